@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `location.rs` | the store and the prefix that a URL names |
 //! | `metered.rs` | a store whose requests are counted |
+//! | `log_apart.rs` | a store of an account whose logs lie in another one |
 //! | `gathered.rs` | a store to read, of objects that lie in another one under other names |
 //! | `self_test.rs` | the laws that a store must keep, tried before anything rests on them |
 //! | `register.rs` | one record that processes change in turns |
@@ -18,6 +19,7 @@
 mod gathered;
 mod lease;
 mod location;
+mod log_apart;
 mod metered;
 mod register;
 mod secrets;

@@ -25,6 +25,9 @@ const HEADER_SIZE_BYTES_MIN: u64 = 8 * 1024;
 /// Sixty pages of 4 MB, and as much for bodies; less than the default cache and write buffer twice over.
 const MESSAGE_BYTES_DEFAULT: u64 = 512 << 20;
 const RESTORE_WINDOW_MAX: u64 = 10_000;
+const DISK_CACHE_BYTES: u64 = 10 << 30;
+/// A few reads and scans at a time.
+const DISK_CACHE_BYTES_MIN: u64 = 16 << 20;
 const LABEL_CHARS_MAX: usize = 40;
 /// Room for three pages.
 const MESSAGE_BYTES_MIN: u64 = 32 << 20;
@@ -89,9 +92,18 @@ pub struct MongoConfig {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreConfig {
     pub url: String,
+    /// Of the store of the log, where it has one of its own.
+    pub log_url: Option<String>,
+    pub disk_cache: Option<DiskCacheConfig>,
     pub node_name: String,
     pub lease: Duration,
     pub manner: Manner,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiskCacheConfig {
+    pub directory: PathBuf,
+    pub bytes_max: u64,
 }
 
 /// What to do where another server has the account.
@@ -275,9 +287,18 @@ fn restore_window(text: Option<&str>, durability: DurabilityMode) -> Result<Opti
 fn store(settings: &Settings, durability: DurabilityMode) -> Result<Option<StoreConfig>, String> {
     let (standby, take_over) = (settings.standby.unwrap_or(false), settings.take_over.unwrap_or(false));
     let Some(url) = settings.store.clone() else {
-        let is_any = standby || take_over || settings.lease.is_some() || settings.node_name.is_some();
+        let is_any = standby
+            || take_over
+            || settings.lease.is_some()
+            || settings.node_name.is_some()
+            || settings.wal_store.is_some()
+            || settings.disk_cache.is_some()
+            || settings.disk_cache_bytes.is_some();
         return match is_any {
-            true => Err("--node-name, --lease, --standby and --take-over need --store".into()),
+            true => Err(
+                "--node-name, --lease, --standby, --take-over, --wal-store, --disk-cache and --disk-cache-bytes need --store"
+                    .into(),
+            ),
             false => Ok(None),
         };
     };
@@ -304,11 +325,46 @@ fn store(settings: &Settings, durability: DurabilityMode) -> Result<Option<Store
     };
     let node_name = settings.node_name.clone();
     Ok(Some(StoreConfig {
+        log_url: log_url(settings.wal_store.as_deref(), &url)?,
+        disk_cache: disk_cache(settings)?,
         url,
         node_name: node_name.unwrap_or_else(machine_name),
         lease: seconds("--lease", settings.lease, 9)?,
         manner,
     }))
+}
+
+/// Of a log that has a store of its own.
+pub fn log_url(log: Option<&str>, store: &str) -> Result<Option<String>, String> {
+    let Some(log) = log else { return Ok(None) };
+    let (log, store) = (log.trim_end_matches('/'), store.trim_end_matches('/'));
+    let is_in =
+        |inner: &str, outer: &str| inner.strip_prefix(outer).is_some_and(|rest| rest.starts_with('/'));
+    if log == store || is_in(log, store) || is_in(store, log) {
+        return Err(format!(
+            "--wal-store '{log}' and --store '{store}' are one place, or one lies in the other: name two places, or leave out --wal-store"
+        ));
+    }
+    Ok(Some(log.to_owned()))
+}
+
+fn disk_cache(settings: &Settings) -> Result<Option<DiskCacheConfig>, String> {
+    let Some(directory) = settings.disk_cache.clone() else {
+        return match settings.disk_cache_bytes {
+            Some(_) => Err("--disk-cache-bytes needs --disk-cache".into()),
+            None => Ok(None),
+        };
+    };
+    if settings.data_dir.as_ref().is_some_and(|data_dir| directory == *data_dir) {
+        return Err(
+            "--disk-cache and --data-dir are one directory: name a directory of its own for each".into()
+        );
+    }
+    let bytes_max = settings.disk_cache_bytes.map_or(DISK_CACHE_BYTES, |size| size.0);
+    if bytes_max < DISK_CACHE_BYTES_MIN {
+        return Err("--disk-cache-bytes must be at least 16MiB".into());
+    }
+    Ok(Some(DiskCacheConfig { directory, bytes_max }))
 }
 
 /// As other machines know it.
@@ -381,6 +437,8 @@ fn host_for_clients(written: &str, address: IpAddr) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    #[cfg(feature = "object-storage")]
+    use crate::byte_size::ByteSize;
 
     fn listening(text: &str) -> Result<Config, String> {
         Config::new(Settings { listen: Some(vec![text.to_owned()]), ..Settings::default() })
@@ -414,8 +472,23 @@ mod tests {
         assert!(Config::new(memory).expect_err("memory").contains("--durability"));
         let both = Settings { standby: Some(true), take_over: Some(true), ..stored.clone() };
         assert!(Config::new(both).expect_err("both").contains("--take-over"));
-        let none = Settings { store: None, standby: Some(true), ..stored };
+        let none = Settings { store: None, standby: Some(true), ..stored.clone() };
         assert!(Config::new(none).expect_err("no store").contains("--store"));
+        let none = Settings { wal_store: Some("file:///y".into()), ..Settings::default() };
+        assert!(Config::new(none).expect_err("no store").contains("--wal-store"));
+        for place in ["file:///x", "file:///x/", "file:///x/log", "file:///"] {
+            let same = Settings { wal_store: Some(place.into()), ..stored.clone() };
+            assert!(Config::new(same).expect_err(place).contains("--wal-store"), "{place}");
+        }
+        let apart = Settings { wal_store: Some("file:///xy/".into()), ..stored.clone() };
+        let store = Config::new(apart).expect("valid").store.expect("a store");
+        assert_eq!(store.log_url.as_deref(), Some("file:///xy"));
+        let bytes = |bytes| Settings { disk_cache_bytes: Some(ByteSize(bytes)), ..stored.clone() };
+        assert!(Config::new(bytes(1 << 30)).expect_err("no directory").contains("--disk-cache"));
+        let small = Settings { disk_cache: Some("cache".into()), ..bytes(1 << 20) };
+        assert!(Config::new(small).expect_err("too small").contains("16MiB"));
+        let both = Settings { disk_cache: Some("d".into()), data_dir: Some("d".into()), ..stored };
+        assert!(Config::new(both).expect_err("one directory").contains("--data-dir"));
     }
 
     #[test]

@@ -52,6 +52,27 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub store: Option<String>,
 
+    /// Another store to keep the log of writes in, such as a class with short latencies: a URL like that of --store [default: that of --store]
+    ///
+    /// A write is acknowledged when the log has it, so that this store decides how long a write takes; the data goes to --store later. It
+    /// is chosen when the account is made and named at every start. Without this store, what was acknowledged last is lost. Variables such
+    /// as WAL_AWS_ENDPOINT hold credentials and options that differ from those of --store.
+    #[arg(long, value_name = "URL", help_heading = "Object store")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wal_store: Option<String>,
+
+    /// Directory on a local disk for what was read from the store, so that it is not fetched again [default: none]
+    ///
+    /// It may be lost, damaged or full at any time: then reads go to the store. One server uses it at a time.
+    #[arg(long, value_name = "DIR", help_heading = "Object store")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk_cache: Option<PathBuf>,
+
+    /// Bytes on disk of --disk-cache, of all shards together [default: 10GiB, at least 16MiB]
+    #[arg(long, value_name = "SIZE", help_heading = "Object store")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk_cache_bytes: Option<ByteSize>,
+
     /// Keep the log of all writes for so long, such as 12h or 7d, for restores to any moment between two backups [default: not at all]
     ///
     /// It takes as many bytes as were written in that time. `shardlake backup create` copies it with each backup, so that the time should be

@@ -27,6 +27,21 @@ struct Labels {
     operation: Operation,
 }
 
+/// Of a read or a write of a part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
+#[cfg_attr(not(feature = "object-storage"), allow(dead_code))]
+enum Outcome {
+    Hit,
+    Miss,
+    Damaged,
+    NotKept,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct DiskCacheLabels {
+    outcome: Outcome,
+}
+
 #[derive(Debug, Clone)]
 pub struct StoreMetrics {
     requests: Family<Labels, Counter>,
@@ -36,6 +51,7 @@ pub struct StoreMetrics {
     circuit_open: Gauge,
     circuit_openings: Counter,
     circuit_refusals: Counter,
+    disk_cache: Family<DiskCacheLabels, Counter>,
 }
 
 impl Default for StoreMetrics {
@@ -48,6 +64,7 @@ impl Default for StoreMetrics {
             circuit_open: Gauge::default(),
             circuit_openings: Counter::default(),
             circuit_refusals: Counter::default(),
+            disk_cache: Family::default(),
         }
     }
 }
@@ -68,6 +85,8 @@ impl StoreMetrics {
         to.register("store_circuit_openings", help, self.circuit_openings.clone());
         let help = "Requests to the object store that were not made because it did not answer";
         to.register("store_circuit_refusals", help, self.circuit_refusals.clone());
+        let help = "Parts of tables of 256 KiB: read from the disk cache, fetched from the store, damaged on disk, not written";
+        to.register("store_disk_cache_parts", help, self.disk_cache.clone());
     }
 
     #[cfg(feature = "object-storage")]
@@ -83,6 +102,23 @@ impl StoreMetrics {
             }
             CircuitEvent::Closed => drop(metrics.circuit_open.set(0)),
             CircuitEvent::Refused => drop(metrics.circuit_refusals.inc()),
+        }
+    }
+
+    #[cfg(feature = "object-storage")]
+    pub fn observe_disk_cache(
+        &self,
+    ) -> impl Fn(shardlake_storage::object::DiskCacheEvent) + Send + Sync + 'static {
+        use shardlake_storage::object::DiskCacheEvent;
+        let metrics = self.disk_cache.clone();
+        move |event| {
+            let outcome = match event {
+                DiskCacheEvent::Hit => Outcome::Hit,
+                DiskCacheEvent::Miss => Outcome::Miss,
+                DiskCacheEvent::Damaged => Outcome::Damaged,
+                DiskCacheEvent::NotKept => Outcome::NotKept,
+            };
+            metrics.get_or_create(&DiskCacheLabels { outcome }).inc();
         }
     }
 

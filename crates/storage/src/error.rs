@@ -11,6 +11,11 @@ pub enum StorageError {
         "storage refuses writes since a write failed ({reason}): free space or replace the disk, then restart"
     )]
     Poisoned { reason: Arc<str> },
+    /// The engine over an object store ended by itself, and cannot be opened again. Reads of what is in memory go on; a restart may help.
+    #[error(
+        "storage refuses writes since its engine ended ({reason}): restart the server; if it does not start, restore the account from a backup"
+    )]
+    Ended { reason: Arc<str> },
     /// Too much is queued. Nothing was changed; retry later.
     #[error("too many writes are queued: retry later")]
     Overloaded,

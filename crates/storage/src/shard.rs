@@ -82,6 +82,10 @@ impl Shared {
                 tracing::warn!(%reason, "a shard refuses writes from now on: it is not this process's any more");
                 return reason.clone();
             }
+            if let StorageError::Ended { .. } = reason {
+                tracing::error!(%reason, "a shard refuses writes from now on");
+                return reason.clone();
+            }
             tracing::error!(%reason, "a shard refuses writes from now on: free space or replace the disk, then restart");
             StorageError::Poisoned { reason: reason.to_string().into() }
         });

@@ -9,6 +9,8 @@ use std::process::Command;
 
 /// Of each store.
 const KILL_CYCLES: u64 = 4;
+/// One request in so many fails, in a round of its own.
+const FAULTS_ONE_IN: u64 = 10;
 /// Of each of two fights of two servers for one prefix.
 const FIGHT_SECONDS: u64 = 60;
 
@@ -16,7 +18,7 @@ pub fn run(run: &Run<'_>) -> Outcome<Vec<SuiteResult>> {
     prerequisites::for_python()?;
     prerequisites::for_javascript()?;
     run.build(workspace::harness().arg("--no-run"))?;
-    let of = |store: &str| -> Outcome<SuiteResult> {
+    let of = |store: &str, faults: Faults| -> Outcome<SuiteResult> {
         let mut command = Command::new("python3");
         command
             .arg(project::root().join("tests-sdk/stores/gateway.py"))
@@ -26,19 +28,29 @@ pub fn run(run: &Run<'_>) -> Outcome<Vec<SuiteResult>> {
             .arg("--");
         let harness = workspace::harness();
         command.arg(harness.get_program()).args(harness.get_args());
-        command.args([
-            "--",
-            "--nocapture",
-            "--test-threads=1",
-            "writes_to_an_object_store",
-            "two_servers_that",
-        ]);
+        command.args(["--", "--nocapture", "--test-threads=1", "writes_to_an_object_store"]);
+        match faults {
+            Faults::None => command.arg("two_servers_that"),
+            Faults::Many => command.env("SHARDLAKE_TEST_FAULTS", FAULTS_ONE_IN.to_string()),
+        };
         command
             .current_dir(project::root())
             .env("SHARDLAKE_KILL_CYCLES", (KILL_CYCLES * workspace::HARNESS_RUNS).to_string())
             .env("SHARDLAKE_FIGHT_SECONDS", FIGHT_SECONDS.to_string());
         let (output, ended_well) = run_and_listen(&mut command)?;
-        Ok(workspace::of_cycles(&format!("stores/{store}"), &output, ended_well))
+        let name = match faults {
+            Faults::None => format!("stores/{store}"),
+            Faults::Many => format!("stores/{store}-failing"),
+        };
+        Ok(workspace::of_cycles(&name, &output, ended_well))
     };
-    Ok(vec![of("seaweedfs")?, of("azurite")?])
+    Ok(vec![of("seaweedfs", Faults::None)?, of("seaweedfs", Faults::Many)?, of("azurite", Faults::None)?])
+}
+
+/// What befalls requests to the store.
+#[derive(Clone, Copy)]
+enum Faults {
+    None,
+    /// In a proxy before it: refusals, lost and false answers, broken connections.
+    Many,
 }

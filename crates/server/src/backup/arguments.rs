@@ -98,6 +98,9 @@ pub struct Restore {
     /// Of an account in an object store: the prefix to make, which holds nothing
     #[arg(long, value_name = "URL")]
     pub store: Option<PathBuf>,
+    /// Another store for the log of --store, as `serve --wal-store` has it
+    #[arg(long, value_name = "URL", requires = "store")]
+    pub wal_store: Option<String>,
 }
 
 #[derive(Debug, Args)]

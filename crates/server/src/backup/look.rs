@@ -133,7 +133,7 @@ mod in_store {
     }
 
     pub async fn kept_in_store(url: &StoreUrl, name: &str) -> Result<Subject<'static>, String> {
-        let opened = opened(&Prefix::new(url)?, &Moment::Checkpoint(name.to_owned())).await;
+        let opened = opened(&Prefix::of_account(url).await?, &Moment::Checkpoint(name.to_owned())).await;
         let (shards, places) = opened.map_err(|what| {
             format!("{what}: is '{url}' where the server that --endpoint names has its account?")
         })?;

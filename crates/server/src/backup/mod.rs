@@ -133,7 +133,7 @@ async fn restore(arguments: &Restore) -> Result<(), String> {
         }
         (None, store) => {
             let url = needs_url(store.as_deref().unwrap_or(Path::new("")))?;
-            restore_to_store(&place, &manifest, &url, ahead).await?;
+            restore_to_store(&place, &manifest, (&url, arguments.wal_store.as_deref()), ahead).await?;
             words::say(&words::of_restored_to_store(&manifest, &url))?;
         }
     }
@@ -144,17 +144,17 @@ async fn restore(arguments: &Restore) -> Result<(), String> {
 async fn restore_to_store(
     place: &Place,
     manifest: &Manifest,
-    url: &StoreUrl,
+    to: (&StoreUrl, Option<&str>),
     ahead: Option<&Ahead>,
 ) -> Result<(), String> {
-    restore_store::restore(place, manifest, url, ahead).await
+    restore_store::restore(place, manifest, to, ahead).await
 }
 
 #[cfg(not(feature = "object-storage"))]
 async fn restore_to_store(
     _place: &Place,
     _manifest: &Manifest,
-    url: &StoreUrl,
+    (url, _log): (&StoreUrl, Option<&str>),
     _ahead: Option<&Ahead>,
 ) -> Result<(), String> {
     Err(url.unsupported())

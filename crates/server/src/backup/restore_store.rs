@@ -12,7 +12,7 @@ use crate::store::{Filling, Prefix, StoreUrl};
 pub async fn restore(
     place: &Place,
     manifest: &Manifest,
-    url: &StoreUrl,
+    (url, log): (&StoreUrl, Option<&str>),
     ahead: Option<&Ahead>,
 ) -> Result<(), String> {
     if !manifest.is_of_store() {
@@ -26,6 +26,7 @@ pub async fn restore(
         return Err(format!("'{url}' is not empty: name a prefix that holds nothing"));
     }
     prefix.set_restoring(manifest.id.as_str()).await?;
+    let prefix = prefix.with_log(log).await?;
     let put_back = async {
         for file in manifest.files.iter().filter(|file| !is_of_log(&file.path)) {
             // Checked when the manifest was read: it leads to a place below the prefix.
@@ -36,7 +37,7 @@ pub async fn restore(
         }
         prefix.forget_checkpoints().await?;
         if let Some(ahead) = ahead {
-            let filling = Filling::open(url, manifest.id.as_str(), manifest.shards).await?;
+            let filling = Filling::open(url, manifest.id.as_str(), manifest.shards, None).await?;
             let replayed = moment::replay(place, (manifest, ahead), filling.shards()).await;
             // The account belongs to nobody again, whatever came of it.
             let left = filling.leave().await;

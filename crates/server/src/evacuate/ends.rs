@@ -21,10 +21,10 @@ pub enum Target {
 
 impl Target {
     /// Begins at a place that holds nothing, or goes on with a move of this account that was cut off.
-    pub async fn open(to: &Path, mark: &AccountMark) -> Result<Target, String> {
+    pub async fn open(to: &Path, mark: &AccountMark, log: Option<&str>) -> Result<Target, String> {
         let what = format!("move of the account {}", mark.account);
         if let Some(url) = url_of(to) {
-            return of_store(&url, &what, mark.shards).await;
+            return of_store(&url, &what, (mark.shards, log)).await;
         }
         match restore_mark::read(to)? {
             Some(found) if found == what => {}
@@ -94,12 +94,12 @@ pub fn check_local_source(from: &Path, to: &Path) -> Result<(), String> {
 }
 
 #[cfg(feature = "object-storage")]
-async fn of_store(url: &StoreUrl, what: &str, shards: u16) -> Result<Target, String> {
-    Ok(Target::Store(Box::new(crate::store::Filling::open(url, what, shards).await?)))
+async fn of_store(url: &StoreUrl, what: &str, (shards, log): (u16, Option<&str>)) -> Result<Target, String> {
+    Ok(Target::Store(Box::new(crate::store::Filling::open(url, what, shards, log).await?)))
 }
 
 #[cfg(not(feature = "object-storage"))]
-async fn of_store(url: &StoreUrl, _what: &str, _shards: u16) -> Result<Target, String> {
+async fn of_store(url: &StoreUrl, _what: &str, _shards: (u16, Option<&str>)) -> Result<Target, String> {
     Err(url.unsupported())
 }
 

@@ -43,6 +43,9 @@ pub struct Evacuate {
     /// Where it goes: a prefix that holds nothing, or a data directory that is empty or does not exist
     #[arg(long, value_name = "DIR|URL")]
     to: PathBuf,
+    /// Another store for the log of the account in a store, as `serve --wal-store` has it
+    #[arg(long, value_name = "URL")]
+    wal_store: Option<String>,
     /// Copy what a running server has now, and leave the account with it: a later move is shorter by that
     #[arg(long)]
     online: bool,
@@ -59,6 +62,9 @@ pub async fn run(command: &Evacuate) -> Result<ExitCode, String> {
             "an account is moved between a local disk and an object store: one of --from and --to is a directory, the other one a URL; `shardlake backup` copies between places of one kind"
                 .into(),
         );
+    }
+    if command.wal_store.is_some() && url_of(&command.to).is_none() {
+        return Err("--wal-store is for an account that goes to an object store".into());
     }
     let scratch = command.scratch.clone().unwrap_or_else(std::env::temp_dir);
     let work = async |subject: Subject<'_>| {
@@ -86,7 +92,7 @@ pub async fn run(command: &Evacuate) -> Result<ExitCode, String> {
 async fn copy(command: &Evacuate, from: &Shards) -> Result<String, String> {
     let mark = AccountMark::read(from).await.map_err(|error| error.to_string())?;
     let mark = mark.ok_or("there is no account in it: start a server on it once")?;
-    let target = Target::open(&command.to, &mark).await?;
+    let target = Target::open(&command.to, &mark, command.wal_store.as_deref()).await?;
     let copied = async {
         let evened = even_out(from, target.shards()).await?;
         if !command.online {
@@ -129,6 +135,7 @@ async fn check(from: &Shards, to: &Shards) -> Result<(), String> {
 
 fn words(command: &Evacuate, evened: &Evened) -> String {
     let (from, to) = (command.from.display(), command.to.display());
+    let log = command.wal_store.as_ref().map_or_else(String::new, |log| format!(" --wal-store {log}"));
     let written = format!(
         "{}, of which {} were written and {} removed",
         counted(evened.rows, "row"),
@@ -140,7 +147,7 @@ fn words(command: &Evacuate, evened: &Evened) -> String {
             "copied to {to}: {written}\nnext: stop the server, and give the same command without --online"
         ),
         (false, Some(url)) => format!(
-            "moved to {url}: {written}\nnext: shardlake serve --store {url} --data-dir NEW_DIRECTORY\nwhat lies in {from} is not served any more, and may be removed"
+            "moved to {url}: {written}\nnext: shardlake serve --store {url}{log} --data-dir NEW_DIRECTORY\nwhat lies in {from} is not served any more, and may be removed"
         ),
         (false, None) => format!(
             "moved to {to}: {written}\nnext: shardlake serve --data-dir {to}\nwhat lies in {from} is not served any more, and may be removed"

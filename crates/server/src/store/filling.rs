@@ -8,6 +8,7 @@ use shardlake_account::Shards;
 use shardlake_cluster::share_secret;
 use shardlake_stdx::Clock;
 
+use super::objects::Means;
 use super::{Claim, Prefix, StoreUrl, objects};
 use crate::config::Config;
 use crate::private_file::{self, Secrecy};
@@ -28,7 +29,9 @@ pub struct Filling {
 
 impl Filling {
     /// Begins below a prefix that holds nothing, or goes on with what was begun under the same words.
-    pub async fn open(url: &StoreUrl, what: &str, shards: u16) -> Result<Filling, String> {
+    ///
+    /// The log goes to the store that `log` names, or where it went before.
+    pub async fn open(url: &StoreUrl, what: &str, shards: u16, log: Option<&str>) -> Result<Filling, String> {
         let prefix = Prefix::new(url)?;
         match prefix.restoring().await? {
             Some(found) if found == what => {}
@@ -36,13 +39,15 @@ impl Filling {
             None if prefix.is_empty().await? => prefix.set_restoring(what).await?,
             None => return Err(format!("'{url}' is not empty: name a prefix that holds nothing")),
         }
+        let prefix = prefix.with_log(log).await?;
         let claim = prefix.claim(objects::LEASE, "shardlake evacuate").await?;
         let claim =
             claim.ok_or_else(|| format!("another command moves an account to '{url}': wait for its end"))?;
         let settings = Settings { store: Some(url.to_string()), shards: Some(shards), ..Settings::default() };
         let opened = match Config::new(settings) {
-            // Nobody waits for an answer who could be told to come back: without a circuit, what fills waits for the store.
-            Ok(config) => objects::open_shards(&config, &prefix.location, claim.tenure(), None).await,
+            Ok(config) => {
+                objects::open_shards(&config, &prefix.location, claim.tenure(), Means::default()).await
+            }
             Err(error) => Err(error),
         };
         match opened {

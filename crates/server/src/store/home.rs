@@ -5,11 +5,13 @@ use std::sync::Arc;
 use shardlake_account::Shards;
 use shardlake_cluster::{ClusterError, Location, Node, Register, Tenure, self_test, share_secret, take};
 use shardlake_stdx::{Clock, Random};
-use shardlake_storage::object::Circuit;
+use shardlake_storage::StorageError;
+use shardlake_storage::object::{Circuit, DiskCache};
 
 use super::node_file::LockedNode;
-use super::{Prefix, objects};
-use crate::config::{Config, Manner, StoreConfig};
+use super::objects::Means;
+use super::{Prefix, log_place, objects};
+use crate::config::{Config, DiskCacheConfig, Manner, StoreConfig};
 use crate::keys;
 use crate::private_file::{self, Secrecy};
 use crate::store_metrics::StoreMetrics;
@@ -25,6 +27,7 @@ pub struct StoreHome {
     node: Node,
     tenure: Option<Tenure>,
     circuit: Arc<Circuit>,
+    disk_cache: Option<Arc<DiskCache>>,
 }
 
 impl StoreHome {
@@ -36,12 +39,15 @@ impl StoreHome {
         metrics: &StoreMetrics,
     ) -> Result<StoreHome, String> {
         let location = Location::parse(&store.url, std::env::vars()).map_err(|error| error.to_string())?;
-        let location = location.observed(metrics.observe(), clock.clone());
+        let observed = |location: Location| location.observed(metrics.observe(), clock.clone());
+        let location = observed(location);
         let data_dir = config.data_dir.as_deref().ok_or("--store needs a data directory")?;
         let data = LockedNode::open(data_dir, &store.url)?;
         let incarnation = random.guid().to_string();
         self_test(&location, &incarnation).await.map_err(|error| error.to_string())?;
         Prefix { location: location.clone() }.check_is_served_here().await?;
+        let location = log_place::of_server(location, store.log_url.as_deref(), observed).await?;
+        let disk_cache = store.disk_cache.as_ref().map(|disk| disk_cache(disk, metrics)).transpose()?;
         share_keys(config, &location, random).await?;
         if config.tls_files.is_none() {
             share_authority(&location, &data, clock).await?;
@@ -59,7 +65,7 @@ impl StoreHome {
             clock: clock.clone(),
         };
         let circuit = Arc::new(Circuit::new(clock.clone(), metrics.observe_circuit()));
-        Ok(StoreHome { location, data, node, tenure: None, circuit })
+        Ok(StoreHome { location, data, node, tenure: None, circuit, disk_cache })
     }
 
     /// Takes the lease, when it may be had, and opens the shards.
@@ -69,7 +75,8 @@ impl StoreHome {
         tracing::info!(term = taken.term, store = self.location.url, "this server has the account");
         let tenure = self.tenure.insert(taken);
         self.data.remember(&self.node.incarnation)?;
-        objects::open_shards(config, &self.location, tenure, Some(&self.circuit)).await
+        let means = Means { circuit: Some(&self.circuit), disk_cache: self.disk_cache.as_ref() };
+        objects::open_shards(config, &self.location, tenure, means).await
     }
 
     pub async fn remember(&self, shards: &Shards) -> Result<(), String> {
@@ -90,6 +97,17 @@ impl StoreHome {
         if let Err(error) = tenure.release().await {
             tracing::warn!(%error, "the lease was not given back: another server waits for its end");
         }
+    }
+}
+
+fn disk_cache(disk: &DiskCacheConfig, metrics: &StoreMetrics) -> Result<Arc<DiskCache>, String> {
+    match DiskCache::open(&disk.directory, disk.bytes_max, metrics.observe_disk_cache()) {
+        Ok(cache) => Ok(Arc::new(cache)),
+        Err(StorageError::Locked { directory }) => Err(format!(
+            "another server uses the disk cache '{}': name another --disk-cache",
+            directory.display()
+        )),
+        Err(error) => Err(error.to_string()),
     }
 }
 

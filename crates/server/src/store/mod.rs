@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `home.rs` | from the URL to shards that this server alone serves, and back |
 //! | `objects.rs` | what lies where below the prefix; opening the shards |
+//! | `log_place.rs` | an account whose log lies in a store of its own |
 //! | `url.rs` | URLs where commands take a path as well |
 //! | `prefix.rs`, `marks.rs` | a prefix as commands see it: its objects, leases, and what it says of itself as a whole |
 //! | `stopped.rs`, `filling.rs` | an account to read; a prefix that an account is moved to |
@@ -16,6 +17,8 @@ mod absent;
 mod filling;
 #[cfg(feature = "object-storage")]
 mod home;
+#[cfg(feature = "object-storage")]
+mod log_place;
 #[cfg(feature = "object-storage")]
 mod marks;
 mod node_file;

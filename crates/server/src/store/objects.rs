@@ -5,6 +5,7 @@
 //! lease/{number}.json   who serves the account (shardlake_cluster)
 //! s/{shard}-1/          the database of a shard; the 1 is for a shard that is built anew beside itself one day
 //! secrets/              keys and the authority of certificates, for every server of the account
+//! wal.json              where the log is, if not here: `log_place.rs`
 //! probe/                what self-tests leave behind, nothing
 //! ```
 
@@ -14,7 +15,7 @@ use futures::future::try_join_all;
 use shardlake_account::{AccountMark, SHARDS_MAX, Shards};
 use shardlake_cluster::{Location, Tenure};
 use shardlake_storage::object::object_store::{self, ObjectStore as _, ObjectStoreExt as _, PutPayload};
-use shardlake_storage::object::{Circuit, ObjectEngine, ObjectOptions, SharedCache};
+use shardlake_storage::object::{Circuit, DiskCache, ObjectEngine, ObjectOptions, SharedCache};
 use shardlake_storage::{Shard, ShardOptions, StorageError};
 
 use crate::config::Config;
@@ -29,12 +30,19 @@ const DIGITS: usize = 5;
 /// What to do about data that is somewhere else.
 const BRING_BACK: &str = "bring it back from a backup or from the store's former versions";
 
+/// What a server has in front of its store; a command has none of it, and waits for a store that fails.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Means<'m> {
+    pub circuit: Option<&'m Arc<Circuit>>,
+    pub disk_cache: Option<&'m Arc<DiskCache>>,
+}
+
 /// Opens the shards for whoever has the lease, and makes those that are missing.
 pub async fn open_shards(
     config: &Config,
     location: &Location,
     tenure: &Tenure,
-    circuit: Option<&Arc<Circuit>>,
+    means: Means<'_>,
 ) -> Result<Shards, String> {
     let remembered = read_mark(location).await?;
     let known = remembered.as_ref().map_or(0, |mark| mark.shards);
@@ -55,10 +63,12 @@ pub async fn open_shards(
             must_exist: number < known,
             epoch: Some(tenure.term),
             lease: Some(tenure.lease.clone()),
-            circuit: circuit.cloned(),
+            circuit: means.circuit.cloned(),
+            disk_cache: means.disk_cache.cloned(),
             cache: cache.clone(),
             number: u64::from(number),
             memtable_bytes: shared.memtable_bytes,
+            shards: wanted,
             log_kept: config.restore_window.unwrap_or_default(),
             is_scanned: shardlake_account::is_scanned,
         };

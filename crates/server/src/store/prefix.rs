@@ -10,7 +10,7 @@ use shardlake_storage::object::object_store::{
     self, ObjectStore as _, ObjectStoreExt as _, PutMode, PutMultipartOptions, PutOptions, PutPayload,
 };
 
-use super::StoreUrl;
+use super::{StoreUrl, log_place};
 use crate::config::machine_name;
 
 /// Of the lease of a command: who was killed holds up the next one for about so long.
@@ -51,9 +51,27 @@ impl Claim {
 }
 
 impl Prefix {
+    /// Of anything. The log of an account may lie elsewhere: [`Prefix::of_account`].
     pub fn new(url: &StoreUrl) -> Result<Prefix, String> {
         let location = Location::parse(url.as_str(), std::env::vars()).map_err(|error| error.to_string())?;
         Ok(Prefix { location })
+    }
+
+    /// Of an account, with its log wherever that is.
+    pub async fn of_account(url: &StoreUrl) -> Result<Prefix, String> {
+        log_place::of_command(Prefix::new(url)?).await
+    }
+
+    /// Likewise of an account that is being put here, whose log is to be where `log` says.
+    pub async fn with_log(self, log: Option<&str>) -> Result<Prefix, String> {
+        match log {
+            Some(log) => {
+                let log = crate::config::log_url(Some(log), &self.name())?;
+                let location = log_place::of_server(self.location, log.as_deref(), |log| log).await?;
+                Ok(Prefix { location })
+            }
+            None => log_place::of_command(self).await,
+        }
     }
 
     /// As it was given.

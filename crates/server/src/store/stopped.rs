@@ -25,7 +25,7 @@ impl Stopped {
     ///
     /// `moving_to` is where it is being moved: a move that was cut off after its last copy is no reason to refuse that.
     pub async fn take(url: &StoreUrl, what: &str, moving_to: Option<&str>) -> Result<Stopped, String> {
-        let prefix = Prefix::new(url)?;
+        let prefix = Prefix::of_account(url).await?;
         if moving_to.is_none() || prefix.moved().await?.as_deref() != moving_to {
             prefix.check_is_served_here().await?;
         }

@@ -12,7 +12,8 @@ use crate::server_binary;
 use crate::tally::Tally;
 use crate::weather::{LOOK_AGAIN, Weather};
 use shardlake_stdx::{Clock, Random};
-use shardlake_testkit::{Client, ServerOptions, ServerProcess};
+use shardlake_testkit::bucket::{self, Fault};
+use shardlake_testkit::{Client, FaultProxy, ServerOptions, ServerProcess};
 use std::ffi::OsStr;
 use std::panic::AssertUnwindSafe;
 use std::process::{Command, Stdio};
@@ -46,14 +47,15 @@ pub struct Plan {
 }
 
 impl Plan {
-    fn arguments(&self, store: &str) -> Vec<String> {
+    fn arguments(&self, store: &Store) -> Vec<String> {
         let mut arguments =
             vec![format!("--shards={}", self.shards), format!("--write-buffer-size={}", self.write_buffer)];
         if self.is_stored {
             // A start that is killed before it has noted that it owns the account makes the next one wait for so long. Gateways
             // on a busy machine take seconds for an answer.
-            let lease = if store.starts_with("file:") { 4 } else { 15 };
-            arguments.extend([format!("--store={store}"), format!("--lease={lease}")]);
+            let lease = if store.url.starts_with("file:") { 4 } else { 15 };
+            arguments.extend([format!("--store={}", store.url), format!("--lease={lease}")]);
+            arguments.extend(store.further.iter().cloned());
         }
         arguments
     }
@@ -70,17 +72,49 @@ enum Ending {
 /// Where an account is put that lies in a store.
 struct Store {
     url: String,
-    _directory: Option<TempDir>,
+    /// A cache, and in every other run a store of its own for the log.
+    further: Vec<String>,
+    /// Before a store that speaks S3's protocol, if it is to fail.
+    proxy: Option<FaultProxy>,
+    _directory: TempDir,
 }
 
 impl Store {
     fn new(random: &Random) -> Store {
-        if let Ok(url) = std::env::var("SHARDLAKE_TEST_STORE") {
-            return Store { url: format!("{url}/{}", random.guid()), _directory: None };
-        }
         let directory = TempDir::with_prefix("shardlake-store-").unwrap();
-        Store { url: format!("file://{}", directory.path().display()), _directory: Some(directory) }
+        let cache = format!("--disk-cache={}", directory.path().join("cache").display());
+        if let Ok(url) = std::env::var("SHARDLAKE_TEST_STORE") {
+            let (url, proxy) = (format!("{url}/{}", random.guid()), failing());
+            return Store { url, further: vec![cache], proxy, _directory: directory };
+        }
+        let place = |name: &str| format!("file://{}", directory.path().join(name).display());
+        let log = format!("--wal-store={}", place("log"));
+        let further = if random.below(2) == 0 { vec![cache, log] } else { vec![cache] };
+        Store { url: place("account"), further, proxy: None, _directory: directory }
     }
+
+    /// The server's requests go through the proxy; those of the harness and of `verify` do not.
+    fn over(&self, options: ServerOptions) -> ServerOptions {
+        let Some(proxy) = &self.proxy else { return options };
+        let mut options =
+            options.may_log("the lease could not be renewed").may_log("the object store does not answer");
+        let endpoint = format!("http://{}", proxy.address());
+        options.environment.push(("AWS_ENDPOINT".into(), endpoint.into()));
+        options
+    }
+}
+
+/// One request in so many of `SHARDLAKE_TEST_FAULTS` fails, is answered with something else than was done, or not at all.
+fn failing() -> Option<FaultProxy> {
+    let one_in = number_from_environment("SHARDLAKE_TEST_FAULTS")?;
+    let endpoint = std::env::var("AWS_ENDPOINT").expect("faults are for a store that AWS_ENDPOINT names");
+    let address = endpoint.trim_start_matches("http://").trim_end_matches('/');
+    let proxy = FaultProxy::before(address.parse().expect("an address of loopback"));
+    let faults =
+        vec![Fault::Status(503), Fault::AnswerLost, Fault::Reset, Fault::ClaimsFailure, Fault::Status(500)];
+    let delay = Duration::from_millis(1);
+    proxy.set(bucket::Weather { delay, one_in, faults, is_silent: false });
+    Some(proxy)
 }
 
 struct Run {
@@ -120,6 +154,11 @@ pub fn survive_kills(plan: Plan) -> Tally {
     assert!(status.success(), "SIGTERM ended the server with {status}");
     run.verify();
     run.tally.add("cycles", cycles);
+    if let Some(proxy) = &run.store.proxy {
+        let (requests, faults) = proxy.counts();
+        println!("{faults} of {requests} requests to the store met a fault");
+        assert!(faults > 0, "no request met a fault");
+    }
     println!("{plan:?}, SHARDLAKE_SEED={}:\n{}", run.seed, run.tally);
     run.judge(cycles);
     run.tally
@@ -135,12 +174,12 @@ impl Run {
         let options = ServerOptions::new(crate::server_binary())
             .durability(plan.durability)
             .argument("--throughput=unlimited");
-        let options = plan.arguments(&store.url).into_iter().fold(options, ServerOptions::argument);
+        let options = plan.arguments(&store).into_iter().fold(options, ServerOptions::argument);
         let options = match &weather {
             Some(weather) => weather.over(options),
             None => options,
         };
-        let server = options.start();
+        let server = if plan.is_stored { store.over(options) } else { options }.start();
         let ledger = Place { database: LEDGER.to_owned(), container: LEDGER.to_owned() };
         create_ledger(&server.client(), &ledger);
         let mut owners = Vec::new();
@@ -238,7 +277,7 @@ impl Run {
             command
                 .args(["serve", "--listen=127.0.0.1:0"])
                 .arg(format!("--durability={}", self.plan.durability))
-                .args(self.plan.arguments(&self.store.url))
+                .args(self.plan.arguments(&self.store))
                 .arg("--data-dir")
                 .arg(self.server.data_dir())
                 .stdout(Stdio::null())

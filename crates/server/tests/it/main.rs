@@ -14,6 +14,7 @@
 //! | `backups.rs`, `backup_support.rs` | backups: made beside writers, restored, damaged, interrupted, deleted |
 //! | `restore_moments.rs` | restores to moments between two backups |
 //! | `store_faults.rs` | stores that are slow, fail or lose answers |
+//! | `store_places.rs` | logs in a store of their own, and a cache of the store on a local disk |
 //! | `data.rs` | seeds and the demo |
 //! | `hot_tenant.rs` | the demo of a hot tenant |
 //! | `hosts.rs` | which names and origins are answered, and what a request's head must be |
@@ -51,6 +52,8 @@ mod shards;
 mod store_backups;
 #[cfg(feature = "object-storage")]
 mod store_faults;
+#[cfg(feature = "object-storage")]
+mod store_places;
 #[cfg(feature = "object-storage")]
 mod stores;
 mod support;

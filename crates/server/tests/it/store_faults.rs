@@ -39,7 +39,7 @@ fn has(client: &Client, (writer, number): (usize, usize)) -> bool {
 }
 
 /// What the writers were told, until `number` writes of each were answered.
-fn write(
+pub fn write(
     server: &shardlake_testkit::ServerProcess,
     numbers: std::ops::Range<usize>,
 ) -> Vec<((usize, usize), u16)> {

@@ -23,7 +23,7 @@ pub(super) async fn make(engine: &ObjectEngine, name: &str) -> Result<(), Storag
         return Err(StorageError::CheckpointExists);
     }
     let options = CheckpointOptions { name: Some(name.to_owned()), ..CheckpointOptions::default() };
-    let made = engine.database.create_checkpoint(CheckpointScope::All, &options).await;
+    let made = engine.slate().create_checkpoint(CheckpointScope::All, &options).await;
     made.map(|_| ()).map_err(|error| engine.failed(&error))
 }
 
@@ -33,8 +33,8 @@ pub(super) async fn begin(
     name: &str,
 ) -> Result<BoxFuture<'static, Result<(), StorageError>>, StorageError> {
     let options = CheckpointOptions { name: Some(name.to_owned()), ..CheckpointOptions::default() };
-    let begun = engine.database.begin_checkpoint(CheckpointScope::All, &options).await;
-    let (begun, epoch) = (begun.map_err(|error| engine.failed(&error))?, engine.epoch);
+    let begun = engine.slate().begin_checkpoint(CheckpointScope::All, &options).await;
+    let (begun, epoch) = (begun.map_err(|error| engine.failed(&error))?, engine.database.epoch());
     Ok(Box::pin(async move { begun.wait().await.map(|_| ()).map_err(|error| failed(&error, epoch + 1)) }))
 }
 
@@ -42,19 +42,21 @@ pub(super) async fn open(engine: &ObjectEngine, name: &str) -> Result<Arc<dyn En
     let found = find(engine, name).await?.ok_or(StorageError::CheckpointMissing)?;
     let mode = DbReaderMode::Checkpoint(found.id);
     let cache = settings::cache(CACHE_BYTES);
-    Ok(Arc::new(Kept::open(engine.place.clone(), mode, (cache, 0), engine.epoch).await?))
+    Ok(Arc::new(
+        Kept::open(engine.database.place().clone(), mode, (cache, 0), engine.database.epoch()).await?,
+    ))
 }
 
 pub(super) async fn names(engine: &ObjectEngine) -> Result<Vec<String>, StorageError> {
-    let found = engine.admin.list_checkpoints(None).await.map_err(|error| engine.failed(&error))?;
+    let found = engine.admin().list_checkpoints(None).await.map_err(|error| engine.failed(&error))?;
     Ok(found.into_iter().filter_map(|checkpoint| checkpoint.name).collect())
 }
 
 pub(super) async fn files(engine: &ObjectEngine, name: &str) -> Result<KeptFiles, StorageError> {
     let found = find(engine, name).await?.ok_or(StorageError::CheckpointMissing)?;
-    let place = (&engine.place.store, &engine.place.path);
+    let place = engine.database.place();
     let with_log = if engine.keeps_log() { files::WithLog::Yes } else { files::WithLog::No };
-    files::of_checkpoint(place, &engine.admin, found.manifest_id, with_log).await
+    files::of_checkpoint((&place.store, &place.path), engine.admin(), found.manifest_id, with_log).await
 }
 
 /// Which state of a shard is read.
@@ -104,11 +106,11 @@ pub async fn open_to_read(options: ReadOptions) -> Result<Shard, StorageError> {
 
 pub(super) async fn remove(engine: &ObjectEngine, name: &str) -> Result<(), StorageError> {
     let found = find(engine, name).await?.ok_or(StorageError::CheckpointMissing)?;
-    engine.admin.delete_checkpoint(found.id).await.map_err(|error| engine.failed(&error))
+    engine.admin().delete_checkpoint(found.id).await.map_err(|error| engine.failed(&error))
 }
 
 async fn find(engine: &ObjectEngine, name: &str) -> Result<Option<Checkpoint>, StorageError> {
-    let found = engine.admin.list_checkpoints(Some(name)).await.map_err(|error| engine.failed(&error))?;
+    let found = engine.admin().list_checkpoints(Some(name)).await.map_err(|error| engine.failed(&error))?;
     Ok(found.into_iter().next())
 }
 

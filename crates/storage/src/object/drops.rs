@@ -17,12 +17,12 @@ use slatedb::compactor::{CompactionSpec, CompactionStatus, SourceId};
 use super::ObjectEngine;
 use crate::StorageError;
 
-/// The compactor looks for orders every five seconds.
-const LOOK_AGAIN: Duration = Duration::from_millis(500);
+/// The compactor looks for orders once a second, or each few seconds where there are many shards.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// Drops all keys with the prefix, which is one of a segment: nobody writes any any more.
 pub(super) async fn drop_segment(engine: &ObjectEngine, segment: Bytes) -> Result<(), StorageError> {
-    engine.flush_of(slatedb::config::FlushType::MemTable).await?;
+    engine.database.flush(slatedb::config::FlushType::MemTable).await?;
     loop {
         while is_busy(engine, &segment).await? {
             tokio::time::sleep(LOOK_AGAIN).await;
@@ -36,17 +36,17 @@ pub(super) async fn drop_segment(engine: &ObjectEngine, segment: Bytes) -> Resul
         }
         // It is refused where a merge was faster, and then made again for what is there by then.
         let order = CompactionSpec::drain_segment(segment.clone(), tables);
-        engine.admin.submit_compaction(order).await.map_err(|error| engine.failed(&error))?;
+        engine.admin().submit_compaction(order).await.map_err(|error| engine.failed(&error))?;
     }
 }
 
 async fn refresh(engine: &ObjectEngine) -> Result<(), StorageError> {
-    engine.database.refresh_manifest().await.map_err(|error| engine.failed(&error))
+    engine.slate().refresh_manifest().await.map_err(|error| engine.failed(&error))
 }
 
 /// Of the segment, all that are listed.
 fn tables(engine: &ObjectEngine, segment: &[u8]) -> Vec<SourceId> {
-    let manifest = engine.database.manifest();
+    let manifest = engine.slate().manifest();
     let Some(found) = manifest.segment(segment) else { return Vec::new() };
     let new = found.l0().iter().map(|table| SourceId::SstView(table.id));
     new.chain(found.compacted().iter().map(|run| SourceId::SortedRun(run.id))).collect()
@@ -54,7 +54,7 @@ fn tables(engine: &ObjectEngine, segment: &[u8]) -> Vec<SourceId> {
 
 /// Whether an order for the segment, or a merge, is not at its end.
 async fn is_busy(engine: &ObjectEngine, segment: &[u8]) -> Result<bool, StorageError> {
-    let orders = engine.admin.read_compactions(None).await.map_err(|error| engine.failed(&error))?;
+    let orders = engine.admin().read_compactions(None).await.map_err(|error| engine.failed(&error))?;
     let ended = [CompactionStatus::Completed, CompactionStatus::Failed];
     Ok(orders.is_some_and(|orders| {
         let mut orders = orders.recent_compactions();

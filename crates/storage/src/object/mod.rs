@@ -3,12 +3,14 @@
 //! | file | what it does |
 //! |---|---|
 //! | `settings.rs` | how SlateDB is set up, each line with its reason |
+//! | `database.rs` | the database of a shard, which is opened again where it ended by itself |
 //! | `owner.rs` | who owned a shard last |
 //! | `own_objects.rs` | knows objects of the log again whose answer was lost |
 //! | `filters.rs` | which keys the tables' filters are over |
 //! | `view.rs` | reads of a moment: from a snapshot, or from a checkpoint |
 //! | `checkpoints.rs` | states that are kept by name, and reading a shard without owning it |
 //! | `circuit.rs` | refuses requests at once while the store fails |
+//! | `disk_cache/` | parts of tables on a local disk, in front of the store |
 //! | `drops.rs` | dropping a partition by a change of the manifest |
 //! | `files.rs` | the objects of a state, for backups |
 //! | `log.rs` | the kept log, for restores to a moment |
@@ -24,6 +26,8 @@
 
 mod checkpoints;
 mod circuit;
+mod database;
+mod disk_cache;
 mod drops;
 mod files;
 mod filters;
@@ -40,17 +44,20 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use slatedb::admin::Admin;
-use slatedb::config::{CloseOptions, FlushOptions, FlushType, WriteOptions};
+use slatedb::config::{CloseOptions, FlushType};
 use slatedb::object_store::ObjectStore;
 use slatedb::object_store::path::Path;
-use slatedb::{CloseReason, Db, ErrorKind, WriteBatch};
+use slatedb::{CloseReason, Db, ErrorKind};
 use tokio::runtime::Handle;
 
 use crate::checkpoint::check_name;
-use crate::{Answer, Batch, Engine, EngineView, KeptFiles, Lease, Op, StorageError};
+use crate::{Answer, Batch, Engine, EngineView, KeptFiles, Lease, StorageError};
 pub use checkpoints::{Moment, ReadOptions, open_to_read};
 use circuit::Guarded;
 pub use circuit::{Circuit, CircuitEvent};
+use database::Database;
+use disk_cache::Cached;
+pub use disk_cache::{DiskCache, DiskCacheEvent};
 pub use files::{WithLog, forget_checkpoints, of_closed as kept_files_of_closed};
 pub use filters::IsScanned;
 pub(crate) use log::{groups_of, unpack};
@@ -78,10 +85,14 @@ pub struct ObjectOptions {
     pub lease: Option<Arc<Lease>>,
     /// Without one, requests wait for a store that fails.
     pub circuit: Option<Arc<Circuit>>,
+    /// Of all shards of the process.
+    pub disk_cache: Option<Arc<DiskCache>>,
     /// Of all shards of the process, which have different numbers.
     pub cache: SharedCache,
     pub number: u64,
     pub memtable_bytes: u64,
+    /// Of the process: they share what merges may read ahead, and how often stores are asked for orders.
+    pub shards: u16,
     /// For how long the log stays; at least a day.
     pub log_kept: Duration,
     /// Keys that no filter needs to know.
@@ -89,10 +100,7 @@ pub struct ObjectOptions {
 }
 
 pub struct ObjectEngine {
-    database: Arc<Db>,
-    admin: Admin,
-    place: Place,
-    epoch: u64,
+    database: Arc<Database>,
     lease: Option<Arc<Lease>>,
     log_kept: Duration,
     /// Backups have the log.
@@ -122,70 +130,51 @@ impl ObjectEngine {
             None => options.store.clone(),
         };
         let store = OwnObjects::over(store);
+        let store = match &options.disk_cache {
+            Some(cache) => Cached::over(store, cache.clone()),
+            None => store,
+        };
         let place = Place { store, path, runtime: Handle::current(), is_scanned, circuit };
         let admin = Admin::builder(place.path.clone(), place.store.clone()).build();
-        let mut opens = 1;
-        loop {
-            match open_database(&options, &place, &admin).await {
-                // A later owner has left a record, and then the claim is refused.
-                Err((StorageError::Fenced { .. }, Claim::Made)) if opens < OPENS_MAX => opens += 1,
-                Err((error, _)) => return Err(error),
-                Ok((database, epoch)) => {
-                    return Ok(ObjectEngine {
-                        database: Arc::new(database),
-                        admin,
-                        place,
-                        epoch,
-                        lease: options.lease,
-                        log_kept: options.log_kept,
-                        keeps_log: AtomicBool::new(false),
-                    });
-                }
-            }
-        }
+        let (lease, log_kept) = (options.lease.clone(), options.log_kept);
+        let database = Database::open(options, place, admin).await?;
+        Ok(ObjectEngine { database, lease, log_kept, keeps_log: AtomicBool::new(false) })
     }
 
     fn keeps_log(&self) -> bool {
         self.keeps_log.load(Ordering::Acquire)
     }
 
+    /// The database as it is open now.
+    fn slate(&self) -> Arc<Db> {
+        self.database.now().database.clone()
+    }
+
+    fn admin(&self) -> &Admin {
+        self.database.admin()
+    }
+
     fn failed(&self, error: &slatedb::Error) -> StorageError {
-        failed(error, self.epoch + 1)
-    }
-
-    async fn write(&self, batches: Vec<Batch>) -> Result<(), StorageError> {
-        let mut rows = WriteBatch::new();
-        for op in batches.into_iter().flat_map(Batch::into_ops) {
-            match op {
-                Op::Put { key, value } => rows.put_bytes(key, value),
-                Op::Delete { key } => rows.delete(key),
-            }
-        }
-        if rows.is_empty() {
-            return Ok(());
-        }
-        let written = self.database.write_with_options(rows, &WriteOptions::default()).await;
-        written.map(|_| ()).map_err(|error| self.failed(&error))
-    }
-
-    async fn flush_of(&self, flush_type: FlushType) -> Result<(), StorageError> {
-        let flushed = self.database.flush_with_options(FlushOptions { flush_type }).await;
-        flushed.map_err(|error| self.failed(&error))
+        self.database.failed(error)
     }
 }
 
 impl Engine for ObjectEngine {
     fn apply(&self, batches: Vec<Batch>) -> Answer<'_, ()> {
-        Answer::later(self.write(batches))
+        Answer::later(self.database.write(batches))
     }
 
     fn sync(&self) -> Answer<'_, ()> {
-        Answer::later(self.flush_of(FlushType::Wal))
+        Answer::later(self.database.flush(FlushType::Wal))
     }
 
     fn view(&self) -> Box<dyn EngineView> {
-        let snapshot = self.database.snapshot().map_err(|error| self.failed(&error));
-        Box::new(ObjectView::of_snapshot(snapshot, &self.place, self.epoch))
+        Box::new(ObjectView::of_database(&self.database))
+    }
+
+    /// How often the database was opened again: a view from before is of no use any more.
+    fn moment(&self) -> u64 {
+        self.database.now().times
     }
 
     fn checkpoint(&self, name: &str) -> Answer<'_, ()> {
@@ -221,7 +210,7 @@ impl Engine for ObjectEngine {
     }
 
     fn flush(&self) -> Answer<'_, ()> {
-        Answer::later(self.flush_of(FlushType::MemTable))
+        Answer::later(self.database.flush(FlushType::MemTable))
     }
 
     fn drop_prefix(&self, prefix: &[u8]) -> Answer<'_, bool> {
@@ -235,13 +224,13 @@ impl Engine for ObjectEngine {
     fn close(&self) -> Answer<'_, ()> {
         Answer::later(async {
             let options = CloseOptions::default().with_flush_type(Some(FlushType::MemTable));
-            let closed = self.database.close_with_options(options).await;
+            let closed = self.slate().close_with_options(options).await;
             closed.map_err(|error| self.failed(&error))
         })
     }
 
     fn disk_bytes(&self) -> u64 {
-        self.database.manifest().all_sst_views().map(|table| table.estimate_size()).sum()
+        self.slate().manifest().all_sst_views().map(|table| table.estimate_size()).sum()
     }
 
     /// The collector of the database leaves it for as long as it was told when it was opened.
@@ -260,7 +249,7 @@ impl Engine for ObjectEngine {
     }
 
     fn check_store(&self) -> Result<(), StorageError> {
-        match &self.place.circuit {
+        match &self.database.place().circuit {
             Some(circuit) if circuit.refuses() => Err(StorageError::Unavailable { retry_after: RETRY_AFTER }),
             _ => Ok(()),
         }
@@ -268,6 +257,22 @@ impl Engine for ObjectEngine {
 
     fn answers_later(&self) -> bool {
         true
+    }
+}
+
+/// Opens the database for the owner that `options` name.
+async fn open_database_for(
+    options: &ObjectOptions,
+    place: &Place,
+    admin: &Admin,
+) -> Result<(Db, u64), StorageError> {
+    let mut opens = 1;
+    loop {
+        match open_database(options, place, admin).await {
+            // A later owner has left a record, and then the claim is refused.
+            Err((StorageError::Fenced { .. }, Claim::Made)) if opens < OPENS_MAX => opens += 1,
+            opened => return opened.map_err(|(error, _)| error),
+        }
     }
 }
 
@@ -293,7 +298,7 @@ async fn open_database(
     let writer_epoch = known.map_or(0, |manifest| manifest.writer_epoch());
     let epoch = owner::claim(&*place.store, &place.path, options.epoch).await.map_err(missing)?;
     let builder = Db::builder(place.path.clone(), place.store.clone())
-        .with_settings(settings::of(options.memtable_bytes, options.log_kept))
+        .with_settings(settings::of(options.memtable_bytes, options.shards, options.log_kept))
         .with_sst_block_size(settings::BLOCK_SIZE)
         .with_segment_extractor(Arc::new(Uid))
         .with_filter_policies(filters::policies(place.is_scanned))

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use slatedb::config::{
-    CompressionCodec, GarbageCollectorDirectoryOptions, GarbageCollectorOptions, Settings, SstBlockSize,
+    CompactionWorkerOptions, CompactorOptions, CompressionCodec, GarbageCollectorDirectoryOptions,
+    GarbageCollectorOptions, Settings, SstBlockSize,
 };
 use slatedb::db_cache::foyer::{FoyerCache, FoyerCacheOptions};
 use slatedb::db_cache::{DbCache, SplitCache};
@@ -15,12 +16,26 @@ pub(super) const BLOCK_SIZE: SstBlockSize = SstBlockSize::Block16Kib;
 pub(super) const UID_BYTES: usize = 4;
 /// Memtables that may wait to be uploaded, with the one that takes the writes.
 const MEMTABLES_MAX: u64 = 4;
+/// Shards whose compactors look for orders once a second; of more, each looks less often, so that they ask the store as often together.
+const SHARDS_A_SECOND: u64 = 4;
+/// Of SlateDB.
+const ORDERS_LOOKED_FOR_MAX: u64 = 5;
+/// What merges of all shards read ahead.
+const MERGE_BYTES: u64 = 64 << 20;
 /// A reader may hold tables that were merged since for so long.
 const TABLES_KEPT: Duration = Duration::from_hours(1);
 /// A writer that slept for less cannot take the name of a log object again.
 const LOG_KEPT: Duration = Duration::from_hours(24);
 
-pub(super) fn of(memtable_bytes: u64, log_kept: Duration) -> Settings {
+/// What a merge reads ahead of each of its inputs at a time, at least: a block would be a request for each.
+const MERGE_READ_BYTES: std::ops::RangeInclusive<u64> = 128 << 10..=1 << 20;
+/// Tables and runs that one merge reads: eight of the first level, or as many runs.
+const MERGE_INPUTS: u64 = 16;
+const MERGE_READS_AHEAD: u64 = 2;
+/// At a time, of a shard.
+const MERGES_MAX: u64 = 2;
+
+pub(super) fn of(memtable_bytes: u64, shards: u16, log_kept: Duration) -> Settings {
     let memtable_bytes = usize::try_from(memtable_bytes).unwrap_or(usize::MAX / 8).max(1 << 20);
     let kept = |min_age| Some(GarbageCollectorDirectoryOptions { min_age, ..Default::default() });
     Settings {
@@ -30,6 +45,7 @@ pub(super) fn of(memtable_bytes: u64, log_kept: Duration) -> Settings {
         manifest_poll_interval: Duration::from_secs(2),
         l0_sst_size_bytes: memtable_bytes,
         max_unflushed_bytes: memtable_bytes * MEMTABLES_MAX as usize,
+        compactor_options: Some(merges(u64::from(shards.max(1)))),
         // Counted in each segment, that is in each partition of up to 64.
         l0_max_ssts_per_key: 8,
         l0_max_ssts: 8 * 64,
@@ -43,6 +59,25 @@ pub(super) fn of(memtable_bytes: u64, log_kept: Duration) -> Settings {
             ..GarbageCollectorOptions::default()
         }),
         ..Settings::default()
+    }
+}
+
+/// Merges hold in memory what they have read ahead of each input. By SlateDB's defaults that may be half a gigabyte for each shard.
+fn merges(shards: u64) -> CompactorOptions {
+    let of_a_read = MERGE_BYTES / shards / (MERGES_MAX * MERGE_INPUTS * MERGE_READS_AHEAD);
+    let of_a_read = of_a_read.clamp(*MERGE_READ_BYTES.start(), *MERGE_READ_BYTES.end());
+    CompactorOptions {
+        // A partition is dropped by an order to the compactor, which looks for orders so often: four small requests each time.
+        poll_interval: Duration::from_secs((shards / SHARDS_A_SECOND).clamp(1, ORDERS_LOOKED_FOR_MAX)),
+        max_concurrent_compactions: MERGES_MAX as usize,
+        worker: Some(CompactionWorkerOptions {
+            max_concurrent_compactions: MERGES_MAX as usize,
+            max_fetch_tasks: MERGE_READS_AHEAD as usize,
+            bytes_to_fetch: of_a_read as usize,
+            max_subcompactions: 1,
+            ..CompactionWorkerOptions::default()
+        }),
+        ..CompactorOptions::default()
     }
 }
 

@@ -12,11 +12,12 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use slatedb::config::{ReadOptions, ScanOptions as SlateScanOptions};
-use slatedb::{DbIterator, DbReader, DbSnapshot, IterationOrder};
+use slatedb::{Db, DbIterator, DbReader, DbSnapshot, IterationOrder};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
-use super::{Circuit, Place, failed};
+use super::database::{Database, has_ended};
+use super::{Circuit, failed};
 use crate::engine::EngineScan;
 use crate::{Answer, EngineView, Lookup, Row, ScanOptions, StorageError, Value};
 
@@ -30,7 +31,7 @@ const READ_MAX: Duration = Duration::from_secs(10);
 /// What is read: both show one moment.
 #[derive(Clone)]
 enum Source {
-    Snapshot(Arc<DbSnapshot>),
+    Snapshot(Arc<DbSnapshot>, Arc<Db>),
     Checkpoint(Arc<DbReader>),
 }
 
@@ -39,39 +40,52 @@ pub(super) struct ObjectView {
     runtime: Handle,
     circuit: Option<Arc<Circuit>>,
     epoch: u64,
+    moment: u64,
 }
 
 impl ObjectView {
-    pub fn of_snapshot(
-        snapshot: Result<Arc<DbSnapshot>, StorageError>,
-        place: &Place,
-        epoch: u64,
-    ) -> ObjectView {
+    /// Of everything that is written.
+    pub fn of_database(database: &Database) -> ObjectView {
+        let open = database.now();
+        let source = match open.database.snapshot() {
+            Ok(snapshot) => Ok(Source::Snapshot(snapshot, open.database.clone())),
+            Err(error) if has_ended(&open.database) => Err(ended(&error)),
+            Err(error) => Err(database.failed(&error)),
+        };
+        let (place, epoch) = (database.place(), database.epoch());
         let (runtime, circuit) = (place.runtime.clone(), place.circuit.clone());
-        ObjectView { source: snapshot.map(Source::Snapshot), runtime, circuit, epoch }
+        ObjectView { source, runtime, circuit, epoch, moment: open.times }
     }
 
     pub fn of_checkpoint(reader: Arc<DbReader>, runtime: Handle, epoch: u64) -> ObjectView {
-        ObjectView { source: Ok(Source::Checkpoint(reader)), runtime, circuit: None, epoch }
+        ObjectView { source: Ok(Source::Checkpoint(reader)), runtime, circuit: None, epoch, moment: 0 }
     }
 }
 
 impl Source {
-    async fn get(self, key: Vec<u8>) -> Result<Option<Value>, slatedb::Error> {
+    /// What an error of a read means to us.
+    fn failed(&self, error: &slatedb::Error, epoch: u64) -> StorageError {
+        match self {
+            Source::Snapshot(_, database) if has_ended(database) => ended(error),
+            _ => failed(error, epoch + 1),
+        }
+    }
+
+    async fn get(&self, key: Vec<u8>) -> Result<Option<Value>, slatedb::Error> {
         let options = ReadOptions::default();
         match self {
-            Source::Snapshot(snapshot) => snapshot.get_with_options(key, &options).await,
+            Source::Snapshot(snapshot, _) => snapshot.get_with_options(key, &options).await,
             Source::Checkpoint(reader) => reader.get_with_options(key, &options).await,
         }
     }
 
     async fn scan(
-        self,
+        &self,
         range: Range<Vec<u8>>,
         options: SlateScanOptions,
     ) -> Result<DbIterator, slatedb::Error> {
         match self {
-            Source::Snapshot(snapshot) => snapshot.scan_with_options(range, &options).await,
+            Source::Snapshot(snapshot, _) => snapshot.scan_with_options(range, &options).await,
             Source::Checkpoint(reader) => reader.scan_with_options(range, &options).await,
         }
     }
@@ -86,7 +100,7 @@ impl EngineView for ObjectView {
         let (key, epoch, circuit) = (key.to_vec(), self.epoch, self.circuit.clone());
         let read = async move {
             let read = in_time(circuit.as_deref(), source.get(key)).await;
-            read.ok_or_else(silent)?.map_err(|error| failed(&error, epoch + 1))
+            read.ok_or_else(silent)?.map_err(|error| source.failed(&error, epoch))
         };
         at_once_or_later(InRuntime { runtime: self.runtime.clone(), work: Box::pin(read) })
     }
@@ -110,6 +124,10 @@ impl EngineView for ObjectView {
         let (runtime, circuit) = (self.runtime.clone(), self.circuit.clone());
         Box::new(ObjectScan { state, runtime, circuit, epoch: self.epoch })
     }
+
+    fn moment(&self) -> u64 {
+        self.moment
+    }
 }
 
 struct ObjectScan {
@@ -121,7 +139,7 @@ struct ObjectScan {
 
 enum State {
     Begins(Source, Range<Vec<u8>>, SlateScanOptions),
-    Runs(Box<DbIterator>),
+    Runs(Source, Box<DbIterator>),
     Ended,
     Failed(StorageError),
 }
@@ -141,19 +159,19 @@ impl ObjectScan {
 
     async fn chunk(&mut self, rows_max: usize) -> Result<Vec<Row>, StorageError> {
         let epoch = self.epoch;
-        let failed = |error: slatedb::Error| failed(&error, epoch + 1);
         if let State::Begins(source, range, options) = &self.state {
-            let rows = source.clone().scan(range.clone(), options.clone()).await.map_err(failed)?;
-            self.state = State::Runs(Box::new(rows));
+            let rows = source.scan(range.clone(), options.clone()).await;
+            let rows = rows.map_err(|error| source.failed(&error, epoch))?;
+            self.state = State::Runs(source.clone(), Box::new(rows));
         }
-        let rows = match &mut self.state {
-            State::Runs(rows) => rows,
+        let (source, rows) = match &mut self.state {
+            State::Runs(source, rows) => (source, rows),
             State::Failed(error) => return Err(error.clone()),
             State::Begins(..) | State::Ended => return Ok(Vec::new()),
         };
         let (mut chunk, mut size_bytes) = (Vec::new(), 0);
         while chunk.len() < rows_max && size_bytes < ScanOptions::CHUNK_BYTES {
-            let Some(row) = rows.next().await.map_err(failed)? else {
+            let Some(row) = rows.next().await.map_err(|error| source.failed(&error, epoch))? else {
                 self.state = State::Ended;
                 break;
             };
@@ -189,6 +207,12 @@ async fn in_time<T>(circuit: Option<&Circuit>, read: impl Future<Output = T>) ->
         }
         () = refused => None,
     }
+}
+
+/// The database has ended by itself, and is opened again: the state that was read cannot be had any more.
+fn ended(error: &slatedb::Error) -> StorageError {
+    tracing::debug!(%error, "a view of a database that has ended was read");
+    silent()
 }
 
 fn silent() -> StorageError {

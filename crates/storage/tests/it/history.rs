@@ -67,9 +67,11 @@ impl Ground for InStore {
             epoch: None,
             lease: None,
             circuit: None,
+            disk_cache: None,
             cache: SharedCache::new(1 << 20),
             number: 0,
             memtable_bytes: 1 << 20,
+            shards: 1,
             log_kept: Duration::from_hours(24),
             is_scanned: |_| false,
         };

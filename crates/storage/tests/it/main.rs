@@ -20,9 +20,13 @@ mod model;
 #[cfg(feature = "object-storage")]
 mod object;
 #[cfg(feature = "object-storage")]
+mod object_cache;
+#[cfg(feature = "object-storage")]
 mod object_circuit;
 #[cfg(feature = "object-storage")]
 mod object_drops;
+#[cfg(feature = "object-storage")]
+mod object_ends;
 #[cfg(feature = "object-storage")]
 mod object_faults;
 #[cfg(feature = "object-storage")]

@@ -37,9 +37,11 @@ impl Object {
             epoch: Some(epoch),
             lease: self.lease.clone(),
             circuit: None,
+            disk_cache: None,
             cache: SharedCache::new(1 << 20),
             number: 1,
             memtable_bytes: 1 << 20,
+            shards: 1,
             log_kept: std::time::Duration::ZERO,
             is_scanned: |key| key[4] == 1,
         };

@@ -19,9 +19,11 @@ async fn open(store: &Arc<Faulty>, epoch: u64, circuit: Option<Arc<Circuit>>) ->
         epoch: Some(epoch),
         lease: None,
         circuit,
+        disk_cache: None,
         cache: SharedCache::new(0),
         number: 1,
         memtable_bytes: 1 << 20,
+        shards: 1,
         log_kept: Duration::ZERO,
         is_scanned: |_| false,
     };

@@ -184,9 +184,11 @@ async fn open(store: Arc<dyn ObjectStore>, epoch: u64) -> std::result::Result<Sh
         epoch: Some(epoch),
         lease: None,
         circuit: None,
+        disk_cache: None,
         cache: SharedCache::new(1 << 20),
         number: 1,
         memtable_bytes: 1 << 20,
+        shards: 1,
         log_kept: std::time::Duration::ZERO,
         is_scanned: |_| false,
     };

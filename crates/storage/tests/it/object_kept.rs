@@ -22,9 +22,11 @@ async fn open(store: &Arc<dyn ObjectStore>, path: &str, epoch: u64) -> Shard {
         epoch: Some(epoch),
         lease: None,
         circuit: None,
+        disk_cache: None,
         cache: SharedCache::new(1 << 20),
         number: 0,
         memtable_bytes: 1 << 20,
+        shards: 1,
         log_kept: std::time::Duration::ZERO,
         is_scanned: |_| false,
     };

@@ -4,6 +4,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `mod.rs` | the bucket, its faults, and its connections |
+//! | `weather.rs` | what befalls requests, here and at a proxy |
 //! | `objects.rs` | what lies in it: puts with their conditions, ranges, lists, uploads in parts |
 //! | `message.rs` | requests and answers of HTTP/1.1 as bytes |
 //!
@@ -11,41 +12,18 @@
 
 mod message;
 mod objects;
+mod weather;
 
 use std::io::{self, BufReader, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
 
 use message::{Answer, Request};
 use objects::Objects;
-
-/// What may befall a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
-    /// This status, and nothing is done.
-    Status(u16),
-    /// It is done, and the connection breaks before the answer.
-    AnswerLost,
-    /// The connection breaks, and nothing is done.
-    Reset,
-    /// It is done, and the answer is that its condition did not hold.
-    ClaimsFailure,
-}
-
-/// How the bucket treats requests from now on.
-#[derive(Debug, Clone, Default)]
-pub struct Weather {
-    /// Before each answer.
-    pub delay: Duration,
-    /// What befalls one of so many requests, one after the other of the list; 0: none.
-    pub one_in: u64,
-    pub faults: Vec<Fault>,
-    /// Requests are taken, and not answered until the weather changes.
-    pub is_silent: bool,
-}
+pub(crate) use weather::Sky;
+pub use weather::{Fault, Weather};
 
 /// Ends with its last handle.
 pub struct Bucket {
@@ -55,12 +33,9 @@ pub struct Bucket {
 
 struct State {
     objects: Mutex<Objects>,
-    weather: Mutex<Weather>,
-    requests: AtomicU64,
-    faults: AtomicU64,
+    sky: Sky,
     puts: AtomicU64,
     put_bytes: AtomicU64,
-    is_closed: AtomicBool,
 }
 
 impl Bucket {
@@ -73,17 +48,14 @@ impl Bucket {
         let address = listener.local_addr().expect("it is bound");
         let state = Arc::new(State {
             objects: Mutex::default(),
-            weather: Mutex::default(),
-            requests: AtomicU64::new(0),
-            faults: AtomicU64::new(0),
+            sky: Sky::default(),
             puts: AtomicU64::new(0),
             put_bytes: AtomicU64::new(0),
-            is_closed: AtomicBool::new(false),
         });
         let accepting = state.clone();
         thread::spawn(move || {
             for stream in listener.incoming() {
-                if accepting.is_closed.load(Ordering::SeqCst) {
+                if accepting.sky.is_closed() {
                     return;
                 }
                 if let Ok(stream) = stream {
@@ -108,12 +80,12 @@ impl Bucket {
     }
 
     pub fn set(&self, weather: Weather) {
-        *self.state.weather() = weather;
+        self.state.sky.set(weather);
     }
 
     /// Requests so far, and how many of them a fault befell.
     pub fn counts(&self) -> (u64, u64) {
-        (self.state.requests.load(Ordering::SeqCst), self.state.faults.load(Ordering::SeqCst))
+        self.state.sky.counts()
     }
 
     /// Objects that were stored so far.
@@ -134,17 +106,13 @@ impl Bucket {
 
 impl Drop for Bucket {
     fn drop(&mut self) {
-        self.state.is_closed.store(true, Ordering::SeqCst);
+        self.state.sky.close();
         // Wakes the thread that accepts.
         drop(TcpStream::connect(self.address));
     }
 }
 
 impl State {
-    fn weather(&self) -> std::sync::MutexGuard<'_, Weather> {
-        self.weather.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn objects(&self) -> std::sync::MutexGuard<'_, Objects> {
         self.objects.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -159,8 +127,8 @@ impl State {
         let mut input = BufReader::new(stream);
         let mut output = stream;
         while let Some(request) = Request::read(&mut input)? {
-            let fault = self.wait_and_choose();
-            if fault == Some(Fault::Reset) || self.is_closed.load(Ordering::SeqCst) {
+            let fault = self.sky.wait_and_choose();
+            if fault == Some(Fault::Reset) || self.sky.is_closed() {
                 return Ok(());
             }
             let answer = match fault {
@@ -185,23 +153,5 @@ impl State {
             self.put_bytes.fetch_add(request.body.len() as u64, Ordering::SeqCst);
         }
         answer
-    }
-
-    /// Takes the time that the weather wants, and says what befalls the request.
-    fn wait_and_choose(&self) -> Option<Fault> {
-        let number = self.requests.fetch_add(1, Ordering::SeqCst) + 1;
-        let mut weather = self.weather().clone();
-        if !weather.delay.is_zero() {
-            thread::sleep(weather.delay);
-        }
-        while weather.is_silent && !self.is_closed.load(Ordering::SeqCst) {
-            thread::sleep(Duration::from_millis(10));
-            weather = self.weather().clone();
-        }
-        if weather.one_in == 0 || weather.faults.is_empty() || !number.is_multiple_of(weather.one_in) {
-            return None;
-        }
-        let befallen = self.faults.fetch_add(1, Ordering::SeqCst);
-        weather.faults.get(befallen as usize % weather.faults.len()).copied()
     }
 }

@@ -104,7 +104,7 @@ fn is_test_program(path: &str) -> bool {
 const CLOCKS: &[(&str, &str)] = &[
     ("crates/testkit/src/wait.rs", "waits for an event; its guard of minutes turns a hang into a failure"),
     ("crates/testkit/src/process.rs", "waits for the end of a process"),
-    ("crates/testkit/src/bucket/mod.rs", "the distance of a store; no outcome of a test depends on it"),
+    ("crates/testkit/src/bucket/weather.rs", "the distance of a store; no outcome of a test depends on it"),
     ("tests-sdk/mongo/pymongo/run.py", "says how long each file of tests took"),
     ("crates/account/tests/it/support/mod.rs", "the same with a runtime, and moments that chance decides"),
     ("crates/gateway-nosql/tests/it/harness.rs", "the same with a runtime"),
@@ -117,6 +117,11 @@ const CLOCKS: &[(&str, &str)] = &[
     (
         "crates/storage/tests/it/object_faults.rs",
         "tokio's clock, paused: it moves by the store's delays alone",
+    ),
+    ("crates/storage/tests/it/object_ends.rs", "tokio's clock, paused: it passes over what nobody waits for"),
+    (
+        "crates/storage/tests/it/object_drops.rs",
+        "tokio's clock, paused: it passes over what nobody waits for",
     ),
     ("crates/storage/tests/it/slow.rs", "tokio's clock, paused: it moves by the engine's delays alone"),
     ("tests-sdk/js/support.mjs", "waits for an event"),

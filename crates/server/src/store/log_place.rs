@@ -1,0 +1,165 @@
+//! An account whose log lies in a store of its own (`--wal-store`): how its two places find each other.
+//!
+//! | object | what it says |
+//! |---|---|
+//! | `wal.json`, below the account's prefix | where its log is, and a name that the two have in common |
+//! | `log-of.json`, below the log's prefix | whose log it is, and that name |
+//!
+//! The first is there before anything else of the account, and says for good where the log is: commands find it by that. The second
+//! tells a log that is gone, or another account's, from one that is there. Without its log an account lacks what was
+//! acknowledged last, so a log that is missing is never made anew.
+
+use std::env;
+
+use serde::{Deserialize, Serialize};
+use shardlake_cluster::{Location, self_test};
+use shardlake_stdx::Random;
+
+use super::{Prefix, objects};
+
+const LOG_PLACE: &str = "wal.json";
+const OWNER: &str = "log-of.json";
+const BYTES_MAX: u64 = 16 << 10;
+/// Variables of the log's store that differ from those of the account's begin so.
+const OF_THE_LOG: &str = "WAL_";
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct LogPlace {
+    url: String,
+    name: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Owner {
+    store: String,
+    name: String,
+}
+
+/// For a server, which names the place of the log at each start, and makes it at the first one.
+pub async fn of_server(
+    location: Location,
+    asked: Option<&str>,
+    observed: impl Fn(Location) -> Location,
+) -> Result<Location, String> {
+    let prefix = Prefix { location };
+    let (place, is_new) = match (known(&prefix).await?, asked) {
+        (None, None) => return Ok(prefix.location),
+        (Some(known), None) => {
+            return Err(format!(
+                "the log of the account in '{}' lies in a store of its own: start with --wal-store {}",
+                prefix.name(),
+                known.url
+            ));
+        }
+        (Some(known), Some(asked)) if known.url == asked => (known, false),
+        (Some(known), Some(asked)) => {
+            return Err(format!(
+                "the log of the account in '{}' lies in '{}', and not in '{asked}': start with --wal-store {}",
+                prefix.name(),
+                known.url,
+                known.url
+            ));
+        }
+        (None, Some(asked)) => (found(&prefix, asked).await?, true),
+    };
+    let log = Prefix { location: observed(log_location(&place.url)?) };
+    self_test(&log.location, &Random::System.guid().to_string())
+        .await
+        .map_err(|error| format!("the store of the log: {error}"))?;
+    check(&prefix, &log, &place, is_new).await?;
+    Ok(prefix.location.with_log(log.location))
+}
+
+/// For a command, which looks where the account says.
+pub async fn of_command(prefix: Prefix) -> Result<Prefix, String> {
+    let Some(place) = known(&prefix).await? else { return Ok(prefix) };
+    let log = Prefix { location: log_location(&place.url)? };
+    check(&prefix, &log, &place, false).await?;
+    Ok(Prefix { location: prefix.location.with_log(log.location) })
+}
+
+/// Chooses the place for an account that is to be made.
+async fn found(prefix: &Prefix, asked: &str) -> Result<LogPlace, String> {
+    let _valid = log_location(asked)?;
+    if objects::count(&prefix.location).await? > 0 {
+        return Err(format!(
+            "the account in '{}' was made with its log in the same store, where it stays: leave out --wal-store",
+            prefix.name()
+        ));
+    }
+    let place = LogPlace { url: asked.to_owned(), name: Random::System.guid().to_string() };
+    let text = serde_json::to_vec(&place).map_err(|error| error.to_string())?;
+    match prefix.create(LOG_PLACE, text).await {
+        Ok(()) => Ok(place),
+        // Another server was faster.
+        Err(error) => known(prefix).await?.filter(|known| known.url == asked).ok_or(error),
+    }
+}
+
+async fn known(prefix: &Prefix) -> Result<Option<LogPlace>, String> {
+    read(prefix, LOG_PLACE).await
+}
+
+/// The log is there, and that of this account. Of an account that has no shard yet it may have to be made.
+async fn check(prefix: &Prefix, log: &Prefix, place: &LogPlace, is_new: bool) -> Result<(), String> {
+    let own = Owner { store: prefix.name(), name: place.name.clone() };
+    let found: Option<Owner> = read(log, OWNER).await?;
+    match found {
+        Some(found) if found.name == own.name => Ok(()),
+        Some(found) => Err(format!(
+            "'{}' holds the log of the account in '{}', and not of that in '{}'",
+            place.url, found.store, own.store
+        )),
+        None if is_new || objects::count(&prefix.location).await? == 0 => {
+            let text = serde_json::to_vec(&own).map_err(|error| error.to_string())?;
+            log.create(OWNER, text).await
+        }
+        None => Err(format!(
+            "the log of the account in '{}' is missing in '{}', and with it what was acknowledged last: bring it back, or restore the account from a backup",
+            own.store, place.url
+        )),
+    }
+}
+
+async fn read<T: for<'t> Deserialize<'t>>(prefix: &Prefix, name: &str) -> Result<Option<T>, String> {
+    let Some(text) = prefix.get(name, BYTES_MAX).await? else { return Ok(None) };
+    serde_json::from_slice(&text)
+        .map(Some)
+        .map_err(|error| format!("the object '{}/{name}' is damaged: {error}", prefix.name()))
+}
+
+fn log_location(url: &str) -> Result<Location, String> {
+    Location::parse(url, of_the_log(env::vars().collect()))
+        .map_err(|error| format!("the store of the log: {error}"))
+}
+
+/// `WAL_AWS_ENDPOINT` is what `AWS_ENDPOINT` is to the other store.
+fn of_the_log(variables: Vec<(String, String)>) -> impl Iterator<Item = (String, String)> {
+    let own: Vec<(String, String)> = variables
+        .iter()
+        .filter_map(|(name, value)| Some((name.strip_prefix(OF_THE_LOG)?.to_owned(), value.clone())))
+        .collect();
+    let is_own = |name: &String| own.iter().any(|(own, _)| own == name);
+    let shared: Vec<_> = variables.into_iter().filter(|(name, _)| !is_own(name)).collect();
+    shared.into_iter().chain(own)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_of_the_log_go_before_those_of_both() {
+        let variable = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let variables = vec![
+            variable("AWS_ENDPOINT", "far"),
+            variable("WAL_AWS_ENDPOINT", "near"),
+            variable("AWS_REGION", "r"),
+        ];
+        let mut found: Vec<_> = of_the_log(variables).filter(|(name, _)| name.starts_with("AWS")).collect();
+        found.sort();
+        assert_eq!(found, [variable("AWS_ENDPOINT", "near"), variable("AWS_REGION", "r")]);
+    }
+}

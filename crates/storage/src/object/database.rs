@@ -1,0 +1,276 @@
+//! The database of a shard, which is opened again in the process where it ended by itself.
+//!
+//! SlateDB ends a database when one of its tasks meets what it does not expect: a manifest that does not parse, a merge that panics.
+//! Nothing of it is answered any more, though the store may be in order. So this owner opens it again, under the epoch that it has, and
+//! repeats what was not stored:
+//!
+//! ```text
+//! groups   1 2 3 │ 4 5        1–3 are synced; 4 and 5 are in memory and perhaps in the log
+//!                │ ✗ the database ends
+//! opened again:  1 2 3 (4)    as the log has it
+//! repeated:      4 5          then the writers are told as if nothing had happened
+//! ```
+//! A group sets keys to values and removes keys, so that repeating one that is stored already changes nothing, in the order in which the
+//! groups came. The records of owners and the epoch of the log refuse all this where another owner has the shard. Views of the
+//! database that ended answer [`StorageError::Unavailable`]; later ones are of the new one.
+//!
+//! An owner opens it so again up to ten times in ten minutes: more is damage that stays, and is told by name.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use slatedb::admin::Admin;
+use slatedb::config::{CloseOptions, FlushOptions, FlushType, WriteOptions};
+use slatedb::{CloseReason, Db, WriteBatch};
+use tokio::time::{Instant, sleep};
+
+use super::{ObjectOptions, Place, failed, open_database_for};
+use crate::{Batch, Op, StorageError};
+
+const OPENS_MAX: usize = 10;
+/// After an attempt that failed.
+const OPEN_AFTER: Duration = Duration::from_secs(1);
+const OPENS_WITHIN: Duration = Duration::from_mins(10);
+
+pub(super) struct Database {
+    options: ObjectOptions,
+    place: Place,
+    admin: Admin,
+    epoch: u64,
+    open: ArcSwap<Open>,
+    unsynced: Mutex<Unsynced>,
+    /// When it was opened again. Held while it is.
+    again: tokio::sync::Mutex<VecDeque<Instant>>,
+}
+
+/// The database as it was opened for the first time, or again.
+pub(super) struct Open {
+    pub database: Arc<Db>,
+    /// 0 for the first time.
+    pub times: u64,
+}
+
+/// Groups that may not be in the store yet, in their order.
+#[derive(Default)]
+struct Unsynced {
+    groups: VecDeque<(u64, Arc<Vec<Batch>>)>,
+    /// The last one that was given.
+    last: u64,
+    /// The last one that the open database has.
+    written: u64,
+}
+
+impl Database {
+    pub async fn open(options: ObjectOptions, place: Place, admin: Admin) -> Result<Arc<Self>, StorageError> {
+        let (database, epoch) = open_database_for(&options, &place, &admin).await?;
+        let open = Open { database: Arc::new(database), times: 0 };
+        let database = Arc::new(Database {
+            options: ObjectOptions { must_exist: true, ..options },
+            place,
+            admin,
+            epoch,
+            open: ArcSwap::from_pointee(open),
+            unsynced: Mutex::default(),
+            again: tokio::sync::Mutex::default(),
+        });
+        database.watch();
+        Ok(database)
+    }
+
+    pub fn now(&self) -> Arc<Open> {
+        self.open.load_full()
+    }
+
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    pub fn admin(&self) -> &Admin {
+        &self.admin
+    }
+
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Called for one group after the other.
+    pub async fn write(&self, batches: Vec<Batch>) -> Result<(), StorageError> {
+        if batches.iter().all(Batch::is_empty) {
+            return Ok(());
+        }
+        let group = Arc::new(batches);
+        let number = self.unsynced().push(group.clone());
+        loop {
+            let open = self.now();
+            match write(&open.database, &group).await {
+                Ok(()) => {
+                    self.unsynced().written = number;
+                    return Ok(());
+                }
+                Err(error) => self.open_again(&open, self.failed(&error)).await.map_err(for_good)?,
+            }
+        }
+    }
+
+    /// Everything that was written before is in the store: in the log, and in tables if that is asked for.
+    pub async fn flush(&self, flush_type: FlushType) -> Result<(), StorageError> {
+        loop {
+            let (open, written) = (self.now(), self.unsynced().written);
+            let options = FlushOptions { flush_type: flush_type.clone() };
+            match open.database.flush_with_options(options).await {
+                Ok(()) => {
+                    self.unsynced().forget(written);
+                    return Ok(());
+                }
+                Err(error) => self.open_again(&open, self.failed(&error)).await.map_err(for_good)?,
+            }
+        }
+    }
+
+    /// What an error of this database means to us.
+    pub fn failed(&self, error: &slatedb::Error) -> StorageError {
+        self.named(failed(error, self.epoch + 1))
+    }
+
+    fn named(&self, error: StorageError) -> StorageError {
+        match error {
+            StorageError::Corrupt { what } => {
+                StorageError::Corrupt { what: format!("the shard '{}': {what}", self.place.path).into() }
+            }
+            other => other,
+        }
+    }
+
+    /// `Err` where that is of no use, or not allowed.
+    async fn open_again(&self, ended: &Open, reason: StorageError) -> Result<(), StorageError> {
+        let mut again = self.again.lock().await;
+        if self.now().times != ended.times {
+            return Ok(());
+        }
+        if !has_ended(&ended.database) || matches!(reason, StorageError::Fenced { .. }) {
+            return Err(reason);
+        }
+        let database = self.open_within_bounds(&mut again, reason).await?;
+        let open = Open { database: Arc::new(database), times: ended.times + 1 };
+        self.open.store(Arc::new(open));
+        let old = ended.database.clone();
+        tokio::spawn(async move {
+            // It has ended; this lets go of what it has open.
+            let _ = old.close_with_options(CloseOptions::default().with_flush_type(None)).await;
+        });
+        Ok(())
+    }
+
+    /// What made it end may be in its way for a while: it is tried again, as often as it may be.
+    async fn open_within_bounds(
+        &self,
+        again: &mut VecDeque<Instant>,
+        mut reason: StorageError,
+    ) -> Result<Db, StorageError> {
+        loop {
+            let now = Instant::now();
+            while again.front().is_some_and(|opened| now - *opened > OPENS_WITHIN) {
+                again.pop_front();
+            }
+            if again.len() >= OPENS_MAX {
+                return Err(reason);
+            }
+            again.push_back(now);
+            tracing::warn!(shard = %self.place.path, %reason, "the engine of a shard ended by itself: it is opened again");
+            match self.open_and_repeat().await {
+                Ok(database) => return Ok(database),
+                Err(fenced @ StorageError::Fenced { .. }) => return Err(fenced),
+                Err(error) => reason = error,
+            }
+            sleep(OPEN_AFTER).await;
+        }
+    }
+
+    async fn open_and_repeat(&self) -> Result<Db, StorageError> {
+        let opened = open_database_for(&self.options, &self.place, &self.admin).await;
+        let (database, _) = opened.map_err(|error| self.named(error))?;
+        let groups: Vec<_> = self.unsynced().groups.iter().cloned().collect();
+        for (_, group) in &groups {
+            write(&database, group).await.map_err(|error| self.failed(&error))?;
+        }
+        tracing::info!(shard = %self.place.path, repeated = groups.len(), "the engine of a shard is open again");
+        Ok(database)
+    }
+
+    /// Opens it again when it ends while nobody writes.
+    fn watch(self: &Arc<Self>) {
+        let (mut status, watched) = (self.now().database.subscribe(), Arc::downgrade(self));
+        tokio::spawn(async move {
+            loop {
+                let ended = status.wait_for(|status| status.close_reason.is_some()).await;
+                let Ok(CloseReason::Panic) =
+                    ended.map(|status| status.close_reason.unwrap_or(CloseReason::Clean))
+                else {
+                    return;
+                };
+                let Some(database) = watched.upgrade() else { return };
+                let open = database.now();
+                // A writer may have been faster. Who writes next is told of what cannot be mended.
+                if has_ended(&open.database)
+                    && database.open_again(&open, database.reason(&open).await).await.is_err()
+                {
+                    return;
+                }
+                status = database.now().database.subscribe();
+            }
+        });
+    }
+
+    /// Why it ended, as every request to it is told.
+    async fn reason(&self, ended: &Open) -> StorageError {
+        let options = FlushOptions { flush_type: FlushType::Wal };
+        match ended.database.flush_with_options(options).await {
+            Err(error) => self.failed(&error),
+            Ok(()) => StorageError::io("it ended without a reason"),
+        }
+    }
+
+    fn unsynced(&self) -> MutexGuard<'_, Unsynced> {
+        self.unsynced.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Unsynced {
+    fn push(&mut self, group: Arc<Vec<Batch>>) -> u64 {
+        self.last += 1;
+        self.groups.push_back((self.last, group));
+        self.last
+    }
+
+    fn forget(&mut self, written: u64) {
+        while self.groups.front().is_some_and(|(number, _)| *number <= written) {
+            self.groups.pop_front();
+        }
+    }
+}
+
+/// Whether it ended by itself: not closed, and not another owner's.
+pub(super) fn has_ended(database: &Db) -> bool {
+    database.status().close_reason == Some(CloseReason::Panic)
+}
+
+/// What writers are told of what cannot be mended here.
+fn for_good(error: StorageError) -> StorageError {
+    match error {
+        StorageError::Fenced { .. } | StorageError::Closed | StorageError::Ended { .. } => error,
+        error => StorageError::Ended { reason: error.to_string().into() },
+    }
+}
+
+async fn write(database: &Db, group: &[Batch]) -> Result<(), slatedb::Error> {
+    let mut rows = WriteBatch::new();
+    for op in group.iter().flat_map(Batch::iter) {
+        match op {
+            Op::Put { key, value } => rows.put_bytes(key.clone(), value.clone()),
+            Op::Delete { key } => rows.delete(key),
+        }
+    }
+    database.write_with_options(rows, &WriteOptions::default()).await.map(|_| ())
+}
