@@ -13,7 +13,8 @@ use shardlake_model::{Error, Result};
 
 use crate::address::Action;
 use crate::address::range_id;
-use crate::document::{container as container_document, ids, written};
+use crate::document::{container as container_document, ids};
+use crate::pieces::written;
 use crate::window::Window;
 use crate::{OperatorCall, OperatorReply};
 

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use shardlake_account::{BACKUP_PIECE_BYTES_MAX, KeptState, MomentOfPartition, Stamp};
 use shardlake_model::{Error, Result};
 
-use crate::document::written;
+use crate::pieces::written;
 use crate::{OperatorCall, OperatorReply};
 
 #[derive(Debug, Clone, PartialEq, Eq)]

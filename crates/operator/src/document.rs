@@ -1,6 +1,6 @@
 //! Reports as JSON. Members carry their units; ids of ranges are texts, as in the feed of partition key ranges.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use shardlake_account::{
     Account, BudgetReport, CapacityMode, ContainerReport, Finding, LargeKey, RangeReport, RelocationReport,
@@ -206,14 +206,21 @@ pub(crate) fn ids(ids: &[u32]) -> Vec<String> {
     ids.iter().map(u32::to_string).collect()
 }
 
-/// Every container in short.
-pub(crate) fn all_containers(account: &Account) -> Vec<u8> {
-    let mut rows = Vec::new();
-    for database in account.databases() {
+/// Every container in short, described as its turn comes: there may be thousands.
+#[derive(Serialize)]
+pub(crate) struct AllContainers<'a> {
+    #[serde(serialize_with = "in_short")]
+    pub containers: &'a Account,
+}
+
+fn in_short<S: Serializer>(account: &&Account, serializer: S) -> Result<S::Ok, S::Error> {
+    let databases = account.databases().into_iter();
+    serializer.collect_seq(databases.flat_map(|database| {
         // It may have been deleted since.
-        for container in account.containers(&database.id).unwrap_or_default() {
+        let containers = account.containers(&database.id).unwrap_or_default();
+        containers.into_iter().map(move |container| {
             let usage = container.usage();
-            rows.push(json!({
+            json!({
                 "database": database.id,
                 "container": container.container().definition.id,
                 "rid": container.rid_text(),
@@ -222,16 +229,11 @@ pub(crate) fn all_containers(account: &Account) -> Vec<u8> {
                 "items": usage.items,
                 "sizeBytes": usage.size_bytes,
                 "relocation": container.relocation().as_ref().map(relocation),
-            }));
-        }
-    }
-    written(&json!({ "containers": rows }))
+            })
+        })
+    }))
 }
 
 fn units(centi: u64) -> f64 {
     centi as f64 / 100.0
-}
-
-pub(crate) fn written(value: &impl Serialize) -> Vec<u8> {
-    serde_json::to_vec(value).expect("reports have a JSON form")
 }

@@ -4,24 +4,26 @@
 //! its picture. A cell that nobody knows anything about is not a number. With `since`, the answer has the last column that the
 //! client has seen, which was still counted then, and later ones.
 
-use base64::Engine as _;
+use base64::display::Base64Display;
 use base64::engine::general_purpose::STANDARD;
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use shardlake_account::{
     ContainerHandle, Epk, EpkRange, HEAT_MAP_BEFORE, HEAT_ROWS_MAX, HeatMap, HeatMapRequest, HeatMeasure,
     HistoryEvent, HistoryEventKind,
 };
-use shardlake_model::{Error, Result};
+use shardlake_model::{Error, Result as Outcome};
 
-use crate::document::{ids, written};
+use crate::document::ids;
 use crate::moments::Moments;
+use crate::pieces::written;
 use crate::window::Window;
 use crate::{OperatorCall, OperatorReply};
 
 const DEFAULT_WINDOW: &str = "6h";
 const DEFAULT_ROWS: u32 = 256;
 
-pub(crate) fn heat(call: &OperatorCall<'_>, container: &ContainerHandle) -> Result<OperatorReply> {
+pub(crate) fn heat(call: &OperatorCall<'_>, container: &ContainerHandle) -> Outcome<OperatorReply> {
     let parameters = call.address.parameters(&["window", "rows", "measure", "min", "max", "since"])?;
     let measure = match parameters.get("measure") {
         None | Some("share") => HeatMeasure::Share,
@@ -46,16 +48,37 @@ pub(crate) fn heat(call: &OperatorCall<'_>, container: &ContainerHandle) -> Resu
     Ok(crate::ok(written(&document(&map, &request, &call.moments().ahead(HEAT_MAP_BEFORE)))))
 }
 
-fn span(min: Option<&str>, max: Option<&str>) -> Result<EpkRange> {
+fn span(min: Option<&str>, max: Option<&str>) -> Outcome<EpkRange> {
     let (min, max) = (min.unwrap_or_default(), max.unwrap_or("FF"));
     EpkRange::from_hex(min, max).map_err(|error| {
         Error::bad_request(format!("'min' and 'max' are no span of the hash space: {error}"))
     })
 }
 
-fn document(map: &HeatMap, request: &HeatMapRequest, moments: &Moments) -> Value {
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Document<'m> {
+    sequence: u32,
+    period_seconds: u32,
+    times: Vec<u64>,
+    row_bounds: Vec<String>,
+    #[serde(serialize_with = "in_base64")]
+    cells: &'m [f32],
+    unit: &'static str,
+    throttled: Vec<Value>,
+    epochs: Vec<Value>,
+    events: Vec<Value>,
+    known_since: u64,
+}
+
+/// Written as it is encoded: the cells are the large part of the answer.
+fn in_base64<S: Serializer>(cells: &&[f32], serializer: S) -> Result<S::Ok, S::Error> {
+    let bytes: Vec<u8> = cells.iter().flat_map(|cell| cell.to_le_bytes()).collect();
+    serializer.collect_str(&Base64Display::new(&bytes, &STANDARD))
+}
+
+fn document<'m>(map: &'m HeatMap, request: &HeatMapRequest, moments: &Moments) -> Document<'m> {
     let seconds = map.period_seconds;
-    let cells: Vec<u8> = map.cells.iter().flat_map(|cell| cell.to_le_bytes()).collect();
     let throttled = map.throttled.iter().map(|dot| {
         let time = moments.of_period(dot.column, seconds);
         json!([time, dot.rows.first, dot.rows.count, dot.share])
@@ -73,22 +96,22 @@ fn document(map: &HeatMap, request: &HeatMapRequest, moments: &Moments) -> Value
         let ranges: Vec<Value> = epoch.ranges.iter().filter_map(range).collect();
         json!({ "from": moments.of(epoch.from), "ranges": ranges })
     });
-    json!({
-        "sequence": map.sequence,
-        "periodSeconds": seconds,
-        "times": (map.first..=map.sequence).map(|number| moments.of_period(number, seconds)).collect::<Vec<_>>(),
-        "rowBounds": map.row_bounds.iter().map(Epk::to_hex).collect::<Vec<_>>(),
-        "cells": STANDARD.encode(cells),
-        "unit": match request.measure {
+    Document {
+        sequence: map.sequence,
+        period_seconds: seconds,
+        times: (map.first..=map.sequence).map(|number| moments.of_period(number, seconds)).collect(),
+        row_bounds: map.row_bounds.iter().map(Epk::to_hex).collect(),
+        cells: &map.cells,
+        unit: match request.measure {
             HeatMeasure::Share => "shareOfBudget",
             HeatMeasure::RequestUnits => "ruPerSecond",
             HeatMeasure::Throttled => "shareOfOperations",
         },
-        "throttled": throttled.collect::<Vec<_>>(),
-        "epochs": epochs.collect::<Vec<_>>(),
-        "events": map.events.iter().map(|one| event(one, moments)).collect::<Vec<_>>(),
-        "knownSince": moments.of(map.known_since),
-    })
+        throttled: throttled.collect(),
+        epochs: epochs.collect(),
+        events: map.events.iter().map(|one| event(one, moments)).collect(),
+        known_since: moments.of(map.known_since),
+    }
 }
 
 fn event(event: &HistoryEvent, moments: &Moments) -> Value {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use shardlake_account::{ContainerHandle, KeyReport};
 use shardlake_model::{Error, Result};
 
-use crate::document::written;
+use crate::pieces::written;
 use crate::{OperatorCall, OperatorReply};
 
 pub(crate) async fn key(call: &OperatorCall<'_>, container: &ContainerHandle) -> Result<OperatorReply> {

@@ -26,6 +26,7 @@
 //! | `watch/` | the server as a whole |
 //! | `heat.rs`, `key.rs`, `query/`, `scripts.rs` | heat, one key, queries with their figures, scripts that are tried |
 //! | `schema.rs` | what items look like; previews of indexing policies |
+//! | `pieces.rs` | the text of an answer, in pieces |
 //! | `client.rs` | what a client sends |
 //! | `actions.rs` | the bodies of requests about partitions, and what is done for them |
 //! | `projections.rs`, `backups.rs` | the same for projections, and for states that are copied to a backup |
@@ -44,6 +45,7 @@ mod key;
 mod moments;
 mod parameters;
 mod parts;
+mod pieces;
 mod projections;
 mod query;
 mod schema;
@@ -112,8 +114,8 @@ impl OperatorReply {
         OperatorReply { charge_centi, failure, ..OperatorReply::empty(StatusCode::BAD_REQUEST) }
     }
 
-    fn json(status: StatusCode, body: Vec<u8>) -> OperatorReply {
-        OperatorReply { body: Some(vec![body]), ..OperatorReply::empty(status) }
+    fn json(status: StatusCode, body: Vec<Vec<u8>>) -> OperatorReply {
+        OperatorReply { body: Some(body), ..OperatorReply::empty(status) }
     }
 }
 
@@ -141,7 +143,7 @@ pub async fn serve(call: &OperatorCall<'_>) -> Result<OperatorReply> {
     match (&call.address.target, call.method.as_str()) {
         (Target::AllContainers, "GET") => {
             call.address.only_parameter("")?;
-            Ok(ok(document::all_containers(call.account)))
+            Ok(ok(pieces::written(&document::AllContainers { containers: call.account })))
         }
         (Target::Server, "GET") => {
             call.address.only_parameter("")?;
@@ -165,7 +167,7 @@ pub async fn serve(call: &OperatorCall<'_>) -> Result<OperatorReply> {
                     let report = call.account.container_report(&container, window.length).await?;
                     let whole = document::container(&report, &window, call.account);
                     Ok(ok(match parts {
-                        None => document::written(&whole),
+                        None => pieces::written(&whole),
                         Some(parts) => parts.cut(&whole, &report, call.account, &call.moments()),
                     }))
                 }
@@ -214,7 +216,7 @@ async fn room_for_page(call: &OperatorCall<'_>) -> Result<()> {
     space.take(call.context.deadline.saturating_sub(call.account.clock().elapsed())).await
 }
 
-fn ok(body: Vec<u8>) -> OperatorReply {
+fn ok(body: Vec<Vec<u8>>) -> OperatorReply {
     OperatorReply::json(StatusCode::OK, body)
 }
 

@@ -15,8 +15,9 @@ use serde_json::{Map, Value, json};
 use shardlake_account::{Account, ContainerReport, PastRelocation};
 use shardlake_model::{Error, Result};
 
-use crate::document::{Container, ids, written};
+use crate::document::{Container, ids};
 use crate::moments::Moments;
+use crate::pieces::written;
 
 const PARTS: &[(&str, &[&str], &[&str])] = &[
     (
@@ -67,24 +68,25 @@ impl Parts {
         report: &ContainerReport,
         account: &Account,
         moments: &Moments,
-    ) -> Vec<u8> {
-        let Ok(Value::Object(whole)) = serde_json::to_value(whole) else { return written(whole) };
+    ) -> Vec<Vec<u8>> {
+        let Ok(Value::Object(mut whole)) = serde_json::to_value(whole) else { return written(whole) };
         let of_container = self.0.iter().flat_map(|(_, members, _)| *members);
-        let mut told = kept(&whole, OF_CONTAINER.iter().chain(of_container));
-        let partitions = whole.get("partitions").and_then(Value::as_array).map(Vec::as_slice);
-        let partitions = partitions.unwrap_or_default().iter().zip(&report.partitions);
-        let partition = |(document, report): (&Value, &shardlake_account::RangeReport)| {
+        let mut told = kept(&mut whole, OF_CONTAINER.iter().chain(of_container));
+        let Some(Value::Array(partitions)) = whole.remove("partitions") else { return written(&told) };
+        let partition = |(document, report): (Value, &shardlake_account::RangeReport)| {
             let of_partition = self.0.iter().flat_map(|(_, _, members)| *members);
-            let empty = Map::new();
-            let document = document.as_object().unwrap_or(&empty);
-            let mut told = kept(document, ["id"].iter().chain(of_partition));
+            let Value::Object(mut document) = document else { return document };
+            let mut told = kept(&mut document, ["id"].iter().chain(of_partition));
             if self.has("keys") {
                 told.insert("keysCreated".into(), json!(report.heat.recent.keys_created));
                 told.insert("leaders".into(), json!(report.heat.recent.leaders));
             }
             Value::Object(told)
         };
-        told.insert("partitions".into(), partitions.map(partition).collect());
+        told.insert(
+            "partitions".into(),
+            partitions.into_iter().zip(&report.partitions).map(partition).collect(),
+        );
         if self.has("relocations") {
             let past = account.past_relocations(&report.container);
             let past: Value = past.iter().map(|one| relocation(one, moments)).collect();
@@ -94,8 +96,9 @@ impl Parts {
     }
 }
 
-fn kept<'n>(from: &Map<String, Value>, names: impl Iterator<Item = &'n &'n str>) -> Map<String, Value> {
-    names.filter_map(|name| Some(((*name).to_owned(), from.get(*name)?.clone()))).collect()
+/// Two parts may name the same member.
+fn kept<'n>(from: &mut Map<String, Value>, names: impl Iterator<Item = &'n &'n str>) -> Map<String, Value> {
+    names.filter_map(|name| from.remove_entry(*name)).collect()
 }
 
 fn relocation(past: &PastRelocation, moments: &Moments) -> Value {

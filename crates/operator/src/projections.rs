@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use shardlake_account::{ProjectionPut, ProjectionReport, ProjectionRule};
 use shardlake_model::{Error, Result};
 
-use crate::document::written;
+use crate::pieces::written;
 use crate::{OperatorCall, OperatorReply};
 
 #[derive(Debug, Clone, PartialEq, Eq)]

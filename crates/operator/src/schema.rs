@@ -7,7 +7,7 @@ use shardlake_account::{
 };
 use shardlake_model::{Error, ErrorKind, IndexPathSegment, IndexingPolicy, Result};
 
-use crate::document::written;
+use crate::pieces::written;
 use crate::query::{Parameter, indexes};
 use crate::{OperatorCall, OperatorReply};
 

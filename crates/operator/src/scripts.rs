@@ -176,7 +176,7 @@ fn answer(reply: TrialReply, elapsed_ms: f64) -> OperatorReply {
     text.extend_from_slice(b",\"result\":");
     text.extend_from_slice(result.as_deref().unwrap_or("null").as_bytes());
     text.push(b'}');
-    OperatorReply { charge_centi, ..OperatorReply::json(StatusCode::OK, text) }
+    OperatorReply { charge_centi, ..OperatorReply::json(StatusCode::OK, vec![text]) }
 }
 
 /// Where an error of a script says that it is.

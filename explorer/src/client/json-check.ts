@@ -11,6 +11,9 @@ export interface Remark {
 }
 
 const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
+const ESCAPE = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/y;
+/** What a string may hold as it is. Texts are checked while somebody types in them, so this part is left to the browser. */
+const PLAIN = /[^"\\\u0000-\u001f]*/y;
 const DEPTH_MAX = 128;
 const REMARKS_MAX = 20;
 
@@ -45,8 +48,11 @@ class Reader {
   constructor(private readonly text: string) {}
 
   space(at: number): number {
-    while (/[ \n\r\t]/.test(this.text[at] ?? "")) at++;
-    return at;
+    for (;;) {
+      const code = this.text.charCodeAt(at);
+      if (code !== 32 && code !== 10 && code !== 13 && code !== 9) return at;
+      at++;
+    }
   }
 
   value(at: number, depth: number): void {
@@ -95,17 +101,17 @@ class Reader {
   }
 
   private string(at: number): string {
-    for (let place = at + 1; place < this.text.length; place++) {
+    let place = at + 1;
+    while ((place = endOf(PLAIN, this.text, place)) < this.text.length) {
       const code = this.text.charCodeAt(place);
       if (code < 32) throw new Mistake(place, "a string holds a line break or control character: write \\n or \\u00xx");
       if (code === 34) {
         this.place = place + 1;
         return this.text.slice(at + 1, place);
       }
-      if (code !== 92) continue;
-      place++;
-      const isKnown = /^(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/.test(this.text.slice(place, place + 5));
-      if (!isKnown) throw new Mistake(place, "an escape is not one of JSON's");
+      const next = endOf(ESCAPE, this.text, place);
+      if (next === 0) throw new Mistake(place + 1, "an escape is not one of JSON's");
+      place = next;
     }
     throw new Mistake(at, "a string does not end");
   }
@@ -122,6 +128,13 @@ class Reader {
   private warn(at: number, end: number, words: string): void {
     if (this.remarks.length < REMARKS_MAX) this.remarks.push({ at, end, words, isError: false });
   }
+}
+
+/** Where what a sticky expression matches from a place on ends; 0 where it matches nothing there. */
+function endOf(expression: RegExp, text: string, from: number): number {
+  expression.lastIndex = from;
+  expression.test(text);
+  return expression.lastIndex;
 }
 
 /** Whether a reader that knows doubles only gets the same integer. */

@@ -177,6 +177,11 @@ export function readReport(db: string, coll: string, window: string, signal?: Ab
   return get<Report>(operatorOf(db, coll, "partitions", `?window=${window}`), signal);
 }
 
+/** What is wrong with a container, without the figures of its partitions. */
+export async function readFindings(db: string, coll: string): Promise<Finding[]> {
+  return (await get<{ findings: Finding[] }>(operatorOf(db, coll, "partitions", "?window=1m&parts=findings"))).findings;
+}
+
 export interface Heat {
   sequence: number;
   periodSeconds: number;

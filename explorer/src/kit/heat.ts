@@ -31,10 +31,9 @@ export function colourOf(value: number, scale: number): number {
 }
 
 /** The pixels, from the highest row down as images are. */
-export function pixelsOf(matrix: Matrix): Uint32Array {
+export function pixelsOf(matrix: Matrix, pixels = new Uint32Array(matrix.columns * matrix.rows)): Uint32Array {
   const { columns, rows, cells } = matrix;
   const perScale = 1 / matrix.scale;
-  const pixels = new Uint32Array(columns * rows);
   // Row by row, so that what is written lies together: a large map has 370,000 cells, and is drawn again with every
   // period.
   let at = 0;
@@ -51,19 +50,20 @@ export function pixelsOf(matrix: Matrix): Uint32Array {
 }
 
 const sheet = typeof document === "undefined" ? null : document.createElement("canvas");
+/** Of the last drawing: a map is drawn again every second, and megabytes for each would have to be collected. */
+let image: ImageData | null = null;
 
 export function draw(context: CanvasRenderingContext2D, matrix: Matrix, width: number, height: number): void {
   context.imageSmoothingEnabled = false;
   context.fillStyle = "#060d38";
   context.fillRect(0, 0, width, height);
   if (!sheet || matrix.columns === 0 || matrix.rows === 0) return;
-  sheet.width = matrix.columns;
-  sheet.height = matrix.rows;
-  const image = new ImageData(
-    new Uint8ClampedArray(pixelsOf(matrix).buffer as ArrayBuffer),
-    matrix.columns,
-    matrix.rows,
-  );
+  if (image?.width !== matrix.columns || image.height !== matrix.rows) {
+    image = new ImageData(matrix.columns, matrix.rows);
+    sheet.width = matrix.columns;
+    sheet.height = matrix.rows;
+  }
+  pixelsOf(matrix, new Uint32Array(image.data.buffer));
   sheet.getContext("2d")?.putImageData(image, 0, 0);
   context.drawImage(sheet, 0, 0, width, height);
 }

@@ -17,11 +17,14 @@ import {
 import { go, place } from "../kit/router";
 import { Loading } from "../kit/pane";
 import { poll } from "../client/poll";
+import { readFindings } from "../client/reports";
 import {
   containers,
   isAway,
   isUnlocked,
   leave,
+  noteFindings,
+  offers,
   phase,
   refreshTree,
   server,
@@ -55,6 +58,8 @@ const PAGES: Record<string, Page> = {
   partitions: lazy(() => import("../pages/partitions/partitions")),
 };
 
+const FINDINGS_MS = 15_000;
+
 /** The page of a place; what no feature backs leads home. */
 function pageOf(segments: string[]): string {
   const [first, , , tab] = segments;
@@ -78,6 +83,16 @@ export function Shell(): JSX.Element {
     if (phase() !== "ready") return;
     const stop = poll(5_000, refreshTree);
     onCleanup(stop);
+  });
+  // What is wrong with the container whose pages are looked at is told by its dot, on whichever page.
+  const looked = createMemo(() => {
+    const [first, db, coll, tab] = place().segments;
+    return first === "c" && coll && tab !== "partitions" ? JSON.stringify([db, coll]) : "";
+  });
+  createEffect(() => {
+    if (phase() !== "ready" || access() === "token" || looked() === "" || !offers("parts")) return;
+    const [db, coll] = JSON.parse(looked()) as [string, string];
+    onCleanup(poll(FINDINGS_MS, async () => noteFindings(db, coll, await readFindings(db, coll))));
   });
   createEffect(() => {
     const { segments } = place();

@@ -6,9 +6,7 @@ use shardlake_account::{QueryFigures, QueryReply, RangeFigures};
 
 use super::advice::words;
 use super::plan::{boxes, items_of, micros};
-
-/// What is handed to the connection at once.
-const PIECE_BYTES: usize = 32 << 10;
+use crate::pieces::Pieces;
 
 pub(super) fn written(reply: &QueryReply) -> Vec<Vec<u8>> {
     let none = QueryFigures::default();
@@ -27,32 +25,16 @@ pub(super) fn written(reply: &QueryReply) -> Vec<Vec<u8>> {
     let mut text = serde_json::to_vec(&head).expect("reports have a JSON form");
     text.pop();
     text.extend_from_slice(b",\"rows\":[");
-    let mut pieces = Pieces { done: Vec::new(), open: text };
+    let mut pieces = Pieces::default();
+    pieces.push(&text);
     for (place, row) in reply.rows.iter().enumerate() {
         if place > 0 {
-            pieces.open.push(b',');
+            pieces.push(b",");
         }
-        pieces.open.extend_from_slice(row);
-        pieces.cut();
+        pieces.push(row);
     }
-    pieces.open.extend_from_slice(b"]}");
-    pieces.done.push(pieces.open);
-    pieces.done
-}
-
-/// A text in pieces whose memory goes as they are sent.
-struct Pieces {
-    done: Vec<Vec<u8>>,
-    open: Vec<u8>,
-}
-
-impl Pieces {
-    fn cut(&mut self) {
-        if self.open.len() >= PIECE_BYTES {
-            let next = Vec::with_capacity(PIECE_BYTES + PIECE_BYTES / 8);
-            self.done.push(std::mem::replace(&mut self.open, next));
-        }
-    }
+    pieces.push(b"]}");
+    pieces.finish()
 }
 
 fn range(figures: &RangeFigures, merges: bool) -> Value {

@@ -3,7 +3,7 @@
 use serde_json::json;
 use shardlake_signature::Access;
 
-use crate::document::written;
+use crate::pieces::written;
 use crate::{OperatorCall, OperatorReply};
 
 /// Who asks, as the door has found out.

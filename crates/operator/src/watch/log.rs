@@ -1,10 +1,9 @@
 //! `GET log`: the latest lines of the server's log, for holders of a read-write key.
 
-use serde_json::json;
 use shardlake_model::{Error, ErrorKind, Result};
 
 use super::log_ring::severity_of;
-use crate::document::written;
+use crate::pieces::written;
 use crate::{OperatorCall, OperatorReply};
 
 const LIMIT_DEFAULT: u32 = 500;
@@ -24,10 +23,5 @@ pub(crate) fn log(call: &OperatorCall<'_>) -> Result<OperatorReply> {
     let kept = call.installation.ok_or_else(|| {
         Error::new(ErrorKind::NotFound, "this server keeps no lines of its log: see its standard error")
     })?;
-    let lines = kept.log.lines(since, severity, limit as usize);
-    Ok(crate::ok(written(&json!({
-        "sequence": lines.sequence,
-        "dropped": lines.dropped,
-        "lines": lines.lines,
-    }))))
+    Ok(crate::ok(written(&kept.log.lines(since, severity, limit as usize))))
 }

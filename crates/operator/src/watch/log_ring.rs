@@ -38,7 +38,7 @@ struct Kept {
 }
 
 /// Lines behind a place in the log.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub(crate) struct Lines {
     pub sequence: u64,
     /// Behind the place, and gone.

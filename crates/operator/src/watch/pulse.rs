@@ -8,7 +8,7 @@ use shardlake_account::{ContainerPulse, HeatKind, PulseSpan, periods_of};
 use shardlake_model::Result;
 
 use super::process::ProcessSample;
-use crate::document::written;
+use crate::pieces::written;
 use crate::window::Window;
 use crate::{OperatorCall, OperatorReply};
 

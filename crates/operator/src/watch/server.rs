@@ -7,7 +7,7 @@ use shardlake_account::{Account, CapacityMode};
 use shardlake_model::{ConsistencyLevel, Result};
 
 use super::Installation;
-use crate::document::written;
+use crate::pieces::written;
 use crate::{OperatorCall, OperatorReply};
 
 /// What this server offers below its own paths; a name is never used for something else.

@@ -5,6 +5,7 @@ import { deleteDatabase } from "../../client/endpoints";
 import { createUser, deleteUser, readUsers } from "../../client/users";
 import { Confirm } from "../../kit/dialog";
 import { bytes, integer, plural } from "../../kit/format";
+import { Heads } from "../../kit/heads";
 import { Icon } from "../../kit/icons";
 import { Failed, Loading } from "../../kit/pane";
 import { go, pathOf, place } from "../../kit/router";
@@ -51,20 +52,7 @@ export default function Database(props: { segments: string[] }): JSX.Element {
       <section class="section" aria-label="Containers of the database">
         <div class="scroll-x">
           <table class="plain fit">
-            <thead>
-              <tr>
-                <th scope="col">Container</th>
-                <th scope="col" class="number">
-                  Items
-                </th>
-                <th scope="col" class="number">
-                  Size
-                </th>
-                <th scope="col" class="number">
-                  Partitions
-                </th>
-              </tr>
-            </thead>
+            <Heads names={["Container", { number: "Items" }, { number: "Size" }, { number: "Partitions" }]} />
             <tbody>
               <For
                 each={rows()}

@@ -4,6 +4,7 @@ import { createResource, createSignal, For, Show, type JSX } from "solid-js";
 import { createPermission, deletePermission, newToken, readPermissions, type Permission } from "../../client/users";
 import { readKey } from "../../client/key";
 import { Dialog } from "../../kit/dialog";
+import { Heads } from "../../kit/heads";
 import { Failed } from "../../kit/pane";
 import { containers, mayWrite } from "../../state/account";
 import { failureWords } from "../../state/words";
@@ -43,14 +44,7 @@ export function Permissions(props: { db: string; user: string }): JSX.Element {
       </Show>
       <div class="scroll-x">
         <table class="plain">
-          <thead>
-            <tr>
-              <th scope="col">Permission</th>
-              <th scope="col">Reaches</th>
-              <th scope="col">Allows</th>
-              <th scope="col">Do</th>
-            </tr>
-          </thead>
+          <Heads names={["Permission", "Reaches", "Allows", "Do"]} />
           <tbody>
             <For
               each={list.error ? [] : list.latest}

@@ -8,6 +8,7 @@ import { pretty } from "../../client/json";
 import { readKey } from "../../client/key";
 import { json } from "../../editor/json";
 import { integer, ru } from "../../kit/format";
+import { Heads } from "../../kit/heads";
 import { Empty, Failed } from "../../kit/pane";
 import { pathOf, place, setState } from "../../kit/router";
 import { Table, type Column } from "../../kit/table";
@@ -22,9 +23,9 @@ const COLUMNS: Column[] = [
   { name: "LSN", width: "80px", isNumber: true },
   { name: "Time", width: "90px" },
   { name: "Operation", width: "90px" },
-  { name: "Key", width: "minmax(140px, 1fr)" },
-  { name: "Id", width: "minmax(140px, 1fr)" },
-  { name: "What changed", width: "minmax(220px, 2fr)" },
+  { name: "Key", width: "minmax(80px, 1fr)" },
+  { name: "Id", width: "minmax(80px, 1fr)" },
+  { name: "What changed", width: "minmax(220px, 3fr)" },
 ];
 
 export default function FeedPage(props: { segments: string[] }): JSX.Element {
@@ -224,13 +225,7 @@ function ChangeDetail(props: { change: Change; db: string; coll: string; onClose
       <Show when={props.change.differences.length > 0}>
         <div class="scroll-x">
           <table class="plain">
-            <thead>
-              <tr>
-                <th scope="col">Path</th>
-                <th scope="col">Before</th>
-                <th scope="col">After</th>
-              </tr>
-            </thead>
+            <Heads names={["Path", "Before", "After"]} />
             <tbody>
               <For each={props.change.differences}>
                 {(one) => (

@@ -5,6 +5,7 @@ import { pretty } from "../../client/json";
 import { merge } from "../../editor/merge";
 import { Dialog } from "../../kit/dialog";
 import { plural } from "../../kit/format";
+import { Heads } from "../../kit/heads";
 
 interface ConflictProps {
   base: string;
@@ -35,15 +36,7 @@ export function Conflict(props: ConflictProps): JSX.Element {
       </p>
       <div class="scroll-x">
         <table class="plain">
-          <thead>
-            <tr>
-              <th scope="col">Path</th>
-              <th scope="col">As you read it</th>
-              <th scope="col">Mine</th>
-              <th scope="col">Theirs</th>
-              <th scope="col">Saved</th>
-            </tr>
-          </thead>
+          <Heads names={["Path", "As you read it", "Mine", "Theirs", "Saved"]} />
           <tbody>
             <For each={merged().changes}>
               {(change) => (

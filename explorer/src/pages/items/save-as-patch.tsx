@@ -6,6 +6,7 @@ import type { Reply } from "../../client/request";
 import { patchBody, patchOf } from "../../editor/patch";
 import { Dialog } from "../../kit/dialog";
 import { bytes, plural } from "../../kit/format";
+import { Heads } from "../../kit/heads";
 
 interface SaveAsPatchProps {
   item: ItemAddress;
@@ -38,13 +39,7 @@ export function SaveAsPatch(props: SaveAsPatchProps): JSX.Element {
         </p>
         <div class="scroll-x">
           <table class="plain">
-            <thead>
-              <tr>
-                <th scope="col">Operation</th>
-                <th scope="col">Path</th>
-                <th scope="col">Value</th>
-              </tr>
-            </thead>
+            <Heads names={["Operation", "Path", "Value"]} />
             <tbody>
               <For each={plan().operations}>
                 {({ op, path, value }) => (

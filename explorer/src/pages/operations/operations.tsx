@@ -4,6 +4,7 @@ import { createEffect, createSignal, For, on, onCleanup, Show, type JSX } from "
 import { readLog, type LogLine } from "../../client/log";
 import { poll } from "../../client/poll";
 import { bytes, clock, integer, timeOf, day } from "../../kit/format";
+import { Heads } from "../../kit/heads";
 import { Failed } from "../../kit/pane";
 import { place, setState } from "../../kit/router";
 import { access, offers, server } from "../../state/account";
@@ -79,21 +80,7 @@ function Shards(): JSX.Element {
       <h2 id="shards">Shards</h2>
       <div class="scroll-x">
         <table class="plain after">
-          <thead>
-            <tr>
-              <th scope="col">Shard</th>
-              <th scope="col" class="number">
-                Partitions
-              </th>
-              <th scope="col" class="number">
-                Data
-              </th>
-              <th scope="col" class="number">
-                On disk
-              </th>
-              <th scope="col">Writes</th>
-            </tr>
-          </thead>
+          <Heads names={["Shard", { number: "Partitions" }, { number: "Data" }, { number: "On disk" }, "Writes"]} />
           <tbody>
             <For each={server()?.shards ?? []}>
               {(shard) => (

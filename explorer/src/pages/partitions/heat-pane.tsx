@@ -4,6 +4,7 @@ import { createEffect, createSignal, For, on, onCleanup, Show, type JSX } from "
 import { poll } from "../../client/poll";
 import { readHeat, type Heat, type Report } from "../../client/reports";
 import { clock, percent, rate, timeOf } from "../../kit/format";
+import { Heads } from "../../kit/heads";
 import { Failed, Loading } from "../../kit/pane";
 import { place, setState } from "../../kit/router";
 import { failureWords } from "../../state/words";
@@ -147,16 +148,7 @@ function HeatTable(props: { model: HeatModel }): JSX.Element {
     <div class="scroll-x">
       <table class="plain">
         <caption class="hidden-label">The hottest cells of the map</caption>
-        <thead>
-          <tr>
-            <th scope="col">Time</th>
-            <th scope="col">Key range</th>
-            <th scope="col">Partition</th>
-            <th scope="col" class="number">
-              {isShare(props.model) ? "Share" : "RU/s"}
-            </th>
-          </tr>
-        </thead>
+        <Heads names={["Time", "Key range", "Partition", { number: isShare(props.model) ? "Share" : "RU/s" }]} />
         <tbody>
           <For
             each={hottest(props.model, TABLE_CELLS)}

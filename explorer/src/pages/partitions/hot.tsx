@@ -3,6 +3,7 @@
 import { createMemo, For, Show, type JSX } from "solid-js";
 import type { Partition, Report } from "../../client/reports";
 import { bytes, integer, percent, rate } from "../../kit/format";
+import { Heads } from "../../kit/heads";
 import { pathOf } from "../../kit/router";
 import { dearestQueries, hottestKeys, largestKeys } from "./hot-lists";
 
@@ -28,17 +29,7 @@ function HotTable<T>(props: {
       </h2>
       <Show when={props.rows.length > 0} fallback={<p class="dim">{props.empty}</p>}>
         <table class="plain">
-          <thead>
-            <tr>
-              <For each={props.columns}>
-                {(column) => (
-                  <th scope="col" classList={{ number: column.isNumber === true }}>
-                    {column.name}
-                  </th>
-                )}
-              </For>
-            </tr>
-          </thead>
+          <Heads names={props.columns.map(({ name, isNumber }) => (isNumber ? { number: name } : name))} />
           <tbody>
             <For each={props.rows}>
               {(row) => (

@@ -7,6 +7,7 @@ import { createMemo, createSignal, For, onCleanup, Show, type JSX } from "solid-
 import { poll } from "../../client/poll";
 import { NOTHING_WRONG, readReport, type Report } from "../../client/reports";
 import { percent, rate } from "../../kit/format";
+import { Heads } from "../../kit/heads";
 import { Icon } from "../../kit/icons";
 import { pathOf, setState } from "../../kit/router";
 import { mayWrite } from "../../state/account";
@@ -205,18 +206,7 @@ function Comparison(props: { report: Report }): JSX.Element {
         partitions, no row of the map is hot, and nobody is refused, with the same throughput.
       </p>
       <table class="plain">
-        <thead>
-          <tr>
-            <th scope="col">Container</th>
-            <th scope="col">Key</th>
-            <th scope="col" class="number">
-              Refused
-            </th>
-            <th scope="col" class="number">
-              Busiest partition
-            </th>
-          </tr>
-        </thead>
+        <Heads names={["Container", "Key", { number: "Refused" }, { number: "Busiest partition" }]} />
         <tbody>
           <For each={both()}>
             {({ name, key, figures }) => (

@@ -16,6 +16,7 @@ import type { Editor } from "../../editor/setup";
 import { json } from "../../editor/json";
 import { Confirm, Dialog } from "../../kit/dialog";
 import { integer } from "../../kit/format";
+import { Heads } from "../../kit/heads";
 import { Icon } from "../../kit/icons";
 import { Empty, Failed, Loading } from "../../kit/pane";
 import { pathOf } from "../../kit/router";
@@ -85,26 +86,18 @@ export default function Projections(): JSX.Element {
           >
             <div class="scroll-x">
               <table class="plain">
-                <thead>
-                  <tr>
-                    <th scope="col">Projection</th>
-                    <th scope="col">From → to</th>
-                    <th scope="col">State</th>
-                    <th scope="col" class="number">
-                      Lag
-                    </th>
-                    <th scope="col" class="number">
-                      Changes
-                    </th>
-                    <th scope="col" class="number">
-                      Applied
-                    </th>
-                    <th scope="col" class="number">
-                      Dead letters
-                    </th>
-                    <th scope="col">Do</th>
-                  </tr>
-                </thead>
+                <Heads
+                  names={[
+                    "Projection",
+                    "From → to",
+                    "State",
+                    { number: "Lag" },
+                    { number: "Changes" },
+                    { number: "Applied" },
+                    { number: "Dead letters" },
+                    "Do",
+                  ]}
+                />
                 <tbody>
                   <For each={all()}>
                     {(one) => (

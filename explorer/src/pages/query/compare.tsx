@@ -2,6 +2,7 @@
 
 import { Show, type JSX } from "solid-js";
 import { integer, milliseconds, ru } from "../../kit/format";
+import { Heads } from "../../kit/heads";
 import { changeWords } from "./change-words";
 import type { Run } from "./run";
 
@@ -80,24 +81,16 @@ export function Compare(props: CompareProps): JSX.Element {
         <div class="compare">
           <div class="scroll-x">
             <table class="plain" aria-label="Two runs">
-              <thead>
-                <tr>
-                  <th scope="col">Run</th>
-                  <th scope="col">Query</th>
-                  <th scope="col" class="number">
-                    Charge
-                  </th>
-                  <th scope="col" class="number">
-                    Time
-                  </th>
-                  <th scope="col" class="number">
-                    Rows
-                  </th>
-                  <th scope="col" class="number">
-                    Items read
-                  </th>
-                </tr>
-              </thead>
+              <Heads
+                names={[
+                  "Run",
+                  "Query",
+                  { number: "Charge" },
+                  { number: "Time" },
+                  { number: "Rows" },
+                  { number: "Items read" },
+                ]}
+              />
               <tbody>
                 <Row name={pinned().isWhole ? "pinned" : "pinned, not whole"} figures={pinned()} />
                 <Show when={hasRun()}>

@@ -3,6 +3,7 @@
 import { createMemo, For, Show, type JSX } from "solid-js";
 import type { IndexUse, PlanBox, QueryPage, RangeFigures } from "../../client/query";
 import { bytes, integer, milliseconds, percent, ru } from "../../kit/format";
+import { Heads } from "../../kit/heads";
 import { Icon } from "../../kit/icons";
 
 export function Plan(props: { boxes: PlanBox[]; advice: { id: string; words: string }[] }): JSX.Element {
@@ -83,31 +84,19 @@ export function RangeBars(props: { ranges: RangeFigures[]; charge: number; link:
       </p>
       <div class="scroll-x">
         <table class="plain ranges">
-          <thead>
-            <tr>
-              <th scope="col">Partition</th>
-              <th scope="col">Charge</th>
-              <th scope="col" class="number">
-                RU
-              </th>
-              <th scope="col" class="number">
-                Share
-              </th>
-              <th scope="col" class="number">
-                Time
-              </th>
-              <th scope="col" class="number">
-                Rows
-              </th>
-              <th scope="col" class="number">
-                Items read
-              </th>
-              <th scope="col" class="number">
-                Postings
-              </th>
-              <th scope="col">Access</th>
-            </tr>
-          </thead>
+          <Heads
+            names={[
+              "Partition",
+              "Charge",
+              { number: "RU" },
+              { number: "Share" },
+              { number: "Time" },
+              { number: "Rows" },
+              { number: "Items read" },
+              { number: "Postings" },
+              "Access",
+            ]}
+          />
           <tbody>
             <For each={sorted()}>
               {(range) => (

@@ -5,6 +5,7 @@ import { history } from "../../client/history";
 import { clear } from "../../client/store";
 import { Dialog } from "../../kit/dialog";
 import { clock, day, integer, milliseconds, ru } from "../../kit/format";
+import { Heads } from "../../kit/heads";
 
 export function History(props: {
   db: string;
@@ -38,22 +39,7 @@ export function History(props: {
       </div>
       <div class="scroll-x">
         <table class="plain">
-          <thead>
-            <tr>
-              <th scope="col">Query</th>
-              <th scope="col">Container</th>
-              <th scope="col" class="number">
-                Charge
-              </th>
-              <th scope="col" class="number">
-                Time
-              </th>
-              <th scope="col" class="number">
-                Rows
-              </th>
-              <th scope="col">When</th>
-            </tr>
-          </thead>
+          <Heads names={["Query", "Container", { number: "Charge" }, { number: "Time" }, { number: "Rows" }, "When"]} />
           <tbody>
             <For
               each={found()}

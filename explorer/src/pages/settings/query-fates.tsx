@@ -3,6 +3,7 @@
 import { For, Show, type JSX } from "solid-js";
 import type { Prospect, QueryFate } from "../../client/schema";
 import { ru } from "../../kit/format";
+import { Heads } from "../../kit/heads";
 
 const WAYS: Record<string, string> = {
   nothing: "finds nothing",
@@ -30,19 +31,9 @@ export function QueryFates(props: { fates: QueryFate[] }): JSX.Element {
       <div class="scroll-x">
         <table class="plain fit">
           <caption class="hidden-label">What becomes of the latest queries of this browser</caption>
-          <thead>
-            <tr>
-              <th scope="col">Query of this browser</th>
-              <th scope="col">Now</th>
-              <th scope="col" class="number">
-                RU, predicted
-              </th>
-              <th scope="col">Then</th>
-              <th scope="col" class="number">
-                RU, predicted
-              </th>
-            </tr>
-          </thead>
+          <Heads
+            names={["Query of this browser", "Now", { number: "RU, predicted" }, "Then", { number: "RU, predicted" }]}
+          />
           <tbody>
             <For each={props.fates}>
               {(fate) => (

@@ -1,0 +1,1 @@
+import{Jt as e,Lt as t,Ut as n,Vt as r}from"./main.js";var i=r(`<thead><tr>`),a=r(`<th scope=col>`);function o(r){return(()=>{var o=i(),s=o.firstChild;return t(s,e(n,{get each(){return r.names},children:e=>(()=>{var n=a();return n.classList.toggle(`number`,typeof e!=`string`),t(n,()=>typeof e==`string`?e:e.number),n})()})),o})()}export{o as t};
