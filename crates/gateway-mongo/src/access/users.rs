@@ -41,8 +41,11 @@ pub struct Users {
     secret: Vec<u8>,
     of_account: [OnceCell<Arc<Vec<Credential>>>; 2],
     /// What users may do, each with the record that says so.
-    rights: Mutex<HashMap<u32, (Arc<Login>, Arc<Rights>)>>,
+    rights: Mutex<HashMap<u32, Known>>,
 }
+
+/// A user as the catalog has it, and what follows from that.
+type Known = (Arc<Login>, Arc<Rights>);
 
 /// What a proof of a name is checked with.
 #[derive(Debug)]

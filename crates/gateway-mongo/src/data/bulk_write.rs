@@ -211,12 +211,12 @@ fn operations(arguments: &Arguments<'_>) -> Result<Vec<Operation>> {
                 other.unwrap_or_default()
             ),
         };
-        let checked = Arguments::of_document("bulkWrite.ops", fields, kind.table())?;
         for name in ["updateMods", "hint"] {
             if matches!(fields.get(name), Some(Value::Null)) {
                 fail!(code::FAILED_TO_PARSE, "BSON field 'bulkWrite.ops.{name}' cannot be null");
             }
         }
+        let checked = Arguments::of_document("bulkWrite.ops", fields, kind.table())?;
         if let Some(mods) = checked.given("updateMods")
             && !matches!(mods, Value::Document(_) | Value::Array(_))
         {

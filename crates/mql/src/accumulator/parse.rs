@@ -34,8 +34,11 @@ pub(crate) fn parse(name: &str, operand: &Value, scope: &Scope) -> Result<Option
         "$concatArrays" => Kind::Concat,
         "$setUnion" => Kind::Union,
         "$count" => {
+            if matches!(operand, Value::Array(_)) {
+                fail!(40237, "The {name} accumulator is a unary operator");
+            }
             if !matches!(operand, Value::Document(document) if document.is_empty()) {
-                fail!(9, "$count takes no arguments, i.e. $count:{{}}");
+                fail!(14, "$count takes no arguments, i.e. $count:{{}}");
             }
             return Ok(Some(simple(Kind::Sum, Expression::constant(Value::Int(1)))));
         }

@@ -52,6 +52,8 @@ pub(super) fn parse_bucket_auto(value: &Value, scope: &Scope) -> Result<BucketAu
                 }
                 buckets = Some(count as usize);
             }
+            // No outputs mean those of the default.
+            ("output", Value::Document(outputs)) if outputs.is_empty() => {}
             ("output", Value::Document(outputs)) => output = (**outputs).clone(),
             ("output", _) => fail!(40244, "The $bucketAuto 'output' field must be an object"),
             ("granularity", Value::String(name)) => granularity = Some(parse_granularity(name)?),

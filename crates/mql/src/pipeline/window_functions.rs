@@ -20,9 +20,9 @@ pub(super) enum Function {
         by: i64,
         default: Value,
     },
+    /// Of an array of two numbers; documents for which it is anything else do not count.
     Covariance {
-        left: Expression,
-        right: Expression,
+        pair: Expression,
         sample: bool,
     },
     /// The slope or the area between the ends of the window, per so many milliseconds of a date.
@@ -88,7 +88,10 @@ pub(super) fn parse_function(
             sorted(FAILED_TO_PARSE)?;
             parse_shift(operand, scope)?
         }
-        "$covariancePop" | "$covarianceSamp" => parse_covariance(name, operand, scope)?,
+        "$covariancePop" | "$covarianceSamp" => Function::Covariance {
+            pair: parse_expression(operand, scope)?,
+            sample: name == "$covarianceSamp",
+        },
         "$derivative" | "$integral" => {
             sorted(if name == "$derivative" { 5490700 } else { 5558800 })?;
             let (input, unit) = parse_with_unit(name, operand, scope)?;
@@ -148,14 +151,6 @@ fn parse_shift(operand: &Value, scope: &Scope) -> Result<Function> {
         },
     };
     Ok(Function::Shift { output: parse_expression(output, scope)?, by: i64::from(by), default })
-}
-
-fn parse_covariance(name: &str, operand: &Value, scope: &Scope) -> Result<Function> {
-    let wrong = || error!(FAILED_TO_PARSE, "{name} requires an array of exactly two expressions");
-    let Value::Array(items) = operand else { return Err(wrong()) };
-    let [left, right] = &items[..] else { return Err(wrong()) };
-    let (left, right) = (parse_expression(left, scope)?, parse_expression(right, scope)?);
-    Ok(Function::Covariance { left, right, sample: name == "$covarianceSamp" })
 }
 
 fn parse_with_unit(name: &str, operand: &Value, scope: &Scope) -> Result<(Expression, Option<i64>)> {
@@ -229,8 +224,8 @@ impl Function {
                 }
                 Ok(state.value())
             }
-            Function::DocumentNumber => Ok(Value::Long(at as i64 + 1)),
-            Function::Rank { dense } => Ok(Value::Long(rank(at, *dense, partition))),
+            Function::DocumentNumber => Ok(place_value(at as i64 + 1)),
+            Function::Rank { dense } => Ok(place_value(rank(at, *dense, partition))),
             Function::Shift { output, by, default } => {
                 let place = usize::try_from(at as i64 + by).ok().and_then(|place| partition.rows.get(place));
                 place.map_or_else(
@@ -238,7 +233,7 @@ impl Function {
                     |row| output.evaluate_on(&mut context.env, row).map(Value::or_null),
                 )
             }
-            Function::Covariance { left, right, sample } => covariance(rows, (left, right), *sample, context),
+            Function::Covariance { pair, sample } => covariance(rows, pair, *sample, context),
             Function::Derivative { input, unit } => derivative(range, partition, (input, *unit), context),
             Function::Integral { input, unit } => integral(range, partition, (input, *unit), context),
             Function::Scale { input, least, most } => {
@@ -290,6 +285,11 @@ impl Function {
     }
 }
 
+/// A place among documents, in the narrower type where it fits.
+fn place_value(place: i64) -> Value {
+    i32::try_from(place).map_or(Value::Long(place), Value::Int)
+}
+
 fn rank(at: usize, dense: bool, partition: &Partition) -> i64 {
     let same = |left: usize, right: usize| {
         let (left, right) = (partition.keys[left].values(), partition.keys[right].values());
@@ -301,17 +301,12 @@ fn rank(at: usize, dense: bool, partition: &Partition) -> i64 {
     (0..=at).find(|place| same(*place, at)).unwrap_or(at) as i64 + 1
 }
 
-fn covariance(
-    rows: &[Value],
-    (left, right): (&Expression, &Expression),
-    sample: bool,
-    context: &mut Context<'_>,
-) -> Result<Value> {
+fn covariance(rows: &[Value], pair: &Expression, sample: bool, context: &mut Context<'_>) -> Result<Value> {
     let (mut count, mut mean_left, mut mean_right, mut sum) = (0.0, 0.0, 0.0, 0.0);
     let (mut values, mut decimal) = (Vec::new(), false);
     for row in rows {
-        let left = left.evaluate_on(&mut context.env, row)?;
-        let right = right.evaluate_on(&mut context.env, row)?;
+        let pair = pair.evaluate_on(&mut context.env, row)?;
+        let Some([left, right]) = pair.as_array().map(|pair| pair.as_slice()) else { continue };
         let (Some(x), Some(y)) = (left.to_f64(), right.to_f64()) else { continue };
         decimal |= matches!(left, Value::Decimal(_)) || matches!(right, Value::Decimal(_));
         count += 1.0;
@@ -319,7 +314,7 @@ fn covariance(
         mean_left += distance / count;
         mean_right += (y - mean_right) / count;
         sum += distance * (y - mean_right);
-        values.push((left, right));
+        values.push((left.clone(), right.clone()));
     }
     let divisor = if sample { count - 1.0 } else { count };
     if divisor <= 0.0 {
@@ -396,7 +391,8 @@ fn integral(
         return Ok(Value::Null);
     }
     let area = |pair: &[(f64, f64)]| (pair[1].0 - pair[0].0) * (pair[0].1 + pair[1].1) / 2.0;
-    Ok(Value::Double(points.windows(2).map(area).sum()))
+    // The sum of no areas is zero, and not the negative zero that sums begin with.
+    Ok(Value::Double(points.windows(2).map(area).sum::<f64>() + 0.0))
 }
 
 fn fill_linearly(values: &mut [Value], partition: &Partition) -> Result<()> {
