@@ -12,6 +12,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use slatedb::ErrorKind;
 use slatedb::compactor::{CompactionSpec, CompactionStatus, SourceId};
 
 use super::ObjectEngine;
@@ -19,10 +20,13 @@ use crate::StorageError;
 
 /// The compactor looks for orders once a second, or each few seconds where there are many shards.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// Of an order, before it is given up.
+const REFUSALS_MAX: u32 = 50;
 
 /// Drops all keys with the prefix, which is one of a segment: nobody writes any any more.
 pub(super) async fn drop_segment(engine: &ObjectEngine, segment: Bytes) -> Result<(), StorageError> {
     engine.database.flush(slatedb::config::FlushType::MemTable).await?;
+    let mut refusals = 0;
     loop {
         while is_busy(engine, &segment).await? {
             tokio::time::sleep(LOOK_AGAIN).await;
@@ -34,9 +38,16 @@ pub(super) async fn drop_segment(engine: &ObjectEngine, segment: Bytes) -> Resul
         if tables.is_empty() {
             return Ok(());
         }
-        // It is refused where a merge was faster, and then made again for what is there by then.
         let order = CompactionSpec::drain_segment(segment.clone(), tables);
-        engine.admin().submit_compaction(order).await.map_err(|error| engine.failed(&error))?;
+        match engine.admin().submit_compaction(order).await {
+            Ok(_) => {}
+            // Orders are numbered by their time, and one of another partition with a later time was stored first.
+            Err(error) if error.kind() == ErrorKind::Invalid && refusals < REFUSALS_MAX => {
+                refusals += 1;
+                tokio::time::sleep(LOOK_AGAIN).await;
+            }
+            Err(error) => return Err(engine.failed(&error)),
+        }
     }
 }
 

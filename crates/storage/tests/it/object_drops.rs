@@ -92,6 +92,28 @@ async fn a_drop_of_many_rows_writes_little_and_leaves_nothing() {
     assert_eq!((rows(&later, DROPPED).await, rows(&later, NEIGHBOUR).await), (0, 501));
 }
 
+/// Their orders come to the store in another order than that in which they were made.
+#[tokio::test(start_paused = true)]
+async fn many_partitions_are_dropped_at_once() {
+    let store = Arc::new(Counted::over(InMemory::new()));
+    let shard = open(store, 1).await;
+    let partitions = 100..116u32;
+    for partition in partitions.clone() {
+        fill(&shard, partition, 200).await;
+    }
+    let drops = partitions.clone().map(|partition| {
+        let range = (partition.to_be_bytes().to_vec(), (partition + 1).to_be_bytes().to_vec());
+        let shard = shard.clone();
+        async move { shard.drop_prefix(range.0, range.1).await }
+    });
+    for dropped in futures::future::join_all(drops).await {
+        dropped.expect("drops");
+    }
+    for partition in partitions {
+        assert_eq!(rows(&shard, partition).await, 0);
+    }
+}
+
 /// The state of the store at each of its writes during a drop, as a crash leaves it: the neighbour is whole, the partition is whole or gone,
 /// and repeating the drop completes it.
 #[tokio::test(start_paused = true)]
