@@ -37,6 +37,7 @@ mod explorer;
 mod hostile;
 mod hosts;
 mod hot_tenant;
+mod large_documents;
 mod lifecycle;
 mod lost_files;
 mod newcomer;
