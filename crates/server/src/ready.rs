@@ -41,6 +41,10 @@ pub struct ReadyRecord {
     start_ms: u64,
 }
 
+/// What shows the partition key at work: the demo data alone does not.
+const TOUR: &str =
+    "  See a hot partition made, explained and cured: shardlake demo hot-tenant, or cargo xtask tour\n\n";
+
 impl ReadyRecord {
     pub fn new(
         config: &Config,
@@ -141,6 +145,7 @@ impl ReadyRecord {
             None => String::new(),
         };
         let python_key = self.key.unwrap_or("<a key from the key file>");
+        let tour = if demo { TOUR } else { "" };
         let text = format!(
             "\n  Shardlake {} is ready ({} durability)\n{browser}\n  endpoint   {}\n{mongo}  key        {key}\n  data       {data}\n  CA         {ca}\n  stop       Ctrl-C\n\n  \
              Try it: pip install azure-cosmos, then\n\n    \
@@ -148,7 +153,7 @@ impl ReadyRecord {
              client = CosmosClient(\"{endpoint}\", \"{python_key}\")\n    \
              database = client.create_database_if_not_exists(\"{database}\")\n    \
              products = database.create_container_if_not_exists(\"{container}\", PartitionKey(path=\"/categoryId\"))\n    \
-             {read}\n\n",
+             {read}\n\n{tour}",
             self.version,
             self.durability,
             self.endpoints.join("  "),

@@ -5,6 +5,12 @@ export interface Place {
   end: number;
 }
 
+export interface ScriptTrace {
+  log: string;
+  /** 0 where it is not known. */
+  line: number;
+}
+
 export class ServerError extends Error {
   constructor(
     /** 0 where no answer came. */
@@ -17,6 +23,8 @@ export class ServerError extends Error {
     readonly places: Place[],
     /** The time by the server's clock, where it was told. */
     readonly serverTime: string | null,
+    /** Of a script that failed: what it had printed, and where it was. */
+    readonly script: ScriptTrace | null = null,
   ) {
     super(message);
   }
@@ -47,7 +55,18 @@ export function readError(status: number, body: string, headers: Headers): Serve
     Number(headers.get("x-ms-retry-after-ms") ?? "0") || 0,
     places,
     /server time: ([^)]*)\)/.exec(message)?.[1] ?? headers.get("date"),
+    traceOf(parsed(body)),
   );
+}
+
+function traceOf(told: Record<string, unknown> | null): ScriptTrace | null {
+  const { log, line } = told ?? {};
+  return log === undefined ? null : { log: logText(log), line: typeof line === "number" ? line : 0 };
+}
+
+/** What a script has printed: a text, or its lines. */
+export function logText(log: unknown): string {
+  return typeof log === "string" ? log : Array.isArray(log) ? log.join("\n") : "";
 }
 
 function noAnswer(): { message: string; places: Place[] } {

@@ -1,5 +1,6 @@
 // Stored procedures, triggers and functions: read, written with their etags, and tried out.
 
+import { logText } from "./failure";
 import { send, type Reply } from "./request";
 import { keyHeader } from "./key";
 import { members } from "./json";
@@ -86,7 +87,7 @@ export async function tryScript(db: string, coll: string, run: Trial): Promise<R
   const log = told("log");
   return {
     result: found.get("result") ?? "null",
-    log: typeof log === "string" ? log : Array.isArray(log) ? log.join("\n") : "",
+    log: logText(log),
     charge: Number(told("charge") ?? 0),
     elapsedMs: Number(told("elapsedMs") ?? 0),
     writes: (told("writes") as RunResult["writes"] | null) ?? [],

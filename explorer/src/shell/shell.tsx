@@ -21,6 +21,7 @@ import { readFindings } from "../client/reports";
 import {
   containers,
   isAway,
+  isRefused,
   isUnlocked,
   leave,
   noteFindings,
@@ -109,7 +110,7 @@ export function Shell(): JSX.Element {
       <Match when={phase() === "ready"}>
         <div class="shell" classList={{ "no-tree": !isTreeShown() }}>
           <Header openPalette={() => setPaletteOpen(true)} />
-          <Show when={isAway() || server()?.label}>
+          <Show when={isAway() || isRefused() || server()?.label}>
             <Bands />
           </Show>
           <Tree />
@@ -131,11 +132,21 @@ export function Shell(): JSX.Element {
 
 function Bands(): JSX.Element {
   return (
-    <Show when={isAway()} fallback={<div class="band label">{server()?.label}</div>}>
-      <div class="band away" role="alert">
-        The server does not answer. It is asked again every few seconds; what you typed is kept.
-      </div>
-    </Show>
+    <Switch fallback={<div class="band label">{server()?.label}</div>}>
+      <Match when={isAway()}>
+        <div class="band away" role="alert">
+          The server does not answer. It is asked again every few seconds; what you typed is kept.
+        </div>
+      </Match>
+      <Match when={isRefused()}>
+        <div class="band away row" role="alert">
+          The server no longer takes this key. What you typed into an item is kept as a draft.
+          <button type="button" onClick={() => void leave()}>
+            Sign in again
+          </button>
+        </div>
+      </Match>
+    </Switch>
   );
 }
 

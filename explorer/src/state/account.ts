@@ -27,6 +27,8 @@ export const [databases, setDatabases] = createSignal<string[]>([]);
 export const [containers, setContainers] = createSignal<ContainerRow[]>([]);
 export const [isUnlocked, setUnlocked] = createSignal(true);
 export const [isAway, setAway] = createSignal(false);
+/** The server refuses what it took before: it was started with other keys, or a token has run out. */
+export const [isRefused, setRefused] = createSignal(false);
 export const [spent, setSpent] = createSignal<Spent>({ requests: 0, ru: 0 });
 export const [startProblem, setStartProblem] = createSignal<ServerError | null>(null);
 /** By `database/container`, as far as somebody has looked. */
@@ -99,6 +101,7 @@ async function enter(manner: { isQuiet: boolean } = { isQuiet: false }): Promise
 
 export async function leave(): Promise<void> {
   await signOut();
+  setRefused(false);
   setContainers([]);
   setPhase("signed-out");
 }
@@ -114,8 +117,11 @@ async function readTree(): Promise<void> {
     setContainers(rows);
     setDatabases(names);
     setAway(false);
+    setRefused(false);
   } catch (failure) {
-    if (asServerError(failure).isAway && phase() === "ready") setAway(true);
-    else throw failure;
+    const { isAway: isGone, status } = asServerError(failure);
+    setAway(isGone && phase() === "ready");
+    setRefused(status === 401);
+    if (!isAway()) throw failure;
   }
 }

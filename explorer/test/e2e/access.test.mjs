@@ -109,6 +109,15 @@ test("19: a procedure is written, tried without a trace, and its failure names t
   assert.equal((await own.read("shop", "orders", '["ada"]', "by script")).status, 200);
   await page.getByRole("button", { name: "Run", exact: true }).click();
   await page.getByRole("alert").getByText("The run failed").waitFor();
+  await writeEditor(
+    page,
+    "Text of the script",
+    'function () {\n  console.log("so far");\n  throw new Error("no further");\n}',
+  );
+  await page.getByRole("button", { name: "Run", exact: true }).click();
+  await page.locator("pre").getByText("so far").waitFor();
+  await page.getByRole("button", { name: "Show line 3" }).click();
+  await accessible(page, "a script that failed");
   await close();
 });
 
@@ -196,7 +205,11 @@ test("2d: a token for one key, or for one item, reaches that and nothing else", 
   await goTo(one.page, "c/shop/orders/items#key=bo");
   await one.page.getByRole("alert").first().waitFor();
   for (const name of ["New", "Upload", "All…"])
-    assert.equal(await one.page.getByRole("button", { name, exact: true }).count(), 0, `${name} with a token that reads`);
+    assert.equal(
+      await one.page.getByRole("button", { name, exact: true }).count(),
+      0,
+      `${name} with a token that reads`,
+    );
   await accessible(one.page, "what a token does not reach");
   await one.close();
   const itemToken = await tokenFor("of-item", {
@@ -208,4 +221,46 @@ test("2d: a token for one key, or for one item, reaches that and nothing else", 
   await goTo(two.page, `c/shop/orders/items/${encodeURIComponent('["ada"]')}/1`);
   await two.page.getByRole("textbox", { name: "Text of item 1" }).waitFor();
   await two.close();
+});
+
+test("2e: a server that comes back with other keys is told, and what was typed is there after signing in again", async (context) => {
+  const file = join(mkdtempSync(join(tmpdir(), "shardlake-keys-")), "keys.json");
+  const other = Object.fromEntries(Object.entries(KEYS).map(([name, text], at) => [name, at === 0 ? key("q") : text]));
+  writeFileSync(file, JSON.stringify(KEYS), { mode: 0o600 });
+  const first = await startServer(["--key-file", file]);
+  context.after(() => first.stop());
+  const mine = client(first.endpoint, KEYS.primary);
+  await mine.createDatabase("shop");
+  await mine.createContainer("shop", "orders", ["/customer"]);
+  await mine.upsert("shop", "orders", '["ada"]', '{"id":"1","customer":"ada","total":1}');
+  const { page, at, close } = await openPage(browser, first);
+  const signIn = async (text) => {
+    await page.getByLabel(/Account key, connection string/).fill(text);
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.getByRole("button", { name: "Sign out" }).waitFor();
+  };
+  await at("");
+  await signIn(KEYS.primary);
+  await at("c/shop/orders/items/%5B%22ada%22%5D/1");
+  await page.getByRole("button", { name: "Edit" }).click();
+  await writeEditor(page, "Text of item 1", '{"id":"1","customer":"ada","total":2}');
+  await first.kill();
+  await page.getByText(/The server does not answer\. It/).waitFor();
+  writeFileSync(file, JSON.stringify(other), { mode: 0o600 });
+  const again = await startServer(["--key-file", file], {
+    directory: first.directory,
+    port: first.port,
+    proxyPort: first.proxyPort,
+  });
+  context.after(() => again.stop());
+  await page.getByText("The server no longer takes this key.").waitFor();
+  await accessible(page, "a key that is no longer taken");
+  await page.getByRole("button", { name: "Sign in again" }).click();
+  await signIn(other.primary);
+  await page.getByRole("button", { name: "Restore" }).click();
+  await page.getByRole("button", { name: "Save", exact: true }).click();
+  await page.getByRole("button", { name: "Edit" }).waitFor();
+  const { text } = await client(again.endpoint, other.primary).read("shop", "orders", '["ada"]', "1");
+  assert.equal(JSON.parse(text).total, 2);
+  await close();
 });

@@ -64,7 +64,7 @@ export async function startServer(more = [], options = {}) {
     client: client(direct),
     async kill(signal = "SIGKILL") {
       proxy?.process.kill();
-      if (server.exitCode === null) {
+      if (server.exitCode === null && server.signalCode === null) {
         server.kill(signal);
         await once(server, "exit");
       }

@@ -205,23 +205,25 @@ function Comparison(props: { report: Report }): JSX.Element {
         The same items and the same traffic, keyed by <span class="mono">/tenantUser</span>: D's users lie in all
         partitions, no row of the map is hot, and nobody is refused, with the same throughput.
       </p>
-      <table class="plain">
-        <Heads names={["Container", "Key", { number: "Refused" }, { number: "Busiest partition" }]} />
-        <tbody>
-          <For each={both()}>
-            {({ name, key, figures }) => (
-              <tr>
-                <th scope="row">
-                  <a href={`${pathOf(["c", props.report.database, name, "partitions"])}#tour=1`}>{name}</a>
-                </th>
-                <td class="mono">{key}</td>
-                <td class="number">{percent(figures.refused)}</td>
-                <td class="number">{percent(figures.busiest)} of its budget</td>
-              </tr>
-            )}
-          </For>
-        </tbody>
-      </table>
+      <div class="scroll-x">
+        <table class="plain">
+          <Heads names={["Container", "Key", { number: "Refused" }, { number: "Busiest partition" }]} />
+          <tbody>
+            <For each={both()}>
+              {({ name, key, figures }) => (
+                <tr>
+                  <th scope="row">
+                    <a href={`${pathOf(["c", props.report.database, name, "partitions"])}#tour=1`}>{name}</a>
+                  </th>
+                  <td class="mono">{key}</td>
+                  <td class="number">{percent(figures.refused)}</td>
+                  <td class="number">{percent(figures.busiest)} of its budget</td>
+                </tr>
+              )}
+            </For>
+          </tbody>
+        </table>
+      </div>
     </div>
   );
 }

@@ -42,7 +42,7 @@ export function TryOut(props: TryOutProps): JSX.Element {
   const [result, setResult] = createSignal<RunResult | null>(null);
   const [failure, setFailure] = createSignal<unknown>(null);
   const mistake = () => check(given()).find(({ isError }) => isError);
-  const line = () => Number(/line[: ]+(\d+)/i.exec(asServerError(failure() ?? "").message)?.[1] ?? "0");
+  const trace = () => asServerError(failure() ?? "").script;
   const isShown = () => mayWrite() && (mayTry() || (props.isSaved && props.kind === "sprocs"));
   const operations = () => OPERATIONS[props.operation] ?? [props.operation];
   const [chosen, setChosen] = createSignal("");
@@ -120,10 +120,20 @@ export function TryOut(props: TryOutProps): JSX.Element {
         {(error) => (
           <>
             <Failed failure={failureWords("The run", error())} />
-            <Show when={line() > 0}>
-              <button type="button" class="plain act" onClick={() => props.onPlace(line())}>
-                Show line {line()}
-              </button>
+            <Show when={trace()?.line}>
+              {(line) => (
+                <button type="button" class="plain act" onClick={() => props.onPlace(line())}>
+                  Show line {line()}
+                </button>
+              )}
+            </Show>
+            <Show when={trace()?.log}>
+              {(log) => (
+                <div class="run-result">
+                  <h2>Log until then</h2>
+                  <pre class="block">{log()}</pre>
+                </div>
+              )}
             </Show>
           </>
         )}
