@@ -65,6 +65,9 @@ pub const OPERATIONS: &[Operation] = operations![
     (replace_permission, |a, ctx, any| {
         a.replace_permission(ctx, ("db", "ann", "p"), permits("q", "a"), any)
     }),
+    (create_login, |a, _ctx, _any| a.create_login("db", "fay", "kept".into())),
+    (change_login, |a, _ctx, _any| a.change_login("db", "eve", |kept| Ok(kept.to_uppercase()))),
+    (remove_logins, |a, _ctx, _any| a.remove_logins("db", None)),
     (delete_permission, |a, ctx, any| a.delete_permission(ctx, ("db", "ann", "p"), any)),
     (create_script, |a, ctx, _any| a.create_script(ctx, &of(a, "a"), script("t"))),
     (upsert_script, |a, ctx, any| a.upsert_script(ctx, &of(a, "a"), script("s"), any)),
@@ -145,6 +148,7 @@ async fn world(engines: &[FaultEngine; 2]) -> Arc<Fixture> {
     }
     account.create_user(&ctx, "db", "ann").await.expect("created");
     account.create_permission(&ctx, "db", "ann", permits("p", "a")).await.expect("created");
+    account.create_login("db", "eve", "kept".into()).await.expect("created");
     account.create_script(&ctx, &of(account, "a"), script("s")).await.expect("created");
     account.put_projection(&ctx, rule("names", "name")).await.expect("put");
     // Some of the changes delete its source.
