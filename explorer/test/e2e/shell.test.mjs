@@ -155,6 +155,43 @@ test("26: markup in every name and value is text", async () => {
   await close();
 });
 
+test(
+  "26b: containers of any name are opened from the tree and by their links, on every page",
+  { timeout: 600_000 },
+  async () => {
+    const names = ["%", "%2F", "a b", "~x", '"', "'", "a&b=c", "💡", "\u202eevil", "null", "x".repeat(200)];
+    await server.client.createDatabase("names");
+    for (const name of names) {
+      assert.equal((await server.client.createContainer("names", name, ["/k"])).status, 201, name);
+      assert.equal((await server.client.upsert("names", name, '["k"]', '{"id":"1","k":"k"}')).status, 201, name);
+    }
+    const { page, at, ready, close } = await openPage(browser, server);
+    await at("");
+    await ready();
+    for (const name of names) {
+      const rows = page.locator(".tree-row.container .name");
+      await until(async () => (await rows.allTextContents()).includes(name), `${name} in the tree`);
+      await rows.nth((await rows.allTextContents()).indexOf(name)).click();
+      await page.waitForURL(/\/c\/names\//);
+      await page.getByText("all 1 items").waitFor();
+      await page.reload();
+      await page.getByText("all 1 items").waitFor();
+      for (const [tab, wanted] of [
+        ["Query", "Nothing has run"],
+        ["Partitions", "Heat over time and key range"],
+        ["Feed", "No change yet"],
+        ["Scripts", "No script is open"],
+        ["Settings", "Unique keys"],
+      ]) {
+        await page.getByRole("link", { name: tab, exact: true }).click();
+        await page.getByText(wanted).first().waitFor();
+        assert.equal(await page.getByRole("alert").count(), 0, `${name} ${tab}`);
+      }
+    }
+    await close();
+  },
+);
+
 test("27: another host's name is refused, and no page of another origin can read", async () => {
   const ask = (host, headers = {}) =>
     new Promise((resolve, reject) => {

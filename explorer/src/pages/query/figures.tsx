@@ -129,7 +129,7 @@ function skewWords(sorted: RangeFigures[], charge: number): string {
   if (!first || sorted.length < 2 || charge === 0) return "One partition answered.";
   const share = first.charge / charge;
   const fair = 1 / sorted.length;
-  if (share < fair * 1.5) return `The cost lies evenly on ${sorted.length} partitions.`;
+  if (share < fair * 1.25) return `The cost lies evenly on ${sorted.length} partitions.`;
   return `Partition ${first.id} has ${percent(share)} of the cost, ${(share / fair).toFixed(1)} times its even part.`;
 }
 
