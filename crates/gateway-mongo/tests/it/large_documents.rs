@@ -55,7 +55,10 @@ async fn documents_of_sixteen_mebibytes_are_written_and_come_back_as_they_were()
     let server = Server::start().await;
     let mut client = server.connect();
     let large = document_of(1, BYTES_MAX);
-    assert_eq!(insert(&mut client, "c", &[large.clone()]).await.value("n").to_i32_exact(), Some(1));
+    assert_eq!(
+        insert(&mut client, "c", std::slice::from_ref(&large)).await.value("n").to_i32_exact(),
+        Some(1)
+    );
     assert_eq!(found(&mut client, 1).await.to_bytes(), large.to_vec().expect("BSON"));
     let reply = insert(&mut client, "c", &[document_of(2, BYTES_MAX + 1)]).await;
     assert_eq!(code_of_first_error(&reply), Some(TOO_LARGE));
@@ -97,7 +100,10 @@ async fn names_that_are_longer_in_storage_take_nothing_from_a_document() {
     // Stored as `$id`, `$_ts`, `$_rid`.
     let with = |length: usize| doc! { "_id": 1, "id": 1, "_ts": 2, "_rid": 3, "pad": "x".repeat(length) };
     let full = with(BYTES_MAX - with(0).to_vec().expect("BSON").len());
-    assert_eq!(insert(&mut client, "c", &[full.clone()]).await.value("n").to_i32_exact(), Some(1));
+    assert_eq!(
+        insert(&mut client, "c", std::slice::from_ref(&full)).await.value("n").to_i32_exact(),
+        Some(1)
+    );
     assert_eq!(found(&mut client, 1).await.to_bytes(), full.to_vec().expect("BSON"));
 }
 
