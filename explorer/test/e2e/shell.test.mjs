@@ -172,7 +172,10 @@ test(
       const rows = page.locator(".tree-row.container .name");
       await until(async () => (await rows.allTextContents()).includes(name), `${name} in the tree`);
       await rows.nth((await rows.allTextContents()).indexOf(name)).click();
-      await page.waitForURL(/\/c\/names\//);
+      // The tree keeps the page that is open, which was the last one's settings.
+      await page.waitForURL((url) => url.pathname.includes("/c/names/"));
+      await page.getByRole("heading", { level: 1 }).filter({ hasText: name }).first().waitFor();
+      await page.getByRole("link", { name: "Items", exact: true }).click();
       await page.getByText("all 1 items").waitFor();
       await page.reload();
       await page.getByText("all 1 items").waitFor();
