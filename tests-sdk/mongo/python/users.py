@@ -98,6 +98,16 @@ class SigningIn(WithUsers):
             self.assert_fails(UNAUTHORIZED, lambda: nobody[self.db.name].c.find_one())
             self.assert_fails(UNAUTHORIZED, lambda: nobody[self.db.name].command("createUser", "eve", pwd="x", roles=["read"]))
 
+    def test_a_user_of_one_mechanism_signs_in_by_that_alone(self):
+        for only, other in [MECHANISMS, MECHANISMS[::-1]]:
+            name = "only " + only
+            self.make(name, "read", mechanisms=[only])
+            # A driver that is told no mechanism asks which there are.
+            self.assertIsNotNone(self.signed_in(name)[self.db.name].c.find_one())
+            self.assertIsNotNone(self.signed_in(name, mechanism=only)[self.db.name].c.find_one())
+            refused = self.signed_in(name, mechanism=other)
+            self.assert_fails(AUTHENTICATION_FAILED, lambda: refused[self.db.name].c.find_one())
+
 
 class Rights(WithUsers):
     def test_read_write_holds_on_its_database_alone(self):

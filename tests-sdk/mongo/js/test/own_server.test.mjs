@@ -197,6 +197,17 @@ describe("users", () => {
     });
   }
 
+  for (const [only, lacking] of [mechanisms, mechanisms.toReversed()]) {
+    it(`of ${only} alone sign in by that, also where the driver is told none`, async () => {
+      await db.command({ createUser: "ada", pwd: password, roles: ["read"], mechanisms: [only] });
+      for (const mechanism of [only, undefined]) {
+        assert.ok(await signedIn("ada", {}, { mechanism }).db(db.databaseName).collection("c").findOne());
+      }
+      const refused = signedIn("ada", {}, { mechanism: lacking });
+      await assert.rejects(refused.db(db.databaseName).collection("c").findOne(), authenticationFailed);
+    });
+  }
+
   it("are told without what proves them", async () => {
     await make("ada", "read", { role: "readWrite", db: other.databaseName });
     await make("bob", "read");
