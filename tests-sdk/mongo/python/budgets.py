@@ -71,12 +71,25 @@ class Budgets(unittest.TestCase):
     def setUp(self):
         self.client = server.owner()
         self.db = self.client[database_name()]
-        self.db.command({"customAction": "CreateCollection", "collection": "c", "offerThroughput": 400})
+        self.make()
         self.assertEqual(self.db.command({"customAction": "GetCollection", "collection": "c"})["provisionedThroughput"], 400)
 
     def tearDown(self):
         self.client.drop_database(self.db.name)
         self.client.close()
+
+    def make(self):
+        self.db.command({"customAction": "CreateCollection", "collection": "c", "offerThroughput": 400})
+
+    def until_refused(self, scenario):
+        """However slow the machine: a scenario, which says how often it was refused, is played anew until it was."""
+        for _ in range(ATTEMPTS_MAX):
+            self.overload(MIDDLING)
+            if scenario() > 0:
+                return
+            self.db.c.drop()
+            self.make()
+        raise AssertionError("nothing was refused")
 
     def overload(self, pad):
         """Spends the budget of some seconds: until a write is refused, which it answers."""
@@ -133,6 +146,9 @@ class Budgets(unittest.TestCase):
                     self.assertEqual((read.code, len(sent.of("find"))), (TOO_MANY_REQUESTS, 1))
 
     def test_waiting_and_repeating_writes_everything_once(self):
+        self.until_refused(self.write_by_threads)
+
+    def write_by_threads(self):
         names, count = ["a", "b", "c", "d"], 12
         repeated, failures = {name: Repeated() for name in names}, []
 
@@ -147,62 +163,79 @@ class Budgets(unittest.TestCase):
             except Exception as error:
                 failures.append(error)
 
-        # Nobody comes before there is a debt.
-        self.overload(MIDDLING)
         writers = [threading.Thread(target=write, args=(name,)) for name in names]
         for writer in writers:
             writer.start()
         for writer in writers:
             writer.join()
         self.assertEqual(failures, [])
-        self.assertGreater(sum(one.refusals for one in repeated.values()), 0)
         counters = Repeated()(lambda: list(self.db.c.find({"n": {"$exists": True}})))
         wanted = {"all": len(names) * count, **{name: count for name in names}}
         self.assertEqual({one["_id"]: one["n"] for one in counters}, wanted)
         found = Repeated()(lambda: self.db.c.count_documents({"pad": "x" * 500}))
         self.assertEqual(found, len(names) * count)
+        return sum(one.refusals for one in repeated.values())
 
     def test_what_a_bulk_write_has_left_is_sent_again(self):
         for ordered in (True, False):
             with self.subTest(ordered=ordered):
-                left = [{"_id": f"{ordered} {n}", "ordered": ordered, "pad": "x" * 500} for n in range(120)]
-                refusals, inserted = 0, 0
-                self.overload(MIDDLING)
-                while left:
-                    try:
-                        inserted += len(self.db.c.insert_many(left, ordered=ordered).inserted_ids)
-                        left = []
-                    except BulkWriteError as error:
-                        failed = error.details["writeErrors"]
-                        self.assertEqual({one["code"] for one in failed}, {TOO_MANY_REQUESTS})
-                        refusals += 1
-                        self.assertLess(refusals, ATTEMPTS_MAX)
-                        inserted += error.details["nInserted"]
-                        places = [one["index"] for one in failed]
-                        left = left[places[0] :] if ordered else [left[place] for place in places]
-                        time.sleep(wait_of(failed[0]["errmsg"]) / 1000)
-                self.assertGreater(refusals, 0)
-                found = Repeated()(lambda: self.db.c.count_documents({"ordered": ordered}))
-                self.assertEqual((inserted, found), (120, 120))
+                self.until_refused(lambda: self.write_in_bulk(ordered))
+                self.db.c.drop()
+                self.make()
+
+    def write_in_bulk(self, ordered):
+        left = [{"_id": n, "pad": "x" * 500} for n in range(120)]
+        refusals, inserted = 0, 0
+        while left:
+            try:
+                inserted += len(self.db.c.insert_many(left, ordered=ordered).inserted_ids)
+                left = []
+            except BulkWriteError as error:
+                failed = error.details["writeErrors"]
+                self.assertEqual({one["code"] for one in failed}, {TOO_MANY_REQUESTS})
+                refusals += 1
+                self.assertLess(refusals, ATTEMPTS_MAX)
+                inserted += error.details["nInserted"]
+                places = [one["index"] for one in failed]
+                left = left[places[0] :] if ordered else [left[place] for place in places]
+                time.sleep(wait_of(failed[0]["errmsg"]) / 1000)
+        found = Repeated()(lambda: self.db.c.count_documents({"_id": {"$lt": 120}}))
+        self.assertEqual((inserted, found), (120, 120))
+        return refusals
+
+    def test_an_update_of_many_is_repeated_by_a_filter_that_leaves_out_what_is_done(self):
+        self.until_refused(self.update_many)
+
+    def update_many(self):
+        for n in range(60):
+            Repeated()(lambda: self.db.c.insert_one({"_id": n, "n": 0, "pad": "x" * 500}))
+        # One by one: the documents before a refusal are changed, and those behind it not.
+        again = Repeated()
+        again(lambda: self.db.c.update_many({"n": 0}, {"$inc": {"n": 1}}))
+        pipeline = [{"$match": {"_id": {"$lt": 60}}}, {"$group": {"_id": "$n", "count": {"$sum": 1}}}]
+        self.assertEqual(Repeated()(lambda: list(self.db.c.aggregate(pipeline))), [{"_id": 1, "count": 60}])
+        return again.refusals
 
     def test_a_transaction_that_is_refused_has_done_nothing_and_is_run_again(self):
-        calls, again = [], Repeated()
-        self.overload(MIDDLING)
+        self.until_refused(self.transfer)
 
-        def transfer(session):
+    def transfer(self):
+        calls, again = [], Repeated()
+
+        def work(session):
             calls.append(1)
             self.db.c.insert_one({"_id": "from"}, session=session)
             self.db.c.insert_one({"_id": "to"}, session=session)
 
         def run():
             with self.client.start_session() as session:
-                session.with_transaction(transfer)
+                session.with_transaction(work)
 
         again(run)
-        self.assertGreater(again.refusals, 0)
         # The driver's own loop is for other errors: the application waits, and begins anew.
         self.assertEqual(len(calls), again.refusals + 1)
         self.assertEqual(Repeated()(lambda: self.db.c.count_documents({"_id": {"$in": ["from", "to"]}})), 2)
+        return again.refusals
 
     def test_more_throughput_is_there_at_once(self):
         again = Repeated()
