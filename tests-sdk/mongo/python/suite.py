@@ -1,7 +1,7 @@
 """Our suite for PyMongo, against a running server: plain and TLS, authentication, compression, commands, cursors, sessions, retries.
 
-The server has the well-known key on loopback, so it asks nobody who he is, and has test commands. Prints one line for each test and the closing lines of
-the Test Anything Protocol.
+The server has the well-known key on loopback, so it asks nobody who he is, and has test commands. `users.py` and `budgets.py` start servers of their own.
+Prints one line for each test and the closing lines of the Test Anything Protocol. Names as arguments choose modules.
 """
 
 import datetime
@@ -12,29 +12,14 @@ import unittest
 import uuid
 
 import bson
+import budgets
+import large
+import users
 from bson.codec_options import CodecOptions
 from bson.binary import UuidRepresentation
 from pymongo import ASCENDING, DESCENDING, DeleteOne, InsertOne, MongoClient, ReturnDocument, UpdateOne, WriteConcern
 from pymongo.errors import BulkWriteError, DuplicateKeyError, OperationFailure, PyMongoError
-
-URI = os.environ["SHARDLAKE_MONGO"]
-KEY = os.environ["SHARDLAKE_KEY"]
-CA_FILE = os.environ.get("SHARDLAKE_CA_FILE", "")
-ACCOUNT = "localhost"
-
-
-def client(**options):
-    return MongoClient(URI, serverSelectionTimeoutMS=20000, **options)
-
-
-class WithDatabase(unittest.TestCase):
-    def setUp(self):
-        self.client = client()
-        self.db = self.client["py_" + uuid.uuid4().hex[:12]]
-
-    def tearDown(self):
-        self.client.drop_database(self.db.name)
-        self.client.close()
+from support import ACCOUNT, CA_FILE, KEY, URI, WithDatabase, client
 
 
 class Connections(unittest.TestCase):
@@ -300,13 +285,19 @@ class Tap(unittest.TextTestResult):
         super().addError(test, err)
         self.tell(test, err)
 
+    def addSubTest(self, test, subtest, err):
+        super().addSubTest(test, subtest, err)
+        if err is not None:
+            self.tell(subtest, err)
+
     def tell(self, test, err):
         print(f"not ok - {test.id()}", flush=True)
         traceback.print_exception(*err, file=sys.stdout)
 
 
 def main():
-    suite = unittest.defaultTestLoader.loadTestsFromModule(sys.modules[__name__])
+    modules = [module for module in (sys.modules[__name__], large, users, budgets) if module.__name__ in sys.argv[1:] or not sys.argv[1:]]
+    suite = unittest.TestSuite(map(unittest.defaultTestLoader.loadTestsFromModule, modules))
     with open(os.devnull, "w") as nowhere:
         result = unittest.TextTestRunner(stream=nowhere, resultclass=Tap).run(suite)
     failed = len(result.failures) + len(result.errors)

@@ -77,6 +77,7 @@ async fn greet(call: &Call, writable: &str) -> Result<Reply> {
         reply.push("saslSupportedMechs", Value::array(mechanisms));
     }
     if let Some(asked) = arguments.document("speculativeAuthenticate")
+        && is_offered(call, asked)
         && let Some(answer) = start_speculatively(call, asked).await
     {
         reply.push("speculativeAuthenticate", answer.into());
@@ -111,6 +112,13 @@ fn mechanisms_of(call: &Call, user: &Value) -> Vec<Mechanism> {
     };
     let kept = kept.and_then(|login| Kept::decoded(&login.kept));
     kept.map_or_else(|| Mechanism::ALL.to_vec(), |kept| kept.mechanisms())
+}
+
+/// Drivers that begin a proof before they know the user's mechanisms go on with it where it is answered: so one that this greeting leaves out is not.
+fn is_offered(call: &Call, asked: &Document) -> bool {
+    let Some(user) = call.body.get("saslSupportedMechs") else { return true };
+    let mechanism = asked.get("mechanism").and_then(Value::as_str);
+    mechanisms_of(call, user).iter().any(|offered| Some(offered.name()) == mechanism)
 }
 
 /// Those of the client's that this server has, in the client's order.

@@ -125,6 +125,8 @@ const CLOCKS: &[(&str, &str)] = &[
     ),
     ("crates/storage/tests/it/slow.rs", "tokio's clock, paused: it moves by the engine's delays alone"),
     ("tests-sdk/js/support.mjs", "waits for an event"),
+    ("tests-sdk/mongo/python/budgets.py", "waits as the server's refusals say, and counts what comes of it"),
+    ("tests-sdk/mongo/js/test/own_server.test.mjs", "the same"),
     ("tests-sdk/stores/gateway.py", "waits for the start of a store"),
     ("tests-sdk/python/own/lease_processor.py", "an example for users, which holds leases by the clock"),
     ("tests-sdk/python/own/test_motion.py", "waits for the end of a split"),

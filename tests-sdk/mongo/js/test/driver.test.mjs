@@ -1,9 +1,9 @@
 // Our suite for the Node.js driver of MongoDB, against a running server.
 
 import assert from "node:assert/strict";
-import { randomUUID } from "node:crypto";
+import { randomBytes, randomUUID } from "node:crypto";
 import { after, before, beforeEach, afterEach, describe, it } from "node:test";
-import { Decimal128, Long, MongoClient, ObjectId } from "mongodb";
+import { BSON, Decimal128, Long, MongoClient, ObjectId } from "mongodb";
 
 const uri = process.env.SHARDLAKE_MONGO;
 const key = process.env.SHARDLAKE_KEY;
@@ -96,6 +96,40 @@ describe("documents", () => {
     assert.equal((await things.deleteMany({ n: 2 })).deletedCount, 100);
     const groups = await things.aggregate([{ $group: { _id: "$n", count: { $sum: 1 } } }, { $sort: { _id: 1 } }]).toArray();
     assert.deepEqual(groups, [{ _id: 0, count: 99 }, { _id: 1, count: 100 }, { _id: 7, count: 1 }]);
+  });
+
+  it("writes, reads and changes ten megabytes", async () => {
+    const things = db.collection("things");
+    // As applications have them: a file, a text, and a long list.
+    const document = {
+      _id: 1,
+      file: randomBytes(4 << 20),
+      text: "Ä shard in a lake. ".repeat((4 << 20) / 20),
+      list: Array.from({ length: 40000 }, (_, n) => ({ n, half: n / 2, name: `entry ${n}` })),
+      version: 1,
+    };
+    const same = async (filter) => {
+      const [found, wanted] = [await things.findOne(filter), document].map((one) => BSON.serialize(one));
+      assert.ok(Buffer.from(found).equals(Buffer.from(wanted)), `${found.length} bytes for ${wanted.length}`);
+    };
+    assert.ok(BSON.calculateObjectSize(document) > 10_000_000);
+    await things.insertOne(document);
+    await same({ _id: 1 });
+    const changes = { $inc: { version: 1 }, $set: { "list.7.name": "seven", more: [7] }, $push: { late: { n: -1 } } };
+    assert.equal((await things.updateOne({ _id: 1 }, changes)).modifiedCount, 1);
+    document.version = 2;
+    document.list[7].name = "seven";
+    Object.assign(document, { late: [{ n: -1 }], more: [7] });
+    await same({ "list.n": 39999 });
+    const after = await things.findOneAndUpdate({ _id: 1 }, { $inc: { version: 1 } }, { projection: { version: 1 }, returnDocument: "after" });
+    assert.deepEqual(after, { _id: 1, version: 3 });
+    Object.assign(document, { file: randomBytes(4 << 20), version: 4 });
+    assert.equal((await things.replaceOne({ _id: 1 }, document)).modifiedCount, 1);
+    await same({ version: 4 });
+    // 10334: what it would grow to is too large, and it stays as it was.
+    await assert.rejects(things.updateOne({ _id: 1 }, { $set: { most: "x".repeat(7 << 20) } }), { code: 10334 });
+    await same({ _id: 1 });
+    assert.equal((await things.deleteOne({ _id: 1 })).deletedCount, 1);
   });
 
   it("tells of duplicate keys", async () => {
