@@ -263,3 +263,21 @@ async fn users_are_there_after_a_restart() {
     ok(&mut ada, "d", doc! { "find": "c" }).await;
     assert_eq!(fails(&mut ada, "d", doc! { "insert": "c", "documents": [{}] }).await, UNAUTHORIZED);
 }
+
+#[tokio::test]
+async fn a_greeting_speculates_only_on_what_it_offers_the_user() {
+    let server = Server::start_with(settings()).await;
+    let mut account = owner(&server).await;
+    for mechanism in ["SCRAM-SHA-1", "SCRAM-SHA-256"] {
+        let made = doc! { "createUser": mechanism, "pwd": PASSWORD, "roles": [], "mechanisms": [mechanism] };
+        ok(&mut account, "d", made).await;
+        let payload = format!("n,,n={mechanism},r=abcdef").into_bytes();
+        let payload = bson::Binary { subtype: bson::spec::BinarySubtype::Generic, bytes: payload };
+        let first = doc! { "saslStart": 1, "mechanism": "SCRAM-SHA-256", "payload": payload, "db": "d" };
+        let hello = doc! {
+            "hello": 1, "saslSupportedMechs": format!("d.{mechanism}"), "speculativeAuthenticate": first,
+        };
+        let reply = ok(&mut server.connect(), "admin", hello).await;
+        assert_eq!(reply.has("speculativeAuthenticate"), mechanism == "SCRAM-SHA-256", "{reply:?}");
+    }
+}
