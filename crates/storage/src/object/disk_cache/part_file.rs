@@ -9,6 +9,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::parts::Part;
+use super::size_of_part;
 
 const MAGIC: &[u8; 16] = b"shardlake part 1";
 const CHECKSUM_BYTES: usize = 8;
@@ -42,20 +43,28 @@ pub(super) fn decode(mut file: Bytes, path: &str, number: u64) -> Option<Part> {
     let is_part = file.get_u64_le() == number;
     let path_bytes = file.get_u32_le() as usize;
     let is_path = path_bytes <= file.len() && &file.split_to(path_bytes)[..] == path.as_bytes();
-    (is_part && is_path).then_some(Part { content: file, object_bytes })
+    // One that was cut otherwise, by another version, would leave a hole between its neighbours.
+    let is_whole = file.len() as u64 == size_of_part(number, object_bytes);
+    (is_part && is_path && is_whole).then_some(Part { content: file, object_bytes })
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::PART_BYTES;
     use super::*;
 
     #[test]
     fn a_part_is_read_back_and_every_other_file_refused() {
-        let part = Part { content: Bytes::from_static(b"blocks"), object_bytes: 1000 };
+        let part = Part { content: Bytes::from_static(b"blocks"), object_bytes: 3 * PART_BYTES + 6 };
         let file = encode("s/1/compacted/A.sst", 3, &part);
         assert_eq!(decode(file.clone(), "s/1/compacted/A.sst", 3), Some(part));
         assert_eq!(decode(file.clone(), "s/1/compacted/A.sst", 4), None);
         assert_eq!(decode(file.clone(), "s/1/compacted/B.sst", 3), None);
+        let cut_otherwise = Part {
+            object_bytes: 3 * PART_BYTES + 7,
+            ..decode(file.clone(), "s/1/compacted/A.sst", 3).expect("read above")
+        };
+        assert_eq!(decode(encode("s/1/compacted/A.sst", 3, &cut_otherwise), "s/1/compacted/A.sst", 3), None);
         for at in 0..file.len() {
             let mut damaged = file.to_vec();
             damaged[at] ^= 0x40;
