@@ -5,8 +5,6 @@
 //! Slots number the variables of the whole query, subqueries and `LET` included; no two have the same. A container's item is
 //! slot 0 wherever the query has a `FROM` that names it.
 
-use shardlake_document::ItemView;
-
 use crate::evaluate::scalar::PlainFilter;
 use crate::expression::{Expression, Prepared};
 
@@ -110,12 +108,11 @@ impl BoundSource {
 }
 
 impl BoundQuery {
-    /// Whether the filter holds for an item, and the steps of that, where the item is the only source and the filter can be told without
-    /// the loops over the sources.
-    pub fn plain_test(&self, item: &ItemView<'_>) -> Option<(bool, u64)> {
+    /// The filter, where the item is the only source and the filter can be told without the loops over the sources.
+    pub fn test_of_item(&self) -> Option<&PlainFilter> {
         let Prepared(Some(plain)) = &self.plain_filter else { return None };
         let has_item_alone = matches!(self.sources[..], [BoundSource::Item]) && self.early.is_empty();
-        if has_item_alone { plain.holds(item) } else { None }
+        has_item_alone.then_some(&**plain)
     }
 
     /// Its first source is a query that groups the container's items or tells them apart, so that its rows are known only

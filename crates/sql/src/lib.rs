@@ -44,7 +44,9 @@ pub use bind::ComputedProperties;
 pub use bound::AggregateFunction;
 pub use builder::{BuiltQuery, ItemQuery, Predicate, ValuePath};
 pub use error::{LanguageLimit, Location, Rule, SqlError};
+pub use evaluate::column::ScalarColumn;
 pub use evaluate::meter::Meter;
+pub use evaluate::scalar::Tested;
 pub use evaluate::user_functions::{Arguments, UserFunctions};
 pub use execute::{
     DistinctHash, Execution, Flow, Interrupt, PageLimits, PageOutput, Rows, compare_sort_keys, distinct_hash,

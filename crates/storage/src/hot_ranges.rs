@@ -15,7 +15,8 @@
 //! stretches. A stretch never leaves its *family*, the keys that start alike as far as the partition says (one path of an index, say).
 //! Families share *slots*, which say whether anybody scans them, so that a writer passes over most of its keys.
 //!
-//! Scans that read a stretch where it lies may note that they have checked its rows, and need not check them again.
+//! Scans that read a stretch where it lies may note that they have checked its rows, and need not check them again; and they may keep
+//! beside it what they have taken out of it.
 //!
 //! A range is kept when it is scanned for the second time: what is read once should not be copied. After a write into it, it has to be
 //! scanned twice again.
@@ -46,6 +47,8 @@ const SLOTS: usize = 1024;
 const SEEN: usize = 1 << 13;
 /// What a row and a stretch cost beside their bytes.
 const ROW_OVERHEAD_BYTES: usize = 64;
+/// Bytes of rows beside which readers may keep one more.
+const BYTES_PER_BYTE_OF_EXTRACT: usize = 8;
 const STRETCH_OVERHEAD_BYTES: usize = 400;
 /// A larger stretch would drive too many others out.
 const STRETCH_BYTES_MAX: usize = 1 << 20;
@@ -273,13 +276,15 @@ impl HotRanges {
     /// Keeps all rows of a range as a view showed them, unless they may have changed since.
     pub fn keep(&self, family: &[u8], range: Range<Bytes>, rows: &[Row], seer: Seer) {
         let rows_bytes: usize = rows.iter().map(|(key, value)| key.len() + value.len()).sum();
-        let size_bytes = rows_bytes + rows.len() * ROW_OVERHEAD_BYTES + STRETCH_OVERHEAD_BYTES;
+        let extract_bytes_max = rows_bytes / BYTES_PER_BYTE_OF_EXTRACT;
+        let size_bytes =
+            rows_bytes + rows.len() * ROW_OVERHEAD_BYTES + STRETCH_OVERHEAD_BYTES + extract_bytes_max;
         if size_bytes > STRETCH_BYTES_MAX || size_bytes as u64 > self.bytes_max / 8 {
             return;
         }
         let stretch = Arc::new(Stretch {
             // Copies: the engine's rows may hold the whole blocks that they lie in.
-            rows: Arc::new(copy(rows, rows_bytes).into()),
+            rows: Arc::new(RowsInMemory::new(copy(rows, rows_bytes), extract_bytes_max)),
             from: Bytes::copy_from_slice(&range.start),
             to: Bytes::copy_from_slice(&range.end),
             family: family.into(),

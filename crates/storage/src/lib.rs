@@ -109,7 +109,7 @@ pub use memory::MemoryEngine;
 pub use options::{Durability, EngineKind, ShardOptions};
 pub use pending_commit::PendingCommit;
 pub use replay::{Reached, Replay};
-pub use scan::{Chunk, KeptRows, Scan, ScanOptions};
+pub use scan::{Chunk, Extract, KeptRows, Scan, ScanOptions};
 pub use shard::{Seq, Shard};
 pub use turns::{LARGE_ROWS_IN_FLIGHT, RowsTurn, SMALL_COMMIT_ROWS};
 pub use view::View;

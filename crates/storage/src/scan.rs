@@ -1,8 +1,10 @@
 //! Reading ranges of a view in chunks.
 
+use std::any::Any;
+use std::fmt::Debug;
 use std::ops::{Deref, Range};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use tokio::runtime::Handle;
@@ -58,11 +60,23 @@ pub(crate) struct RowsInMemory {
     rows: Vec<Row>,
     /// Somebody has found all of them whole.
     were_checked: AtomicBool,
+    /// What readers have taken out of them.
+    extract: OnceLock<Box<dyn Extract>>,
+    extract_bytes_max: usize,
 }
 
-impl From<Vec<Row>> for RowsInMemory {
-    fn from(rows: Vec<Row>) -> Self {
-        RowsInMemory { rows, were_checked: AtomicBool::new(false) }
+/// What readers take out of the rows of a range that is kept, to be found again beside them: [`KeptRows::extract`].
+pub trait Extract: Any + Send + Sync + Debug {}
+
+impl RowsInMemory {
+    /// `extract_bytes_max`: what readers may keep beside the rows, which whoever keeps these counts as theirs.
+    pub fn new(rows: Vec<Row>, extract_bytes_max: usize) -> Self {
+        RowsInMemory {
+            rows,
+            were_checked: AtomicBool::new(false),
+            extract: OnceLock::new(),
+            extract_bytes_max,
+        }
     }
 }
 
@@ -71,6 +85,26 @@ impl Deref for RowsInMemory {
 
     fn deref(&self) -> &[Row] {
         &self.rows
+    }
+}
+
+impl KeptRows {
+    /// All rows of the range. The chunk has those at [`KeptRows::places`].
+    pub fn all(&self) -> &[Row] {
+        &self.rows
+    }
+
+    pub fn places(&self) -> Range<usize> {
+        self.places.clone()
+    }
+
+    /// What was taken out of all rows of the range, or is now. `make` is told how many bytes it may take in memory, then and later.
+    /// `None` where it is of another type.
+    pub fn extract<T: Extract>(&self, make: impl FnOnce(&[Row], usize) -> T) -> Option<&T> {
+        let rows = &self.rows;
+        let extract = rows.extract.get_or_init(|| Box::new(make(rows, rows.extract_bytes_max)));
+        let extract: &dyn Any = &**extract;
+        extract.downcast_ref()
     }
 }
 

@@ -23,6 +23,7 @@ mod projections;
 mod query_bad_input;
 mod query_binding;
 mod query_grammar;
+mod query_kept;
 mod query_linq;
 mod query_properties;
 mod query_samples;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use shardlake_document::{Envelope, ItemView, RawDocument};
 use shardlake_model::Result;
-use shardlake_sql::{Execution, Flow};
+use shardlake_sql::{Execution, Flow, Tested};
 use shardlake_stdx::Clock;
 
 use super::{Ended, Last, QueryStatistics, Reader, TimeTest};
@@ -55,6 +55,21 @@ impl<'q> Feed<'q> {
         }
     }
 
+    /// What [`Execution::test`] asks for, where items wait for no other and nobody times what each of them takes.
+    pub fn tested_properties(&self) -> Option<&[Box<str>]> {
+        if self.clock.is_some() || self.gathers() { None } else { self.execution.tested_properties() }
+    }
+
+    /// Deals with an item that the filter leaves out.
+    #[inline]
+    pub fn leave_out(&mut self, body_bytes: usize, tested: Tested) -> Result<Option<Ended>> {
+        Ok(match self.execution.push_left_out(body_bytes, tested, self.is_interrupted)? {
+            Flow::More => None,
+            Flow::PageFull => Some(Ended::Cut),
+            Flow::Complete => Some(Ended::Complete),
+        })
+    }
+
     fn push(&mut self, item: &ItemView<'_>, filtered: bool) -> Result<Flow> {
         let Some(clock) = self.clock else {
             return Ok(self.execution.push(item, filtered, self.is_interrupted)?);
@@ -85,7 +100,8 @@ impl<'q> Feed<'q> {
             let is_enough = self.waiting.len() >= together || self.waiting_bytes >= WAITING_BYTES_MAX;
             return if is_enough { self.flush(reader) } else { Ok(None) };
         }
-        let ended = self.deal_with(reader, item, filtered, before)?;
+        let pushed = self.push(item, filtered)?;
+        let ended = end_of(pushed, reader, before);
         if ended.is_none() {
             self.last = Some(last());
         }
@@ -97,31 +113,20 @@ impl<'q> Feed<'q> {
         self.execution.items_to_gather(self.seen) > 0
     }
 
-    /// [`Feed::offer`] of an item that waits for no other. Where this does not end the feeding, the caller sets [`Feed::last`].
+    /// [`Feed::offer`] of an item that waits for no other, and perhaps was tested. Where this does not end the feeding, the caller sets
+    /// [`Feed::last`].
     pub fn offer_at_once(
         &mut self,
         reader: &mut Reader<'_>,
         item: &ItemView<'_>,
+        tested: Option<Tested>,
         before: QueryStatistics,
     ) -> Result<Option<Ended>> {
-        self.deal_with(reader, item, false, before)
-    }
-
-    fn deal_with(
-        &mut self,
-        reader: &mut Reader<'_>,
-        item: &ItemView<'_>,
-        filtered: bool,
-        before: QueryStatistics,
-    ) -> Result<Option<Ended>> {
-        match self.push(item, filtered)? {
-            Flow::More => Ok(None),
-            Flow::PageFull => {
-                reader.statistics = before;
-                Ok(Some(Ended::Cut))
-            }
-            Flow::Complete => Ok(Some(Ended::Complete)),
-        }
+        let pushed = match tested {
+            Some(tested) => self.execution.push_tested(item, tested, self.is_interrupted)?,
+            None => self.push(item, false)?,
+        };
+        Ok(end_of(pushed, reader, before))
     }
 
     /// Deals with the items that wait.
@@ -158,6 +163,18 @@ impl<'q> Feed<'q> {
         reader.check_interrupted()?;
         self.last = looked_at.or(self.last.take());
         Ok(None)
+    }
+}
+
+/// Whether an item ends the feeding. `before` is what was counted before it was read.
+fn end_of(pushed: Flow, reader: &mut Reader<'_>, before: QueryStatistics) -> Option<Ended> {
+    match pushed {
+        Flow::More => None,
+        Flow::PageFull => {
+            reader.statistics = before;
+            Some(Ended::Cut)
+        }
+        Flow::Complete => Some(Ended::Complete),
     }
 }
 

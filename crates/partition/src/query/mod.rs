@@ -5,6 +5,7 @@
 //! | `mod.rs` | a page of a query from end to end |
 //! | `choose.rs` | which access to take: scan, index spans, or index order |
 //! | `scan.rs` | items in key order |
+//! | `kept_items.rs` | the values of items that stay in memory, side by side for conditions |
 //! | `spans.rs` | items named by ranges of the index |
 //! | `ordered.rs` | items in the order of an index, those without the property included |
 //! | `feed.rs` | items to the executor, those whose functions are called many at a time |
@@ -26,6 +27,7 @@ mod ahead;
 mod choose;
 mod count;
 mod feed;
+mod kept_items;
 mod lookup;
 mod nearest;
 mod ordered;

@@ -7,9 +7,10 @@ use shardlake_model::{Error, Result};
 use shardlake_storage::{Chunk, Scan, ScanOptions};
 use xxhash_rust::xxh3::xxh3_128;
 
+use super::kept_items::KeptItems;
 use super::position::KeyPosition;
 use super::{Ended, Feed, Last, Reader, TO_THE_END};
-use crate::feed::matches_filter;
+use crate::feed::{FeedFilter, matches_filter};
 use crate::interactive::MergedScan;
 use crate::keys::HEADER;
 
@@ -117,6 +118,9 @@ fn offer_all(
     resumed: &mut Resumed,
     items: &Chunk,
 ) -> Result<Option<Ended>> {
+    if let Some(ended) = offer_kept(reader, feed, resumed, items)? {
+        return Ok(ended);
+    }
     let was_checked = items.was_checked();
     let mut checked = 0;
     // The last item that was dealt with. Its key is taken once for the chunk.
@@ -138,7 +142,7 @@ fn offer_all(
             let last = || Last::Item(key.slice(HEADER..));
             ended = feed.offer(reader, &item, false, before, last)?;
         } else {
-            ended = feed.offer_at_once(reader, &item, before)?;
+            ended = feed.offer_at_once(reader, &item, None, before)?;
             if ended.is_none() {
                 dealt = Some(key);
             }
@@ -154,4 +158,52 @@ fn offer_all(
         items.note_checked();
     }
     Ok(ended)
+}
+
+/// The same of items whose values were taken out of their rows, where these tell which of them the filter leaves out. `None` where
+/// each item has to be looked at.
+fn offer_kept(
+    reader: &mut Reader<'_>,
+    feed: &mut Feed<'_>,
+    resumed: &Resumed,
+    items: &Chunk,
+) -> Result<Option<Option<Ended>>> {
+    let Chunk::Kept(kept) = items else { return Ok(None) };
+    let has_all_in_scope = matches!(reader.request.filter, FeedFilter::Range(_) | FeedFilter::Logical(_));
+    if !items.was_checked() || resumed.skip_to.is_some() || !has_all_in_scope {
+        return Ok(None);
+    }
+    let Some(names) = feed.tested_properties() else { return Ok(None) };
+    let values = KeptItems::of(kept).and_then(|items| items.values(names, kept.all()));
+    let Some((heads, columns)) = values else { return Ok(None) };
+    let mut dealt = None;
+    let mut ended = None;
+    for place in kept.places() {
+        let (key, value) = &kept.all()[place];
+        let head = &heads[place];
+        let before = reader.statistics;
+        reader.statistics.items_scanned += 1;
+        reader.statistics.items_scanned_bytes += u64::from(head.json_size_bytes);
+        if head.is_expired(reader.shape, reader.now_seconds) {
+            continue;
+        }
+        let body_bytes = head.body_bytes as usize;
+        let tested = feed.execution.test(&columns, place, body_bytes);
+        ended = match tested {
+            Some(tested) if !tested.holds() => feed.leave_out(body_bytes, tested)?,
+            _ => {
+                let record = Record::decode_again(value).map_err(crate::corrupt)?;
+                let Some(item) = reader.live_view(&record) else { continue };
+                feed.offer_at_once(reader, &item, tested, before)?
+            }
+        };
+        if ended.is_some() {
+            break;
+        }
+        dealt = Some(key);
+    }
+    if let Some(key) = dealt {
+        feed.last = Some(Last::Item(key.slice(HEADER..)));
+    }
+    Ok(Some(ended))
 }

@@ -104,8 +104,8 @@ impl<'a> Datum<'a> {
     }
 
     /// The bytes that it takes where it lies: of texts, arrays and objects.
-    fn extent(&self) -> u64 {
-        let bytes = match self {
+    fn extent(&self) -> usize {
+        match self {
             Datum::Undefined | Datum::Null | Datum::Bool(_) | Datum::Number(_) => 0,
             Datum::String(text) => text.len(),
             Datum::RawArray(array) => array.as_bytes().len(),
@@ -113,19 +113,18 @@ impl<'a> Datum<'a> {
             Datum::Item(item) => item.body.as_bytes().len(),
             Datum::Array(elements) => elements.len() * size_of::<Value>(),
             Datum::Object(members) => members.len() * size_of::<(String, Value)>(),
-        };
-        bytes as u64
+        }
     }
 
     /// What looking for a member or an element takes beside the node that does it: on average, half of the others are walked
     /// over.
     pub fn walk_steps(&self) -> u64 {
-        self.extent() / (2 * READ_BYTES_PER_STEP)
+        walk_steps(self.extent())
     }
 
     /// What reading all of it takes: every byte of a text, every element of an array.
     pub fn read_steps(&self) -> u64 {
-        self.extent() / COPIED_BYTES_PER_STEP
+        self.extent() as u64 / COPIED_BYTES_PER_STEP
     }
 
     /// What a copy takes that borrows nothing.
@@ -133,7 +132,7 @@ impl<'a> Datum<'a> {
         match self {
             Datum::String(Cow::Owned(_)) | Datum::Array(Cow::Owned(_)) | Datum::Object(Cow::Owned(_)) => 0,
             Datum::Array(_) | Datum::Object(_) => self.size() as u64 / COPIED_BYTES_PER_STEP,
-            _ => self.extent() / COPIED_BYTES_PER_STEP,
+            _ => self.extent() as u64 / COPIED_BYTES_PER_STEP,
         }
     }
 
@@ -267,6 +266,11 @@ impl<'a> Datum<'a> {
     pub fn order(&self, other: &Datum<'_>) -> Option<Ordering> {
         Scalar::of_datum(self)?.order(Scalar::of_datum(other)?)
     }
+}
+
+/// What looking for a member of a document of so many bytes takes.
+pub(crate) fn walk_steps(bytes: usize) -> u64 {
+    bytes as u64 / (2 * READ_BYTES_PER_STEP)
 }
 
 impl From<Value> for Datum<'_> {

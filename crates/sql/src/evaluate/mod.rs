@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `datum.rs` | a value, borrowed from the document or the query where possible |
 //! | `scalar.rs` | values without parts, and conditions over nothing else |
+//! | `column.rs` | values without parts of many items, one beside the other |
 //! | `scope.rs` | the variables |
 //! | `meter.rs` | how much work it is, and when to look at the clock |
 //! | `constant_set.rs` | constant lists, hashed once for a query |
@@ -18,6 +19,7 @@
 //! | `user_functions.rs` | calls of user-defined functions, many at once |
 
 pub(crate) mod aggregate;
+pub(crate) mod column;
 pub(crate) mod constant_set;
 pub(crate) mod datum;
 pub(crate) mod json_text;

@@ -123,9 +123,9 @@ fn enter(
 fn passes(query: &BoundQuery, filter: &Expression, scope: &Scope<'_>) -> Result<bool, SqlError> {
     if let Prepared(Some(plain)) = &query.plain_filter
         && let Some(item) = scope.item_alone()
-        && let Some((holds, steps)) = plain.holds(item)
+        && let Some(tested) = plain.holds(item)
     {
-        return scope.step(steps).map(|()| holds);
+        return scope.step(tested.steps).map(|()| tested.holds);
     }
     holds(filter, scope)
 }

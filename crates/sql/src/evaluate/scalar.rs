@@ -2,14 +2,16 @@
 //!
 //! [`evaluate`](super::evaluate) makes a [`Datum`] of every node, which may own what it holds, and counts its work node by
 //! node. A condition of comparisons, arithmetic and logic over constants and top-level properties needs neither: it finds all its
-//! properties in one walk over the item's bytes. It takes the same steps and answers the same; a row in which a property is an array,
-//! an object or a value that JSON lacks is left to `evaluate`.
+//! properties in one walk over the item's bytes, or where somebody has put them before (`column.rs`). It takes the same steps and answers
+//! the same; a row in which a property is an array, an object or a value that JSON lacks is left to `evaluate`.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use shardlake_document::{ItemView, MemberNames, Members, Number, RawValue, Value, compare, compare_strings};
 
-use crate::evaluate::datum::Datum;
+use crate::evaluate::column::ScalarColumn;
+use crate::evaluate::datum::{Datum, walk_steps};
 use crate::evaluate::{READ_BYTES_PER_STEP, operators};
 use crate::expression::{BinaryOperator, Expression, UnaryOperator};
 
@@ -23,7 +25,7 @@ pub(crate) enum Scalar<'a> {
 }
 
 impl<'a> Scalar<'a> {
-    fn of_raw(raw: RawValue<'a>) -> Option<Scalar<'a>> {
+    pub fn of_raw(raw: RawValue<'a>) -> Option<Scalar<'a>> {
         Some(match raw {
             RawValue::Null => Scalar::Null,
             RawValue::Bool(value) => Scalar::Bool(value),
@@ -107,10 +109,24 @@ impl From<Option<bool>> for Scalar<'_> {
     }
 }
 
+/// Whether a filter holds for an item, and the steps that this took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tested {
+    pub(crate) holds: bool,
+    pub(crate) steps: u64,
+}
+
+impl Tested {
+    pub fn holds(self) -> bool {
+        self.holds
+    }
+}
+
 /// Such a condition, over the members of an item that it names.
 #[derive(Debug)]
 pub(crate) struct PlainFilter {
-    names: MemberNames,
+    names: Vec<Box<str>>,
+    members: MemberNames,
     condition: Plain,
 }
 
@@ -130,18 +146,41 @@ impl PlainFilter {
     pub fn new(condition: &Expression) -> Option<PlainFilter> {
         let mut names = Vec::new();
         let condition = Plain::new(condition, &mut names)?;
-        Some(PlainFilter { names: MemberNames::new(names)?, condition })
+        let members = MemberNames::new(names.iter().copied())?;
+        Some(PlainFilter { names: names.into_iter().map(Box::from).collect(), members, condition })
+    }
+
+    /// The properties that it is about.
+    pub fn names(&self) -> &[Box<str>] {
+        &self.names
     }
 
     /// Whether it holds for an item, and the steps that this took; `None` where the item has a value with parts.
-    pub fn holds(&self, item: &ItemView<'_>) -> Option<(bool, u64)> {
-        let mut evaluation = Evaluation {
-            members: Members::new(&self.names, item.body),
-            walk_steps: Datum::Item(item).walk_steps(),
-            steps: 0,
-        };
+    pub fn holds(&self, item: &ItemView<'_>) -> Option<Tested> {
+        let mut members = Members::new(&self.members, item.body);
+        self.holds_with(item.body.as_bytes().len(), |place| {
+            members.get(place).map_or(Some(Scalar::Undefined), Scalar::of_raw)
+        })
+    }
+
+    /// The same for an item whose values of [`PlainFilter::names`] were taken out of its body of so many bytes.
+    pub fn holds_in(
+        &self,
+        columns: &[Arc<ScalarColumn>],
+        place_of_item: usize,
+        body_bytes: usize,
+    ) -> Option<Tested> {
+        self.holds_with(body_bytes, |place| columns[place].value(place_of_item))
+    }
+
+    fn holds_with<'s>(
+        &'s self,
+        body_bytes: usize,
+        values: impl FnMut(usize) -> Option<Scalar<'s>>,
+    ) -> Option<Tested> {
+        let mut evaluation = Evaluation { values, walk_steps: walk_steps(body_bytes), steps: 0 };
         let value = evaluation.value(&self.condition)?;
-        Some((matches!(value, Scalar::Bool(true)), evaluation.steps))
+        Some(Tested { holds: matches!(value, Scalar::Bool(true)), steps: evaluation.steps })
     }
 }
 
@@ -175,13 +214,14 @@ impl Plain {
     }
 }
 
-struct Evaluation<'s> {
-    members: Members<'s, 's>,
+struct Evaluation<V> {
+    /// By the places of their names; `None` for a value with parts.
+    values: V,
     walk_steps: u64,
     steps: u64,
 }
 
-impl<'s> Evaluation<'s> {
+impl<'s, V: FnMut(usize) -> Option<Scalar<'s>>> Evaluation<V> {
     fn value(&mut self, expression: &'s Plain) -> Option<Scalar<'s>> {
         self.steps += 1;
         match expression {
@@ -189,7 +229,7 @@ impl<'s> Evaluation<'s> {
             Plain::Member(place) => {
                 // Of the variable, and the walk.
                 self.steps += 1 + self.walk_steps;
-                self.members.get(*place).map_or(Some(Scalar::Undefined), Scalar::of_raw)
+                (self.values)(*place)
             }
             Plain::Unary(operator, operand) => {
                 let operand = self.value(operand)?;
@@ -274,7 +314,7 @@ mod tests {
     }
 
     /// Both answers for one item with the steps that each took; `None` where it is left to `evaluate`.
-    fn both_ways(query: &BoundQuery, json: &str) -> (Option<(bool, u64)>, (bool, u64)) {
+    fn both_ways(query: &BoundQuery, json: &str) -> (Option<Tested>, Tested) {
         let body = parse_item(json.as_bytes(), &ParseLimits::default()).expect("JSON");
         let envelope = Envelope {
             lsn: 1,
@@ -292,9 +332,16 @@ mod tests {
         let counted = |answer: &dyn Fn(&Scope<'_>) -> bool| {
             let meter = Meter::default();
             let context = EvaluationContext::new(&functions, &|| false, &meter);
-            (answer(&Scope::of_item(&context, &item)), meter.steps())
+            Tested { holds: answer(&Scope::of_item(&context, &item)), steps: meter.steps() }
         };
-        let plain = query.plain_filter.0.as_ref().and_then(|plain| plain.holds(&item));
+        let plain = query.plain_filter.0.as_ref().and_then(|plain| {
+            let walked = plain.holds(&item);
+            let column =
+                |name: &Box<str>| ScalarColumn::new(name, [item.body].into_iter(), 1024).map(Arc::new);
+            let columns: Vec<_> = plain.names().iter().map(|name| column(name).expect("room")).collect();
+            assert_eq!(plain.holds_in(&columns, 0, item.body.as_bytes().len()), walked);
+            walked
+        });
         let full = counted(&|scope| holds(filter, scope).expect("no bound is met"));
         (plain, full)
     }

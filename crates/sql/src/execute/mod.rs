@@ -31,8 +31,10 @@ use shardlake_document::{ItemView, Value};
 use crate::bound::BoundQuery;
 use crate::error::SqlError;
 use crate::evaluate::READ_BYTES_PER_STEP;
+use crate::evaluate::column::ScalarColumn;
 use crate::evaluate::meter::Meter;
 use crate::evaluate::rows::{Step, for_each_row, for_each_unfiltered_row};
+use crate::evaluate::scalar::{PlainFilter, Tested};
 use crate::evaluate::scope::{EvaluationContext, Scope};
 use crate::evaluate::user_functions::{Calls, UserFunctions};
 use crate::functions::FunctionContext;
@@ -258,35 +260,87 @@ impl Execution {
         self.feed(None, false, interrupt)
     }
 
+    /// The filter, where it can be told before an item is fed.
+    fn test_of_item(&self) -> Option<&PlainFilter> {
+        if self.calls.is_some() { None } else { self.query.test_of_item() }
+    }
+
+    /// The properties that [`Execution::test`] needs, where it can tell anything.
+    pub fn tested_properties(&self) -> Option<&[Box<str>]> {
+        self.test_of_item().map(PlainFilter::names)
+    }
+
+    /// Whether `WHERE` holds for an item, by its values of [`Execution::tested_properties`] and by the size of its body; `None` where only
+    /// the item tells.
+    pub fn test(&self, columns: &[Arc<ScalarColumn>], place: usize, body_bytes: usize) -> Option<Tested> {
+        self.test_of_item()?.holds_in(columns, place, body_bytes)
+    }
+
+    /// As [`Execution::push`] of an item that was tested.
+    pub fn push_tested(
+        &mut self,
+        item: &ItemView<'_>,
+        tested: Tested,
+        interrupt: Interrupt<'_>,
+    ) -> Result<Flow, SqlError> {
+        match self.begin_item(item.body.as_bytes().len(), Some(tested), interrupt)? {
+            Some(flow) => Ok(flow),
+            None => self.feed_rows(Some(item), true, interrupt),
+        }
+    }
+
+    /// Likewise, for which `WHERE` does not hold: of the item, only the size of its body is asked for.
+    pub fn push_left_out(
+        &mut self,
+        body_bytes: usize,
+        tested: Tested,
+        interrupt: Interrupt<'_>,
+    ) -> Result<Flow, SqlError> {
+        assert!(!tested.holds, "who has rows is fed");
+        Ok(self.begin_item(body_bytes, Some(tested), interrupt)?.unwrap_or(Flow::More))
+    }
+
     fn feed(
         &mut self,
         item: Option<&ItemView<'_>>,
         filtered: bool,
         interrupt: Interrupt<'_>,
     ) -> Result<Flow, SqlError> {
+        let Some(item) = item else {
+            if self.state.left == Some(0) {
+                return Ok(Flow::Complete);
+            }
+            self.meter.begin_item();
+            return self.feed_rows(None, filtered, interrupt);
+        };
+        let test = if filtered { None } else { self.test_of_item() };
+        let tested = test.and_then(|test| test.holds(item));
+        match self.begin_item(item.body.as_bytes().len(), tested, interrupt)? {
+            Some(flow) => Ok(flow),
+            None => self.feed_rows(Some(item), filtered || tested.is_some(), interrupt),
+        }
+    }
+
+    /// Counts what an item takes before its rows are made; how it goes on, where there are none to be made.
+    #[inline]
+    fn begin_item(
+        &mut self,
+        body_bytes: usize,
+        tested: Option<Tested>,
+        interrupt: Interrupt<'_>,
+    ) -> Result<Option<Flow>, SqlError> {
         if self.state.left == Some(0) {
-            return Ok(Flow::Complete);
+            return Ok(Some(Flow::Complete));
         }
         self.meter.begin_item();
-        let mut filtered = filtered;
-        if let Some(item) = item {
-            let mut steps = STEPS_OF_ITEM + item.body.as_bytes().len() as u64 / (2 * READ_BYTES_PER_STEP);
-            let is_known = filtered || self.calls.is_some();
-            let tested = if is_known { None } else { self.query.plain_test(item) };
-            if let Some((holds, steps_of_test)) = tested {
-                steps += steps_of_test;
-                filtered = holds;
-            }
-            let is_left_out = tested.is_some_and(|(holds, _)| !holds);
-            if is_left_out {
-                steps += STEPS_TO_FILTER;
-            }
-            self.meter.step(steps, interrupt)?;
-            if is_left_out {
-                return Ok(self.pass_over());
-            }
+        let mut steps = STEPS_OF_ITEM + body_bytes as u64 / (2 * READ_BYTES_PER_STEP);
+        let is_left_out = tested.is_some_and(|tested| !tested.holds);
+        steps += tested.map_or(0, |tested| tested.steps);
+        if is_left_out {
+            steps += STEPS_TO_FILTER;
         }
-        self.feed_rows(item, filtered, interrupt)
+        self.meter.step(steps, interrupt)?;
+        Ok(is_left_out.then(|| self.pass_over()))
     }
 
     /// Behind an item without rows.
