@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use shardlake_account::ContainerHandle;
+use shardlake_account::{ContainerHandle, QueryStatistics};
 use shardlake_model::{ContainerDefinition, PartitionKeyDefinition};
+use shardlake_storage::{Shard, ShardOptions};
 
 use crate::support::json_door::JsonDoor;
 use crate::support::{Fixture, none};
@@ -49,79 +50,97 @@ const CONDITIONS: [&str; 14] = [
 fn body(number: usize, value: &str) -> String {
     let value = if value.is_empty() { String::new() } else { format!(r#","v":{value}"#) };
     let ttl = if number % 10 == 9 { r#","ttl":60"# } else { "" };
-    let padding = "x".repeat(300);
+    let padding = "x".repeat(1200);
     format!(r#"{{"id":"{number}","pk":"{}","pad":"{padding}","w":{number}{value}{ttl}}}"#, number % 2)
 }
 
-async fn store(fixture: &Fixture, container: &ContainerHandle, number: usize, value: &str) {
-    fixture
-        .account
-        .upsert_item(&fixture.ctx(), container, None, body(number, value).as_bytes(), &none())
-        .await
-        .expect("stored");
+/// The pages of a query: their rows, what they did, and their charges.
+type Pages = Vec<(Vec<Vec<u8>>, QueryStatistics, u64)>;
+
+async fn pages(fixture: &Fixture, container: &ContainerHandle, text: &str, page_size: i64) -> Pages {
+    let (mut pages, mut token) = (Vec::new(), None::<String>);
+    loop {
+        let reply = fixture.page(container, text, page_size, token.as_deref()).await.expect("answered");
+        let rows: Vec<Vec<u8>> = reply.rows.iter().map(<[u8]>::to_vec).collect();
+        pages.push((rows, reply.statistics, reply.meta.charge_centi));
+        token = reply.continuation;
+        if token.is_none() {
+            return pages;
+        }
+    }
 }
 
-/// Asked again and again, in one logical partition and in all: the numbers of the items.
-async fn ask(fixture: &Fixture, container: &ContainerHandle, condition: &str) -> Vec<String> {
-    let mut numbers = Vec::new();
-    for scope in ["", " AND c.pk = '1'"] {
-        let text = format!("SELECT VALUE c.id FROM c WHERE ({condition}){scope}");
-        let mut first = None;
-        for time in 0..TIMES {
-            for page_size in [1000, 7] {
-                let (mut pages, mut token) = (Vec::new(), None::<String>);
-                loop {
-                    let reply =
-                        fixture.page(container, &text, page_size, token.as_deref()).await.expect("answered");
-                    let rows: Vec<Vec<u8>> = reply.rows.iter().map(<[u8]>::to_vec).collect();
-                    pages.push((rows, reply.statistics, reply.meta.charge_centi));
-                    token = reply.continuation;
-                    if token.is_none() {
-                        break;
-                    }
+/// The same items twice: where ranges are kept in memory, and where nothing is.
+struct Both {
+    kept: (Fixture, ContainerHandle),
+    read: (Fixture, ContainerHandle),
+}
+
+impl Both {
+    async fn new() -> Both {
+        let container = async |cache_bytes| {
+            let options = ShardOptions { cache_bytes, ..ShardOptions::memory() };
+            let fixture = Fixture::over(Shard::open(options).await.expect("opens")).await;
+            let mut definition = ContainerDefinition::new("c", PartitionKeyDefinition::hash("/pk"));
+            definition.default_ttl = Some(-1);
+            let container = fixture.container_with(definition, 400).await;
+            (fixture, container)
+        };
+        Both { kept: container(64 << 20).await, read: container(0).await }
+    }
+
+    async fn store(&self, number: usize, value: &str) {
+        for (fixture, container) in [&self.kept, &self.read] {
+            let (body, ctx) = (body(number, value), fixture.ctx());
+            fixture
+                .account
+                .upsert_item(&ctx, container, None, body.as_bytes(), &none())
+                .await
+                .expect("stored");
+        }
+    }
+
+    /// The numbers of the items, asked again and again, in one logical partition and in all.
+    async fn ask(&self, condition: &str) -> Vec<String> {
+        let mut rows = Vec::new();
+        for scope in ["", " AND c.pk = '1'"] {
+            let text = format!("SELECT VALUE c.id FROM c WHERE ({condition}){scope}");
+            for page_size in [7, 1000] {
+                let expected = pages(&self.read.0, &self.read.1, &text, page_size).await;
+                for time in 0..TIMES {
+                    let found = pages(&self.kept.0, &self.kept.1, &text, page_size).await;
+                    assert_eq!(found, expected, "{text} in pages of {page_size}, time {time}");
                 }
-                let first: &mut Vec<Vec<_>> = first.get_or_insert_with(Vec::new);
-                if time == 0 {
-                    first.push(pages);
-                } else {
-                    assert_eq!(pages, first[usize::from(page_size == 7)], "{text}, time {time}");
-                }
+                rows = expected.into_iter().flat_map(|(rows, ..)| rows).collect();
             }
         }
-        let first = first.expect("asked");
-        let of = |pages: &[(Vec<Vec<u8>>, _, _)]| {
-            pages.iter().flat_map(|(rows, ..)| rows.clone()).collect::<Vec<_>>()
-        };
-        assert_eq!(of(&first[0]), of(&first[1]), "{text}");
-        numbers = of(&first[0]);
+        rows.iter().map(|row| String::from_utf8_lossy(row).trim_matches('"').to_owned()).collect()
     }
-    numbers.iter().map(|row| String::from_utf8_lossy(row).trim_matches('"').to_owned()).collect()
 }
 
 #[tokio::test]
 async fn what_stays_in_memory_answers_and_costs_as_what_is_read() {
-    let fixture = Fixture::new().await;
-    let mut definition = ContainerDefinition::new("c", PartitionKeyDefinition::hash("/pk"));
-    definition.default_ttl = Some(-1);
-    let container = fixture.container_with(definition, 400).await;
+    let both = Both::new().await;
     for number in 0..ITEMS {
-        store(&fixture, &container, number, VALUES[number % VALUES.len()]).await;
+        both.store(number, VALUES[number % VALUES.len()]).await;
     }
     let mut found = Vec::new();
     for condition in CONDITIONS {
-        found.push(ask(&fixture, &container, condition).await);
+        found.push(both.ask(condition).await);
     }
     assert_eq!(found[0].len(), ITEMS / 2);
     assert!(
         found[1].iter().all(|number| [1, 2].contains(&(number.parse::<usize>().unwrap() % VALUES.len())))
     );
     assert!(!found[1].is_empty() && found[9].is_empty());
-    // What is written is seen by the next who asks, and no later.
-    store(&fixture, &container, 21, "2").await;
-    let after = ask(&fixture, &container, CONDITIONS[1]).await;
+    // What is written is seen by the next who asks.
+    both.store(21, "2").await;
+    let after = both.ask(CONDITIONS[1]).await;
     assert_eq!(after.len(), found[1].len() + 1, "{after:?}");
     // What runs out is not, although it stays where it lies.
-    fixture.clock.advance(Duration::from_secs(100));
-    let left = ask(&fixture, &container, "true").await;
+    for (fixture, _) in [&both.kept, &both.read] {
+        fixture.clock.advance(Duration::from_secs(100));
+    }
+    let left = both.ask("true").await;
     assert_eq!(left.len(), ITEMS / 2 - ITEMS / 10);
 }
