@@ -46,8 +46,15 @@ pub fn run(options: &MongoOptions) -> Outcome {
         eprintln!("round {} of {} done", round + 1, options.rounds);
     }
     let grouped = group(options, &server)?;
+    let beside = match &postgres {
+        None => String::new(),
+        Some(postgres) => {
+            let measured = postgres.group(options.grouped, GROUPS, options.seconds)?;
+            format!("; PostgreSQL 15: {:.0} ms", measured.p50_us / 1000.0)
+        }
+    };
     let text = format!(
-        "Machine: {machine}. {} rounds of {} s each, medians; contestants take turns. Inserts of many count documents.\n\n{}\n- `$match` and `$group` over {} documents in {GROUPS} groups, one connection: {grouped:.0} ms (median of {}).\n",
+        "Machine: {machine}. {} rounds of {} s each, medians; contestants take turns. Inserts of many count documents.\n\n{}\n- `$match` and `$group` over {} documents in {GROUPS} groups, one connection: {grouped:.0} ms (median of {}){beside}.\n",
         options.rounds,
         options.seconds,
         report::table(&lines),

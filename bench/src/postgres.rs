@@ -134,6 +134,18 @@ impl Postgres {
         self.pgbench(&script, connections, seconds)
     }
 
+    /// Filters and groups a table of small documents on one connection: what `mongo.rs` asks of a collection.
+    pub fn group(&self, documents: u64, groups: u64, seconds: u64) -> Outcome<Measured> {
+        self.psql("create table grouped (id bigint primary key, doc jsonb not null)")?;
+        self.psql(&format!(
+            "insert into grouped select n, jsonb_build_object('g', n % {groups}, 'n', n, 'text', repeat('x', 100)) from generate_series(0, {}) n",
+            documents.saturating_sub(1)
+        ))?;
+        self.psql("vacuum analyze grouped")?;
+        let script = "select doc->'g', sum((doc->>'n')::bigint), count(*) from grouped where (doc->>'n')::bigint >= 10 group by doc->'g';\n";
+        self.pgbench(script, 1, seconds)
+    }
+
     /// Updates of one property of random documents.
     pub fn patches(&self, connections: usize, seconds: u64, items: u64) -> Outcome<Measured> {
         let script = format!(

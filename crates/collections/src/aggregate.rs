@@ -2,7 +2,7 @@
 //! answer requests.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use shardlake_mql::{Context, Document, Env, Pipeline, Scope, Str, Value};
 use tokio::runtime::Handle;
@@ -10,7 +10,8 @@ use tokio::sync::mpsc;
 
 use crate::collections::{Collections, Found, Namespace};
 use crate::failure::{Failure, Result};
-use crate::reads::{MEMORY_BYTES_MAX, Scan, Source};
+use crate::needed::Needed;
+use crate::reads::{MEMORY_BYTES_MAX, Page, Scan, Source};
 use crate::request::Request;
 
 /// Pages that wait for the stages.
@@ -55,7 +56,7 @@ impl Collections {
                 self.scan(found, &pipeline_filter)
             }
         };
-        let pipeline = Pipeline::parse(&stages, &scope)?;
+        let pipeline = (Pipeline::parse(&stages, &scope)?, Needed::by(&stages));
         self.run((request, database), pipeline, (source, indexes), env).await
     }
 
@@ -69,7 +70,7 @@ impl Collections {
         scope: Scope,
         env: Env,
     ) -> Result<Vec<Value>> {
-        let pipeline = Pipeline::parse_behind_first(stages, &scope)?;
+        let pipeline = (Pipeline::parse_behind_first(stages, &scope)?, None);
         let source = Source::Ready(documents.into());
         self.run((request, database.to_owned()), pipeline, (source, Vec::new()), env).await
     }
@@ -77,27 +78,35 @@ impl Collections {
     async fn run(
         &self,
         (request, database): (&Arc<Request>, String),
-        pipeline: Pipeline,
+        (pipeline, needed): (Pipeline, Option<Needed>),
         (source, indexes): (Source, Vec<Document>),
         env: Env,
     ) -> Result<Vec<Value>> {
-        let (pages, mut read) = mpsc::channel::<Result<Vec<Value>>>(PAGES_WAITING_MAX);
+        let (pages, mut read) = mpsc::channel::<Result<Page>>(PAGES_WAITING_MAX);
+        let refused: Refused = Arc::default();
         let others = Others {
             collections: self.clone(),
             request: request.clone(),
             database,
             runtime: Handle::current(),
+            refused: refused.clone(),
         };
         let stages = tokio::task::spawn_blocking(move || {
-            let input = std::iter::from_fn(move || read.blocking_recv()).flat_map(documents);
+            let told = others.refused.clone();
+            // Made here, so that reading goes on meanwhile, and the thread that needs the documents gives them back.
+            let input = std::iter::from_fn(move || read.blocking_recv())
+                .flat_map(move |page| documents(page, needed.as_ref(), &told));
             let mut context =
                 Context { env, collections: &others, indexes, memory_bytes_max: MEMORY_BYTES_MAX };
             pipeline.run(input, &mut context)
         });
         let feeding = feed(request, source, pages);
         let (_, results) = futures::join!(feeding, stages);
-        let results = results.map_err(|_| Failure::new(1, "a pipeline ended without an answer"))??;
-        Ok(results)
+        let results = results.map_err(|_| Failure::new(1, "a pipeline ended without an answer"))?;
+        results.map_err(|error| {
+            let refused = refused.lock().unwrap_or_else(PoisonError::into_inner).take();
+            refused.filter(|failure| failure.code == error.code()).unwrap_or_else(|| error.into())
+        })
     }
 
     /// All that a view shows.
@@ -119,19 +128,33 @@ impl Collections {
     }
 }
 
+/// What the engine refused to a pipeline, whole: the language knows code and message alone.
+type Refused = Arc<Mutex<Option<Failure>>>;
+
+/// Notes a failure, and tells the language of it.
+fn told(failure: Failure, refused: &Refused) -> shardlake_mql::Error {
+    let error = shardlake_mql::Error::new(failure.code, failure.message.as_str());
+    *refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure);
+    error
+}
+
 /// The documents of a page, or why there are none.
-fn documents(page: Result<Vec<Value>>) -> Vec<shardlake_mql::Result<Value>> {
-    match page {
-        Ok(page) => page.into_iter().map(Ok).collect(),
-        Err(failure) => vec![Err(shardlake_mql::Error::new(failure.code, failure.message))],
+fn documents(
+    page: Result<Page>,
+    needed: Option<&Needed>,
+    refused: &Refused,
+) -> Vec<shardlake_mql::Result<Value>> {
+    match page.and_then(|page| page.documents(needed)) {
+        Ok(documents) => documents.into_iter().map(Ok).collect(),
+        Err(failure) => vec![Err(told(failure, refused))],
     }
 }
 
 /// Hands pages to the stages until there are no more, or no more are wanted.
-async fn feed(request: &Request, source: Source, pages: mpsc::Sender<Result<Vec<Value>>>) {
+async fn feed(request: &Request, source: Source, pages: mpsc::Sender<Result<Page>>) {
     let mut source = source;
     loop {
-        let page = match source.next_page(request).await {
+        let page = match source.next_raw(request, None).await {
             Ok(Some(page)) => Ok(page),
             Ok(None) => return,
             Err(failure) => Err(failure),
@@ -161,6 +184,7 @@ struct Others {
     request: Arc<Request>,
     database: String,
     runtime: Handle,
+    refused: Refused,
 }
 
 impl shardlake_mql::Collections for Others {
@@ -187,7 +211,7 @@ impl shardlake_mql::Collections for Others {
             Ok(all)
         };
         let read: Result<Vec<Value>> = self.runtime.block_on(read);
-        read.map_err(|failure| shardlake_mql::Error::new(failure.code, failure.message))
+        read.map_err(|failure| told(failure, &self.refused))
     }
 
     fn indexes(&self, database: Option<&str>, collection: &str) -> shardlake_mql::Result<Vec<Document>> {

@@ -116,18 +116,17 @@ impl Collections {
     }
 
     pub(crate) fn of_handle(&self, namespace: &Namespace, handle: ContainerHandle) -> Result<Collection> {
-        let (meta, uses) = self.meta_of(&handle)?;
-        let shard_key = Arc::new(ShardKey::of(&handle.entry.shape.key_paths));
+        let KnownMeta { meta, shard_key, uses, .. } = self.known_of(&handle)?;
         Ok(Collection { namespace: namespace.clone(), handle, meta, shard_key, uses })
     }
 
     /// Read once for each version of the container's record.
-    fn meta_of(&self, handle: &ContainerHandle) -> Result<(Arc<Meta>, Arc<IndexUses>)> {
+    fn known_of(&self, handle: &ContainerHandle) -> Result<KnownMeta> {
         let container = handle.container();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let old = known.get(&container.rid);
         if let Some(found) = old.filter(|found| found.etag == container.etag) {
-            return Ok((found.meta.clone(), found.uses.clone()));
+            return Ok(found.clone());
         }
         let uses = match old {
             Some(old) => old.uses.clone(),
@@ -137,9 +136,10 @@ impl Collections {
         if known.len() >= KNOWN_MAX {
             known.clear();
         }
-        let found = KnownMeta { etag: container.etag, meta: meta.clone(), uses: uses.clone() };
-        known.insert(container.rid, found);
-        Ok((meta, uses))
+        let shard_key = Arc::new(ShardKey::of(&handle.entry.shape.key_paths));
+        let found = KnownMeta { etag: container.etag, meta, shard_key, uses };
+        known.insert(container.rid, found.clone());
+        Ok(found)
     }
 
     pub fn database_meta(&self, database: &str) -> Result<DatabaseMeta> {

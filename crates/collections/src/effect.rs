@@ -6,7 +6,7 @@ use std::sync::Arc;
 use shardlake_mql::{Document, Matched, Value};
 use shardlake_partition::{SessionWrite, StatementRow};
 
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 
 /// What a change did.
 #[derive(Debug, Clone)]
@@ -31,6 +31,8 @@ pub struct Done {
     pub after: Option<Document>,
     /// How the filter met the document.
     pub met: Matched,
+    /// What ended a statement for many documents before its end: the counts are of what it has done.
+    pub failure: Option<Failure>,
 }
 
 impl Done {

@@ -16,6 +16,9 @@ pub struct Failure {
     pub is_retryable: bool,
 }
 
+/// The budget of a collection is spent.
+pub(crate) const TOO_MANY_REQUESTS: i32 = 16500;
+
 impl Failure {
     pub fn new(code: i32, message: impl Into<String>) -> Failure {
         Failure { code, message: message.into(), details: Document::new(), is_retryable: false }
@@ -55,7 +58,7 @@ impl From<Error> for Failure {
             ErrorKind::PreconditionFailed => 112,
             ErrorKind::TooLarge => 10334,
             ErrorKind::FailedDependency => 96,
-            ErrorKind::TooManyRequests => 16500,
+            ErrorKind::TooManyRequests => TOO_MANY_REQUESTS,
             ErrorKind::Unsupported => 238,
             ErrorKind::Unavailable => 11600,
             ErrorKind::Corrupt => 8,

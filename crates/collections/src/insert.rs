@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures::StreamExt;
 use shardlake_document::Body;
 use shardlake_items::{ItemOperation, ItemWrite, KeyedOperation, OpenTransaction, WriteCommand};
 use shardlake_model::{ErrorKind, PartitionKey};
@@ -17,6 +18,12 @@ use crate::stored::{body_of, id_first};
 
 /// Of bodies in one commit, so that requests of others come between.
 const BATCH_BYTES_MAX: usize = 512 * 1024;
+/// Of bodies that are put in order by their logical partitions, where the client does not mind the order.
+const WINDOW_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Batches, the latest first, among which a document's logical partition is looked for.
+const BATCHES_SEARCHED: usize = 64;
+/// Commits of one command that wait for the disk together.
+const BATCHES_AT_WORK: usize = 4;
 
 /// What a write command of several statements came to.
 #[derive(Debug, Default)]
@@ -35,13 +42,47 @@ struct Ready {
     statement: Option<(SessionWrite, i32)>,
 }
 
+/// A document that can be written, or the place of one that cannot, and why.
+type Made = std::result::Result<Ready, (usize, Failure)>;
+
+/// Documents of one logical partition, for one commit.
+#[derive(Default)]
+struct Batch {
+    ready: Vec<Ready>,
+    bytes: usize,
+}
+
+impl Batch {
+    fn of(ready: Ready) -> Batch {
+        let mut batch = Batch::default();
+        batch.push(ready);
+        batch
+    }
+
+    fn has_room(&self, ready: &Ready, operations_max: usize) -> bool {
+        let Some(first) = self.ready.first() else { return true };
+        first.key.same(&ready.key)
+            && self.ready.len() < operations_max
+            && self.bytes + ready.body.as_bytes().len() <= BATCH_BYTES_MAX
+    }
+
+    fn push(&mut self, ready: Ready) {
+        self.bytes += ready.body.as_bytes().len();
+        self.ready.push(ready);
+    }
+
+    fn take(&mut self) -> Vec<Ready> {
+        std::mem::take(self).ready
+    }
+}
+
 impl Collections {
     /// Inserts documents, in order or not and with the validators asked or not, which get an `_id` where they have none. Makes the collection where there is none.
     pub async fn insert(
         &self,
         request: &Request,
         namespace: &Namespace,
-        documents: Vec<Document>,
+        documents: Vec<Arc<Document>>,
         (is_ordered, checks): (bool, bool),
         numbered: Option<&NumberedInserts>,
     ) -> Result<Inserted> {
@@ -50,42 +91,102 @@ impl Collections {
             None => self.create_implicitly(request, namespace).await?,
         };
         let collection = self.opened(request, collection).await?;
-        let mut inserted = Inserted::default();
-        let mut waiting: Vec<Ready> = Vec::new();
         let statement_of =
             |index: usize| numbered.map(|numbered| (numbered.write, numbered.statements[index]));
-        let mut bytes = 0;
-        for (index, document) in documents.into_iter().enumerate() {
-            match self.ready(request, &collection, document, checks) {
-                Ok((key, body)) => {
-                    let limit = self.queries.limits().batch_operations_max;
-                    let fits = waiting.last().is_none_or(|last| last.key.same(&key))
-                        && waiting.len() < limit
-                        && bytes + body.as_bytes().len() <= BATCH_BYTES_MAX;
-                    if !fits {
-                        bytes = 0;
-                        self.flush(request, &collection, &mut waiting, is_ordered, &mut inserted).await?;
+        let made = documents.into_iter().enumerate().map(|(index, document)| {
+            let ready = self.ready(request, &collection, document, checks);
+            ready.map_err(|failure| (index, failure)).map(|(key, body)| {
+                let statement = statement_of(index);
+                Ready { index, key, body, statement }
+            })
+        });
+        match is_ordered || self.transaction.is_some() {
+            true => self.insert_in_turn(request, &collection, made, is_ordered).await,
+            false => self.insert_in_any_order(request, &collection, made).await,
+        }
+    }
+
+    /// One logical partition after the other, as documents come.
+    async fn insert_in_turn(
+        &self,
+        request: &Request,
+        collection: &Collection,
+        documents: impl Iterator<Item = Made>,
+        is_ordered: bool,
+    ) -> Result<Inserted> {
+        let (mut inserted, mut batch) = (Inserted::default(), Batch::default());
+        for made in documents {
+            match made {
+                Ok(ready) => {
+                    if !batch.has_room(&ready, self.queries.limits().batch_operations_max) {
+                        self.flush(request, collection, batch.take(), is_ordered, &mut inserted).await?;
                         if is_ordered && !inserted.failures.is_empty() {
                             return Ok(inserted);
                         }
                     }
-                    bytes += body.as_bytes().len();
-                    waiting.push(Ready { index, key, body, statement: statement_of(index) });
+                    batch.push(ready);
                 }
-                Err(failure) => {
-                    if is_ordered {
-                        self.flush(request, &collection, &mut waiting, is_ordered, &mut inserted).await?;
-                        if inserted.failures.is_empty() {
-                            inserted.failures.push((index, failure));
-                        }
-                        return Ok(inserted);
+                Err(failed) if is_ordered => {
+                    self.flush(request, collection, batch.take(), is_ordered, &mut inserted).await?;
+                    if inserted.failures.is_empty() {
+                        inserted.failures.push(failed);
                     }
-                    inserted.failures.push((index, failure));
+                    return Ok(inserted);
                 }
+                Err(failed) => inserted.failures.push(failed),
             }
         }
-        self.flush(request, &collection, &mut waiting, is_ordered, &mut inserted).await?;
+        self.flush(request, collection, batch.take(), is_ordered, &mut inserted).await?;
         inserted.failures.sort_by_key(|(index, _)| *index);
+        Ok(inserted)
+    }
+
+    /// Documents of one logical partition go together wherever they stand, and several logical partitions at a time.
+    async fn insert_in_any_order(
+        &self,
+        request: &Request,
+        collection: &Collection,
+        documents: impl Iterator<Item = Made>,
+    ) -> Result<Inserted> {
+        let operations_max = self.queries.limits().batch_operations_max;
+        let mut inserted = Inserted::default();
+        let mut documents = documents.peekable();
+        while documents.peek().is_some() {
+            let (mut batches, mut bytes): (Vec<Batch>, usize) = (Vec::new(), 0);
+            while bytes < WINDOW_BYTES_MAX
+                && let Some(made) = documents.next()
+            {
+                let ready = match made {
+                    Ok(ready) => ready,
+                    Err(failed) => {
+                        inserted.failures.push(failed);
+                        continue;
+                    }
+                };
+                bytes += ready.body.as_bytes().len();
+                let mut latest = batches.iter_mut().rev().take(BATCHES_SEARCHED);
+                match latest.find(|batch| batch.has_room(&ready, operations_max)) {
+                    Some(batch) => batch.push(ready),
+                    None => batches.push(Batch::of(ready)),
+                }
+            }
+            let batches = futures::stream::iter(batches);
+            let mut done = batches
+                .map(|batch| self.flushed(request, collection, batch))
+                .buffer_unordered(BATCHES_AT_WORK);
+            while let Some(done) = done.next().await {
+                let Inserted { count, failures } = done?;
+                inserted.count += count;
+                inserted.failures.extend(failures);
+            }
+        }
+        inserted.failures.sort_by_key(|(index, _)| *index);
+        Ok(inserted)
+    }
+
+    async fn flushed(&self, request: &Request, collection: &Collection, batch: Batch) -> Result<Inserted> {
+        let mut inserted = Inserted::default();
+        self.flush(request, collection, batch.ready, false, &mut inserted).await?;
         Ok(inserted)
     }
 
@@ -93,11 +194,11 @@ impl Collections {
         &self,
         request: &Request,
         collection: &Collection,
-        document: Document,
+        document: Arc<Document>,
         checks: bool,
     ) -> Result<(PartitionKey, Body)> {
         let document = self.prepared(request, document)?;
-        if checks {
+        if checks && collection.meta.validator.is_some() {
             collection.meta.check(&document, &mut request.env())?;
         }
         collection.meta.check_places(&document)?;
@@ -107,12 +208,12 @@ impl Collections {
         Ok((key, body))
     }
 
-    /// With an `_id` in front, and empty timestamps filled in.
-    pub(crate) fn prepared(&self, request: &Request, mut document: Document) -> Result<Document> {
-        if !document.has("_id") {
-            document.push_front("_id", Value::ObjectId(self.new_object_id(request)));
-        }
-        let mut document = id_first(document);
+    /// With an `_id` in front, and empty timestamps filled in. Most documents are so as they come.
+    pub(crate) fn prepared(&self, request: &Request, document: Arc<Document>) -> Result<Arc<Document>> {
+        let is_empty_time = |value: &Value| matches!(value, Value::Timestamp(0, 0));
+        let has_empty_time = document.iter().any(|(name, value)| &**name != "_id" && is_empty_time(value));
+        let is_complete = document.first().is_some_and(|(name, _)| &**name == "_id") && !has_empty_time;
+        let document = if is_complete { document } else { Arc::new(self.completed(request, document)) };
         if let Some(Value::Document(id)) = document.get("_id")
             && let Some((name, _)) = id.iter().find(|(name, _)| name.starts_with('$'))
         {
@@ -120,6 +221,15 @@ impl Collections {
                 format!("_id fields may not contain '$'-prefixed fields: {name} is not valid for storage");
             return Err(Failure::new(52, words));
         }
+        Ok(document)
+    }
+
+    fn completed(&self, request: &Request, document: Arc<Document>) -> Document {
+        let mut document = Arc::unwrap_or_clone(document);
+        if !document.has("_id") {
+            document.push_front("_id", Value::ObjectId(self.new_object_id(request)));
+        }
+        let mut document = id_first(document);
         let now = request.ctx.now.seconds() as u32;
         let names: Vec<_> = document
             .iter()
@@ -129,7 +239,7 @@ impl Collections {
         for name in names.iter().filter(|name| &***name != "_id") {
             document.set(name, Value::Timestamp(now, 1 + (self.queries.random().below(1 << 20) as u32)));
         }
-        Ok(document)
+        document
     }
 
     pub(crate) fn new_object_id(&self, request: &Request) -> [u8; 12] {
@@ -145,11 +255,10 @@ impl Collections {
         &self,
         request: &Request,
         collection: &Collection,
-        waiting: &mut Vec<Ready>,
+        mut rest: Vec<Ready>,
         is_ordered: bool,
         inserted: &mut Inserted,
     ) -> Result<()> {
-        let mut rest = std::mem::take(waiting);
         if let Some(transaction) = self.transaction.clone() {
             return self.insert_within(request, collection, (&transaction, rest), inserted).await;
         }

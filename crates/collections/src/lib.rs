@@ -11,7 +11,8 @@
 //! | `names.rs`, `identity.rs`, `stored.rs` | documents to bodies of items and back, one for one |
 //! | `shard_key.rs` | the partition key as documents name it |
 //! | `plan.rs` | from a filter to what the engine is asked |
-//! | `reads.rs`, `order.rs`, `aggregate.rs`, `output.rs` | finding documents; pipelines, and where their results go |
+//! | `point.rs` | one document by its key |
+//! | `reads.rs`, `order.rs`, `aggregate.rs`, `needed.rs`, `output.rs` | finding documents; pipelines, what they look at, and where their results go |
 //! | `insert.rs`, `update.rs`, `change.rs`, `effect.rs` | writes, each document as one step, and what they did |
 //! | `answers.rs` | what statements answered that may come again |
 //! | `change_stream/` | what changed, event by event |
@@ -42,10 +43,12 @@ mod key_analysis;
 mod meta;
 mod names;
 mod narrowing;
+mod needed;
 mod order;
 mod output;
 mod places;
 mod plan;
+mod point;
 mod reads;
 mod request;
 mod shard_key;
@@ -76,6 +79,7 @@ pub use key_analysis::KeyCharacteristics;
 pub use meta::{DatabaseMeta, Meta, View, flag};
 pub use names::{shown_name, stored_name};
 pub use plan::{Access, Plan, access, plan};
+pub use point::Point;
 pub use reads::{Find, Finding, MEMORY_BYTES_MAX, Source};
 pub use request::Request;
 pub use shard_key::ShardKey;

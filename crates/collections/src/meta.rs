@@ -228,6 +228,7 @@ fn decoded(text: &str) -> Result<Document> {
 pub(crate) struct KnownMeta {
     pub etag: [u8; 16],
     pub meta: Arc<Meta>,
+    pub shard_key: Arc<ShardKey>,
     pub uses: Arc<IndexUses>,
 }
 

@@ -57,7 +57,7 @@ impl Collections {
             })
             .await?;
         }
-        let documents = rows.into_iter().filter_map(|row| row.as_document().map(|row| Document::clone(row)));
+        let documents = rows.into_iter().filter_map(|row| row.as_document().cloned());
         let filled = self.insert(request, &beside, documents.collect(), (true, true), None).await;
         let failure = match filled {
             Ok(inserted) => inserted.failures.into_iter().next().map(|(_, failure)| failure),
@@ -164,7 +164,8 @@ impl Collections {
                 "$merge could not find a matching document in the target collection for at least one document",
             )),
             WhenNotMatched::Insert => {
-                let inserted = self.insert(request, namespace, vec![new], (true, true), None).await?;
+                let inserted =
+                    self.insert(request, namespace, vec![Arc::new(new)], (true, true), None).await?;
                 inserted.failures.into_iter().next().map_or(Ok(()), |(_, failure)| Err(failure))
             }
         }

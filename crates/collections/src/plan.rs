@@ -76,11 +76,24 @@ fn named(predicate: &Predicate, paths: &mut Vec<Vec<String>>) {
 /// Plans a filter on a collection with this shard key.
 pub fn plan(filter: &Document, shard_key: &ShardKey) -> Plan {
     let key = shard_key.of_equalities(|path| equality(filter, path));
-    let id = equality(filter, "_id").and_then(|value| identity::text_of(&value).ok());
+    let id = identity(filter);
     let is_whole = shard_key.is_whole(&key);
     let scope = if key.0.is_empty() { FeedScope::All } else { FeedScope::Key(key.clone()) };
-    let query = ItemQuery { filter: condition(filter), ..ItemQuery::default() };
+    // One document by its key is read without a query.
+    let condition = if is_whole && id.is_some() { None } else { condition(filter) };
+    let query = ItemQuery { filter: condition, ..ItemQuery::default() };
     Plan { key: is_whole.then_some(key), scope, id, query }
+}
+
+/// The shard key and the identity of the one document that a filter can mean, if it names both.
+pub(crate) fn point(filter: &Document, shard_key: &ShardKey) -> Option<(PartitionKey, String)> {
+    let id = identity(filter)?;
+    let key = shard_key.of_equalities(|path| equality(filter, path));
+    shard_key.is_whole(&key).then_some((key, id))
+}
+
+fn identity(filter: &Document) -> Option<String> {
+    equality(filter, "_id").and_then(|value| identity::text_of(&value).ok())
 }
 
 /// The value that a filter demands of a path, and nothing else of it: a scalar, which arrays may hold too.

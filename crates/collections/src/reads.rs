@@ -1,24 +1,28 @@
 //! Documents of a collection that may meet a filter, page by page.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use shardlake_document::ItemName;
-use shardlake_items::{ItemRead, OpenTransaction, ReadCommand};
-use shardlake_model::{ErrorKind, Preconditions};
+use shardlake_document::RawDocument;
+use shardlake_items::OpenTransaction;
 use shardlake_mql::{Document, Env, Filter, FindProjection, Matched, SortKey, SortPattern, Value};
+use shardlake_partition::StoredItem;
 use shardlake_queries::ItemsRequest;
-use shardlake_sql::BuiltQuery;
+use shardlake_sql::{BuiltQuery, Rows};
 
 use crate::collections::{Collection, Collections};
 use crate::failure::{Failure, Result};
+use crate::needed::Needed;
 use crate::order::Order;
 use crate::plan::{Plan, plan};
 use crate::request::Request;
-use crate::stored::document_of;
+use crate::stored::{document_of, members_of};
 
 /// Bytes that a sort, or whatever needs all documents, may hold.
 pub const MEMORY_BYTES_MAX: usize = 100 * 1024 * 1024;
+
+/// Documents of a page, however few are wanted: some of those that an index names do not match.
+const PAGE_DOCUMENTS_MIN: u32 = 8;
 
 /// A walk over the documents that a plan names.
 #[derive(Debug)]
@@ -26,7 +30,8 @@ pub struct Scan {
     collections: Collections,
     collection: Collection,
     plan: Plan,
-    built: BuiltQuery,
+    /// Made when the first page is asked for; one document by its key needs none.
+    built: OnceLock<BuiltQuery>,
     continuation: Option<String>,
     is_done: bool,
 }
@@ -35,8 +40,8 @@ impl Scan {
     pub fn new(collections: &Collections, collection: Collection, filter: &Document) -> Scan {
         let plan = plan(filter, &collection.shard_key);
         collection.uses.note_plan(&plan, &collection.meta.indexes);
-        let built = plan.query.build();
-        Scan { collections: collections.clone(), collection, plan, built, continuation: None, is_done: false }
+        let (collections, built) = (collections.clone(), OnceLock::new());
+        Scan { collections, collection, plan, built, continuation: None, is_done: false }
     }
 
     fn transaction(&self) -> Option<&OpenTransaction> {
@@ -45,38 +50,27 @@ impl Scan {
 
     /// The next documents, perhaps none; `None` at the end.
     pub async fn next(&mut self, request: &Request) -> Result<Option<Vec<Document>>> {
+        match self.next_bodies(request, None).await? {
+            Some(bodies) => bodies.iter().map(document_of).collect::<Result<Vec<_>>>().map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The same as they are stored, and no more of them than are wanted.
+    pub async fn next_bodies(&mut self, request: &Request, wanted: Option<u32>) -> Result<Option<Bodies>> {
         if self.is_done {
             return Ok(None);
         }
         if let (Some(key), Some(id)) = (&self.plan.key, &self.plan.id) {
             self.is_done = true;
-            let read =
-                ItemRead { item: ItemName::from(id.as_str()), preconditions: Preconditions::default() };
-            let command = ReadCommand { key: Some(key.clone()), read };
-            let (queries, handle) = (&self.collections.queries, &self.collection.handle);
-            let reply = match self.transaction() {
-                Some(transaction) => queries.read_within(&request.ctx, handle, transaction, command).await,
-                None => queries.read(&request.ctx, handle, command).await,
-            };
-            let item = match reply {
-                Ok(reply) => {
-                    request.charge(reply.meta.charge_centi);
-                    reply.item
-                }
-                Err(error) if error.kind() == ErrorKind::NotFound => {
-                    request.charge(error.meta().charge_centi);
-                    None
-                }
-                Err(error) => return Err(self.collections.failed(error)),
-            };
-            request.examine(u64::from(item.is_some()), 1);
-            let found = item.map(|item| document_of(item.body().as_bytes())).transpose()?;
-            return Ok(Some(found.into_iter().collect()));
+            let name = (key.clone(), id.clone());
+            let item = self.collections.read_named(request, &self.collection, name).await?;
+            return Ok(Some(Bodies::One(item)));
         }
         let asked = ItemsRequest {
-            built: &self.built,
+            built: self.built.get_or_init(|| self.plan.query.build()),
             scope: self.plan.scope.clone(),
-            max_items: Some(-1),
+            max_items: Some(wanted.map_or(-1, i64::from)),
             continuation: self.continuation.as_deref(),
             within: self.transaction(),
         };
@@ -87,7 +81,48 @@ impl Scan {
         request.examine(done.items_loaded + done.items_scanned, done.postings_read + done.entries_passed);
         self.continuation = page.continuation;
         self.is_done = self.continuation.is_none();
-        page.rows.iter().map(document_of).collect::<Result<Vec<_>>>().map(Some)
+        Ok(Some(Bodies::Rows(page.rows)))
+    }
+}
+
+/// Bodies of items, as a page brings them.
+#[derive(Debug)]
+pub enum Bodies {
+    One(Option<StoredItem>),
+    Rows(Rows),
+}
+
+impl Bodies {
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let (one, rows) = match self {
+            Bodies::One(item) => (item.as_ref(), None),
+            Bodies::Rows(rows) => (None, Some(rows)),
+        };
+        let one = one.into_iter().map(|item| item.body().as_bytes());
+        one.chain(rows.into_iter().flat_map(Rows::iter))
+    }
+}
+
+/// Documents that are still to be made of what was read.
+#[derive(Debug)]
+pub enum Page {
+    Bodies(Bodies),
+    Ready(VecDeque<Value>),
+}
+
+impl Page {
+    /// The documents, with those members that are needed.
+    pub(crate) fn documents(self, needed: Option<&Needed>) -> Result<Vec<Value>> {
+        let made = |body: &[u8]| match needed {
+            None => document_of(body).map(Value::document),
+            Some(needed) => {
+                members_of(RawDocument::assume_valid(body), |name| needed.has(name)).map(Value::document)
+            }
+        };
+        match self {
+            Page::Bodies(bodies) => bodies.iter().map(made).collect(),
+            Page::Ready(ready) => Ok(ready.into()),
+        }
     }
 }
 
@@ -114,14 +149,19 @@ pub enum Source {
 
 impl Source {
     pub(crate) async fn next_page(&mut self, request: &Request) -> Result<Option<Vec<Value>>> {
-        match self {
-            Source::Scan(scan) => {
-                let page = scan.next(request).await?;
-                Ok(page.map(|page| page.into_iter().map(Value::document).collect()))
-            }
-            Source::Ready(ready) if ready.is_empty() => Ok(None),
-            Source::Ready(ready) => Ok(Some(ready.drain(..).collect())),
+        match self.next_raw(request, None).await? {
+            Some(page) => page.documents(None).map(Some),
+            None => Ok(None),
         }
+    }
+
+    /// The same before documents are made of it.
+    pub(crate) async fn next_raw(&mut self, request: &Request, wanted: Option<u32>) -> Result<Option<Page>> {
+        Ok(match self {
+            Source::Scan(scan) => scan.next_bodies(request, wanted).await?.map(Page::Bodies),
+            Source::Ready(ready) if ready.is_empty() => None,
+            Source::Ready(ready) => Some(Page::Ready(std::mem::take(ready))),
+        })
     }
 }
 
@@ -136,6 +176,8 @@ pub struct Finding {
     to_skip: u64,
     /// Until everything is read and sorted.
     order: Option<Order>,
+    /// Documents that the next page is to have: what lies ready in an idle cursor takes memory, and was paid for.
+    page: Option<u32>,
     is_done: bool,
 }
 
@@ -144,7 +186,7 @@ impl Finding {
         let left = if find.limit == 0 { u64::MAX } else { find.limit };
         let to_skip = find.skip;
         let order = Order::of(&find.sort, &find.parsed);
-        Finding { find, source, ready: VecDeque::new(), left, to_skip, order, is_done: false }
+        Finding { find, source, ready: VecDeque::new(), left, to_skip, order, page: None, is_done: false }
     }
 
     /// Up to so many documents and about so many bytes, one at least where there is one; and whether there may be more.
@@ -155,6 +197,7 @@ impl Finding {
         bytes_max: usize,
     ) -> Result<(Vec<Value>, bool)> {
         let (mut out, mut bytes) = (Vec::new(), 0);
+        self.page = self.page_for(documents_max as u64);
         self.find.env.set_time(request.time_test());
         while out.len() < documents_max && self.left > 0 {
             let Some((document, matched)) = self.take(request).await? else { break };
@@ -178,6 +221,16 @@ impl Finding {
         // A batch that is full knows whether it was the last one.
         let more = self.left > 0 && (!self.ready.is_empty() || self.look(request).await?);
         Ok((out, more))
+    }
+
+    /// What a batch of so many documents needs, and one more where it has to know whether it is the last.
+    fn page_for(&self, documents_max: u64) -> Option<u32> {
+        let needed = if self.left <= documents_max { self.left } else { documents_max.saturating_add(1) };
+        let needed = needed.saturating_add(self.to_skip).saturating_sub(self.ready.len() as u64);
+        u32::try_from(needed)
+            .ok()
+            .filter(|_| self.order.is_none())
+            .map(|needed| needed.max(PAGE_DOCUMENTS_MIN))
     }
 
     async fn look(&mut self, request: &Request) -> Result<bool> {
@@ -209,11 +262,13 @@ impl Finding {
         if self.is_done {
             return Ok(false);
         }
-        let Some(page) = self.source.next_page(request).await? else {
+        let Some(page) = self.source.next_raw(request, self.page).await? else {
             self.is_done = true;
             return Ok(false);
         };
-        for value in page {
+        // Where few of them match, the next page is larger.
+        self.page = self.page.and_then(|documents| documents.checked_mul(2));
+        for value in page.documents(None)? {
             if let Value::Document(document) = &value
                 && let Some(matched) = self.find.parsed.matched(document, &mut self.find.env)?
             {

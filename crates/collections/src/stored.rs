@@ -1,7 +1,9 @@
 //! Documents to bodies of items and back.
 
-use shardlake_document::Body;
-use shardlake_mql::{Document, Value};
+use std::borrow::Cow;
+
+use shardlake_document::{Body, BsonKind, RawDocument, RawValue};
+use shardlake_mql::{Document, Value, bytes_of_members};
 
 use crate::failure::{Failure, Result};
 use crate::identity::{Identity, value_of};
@@ -14,18 +16,15 @@ const OBJECT_TOO_LARGE: i32 = 10334;
 /// The body that holds a document, and its identity. The document has an `_id`.
 pub fn body_of(document: &Document) -> Result<(Body, Identity)> {
     let identity = Identity::of(&document.value("_id"))?;
-    let stored: Document = document
-        .iter()
-        .map(|(name, value)| match &**name {
-            "_id" => ("id".into(), identity.stored.clone()),
-            _ if may_differ(name) => (stored_name(name).as_ref().into(), value.clone()),
-            _ => (name.clone(), value.clone()),
-        })
-        .collect();
-    let bytes = stored.to_bytes();
+    let size = document.size();
+    let members = document.iter().map(|(name, value)| match &**name {
+        "_id" => (Cow::Borrowed("id"), &identity.stored),
+        _ if may_differ(name) => (stored_name(name), value),
+        _ => (Cow::Borrowed(&**name), value),
+    });
+    let bytes = bytes_of_members(members, size);
     if bytes.len() > DOCUMENT_BYTES_MAX {
         // Its names may be longer in storage: what the client sent counts.
-        let size = document.size();
         if size > DOCUMENT_BYTES_MAX {
             let words =
                 format!("BSONObj size: {size} is invalid. Size must be between 0 and {DOCUMENT_BYTES_MAX}");
@@ -38,9 +37,81 @@ pub fn body_of(document: &Document) -> Result<(Body, Identity)> {
 
 /// The document that a stored body holds.
 pub fn document_of(body: &[u8]) -> Result<Document> {
-    let stored = Document::from_bytes(body)?;
+    Ok(shown(Document::from_bytes(body)?))
+}
+
+/// Those members of it that `wanted` names.
+pub(crate) fn members_of(body: RawDocument<'_>, wanted: impl Fn(&str) -> bool) -> Result<Document> {
+    let mut bytes = BsonBytes::with_capacity(64);
+    for element in body.elements() {
+        let Some((name, kind)) = element.name().zip(element.kind()) else {
+            return document_of(body.as_bytes());
+        };
+        let shown = if may_differ(name) { shown_name(name) } else { Cow::Borrowed(name) };
+        if wanted(&shown) {
+            bytes.push(kind, name, element.bytes());
+        }
+    }
+    Ok(shown(Document::from_bytes(&bytes.finish())?))
+}
+
+/// The bytes of the document that a stored body holds: those of its members as they are stored, under the names of this door.
+pub(crate) fn document_bytes_of(body: RawDocument<'_>) -> Result<Vec<u8>> {
+    let mut bytes = BsonBytes::with_capacity(body.as_bytes().len() + 16);
+    if let Some(id) = body.elements().find(|element| element.name() == Some("id")) {
+        match id.value() {
+            Some(RawValue::String(text)) if text.starts_with('$') => bytes.push_value("_id", &value_of(text)),
+            _ => match id.kind() {
+                Some(kind) => bytes.push(kind, "_id", id.bytes()),
+                None => return document_of(body.as_bytes()).map(|document| document.to_bytes()),
+            },
+        }
+    }
+    for element in body.elements() {
+        match element.name().zip(element.kind()) {
+            Some(("id", _)) => {}
+            Some((name, kind)) if may_differ(name) => bytes.push(kind, &shown_name(name), element.bytes()),
+            Some((name, kind)) => bytes.push(kind, name, element.bytes()),
+            None => return document_of(body.as_bytes()).map(|document| document.to_bytes()),
+        }
+    }
+    Ok(bytes.finish())
+}
+
+/// A document in the making, of values that are BSON already.
+struct BsonBytes(Vec<u8>);
+
+impl BsonBytes {
+    fn with_capacity(bytes: usize) -> BsonBytes {
+        let mut out = Vec::with_capacity(bytes);
+        out.extend([0; 4]);
+        BsonBytes(out)
+    }
+
+    fn push(&mut self, kind: BsonKind, name: &str, value: &[u8]) {
+        self.0.push(kind as u8);
+        self.0.extend_from_slice(name.as_bytes());
+        self.0.push(0);
+        self.0.extend_from_slice(value);
+    }
+
+    fn push_value(&mut self, name: &str, value: &Value) {
+        let bytes = Document::one(name, value.clone()).to_bytes();
+        self.0.extend_from_slice(&bytes[4..bytes.len() - 1]);
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        self.0.push(0);
+        let length = (self.0.len() as i32).to_le_bytes();
+        self.0[..4].copy_from_slice(&length);
+        self.0
+    }
+}
+
+/// A document by the names of this door.
+fn shown(stored: Document) -> Document {
     if !stored.iter().any(|(name, _)| may_differ(name)) {
-        return Ok(stored);
+        return stored;
     }
     let shown: Document = stored
         .iter()
@@ -50,7 +121,7 @@ pub fn document_of(body: &[u8]) -> Result<Document> {
             _ => (name.clone(), value.clone()),
         })
         .collect();
-    Ok(id_first(shown))
+    id_first(shown)
 }
 
 /// With the identity before everything else.

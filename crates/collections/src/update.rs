@@ -1,14 +1,15 @@
 //! Updates, deletes and `findAndModify`: the documents that a filter means, changed one by one, each as one step.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use futures::{StreamExt, TryStreamExt};
+use futures::StreamExt;
 use shardlake_mql::{Document, Env, Filter, Matched, SortPattern, Update, Value, upsert_base};
 
 use crate::change::{Intent, Name};
 use crate::collections::{Collection, Collections, Namespace};
 use crate::effect::{Done, Effect, Numbered};
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, TOO_MANY_REQUESTS};
 use crate::order::Order;
 use crate::reads::{MEMORY_BYTES_MAX, Scan};
 use crate::request::Request;
@@ -104,15 +105,38 @@ impl Collections {
         let names = self.names(request, collection, statement).await?;
         let intent = statement.intent();
         let (parsed, env, checks) = (&statement.parsed, &statement.env, statement.checks);
-        let effects: Vec<Option<Effect>> = futures::stream::iter(names)
+        let stops = AtomicBool::new(false);
+        let mut effects = futures::stream::iter(names)
+            .take_while(|_| futures::future::ready(!stops.load(Ordering::Relaxed)))
             .map(|name| self.change(request, collection, name, (parsed, intent.clone(), None), env, checks))
-            .buffered(CONCURRENCY)
-            .map_ok(|effect| effect.map(|effect| Effect { before: None, after: None, ..effect }))
-            .try_collect()
-            .await?;
+            .buffered(CONCURRENCY);
         let mut done = Done::default();
-        effects.into_iter().flatten().for_each(|effect| done.note(effect));
-        Ok(done)
+        while let Some(effect) = effects.next().await {
+            match effect {
+                Ok(Some(effect)) => done.note(Effect { before: None, after: None, ..effect }),
+                Ok(None) => {}
+                Err(failure) if failure.code != TOO_MANY_REQUESTS || self.transaction.is_some() => {
+                    return Err(failure);
+                }
+                // No other change begins; those that are at work end, because they count.
+                Err(failure) => {
+                    stops.store(true, Ordering::Relaxed);
+                    done.failure.get_or_insert(failure);
+                }
+            }
+        }
+        match done.failure.take() {
+            Some(failure) if done.matched == 0 => Err(failure),
+            // Of a statement that failed, drivers show its error and nothing else.
+            Some(failure) => {
+                let mut info = Document::one("n", Value::Int(done.matched as i32));
+                if matches!(statement.action, Action::Update { .. }) {
+                    info.push("nModified", Value::Int(done.modified as i32));
+                }
+                Ok(Done { failure: Some(failure.with("errInfo", info)), ..done })
+            }
+            None => Ok(done),
+        }
     }
 
     async fn names(
@@ -242,7 +266,7 @@ impl Collections {
                 document.push(path.as_str(), value.clone());
             }
         }
-        let document = self.prepared(request, document)?;
+        let document = self.prepared(request, Arc::new(document))?;
         if statement.checks {
             collection.meta.check(&document, &mut statement.env)?;
         }
@@ -251,7 +275,8 @@ impl Collections {
         let (body, identity) = crate::stored::body_of(&document)?;
         collection.meta.check_arrays(&document, body.raw())?;
         let name = Name { key, id: identity.text };
-        let what = (&statement.parsed, Intent::Insert(document.clone()), statement.numbered.as_ref());
+        let what =
+            (&statement.parsed, Intent::Insert(Document::clone(&document)), statement.numbered.as_ref());
         let effect = self.change(request, collection, name.clone(), what, &statement.env, false).await?;
         if let Some(effect) = effect {
             return Ok(Some(Done::of(effect)));

@@ -4,17 +4,43 @@
 //! It is the clock's, in the form that events of change streams have. There is one copy of the data, so nothing waits for it.
 
 use shardlake_account::collections::cluster_time_now;
-use shardlake_mql::{Document, Value};
 use shardlake_stdx::Timestamp;
 
-pub fn add(reply: &mut Document, now: Timestamp) {
+/// Appends `$clusterTime` and `operationTime` to the members of a reply, as BSON: every reply has them, and nobody else reads them.
+pub fn append(out: &mut Vec<u8>, now: Timestamp) {
     let (seconds, increment) = cluster_time_now(now.milliseconds());
-    let time = Value::Timestamp(seconds, increment);
+    let mut time = [0; 8];
+    time[..4].copy_from_slice(&increment.to_le_bytes());
+    time[4..].copy_from_slice(&seconds.to_le_bytes());
     // Nobody is kept from moving it: a signature would have no key.
-    let mut signature = Document::one("hash", Value::Binary(0, [0u8; 20].as_slice().into()));
-    signature.push("keyId", Value::Long(0));
-    let mut gossip = Document::one("clusterTime", time.clone());
-    gossip.push("signature", Value::document(signature));
-    reply.push("$clusterTime", Value::document(gossip));
-    reply.push("operationTime", time);
+    out.extend_from_slice(b"\x03$clusterTime\0\x58\0\0\0\x11clusterTime\0");
+    out.extend_from_slice(&time);
+    out.extend_from_slice(b"\x03signature\0\x33\0\0\0\x05hash\0\x14\0\0\0\0");
+    out.extend_from_slice(&[0; 20]);
+    out.extend_from_slice(b"\x12keyId\0\0\0\0\0\0\0\0\0\0\0\x11operationTime\0");
+    out.extend_from_slice(&time);
+}
+
+#[cfg(test)]
+mod tests {
+    use shardlake_mql::{Document, Value};
+
+    use super::*;
+
+    #[test]
+    fn bytes_of_the_time_are_the_documents_that_drivers_read() {
+        let now = Timestamp(1_700_000_000_123);
+        let (seconds, increment) = cluster_time_now(now.milliseconds());
+        let time = Value::Timestamp(seconds, increment);
+        let mut signature = Document::one("hash", Value::Binary(0, [0u8; 20].as_slice().into()));
+        signature.push("keyId", Value::Long(0));
+        let mut gossip = Document::one("clusterTime", time.clone());
+        gossip.push("signature", Value::document(signature));
+        let mut wanted = Document::one("$clusterTime", gossip);
+        wanted.push("operationTime", time);
+        let mut members = Vec::new();
+        append(&mut members, now);
+        assert_eq!(members, wanted.to_bytes()[4..4 + members.len()]);
+        assert_eq!(members.len() + 5, wanted.size());
+    }
 }

@@ -4,12 +4,15 @@
 //! the client ends it, breaks the protocol, says nothing for too long, or the server stops: a command that is being carried out is answered first.
 
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use futures::future::BoxFuture;
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::watch;
+use tokio::time::{Instant, Sleep};
 
 use crate::call::Connection;
 use crate::deployment::Deployment;
@@ -29,8 +32,23 @@ pub struct Loop<'s, T> {
     pub memory: &'s Memory,
     pub connection: Arc<Connection>,
     pub io: BufReader<T>,
-    pub stopping: watch::Receiver<bool>,
+    /// The server stops. Asked by all messages alike, as the next field is: what waits once need not be set up for each.
+    stopped: BoxFuture<'static, ()>,
+    /// Looks now and then whether the connection has been idle for too long.
+    alarm: Pin<Box<Sleep>>,
     last_reply: i32,
+}
+
+/// How long nothing may come.
+struct Idle {
+    since: Instant,
+    max: Duration,
+}
+
+impl Idle {
+    fn ends_at(&self) -> Instant {
+        self.since + self.max
+    }
 }
 
 enum Next {
@@ -51,10 +69,13 @@ impl<'s, T: AsyncRead + AsyncWrite + Unpin + Send> Loop<'s, T> {
         memory: &'s Memory,
         connection: Arc<Connection>,
         io: T,
-        stopping: watch::Receiver<bool>,
+        mut stopping: watch::Receiver<bool>,
     ) -> Loop<'s, T> {
         let io = BufReader::with_capacity(BUFFER_SIZE_BYTES, io);
-        Loop { deployment, memory, connection, io, stopping, last_reply: 0 }
+        // A server that is gone has stopped, too.
+        let stopped = Box::pin(async move { drop(stopping.wait_for(|stopping| *stopping).await) });
+        let alarm = Box::pin(tokio::time::sleep(deployment.settings.idle_max));
+        Loop { deployment, memory, connection, io, stopped, alarm, last_reply: 0 }
     }
 
     pub async fn run(mut self) -> io::Result<()> {
@@ -70,19 +91,25 @@ impl<'s, T: AsyncRead + AsyncWrite + Unpin + Send> Loop<'s, T> {
     /// The header of the next message; `None` where the connection is to end.
     async fn header(&mut self) -> io::Result<Option<Header>> {
         let mut bytes = [0; HEADER_SIZE_BYTES];
-        let idle_max = self.deployment.settings.idle_max;
-        let first = tokio::select! {
-            read = tokio::time::timeout(idle_max, self.io.read(&mut bytes[..1])) => read,
-            _ = self.stopping.wait_for(|stopping| *stopping) => return Ok(None),
-        };
-        let Ok(read) = first else {
-            tracing::debug!(connection = self.connection.id, "closed: idle for too long");
-            return Ok(None);
-        };
-        if read? == 0 {
-            return Ok(None);
+        let idle = Idle { since: Instant::now(), max: self.deployment.settings.idle_max };
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut self.stopped => return Ok(None),
+                read = self.io.read(&mut bytes[..1]) => match read? {
+                    0 => return Ok(None),
+                    _ => break,
+                },
+                () = &mut self.alarm => match idle.ends_at() {
+                    end if end <= Instant::now() => {
+                        tracing::debug!(connection = self.connection.id, "closed: idle for too long");
+                        return Ok(None);
+                    }
+                    end => self.alarm.as_mut().reset(end),
+                },
+            }
         }
-        self.in_time(|io| Box::pin(io.read_exact(&mut bytes[1..]))).await?;
+        self.read_in_time(&mut bytes[1..]).await?;
         let header = Header::parse(&bytes);
         if header.is_none() {
             self.note(&Fault::close("a message has an impossible length"));
@@ -90,10 +117,20 @@ impl<'s, T: AsyncRead + AsyncWrite + Unpin + Send> Loop<'s, T> {
         Ok(header)
     }
 
+    /// Fills a buffer in time: mostly with what is here already.
+    async fn read_in_time(&mut self, out: &mut [u8]) -> io::Result<()> {
+        if let Some(here) = self.io.buffer().get(..out.len()) {
+            out.copy_from_slice(here);
+            Pin::new(&mut self.io).consume(out.len());
+            return Ok(());
+        }
+        self.in_time(|io| Box::pin(io.read_exact(out))).await.map(|_| ())
+    }
+
     /// Reading goes on only as long as a message may take.
     async fn in_time<'a, R>(
         &'a mut self,
-        read: impl FnOnce(&'a mut BufReader<T>) -> futures::future::BoxFuture<'a, io::Result<R>>,
+        read: impl FnOnce(&'a mut BufReader<T>) -> BoxFuture<'a, io::Result<R>>,
     ) -> io::Result<R> {
         let time = self.deployment.settings.message_max;
         tokio::time::timeout(time, read(&mut self.io)).await?
@@ -142,7 +179,7 @@ impl<'s, T: AsyncRead + AsyncWrite + Unpin + Send> Loop<'s, T> {
             return Ok(Err(no_memory()));
         };
         let mut payload = vec![0; header.payload_size_bytes()];
-        self.in_time(|io| Box::pin(io.read_exact(&mut payload))).await?;
+        self.read_in_time(&mut payload).await?;
         let counters = &self.deployment.counters;
         counters.bytes_in.fetch_add(header.length as u64, Ordering::Relaxed);
         counters.requests.fetch_add(1, Ordering::Relaxed);

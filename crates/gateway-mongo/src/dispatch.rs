@@ -6,7 +6,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -71,9 +71,10 @@ pub async fn answer(deployment: &Arc<Deployment>, connection: &Arc<Connection>, 
         Ok(Ok(document)) => Answered { document, failed: false, name: row.name, closes_connection: false },
         Ok(Err(error)) => {
             deployment.counters.failures.fetch_add(1, Ordering::Relaxed);
-            let mut reply = told(repeats, is_of_stream, error).reply();
-            cluster_time::add(&mut reply, deployment.account.clock().now());
-            Answered { document: reply.to_bytes(), failed: true, name: row.name, closes_connection: false }
+            let reply = Reply::from(told(repeats, is_of_stream, error).reply());
+            let now = deployment.account.clock().now();
+            let document = reply.to_bytes(|out| cluster_time::append(out, now));
+            Answered { document, failed: true, name: row.name, closes_connection: false }
         }
         Err(panic) => {
             tracing::error!(command = row.name, panic = panic_message(&*panic), "a command handler panicked");
@@ -331,6 +332,7 @@ async fn enter(
         collections,
         context,
         charged: Arc::default(),
+        seeds: AtomicU64::default(),
     })
 }
 
@@ -384,6 +386,6 @@ fn finish(row: &Command, call: &Call, mut reply: Reply, given: Option<Arc<Docume
         let charge_centi = call.charged.load(Ordering::Relaxed);
         fields.push("requestCharge", Value::Double(charge_centi as f64 / 100.0));
     }
-    cluster_time::add(fields, call.deployment.account.clock().now());
-    reply.to_bytes()
+    let now = call.deployment.account.clock().now();
+    reply.to_bytes(|out| cluster_time::append(out, now))
 }

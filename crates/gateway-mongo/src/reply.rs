@@ -3,7 +3,7 @@
 //! Documents of a batch are BSON already and are copied into the message as they are.
 
 use bytes::Bytes;
-use shardlake_mql::{Document, Value};
+use shardlake_mql::Document;
 
 /// An answer before the dispatcher adds `ok` and what every reply has.
 #[derive(Debug, Default)]
@@ -35,14 +35,23 @@ impl Reply {
         Reply::default()
     }
 
-    /// The whole reply as BSON.
-    pub fn to_bytes(&self) -> Vec<u8> {
-        let Some(cursor) = &self.cursor else { return self.fields.to_bytes() };
-        let mut out = Vec::with_capacity(256 + cursor.size_bytes());
+    /// A result that is there as a whole, in one batch.
+    pub fn of_all(namespace: String, documents: impl IntoIterator<Item = Bytes>) -> Reply {
+        let documents = documents.into_iter().collect();
+        let cursor = CursorReply { id: 0, namespace, is_first: true, documents, resume_token: None };
+        Reply { fields: Document::new(), cursor: Some(cursor) }
+    }
+
+    /// The whole reply as BSON, with members behind its own that the caller appends.
+    pub fn to_bytes(&self, append: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+        let mut out = Vec::with_capacity(512 + self.cursor.as_ref().map_or(0, CursorReply::size_bytes));
         let start = open(&mut out);
-        name(&mut out, EMBEDDED_DOCUMENT, "cursor");
-        cursor.write(&mut out);
+        if let Some(cursor) = &self.cursor {
+            name(&mut out, EMBEDDED_DOCUMENT, "cursor");
+            cursor.write(&mut out);
+        }
         append_members(&mut out, &self.fields);
+        append(&mut out);
         close(&mut out, start);
         out
     }
@@ -62,17 +71,21 @@ impl CursorReply {
             out.extend_from_slice(document);
         }
         close(out, batch);
-        let mut rest = Document::new();
         if let Some(token) = &self.resume_token {
-            rest.push("postBatchResumeToken", token.clone().into());
+            append_members(out, &Document::one("postBatchResumeToken", token.clone()));
         }
-        rest.push("id", Value::Long(self.id));
-        rest.push("ns", Value::string(&self.namespace));
-        append_members(out, &rest);
+        name(out, INT64, "id");
+        out.extend_from_slice(&self.id.to_le_bytes());
+        name(out, STRING, "ns");
+        out.extend_from_slice(&(self.namespace.len() as i32 + 1).to_le_bytes());
+        out.extend_from_slice(self.namespace.as_bytes());
+        out.push(0);
         close(out, start);
     }
 }
 
+const STRING: u8 = 2;
+const INT64: u8 = 18;
 const EMBEDDED_DOCUMENT: u8 = 3;
 const ARRAY: u8 = 4;
 
@@ -89,7 +102,8 @@ fn close(out: &mut Vec<u8>, start: usize) {
 
 fn name(out: &mut Vec<u8>, kind: u8, name: &str) {
     out.push(kind);
-    out.extend(name.bytes().chain([0]));
+    out.extend_from_slice(name.as_bytes());
+    out.push(0);
 }
 
 /// The members of a document, without its length and its final zero.
@@ -108,7 +122,7 @@ mod tests {
         let cursor =
             CursorReply { id: 7, namespace: "d.c".into(), is_first: true, documents, resume_token: None };
         let reply = Reply { fields: Document::one("ok", 1.0), cursor: Some(cursor) };
-        let read = Document::from_bytes(&reply.to_bytes()).expect("is BSON");
+        let read = Document::from_bytes(&reply.to_bytes(|_| ())).expect("is BSON");
         assert_eq!(read.first().map(|(name, _)| name.to_string()).as_deref(), Some("cursor"));
         let cursor = read.value("cursor");
         let cursor = cursor.as_document().expect("a document");

@@ -25,4 +25,4 @@ pub use pipeline::{Collections, Context, MergeTarget, Output, Pipeline, WhenMatc
 pub use projection::{FindProjection, Projection};
 pub use sort::{SortKey, SortPattern};
 pub use update::{Update, Updated, upsert_base};
-pub use value::{Document, Str, Value};
+pub use value::{Document, Str, Value, bytes_of_members};

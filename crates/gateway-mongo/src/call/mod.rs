@@ -4,7 +4,7 @@ mod command;
 mod connection;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use shardlake_account::collections::{Collections, Done, Failure, Numbered};
@@ -46,6 +46,8 @@ pub struct Call {
     pub context: RequestContext,
     /// Hundredths of a request unit, of all that is done in its name.
     pub charged: Arc<AtomicU64>,
+    /// What it has drawn by chance so far.
+    pub seeds: AtomicU64,
 }
 
 /// How a client wants to read a result.
@@ -68,6 +70,15 @@ impl Call {
     ) -> Option<Numbered> {
         let write = self.retryable.as_ref()?.write(self.context.now);
         Some(Numbered { write, statement, form: Arc::new(form) })
+    }
+
+    /// For what is drawn by chance, another one for each statement. The activity's name is random already, and asking the system for
+    /// more takes as long as looking a document up.
+    pub fn seed(&self) -> u64 {
+        const GOLDEN_GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
+        let name = u128::from_le_bytes(self.context.activity_id.0);
+        let number = self.seeds.fetch_add(1, Ordering::Relaxed);
+        (name as u64) ^ ((name >> 64) as u64) ^ number.wrapping_mul(GOLDEN_GAMMA)
     }
 
     pub fn database(&self) -> &str {

@@ -1,5 +1,6 @@
 //! Commands on sessions. A session that ends takes its cursors along.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use shardlake_mql::{Document, Value};
@@ -31,8 +32,8 @@ async fn start_session(call: &Call) -> Result<Reply> {
     Ok(reply.into())
 }
 
-/// The sessions of this user that the command names.
-fn named(call: &Call) -> Result<Vec<SessionKey>> {
+/// The sessions of this user that the command names: a set, because a client may name a million and a server have as many.
+fn named(call: &Call) -> Result<HashSet<SessionKey>> {
     let name = call.name;
     let arguments = Arguments::of_open_command(&call.body, &[required(name, Types::ARRAY)])?;
     let user = user(call);
@@ -86,12 +87,12 @@ async fn kill_all_sessions(call: &Call) -> Result<Reply> {
     const USER: &[Field] = &[required("user", Types::STRING), required("db", Types::STRING)];
     let fields = [required("killAllSessions", Types::ARRAY)];
     let arguments = Arguments::of_open_command(&call.body, &fields)?;
-    let mut users = Vec::new();
+    let mut users = HashSet::new();
     let items = arguments.array("killAllSessions").unwrap_or_default();
     for document in present("killAllSessions", items)? {
         let fields = Arguments::of_document("killAllSessions", document, USER)?;
         let name = |name| fields.string(name).unwrap_or_default();
-        users.push(Some(Arc::<str>::from(format!("{}.{}", name("db"), name("user")))));
+        users.insert(Some(Arc::<str>::from(format!("{}.{}", name("db"), name("user")))));
     }
     end(call, |key| items.is_empty() || users.contains(&key.user));
     Ok(Reply::ok())
@@ -102,7 +103,7 @@ async fn kill_all_sessions_by_pattern(call: &Call) -> Result<Reply> {
     let arguments = Arguments::of_open_command(&call.body, &[required(name, Types::ARRAY)])?;
     let items = arguments.array(name).unwrap_or_default();
     let patterns = present(name, items)?;
-    let mut ids = Vec::new();
+    let mut ids = HashSet::new();
     for pattern in &patterns {
         const PATTERN: &[Field] = &[required("lsid", Types::OBJECT)];
         if pattern.is_empty() {
@@ -110,7 +111,7 @@ async fn kill_all_sessions_by_pattern(call: &Call) -> Result<Reply> {
         }
         let fields = Arguments::of_document(name, pattern, PATTERN)?;
         if let Some(document) = fields.document("lsid") {
-            ids.push(SessionId::parse("lsid", document)?);
+            ids.insert(SessionId::parse("lsid", document)?);
         }
     }
     let is_all = items.is_empty() || patterns.iter().any(|pattern| pattern.is_empty());

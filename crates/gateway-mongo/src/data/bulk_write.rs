@@ -129,16 +129,22 @@ pub async fn bulk_write(call: &Call) -> Result<Reply> {
     for (index, operation) in operations.iter().enumerate() {
         let outcome =
             replay_or_run(call, operation, &targets[operation.target], (index, &lets, checks)).await;
-        let failed = outcome.is_err();
+        let failed = !matches!(outcome, Ok((_, None)));
         let result = match outcome {
-            Ok(result) => {
+            Ok((result, stopped)) => {
                 totals.note(operation.kind, &result);
-                result
+                match stopped {
+                    None => result,
+                    Some(error) => {
+                        totals.errors += 1;
+                        failure(&error, &result)
+                    }
+                }
             }
             Err(error) => {
                 call.check_goes_on(&error)?;
                 totals.errors += 1;
-                failure(&error)
+                failure(&error, &Document::one("n", Value::Int(0)))
             }
         };
         if failed || !errors_only {
@@ -183,10 +189,11 @@ impl Totals {
     }
 }
 
-fn failure(error: &CommandError) -> Document {
+/// With what the statement has done nevertheless.
+fn failure(error: &CommandError, done: &Document) -> Document {
     let mut told = error.write_error(0);
     told.remove("index");
-    told.push("n", Value::Int(0));
+    done.iter().for_each(|(name, value)| told.push(name.clone(), value.clone()));
     told
 }
 
@@ -253,23 +260,28 @@ fn targets(arguments: &Arguments<'_>) -> Result<Vec<Target>> {
     Ok(targets)
 }
 
+/// What a statement did, and what ended it before its end.
+type Ended = (Document, Option<CommandError>);
+
 async fn replay_or_run(
     call: &Call,
     operation: &Operation,
     target: &Target,
     (index, lets, checks): (usize, &Document, bool),
-) -> Result<Document> {
+) -> Result<Ended> {
     let id = index as i32;
     if let Some(retryable) = &call.retryable
         && let Some(result) = retryable.replay(id)?
     {
-        return Ok(Document::clone(&result));
+        return Ok((Document::clone(&result), None));
     }
-    let result = Box::pin(run(call, operation, target, (id, lets, checks))).await?;
-    if let Some(retryable) = &call.retryable {
+    let (result, stopped) = Box::pin(run(call, operation, target, (id, lets, checks))).await?;
+    if let Some(retryable) = &call.retryable
+        && stopped.is_none()
+    {
         retryable.record(id, result.clone());
     }
-    Ok(result)
+    Ok((result, stopped))
 }
 
 /// Refuses a write that is meant for another collection of this name.
@@ -291,7 +303,7 @@ async fn run(
     operation: &Operation,
     target: &Target,
     (id, lets, checks): (i32, &Document, bool),
-) -> Result<Document> {
+) -> Result<Ended> {
     let namespace = &target.namespace;
     let fields = Arguments::of_document("bulkWrite.ops", &operation.fields, operation.kind.table())?;
     let collection = call.collections().collection(namespace)?;
@@ -312,12 +324,12 @@ async fn run(
             }
             let write = call.retryable.as_ref().map(|retryable| retryable.write(call.context.now));
             let numbered = write.map(|write| NumberedInserts { write, statements: vec![id] });
-            let (documents, how) = (vec![document], (true, checks));
+            let (documents, how) = (vec![Arc::new(document)], (true, checks));
             let inserted =
                 call.collections().insert(&request, namespace, documents, how, numbered.as_ref()).await?;
             match inserted.failures.into_iter().next() {
                 Some((_, failure)) => Err(failure.into()),
-                None => Ok(inserted_answer()),
+                None => Ok((inserted_answer(), None)),
             }
         }
         Kind::Update => {
@@ -340,7 +352,7 @@ async fn run(
                 statement(call, filter, (&mods, filters), &variables, (is_multi, is_upsert), order, checks)?;
             statement.numbered = call.numbered(id, |done| Ok(updated_answer(done)));
             let done = call.collections().run_statement(&request, namespace, &mut statement).await?;
-            Ok(updated_answer(&done))
+            Ok((updated_answer(&done), done.failure.map(CommandError::from)))
         }
         Kind::Delete => {
             let (scope, env) = request.bound(lets)?;
@@ -357,7 +369,7 @@ async fn run(
                 numbered: call.numbered(id, |done| Ok(removed_answer(done))),
             };
             let done = call.collections().run_statement(&request, namespace, &mut statement).await?;
-            Ok(removed_answer(&done))
+            Ok((removed_answer(&done), done.failure.map(CommandError::from)))
         }
     }
 }

@@ -36,8 +36,7 @@ impl Call {
 
     /// What the engine does for this command is done in its name.
     pub(super) fn request(&self) -> Arc<Request> {
-        let seed = self.deployment.account.random().u64();
-        Arc::new(Request::charged_to(self.context.clone(), seed, self.charged.clone(), self.clock()))
+        Arc::new(Request::charged_to(self.context.clone(), self.seed(), self.charged.clone(), self.clock()))
     }
 
     /// What deadlines are told by.

@@ -89,16 +89,26 @@ async fn create_collection(call: &Call, arguments: &Arguments<'_>) -> Result<Rep
         Some(path) => Some(Document::one(path, Value::string("hashed"))),
     };
     let limits = call.deployment.account.limits();
-    if shard_key.is_none() && throughput.is_some_and(|throughput| throughput.partition_count(limits) > 1) {
+    let units_max = limits.autoscale_throughput_per_partition;
+    let units = throughput.map_or(0, Throughput::maximum);
+    if shard_key.is_none() && units > units_max {
         fail!(
             code::BAD_VALUE,
-            "a collection without a shardKey is one partition, which takes at most {} RU/s",
-            limits.throughput_per_partition
+            "a collection without a shardKey takes at most {units_max} RU/s: it is one partition"
         );
     }
+    // More than a container gets one partition for when it is made: it is made with that, and raised.
+    let raised = throughput.filter(|wanted| shard_key.is_none() && wanted.partition_count(limits) > 1);
+    if let Some(wanted) = raised {
+        wanted.validate(limits, 0)?;
+    }
+    let first = raised.map(|_| Throughput::Manual(limits.throughput_per_partition)).or(throughput);
     let indexes = indexes_of(arguments)?;
-    let creation = Creation { options: Document::new(), shard_key, throughput };
-    call.collections().create(&call.request(), &namespace, creation).await?;
+    let creation = Creation { options: Document::new(), shard_key, throughput: first };
+    let made = call.collections().create(&call.request(), &namespace, creation).await?;
+    if raised.is_some() {
+        set_throughput(call, &made.handle.container().rid.to_string(), raised).await?;
+    }
     if let Some(indexes) = indexes {
         call.collections().create_indexes(&call.request(), &namespace, indexes).await?;
     }

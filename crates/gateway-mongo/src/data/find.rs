@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use shardlake_account::collections::{Collection, Find, Finding, Found, Namespace, Request, Source};
+use shardlake_account::collections::{Collection, Find, Finding, Found, Namespace, Point, Request, Source};
 use shardlake_mql::{Document, Filter, FindProjection, Str, Value, compare, equal};
 use shardlake_stdx::Clock;
 
 use super::collation::check_collation;
 use super::common::{document, sort};
-use super::config_database;
-use crate::arguments::{Field, Types, optional, required};
+use super::config_database::{self, CONFIG};
+use crate::arguments::{Arguments, Field, Types, optional, required};
 use crate::call::{Call, CursorOptions};
 use crate::cursors::{Batch, BatchSource, Wants};
 use crate::errors::{Result, code, fail};
@@ -53,6 +53,39 @@ pub async fn find(call: &Call) -> Result<Reply> {
         fail!(code::INVALID_NAMESPACE, "Invalid collection name: '{}'", namespace.collection);
     }
     check_collation(arguments.given("collation"))?;
+    check_options(&arguments)?;
+    let request = call.request();
+    let (scope, env) = request.bound(&document(&arguments, "let"))?;
+    let filter = document(&arguments, "filter");
+    let filter = hinted_filter(call, &namespace, filter, arguments.given("hint"))?;
+    let parsed = Filter::parse_ordering(&filter, &scope)?;
+    let projection = document(&arguments, "projection");
+    let projection = match projection.is_empty() {
+        true => None,
+        false => Some(FindProjection::parse(&projection, &scope)?),
+    };
+    let sort = sort(&document(&arguments, "sort"))?;
+    let skip = arguments.count("skip")?.unwrap_or(0);
+    let limit = arguments.count("limit")?.unwrap_or(0);
+    let batch_size = arguments.count("batchSize")?;
+    let mut find = Find { filter, parsed, projection, sort, skip, limit, env };
+    if batch_size != Some(0)
+        && arguments.given("hint").is_none()
+        && let Some((collection, point)) = point_of(call, &namespace, &find)?
+    {
+        let asked = (&find.filter, &find.parsed);
+        let found = call.collections().find_at(&request, &collection, point, asked, &mut find.env).await?;
+        return Ok(Reply::of_all(namespace.to_string(), found.map(Bytes::from)));
+    }
+    let is = |name: &str| arguments.bool(name) == Some(true);
+    let options =
+        CursorOptions { batch_size, is_single_batch: is("singleBatch"), is_kept: is("noCursorTimeout") };
+    // In memory of its own: a document by its key does without.
+    Box::pin(find_many(call, &request, namespace, (find, arguments.given("hint")), options)).await
+}
+
+/// Options that are refused.
+fn check_options(arguments: &Arguments<'_>) -> Result<()> {
     for option in ["returnKey", "showRecordId"] {
         if arguments.bool(option) == Some(true) {
             fail!(code::NOT_IMPLEMENTED, "find with {option} is not supported");
@@ -73,24 +106,34 @@ pub async fn find(call: &Call) -> Result<Reply> {
             fail!(code::NOT_IMPLEMENTED, "find with {bound} is not supported");
         }
     }
-    let request = call.request();
-    let (scope, env) = request.bound(&document(&arguments, "let"))?;
-    let filter = document(&arguments, "filter");
-    let filter = hinted_filter(call, &namespace, filter, arguments.given("hint"))?;
-    let parsed = Filter::parse_ordering(&filter, &scope)?;
-    let projection = document(&arguments, "projection");
-    let projection = match projection.is_empty() {
-        true => None,
-        false => Some(FindProjection::parse(&projection, &scope)?),
-    };
-    let sort = sort(&document(&arguments, "sort"))?;
-    let skip = arguments.count("skip")?.unwrap_or(0);
-    let limit = arguments.count("limit")?.unwrap_or(0);
-    let batch_size = arguments.count("batchSize")?;
-    let source = source(call, &request, &namespace, (&filter, &parsed), arguments.given("hint")).await?;
-    let find = Find { filter, parsed, projection, sort, skip, limit, env };
-    let options =
-        CursorOptions { batch_size, is_single_batch: is("singleBatch"), is_kept: is("noCursorTimeout") };
+    Ok(())
+}
+
+/// Where the one document lies that a `find` can mean, if it asks for that document as it is: then no cursor is opened.
+fn point_of(call: &Call, namespace: &Namespace, find: &Find) -> Result<Option<(Collection, Point)>> {
+    let is_plain = find.projection.is_none()
+        && find.skip == 0
+        && find.sort.is_empty()
+        && find.parsed.near().is_none()
+        && namespace.database != CONFIG;
+    if !is_plain || !find.filter.has("_id") {
+        return Ok(None);
+    }
+    let collection = call.collections().collection(namespace)?;
+    Ok(collection.and_then(|collection| {
+        let point = Point::of(&find.filter, &collection)?;
+        Some((collection, point))
+    }))
+}
+
+async fn find_many(
+    call: &Call,
+    request: &Arc<Request>,
+    namespace: Namespace,
+    (find, hint): (Find, Option<&Value>),
+    options: CursorOptions,
+) -> Result<Reply> {
+    let source = source(call, request, &namespace, (&find.filter, &find.parsed), hint).await?;
     let source = FindSource { finding: Finding::new(find, source), clock: call.clock() };
     call.open_cursor(namespace.to_string(), Box::new(source), options).await
 }

@@ -1,5 +1,6 @@
 //! `insert`, `update`, `delete`.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use shardlake_account::collections::{Action, Done, Namespace, NumberedInserts, Statement, inserted_answer};
@@ -77,7 +78,7 @@ pub async fn insert(call: &Call) -> Result<Reply> {
             }
             continue;
         }
-        todo.push(Document::clone(found));
+        todo.push(Arc::clone(found));
         places.push(place);
     }
     let request = call.request();
@@ -88,7 +89,7 @@ pub async fn insert(call: &Call) -> Result<Reply> {
     let how = (is_ordered(&arguments), checks);
     let inserted = call.collections().insert(&request, &namespace, todo, how, numbered.as_ref()).await?;
     answer.count += inserted.count;
-    let failed: Vec<usize> = inserted.failures.iter().map(|(index, _)| *index).collect();
+    let failed: BTreeSet<usize> = inserted.failures.iter().map(|(index, _)| *index).collect();
     let stopped = failed.first().copied().filter(|_| is_ordered(&arguments)).unwrap_or(usize::MAX);
     if let Some(retryable) = &call.retryable {
         for (index, place) in places.iter().enumerate() {
@@ -228,7 +229,12 @@ pub async fn update(call: &Call) -> Result<Reply> {
             Ok(done) => {
                 let result = result_of(&done);
                 answer.note(place, &result);
-                if let Some(retryable) = &call.retryable {
+                if let Some(failure) = done.failure {
+                    answer.errors.push((place, failure.into()));
+                    if is_ordered(&arguments) {
+                        break;
+                    }
+                } else if let Some(retryable) = &call.retryable {
                     retryable.record(ids[place], result);
                 }
             }
@@ -357,7 +363,12 @@ pub async fn delete(call: &Call) -> Result<Reply> {
             Ok(done) => {
                 let result = removed_answer(&done);
                 answer.note(place, &result);
-                if let Some(retryable) = &call.retryable {
+                if let Some(failure) = done.failure {
+                    answer.errors.push((place, failure.into()));
+                    if is_ordered(&arguments) {
+                        break;
+                    }
+                } else if let Some(retryable) = &call.retryable {
                     retryable.record(ids[place], result);
                 }
             }

@@ -68,6 +68,9 @@ fn decode_plain(
 
 /// A whole message with an answer in it.
 pub fn encode(answer: &Answer<'_>) -> Vec<u8> {
+    if answer.answer_as == AnswerAs::Message && answer.compressor.is_none() {
+        return op_msg::message(answer.id, answer.response_to, answer.document);
+    }
     let (mut opcode, mut payload) = match answer.answer_as {
         AnswerAs::Reply => (OP_REPLY, op_query::reply(answer.document, answer.failed)),
         AnswerAs::Message | AnswerAs::Nothing => (OP_MSG, op_msg::reply(answer.document)),

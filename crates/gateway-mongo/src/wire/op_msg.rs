@@ -3,13 +3,14 @@
 //! A section of kind 0 is the body; sections of kind 1 stand for arrays of the body, so that documents need not be copied
 //! into it by the client. Here they become members of the body.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 
-use shardlake_mql::{Document, Value};
+use shardlake_mql::{Document, Str, Value};
 
 use super::bytes::Bytes;
 use super::crc32c::crc32c;
 use super::fault::{AnswerAs, Fault};
+use super::header::{HEADER_SIZE_BYTES, Header, OP_MSG};
 use crate::errors::{CommandError, code};
 
 const CHECKSUM_PRESENT: u32 = 1;
@@ -17,6 +18,8 @@ const MORE_TO_COME: u32 = 1 << 1;
 /// Bits that a receiver has to know.
 const REQUIRED_BITS: u32 = 0xFFFF;
 const CHECKSUM_SIZE_BYTES: usize = 4;
+/// Before the one document of an answer: no flags, and the kind of a body.
+const PREFIX: [u8; 5] = [0; 5];
 
 /// A command, and how it wants to be answered.
 #[derive(Debug)]
@@ -44,10 +47,21 @@ pub fn parse(header: &[u8], payload: &[u8]) -> Result<Message, Fault> {
 
 /// What stands behind the header of an answer: no flags, one body.
 pub fn reply(document: &[u8]) -> Vec<u8> {
-    let mut payload = Vec::with_capacity(5 + document.len());
-    payload.extend([0; 5]);
-    payload.extend(document);
+    let mut payload = Vec::with_capacity(PREFIX.len() + document.len());
+    payload.extend_from_slice(&PREFIX);
+    payload.extend_from_slice(document);
     payload
+}
+
+/// The same with its header, in one piece: the answer of most commands is copied once.
+pub fn message(id: i32, response_to: i32, document: &[u8]) -> Vec<u8> {
+    let length = HEADER_SIZE_BYTES + PREFIX.len() + document.len();
+    let header = Header { length, request_id: id, response_to, opcode: OP_MSG };
+    let mut message = Vec::with_capacity(length);
+    message.extend_from_slice(&header.bytes());
+    message.extend_from_slice(&PREFIX);
+    message.extend_from_slice(document);
+    message
 }
 
 /// The sections, without the checksum behind them.
@@ -92,11 +106,12 @@ impl<'m> Sections<'m> {
 
     fn body(self) -> Result<Document, CommandError> {
         let mut body = Document::from_bytes(self.body)?;
-        let mut names = BTreeSet::new();
+        let mut names: HashSet<Str> = body.iter().map(|(name, _)| name.clone()).collect();
         for (name, documents) in self.sequences {
             let name = std::str::from_utf8(name)
                 .map_err(|_| CommandError::new(code::INVALID_BSON, "the name of a section is not UTF-8"))?;
-            if body.has(name) || !names.insert(name) {
+            let name = Str::from(name);
+            if !names.insert(name.clone()) {
                 return Err(CommandError::new(
                     code::DUPLICATE_FIELD,
                     format!("Duplicate document sequence: '{name}' is there more than once"),

@@ -25,6 +25,7 @@ pub(super) enum Comparison {
 #[derive(Debug)]
 pub(super) enum Leaf {
     Compare(Comparison, Value),
+    /// Values in their order, of which there may be a million, and patterns.
     In(Vec<Value>, Vec<Leaf>),
     /// Compiled pattern, and the regex that equals it when stored.
     Regex(Arc<Pattern>, Value),
@@ -86,7 +87,8 @@ impl Leaf {
         Ok(match self {
             Leaf::Compare(comparison, wanted) => compare(*comparison, value, wanted),
             Leaf::In(values, patterns) => {
-                if values.iter().any(|wanted| compare(Comparison::Equal, value, wanted)) {
+                let value_or_null = if value.is_missing() { &Value::Null } else { value };
+                if values.binary_search_by(|wanted| order::compare(wanted, value_or_null)).is_ok() {
                     return Ok(true);
                 }
                 for pattern in patterns {

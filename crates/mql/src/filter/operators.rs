@@ -9,6 +9,7 @@ use super::parse::parse_at;
 use crate::decimal::Rounding;
 use crate::error::{BAD_VALUE, Result, fail};
 use crate::expression::Scope;
+use crate::order;
 use crate::pattern::Pattern;
 use crate::value::{Document, Str, Value};
 use crate::value_type;
@@ -142,6 +143,7 @@ fn parse_in(name: &str, value: &Value) -> Result<Leaf> {
             item => values.push(item.clone()),
         }
     }
+    values.sort_by(order::compare);
     Ok(Leaf::In(values, patterns))
 }
 

@@ -1,11 +1,13 @@
 //! Documents to BSON bytes, and their sizes.
 
+use std::borrow::Cow;
+
 use super::{Document, Value};
 
 impl Document {
     /// The document as BSON.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(128);
+        let mut out = Vec::with_capacity(self.size());
         write_document(&mut out, self);
         out
     }
@@ -14,6 +16,18 @@ impl Document {
     pub fn size(&self) -> usize {
         5 + self.iter().map(|(name, value)| 2 + name.len() + value.size()).sum::<usize>()
     }
+}
+
+/// A document of members that are elsewhere, as BSON. `size` is what it will about take.
+pub fn bytes_of_members<'v>(
+    members: impl Iterator<Item = (Cow<'v, str>, &'v Value)>,
+    size: usize,
+) -> Vec<u8> {
+    let mut out = Vec::with_capacity(size + 16);
+    let start = open(&mut out);
+    members.for_each(|(name, value)| write_member(&mut out, &name, value));
+    close(&mut out, start);
+    out
 }
 
 impl Value {
@@ -64,13 +78,15 @@ fn write_member(out: &mut Vec<u8>, name: &str, value: &Value) {
         -1 => 0xFF,
         number => number as u8,
     });
-    out.extend(name.bytes().chain([0]));
+    out.extend_from_slice(name.as_bytes());
+    out.push(0);
     write_value(out, value);
 }
 
 fn write_string(out: &mut Vec<u8>, text: &str) {
-    out.extend((text.len() as i32 + 1).to_le_bytes());
-    out.extend(text.bytes().chain([0]));
+    out.extend_from_slice(&(text.len() as i32 + 1).to_le_bytes());
+    out.extend_from_slice(text.as_bytes());
+    out.push(0);
 }
 
 fn write_value(out: &mut Vec<u8>, value: &Value) {

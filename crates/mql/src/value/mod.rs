@@ -16,6 +16,7 @@ mod show;
 use crate::decimal::Decimal;
 use std::sync::Arc;
 
+pub use bson_out::bytes_of_members;
 pub use document::Document;
 
 /// Text that copies share.
