@@ -26,7 +26,7 @@ use super::files::{below, unreadable};
 use crate::history::Group;
 use crate::{Op, StorageError};
 
-const LOG: &str = "wal";
+pub(super) const LOG: &str = "wal";
 /// Of a pack: whichever comes first.
 const OBJECTS_MAX: u64 = 256;
 const PACK_BYTES_MAX: u64 = 32 << 20;

@@ -66,7 +66,7 @@ impl Ground for InStore {
             must_exist: false,
             epoch: None,
             lease: None,
-            circuit: None,
+            circuits: None,
             disk_cache: None,
             cache: SharedCache::new(1 << 20),
             number: 0,
