@@ -64,7 +64,7 @@ impl Circuits {
 /// One for all shards of a store.
 pub struct Circuit {
     clock: Clock,
-    /// For the log.
+    /// As messages call it.
     store: &'static str,
     observe: Box<dyn Fn(CircuitEvent) + Send + Sync>,
     state: Mutex<State>,

@@ -14,6 +14,7 @@
 //! | `drops.rs` | dropping a partition by a change of the manifest |
 //! | `files.rs` | the objects of a state, for backups |
 //! | `log.rs` | the kept log, for restores to a moment |
+//! | `tail.rs` | the log of a shard that somebody writes to, for a copy that follows it |
 //!
 //! Facts about SlateDB 0.18.0 that this rests on (read in its source):
 //! - a write is one atomic batch, in memory at once and durable with the next flush of the write-ahead log; of two writes of
@@ -35,6 +36,7 @@ mod log;
 mod own_objects;
 mod owner;
 mod settings;
+mod tail;
 mod view;
 
 use std::sync::Arc;
@@ -65,6 +67,7 @@ use own_objects::OwnObjects;
 pub use settings::SharedCache;
 use settings::Uid;
 pub use slatedb::object_store;
+pub use tail::ObjectTail;
 use view::ObjectView;
 
 /// A store that does not answer is asked again after so long.
