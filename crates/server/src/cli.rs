@@ -54,8 +54,9 @@ enum Command {
     Backup(backup::Backup),
     /// Move an account from a local disk to an object store, or back
     ///
-    /// Its server is stopped, but for --online. Everything is copied and compared; then the old place is not served any more. A
-    /// move that was cut off goes on when the same command is given again.
+    /// With --online, as often as you like: copies while the server goes on, compares the copy, and follows what the server writes, if
+    /// that keeps its log (--restore-window). Without it, the server is stopped: what it wrote since is applied, and the old place is not
+    /// served any more. What was cut off goes on when the same command is given again.
     Evacuate(Evacuate),
     /// Check everything that a server stored, or a backup holds; exits with 1 when something is wrong
     ///

@@ -9,7 +9,9 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use shardlake_account::{AccountMark, SHARDS_MAX, Shards};
-use shardlake_storage::{Durability, EngineKind, InspectionReport, Shard, ShardOptions, StorageError};
+use shardlake_storage::{
+    Durability, EngineKind, InspectionReport, LogTail, Shard, ShardOptions, StorageError,
+};
 
 use crate::account_file;
 use crate::config::Config;
@@ -112,6 +114,13 @@ pub async fn open_to_fill(data_dir: &Path, count: u16) -> Result<Shards, String>
         ..memory.clone()
     }))
     .await
+}
+
+/// The logs of the first shards, each from a place on, or from where it ends now.
+pub fn logs(data_dir: &Path, places: impl Iterator<Item = Option<u64>>) -> Result<Vec<LogTail>, String> {
+    let log = |(number, place)| LogTail::of_directory(&directory(data_dir, number), place);
+    let logs = (0..).zip(places).map(log).collect::<Result<_, _>>();
+    logs.map_err(|error| error.to_string())
 }
 
 /// A path that leads to a file or through one is told as such, before anything fails on it.

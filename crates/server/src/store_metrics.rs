@@ -42,15 +42,22 @@ struct DiskCacheLabels {
     outcome: Outcome,
 }
 
+#[derive(Debug, Clone, Default)]
+struct CircuitMetrics {
+    open: Gauge,
+    openings: Counter,
+    refusals: Counter,
+}
+
 #[derive(Debug, Clone)]
 pub struct StoreMetrics {
     requests: Family<Labels, Counter>,
     failures: Family<Labels, Counter>,
     bytes: Family<Labels, Counter>,
     durations: Family<Labels, Histogram>,
-    circuit_open: Gauge,
-    circuit_openings: Counter,
-    circuit_refusals: Counter,
+    circuit: CircuitMetrics,
+    /// Of the store of the log, where that is another one.
+    log_circuit: CircuitMetrics,
     disk_cache: Family<DiskCacheLabels, Counter>,
 }
 
@@ -61,9 +68,8 @@ impl Default for StoreMetrics {
             failures: Family::default(),
             bytes: Family::default(),
             durations: Family::new_with_constructor(|| Histogram::new(LATENCY_BUCKETS)),
-            circuit_open: Gauge::default(),
-            circuit_openings: Counter::default(),
-            circuit_refusals: Counter::default(),
+            circuit: CircuitMetrics::default(),
+            log_circuit: CircuitMetrics::default(),
             disk_cache: Family::default(),
         }
     }
@@ -79,12 +85,8 @@ impl StoreMetrics {
         to.register_with_unit("store_transfer", help, Unit::Bytes, self.bytes.clone());
         let help = "Time until the object store began to answer";
         to.register_with_unit("store_request_duration", help, Unit::Seconds, self.durations.clone());
-        let help = "1 while requests are refused because the object store does not answer";
-        to.register("store_circuit_open", help, self.circuit_open.clone());
-        let help = "How often the object store stopped answering";
-        to.register("store_circuit_openings", help, self.circuit_openings.clone());
-        let help = "Requests to the object store that were not made because it did not answer";
-        to.register("store_circuit_refusals", help, self.circuit_refusals.clone());
+        self.circuit.register(to, "store_circuit", "the object store");
+        self.log_circuit.register(to, "store_log_circuit", "the store of the log");
         let help = "Parts of tables of 256 KiB: read from the disk cache, fetched from the store, damaged on disk, not written";
         to.register("store_disk_cache_parts", help, self.disk_cache.clone());
     }
@@ -93,16 +95,14 @@ impl StoreMetrics {
     pub fn observe_circuit(
         &self,
     ) -> impl Fn(shardlake_storage::object::CircuitEvent) + Send + Sync + 'static {
-        use shardlake_storage::object::CircuitEvent;
-        let metrics = self.clone();
-        move |event| match event {
-            CircuitEvent::Opened => {
-                metrics.circuit_open.set(1);
-                metrics.circuit_openings.inc();
-            }
-            CircuitEvent::Closed => drop(metrics.circuit_open.set(0)),
-            CircuitEvent::Refused => drop(metrics.circuit_refusals.inc()),
-        }
+        self.circuit.observe()
+    }
+
+    #[cfg(feature = "object-storage")]
+    pub fn observe_log_circuit(
+        &self,
+    ) -> impl Fn(shardlake_storage::object::CircuitEvent) + Send + Sync + 'static {
+        self.log_circuit.observe()
     }
 
     #[cfg(feature = "object-storage")]
@@ -147,6 +147,31 @@ impl StoreMetrics {
         }
         if !duration.is_zero() {
             self.durations.get_or_create(&labels).observe(duration.as_secs_f64());
+        }
+    }
+}
+
+impl CircuitMetrics {
+    fn register(&self, to: &mut Registry, name: &str, store: &str) {
+        let help = format!("1 while requests are refused because {store} does not answer");
+        to.register(format!("{name}_open"), help, self.open.clone());
+        let help = format!("How often {store} stopped answering");
+        to.register(format!("{name}_openings"), help, self.openings.clone());
+        let help = format!("Requests to {store} that were not made because it did not answer");
+        to.register(format!("{name}_refusals"), help, self.refusals.clone());
+    }
+
+    #[cfg(feature = "object-storage")]
+    fn observe(&self) -> impl Fn(shardlake_storage::object::CircuitEvent) + Send + Sync + 'static {
+        use shardlake_storage::object::CircuitEvent;
+        let metrics = self.clone();
+        move |event| match event {
+            CircuitEvent::Opened => {
+                metrics.open.set(1);
+                metrics.openings.inc();
+            }
+            CircuitEvent::Closed => drop(metrics.open.set(0)),
+            CircuitEvent::Refused => drop(metrics.refusals.inc()),
         }
     }
 }

@@ -23,7 +23,7 @@
 //! | `files.rs` | looks for every file of a database before fjall may repair by deleting |
 //! | `inspection.rs` | reads a shard that nobody has open, and changes no byte of it |
 //! | `checkpoint.rs`, `copying.rs` | keeps a state of a shard by name; copies of its files |
-//! | `history/`, `moments.rs`, `replay.rs` | the kept log: restores to a moment between two backups |
+//! | `history/`, `moments.rs`, `replay.rs`, `follow.rs` | the kept log: restores to a moment between two backups; a copy that follows its original |
 //! | `together.rs`, `kept_files.rs` | one moment of several shards; the files that a kept state consists of |
 //! | `directory.rs`, `epoch.rs` | a local shard's directory: its lock, its format and its last owner |
 //! | `view.rs`, `scan.rs` | what readers see: the acknowledged state, its keys and its ranges |
@@ -54,6 +54,7 @@ mod error;
 #[cfg(feature = "testing")]
 pub mod fault;
 mod files;
+mod follow;
 mod history;
 mod hot_ranges;
 mod hot_rows;
@@ -98,6 +99,7 @@ pub use batch::{Batch, Op};
 pub use bulk::{BulkLoad, RangeStats};
 pub use engine::{CONCURRENT_READS_MAX, Engine, EngineScan, EngineView, KEY_BYTES_MAX, Row, Value};
 pub use error::StorageError;
+pub use follow::{Followed, Follower, LogTail};
 pub use history::{HistoryOptions, Stamp};
 pub use hot_rows::{Found, HotRow};
 pub use hot_view::HotView;

@@ -1,13 +1,19 @@
 //! Where an account goes: a prefix of a store, or a data directory; and what its old place is told.
 
 use std::fs;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use shardlake_account::{AccountMark, Shards};
 
+use super::follow::Copied;
+use crate::private_file::{self, Secrecy};
 use crate::store::{StoreUrl, url_of};
 use crate::{account_file, moved_mark, restore_mark, shards};
+
+/// There while the copy is complete and follows its source.
+const COPIED: &str = "COPIED";
 
 /// Open to be filled. Nobody serves what is in it.
 pub enum Target {
@@ -53,6 +59,32 @@ impl Target {
         }
     }
 
+    /// What is noted of a copy that is complete, and follows its source by the log.
+    pub async fn copied(&self) -> Result<Option<Copied>, String> {
+        let text = match self {
+            Target::Directory { data_dir, .. } => match fs::read(data_dir.join(COPIED)) {
+                Err(error) if error.kind() == ErrorKind::NotFound => None,
+                read => Some(read.map_err(|error| cannot_note(data_dir, &error))?),
+            },
+            #[cfg(feature = "object-storage")]
+            Target::Store(filling) => filling.copied().await?,
+        };
+        text.map(|text| Copied::parse(&text)).transpose()
+    }
+
+    pub async fn set_copied(&self, copied: Option<&Copied>) -> Result<(), String> {
+        let text = copied.map(Copied::text).transpose()?;
+        match self {
+            Target::Directory { data_dir, .. } => match text {
+                Some(text) => private_file::write(&data_dir.join(COPIED), &text, Secrecy::Public),
+                None => remove_note(data_dir),
+            }
+            .map_err(|error| cannot_note(data_dir, &error)),
+            #[cfg(feature = "object-storage")]
+            Target::Store(filling) => filling.set_copied(text).await,
+        }
+    }
+
     /// The account is here from now on, and not at its old place.
     pub async fn finish(self, from: &Path) -> Result<(), String> {
         match self {
@@ -60,8 +92,10 @@ impl Target {
                 account_file::remember(&data_dir, &shards).await?;
                 shards.close().await.map_err(|error| error.to_string())?;
                 leave_store(from, &data_dir).await?;
-                restore_mark::clear(&data_dir)
-                    .map_err(|error| format!("'{}' cannot be written: {error}", data_dir.display()))
+                restore_mark::clear(&data_dir).map_err(|error| cannot_note(&data_dir, &error))?;
+                // Nobody looks at it any more.
+                let _removed = remove_note(&data_dir);
+                Ok(())
             }
             #[cfg(feature = "object-storage")]
             Target::Store(filling) => {
@@ -82,6 +116,17 @@ impl Target {
             Target::Store(filling) => filling.leave().await,
         }
     }
+}
+
+fn remove_note(data_dir: &Path) -> io::Result<()> {
+    match fs::remove_file(data_dir.join(COPIED)) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => fs::File::open(data_dir)?.sync_all(),
+    }
+}
+
+fn cannot_note(data_dir: &Path, error: &io::Error) -> String {
+    format!("'{}' cannot be written: {error}", data_dir.display())
 }
 
 /// A directory whose account was moved elsewhere has nothing to move; one whose move to this place was cut off has.

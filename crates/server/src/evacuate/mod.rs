@@ -3,37 +3,44 @@
 //! | file | what it does |
 //! |---|---|
 //! | `rows.rs` | makes a shard equal to another one by reading both |
+//! | `follow.rs` | brings a copy up to its source by the source's log, and says what proves it |
 //! | `ends.rs` | where the account goes: a prefix of a store, a data directory |
+//! | `words.rs` | what is printed |
 //!
 //! The account keeps its number of shards, and each shard gets the rows of its original: what is stored does not depend on the
-//! engine. Then both are read again and compared, and the account changes its place in two steps, of which each is on stable
-//! storage before the next one:
+//! engine. With `--online` the source's server goes on: a state of it is copied and compared, and the copy follows the log until little is
+//! left. The move itself, after the server was stopped, then follows to the end. Without such a copy, or a log, both sides
+//! are read and compared instead. The account changes its place in two steps, of which each is on stable storage before the next one:
 //!
 //! ```text
 //!                              source       target
-//! copying                      served by whoever may, with --online; by nobody else    RESTORING
-//! the source is told           MOVED        RESTORING      nobody serves either
-//! the target is complete       MOVED                       servers of the target
+//! copying                      served       RESTORING           a copy that was cut off is gone on with
+//! following, by --online       served       RESTORING, COPIED   the copy is a state of the source
+//! the source is told           MOVED        RESTORING           nobody serves either
+//! the target is complete       MOVED                            servers of the target
 //! ```
 //!
-//! A move that is cut off goes on when the same command is given again. With `--online` the source's server goes on while a state of
-//! it is copied: the move without it, after the server was stopped, has only to read and to write what changed since.
+//! Whatever is cut off goes on when the same command is given again.
 
 mod ends;
+mod follow;
 mod rows;
+mod words;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
 use shardlake_account::{AccountMark, Shards};
 
 use crate::backup::{self, Subject};
-use crate::operate::{Connection, counted};
+use crate::operate::Connection;
 use crate::shards;
 use crate::store::url_of;
 use ends::Target;
+use follow::{Copied, Outcome};
 use rows::Evened;
+use words::Moved;
 
 #[derive(Debug, Args)]
 pub struct Evacuate {
@@ -46,9 +53,13 @@ pub struct Evacuate {
     /// Another store for the log of the account in a store, as `serve --wal-store` has it
     #[arg(long, value_name = "URL")]
     wal_store: Option<String>,
-    /// Copy what a running server has now, and leave the account with it: a later move is shorter by that
+    /// Copy what a running server has and follow what it writes until little is left; the account stays with it until the move without
+    /// this, which then has only that little to do
     #[arg(long)]
     online: bool,
+    /// Read and compare all rows of both sides once more before the move, though the log proves that they are equal
+    #[arg(long, conflicts_with = "online")]
+    compare: bool,
     /// Where to copy the journals of a stopped server to, for a look at them [default: the system's directory for temporary files]
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
@@ -67,20 +78,17 @@ pub async fn run(command: &Evacuate) -> Result<ExitCode, String> {
         return Err("--wal-store is for an account that goes to an object store".into());
     }
     let scratch = command.scratch.clone().unwrap_or_else(std::env::temp_dir);
-    let work = async |subject: Subject<'_>| {
-        let shards = match subject {
-            Subject::Directory(directory) => shards::inspect(directory, &scratch).await?.0,
-            Subject::Shards(shards, _) => shards,
-        };
-        copy(command, &shards).await
-    };
-    let said = match (command.online, url_of(&command.from)) {
-        (true, _) => backup::with_running(command.connection.client()?, &command.from, &scratch, work).await,
-        (false, Some(url)) => {
+    if command.online {
+        crate::backup::say(&online(command, &scratch).await?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let work = async |subject: Subject<'_>| move_here(command, &opened(subject, &scratch).await?).await;
+    let said = match url_of(&command.from) {
+        Some(url) => {
             let to = command.to.display().to_string();
             backup::with_stopped(&url, ("shardlake evacuate", Some(&to)), work).await
         }
-        (false, None) => {
+        None => {
             ends::check_local_source(&command.from, &command.to)?;
             work(Subject::Directory(&command.from)).await
         }
@@ -89,28 +97,118 @@ pub async fn run(command: &Evacuate) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn copy(command: &Evacuate, from: &Shards) -> Result<String, String> {
+async fn opened(subject: Subject<'_>, scratch: &Path) -> Result<Shards, String> {
+    match subject {
+        Subject::Directory(directory) => Ok(shards::inspect(directory, scratch).await?.0),
+        Subject::Shards(shards, _) => Ok(shards),
+    }
+}
+
+/// Copies and follows while the source's server goes on.
+async fn online(command: &Evacuate, scratch: &Path) -> Result<String, String> {
+    let mark = follow::mark_of(&command.from).await?;
+    let target = Target::open(&command.to, &mark, command.wal_store.as_deref()).await?;
+    let done = copy_and_follow(command, scratch, &target).await;
+    let left = target.leave().await;
+    done.and_then(|said| left.map(|()| said))
+        .map_err(|what| format!("{what}; nothing was moved: the same command goes on from here"))
+}
+
+async fn copy_and_follow(command: &Evacuate, scratch: &Path, target: &Target) -> Result<String, String> {
+    let (mut said, mut may_copy) = (words::Ahead::default(), true);
+    loop {
+        let copied = match target.copied().await? {
+            Some(copied) => copied,
+            None => {
+                may_copy = false;
+                let (evened, copied) = copy_state(command, scratch, target).await?;
+                said.copied = Some(evened);
+                let Some(copied) = copied else { return Ok(words::of_ahead(command, &said)) };
+                copied
+            }
+        };
+        match follow::nearly(&command.from, target.shards(), &copied).await? {
+            Outcome::Followed(followed, copied) => {
+                target.set_copied(Some(&copied)).await?;
+                said.followed = Some(followed);
+                return Ok(words::of_ahead(command, &said));
+            }
+            Outcome::Cut(what) => {
+                target.set_copied(None).await?;
+                if !may_copy {
+                    return Err(what);
+                }
+                said.cut = Some(what);
+            }
+        }
+    }
+}
+
+/// Copies a state that the source's server keeps for that, and compares the copy with it. `None` where the server keeps no log to follow.
+async fn copy_state(
+    command: &Evacuate,
+    scratch: &Path,
+    target: &Target,
+) -> Result<(Evened, Option<Copied>), String> {
+    let (client, to) = (command.connection.client()?, target.shards());
+    // Where the log is before the state is kept, so that it leads on from that.
+    let logs = follow::logs(&command.from, to.count(), None).await?;
+    let work = async |subject: Subject<'_>| {
+        let from = opened(subject, scratch).await?;
+        if from.count() != to.count() {
+            return Err("the server has got more shards meanwhile".to_owned());
+        }
+        let evened = even_out(&from, to).await?;
+        check(&from, to).await?;
+        Ok(evened)
+    };
+    let evened = backup::with_running(client, &command.from, scratch, work).await?;
+    if !follow::are_stamped(to).await? {
+        return Ok((evened, None));
+    }
+    let copied = follow::places(&logs);
+    target.set_copied(Some(&copied)).await?;
+    Ok((evened, Some(copied)))
+}
+
+/// Moves an account that nobody serves.
+async fn move_here(command: &Evacuate, from: &Shards) -> Result<String, String> {
     let mark = AccountMark::read(from).await.map_err(|error| error.to_string())?;
     let mark = mark.ok_or("there is no account in it: start a server on it once")?;
     let target = Target::open(&command.to, &mark, command.wal_store.as_deref()).await?;
-    let copied = async {
-        let evened = even_out(from, target.shards()).await?;
-        if !command.online {
-            check(from, target.shards()).await?;
-        }
-        Ok(evened)
-    };
-    let copied = match copied.await {
-        Ok(evened) if command.online => target.leave().await.map(|()| evened),
-        Ok(evened) => target.finish(&command.from).await.map(|()| evened),
+    let moved = match bring_up(command, from, &target).await {
+        Ok(moved) => target.finish(&command.from).await.map(|()| moved),
         Err(what) => {
             let _first_error_says_more = target.leave().await;
             Err(what)
         }
     };
-    let evened = copied
+    let moved = moved
         .map_err(|what: String| format!("{what}; nothing was moved: the same command goes on from here"))?;
-    Ok(words(command, &evened))
+    Ok(words::of_moved(command, &moved))
+}
+
+/// By the log where there is a copy that follows it, and otherwise by reading both sides.
+async fn bring_up(command: &Evacuate, from: &Shards, target: &Target) -> Result<Moved, String> {
+    let to = target.shards();
+    let mut cut = None;
+    if let Some(copied) = target.copied().await? {
+        match follow::to_the_end((&command.from, from), to, &copied).await? {
+            Outcome::Followed(followed, _) => {
+                if command.compare {
+                    check(from, to).await?;
+                }
+                return Ok(Moved::Followed(followed));
+            }
+            Outcome::Cut(what) => {
+                target.set_copied(None).await?;
+                cut = Some(what);
+            }
+        }
+    }
+    let evened = even_out(from, to).await?;
+    check(from, to).await?;
+    Ok(Moved::Compared { evened, cut })
 }
 
 async fn even_out(from: &Shards, to: &Shards) -> Result<Evened, String> {
@@ -131,26 +229,4 @@ async fn check(from: &Shards, to: &Shards) -> Result<(), String> {
         compared.map_err(|key| format!("the copy of shard {number} differs at the key {key:02x?}"))?;
     }
     Ok(())
-}
-
-fn words(command: &Evacuate, evened: &Evened) -> String {
-    let (from, to) = (command.from.display(), command.to.display());
-    let log = command.wal_store.as_ref().map_or_else(String::new, |log| format!(" --wal-store {log}"));
-    let written = format!(
-        "{}, of which {} were written and {} removed",
-        counted(evened.rows, "row"),
-        evened.put,
-        evened.deleted
-    );
-    match (command.online, url_of(&command.to)) {
-        (true, _) => format!(
-            "copied to {to}: {written}\nnext: stop the server, and give the same command without --online"
-        ),
-        (false, Some(url)) => format!(
-            "moved to {url}: {written}\nnext: shardlake serve --store {url}{log} --data-dir NEW_DIRECTORY\nwhat lies in {from} is not served any more, and may be removed"
-        ),
-        (false, None) => format!(
-            "moved to {to}: {written}\nnext: shardlake serve --data-dir {to}\nwhat lies in {from} is not served any more, and may be removed"
-        ),
-    }
 }

@@ -17,6 +17,8 @@ use crate::tls::Authority;
 
 const KEYS: &str = "keys.json";
 const AUTHORITY: &str = "authority.json";
+/// There while the copy is complete and follows its source.
+const COPIED: &str = "COPIED";
 /// Of a file with keys or an authority.
 const SECRET_BYTES_MAX: u64 = 64 << 10;
 
@@ -67,6 +69,19 @@ impl Filling {
         self.prefix.name()
     }
 
+    /// What is noted of a copy that is complete.
+    pub async fn copied(&self) -> Result<Option<Vec<u8>>, String> {
+        self.prefix.get(COPIED, SECRET_BYTES_MAX).await
+    }
+
+    pub async fn set_copied(&self, text: Option<Vec<u8>>) -> Result<(), String> {
+        self.claim.check()?;
+        match text {
+            Some(text) => self.prefix.put(COPIED, text).await,
+            None => self.prefix.remove(COPIED).await,
+        }
+    }
+
     /// Everything is stored, with the keys and the authority of the old place where it has some.
     pub async fn complete(&self, from: &Path) -> Result<(), String> {
         objects::remember(&self.prefix.location, &self.shards).await?;
@@ -88,6 +103,8 @@ impl Filling {
     pub async fn release_to_servers(self) -> Result<(), String> {
         self.claim.check()?;
         self.prefix.clear_restoring().await?;
+        // Nobody looks at it any more.
+        let _removed = self.prefix.remove(COPIED).await;
         self.claim.release().await;
         Ok(())
     }

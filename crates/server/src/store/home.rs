@@ -6,7 +6,7 @@ use shardlake_account::Shards;
 use shardlake_cluster::{ClusterError, Location, Node, Register, Tenure, self_test, share_secret, take};
 use shardlake_stdx::{Clock, Random};
 use shardlake_storage::StorageError;
-use shardlake_storage::object::{Circuit, DiskCache};
+use shardlake_storage::object::{Circuit, Circuits, DiskCache};
 
 use super::node_file::LockedNode;
 use super::objects::Means;
@@ -26,7 +26,7 @@ pub struct StoreHome {
     data: LockedNode,
     node: Node,
     tenure: Option<Tenure>,
-    circuit: Arc<Circuit>,
+    circuits: Circuits,
     disk_cache: Option<Arc<DiskCache>>,
 }
 
@@ -64,8 +64,8 @@ impl StoreHome {
             },
             clock: clock.clone(),
         };
-        let circuit = Arc::new(Circuit::new(clock.clone(), metrics.observe_circuit()));
-        Ok(StoreHome { location, data, node, tenure: None, circuit, disk_cache })
+        let circuits = circuits(store, clock, metrics);
+        Ok(StoreHome { location, data, node, tenure: None, circuits, disk_cache })
     }
 
     /// Takes the lease, when it may be had, and opens the shards.
@@ -75,7 +75,7 @@ impl StoreHome {
         tracing::info!(term = taken.term, store = self.location.url, "this server has the account");
         let tenure = self.tenure.insert(taken);
         self.data.remember(&self.node.incarnation)?;
-        let means = Means { circuit: Some(&self.circuit), disk_cache: self.disk_cache.as_ref() };
+        let means = Means { circuits: Some(&self.circuits), disk_cache: self.disk_cache.as_ref() };
         objects::open_shards(config, &self.location, tenure, means).await
     }
 
@@ -97,6 +97,17 @@ impl StoreHome {
         if let Err(error) = tenure.release().await {
             tracing::warn!(%error, "the lease was not given back: another server waits for its end");
         }
+    }
+}
+
+/// Two where the log lies in a store of its own.
+fn circuits(store: &StoreConfig, clock: &Clock, metrics: &StoreMetrics) -> Circuits {
+    let data = Arc::new(Circuit::new(clock.clone(), metrics.observe_circuit()));
+    match store.log_url {
+        Some(_) => {
+            Circuits { data, log: Arc::new(Circuit::of_log(clock.clone(), metrics.observe_log_circuit())) }
+        }
+        None => Circuits::of_one_store(data),
     }
 }
 

@@ -15,7 +15,7 @@ use futures::future::try_join_all;
 use shardlake_account::{AccountMark, SHARDS_MAX, Shards};
 use shardlake_cluster::{Location, Tenure};
 use shardlake_storage::object::object_store::{self, ObjectStore as _, ObjectStoreExt as _, PutPayload};
-use shardlake_storage::object::{Circuit, DiskCache, ObjectEngine, ObjectOptions, SharedCache};
+use shardlake_storage::object::{Circuits, DiskCache, ObjectEngine, ObjectOptions, SharedCache};
 use shardlake_storage::{Shard, ShardOptions, StorageError};
 
 use crate::config::Config;
@@ -33,7 +33,7 @@ const BRING_BACK: &str = "bring it back from a backup or from the store's former
 /// What a server has in front of its store; a command has none of it, and waits for a store that fails.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Means<'m> {
-    pub circuit: Option<&'m Arc<Circuit>>,
+    pub circuits: Option<&'m Circuits>,
     pub disk_cache: Option<&'m Arc<DiskCache>>,
 }
 
@@ -63,7 +63,7 @@ pub async fn open_shards(
             must_exist: number < known,
             epoch: Some(tenure.term),
             lease: Some(tenure.lease.clone()),
-            circuit: means.circuit.cloned(),
+            circuits: means.circuits.cloned(),
             disk_cache: means.disk_cache.cloned(),
             cache: cache.clone(),
             number: u64::from(number),

@@ -1,11 +1,10 @@
 //! An account in a store as commands see it: to read, with nobody serving it or beside its server.
 
-use shardlake_account::Shards;
-use shardlake_storage::KeptFiles;
-use shardlake_storage::Shard;
+use shardlake_account::{AccountMark, Shards};
 use shardlake_storage::object::{
     Moment, ReadOptions, SharedCache, WithLog, forget_checkpoints, kept_files_of_closed, open_to_read,
 };
+use shardlake_storage::{KeptFiles, LogTail, Shard};
 
 use super::objects;
 use super::{Claim, Prefix, StoreUrl};
@@ -72,6 +71,22 @@ impl Prefix {
         let found = Shards::from(found);
         shards::check(objects::read_mark(&self.location).await?.as_ref(), &found).await?;
         Ok(found)
+    }
+
+    /// Which account a server found here at its last good start.
+    pub async fn account_mark(&self) -> Result<Option<AccountMark>, String> {
+        objects::read_mark(&self.location).await
+    }
+
+    /// The logs of the first shards, each from a place on, or from where it ends now.
+    pub async fn logs(&self, places: &[Option<u64>]) -> Result<Vec<LogTail>, String> {
+        let mut logs = Vec::with_capacity(places.len());
+        for (number, place) in (0..).zip(places) {
+            let path = self.location.place(&objects::name(number)).to_string();
+            let log = LogTail::of_store(&self.location.store, &path, *place).await;
+            logs.push(log.map_err(|error| error.to_string())?);
+        }
+        Ok(logs)
     }
 
     /// After files of backups were put here: what the shards were kept under elsewhere is not here.

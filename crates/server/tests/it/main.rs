@@ -8,7 +8,7 @@
 //! | `shards.rs` | data directories with several shards |
 //! | `stores.rs` | accounts in an object store: who has them |
 //! | `store_backups.rs` | backups of such accounts, and backups in a store |
-//! | `evacuate.rs` | accounts that are moved between a local disk and a store |
+//! | `evacuate.rs`, `evacuate_online.rs` | accounts that are moved between a local disk and a store; while clients write |
 //! | `lost_files.rs` | data directories of which something is gone; `verify` only reads |
 //! | `operate.rs` | the operator's commands |
 //! | `backups.rs`, `backup_support.rs` | backups: made beside writers, restored, damaged, interrupted, deleted |
@@ -33,6 +33,8 @@ mod backups;
 mod data;
 #[cfg(feature = "object-storage")]
 mod evacuate;
+#[cfg(feature = "object-storage")]
+mod evacuate_online;
 mod explorer;
 mod hostile;
 mod hosts;

@@ -29,16 +29,30 @@ impl Group {
 }
 
 /// The groups of one of fjall's journals, up to the end of its last good batch.
-pub(crate) fn of_journal(
-    content: Bytes,
-    key: &[u8],
-) -> impl Iterator<Item = Result<Group, StorageError>> + use<'_> {
-    let mut left = content;
-    std::iter::from_fn(move || {
-        let size_bytes = journal::first_batch_bytes(&left)?;
-        let batch = left.split_to(size_bytes);
-        Some(writes(&batch).and_then(|ops| Group::new(ops, key)))
-    })
+pub(crate) fn of_journal(content: Bytes, key: &[u8]) -> JournalGroups<'_> {
+    JournalGroups { left: content, key }
+}
+
+pub(crate) struct JournalGroups<'k> {
+    left: Bytes,
+    key: &'k [u8],
+}
+
+impl JournalGroups<'_> {
+    /// How many bytes are not read.
+    pub fn left(&self) -> usize {
+        self.left.len()
+    }
+}
+
+impl Iterator for JournalGroups<'_> {
+    type Item = Result<Group, StorageError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let size_bytes = journal::first_batch_bytes(&self.left)?;
+        let batch = self.left.split_to(size_bytes);
+        Some(writes(&batch).and_then(|ops| Group::new(ops, self.key)))
+    }
 }
 
 /// Of a batch whose checksum is right: `journal.rs` has its layout.

@@ -18,7 +18,7 @@ use crate::StorageError;
 use crate::directory::DATABASE;
 use crate::journal::{good_bytes, journals};
 
-const KEPT: &str = "history";
+pub(super) const KEPT: &str = "history";
 /// What is written between two looks.
 const LOOK_EVERY_BYTES: u64 = 1 << 20;
 /// Of a journal that has a newer one, so many pieces are looked at to know it again.

@@ -5,8 +5,9 @@
 //! | `mod.rs` | the stamp that each group of commits gets |
 //! | `journals.rs` | keeps the journals of a local shard beside it, as links |
 //! | `groups.rs` | what a kept log holds: groups of writes, in their order |
+//! | `tail.rs` | reads the journals of a shard that is in use, as far as they go |
 //!
-//! `moments.rs` begins and ends keeping it, `replay.rs` brings a shard to a moment with it.
+//! `moments.rs` begins and ends keeping it, `replay.rs` brings a shard to a moment with it, `follow.rs` a copy up to its original.
 //!
 //! The log is the one that the engine writes anyway: fjall's journals, or the write-ahead objects of SlateDB. Each group that is written
 //! has one row more, the *stamp*, always under the same key:
@@ -25,6 +26,7 @@
 
 mod groups;
 mod journals;
+mod tail;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,6 +37,7 @@ use shardlake_stdx::{Clock, Random, Timestamp};
 
 pub(crate) use groups::{Group, of_journal};
 pub(crate) use journals::{KeptJournals, copy_links, forget, kept_journals};
+pub use tail::JournalTail;
 
 use crate::{Batch, StorageError};
 

@@ -99,7 +99,7 @@ pub async fn open_to_read(options: ReadOptions) -> Result<Shard, StorageError> {
     };
     let (store, is_scanned) = (options.store, options.is_scanned);
     let runtime = tokio::runtime::Handle::current();
-    let place = Place { store, path, runtime, is_scanned, circuit: None };
+    let place = Place { store, path, runtime, is_scanned, circuits: None };
     let kept = Kept::open(place, mode, (options.cache.0, options.number), 0).await?;
     Shard::with_engine(Arc::new(kept), &ShardOptions::memory())
 }
@@ -128,7 +128,7 @@ impl Kept {
         (cache, number): (Arc<dyn DbCache>, u64),
         epoch: u64,
     ) -> Result<Kept, StorageError> {
-        let Place { store, path, runtime, is_scanned, circuit: _ } = place;
+        let Place { store, path, runtime, is_scanned, circuits: _ } = place;
         // What is in the log was in the memtable, which a checkpoint of everything has flushed.
         let skip_wal_replay = matches!(mode, DbReaderMode::Checkpoint(_));
         let reader = DbReader::builder(path, store)

@@ -8,6 +8,9 @@
 //! While it is open, clients are told at once to come back, instead of after the ten seconds that a read waits. A "no" is an answer: that
 //! an object is missing, or exists. The lease is renewed past the circuit, since that has a deadline of its own.
 //!
+//! Where the log lies in a store of its own, each of the two has a circuit: reads need the one, and writes the other, and the first only
+//! when no more fits into memory.
+//!
 //! What writes to the log asks again until the store takes it: a writer that gives up loses the shard. So its attempts are the tries of
 //! an idle server, and no acknowledged write depends on the circuit.
 
@@ -29,6 +32,9 @@ use slatedb::object_store::{
 };
 use tokio::sync::watch;
 
+use super::files::below;
+use super::log::LOG;
+
 const FAILURES_MAX: usize = 10;
 const FAILURES_WITHIN: Duration = Duration::from_secs(5);
 const TRY_AFTER: Duration = Duration::from_secs(1);
@@ -42,9 +48,24 @@ pub enum CircuitEvent {
     Refused,
 }
 
+/// Those of the stores of an account: two where the log lies in a store of its own, so that one of them may fail without the other.
+#[derive(Debug, Clone)]
+pub struct Circuits {
+    pub data: Arc<Circuit>,
+    pub log: Arc<Circuit>,
+}
+
+impl Circuits {
+    pub fn of_one_store(circuit: Arc<Circuit>) -> Circuits {
+        Circuits { data: circuit.clone(), log: circuit }
+    }
+}
+
 /// One for all shards of a store.
 pub struct Circuit {
     clock: Clock,
+    /// As messages call it.
+    store: &'static str,
     observe: Box<dyn Fn(CircuitEvent) + Send + Sync>,
     state: Mutex<State>,
     /// Grows with each failure that leaves the circuit open.
@@ -65,7 +86,13 @@ enum State {
 impl Circuit {
     pub fn new(clock: Clock, observe: impl Fn(CircuitEvent) + Send + Sync + 'static) -> Circuit {
         let state = Mutex::new(State::Closed { failures: VecDeque::new() });
-        Circuit { clock, observe: Box::new(observe), state, failures_while_open: watch::Sender::new(0) }
+        let (store, observe) = ("the object store", Box::new(observe));
+        Circuit { clock, store, observe, state, failures_while_open: watch::Sender::new(0) }
+    }
+
+    /// Of a store that has nothing but the log.
+    pub fn of_log(clock: Clock, observe: impl Fn(CircuitEvent) + Send + Sync + 'static) -> Circuit {
+        Circuit { store: "the store of the log", ..Circuit::new(clock, observe) }
     }
 
     /// Whether a request would be refused now.
@@ -102,7 +129,7 @@ impl Circuit {
         let is_open = matches!(*state, State::Open { .. });
         drop(state);
         if opens {
-            tracing::warn!("the object store does not answer: requests are refused until it does");
+            tracing::warn!("{} does not answer: requests are refused until it does", self.store);
             (self.observe)(CircuitEvent::Opened);
         }
         if is_open {
@@ -113,7 +140,7 @@ impl Circuit {
     pub fn note_answer(&self) {
         let before = std::mem::replace(&mut *self.state(), State::Closed { failures: VecDeque::new() });
         if matches!(before, State::Open { .. }) {
-            tracing::info!("the object store answers again");
+            tracing::info!("{} answers again", self.store);
             (self.observe)(CircuitEvent::Closed);
         }
     }
@@ -174,25 +201,36 @@ impl Debug for Circuit {
     }
 }
 
-/// A store behind a circuit.
+/// The store of a shard behind its circuits.
 pub(super) struct Guarded {
     store: Arc<dyn ObjectStore>,
-    circuit: Arc<Circuit>,
+    circuits: Circuits,
+    /// The folder of the shard's log.
+    log: Path,
 }
 
 impl Guarded {
-    pub fn over(store: Arc<dyn ObjectStore>, circuit: Arc<Circuit>) -> Arc<dyn ObjectStore> {
-        Arc::new(Guarded { store, circuit })
+    pub fn over(store: Arc<dyn ObjectStore>, circuits: Circuits, shard: &Path) -> Arc<dyn ObjectStore> {
+        Arc::new(Guarded { store, circuits, log: below(shard, LOG) })
+    }
+
+    /// For an object, or a folder.
+    fn circuit(&self, location: &Path) -> &Arc<Circuit> {
+        match location.prefix_matches(&self.log) {
+            true => &self.circuits.log,
+            false => &self.circuits.data,
+        }
     }
 
     fn listed(
         &self,
+        prefix: Option<&Path>,
         listed: BoxStream<'static, Result<ObjectMeta>>,
     ) -> BoxStream<'static, Result<ObjectMeta>> {
-        if !self.circuit.admits() {
+        let circuit = self.circuit(prefix.unwrap_or(&Path::default())).clone();
+        if !circuit.admits() {
             return stream::once(async { Err(refused()) }).boxed();
         }
-        let circuit = self.circuit.clone();
         listed.inspect(move |object| circuit.note(object)).boxed()
     }
 }
@@ -212,7 +250,7 @@ impl Display for Guarded {
 #[async_trait]
 impl ObjectStore for Guarded {
     async fn put_opts(&self, location: &Path, payload: PutPayload, opts: PutOptions) -> Result<PutResult> {
-        self.circuit.request(self.store.put_opts(location, payload, opts)).await
+        self.circuit(location).request(self.store.put_opts(location, payload, opts)).await
     }
 
     async fn put_multipart_opts(
@@ -220,15 +258,15 @@ impl ObjectStore for Guarded {
         location: &Path,
         opts: PutMultipartOptions,
     ) -> Result<Box<dyn MultipartUpload>> {
-        self.circuit.request(self.store.put_multipart_opts(location, opts)).await
+        self.circuit(location).request(self.store.put_multipart_opts(location, opts)).await
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
-        self.circuit.request(self.store.get_opts(location, options)).await
+        self.circuit(location).request(self.store.get_opts(location, options)).await
     }
 
     async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        self.circuit.request(self.store.get_ranges(location, ranges)).await
+        self.circuit(location).request(self.store.get_ranges(location, ranges)).await
     }
 
     fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
@@ -236,7 +274,7 @@ impl ObjectStore for Guarded {
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.listed(self.store.list(prefix))
+        self.listed(prefix, self.store.list(prefix))
     }
 
     fn list_with_offset(
@@ -244,15 +282,15 @@ impl ObjectStore for Guarded {
         prefix: Option<&Path>,
         offset: &Path,
     ) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.listed(self.store.list_with_offset(prefix, offset))
+        self.listed(prefix, self.store.list_with_offset(prefix, offset))
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
-        self.circuit.request(self.store.list_with_delimiter(prefix)).await
+        self.circuit(prefix.unwrap_or(&Path::default())).request(self.store.list_with_delimiter(prefix)).await
     }
 
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
-        self.circuit.request(self.store.copy_opts(from, to, options)).await
+        self.circuit(to).request(self.store.copy_opts(from, to, options)).await
     }
 }
 

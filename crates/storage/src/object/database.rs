@@ -33,6 +33,8 @@ const OPENS_MAX: usize = 10;
 /// After an attempt that failed.
 const OPEN_AFTER: Duration = Duration::from_secs(1);
 const OPENS_WITHIN: Duration = Duration::from_mins(10);
+/// A group that takes longer to get into memory finds none.
+const WAITS_AFTER: Duration = Duration::from_secs(1);
 
 pub(super) struct Database {
     options: ObjectOptions,
@@ -41,6 +43,8 @@ pub(super) struct Database {
     epoch: u64,
     open: ArcSwap<Open>,
     unsynced: Mutex<Unsynced>,
+    /// Since when a group is put into memory.
+    writing: Mutex<Option<Instant>>,
     /// When it was opened again. Held while it is.
     again: tokio::sync::Mutex<VecDeque<Instant>>,
 }
@@ -73,6 +77,7 @@ impl Database {
             epoch,
             open: ArcSwap::from_pointee(open),
             unsynced: Mutex::default(),
+            writing: Mutex::default(),
             again: tokio::sync::Mutex::default(),
         });
         database.watch();
@@ -102,9 +107,16 @@ impl Database {
         }
         let group = Arc::new(batches);
         let number = self.unsynced().push(group.clone());
+        *self.writing() = Some(Instant::now());
+        let written = self.write_group(&group, number).await;
+        *self.writing() = None;
+        written
+    }
+
+    async fn write_group(&self, group: &[Batch], number: u64) -> Result<(), StorageError> {
         loop {
             let open = self.now();
-            match write(&open.database, &group).await {
+            match write(&open.database, group).await {
                 Ok(()) => {
                     self.unsynced().written = number;
                     return Ok(());
@@ -230,6 +242,15 @@ impl Database {
             Err(error) => self.failed(&error),
             Ok(()) => StorageError::io("it ended without a reason"),
         }
+    }
+
+    /// Whether writers wait because memory is full of what is in no table yet. Otherwise memory takes a group at once.
+    pub fn waits_for_room(&self) -> bool {
+        self.writing().is_some_and(|since| since.elapsed() >= WAITS_AFTER)
+    }
+
+    fn writing(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.writing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn unsynced(&self) -> MutexGuard<'_, Unsynced> {

@@ -26,7 +26,7 @@ use super::files::{below, unreadable};
 use crate::history::Group;
 use crate::{Op, StorageError};
 
-const LOG: &str = "wal";
+pub(super) const LOG: &str = "wal";
 /// Of a pack: whichever comes first.
 const OBJECTS_MAX: u64 = 256;
 const PACK_BYTES_MAX: u64 = 32 << 20;
@@ -44,9 +44,9 @@ pub(super) struct Pack {
 }
 
 #[derive(Debug, Clone)]
-struct Object {
-    number: u64,
-    place: Path,
+pub(super) struct Object {
+    pub number: u64,
+    pub place: Path,
     size_bytes: u64,
     /// As far as the store tells versions of an object apart.
     version: String,
@@ -77,7 +77,7 @@ pub(super) async fn packs(store: &Arc<dyn ObjectStore>, shard: &Path) -> Result<
 }
 
 impl Object {
-    fn of(object: ObjectMeta) -> Option<Object> {
+    pub fn of(object: ObjectMeta) -> Option<Object> {
         let number = object.location.filename()?.strip_suffix(".sst")?.parse().ok()?;
         let version = object.e_tag.unwrap_or_else(|| object.last_modified.to_rfc3339());
         Some(Object { number, place: object.location, size_bytes: object.size, version })

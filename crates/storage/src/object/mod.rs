@@ -14,6 +14,7 @@
 //! | `drops.rs` | dropping a partition by a change of the manifest |
 //! | `files.rs` | the objects of a state, for backups |
 //! | `log.rs` | the kept log, for restores to a moment |
+//! | `tail.rs` | the log of a shard that somebody writes to, for a copy that follows it |
 //!
 //! Facts about SlateDB 0.18.0 that this rests on (read in its source):
 //! - a write is one atomic batch, in memory at once and durable with the next flush of the write-ahead log; of two writes of
@@ -35,6 +36,7 @@ mod log;
 mod own_objects;
 mod owner;
 mod settings;
+mod tail;
 mod view;
 
 use std::sync::Arc;
@@ -54,7 +56,7 @@ use crate::checkpoint::check_name;
 use crate::{Answer, Batch, Engine, EngineView, KeptFiles, Lease, StorageError};
 pub use checkpoints::{Moment, ReadOptions, open_to_read};
 use circuit::Guarded;
-pub use circuit::{Circuit, CircuitEvent};
+pub use circuit::{Circuit, CircuitEvent, Circuits};
 use database::Database;
 use disk_cache::Cached;
 pub use disk_cache::{DiskCache, DiskCacheEvent};
@@ -65,6 +67,7 @@ use own_objects::OwnObjects;
 pub use settings::SharedCache;
 use settings::Uid;
 pub use slatedb::object_store;
+pub use tail::ObjectTail;
 use view::ObjectView;
 
 /// A store that does not answer is asked again after so long.
@@ -83,8 +86,8 @@ pub struct ObjectOptions {
     pub epoch: Option<u64>,
     /// Without one, the process owns the shard for as long as the store takes its writes.
     pub lease: Option<Arc<Lease>>,
-    /// Without one, requests wait for a store that fails.
-    pub circuit: Option<Arc<Circuit>>,
+    /// Without any, requests wait for a store that fails.
+    pub circuits: Option<Circuits>,
     /// Of all shards of the process.
     pub disk_cache: Option<Arc<DiskCache>>,
     /// Of all shards of the process, which have different numbers.
@@ -114,7 +117,7 @@ struct Place {
     path: Path,
     runtime: Handle,
     is_scanned: IsScanned,
-    circuit: Option<Arc<Circuit>>,
+    circuits: Option<Circuits>,
 }
 
 impl ObjectEngine {
@@ -124,9 +127,9 @@ impl ObjectEngine {
     /// [`StorageError::Fenced`] where a later owner has it, [`StorageError::Missing`] where it must exist and does not.
     pub async fn open(options: ObjectOptions) -> Result<ObjectEngine, StorageError> {
         let path = Path::from(options.path.as_str());
-        let (circuit, is_scanned) = (options.circuit.clone(), options.is_scanned);
-        let store = match &circuit {
-            Some(circuit) => Guarded::over(options.store.clone(), circuit.clone()),
+        let (circuits, is_scanned) = (options.circuits.clone(), options.is_scanned);
+        let store = match &circuits {
+            Some(circuits) => Guarded::over(options.store.clone(), circuits.clone(), &path),
             None => options.store.clone(),
         };
         let store = OwnObjects::over(store);
@@ -134,7 +137,7 @@ impl ObjectEngine {
             Some(cache) => Cached::over(store, cache.clone()),
             None => store,
         };
-        let place = Place { store, path, runtime: Handle::current(), is_scanned, circuit };
+        let place = Place { store, path, runtime: Handle::current(), is_scanned, circuits };
         let admin = Admin::builder(place.path.clone(), place.store.clone()).build();
         let (lease, log_kept) = (options.lease.clone(), options.log_kept);
         let database = Database::open(options, place, admin).await?;
@@ -249,10 +252,11 @@ impl Engine for ObjectEngine {
     }
 
     fn check_store(&self) -> Result<(), StorageError> {
-        match &self.database.place().circuit {
-            Some(circuit) if circuit.refuses() => Err(StorageError::Unavailable { retry_after: RETRY_AFTER }),
-            _ => Ok(()),
+        let Some(circuits) = &self.database.place().circuits else { return Ok(()) };
+        if circuits.log.refuses() || (circuits.data.refuses() && self.database.waits_for_room()) {
+            return Err(StorageError::Unavailable { retry_after: RETRY_AFTER });
         }
+        Ok(())
     }
 
     fn answers_later(&self) -> bool {

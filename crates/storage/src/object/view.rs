@@ -53,7 +53,8 @@ impl ObjectView {
             Err(error) => Err(database.failed(&error)),
         };
         let (place, epoch) = (database.place(), database.epoch());
-        let (runtime, circuit) = (place.runtime.clone(), place.circuit.clone());
+        let (runtime, circuit) =
+            (place.runtime.clone(), place.circuits.as_ref().map(|circuits| circuits.data.clone()));
         ObjectView { source, runtime, circuit, epoch, moment: open.times }
     }
 

@@ -19,17 +19,17 @@ use shardlake_storage::{
     StorageError,
 };
 
-const STAMP: &[u8] = b"\0\0\0\0T";
-type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
+pub const STAMP: &[u8] = b"\0\0\0\0T";
+pub type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// Where shards lie.
-trait Ground: Send + Sync {
+pub trait Ground: Send + Sync {
     fn open<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Shard>;
     fn of_closed<'a>(&'a self, name: &'a str) -> BoxFuture<'a, KeptFiles>;
     fn put_back<'a>(&'a self, name: &'a str, files: &'a [(String, Bytes)]) -> BoxFuture<'a, ()>;
 }
 
-struct Disk(tempfile::TempDir);
+pub struct Disk(pub tempfile::TempDir);
 
 impl Ground for Disk {
     fn open<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Shard> {
@@ -56,7 +56,7 @@ impl Ground for Disk {
     }
 }
 
-struct InStore(Arc<dyn ObjectStore>);
+pub struct InStore(pub Arc<dyn ObjectStore>);
 
 impl Ground for InStore {
     fn open<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Shard> {
@@ -66,7 +66,7 @@ impl Ground for InStore {
             must_exist: false,
             epoch: None,
             lease: None,
-            circuit: None,
+            circuits: None,
             disk_cache: None,
             cache: SharedCache::new(1 << 20),
             number: 0,
@@ -130,7 +130,7 @@ async fn backup(shard: &Shard, name: &str) -> Backup {
 }
 
 /// What a shard has but for its stamp.
-async fn rows(shard: &Shard) -> Rows {
+pub async fn rows(shard: &Shard) -> Rows {
     let mut found = Rows::new();
     let mut scan = shard.view().scan(vec![0]..vec![0xff; 9], ScanOptions::default());
     while let Some(rows) = scan.next_chunk().await.expect("reads") {
@@ -159,17 +159,17 @@ async fn replay(
 }
 
 /// A shard that changes while its clock goes on, and what it held at each time.
-struct Run<'a> {
-    ground: &'a dyn Ground,
+pub struct Run<'a> {
+    pub ground: &'a dyn Ground,
     clock: Clock,
     random: Random,
-    shard: Shard,
+    pub shard: Shard,
     rows: Rows,
     states: BTreeMap<u64, Rows>,
 }
 
 impl<'a> Run<'a> {
-    async fn begin(ground: &'a dyn Ground, seed: u64) -> Run<'a> {
+    pub async fn begin(ground: &'a dyn Ground, seed: u64) -> Run<'a> {
         let (clock, random) = (Clock::manual(Timestamp(10_000)), Random::seeded(seed));
         let shard = ground.open("original").await;
         let run = Run { ground, clock, random, shard, rows: Rows::new(), states: BTreeMap::new() };
@@ -191,7 +191,7 @@ impl<'a> Run<'a> {
         self.shard.keep_history(&self.options()).await.expect("keeps the log");
     }
 
-    async fn commits(&mut self, count: u64, value_bytes: u64) {
+    pub async fn commits(&mut self, count: u64, value_bytes: u64) {
         for _ in 0..count {
             self.clock.advance(Duration::from_millis(self.random.below(4)));
             let mut batch = Batch::new();
@@ -213,7 +213,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    async fn restart(&mut self) {
+    pub async fn restart(&mut self) {
         self.shard.close().await.expect("closes");
         self.shard = self.ground.open("spare").await;
         self.shard = self.ground.open("original").await;

@@ -9,6 +9,8 @@ mod commits;
 mod counted;
 mod faults;
 #[cfg(feature = "object-storage")]
+mod follow;
+#[cfg(feature = "object-storage")]
 mod history;
 mod hot_ranges;
 mod hot_rows;

@@ -36,7 +36,7 @@ impl Object {
             must_exist: false,
             epoch: Some(epoch),
             lease: self.lease.clone(),
-            circuit: None,
+            circuits: None,
             disk_cache: None,
             cache: SharedCache::new(1 << 20),
             number: 1,

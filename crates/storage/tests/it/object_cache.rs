@@ -38,7 +38,7 @@ async fn open(store: &Arc<dyn ObjectStore>, epoch: u64, disk_cache: Option<Arc<D
         must_exist: false,
         epoch: Some(epoch),
         lease: None,
-        circuit: None,
+        circuits: None,
         disk_cache,
         // Every read goes past it.
         cache: SharedCache::new(0),

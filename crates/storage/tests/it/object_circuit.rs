@@ -5,20 +5,20 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use shardlake_stdx::{Clock, Timestamp};
-use shardlake_storage::object::{Circuit, CircuitEvent, ObjectEngine, ObjectOptions, SharedCache};
+use shardlake_storage::object::{Circuit, CircuitEvent, Circuits, ObjectEngine, ObjectOptions, SharedCache};
 use shardlake_storage::{Batch, Durability, Shard, ShardOptions, StorageError};
 use tokio::sync::mpsc;
 
-use crate::object_faults::{Faulty, Weather};
+use crate::object_faults::{Befalls, Faulty, Weather};
 
-async fn open(store: &Arc<Faulty>, epoch: u64, circuit: Option<Arc<Circuit>>) -> Shard {
+async fn open(store: &Arc<Faulty>, epoch: u64, circuits: Option<Circuits>) -> Shard {
     let options = ObjectOptions {
         store: store.clone(),
         path: "s/1".into(),
         must_exist: false,
         epoch: Some(epoch),
         lease: None,
-        circuit,
+        circuits,
         disk_cache: None,
         cache: SharedCache::new(0),
         number: 1,
@@ -56,7 +56,7 @@ async fn while_a_store_fails_reads_and_writes_are_refused_at_once() {
         }
     };
     let circuit = Arc::new(Circuit::new(clock.clone(), observe));
-    let shard = open(&store, 2, Some(circuit.clone())).await;
+    let shard = open(&store, 2, Some(Circuits::of_one_store(circuit.clone()))).await;
     shard.commit(batch(b"0000 in memory")).expect("queued").await.expect("acknowledged");
     store.set(Weather { fails: 1000, ..Weather::default() });
     // A write that is under way when the store begins to fail is neither given up nor acknowledged.
@@ -91,4 +91,81 @@ async fn while_a_store_fails_reads_and_writes_are_refused_at_once() {
     for (key, is_there) in [(&b"0000 under way"[..], true), (b"0000 refused", false), (b"0000 later", true)] {
         assert_eq!(later.get(key).await.expect("reads").is_some(), is_there);
     }
+}
+
+fn fails(befalls: Befalls) -> Weather {
+    Weather { fails: 1000, befalls, ..Weather::default() }
+}
+
+async fn two_stores() -> (Arc<Faulty>, Circuits, Shard) {
+    let store = Faulty::new(5, true);
+    let first = open(&store, 1, None).await;
+    first.commit(batch(b"0000 stored")).expect("queued").await.expect("acknowledged");
+    first.close().await.expect("closes");
+    let circuit = || Arc::new(Circuit::new(Clock::manual(Timestamp(1_000_000)), |_| {}));
+    let circuits = Circuits { data: circuit(), log: circuit() };
+    let shard = open(&store, 2, Some(circuits.clone())).await;
+    (store, circuits, shard)
+}
+
+/// Writes need the log, and memory until tables can be stored again.
+#[tokio::test(start_paused = true)]
+async fn while_the_store_of_the_data_fails_writes_go_on_until_memory_is_full() {
+    let (store, circuits, shard) = two_stores().await;
+    store.set(fails(Befalls::Data));
+    let read = shard.get(b"0000 stored").await;
+    assert!(is_unavailable(&read), "{read:?}");
+    assert!(circuits.data.refuses() && !circuits.log.refuses());
+    let mut written = 0;
+    let mut waiting = Vec::new();
+    // Four buffers of one mebibyte, and what is queued before the first refusal.
+    while let Ok(pending) = shard.commit(large(written)) {
+        let mut pending = Box::pin(pending);
+        match tokio::time::timeout(Duration::from_secs(5), &mut pending).await {
+            Ok(stored) => stored.expect("the log takes it"),
+            Err(_) => waiting.push(pending),
+        }
+        written += 1;
+        assert!(written < 1000, "memory is bounded");
+    }
+    assert!(written >= 16, "{written} writes of 64 KiB went on");
+    assert!(is_unavailable(&shard.commit(batch(b"0000 refused")).map(drop)));
+    assert!(shard.get(large_key(0).as_bytes()).await.expect("it is in memory").is_some());
+    assert!(!circuits.log.refuses());
+    store.set(Weather::default());
+    circuits.data.note_answer();
+    for pending in waiting {
+        pending.await.expect("it goes on when tables can be stored");
+    }
+    shard.commit(batch(b"0000 later")).expect("queued").await.expect("acknowledged");
+    assert!(shard.get(b"0000 stored").await.expect("reads").is_some());
+}
+
+fn large_key(number: u64) -> String {
+    format!("0000 large {number}")
+}
+
+fn large(number: u64) -> Batch {
+    let mut batch = Batch::new();
+    let mut value = vec![0; 64 << 10];
+    shardlake_stdx::Random::seeded(number).fill(&mut value);
+    batch.put(large_key(number).into_bytes(), value);
+    batch
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_the_store_of_the_log_fails_reads_go_on() {
+    let (store, circuits, shard) = two_stores().await;
+    store.set(fails(Befalls::Log));
+    let under_way = shard.commit(batch(b"0000 under way")).expect("queued");
+    tokio::time::timeout(Duration::from_secs(60), circuits.log.refused()).await.expect("it opens");
+    assert!(circuits.log.refuses() && !circuits.data.refuses());
+    assert!(is_unavailable(&shard.commit(batch(b"0000 refused")).map(drop)));
+    // From tables, in the other store.
+    assert!(shard.get(b"0000 stored").await.expect("reads").is_some());
+    assert!(!circuits.data.refuses());
+    store.set(Weather::default());
+    circuits.log.note_answer();
+    under_way.await.expect("it is stored when the log's store answers");
+    assert!(shard.get(b"0000 refused").await.expect("reads").is_none());
 }

@@ -21,7 +21,7 @@ async fn open(store: Arc<dyn ObjectStore>, epoch: u64) -> Shard {
         must_exist: false,
         epoch: Some(epoch),
         lease: None,
-        circuit: None,
+        circuits: None,
         disk_cache: None,
         cache: SharedCache::new(8 << 20),
         number: 1,

@@ -109,7 +109,7 @@ async fn open(
         must_exist: false,
         epoch: Some(epoch),
         lease: None,
-        circuit: None,
+        circuits: None,
         disk_cache: None,
         cache: SharedCache::new(1 << 20),
         number: 1,

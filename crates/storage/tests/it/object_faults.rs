@@ -35,6 +35,17 @@ pub struct Weather {
     pub half: u64,
     /// Up to so many milliseconds each.
     pub latency_ms: u64,
+    pub befalls: Befalls,
+}
+
+/// Which objects.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Befalls {
+    #[default]
+    All,
+    /// Those of the log.
+    Log,
+    Data,
 }
 
 pub struct Faulty {
@@ -61,8 +72,14 @@ impl Faulty {
         *self.weather.lock().expect("nothing panics") = weather;
     }
 
-    fn weather(&self) -> Weather {
-        *self.weather.lock().expect("nothing panics")
+    fn weather(&self, location: &Path) -> Weather {
+        let weather = *self.weather.lock().expect("nothing panics");
+        let is_of_log = location.parts().any(|part| part.as_ref() == "wal");
+        match weather.befalls {
+            Befalls::Log if !is_of_log => Weather::default(),
+            Befalls::Data if is_of_log => Weather::default(),
+            _ => weather,
+        }
     }
 
     fn meets(&self, which: usize, of_thousand: u64) -> bool {
@@ -74,8 +91,7 @@ impl Faulty {
     }
 
     /// A request that has an effect, or none, and is answered or not.
-    async fn request<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
-        let weather = self.weather();
+    async fn request<T>(&self, weather: Weather, work: impl Future<Output = Result<T>>) -> Result<T> {
         if weather.latency_ms > 0 {
             tokio::time::sleep(Duration::from_millis(self.random.below(weather.latency_ms))).await;
         }
@@ -121,11 +137,11 @@ impl ObjectStore for Faulty {
         if !self.keeps_marks {
             opts.attributes = Default::default();
         }
-        let (weather, creates) = (self.weather(), matches!(opts.mode, PutMode::Create));
+        let (weather, creates) = (self.weather(location), matches!(opts.mode, PutMode::Create));
         if creates && self.meets(3, weather.denied) {
             return Err(exists(location));
         }
-        let stored = self.request(self.store.put_opts(location, payload, opts)).await;
+        let stored = self.request(weather, self.store.put_opts(location, payload, opts)).await;
         match creates && stored.is_ok() && self.meets(4, weather.denied_after) {
             true => Err(exists(location)),
             false => stored,
@@ -137,12 +153,13 @@ impl ObjectStore for Faulty {
         location: &Path,
         opts: PutMultipartOptions,
     ) -> Result<Box<dyn MultipartUpload>> {
-        self.request(self.store.put_multipart_opts(location, opts)).await
+        self.request(self.weather(location), self.store.put_multipart_opts(location, opts)).await
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
-        let mut found = self.request(self.store.get_opts(location, options)).await?;
-        if self.meets(2, self.weather().half) && found.range.end > found.range.start + 1 {
+        let weather = self.weather(location);
+        let mut found = self.request(weather, self.store.get_opts(location, options)).await?;
+        if self.meets(2, weather.half) && found.range.end > found.range.start + 1 {
             let half = (found.range.end - found.range.start) as usize / 2;
             let GetResultPayload::Stream(body) =
                 std::mem::replace(&mut found.payload, GetResultPayload::Stream(stream::empty().boxed()))
@@ -161,18 +178,20 @@ impl ObjectStore for Faulty {
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        match self.meets(0, self.weather().fails) {
+        let root = Path::default();
+        match self.meets(0, self.weather(prefix.unwrap_or(&root)).fails) {
             true => stream::once(async { Err(broken("503 SlowDown")) }).boxed(),
             false => self.store.list(prefix),
         }
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
-        self.request(self.store.list_with_delimiter(prefix)).await
+        let root = Path::default();
+        self.request(self.weather(prefix.unwrap_or(&root)), self.store.list_with_delimiter(prefix)).await
     }
 
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
-        self.request(self.store.copy_opts(from, to, options)).await
+        self.request(self.weather(to), self.store.copy_opts(from, to, options)).await
     }
 }
 
@@ -183,7 +202,7 @@ async fn open(store: Arc<dyn ObjectStore>, epoch: u64) -> std::result::Result<Sh
         must_exist: false,
         epoch: Some(epoch),
         lease: None,
-        circuit: None,
+        circuits: None,
         disk_cache: None,
         cache: SharedCache::new(1 << 20),
         number: 1,
@@ -331,8 +350,15 @@ async fn creations_that_are_denied_though_they_were_made_cost_time_and_no_write(
 #[tokio::test(start_paused = true)]
 async fn half_bodies_and_everything_at_once_cost_time_and_no_write() {
     survive_all(0..4, Weather { half: 300, latency_ms: 10, ..Weather::default() }).await;
-    let everything =
-        Weather { fails: 60, cut_after: 60, half: 150, denied: 30, denied_after: 60, latency_ms: 60 };
+    let everything = Weather {
+        fails: 60,
+        cut_after: 60,
+        half: 150,
+        denied: 30,
+        denied_after: 60,
+        latency_ms: 60,
+        ..Weather::default()
+    };
     survive_all(10..16, everything).await;
 }
 

@@ -21,7 +21,7 @@ async fn open(store: &Arc<dyn ObjectStore>, path: &str, epoch: u64) -> Shard {
         must_exist: false,
         epoch: Some(epoch),
         lease: None,
-        circuit: None,
+        circuits: None,
         disk_cache: None,
         cache: SharedCache::new(1 << 20),
         number: 0,
