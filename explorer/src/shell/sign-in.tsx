@@ -1,8 +1,10 @@
 // Signing in: a key, a connection string or a resource token is pasted, turned into what can only sign, and forgotten.
 
 import { createSignal, Show, type JSX } from "solid-js";
-import { asServerError, hint } from "../client/failure";
-import { importKey, readPasted } from "../client/sign";
+import { asServerError } from "../client/failure";
+import { hint } from "../client/hint";
+import { readPasted } from "../client/pasted";
+import { importKey } from "../client/sign";
 import { signIn, startProblem } from "../state/account";
 
 export function SignIn(): JSX.Element {

@@ -143,7 +143,7 @@ test("26: markup in every name and value is text", async () => {
   const { page, at, ready, close } = await openPage(browser, server);
   await at(`c/${encodeURIComponent(MARKUP)}/${encodeURIComponent(MARKUP)}/items`);
   await ready();
-  await page.getByText("all 1 items").waitFor();
+  await page.getByText("all 1 item").waitFor();
   await page.getByRole("grid", { name: "Items" }).getByRole("row").nth(1).click();
   await page.getByRole("button", { name: "Edit" }).waitFor();
   for (const tab of ["partitions", "query", "feed", "settings"]) {
@@ -176,9 +176,9 @@ test(
       await page.waitForURL((url) => url.pathname.includes("/c/names/"));
       await page.getByRole("heading", { level: 1 }).filter({ hasText: name }).first().waitFor();
       await page.getByRole("link", { name: "Items", exact: true }).click();
-      await page.getByText("all 1 items").waitFor();
+      await page.getByText("all 1 item").waitFor();
       await page.reload();
-      await page.getByText("all 1 items").waitFor();
+      await page.getByText("all 1 item").waitFor();
       for (const [tab, wanted] of [
         ["Query", "Nothing has run"],
         ["Partitions", "Heat over time and key range"],
