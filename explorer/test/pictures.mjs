@@ -172,7 +172,7 @@ async function take(name, [height, colorScheme, path, prepared]) {
 const stop = new AbortController();
 try {
   await openShop(client);
-  const { users, partition } = await crowded(client);
+  const { users, partition } = await crowded(client, { throughput: 1800 });
   const used = use(client, users, stop.signal);
   const wait = (seconds) => new Promise((resolve) => setTimeout(resolve, seconds * 1000));
   await wait(Number(process.env.SECONDS ?? "30"));

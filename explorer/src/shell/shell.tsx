@@ -63,7 +63,11 @@ export function Shell(): JSX.Element {
     void PAGES[likely]?.preload();
     const actions = { openPalette: () => setPaletteOpen(true), openHelp: () => setHelpOpen(true) };
     void after().then(
-      ({ handleKeys }) => handleKeys(actions),
+      ({ handleKeys }) => {
+        handleKeys(actions);
+        // There before it is opened: what is typed right behind Ctrl K is for it.
+        void Palette.preload();
+      },
       () => undefined,
     );
   });

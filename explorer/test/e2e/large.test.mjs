@@ -52,6 +52,7 @@ test("ten thousand containers are listed, filtered and found, and few rows of th
   assert.equal(await tree.getByRole("treeitem").count(), 2);
   await accessible(page, "a filtered tree");
   await page.keyboard.press("Control+k");
+  await page.getByRole("dialog", { name: "Go to or do" }).waitFor();
   await page.keyboard.insertText("coll-4321");
   await page.getByRole("option", { name: /db-1 \/ coll-4321/ }).waitFor();
   await close();

@@ -81,6 +81,11 @@ test("2: a wrong key is told; a key is taken and cannot be found in storage; sig
   });
   assert.ok(!stored.includes(KEY.slice(0, 20)));
   assert.match(stored, /false/);
+  // A newcomer of this machine who signed out has no other key.
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.getByRole("button", { name: "Use the emulator's well-known key" }).click();
+  await first.ready();
+  await page.getByText("signed in: well-known key").waitFor();
   await first.fine();
   await second.close().catch(async () => assert.deepEqual(second.wrong, []));
 });

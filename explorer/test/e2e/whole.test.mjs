@@ -233,7 +233,7 @@ test("14b: a partition is split from its heat map while it is used; the map keep
 });
 
 test("14c: keys that share a hot partition are divided from its finding; what came of it stands beside the prediction", { timeout: 600_000 }, async () => {
-  const { users } = await crowded(server.client);
+  const { users } = await crowded(server.client, { throughput: 2000, share: 200 });
   const stop = new AbortController();
   const used = visits(server.client, users, stop.signal);
   const { page, at, ready, close } = await openPage(browser, server);
