@@ -7,7 +7,7 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { openPage, startBrowser, startServer, until, writeEditor, editorText } from "./e2e/harness.mjs";
-import { customers, keysOfOnePartition, openShop, use } from "./fixtures/shop.mjs";
+import { crowded, customers, openShop, use } from "./fixtures/shop.mjs";
 
 const directory = process.argv[2] ?? "pictures";
 const wanted = process.env.PICTURES?.split(",");
@@ -172,13 +172,10 @@ async function take(name, [height, colorScheme, path, prepared]) {
 const stop = new AbortController();
 try {
   await openShop(client);
-  const users = await keysOfOnePartition(client);
+  const { users, partition } = await crowded(client, { throughput: 1800 });
   const used = use(client, users, stop.signal);
   const wait = (seconds) => new Promise((resolve) => setTimeout(resolve, seconds * 1000));
   await wait(Number(process.env.SECONDS ?? "30"));
-  const { partition } = JSON.parse(
-    (await client.operator("GET", `dbs/shop/colls/sessions/key?key=${encoded(JSON.stringify([users[0]]))}`)).text,
-  );
   await client.operator("POST", `dbs/shop/colls/sessions/partitions/${partition}/split`, { at: "load" });
   await wait(Number(process.env.SECONDS ?? "30"));
   for (const [name, picture] of Object.entries(PICTURES)) {

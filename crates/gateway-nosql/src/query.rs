@@ -35,7 +35,7 @@ pub(crate) async fn execute(call: &Call<'_>, container: &ContainerHandle) -> Res
         fans_out: flag("x-shardlake-fan-out", headers.fan_out)?,
         wants: diagnostics.wants(),
     };
-    let reply = match call.account.query(&context, container, request).await {
+    let mut reply = match call.account.query(&context, container, request).await {
         Ok(reply) => reply,
         Err(error) if error.kind() == ErrorKind::CrossPartitionQuery && !allows_cross_partition => {
             return Err(Error::bad_request(CROSS_PARTITION_DISABLED).with_meta(*error.meta()));
@@ -45,7 +45,7 @@ pub(crate) async fn execute(call: &Call<'_>, container: &ContainerHandle) -> Res
         }
         Err(error) => return Err(error),
     };
-    let mut response = respond(&reply, container);
+    let mut response = respond(&mut reply, container);
     response.extra = diagnostics.headers(&reply)?;
     response.continuation = reply.continuation;
     Ok(response)
@@ -57,16 +57,21 @@ fn is_of_the_reference(token: &str) -> bool {
     token.starts_with("-RID:~") || token.starts_with("+RID:~")
 }
 
-fn respond(reply: &QueryReply, container: &ContainerHandle) -> Reply {
-    let mut text = PageText::of_container(container.rid_text(), reply.rows.size_bytes() + reply.rows.len());
-    reply.rows.iter().for_each(|row| text.row(|out| out.extend_from_slice(row)));
+fn respond(reply: &mut QueryReply, container: &ContainerHandle) -> Reply {
+    let rows = std::mem::take(&mut reply.rows);
+    let item_count = rows.len();
+    let mut text = PageText::of_container(container.rid_text(), rows.size_bytes() + rows.len());
+    // Each part goes as soon as it is written.
+    for part in rows.into_parts() {
+        part.iter().for_each(|row| text.row(|out| out.extend_from_slice(row)));
+    }
     Reply {
         status: StatusCode::OK,
         meta: reply.meta,
         container: Some(container.clone()),
         session_token: (!reply.ranges.is_empty())
             .then(|| session::joined(reply.meta.session_version, &reply.ranges)),
-        item_count: Some(reply.rows.len()),
+        item_count: Some(item_count),
         body: Some(text.finish()),
         ..Reply::default()
     }

@@ -214,9 +214,3 @@ export async function replaceDefinition(db: string, coll: string, body: string, 
 export async function deleteContainer(db: string, coll: string): Promise<Reply> {
   return send({ method: "DELETE", ...resource(container(db, coll)) });
 }
-
-export async function listDatabases(): Promise<string[]> {
-  const reply = await send({ method: "GET", ...feed("dbs", []) });
-  const { Databases } = JSON.parse(reply.text) as { Databases: { id: string }[] };
-  return Databases.map((database) => database.id);
-}

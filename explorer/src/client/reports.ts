@@ -1,32 +1,11 @@
-// What the operator's interface tells: containers in short, partitions in full, and what the server can do.
+// What the operator's interface tells of a container: its partitions in full, its heat, where a key is; and orders to them.
 //
 // These are reports about data and not data, so they are parsed.
 
 import { floats } from "./floats";
 import { send } from "./request";
-import { ServerError } from "./failure";
-import { operator, operatorOf } from "./names";
-
-export interface ContainerRow {
-  database: string;
-  container: string;
-  rid: string;
-  generation: number;
-  partitions: number;
-  items: number;
-  sizeBytes: number;
-  relocation: Relocation | null;
-}
-
-export interface Relocation {
-  kind: string;
-  sources: string[];
-  targets: { id: string }[];
-  step: string;
-  items: number;
-  itemsCopied: number;
-  lag: number;
-}
+import { get, offered, type Finding, type Relocation } from "./account";
+import { operatorOf } from "./names";
 
 export interface HotKey {
   key: string;
@@ -75,25 +54,6 @@ export interface Partition {
   next: string;
 }
 
-export type Action =
-  | { kind: "split"; partition: string; at: string; predicted?: { shares?: number[] } }
-  | { kind: "redistribute"; shares: Record<string, number>; predicted?: { throttledShare?: number } }
-  | { kind: "throughput"; ruPerSecond: number }
-  | { kind: "merge"; partitions: string[]; predicted?: { throttledShare?: number } }
-  | { kind: "rekey" };
-
-/** The kind of the finding that says that all is well. */
-export const NOTHING_WRONG = "nothingWrong";
-
-export interface Finding {
-  kind: string;
-  partition: string | null;
-  summary: string;
-  evidence: { name: string; value: number | string }[];
-  remedy: string;
-  actions?: Action[];
-}
-
 export interface Report {
   database: string;
   container: string;
@@ -127,59 +87,8 @@ export interface LastRelocation {
   reason?: string;
 }
 
-export interface ServerInfo {
-  version: string;
-  label?: string | null;
-  durability?: string;
-  consistency?: string;
-  startedAt?: string;
-  features: string[];
-  limits?: Record<string, number>;
-  shards?: { number: number; partitions: number; sizeBytes: number; diskBytes?: number; isWritable?: boolean }[];
-  counts?: Record<string, number>;
-  certificateDaysLeft?: number | null;
-  [member: string]: unknown;
-}
-
-export interface Caller {
-  access: "full" | "readOnly" | "token";
-  mode?: string;
-  resource?: string;
-  resourcePartitionKey?: unknown;
-  expiresAt?: string;
-}
-
-async function get<T>(address: ReturnType<typeof operator>, signal?: AbortSignal): Promise<T> {
-  const reply = await send({ method: "GET", ...address, ...(signal ? { signal } : {}) });
-  return JSON.parse(reply.text) as T;
-}
-
-const isClockOff = (failure: ServerError): boolean => /not valid at the current time/.test(failure.message);
-
-/** Nothing where the server has no such route, or not for this caller: then nothing that builds on it is shown. */
-async function offered<T>(asking: Promise<T>): Promise<T | null> {
-  try {
-    return await asking;
-  } catch (failure) {
-    if (failure instanceof ServerError && [403, 404, 405].includes(failure.status) && !isClockOff(failure)) return null;
-    throw failure;
-  }
-}
-
-export const readServer = () => offered(get<ServerInfo>(operator("server")));
-export const readCaller = () => offered(get<Caller>(operator("caller")));
-
-export async function readContainers(): Promise<ContainerRow[]> {
-  return (await get<{ containers: ContainerRow[] }>(operator("partitions"))).containers;
-}
-
 export function readReport(db: string, coll: string, window: string, signal?: AbortSignal): Promise<Report> {
   return get<Report>(operatorOf(db, coll, "partitions", `?window=${window}`), signal);
-}
-
-/** What is wrong with a container, without the figures of its partitions. */
-export async function readFindings(db: string, coll: string): Promise<Finding[]> {
-  return (await get<{ findings: Finding[] }>(operatorOf(db, coll, "partitions", "?window=1m&parts=findings"))).findings;
 }
 
 export interface Heat {

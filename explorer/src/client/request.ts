@@ -5,7 +5,7 @@
 
 import { authorization } from "./sign";
 import { credential, touch } from "./session";
-import { readError } from "./failure";
+import { noAnswer, ServerError } from "./failure";
 
 export interface Call {
   method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
@@ -59,13 +59,13 @@ export async function send(call: Call): Promise<Reply> {
     text = await response.text();
   } catch (failure) {
     if (call.signal?.aborted) throw failure;
-    throw readError(0, "", new Headers());
+    throw noAnswer();
   }
   const charge = Number(response.headers.get("x-ms-request-charge") ?? "0") || 0;
   spent.requests += 1;
   spent.ru += charge;
   for (const watcher of watchers) watcher(spent);
-  if (response.status >= 400) throw readError(response.status, text, response.headers);
+  if (response.status >= 400) throw await failureOf(response, text);
   void touch();
   return {
     status: response.status,
@@ -74,6 +74,15 @@ export async function send(call: Call): Promise<Reply> {
     elapsedMs: performance.now() - started,
     header: (name) => response.headers.get(name),
   };
+}
+
+/** Where the server went away after this answer, what would take it apart does not come: then the answer is told as it is. */
+async function failureOf({ status, headers }: Response, text: string): Promise<ServerError> {
+  try {
+    return (await import("./error-body")).readError(status, text, headers);
+  } catch {
+    return new ServerError(status, 0, text.slice(0, 2_000), headers.get("x-ms-activity-id") ?? "", 0, [], null);
+  }
 }
 
 async function signedHeaders(call: Call): Promise<Record<string, string>> {

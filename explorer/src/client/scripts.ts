@@ -1,6 +1,6 @@
 // Stored procedures, triggers and functions: read, written with their etags, and tried out.
 
-import { logText } from "./failure";
+import { logText } from "./error-body";
 import { send, type Reply } from "./request";
 import { keyHeader } from "./key";
 import { members } from "./json";

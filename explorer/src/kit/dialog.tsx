@@ -47,7 +47,7 @@ export interface ConfirmProps {
   children: JSX.Element;
   action: string;
   /** Has to be typed first. */
-  typed?: string;
+  typed?: string | undefined;
   onConfirm: () => void;
   onClose: () => void;
 }

@@ -6,14 +6,6 @@ const twoDigits = new Intl.NumberFormat("en-US", { maximumFractionDigits: 2 });
 
 export const integer = (value: number): string => grouped.format(value);
 
-/** 1.3 M, 812 k, 97. */
-export function short(value: number): string {
-  if (value >= 1e9) return `${oneDigit.format(value / 1e9)} G`;
-  if (value >= 1e6) return `${oneDigit.format(value / 1e6)} M`;
-  if (value >= 1e4) return `${oneDigit.format(value / 1e3)} k`;
-  return grouped.format(value);
-}
-
 export function bytes(value: number): string {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let unit = 0;

@@ -1,17 +1,12 @@
-// The interface's own icons: paths of sixteen units, drawn in the colour of the text beside them.
+// The icons of the pages, by name. The frame has its own, `shell/icons.ts`, since it is drawn first.
 
 import type { JSX } from "solid-js";
+import { Drawing } from "./drawing";
 
 const PATHS = {
   database:
     "M3 4c0-1.1 2.2-2 5-2s5 .9 5 2-2.2 2-5 2-5-.9-5-2zm0 0v8c0 1.1 2.2 2 5 2s5-.9 5-2V4M3 8c0 1.1 2.2 2 5 2s5-.9 5-2",
   container: "M2.5 5 8 2l5.5 3v6L8 14l-5.5-3zM2.5 5 8 8l5.5-3M8 8v6",
-  open: "M4 6l4 4 4-4",
-  closed: "M6 4l4 4-4 4",
-  lock: "M4 7h8v7H4zM5.5 7V5a2.5 2.5 0 0 1 5 0v2",
-  unlock: "M4 7h8v7H4zM5.5 7V4.5a2.5 2.5 0 0 1 4.8-1",
-  theme: "M8 2a6 6 0 1 0 0 12zM8 2a6 6 0 0 1 0 12",
-  search: "M7 2.5a4.5 4.5 0 1 0 0 9 4.5 4.5 0 0 0 0-9zM10.5 10.5 14 14",
   plus: "M8 3v10M3 8h10",
   close: "M4 4l8 8M12 4l-8 8",
   refresh: "M13 8a5 5 0 1 1-1.5-3.5M13 2v3h-3",
@@ -19,7 +14,6 @@ const PATHS = {
   bad: "M8 2a6 6 0 1 0 0 12A6 6 0 0 0 8 2zM8 5v4M8 11v.1",
   good: "M3 8.5 6.5 12 13 4.5",
   info: "M8 2a6 6 0 1 0 0 12A6 6 0 0 0 8 2zM8 7.5V11M8 5v.1",
-  menu: "M2.5 4h11M2.5 8h11M2.5 12h11",
   copy: "M5.5 5.5h8v8h-8zM10.5 5.5v-3h-8v8h3",
   trash: "M3 4.5h10M6 4.5V2.5h4v2M4.5 4.5l.5 9h6l.5-9",
   edit: "M3 13l.6-3L11 2.6 13.4 5 6 12.4zM9.5 4 12 6.5",
@@ -30,22 +24,10 @@ const PATHS = {
   key: "M5.5 6a3 3 0 1 0 0 4.5L8 8.5h6M12 8.5v2.5M5.5 8.2v.1",
   split: "M8 14V9L3.5 5M8 9l4.5-4M3.5 8V4.5H7M12.5 8V4.5H9",
   link: "M6.5 9.5l3-3M7 4.5 8.5 3a3 3 0 0 1 4.5 4.5L11.5 9M9 11.5 7.5 13A3 3 0 0 1 3 8.5L4.5 7",
-  out: "M6 2.5H3v11h3M7 8h7M11 5l3 3-3 3",
 } as const;
 
 export type IconName = keyof typeof PATHS;
 
 export function Icon(props: { name: IconName }): JSX.Element {
-  return (
-    <svg class="icon" viewBox="0 0 16 16" width="16" height="16" aria-hidden="true">
-      <path
-        d={PATHS[props.name]}
-        fill="none"
-        stroke="currentColor"
-        stroke-width="1.4"
-        stroke-linejoin="round"
-        stroke-linecap="round"
-      />
-    </svg>
-  );
+  return <Drawing path={PATHS[props.name]} />;
 }

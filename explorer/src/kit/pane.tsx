@@ -1,6 +1,6 @@
-// What a pane shows while it has nothing to show: empty, loading, failed. Each looks different everywhere.
+// What a pane shows where it has nothing to show: empty, failed. Loading, `loading.tsx`, looks like neither of them.
 
-import { createSignal, onCleanup, Show, type JSX } from "solid-js";
+import { Show, type JSX } from "solid-js";
 import { Icon } from "./icons";
 
 export function Empty(props: { title: string; children?: JSX.Element }): JSX.Element {
@@ -9,28 +9,6 @@ export function Empty(props: { title: string; children?: JSX.Element }): JSX.Ele
       <h2>{props.title}</h2>
       <div class="prose">{props.children}</div>
     </div>
-  );
-}
-
-/** Nothing for a tenth of a second, then a thin bar, then words. */
-export function Loading(props: { words: string; onStop?: () => void }): JSX.Element {
-  const [stage, setStage] = createSignal(0);
-  const timers = [setTimeout(() => setStage(1), 100), setTimeout(() => setStage(2), 1000)];
-  onCleanup(() => timers.forEach(clearTimeout));
-  return (
-    <Show when={stage() > 0}>
-      <div class="loading" role="status">
-        <div class="bar" />
-        <Show when={stage() > 1}>
-          <span>{props.words}</span>
-          <Show when={props.onStop}>
-            <button type="button" onClick={() => props.onStop?.()}>
-              Stop
-            </button>
-          </Show>
-        </Show>
-      </div>
-    </Show>
   );
 }
 

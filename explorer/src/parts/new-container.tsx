@@ -4,11 +4,13 @@ import { createSignal, For, Show, type JSX } from "solid-js";
 import { createContainer, createDatabase } from "../client/endpoints";
 import { asServerError } from "../client/failure";
 import { Dialog } from "../kit/dialog";
+import { integer, plural } from "../kit/format";
 import { Failed } from "../kit/pane";
 import { go, place } from "../kit/router";
-import { databases, refreshTree } from "../state/account";
+import { databases, refreshTree, server } from "../state/account";
 import { failureWords } from "../state/words";
 
+/** What a container's throughput is divided by at first, where the server does not say. */
 const PARTITION_RU = 6_000;
 
 export function NewContainer(props: { onClose: () => void; database?: string }): JSX.Element {
@@ -23,12 +25,15 @@ export function NewContainer(props: { onClose: () => void; database?: string }):
     paths()
       .split(/[\s,]+/)
       .filter((path) => path !== "");
-  const partitions = () => Math.max(1, Math.ceil(Number(throughput() || "400") / PARTITION_RU));
+  const limits = () => server()?.limits ?? {};
+  const begins = () => {
+    const wanted = Number(throughput() || "0");
+    const count = Math.max(1, Math.ceil(wanted / (limits()["throughputPerPartition"] ?? PARTITION_RU)));
+    return `Begins with ${plural(count, "partition")}${wanted > 0 ? ` of ${integer(wanted / count)} RU/s` : ""}.`;
+  };
+  const isPath = (path: string) => path.startsWith("/") && path.length > 1;
   const isReady = () =>
-    db() !== "" &&
-    id() !== "" &&
-    keyPaths().every((path) => path.startsWith("/") && path.length > 1) &&
-    keyPaths().length <= 3;
+    db() !== "" && id() !== "" && keyPaths().length >= 1 && keyPaths().length <= 3 && keyPaths().every(isPath);
 
   const submit = async (event: SubmitEvent) => {
     event.preventDefault();
@@ -83,20 +88,23 @@ export function NewContainer(props: { onClose: () => void; database?: string }):
             value={paths()}
             onInput={(event) => setPaths(event.currentTarget.value)}
           />
+          <span class="dim">
+            {keyPaths().every(isPath) && keyPaths().length <= 3
+              ? "Items with the same value lie together; it cannot be changed later."
+              : "A path is / and the name of a member: /customer."}
+          </span>
         </div>
         <div class="field">
           <label for="new-ru">RU/s (empty: not limited, shown as 400)</label>
           <input
             id="new-ru"
             type="number"
-            min="400"
+            min={Math.ceil((limits()["throughputMin"] ?? 400) / 100) * 100}
             step="100"
             value={throughput()}
             onInput={(event) => setThroughput(event.currentTarget.value)}
           />
-          <span class="dim">
-            begins with {partitions()} {partitions() === 1 ? "partition" : "partitions"}
-          </span>
+          <span class="dim">{begins()}</span>
         </div>
         <div class="actions">
           <button type="button" onClick={() => props.onClose()}>

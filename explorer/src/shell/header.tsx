@@ -2,10 +2,11 @@
 
 import { For, Show, type JSX } from "solid-js";
 import { pathOf, place } from "../kit/router";
-import { Icon } from "../kit/icons";
+import { Drawing } from "../kit/drawing";
 import { access, isUnlocked, leave, setUnlocked } from "../state/account";
 import { isTreeShown, setTheme, setTreeShown, theme } from "../state/settings";
 import { containerTabs, mainPlaces } from "./places";
+import { LOCK, MENU, OUT, SEARCH, THEME, UNLOCK } from "./icons";
 
 const NEXT_THEME = { auto: "light", light: "dark", dark: "auto" } as const;
 
@@ -20,7 +21,7 @@ export function Header(props: { openPalette: () => void }): JSX.Element {
         aria-expanded={isTreeShown()}
         onClick={() => setTreeShown(!isTreeShown())}
       >
-        <Icon name="menu" />
+        <Drawing path={MENU} />
       </button>
       <a class="brand" href={pathOf([])} aria-label="Shardlake, home">
         <span class="logo" aria-hidden="true" />
@@ -43,7 +44,7 @@ export function Header(props: { openPalette: () => void }): JSX.Element {
       </nav>
       <span class="spacer" />
       <button type="button" class="plain" onClick={() => props.openPalette()} aria-label="Ctrl K: go to or do">
-        <Icon name="search" />
+        <Drawing path={SEARCH} />
         <span class="keycap optional">Ctrl K</span>
       </button>
       <Show when={access() !== "readOnly"}>
@@ -55,7 +56,7 @@ export function Header(props: { openPalette: () => void }): JSX.Element {
           title={isUnlocked() ? "Writing is allowed" : "Writing is locked"}
           onClick={() => setUnlocked(!isUnlocked())}
         >
-          <Icon name={isUnlocked() ? "unlock" : "lock"} />
+          <Drawing path={isUnlocked() ? UNLOCK : LOCK} />
         </button>
       </Show>
       <button
@@ -65,10 +66,10 @@ export function Header(props: { openPalette: () => void }): JSX.Element {
         title={`Theme: ${theme()}`}
         onClick={() => setTheme(NEXT_THEME[theme()])}
       >
-        <Icon name="theme" />
+        <Drawing path={THEME} />
       </button>
       <button type="button" class="plain square" aria-label="Sign out" title="Sign out" onClick={() => void leave()}>
-        <Icon name="out" />
+        <Drawing path={OUT} />
       </button>
     </header>
   );

@@ -4,62 +4,46 @@ import {
   createEffect,
   createMemo,
   createSignal,
-  lazy,
   Match,
   onCleanup,
   onMount,
   Show,
-  Suspense,
   Switch,
   type Component,
   type JSX,
 } from "solid-js";
-import { go, place } from "../kit/router";
-import { Loading } from "../kit/pane";
+import { place } from "../kit/router";
+import { later, type Later } from "../kit/later";
+import { Loading } from "../kit/loading";
 import { poll } from "../client/poll";
-import { readFindings } from "../client/reports";
-import {
-  containers,
-  isAway,
-  isRefused,
-  isUnlocked,
-  leave,
-  noteFindings,
-  offers,
-  phase,
-  refreshTree,
-  server,
-  setUnlocked,
-  access,
-} from "../state/account";
-import { isTreeShown, setTheme, theme } from "../state/settings";
-import type { Entry } from "../kit/palette";
+import { isAway, isRefused, leave, phase, refreshTree, server } from "../state/account";
+import { isTreeShown } from "../state/settings";
 import { Header } from "./header";
 import { Tree } from "./tree";
-import { StatusBar } from "./status";
-import { handleKeys } from "./keys";
 import { containerTabs, mainPlaces } from "./places";
 
 // Not needed for the first paint.
-const Palette = lazy(async () => ({ default: (await import("../kit/palette")).Palette }));
-const SignIn = lazy(async () => ({ default: (await import("./sign-in")).SignIn }));
-const KeyHelp = lazy(async () => ({ default: (await import("./key-help")).KeyHelp }));
+const after = () => import("./after");
+const StatusBar = later("The status bar", async () => (await after()).StatusBar);
+const Palette = later("The palette", async () => (await import("./actions")).Actions);
+const SignIn = later("The page for signing in", async () => (await import("./sign-in")).SignIn);
+const KeyHelp = later("The list of keys", async () => (await import("./key-help")).KeyHelp);
 
-type Page = Component<{ segments: string[] }> & { preload: () => Promise<unknown> };
+type Page = Later<{ segments: string[] }>;
+const page = (name: string, load: () => Promise<{ default: Component<{ segments: string[] }> }>): Page =>
+  later(`The page ${name}`, async () => (await load()).default, { isPage: true });
 const PAGES: Record<string, Page> = {
-  home: lazy(() => import("../pages/home/home")),
-  items: lazy(() => import("../pages/items/items")),
-  query: lazy(() => import("../pages/query/query")),
-  db: lazy(() => import("../pages/database/database")),
-  scripts: lazy(() => import("../pages/scripts/scripts")),
-  operations: lazy(() => import("../pages/operations/operations")),
-  feed: lazy(() => import("../pages/feed/feed")),
-  settings: lazy(() => import("../pages/settings/settings")),
-  projections: lazy(() => import("../pages/projections/projections")),
-  partitions: lazy(() => import("../pages/partitions/partitions")),
+  home: page("Home", () => import("../pages/home/home")),
+  items: page("Items", () => import("../pages/items/items")),
+  query: page("Query", () => import("../pages/query/query")),
+  db: page("of a database", () => import("../pages/database/database")),
+  scripts: page("Scripts", () => import("../pages/scripts/scripts")),
+  operations: page("Operations", () => import("../pages/operations/operations")),
+  feed: page("Feed", () => import("../pages/feed/feed")),
+  settings: page("Settings", () => import("../pages/settings/settings")),
+  projections: page("Projections", () => import("../pages/projections/projections")),
+  partitions: page("Partitions", () => import("../pages/partitions/partitions")),
 };
-
-const FINDINGS_MS = 15_000;
 
 /** The page of a place; what no feature backs leads home. */
 function pageOf(segments: string[]): string {
@@ -76,24 +60,21 @@ export function Shell(): JSX.Element {
     // The page is fetched while the key is tried and the tree is read.
     const [first, , , tab] = place().segments;
     const likely = first === "c" ? (tab ?? "items") : (first ?? "home");
-    void PAGES[likely]?.preload().catch(() => undefined);
-    const stopKeys = handleKeys({ openPalette: () => setPaletteOpen(true), openHelp: () => setHelpOpen(true) });
-    onCleanup(stopKeys);
+    void PAGES[likely]?.preload();
+    const actions = { openPalette: () => setPaletteOpen(true), openHelp: () => setHelpOpen(true) };
+    void after().then(
+      ({ handleKeys }) => {
+        handleKeys(actions);
+        // There before it is opened: what is typed right behind Ctrl K is for it.
+        void Palette.preload();
+      },
+      () => undefined,
+    );
   });
   createEffect(() => {
     if (phase() !== "ready") return;
     const stop = poll(5_000, refreshTree);
     onCleanup(stop);
-  });
-  // What is wrong with the container whose pages are looked at is told by its dot, on whichever page.
-  const looked = createMemo(() => {
-    const [first, db, coll, tab] = place().segments;
-    return first === "c" && coll && tab !== "partitions" ? JSON.stringify([db, coll]) : "";
-  });
-  createEffect(() => {
-    if (phase() !== "ready" || access() === "token" || looked() === "" || !offers("parts")) return;
-    const [db, coll] = JSON.parse(looked()) as [string, string];
-    onCleanup(poll(FINDINGS_MS, async () => noteFindings(db, coll, await readFindings(db, coll))));
   });
   createEffect(() => {
     const { segments } = place();
@@ -120,7 +101,7 @@ export function Shell(): JSX.Element {
           <StatusBar openHelp={() => setHelpOpen(true)} />
         </div>
         <Show when={isPaletteOpen()}>
-          <Palette entries={entries()} onClose={() => setPaletteOpen(false)} />
+          <Palette onClose={() => setPaletteOpen(false)} />
         </Show>
         <Show when={isHelpOpen()}>
           <KeyHelp onClose={() => setHelpOpen(false)} />
@@ -159,49 +140,11 @@ function CurrentPage(): JSX.Element {
     return JSON.stringify([page, ...owner]);
   });
   return (
-    <Suspense fallback={<Loading words="Loading the page" />}>
-      <Show when={key()} keyed>
-        {(text) => {
-          const Shown = PAGES[(JSON.parse(text) as string[])[0] as string] as Page;
-          return <Shown segments={place().segments} />;
-        }}
-      </Show>
-    </Suspense>
+    <Show when={key()} keyed>
+      {(text) => {
+        const Shown = PAGES[(JSON.parse(text) as string[])[0] as string] as Page;
+        return <Shown segments={place().segments} />;
+      }}
+    </Show>
   );
-}
-
-function entries(): Entry[] {
-  const places = mainPlaces().map(({ id, name }) => ({
-    title: name,
-    kind: "page",
-    run: () => go(id === "home" ? [] : [id]),
-  }));
-  const { segments } = place();
-  const [kind, db, coll] = segments;
-  const tabs =
-    kind === "c" && db && coll
-      ? containerTabs().map(({ id, name }) => ({
-          title: `${name} of ${coll}`,
-          kind: "page",
-          run: () => go(["c", db, coll, id]),
-        }))
-      : [];
-  const open = containers().map(({ database, container }) => ({
-    title: `${database} / ${container}`,
-    kind: "container",
-    run: () => go(["c", database, container, "items"]),
-  }));
-  const actions: Entry[] = [
-    { title: "Switch theme", kind: "action", run: () => setTheme(theme() === "dark" ? "light" : "dark") },
-    { title: "Refresh containers", kind: "action", run: () => void refreshTree() },
-    { title: "Sign out", kind: "action", run: () => void leave() },
-  ];
-  if (access() !== "readOnly") {
-    actions.push({
-      title: isUnlocked() ? "Lock writing" : "Unlock writing",
-      kind: "action",
-      run: () => setUnlocked(!isUnlocked()),
-    });
-  }
-  return [...tabs, ...places, ...open, ...actions];
 }

@@ -1,9 +1,12 @@
 // Signing in: a key, a connection string or a resource token is pasted, turned into what can only sign, and forgotten.
 
 import { createSignal, Show, type JSX } from "solid-js";
-import { asServerError, hint } from "../client/failure";
-import { importKey, readPasted } from "../client/sign";
-import { signIn, startProblem } from "../state/account";
+import { asServerError } from "../client/failure";
+import { hint } from "../client/hint";
+import { readPasted } from "../client/pasted";
+import type { Credential } from "../client/session";
+import { importKey, WELL_KNOWN_KEY } from "../client/sign";
+import { isLoopback, signIn, startProblem } from "../state/account";
 
 export function SignIn(): JSX.Element {
   const [text, setText] = createSignal("");
@@ -22,15 +25,11 @@ export function SignIn(): JSX.Element {
     }
   };
 
-  const submit = async (event: SubmitEvent) => {
-    event.preventDefault();
+  const attempt = async (credential: () => Promise<Credential>) => {
     setBusy(true);
     setProblem("");
     try {
-      const { key, token } = readPasted(text());
-      const who = token
-        ? ({ kind: "token", token } as const)
-        : ({ kind: "key", key: await importKey(key ?? ""), isWellKnown: false } as const);
+      const who = await credential();
       setText("");
       await signIn(who, { keep: isKept() });
     } catch (failure) {
@@ -39,6 +38,17 @@ export function SignIn(): JSX.Element {
       setBusy(false);
     }
   };
+
+  const submit = (event: SubmitEvent) => {
+    event.preventDefault();
+    const { key, token } = readPasted(text());
+    return attempt(async () =>
+      token ? { kind: "token", token } : { kind: "key", key: await importKey(key ?? ""), isWellKnown: false },
+    );
+  };
+  /** Servers that only this machine reaches take it; a newcomer who signed out has no other. */
+  const useWellKnown = () =>
+    attempt(async () => ({ kind: "key", key: await importKey(WELL_KNOWN_KEY), isWellKnown: true }));
 
   return (
     <main class="sign-in" id="main">
@@ -81,6 +91,11 @@ export function SignIn(): JSX.Element {
             </div>
           </Show>
           <div class="actions">
+            <Show when={isLoopback()}>
+              <button type="button" class="plain act" disabled={isBusy()} onClick={() => void useWellKnown()}>
+                Use the emulator's well-known key
+              </button>
+            </Show>
             <button type="submit" class="primary" disabled={isBusy() || text().trim() === ""}>
               Sign in
             </button>

@@ -1,9 +1,13 @@
 // The status bar: who is signed in, what this tab has spent, how busy it is, what the server says of itself.
 
-import { createSignal, onCleanup, Show, type JSX } from "solid-js";
-import { NOTHING_WRONG } from "../client/reports";
+import { createEffect, createMemo, createSignal, onCleanup, Show, type JSX } from "solid-js";
+import { NOTHING_WRONG, readFindings } from "../client/account";
+import { poll } from "../client/poll";
 import { plural, ru } from "../kit/format";
-import { findings, isAway, server, signedInWords, spent } from "../state/account";
+import { place } from "../kit/router";
+import { access, findings, isAway, noteFindings, offers, phase, server, signedInWords, spent } from "../state/account";
+
+const FINDINGS_MS = 15_000;
 
 export function StatusBar(props: { openHelp: () => void }): JSX.Element {
   const [rate, setRate] = createSignal(0);
@@ -13,6 +17,20 @@ export function StatusBar(props: { openHelp: () => void }): JSX.Element {
     before = spent().requests;
   }, 2000);
   onCleanup(() => clearInterval(timer));
+  // What is wrong with the container whose pages are looked at is told by its dot, on whichever page.
+  const looked = createMemo<string[]>(
+    () => {
+      const [first, db, coll, tab] = place().segments;
+      return first === "c" && db && coll && tab !== "partitions" ? [db, coll] : [];
+    },
+    [],
+    { equals: (left, right) => left[0] === right[0] && left[1] === right[1] },
+  );
+  createEffect(() => {
+    const [db, coll] = looked();
+    if (phase() !== "ready" || access() === "token" || !db || !coll || !offers("parts")) return;
+    onCleanup(poll(FINDINGS_MS, async () => noteFindings(db, coll, await readFindings(db, coll))));
+  });
   const findingCount = () =>
     [...findings().values()].reduce((sum, found) => sum + found.filter(({ kind }) => kind !== NOTHING_WRONG).length, 0);
   return (

@@ -1,14 +1,16 @@
 // The tree of databases and containers: filtered as one types, and only the rows that are seen exist.
 
-import { createMemo, createSignal, createUniqueId, For, lazy, onCleanup, onMount, Show, type JSX } from "solid-js";
+import { createMemo, createSignal, createUniqueId, For, onCleanup, onMount, Show, type JSX } from "solid-js";
 import { go, place } from "../kit/router";
-import { short } from "../kit/format";
-import { NOTHING_WRONG } from "../client/reports";
-import { Icon } from "../kit/icons";
+import { short } from "../kit/short";
+import { later } from "../kit/later";
+import { NOTHING_WRONG } from "../client/account";
+import { Drawing } from "../kit/drawing";
 import { containers, databases, findings, mayWrite, access } from "../state/account";
 import { setTreeShown } from "../state/settings";
+import { CLOSED, OPEN, PLUS } from "./icons";
 
-const NewContainer = lazy(async () => ({ default: (await import("../parts/new-container")).NewContainer }));
+const NewContainer = later("The form", async () => (await import("../parts/new-container")).NewContainer);
 
 type Row = { db: string; coll: string | null; items: number };
 const ROW = 26;
@@ -25,7 +27,11 @@ export function Tree(): JSX.Element {
 
   const rows = createMemo(() => rowsOf(filter().trim().toLowerCase(), closed()));
   const first = () => Math.max(0, Math.floor(top() / ROW) - 8);
-  const shown = createMemo(() => rows().slice(first(), Math.ceil((top() + room()) / ROW) + 8));
+  /** By number, so that a row stays the same element while its count of items changes: a click on it is not lost. */
+  const shown = createMemo(() => {
+    const last = Math.min(rows().length, Math.ceil((top() + room()) / ROW) + 8);
+    return Array.from({ length: Math.max(0, last - first()) }, (_, at) => first() + at);
+  });
 
   onMount(() => {
     const watch = new ResizeObserver(() => setRoom(list.clientHeight || 800));
@@ -85,16 +91,20 @@ export function Tree(): JSX.Element {
       >
         <div class="tree-inner" role="none" style={{ height: `${rows().length * ROW}px` }}>
           <For each={shown()}>
-            {(row, at) => (
-              <TreeRow
-                row={row}
-                id={`${id}-${first() + at()}`}
-                top={(first() + at()) * ROW}
-                isClosed={closed().has(row.db)}
-                isCursor={first() + at() === cursor()}
-                toggle={() => toggle(row.db)}
-                open={() => open(row)}
-              />
+            {(at) => (
+              <Show when={rows()[at]}>
+                {(row) => (
+                  <TreeRow
+                    row={row()}
+                    id={`${id}-${at}`}
+                    top={at * ROW}
+                    isClosed={closed().has(row().db)}
+                    isCursor={at === cursor()}
+                    toggle={() => toggle(row().db)}
+                    open={() => open(row())}
+                  />
+                )}
+              </Show>
             )}
           </For>
         </div>
@@ -102,7 +112,7 @@ export function Tree(): JSX.Element {
       <Show when={mayWrite() && access() === "full"}>
         <div class="tree-foot">
           <button type="button" onClick={() => setCreating(true)}>
-            <Icon name="plus" /> New container
+            <Drawing path={PLUS} /> New container
           </button>
         </div>
       </Show>
@@ -159,7 +169,7 @@ function TreeRow(props: TreeRowProps): JSX.Element {
             props.toggle();
           }}
         >
-          <Icon name={props.isClosed ? "closed" : "open"} />
+          <Drawing path={props.isClosed ? CLOSED : OPEN} />
         </span>
       </Show>
       <span class="name" title={props.row.coll ?? props.row.db}>

@@ -2,16 +2,16 @@
 
 import { createSignal } from "solid-js";
 import { asServerError, type ServerError } from "../client/failure";
-import { listDatabases } from "../client/endpoints";
 import { onSpent, type Spent } from "../client/request";
 import {
+  listDatabases,
   readCaller,
   readContainers,
   readServer,
   type ContainerRow,
   type Finding,
   type ServerInfo,
-} from "../client/reports";
+} from "../client/account";
 import { adopt, credential, forget, onSignedOut, recall, signOut, type Credential } from "../client/session";
 import { importKey, WELL_KNOWN_KEY } from "../client/sign";
 
@@ -114,8 +114,8 @@ export async function refreshTree(): Promise<void> {
 async function readTree(): Promise<void> {
   try {
     const [rows, names] = await Promise.all([readContainers(), listDatabases()]);
-    setContainers(rows);
-    setDatabases(names);
+    setContainers(unchanged(containers(), rows));
+    setDatabases(unchanged(databases(), names));
     setAway(false);
     setRefused(false);
   } catch (failure) {
@@ -124,4 +124,9 @@ async function readTree(): Promise<void> {
     setRefused(status === 401);
     if (!isAway()) throw failure;
   }
+}
+
+/** The list that is shown, where the new one says the same: then nothing on the screen is made anew. */
+function unchanged<T>(shown: T[], next: T[]): T[] {
+  return JSON.stringify(shown) === JSON.stringify(next) ? shown : next;
 }

@@ -1,6 +1,7 @@
 // A failure as the pane shows it: what happened, to what, what to do, and the numbers one click away.
 
-import { asServerError, hint } from "../client/failure";
+import { asServerError } from "../client/failure";
+import { hint } from "../client/hint";
 import type { FailureWords } from "../kit/pane";
 
 export function failureWords(what: string, failure: unknown): FailureWords {

@@ -78,7 +78,7 @@ test("20b: a user, a permission and a token are made; the token reaches its cont
   const link = guest.page.url();
   await guest.page.evaluate(() => history.pushState(null, "", "/_explorer/c/shop/orders/items"));
   await guest.page.evaluate(() => dispatchEvent(new PopStateEvent("popstate")));
-  await guest.page.getByText("all 1 items").waitFor();
+  await guest.page.getByText("all 1 item").waitFor();
   assert.ok(link.endsWith("/_explorer/"));
   await guest.close();
 });

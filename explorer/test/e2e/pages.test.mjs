@@ -2,6 +2,7 @@
 
 import { after, before, test } from "node:test";
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { prepare, traffic } from "../fixtures/traffic.mjs";
 import { accessible, openPage, startBrowser, startServer, until, writeEditor } from "./harness.mjs";
 
@@ -73,6 +74,51 @@ test("9b: a single value is shown large; several statements run by the cursor; m
   await page.getByLabel("At most").selectOption("100");
   await page.getByRole("button", { name: "Run", exact: true }).click();
   await page.getByText(/Cut at 1\d\d rows/).waitFor();
+  await close();
+});
+
+test("9e: what is selected runs alone; a query that is stopped stops on the server too", { timeout: 600_000 }, async () => {
+  await server.client.createContainer("shop", "wide", ["/key"]);
+  const list = Array.from({ length: 150 }, (_, n) => n);
+  await server.client.upsert("shop", "wide", '["k"]', JSON.stringify({ id: "1", key: "k", list }));
+  const HEAVY = "SELECT VALUE COUNT(1) FROM c JOIN x IN c.list JOIN y IN c.list JOIN z IN c.list WHERE x + y + z < 0";
+  const { page, at, ready, close } = await openPage(browser, server);
+  await at("c/shop/wide/query#q=" + encodeURIComponent(`SELECT c.id FROM c;\n${HEAVY}`));
+  await ready();
+  const editor = page.getByRole("textbox", { name: "Query text" });
+  await editor.click();
+  await page.keyboard.press("ControlOrMeta+Home");
+  await page.keyboard.press("Shift+End");
+  await page.keyboard.press("Shift+Enter");
+  await page.getByRole("tab", { name: "Rows 1" }).waitFor();
+  await page.getByRole("grid", { name: "Rows" }).getByRole("columnheader", { name: "id" }).waitFor();
+  // The same query, not stopped, is the measure: the server works on it until its page is over.
+  const worked = () => {
+    const fields = readFileSync(`/proc/${server.pid}/stat`, "utf8").split(") ")[1].split(" ");
+    return Number(fields[11]) + Number(fields[12]);
+  };
+  let begun = worked();
+  await server.client.query("shop", "wide", HEAVY);
+  const whole = worked() - begun;
+  begun = worked();
+  await page.keyboard.press("ControlOrMeta+End");
+  const sent = page.waitForRequest((request) => request.method() === "POST");
+  await page.keyboard.press("Shift+Enter");
+  await sent;
+  const ended = page.waitForEvent("requestfailed");
+  await page.keyboard.press("Escape");
+  await ended;
+  await page.getByText("Stopped: these rows are not all.").waitFor();
+  let before = worked();
+  const isIdle = async () => {
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    const now = worked();
+    const grown = now - before;
+    before = now;
+    return grown <= 2;
+  };
+  await until(isIdle, "an idle server");
+  assert.ok(worked() - begun < whole, `${worked() - begun} of ${whole} hundredths of a second`);
   await close();
 });
 

@@ -124,6 +124,30 @@ test("21b: each page says that the server is away, and goes on", { timeout: 600_
   await now.stop();
 });
 
+test("21c: a page or an editor whose files do not come says so, and comes with the page when it is loaded anew", async () => {
+  const { page, at, ready, context, close } = await openPage(browser, server);
+  let isAway = true;
+  await context.route(/assets\/.*\/(?:feed|setup)\.js$/, (route) => (isAway ? route.abort() : route.continue()));
+  await at("c/shop/orders/items");
+  await ready();
+  await page.getByRole("grid", { name: "Items" }).getByRole("row").nth(1).click();
+  await page.getByRole("alert").getByText("The editor did not load").waitFor();
+  await page.getByRole("link", { name: "Feed" }).click();
+  const alert = page.getByRole("main").getByRole("alert");
+  await alert.getByText("The page Feed did not load").waitFor();
+  await accessible(page, "a page whose files did not come");
+  const reload = alert.getByRole("button", { name: "Reload" });
+  // A page is not left for a server that does not answer.
+  let isGone = true;
+  await context.route(/\/orders\/feed$/, (route) => (isGone ? route.abort() : route.continue()));
+  await reload.click();
+  await alert.getByText("The server does not answer yet.").waitFor();
+  [isAway, isGone] = [false, false];
+  await reload.click();
+  await page.getByText("No change yet").waitFor();
+  await close();
+});
+
 test("24b: six tabs work at once over plain HTTP, two of them on a feed", { timeout: 600_000 }, async () => {
   const first = await openPage(browser, server);
   await first.at("");

@@ -2,6 +2,7 @@
 
 import { after, before, test } from "node:test";
 import assert from "node:assert/strict";
+import { crowded, visits } from "../fixtures/shop.mjs";
 import { prepare, traffic } from "../fixtures/traffic.mjs";
 import { accessible, editorText, openPage, startBrowser, startServer, until, writeEditor } from "./harness.mjs";
 
@@ -228,6 +229,42 @@ test("14b: a partition is split from its heat map while it is used; the map keep
   assert.ok(events.some(({ kind }) => kind === "split"));
   assert.equal(epochs.at(-1).ranges.length, before + 1);
   await stop;
+  await close();
+});
+
+test("14c: keys that share a hot partition are divided from its finding; what came of it stands beside the prediction", { timeout: 600_000 }, async () => {
+  const { users } = await crowded(server.client, { throughput: 2000, share: 200 });
+  const stop = new AbortController();
+  const used = visits(server.client, users, stop.signal);
+  const { page, at, ready, close } = await openPage(browser, server);
+  await at("c/shop/sessions/partitions");
+  await ready();
+  const button = page.getByRole("button", { name: /^Split partition \d+ → \d+ % \/ \d+ %$/ });
+  await button.waitFor();
+  // Refusals are on the map, and the bar below it tells them of the moment.
+  await page
+    .locator(".moment-words")
+    .getByText(/% refused/)
+    .waitFor();
+  const [, source, predicted] = /partition (\d+) → (.*)$/.exec((await button.innerText()).trim());
+  await button.click();
+  const dialog = page.getByRole("dialog", { name: `Split partition ${source}` });
+  await dialog.getByText(`Predicted: ${predicted}`).waitFor();
+  await accessible(page, "a split with what it would come to");
+  await dialog.getByRole("button", { name: "Split", exact: true }).click();
+  const outcome = page.getByRole("status", { name: "Outcome" });
+  await outcome.getByText(`Predicted: ${predicted}.`).waitFor();
+  await outcome.getByText(/Came to: \d+ % \/ \d+ % in partitions \d+ and \d+\. Refused: \d.* before, /).waitFor();
+  await accessible(page, "what a split came to");
+  const { text } = await server.client.operator("GET", "dbs/shop/colls/sessions/heat?window=10m&rows=64&measure=share");
+  const { epochs } = JSON.parse(text);
+  const owners = ({ ranges }) => ranges.map(({ id }) => id);
+  assert.ok(owners(epochs[0]).includes(source), "what was before stays on the map");
+  assert.ok(!owners(epochs.at(-1)).includes(source), "the line begins where it was split");
+  await outcome.getByRole("button", { name: "Close the outcome" }).click();
+  await outcome.waitFor({ state: "detached" });
+  stop.abort();
+  await used;
   await close();
 });
 

@@ -56,15 +56,26 @@ test("a split is a line that begins where it happened", () => {
 
 test("new columns take the place of the open one, and the oldest go", () => {
   const known = heat([T, T + 1000, T + 2000], [1, 1, 2, 2, 3, 3]);
-  const grown = modelOf(append(known, heat([T + 2000, T + 3000], [4, 4, 5, 5])));
+  const grown = modelOf(append(known, heat([T + 2000, T + 3000], [4, 4, 5, 5]), 3));
   expect(grown.times).toEqual([T + 1000, T + 2000, T + 3000]);
   expect([...grown.cells]).toEqual([2, 2, 4, 4, 5, 5]);
+});
+
+test("a map that is opened early grows to its window, and each division of it is told once", () => {
+  const owned = (id: string) => [{ id, firstRow: 0, rows: 2, budgetRuPerSecond: 400 }];
+  let known = heat([T], [1, 1], { epochs: [{ from: T, ranges: owned("0") }] });
+  for (let second = 1; second <= 9; second++) {
+    const [from, ranges] = second < 5 ? [T, owned("0")] : [T + 5000, owned("1")];
+    known = append(known, heat([T + second * 1000], [second, second], { epochs: [{ from, ranges }] }), 6);
+  }
+  expect(known.times).toEqual([4, 5, 6, 7, 8, 9].map((second) => T + second * 1000));
+  expect(known.epochs.map(({ ranges }) => ranges[0]?.id)).toEqual(["0", "1"]);
 });
 
 test("another division of rows begins anew", () => {
   const known = heat([T], [1, 1]);
   const other = heat([T + 1000], [7, 7], { rowBounds: ["", "30", "FF"] });
-  expect(append(known, other)).toBe(other);
+  expect(append(known, other, 3)).toBe(other);
 });
 
 test("the hottest cells come first, unknown ones never", () => {

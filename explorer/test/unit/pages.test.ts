@@ -10,6 +10,8 @@ import { columnsOf } from "../../src/pages/items/columns";
 import { csvTexts, itemOf } from "../../src/pages/items/file-texts";
 import { expressionOf } from "../../src/pages/items/sort";
 import { boundAt, fractionOf } from "../../src/pages/items/seek-place";
+import { cameTo, isInForce, wasGivenUp } from "../../src/pages/partitions/came-to";
+import type { Remedy } from "../../src/pages/partitions/remedies";
 import { dearestQueries } from "../../src/pages/partitions/hot-lists";
 import { momentOf, type HeatModel } from "../../src/pages/partitions/heat-model";
 import { dividedBy, measured, stepOf, worse } from "../../src/pages/partitions/tour-steps";
@@ -212,4 +214,24 @@ test("a file of saved queries is read with suspicion", () => {
   expect(readSaved('[{"name":"a","text":"SELECT 1","more":2}]')).toEqual([{ name: "a", text: "SELECT 1" }]);
   for (const wrong of ["{", "{}", '[{"name":""}]', '[{"name":" ","text":"x"}]', "[1]"])
     expect(() => readSaved(wrong)).toThrow(/this file/);
+});
+
+test("a remedy is told to be in force when it is, and what it came to", () => {
+  const part = (id: string, minInclusive: string, ruPerSecond: number): Partition =>
+    partition({ id, minInclusive, load: { ruPerSecond }, budget: { ruPerSecond: 400 } } as Partial<Partition>);
+  const report = (partitions: Partition[], more: Partial<Report> = {}) =>
+    ({ partitions, relocation: null, lastRelocation: null, ...more }) as Report;
+  const before = report([part("0", "", 400), part("1", "20", 10)]);
+  const split: Remedy = { kind: "split", partition: "0", at: "best", predicted: "60 % / 40 %" };
+  const after = report([part("1", "20", 10), part("3", "10", 100), part("2", "", 300)]);
+  expect(isInForce(split, before, before)).toBe(false);
+  expect(isInForce(split, before, report(after.partitions, { relocation: {} as Report["relocation"] }))).toBe(false);
+  expect(isInForce(split, before, after)).toBe(true);
+  expect(cameTo(split, before, after)).toBe("75 % / 25 % in partitions 2 and 3");
+  expect(wasGivenUp(before, after)).toBe(false);
+  expect(wasGivenUp(before, report(before.partitions, { lastRelocation: { outcome: "given up", reason: "x" } }))).toBe(
+    true,
+  );
+  expect(isInForce({ kind: "shares", shares: {} }, before, before)).toBe(true);
+  expect(cameTo({ kind: "shares", shares: {} }, before, before)).toBe("the busiest partition uses 100 % of its budget");
 });

@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { authorization, importKey, readPasted, signedText, WELL_KNOWN_KEY } from "../../src/client/sign";
+import { readPasted } from "../../src/client/pasted";
+import { authorization, importKey, signedText, WELL_KNOWN_KEY } from "../../src/client/sign";
 
 interface Vector {
   verb: string;

@@ -1,11 +1,14 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { readError, hint } from "../../src/client/failure";
+import { readError } from "../../src/client/error-body";
+import { noAnswer } from "../../src/client/failure";
+import { hint } from "../../src/client/hint";
 import { readAnswer } from "../../src/client/query";
-import { parametersOf, statementAt, statements } from "../../src/editor/nosql";
+import { parametersOf, statementAt, statements } from "../../src/editor/statements";
 import { FUNCTIONS } from "../../src/editor/words";
 import { csvCell, csvLine } from "../../src/kit/csv";
-import { bytes, milliseconds, percent, plural, rate, short } from "../../src/kit/format";
+import { bytes, milliseconds, percent, plural, rate } from "../../src/kit/format";
+import { short } from "../../src/kit/short";
 import { rank } from "../../src/kit/rank";
 import { sumRanges } from "../../src/pages/query/run";
 import { withMember } from "../../src/pages/settings/definition";
@@ -61,7 +64,7 @@ test("errors that are no JSON are shown as they are, and each says what to do", 
   );
   expect(error.message).toBe("changed");
   expect(hint(error)).toMatch(/changed it/);
-  expect(readError(0, "", new Headers()).isAway).toBe(true);
+  expect(noAnswer().isAway).toBe(true);
 });
 
 test("statements end at semicolons outside of strings and comments", () => {

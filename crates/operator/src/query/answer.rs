@@ -8,7 +8,9 @@ use super::advice::words;
 use super::plan::{boxes, items_of, micros};
 use crate::pieces::Pieces;
 
-pub(super) fn written(reply: &QueryReply) -> Vec<Vec<u8>> {
+/// The rows go as they are written: a page is never in memory beside its own text.
+pub(super) fn written(mut reply: QueryReply) -> Vec<Vec<u8>> {
+    let rows = std::mem::take(&mut reply.rows);
     let none = QueryFigures::default();
     let figures = reply.figures.as_ref().unwrap_or(&none);
     let range = |one: &RangeFigures| range(one, figures.merges);
@@ -17,7 +19,7 @@ pub(super) fn written(reply: &QueryReply) -> Vec<Vec<u8>> {
         "charge": units(reply.meta.charge_centi),
         "elapsedMs": millis(reply.preparation + reply.execution),
         "continuation": reply.continuation,
-        "plan": boxes(reply, figures),
+        "plan": boxes(&reply, figures),
         "ranges": figures.ranges.iter().map(range).collect::<Vec<_>>(),
         "indexes": reply.utilization.as_ref().map(indexes),
         "advice": advice.map(|rule| json!({ "id": rule.id, "words": words(rule.id) })).collect::<Vec<_>>(),
@@ -27,11 +29,14 @@ pub(super) fn written(reply: &QueryReply) -> Vec<Vec<u8>> {
     text.extend_from_slice(b",\"rows\":[");
     let mut pieces = Pieces::default();
     pieces.push(&text);
-    for (place, row) in reply.rows.iter().enumerate() {
-        if place > 0 {
-            pieces.push(b",");
+    let mut is_first = true;
+    for part in rows.into_parts() {
+        for row in part.iter() {
+            if !std::mem::take(&mut is_first) {
+                pieces.push(b",");
+            }
+            pieces.push(row);
         }
-        pieces.push(row);
     }
     pieces.push(b"]}");
     pieces.finish()

@@ -43,6 +43,6 @@ pub(crate) async fn query(call: &OperatorCall<'_>, container: &ContainerHandle) 
         Mode::Plan => call.account.explain(&call.context, container, &request)?,
     };
     let charge_centi = reply.meta.charge_centi;
-    let body = Some(answer::written(&reply));
+    let body = Some(answer::written(reply));
     Ok(OperatorReply { charge_centi, body, ..OperatorReply::empty(StatusCode::OK) })
 }

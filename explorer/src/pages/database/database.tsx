@@ -1,13 +1,15 @@
 // A database: its containers, its users with what they may reach, and its end.
 
-import { createResource, createSignal, For, Show, type JSX } from "solid-js";
+import { createSignal, For, Show, type JSX } from "solid-js";
+import { asked } from "../../kit/asked";
 import { deleteDatabase } from "../../client/endpoints";
 import { createUser, deleteUser, readUsers } from "../../client/users";
 import { Confirm } from "../../kit/dialog";
 import { bytes, integer, plural } from "../../kit/format";
 import { Heads } from "../../kit/heads";
 import { Icon } from "../../kit/icons";
-import { Failed, Loading } from "../../kit/pane";
+import { Loading } from "../../kit/loading";
+import { Failed } from "../../kit/pane";
 import { go, pathOf, place } from "../../kit/router";
 import { NewContainer } from "../../parts/new-container";
 import { access, containers, mayWrite, refreshTree } from "../../state/account";
@@ -105,13 +107,13 @@ export default function Database(props: { segments: string[] }): JSX.Element {
 }
 
 function Users(props: { db: string }): JSX.Element {
-  const [list, { refetch }] = createResource(() => readUsers(props.db));
+  const list = asked(() => readUsers(props.db));
   const [failure, setFailure] = createSignal<unknown>(null);
   const shown = () => (place().segments[2] === "users" ? place().segments[3] : undefined);
   const act = async (doing: Promise<unknown>) => {
     setFailure(null);
     await doing.catch(setFailure);
-    await refetch();
+    await list.again();
   };
   const add = (event: SubmitEvent & { currentTarget: HTMLFormElement }) => {
     event.preventDefault();
@@ -125,10 +127,10 @@ function Users(props: { db: string }): JSX.Element {
       <p class="dim">
         A user is a name under which permissions are kept; a permission gives tokens to clients that do not hold a key.
       </p>
-      <Show when={(list.error as unknown) ?? failure()}>
-        {(error) => <Failed failure={failureWords("Users", error())} onRetry={() => void refetch()} />}
+      <Show when={list.error() ?? failure()}>
+        {(error) => <Failed failure={failureWords("Users", error())} onRetry={() => void list.again()} />}
       </Show>
-      <Show when={!list.error && list.latest} fallback={<Loading words="Reading the users" />}>
+      <Show when={list.value()} fallback={<Loading words="Reading the users" />}>
         {(users) => (
           <div class="row">
             <For each={users()} fallback={<span class="dim">No users yet.</span>}>

@@ -1,6 +1,7 @@
 // A user's permissions: what each allows, in words, and tokens that are shown once and never stored.
 
-import { createResource, createSignal, For, Show, type JSX } from "solid-js";
+import { createSignal, For, Show, type JSX } from "solid-js";
+import { asked } from "../../kit/asked";
 import { createPermission, deletePermission, newToken, readPermissions, type Permission } from "../../client/users";
 import { readKey } from "../../client/key";
 import { Dialog } from "../../kit/dialog";
@@ -12,7 +13,7 @@ import { failureWords } from "../../state/words";
 const SECONDS = [600, 3_600, 21_600, 86_400];
 
 export function Permissions(props: { db: string; user: string }): JSX.Element {
-  const [list, { refetch }] = createResource(() => readPermissions(props.db, props.user));
+  const list = asked(() => readPermissions(props.db, props.user));
   const [failure, setFailure] = createSignal<unknown>(null);
   const [token, setToken] = createSignal<string | null>(null);
   const [seconds, setSeconds] = createSignal(3_600);
@@ -20,7 +21,7 @@ export function Permissions(props: { db: string; user: string }): JSX.Element {
   const act = async (doing: Promise<unknown>) => {
     setFailure(null);
     await doing.catch(setFailure);
-    await refetch();
+    await list.again();
   };
   const add = (event: SubmitEvent & { currentTarget: HTMLFormElement }) => {
     event.preventDefault();
@@ -39,7 +40,7 @@ export function Permissions(props: { db: string; user: string }): JSX.Element {
   return (
     <div class="after">
       <h2>Permissions of {props.user}</h2>
-      <Show when={(list.error as unknown) ?? failure()}>
+      <Show when={list.error() ?? failure()}>
         {(error) => <Failed failure={failureWords("Permissions", error())} />}
       </Show>
       <div class="scroll-x">
@@ -47,7 +48,7 @@ export function Permissions(props: { db: string; user: string }): JSX.Element {
           <Heads names={["Permission", "Reaches", "Allows", "Do"]} />
           <tbody>
             <For
-              each={list.error ? [] : list.latest}
+              each={list.value()}
               fallback={
                 <tr>
                   <td colspan="4" class="dim">

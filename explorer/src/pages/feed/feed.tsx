@@ -1,12 +1,12 @@
 // The change feed, followed as it happens: a ring of the newest changes, with what differs by path.
 
-import { createEffect, createMemo, createResource, createSignal, For, on, onCleanup, Show, type JSX } from "solid-js";
+import { createEffect, createMemo, createSignal, For, on, onCleanup, Show, type JSX } from "solid-js";
+import { asked } from "../../kit/asked";
 import { readDefinition } from "../../client/endpoints";
 import { isAborted } from "../../client/failure";
 import { readFeed } from "../../client/feed";
 import { pretty } from "../../client/json";
 import { readKey } from "../../client/key";
-import { json } from "../../editor/json";
 import { integer, ru } from "../../kit/format";
 import { Heads } from "../../kit/heads";
 import { Empty, Failed } from "../../kit/pane";
@@ -30,7 +30,7 @@ const COLUMNS: Column[] = [
 
 export default function FeedPage(props: { segments: string[] }): JSX.Element {
   const [, db = "", coll = ""] = props.segments;
-  const [definition] = createResource(() => readDefinition(db, coll).catch(() => undefined));
+  const definition = asked(() => readDefinition(db, coll).catch(() => undefined));
   const [changes, setChanges] = createSignal<Change[]>([]);
   const [dropped, setDropped] = createSignal(0);
   const [charge, setCharge] = createSignal(0);
@@ -41,18 +41,24 @@ export default function FeedPage(props: { segments: string[] }): JSX.Element {
   const [words, setWords] = createSignal("");
   const state = createMemo(() => place().state);
   const mode = () => (state()["mode"] === "all" ? "all" : "latest");
-  const keepsAll = () => (definition()?.value.changeFeedPolicy?.retentionDuration ?? 0) > 0;
-  const keyPaths = () => definition()?.value.partitionKey.paths ?? [];
+  const keepsAll = () => (definition.value()?.value.changeFeedPolicy?.retentionDuration ?? 0) > 0;
+  const keyPaths = () => definition.value()?.value.partitionKey.paths ?? [];
 
   createEffect(
     on(
-      [() => mode(), () => state()["from"] ?? "now", () => state()["key"] ?? "", isFollowing, () => definition.loading],
+      [
+        () => mode(),
+        () => state()["from"] ?? "now",
+        () => state()["key"] ?? "",
+        isFollowing,
+        () => definition.isLoading(),
+      ],
       ([, from, key, follows, isLoading]) => {
         if (!follows || isLoading) return;
         const stop = new AbortController();
         onCleanup(() => stop.abort());
-        const isFresh = etag() === "" || asked !== JSON.stringify([mode(), from, key]);
-        asked = JSON.stringify([mode(), from, key]);
+        const isFresh = etag() === "" || askedFor !== JSON.stringify([mode(), from, key]);
+        askedFor = JSON.stringify([mode(), from, key]);
         if (isFresh) {
           setChanges([]);
           setDropped(0);
@@ -62,7 +68,7 @@ export default function FeedPage(props: { segments: string[] }): JSX.Element {
       },
     ),
   );
-  let asked = "";
+  let askedFor = "";
 
   const follow = async (key: string | null, signal: AbortSignal) => {
     while (!signal.aborted) {
@@ -174,7 +180,7 @@ export default function FeedPage(props: { segments: string[] }): JSX.Element {
             fallback={
               <Empty title="No change yet">
                 <p>{isFollowing() ? "Changes appear here as they happen." : "Following is paused."}</p>
-                <Show when={definition() && !keepsAll()}>
+                <Show when={definition.value() && !keepsAll()}>
                   <p class="dim">
                     Deletions and former versions are told where the container keeps all versions. This one does not.
                   </p>
@@ -240,7 +246,7 @@ function ChangeDetail(props: { change: Change; db: string; coll: string; onClose
           </table>
         </div>
       </Show>
-      <TextEditor text={pretty(props.change.text)} label="Text of the change" language={json()} isReadOnly />
+      <TextEditor text={pretty(props.change.text)} label="Text of the change" language="json" isReadOnly />
     </section>
   );
 }

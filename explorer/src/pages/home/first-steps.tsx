@@ -27,7 +27,7 @@ export function FirstSteps(): JSX.Element {
         <section class="way">
           <h2>Make a container and upload a file</h2>
           <Show when={mayWrite()} fallback={<p>Unlock writing first: the lock is in the header.</p>}>
-            <p>Items are uploaded on the container's page, as JSON lines or a JSON array.</p>
+            <p>Items are uploaded on the container's page, as JSON lines, a JSON array or CSV.</p>
             <NewContainerButton />
           </Show>
         </section>
@@ -35,6 +35,9 @@ export function FirstSteps(): JSX.Element {
           <h2>Start a server with demo data</h2>
           <p>A web shop to query, or a partition that gets hot, with a tour of why and what helps:</p>
           <pre class="block">{"shardlake demo webstore\nshardlake demo hot-tenant"}</pre>
+          <p class="dim">
+            In a checkout of the sources: <code>cargo xtask run</code> and <code>cargo xtask tour</code>.
+          </p>
         </section>
         <section class="way">
           <h2>Connect with an SDK</h2>

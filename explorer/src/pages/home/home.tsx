@@ -3,8 +3,10 @@
 import { createMemo, createSignal, createEffect, For, onCleanup, Show, type JSX } from "solid-js";
 import { poll } from "../../client/poll";
 import { newest, perSecond, readPulse, type Pulse } from "../../client/pulse";
-import { NOTHING_WRONG, readReport, type ContainerRow, type Report } from "../../client/reports";
-import { bytes, clock, integer, milliseconds, percent, rate, short, timeOf } from "../../kit/format";
+import { NOTHING_WRONG, type ContainerRow } from "../../client/account";
+import { readReport, type Report } from "../../client/reports";
+import { bytes, clock, integer, milliseconds, percent, plural, rate, timeOf } from "../../kit/format";
+import { short } from "../../kit/short";
 import { go, pathOf, place, setState } from "../../kit/router";
 import { Icon } from "../../kit/icons";
 import { Failed } from "../../kit/pane";
@@ -293,7 +295,7 @@ function ContainerTable(props: { reports: ReadonlyMap<string, Report>; pulse: Pu
         onOpen={open}
       />
       <div class="foot">
-        <span>{integer(rows().length)} containers · load of the last minute</span>
+        <span>{plural(rows().length, "container")} · load of the last minute</span>
       </div>
     </section>
   );

@@ -130,7 +130,7 @@ export function ByFilter(props: ByFilterProps): JSX.Element {
           action={verb()}
           onConfirm={() => void run()}
           onClose={close}
-          {...(count() > TYPED_FROM ? { typed: String(count()) } : {})}
+          typed={count() > TYPED_FROM ? String(count()) : undefined}
         >
           <p>
             {props.filter.trim() === "" ? "All items" : "Every item that this filter finds"} in {props.coll}
@@ -150,7 +150,7 @@ export function ByFilter(props: ByFilterProps): JSX.Element {
         <Show when={failure()}>
           {(error) => (
             <Failed
-              failure={failureWords(done() > 0 ? `It stopped after ${integer(done())} items:` : "Counting", error())}
+              failure={failureWords(done() > 0 ? `It stopped after ${plural(done(), "item")}:` : "Counting", error())}
             />
           )}
         </Show>

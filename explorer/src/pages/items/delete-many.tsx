@@ -48,7 +48,7 @@ export function DeleteMany(props: DeleteManyProps): JSX.Element {
           action="Delete"
           onConfirm={() => void run()}
           onClose={props.onClose}
-          {...(rows.length > TYPED_FROM ? { typed: String(rows.length) } : {})}
+          typed={rows.length > TYPED_FROM ? String(rows.length) : undefined}
         >
           <p>
             {plural(rows.length, "item")} of {props.coll} go for good:{" "}

@@ -1,6 +1,7 @@
 // The line below an item: its etag, size and charge, and whether there is something to save. Above it, that a draft is kept.
 
 import { Show, type JSX } from "solid-js";
+import { Confirm } from "../../kit/dialog";
 import { bytes, ru } from "../../kit/format";
 
 interface DetailFootProps {
@@ -42,5 +43,31 @@ export function DraftNote(props: { onRestore: () => void; onDrop: () => void }):
         Drop it
       </button>
     </div>
+  );
+}
+
+interface ConfirmMoveProps {
+  from: string;
+  to: string;
+  onConfirm: () => void;
+  onClose: () => void;
+}
+
+export function ConfirmMove(props: ConfirmMoveProps): JSX.Element {
+  return (
+    <Confirm
+      title="Move the item to another key?"
+      action="Create, then delete"
+      onConfirm={props.onConfirm}
+      onClose={props.onClose}
+    >
+      <p>
+        The partition key changed from <span class="mono">{props.from}</span> to <span class="mono">{props.to}</span>.
+      </p>
+      <p>
+        That takes two steps: the item is created under its new key, then the old one is deleted. If the second fails,
+        both are there.
+      </p>
+    </Confirm>
   );
 }

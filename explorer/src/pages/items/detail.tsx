@@ -8,16 +8,16 @@ import { check, type Remark } from "../../client/json-check";
 import { keyOf } from "../../client/key";
 import { drop, get, put } from "../../client/store";
 import type { Editor } from "../../editor/setup";
-import { json } from "../../editor/json";
 import { Confirm } from "../../kit/dialog";
 import { Icon } from "../../kit/icons";
-import { Failed, Loading } from "../../kit/pane";
+import { Loading } from "../../kit/loading";
+import { Failed } from "../../kit/pane";
 import { guardLeaving, pathOf } from "../../kit/router";
 import { TextEditor } from "../../parts/text-editor";
 import { mayWrite } from "../../state/account";
 import { failureWords } from "../../state/words";
 import { Conflict } from "./conflict";
-import { DetailFoot, DraftNote } from "./detail-foot";
+import { ConfirmMove, DetailFoot, DraftNote } from "./detail-foot";
 import { Remarks } from "./remarks";
 import { SaveAsPatch } from "./save-as-patch";
 import { withoutSystem } from "./system-members";
@@ -65,8 +65,15 @@ export function Detail(props: DetailProps): JSX.Element {
   const [draft, setDraft] = createSignal<string | null>(null);
   let editor = null as Editor | null;
   let checking: ReturnType<typeof setTimeout> | undefined;
+  /** What was typed and is not kept as a draft yet. */
+  let typed: (() => string) | null = null;
   const draftName = () => `${location.origin} ${JSON.stringify([item.db, item.coll, item.key, item.id])}`;
 
+  /** Also before there is an editor, and where the editor has another text than was last told to it. */
+  const show = (next: string) => {
+    setText(next);
+    editor?.setText(next);
+  };
   const load = async () => {
     setBusy(true);
     try {
@@ -93,18 +100,24 @@ export function Detail(props: DetailProps): JSX.Element {
   const onChange = (read: () => string) => {
     if (!isEditing()) return;
     setDirty(true);
+    typed = read;
     clearTimeout(checking);
     checking = setTimeout(() => {
-      const now = read();
-      setRemarks(check(now));
-      void put("drafts", draftName(), now);
+      setRemarks(check(read()));
+      keepDraft();
     }, CHECK_AFTER_MS);
+  };
+  const keepDraft = () => {
+    if (typed && isDirty() && isEditing()) void put("drafts", draftName(), typed());
+    typed = null;
   };
   const leaveQuietly = () =>
     !isEditing() || !isDirty() || confirm("The item has changes that are not saved. Leave them? A draft is kept.");
   guardLeaving(leaveQuietly);
   onCleanup(() => {
     clearTimeout(checking);
+    // The browser's own buttons do not ask, so that nothing typed may be lost by them.
+    keepDraft();
     guardLeaving(null);
   });
 
@@ -199,7 +212,7 @@ export function Detail(props: DetailProps): JSX.Element {
     setDirty(false);
     if (item.isNew) return props.onClose();
     setEditing(false);
-    editor?.setText(pretty(base()));
+    show(pretty(base()));
     setRemarks([]);
     void drop("drafts", draftName());
   };
@@ -293,7 +306,7 @@ export function Detail(props: DetailProps): JSX.Element {
           <DraftNote
             onRestore={() => {
               setEditing(true);
-              editor?.setText(kept());
+              show(kept());
               setDirty(true);
               setDraft(null);
             }}
@@ -317,10 +330,13 @@ export function Detail(props: DetailProps): JSX.Element {
         <TextEditor
           text={text()}
           label={item.isNew ? "Text of the new item" : `Text of item ${item.id}`}
-          language={json()}
+          language="json"
           isReadOnly={!isEditing()}
           onChange={onChange}
-          onReady={(ready) => (editor = ready)}
+          onReady={(ready) => {
+            editor = ready;
+            if (isEditing()) ready.view.focus();
+          }}
           marks={remarks().map(({ at, end, isError }) => ({ from: at, to: end, isError }))}
         />
       </Show>
@@ -370,21 +386,12 @@ export function Detail(props: DetailProps): JSX.Element {
         )}
       </Show>
       <Show when={isMoving() && !isBusy()}>
-        <Confirm
-          title="Move the item to another key?"
-          action="Create, then delete"
+        <ConfirmMove
+          from={item.key}
+          to={keyOf(editor?.text() ?? "{}", props.keyPaths)}
           onConfirm={() => void save()}
           onClose={() => setMoving(false)}
-        >
-          <p>
-            The partition key changed from <span class="mono">{item.key}</span> to{" "}
-            <span class="mono">{keyOf(editor?.text() ?? "{}", props.keyPaths)}</span>.
-          </p>
-          <p>
-            That takes two steps: the item is created under its new key, then the old one is deleted. If the second
-            fails, both are there.
-          </p>
-        </Confirm>
+        />
       </Show>
       <Show when={theirs()}>
         {(now) => (

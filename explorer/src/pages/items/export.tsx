@@ -6,7 +6,7 @@ import { cells, compact, decodeString } from "../../client/json";
 import { patient } from "../../client/patient";
 import { csvLine } from "../../kit/csv";
 import { Dialog } from "../../kit/dialog";
-import { integer, ru } from "../../kit/format";
+import { integer, plural, ru } from "../../kit/format";
 import { Failed } from "../../kit/pane";
 import { openSink } from "../../kit/save";
 import { failureWords } from "../../state/words";
@@ -85,7 +85,7 @@ export function Export(props: ExportProps): JSX.Element {
       <Show when={failure()}>
         {(error) => (
           <Failed
-            failure={failureWords(`The export is not whole: it stopped after ${integer(count())} items and`, error())}
+            failure={failureWords(`The export is not whole: it stopped after ${plural(count(), "item")} and`, error())}
           />
         )}
       </Show>
@@ -116,7 +116,7 @@ export function Export(props: ExportProps): JSX.Element {
         </Show>
         <Show when={state() !== "ready"}>
           <p role="status">
-            {state() === "done" ? "Done: all" : "Exporting:"} {integer(count())} items · {ru(charge())}
+            {state() === "done" ? "Done: all" : "Exporting:"} {plural(count(), "item")} · {ru(charge())}
           </p>
         </Show>
         <div class="actions">

@@ -2,7 +2,7 @@
 
 import { createMemo, Show, type JSX } from "solid-js";
 import { valueAt } from "../../client/json";
-import { clock, day, integer, ru } from "../../kit/format";
+import { clock, day, integer, plural, ru } from "../../kit/format";
 import { Icon } from "../../kit/icons";
 import { Table, type Column } from "../../kit/table";
 import { Cell } from "../../parts/cell";
@@ -100,11 +100,11 @@ interface FootProps {
 export function Foot(props: FootProps): JSX.Element {
   const words = () =>
     props.isComplete
-      ? `all ${integer(props.count)}`
-      : `${integer(props.count)}${props.total === undefined ? "" : ` of ${integer(props.total)}`}`;
+      ? `all ${plural(props.count, "item")}`
+      : `${integer(props.count)}${props.total === undefined ? "" : ` of ${integer(props.total)}`} items`;
   return (
     <div class="foot" role="status">
-      <span>{words()} items</span>
+      <span>{words()}</span>
       <Show when={props.isCut}>
         <span class="warn">cut at {integer(ROWS_MAX)} rows: narrow the filter, or export</span>
       </Show>

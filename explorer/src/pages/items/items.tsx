@@ -1,21 +1,13 @@
 // Items: browse, filter, open, change, upload, export. The address is the place; filter, key and sort are its state.
 
-import {
-  createEffect,
-  createMemo,
-  createResource,
-  createSignal,
-  on,
-  onCleanup,
-  Show,
-  untrack,
-  type JSX,
-} from "solid-js";
+import { createEffect, createMemo, createSignal, on, onCleanup, Show, untrack, type JSX } from "solid-js";
+import { asked } from "../../kit/asked";
 import { readDefinition, textMember } from "../../client/endpoints";
 import { keyOf, readKey } from "../../client/key";
 import { readReport } from "../../client/reports";
 import { integer, ru } from "../../kit/format";
-import { Failed, Loading } from "../../kit/pane";
+import { Loading } from "../../kit/loading";
+import { Failed } from "../../kit/pane";
 import { go, guardLeaving, place, setState } from "../../kit/router";
 import { access, containers, mayWrite } from "../../state/account";
 import { failureWords } from "../../state/words";
@@ -35,20 +27,23 @@ import { hasOpenDialog, isTypingNow } from "./typing";
 export default function Items(props: { segments: string[] }): JSX.Element {
   const [, db = "", coll = ""] = props.segments;
   const listing = createListing(db, coll);
-  const [definition, { refetch }] = createResource(() => readDefinition(db, coll));
-  const [partitions] = createResource(async () => {
+  const definition = asked(() => readDefinition(db, coll));
+  const partitions = asked(async () => {
     if (access() === "token") return [];
     return (await readReport(db, coll, "1m").catch(() => null))?.partitions ?? [];
   });
-  const bounds = () => (partitions() ?? []).map(({ minInclusive }) => fractionOf(minInclusive)).slice(1);
+  const bounds = () => (partitions.value() ?? []).map(({ minInclusive }) => fractionOf(minInclusive)).slice(1);
   const [cursor, setCursor] = createSignal(-1);
   const [selected, setSelected] = createSignal<ReadonlySet<number>>(new Set());
   const [opened, setOpened] = createSignal<Opened | null>(null);
   const [dialog, setDialog] = createSignal<"upload" | "export" | "delete" | "filter" | null>(null);
   const state = createMemo(() => place().state);
-  const keyPaths = () => definition()?.value.partitionKey.paths ?? [];
+  const keyPaths = () => definition.value()?.value.partitionKey.paths ?? [];
   const maySeek = () =>
-    definition()?.value.partitionKey.version !== 1 && !state()["key"] && !state()["partition"] && !state()["sort"];
+    definition.value()?.value.partitionKey.version !== 1 &&
+    !state()["key"] &&
+    !state()["partition"] &&
+    !state()["sort"];
   const wanted = createMemo(
     () => ({
       text: queryText(state()["filter"] ?? "", state()["sort"] ?? ""),
@@ -131,15 +126,17 @@ export default function Items(props: { segments: string[] }): JSX.Element {
     <>
       <h1 class="hidden-label">Items of {coll}</h1>
       <Toolbar
-        partitions={(partitions() ?? []).map(({ id }) => id)}
+        partitions={(partitions.value() ?? []).map(({ id }) => id)}
         onNew={() => create()}
         onUpload={() => setDialog("upload")}
         onExport={() => setDialog("export")}
         onAll={() => setDialog("filter")}
         onRefresh={() => void listing.again()}
       />
-      <Show when={definition.error as unknown}>
-        {(error) => <Failed failure={failureWords(`Opening ${coll}`, error())} onRetry={() => void refetch()} />}
+      <Show when={definition.error()}>
+        {(error) => (
+          <Failed failure={failureWords(`Opening ${coll}`, error())} onRetry={() => void definition.again()} />
+        )}
       </Show>
       <Show when={listing.failure()}>
         {(error) => <Failed failure={failureWords("Reading items", error())} onRetry={() => void listing.again()} />}

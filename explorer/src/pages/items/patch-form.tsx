@@ -1,6 +1,6 @@
 // Operations of a patch, as rows that people fill in.
 
-import { createSignal, Index, Show, type JSX } from "solid-js";
+import { createSignal, For, Show, type JSX } from "solid-js";
 import { check } from "../../client/json-check";
 import { PATCH_MAX, type PatchOperation } from "../../editor/patch";
 import { Icon } from "../../kit/icons";
@@ -26,6 +26,8 @@ export function PatchForm(props: { onChange: (operations: PatchOperation[] | nul
     setRows(rows().map((row, index) => (index === at ? { ...row, ...part } : row)));
     tell();
   };
+  /** Where a row was just left out, the last one stands for it until its fields are gone. */
+  const row = (at: number) => rows()[at] ?? (rows().at(-1) as Row);
   const tell = () => {
     const isWhole = rows().length > 0 && rows().every(({ path }) => /^\/./.test(path));
     props.onChange(isWhole ? rows().map(operationOf) : null);
@@ -33,12 +35,12 @@ export function PatchForm(props: { onChange: (operations: PatchOperation[] | nul
   return (
     <fieldset class="form">
       <legend>Operations, in their order</legend>
-      <Index each={rows()}>
-        {(row, at) => (
+      <For each={rows().map((_, at) => at)}>
+        {(at) => (
           <div class="row patch-row">
             <select
               aria-label={`Operation ${at + 1}`}
-              value={row().op}
+              value={row(at).op}
               onChange={(event) => change(at, { op: event.currentTarget.value as Row["op"] })}
             >
               {KINDS.map(({ op, words }) => (
@@ -50,16 +52,16 @@ export function PatchForm(props: { onChange: (operations: PatchOperation[] | nul
               aria-label={`Path ${at + 1}`}
               placeholder="/state"
               spellcheck={false}
-              value={row().path}
+              value={row(at).path}
               onInput={(event) => change(at, { path: event.currentTarget.value })}
             />
-            <Show when={row().op !== "remove"}>
+            <Show when={row(at).op !== "remove"}>
               <input
                 class="mono grow"
                 aria-label={`Value ${at + 1}`}
                 placeholder="JSON, or bare text"
                 spellcheck={false}
-                value={row().value}
+                value={row(at).value}
                 onInput={(event) => change(at, { value: event.currentTarget.value })}
               />
             </Show>
@@ -78,7 +80,7 @@ export function PatchForm(props: { onChange: (operations: PatchOperation[] | nul
             </Show>
           </div>
         )}
-      </Index>
+      </For>
       <Show when={rows().length < PATCH_MAX}>
         <div>
           <button

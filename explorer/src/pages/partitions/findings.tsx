@@ -1,7 +1,8 @@
 // What is wrong, with the numbers that show it, what helps, and buttons that do it.
 
 import { For, Show, type JSX } from "solid-js";
-import { NOTHING_WRONG, type Finding, type Report } from "../../client/reports";
+import { NOTHING_WRONG, type Finding } from "../../client/account";
+import { type Report } from "../../client/reports";
 import { bytes, integer, percent, rate } from "../../kit/format";
 import { Icon } from "../../kit/icons";
 import { pathOf } from "../../kit/router";
@@ -21,7 +22,9 @@ export function Findings(props: { report: Report; onRemedy: (remedy: Remedy) => 
 
 function OneFinding(props: { finding: Finding; report: Report; onRemedy: (remedy: Remedy) => void }): JSX.Element {
   const isGood = () => props.finding.kind === NOTHING_WRONG;
-  const evidence = () => props.finding.evidence;
+  /** In the order of `NAMES`, so that what a partition uses stands beside what it may use; what has no name there comes first. */
+  const evidence = () =>
+    [...props.finding.evidence].sort((left, right) => ORDER.indexOf(left.name) - ORDER.indexOf(right.name));
   const partition = () => props.report.partitions.find(({ id }) => id === props.finding.partition);
   const remedies = () => {
     const { actions, kind } = props.finding;
@@ -98,6 +101,8 @@ const NAMES: Record<string, string> = {
   shareOfLogicalLimit: "of what a key may hold",
   bytes: "size of the partition",
 };
+
+const ORDER = Object.keys(NAMES);
 
 const nameWords = (name: string) =>
   NAMES[name] ??

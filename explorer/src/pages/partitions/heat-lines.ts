@@ -49,6 +49,9 @@ function drawBounds(context: CanvasRenderingContext2D, model: HeatModel, x: Scal
       const [bottom, top] = [y(firstRow), y(firstRow + rows)];
       if (firstRow > 0) line(context, from, bottom, to, bottom, "rgb(255 255 255 / .55)");
       if (bottom - top < LABEL_LEAST || to - from < 24) continue;
+      // One that goes on is told at its end, and not where only a budget changed.
+      const goesOn = (range: { id: string; firstRow: number }) => range.id === id && range.firstRow === firstRow;
+      if (model.epochs[at + 1]?.ranges.some(goesOn)) continue;
       context.textAlign = "right";
       label(context, id, to - 6, (top + bottom) / 2);
     }

@@ -3,12 +3,12 @@
 // Two canvases: colours below, lines, dots and the cursor above, so that moving over the map redraws little. Arrow keys
 // move a cursor whose place is read out; Shift with arrows, or dragging, marks what Enter zooms into.
 
-import { createEffect, createSignal, onCleanup, onMount, Show, type JSX } from "solid-js";
+import { createEffect, createMemo, createSignal, on, onCleanup, onMount, Show, type JSX } from "solid-js";
 import { heatColour } from "../../kit/colour";
 import { clock, day, percent, rate } from "../../kit/format";
 import { draw } from "../../kit/heat";
 import { mayWrite } from "../../state/account";
-import { cellAt, isShare, ownerAt, scaleOf, type HeatModel } from "./heat-model";
+import { cellAt, columnAt, isShare, ownerAt, scaleOf, type HeatModel } from "./heat-model";
 import { boundWords } from "./heat-words";
 import { drawLines, type Box, type Spot } from "./heat-lines";
 import { MomentBar } from "./moment-bar";
@@ -26,8 +26,19 @@ const HEIGHT = 260;
 export function HeatMap(props: HeatMapProps): JSX.Element {
   const [width, setWidth] = createSignal(600);
   const [spot, setSpot] = createSignal<Spot | null>(null);
-  const [pinned, setPinned] = createSignal<Spot | null>(null);
+  const [kept, setKept] = createSignal<{ time: number; row: number } | null>(null);
   const [box, setBox] = createSignal<Box | null>(null);
+  /** What is pinned stays at its moment while columns come and go; where that has gone, nothing is. */
+  const pinned = createMemo((): Spot | null => {
+    const spot = kept();
+    const column = spot ? columnAt(props.model.times, spot.time) : -1;
+    return spot && column >= 0 ? { column, row: spot.row } : null;
+  });
+  const setPinned = (spot: Spot | null) =>
+    setKept(spot && { time: props.model.times[spot.column] ?? 0, row: spot.row });
+  // Compared by what they are: every answer brings the same bounds in a new list.
+  const bounds = createMemo(() => props.model.rowBounds.join());
+  createEffect(on(bounds, () => setKept(null), { defer: true }));
   let frame!: HTMLDivElement;
   let colours!: HTMLCanvasElement;
   let lines!: HTMLCanvasElement;

@@ -19,6 +19,8 @@ export interface HeatModel {
   events: { column: number; words: string }[];
   knownSince: number | null;
   periodSeconds: number;
+  /** The last column is of a period that is still counted. */
+  isLastOpen: boolean;
 }
 
 export function modelOf(heat: Heat): HeatModel {
@@ -55,7 +57,14 @@ export function modelOf(heat: Heat): HeatModel {
     events: heat.events.map((event) => ({ column: columnOf(event.time), words: eventWords(event) })),
     knownSince: heat.knownSince === null ? null : timeOf(heat.knownSince).getTime(),
     periodSeconds: heat.periodSeconds,
+    isLastOpen: columns > 0,
   };
+}
+
+/** Without a second that is still counted, which would look as if all had just cooled. Longer periods are shown as they grow. */
+export function closed(model: HeatModel): HeatModel {
+  if (!model.isLastOpen || model.periodSeconds > 1 || model.columns < 2) return model;
+  return sliceTimes(model, 0, model.times[model.columns - 2] as number);
 }
 
 /** The last column that begins at or before a time; -1 before the first. */
@@ -110,8 +119,8 @@ export function scaleOf(model: HeatModel): number {
   return isShare(model) ? 1 : Math.max(model.most, 1e-9);
 }
 
-/** Columns of a `since` answer behind the known ones: the open column comes again, the oldest go. */
-export function append(known: Heat, delta: Heat): Heat {
+/** Columns of a `since` answer behind the known ones: the open column comes again, and of more than `most` the oldest go. */
+export function append(known: Heat, delta: Heat, most: number): Heat {
   const first = delta.times[0];
   const isOther =
     delta.rowBounds.length !== known.rowBounds.length ||
@@ -120,11 +129,10 @@ export function append(known: Heat, delta: Heat): Heat {
   if (isOther || first === undefined) return isOther ? delta : { ...known, sequence: delta.sequence };
   const firstAt = timeOf(first).getTime();
   const keptTimes = known.times.filter((time) => timeOf(time).getTime() < firstAt);
-  const span = known.times.length;
-  if (keptTimes.length === 0 || delta.times.length >= span) return delta;
-  const dropped = Math.max(0, keptTimes.length + delta.times.length - span);
+  if (keptTimes.length === 0 || delta.times.length >= most) return delta;
+  const dropped = Math.max(0, keptTimes.length + delta.times.length - most);
   const before = known.cells;
-  const rows = before.length / span;
+  const rows = before.length / known.times.length;
   const kept = before.subarray(dropped * rows, keptTimes.length * rows);
   const added = delta.cells;
   const cells = new Float32Array(kept.length + added.length);
@@ -132,7 +140,8 @@ export function append(known: Heat, delta: Heat): Heat {
   cells.set(added, kept.length);
   const times = [...keptTimes.slice(dropped), ...delta.times];
   const since = timeOf(times[0] as number | string).getTime();
-  const epochs = [...known.epochs.filter(({ from }) => timeOf(from).getTime() < firstAt), ...delta.epochs];
+  const earlier = known.epochs.filter(({ from }) => timeOf(from).getTime() < firstAt);
+  const epochs = epochsSince([...earlier, ...delta.epochs], since);
   const isIn = (time: number | string) => timeOf(time).getTime() >= since && timeOf(time).getTime() < firstAt;
   return {
     ...delta,
@@ -145,6 +154,13 @@ export function append(known: Heat, delta: Heat): Heat {
   };
 }
 
+/** Without those that were over by then, and each once: every answer tells the division that it begins with again. */
+function epochsSince(epochs: Heat["epochs"], since: number): Heat["epochs"] {
+  const begins = epochs.findLastIndex(({ from }) => timeOf(from).getTime() <= since);
+  const shown = epochs.slice(Math.max(0, begins));
+  return shown.filter((epoch, at) => JSON.stringify(epoch.ranges) !== JSON.stringify(shown[at - 1]?.ranges));
+}
+
 /** The columns between two times in milliseconds; 0 leaves an end open. */
 export function sliceTimes(model: HeatModel, from: number, to: number): HeatModel {
   if (!from && !to) return model;
@@ -155,6 +171,7 @@ export function sliceTimes(model: HeatModel, from: number, to: number): HeatMode
   const isShown = ({ column }: { column: number }) => column >= 0 && column < last - first;
   return {
     ...model,
+    isLastOpen: model.isLastOpen && last === model.columns,
     columns: last - first,
     times: model.times.slice(first, last),
     cells: model.cells.subarray(first * model.rows, last * model.rows),

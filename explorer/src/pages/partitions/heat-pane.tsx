@@ -1,16 +1,17 @@
 // The heat map's pane: what it measures, live or still, zoomed or whole, as a picture or as a table.
 
-import { createEffect, createSignal, For, on, onCleanup, Show, type JSX } from "solid-js";
+import { createEffect, createMemo, createSignal, For, on, onCleanup, Show, type JSX } from "solid-js";
 import { poll } from "../../client/poll";
 import { readHeat, type Heat, type Report } from "../../client/reports";
 import { clock, percent, rate, timeOf } from "../../kit/format";
 import { Heads } from "../../kit/heads";
-import { Failed, Loading } from "../../kit/pane";
+import { Loading } from "../../kit/loading";
+import { Failed } from "../../kit/pane";
 import { place, setState } from "../../kit/router";
 import { failureWords } from "../../state/words";
 import { HeatMap } from "./heat-map";
 import { boundWords } from "./heat-words";
-import { append, cellAt, hottest, isShare, modelOf, ownerAt, sliceTimes, type HeatModel } from "./heat-model";
+import { append, cellAt, closed, hottest, isShare, modelOf, ownerAt, sliceTimes, type HeatModel } from "./heat-model";
 
 const MEASURES = [
   { id: "share", name: "Share of budget" },
@@ -18,6 +19,8 @@ const MEASURES = [
   { id: "throttled", name: "429" },
 ];
 const TABLE_CELLS = 20;
+/** How far back each window reaches. */
+const WINDOW_SECONDS: Record<string, number> = { "10m": 600, "6h": 6 * 3600, "4d": 4 * 86_400, "28d": 28 * 86_400 };
 
 interface HeatPaneProps {
   db: string;
@@ -41,17 +44,21 @@ export function HeatPane(props: HeatPaneProps): JSX.Element {
     max: state()["max"],
   });
 
+  // The report is read anew every other second; the map only where there are other partitions, or something else is asked for.
+  const subject = createMemo(() => JSON.stringify([query(), props.report.generation]));
   createEffect(
-    on([() => JSON.stringify(query()), () => props.report.generation], () => {
+    on(subject, () => {
       const asked = query();
-      setHeat(null);
+      // The old map stays until the new one is there, and with it the focus and what is pinned.
+      let known: Heat | null = null;
       onCleanup(
         poll(asked.window === "10m" ? 1_000 : 10_000, async () => {
           try {
-            const known = heat();
             const next = await readHeat(props.db, props.coll, { ...asked, since: known?.sequence });
             if (JSON.stringify(asked) !== JSON.stringify(query()) || !next) return;
-            setHeat(known ? append(known, next) : next);
+            const most = Math.ceil((WINDOW_SECONDS[asked.window] ?? 600) / Math.max(1, next.periodSeconds)) + 1;
+            known = known ? append(known, next, most) : next;
+            setHeat(known);
             setFailure(null);
           } catch (error) {
             setFailure(error);
@@ -63,7 +70,7 @@ export function HeatPane(props: HeatPaneProps): JSX.Element {
   const model = (): HeatModel | null => {
     const now = heat();
     if (!now) return null;
-    return sliceTimes(modelOf(now), Number(state()["from"] ?? "0"), Number(state()["to"] ?? "0"));
+    return sliceTimes(closed(modelOf(now)), Number(state()["from"] ?? "0"), Number(state()["to"] ?? "0"));
   };
   const isZoomed = () => ["min", "max", "from", "to"].some((name) => state()[name]);
   /** Half of what is shown, back or forth, within what is known. */

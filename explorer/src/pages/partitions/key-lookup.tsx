@@ -3,7 +3,7 @@
 import { createSignal, Show, type JSX } from "solid-js";
 import { readKey } from "../../client/key";
 import { readKeyPlace, type KeyPlace } from "../../client/reports";
-import { bytes, integer, percent, rate } from "../../kit/format";
+import { bytes, percent, plural, rate } from "../../kit/format";
 import { Failed } from "../../kit/pane";
 import { pathOf } from "../../kit/router";
 import { failureWords } from "../../state/words";
@@ -50,7 +50,7 @@ export function KeyLookup(props: { db: string; coll: string; paths: string[] }):
                 {now().key}
               </a>{" "}
               lies in partition <b>{now().place.partition}</b>, shard {now().place.shard}, at{" "}
-              {now().place.epk.slice(0, 16)} · {integer(now().place.items)} items, {bytes(now().place.sizeBytes)} of{" "}
+              {now().place.epk.slice(0, 16)} · {plural(now().place.items, "item")}, {bytes(now().place.sizeBytes)} of{" "}
               {bytes(now().place.sizeBytesMax)}
               <Show when={now().place.load}>
                 {(load) => (

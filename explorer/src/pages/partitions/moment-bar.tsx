@@ -15,7 +15,7 @@ interface MomentProps {
 
 export function MomentBar(props: MomentProps): JSX.Element {
   /** The latest period that is over: the one after it is still counted. */
-  const last = () => Math.max(0, props.model.columns - 2);
+  const last = () => Math.max(0, props.model.columns - (props.model.isLastOpen ? 2 : 1));
   const at = () => Math.min(Math.max(0, props.column), last());
   const time = () => new Date(props.model.times[at()] ?? 0);
   const words = () => (props.model.periodSeconds >= 60 ? `${day(time())} ${clock(time())}` : clock(time()));
@@ -40,7 +40,7 @@ export function MomentBar(props: MomentProps): JSX.Element {
         }}
       />
       <p class="moment-words">
-        <span class="dim">{at() === last() ? "now" : words()}</span>
+        <span class="dim">{at() === last() ? "now" : words()}, the hottest row of</span>
         <For each={partitions()}>
           {({ id, most, refused }) => (
             <span class="moment-part" classList={{ bad: refused > 0 }}>

@@ -4,7 +4,8 @@ import { createEffect, createMemo, createSignal, For, onCleanup, Show, type JSX 
 import { poll } from "../../client/poll";
 import { readReport, type Report } from "../../client/reports";
 import { bytes, clock, integer, plural } from "../../kit/format";
-import { Failed, Loading } from "../../kit/pane";
+import { Loading } from "../../kit/loading";
+import { Failed } from "../../kit/pane";
 import { place, setState } from "../../kit/router";
 import { noteFindings, offers } from "../../state/account";
 import { failureWords } from "../../state/words";
@@ -13,6 +14,7 @@ import { Findings } from "./findings";
 import { HeatPane } from "./heat-pane";
 import { Hot } from "./hot";
 import { KeyLookup } from "./key-lookup";
+import { Outcome, type Pressed } from "./outcome";
 import { RelocationStrip } from "./relocation";
 import type { Remedy } from "./remedies";
 import { RemedyDialog } from "./remedy-dialog";
@@ -26,6 +28,7 @@ export default function Partitions(props: { segments: string[] }): JSX.Element {
   const [readAt, setReadAt] = createSignal<Date | null>(null);
   const [failure, setFailure] = createSignal<unknown>(null);
   const [remedy, setRemedy] = createSignal<Remedy | null>(null);
+  const [pressed, setPressed] = createSignal<Pressed | null>(null);
   const [isMoving, setMoving] = createSignal(false);
   const window = () => (WINDOWS.includes(place().state["window"] ?? "") ? (place().state["window"] as string) : "10m");
 
@@ -64,6 +67,9 @@ export default function Partitions(props: { segments: string[] }): JSX.Element {
               <Tour report={now()} onRemedy={setRemedy} />
             </Show>
             <RelocationStrip report={now()} onChanged={() => void read()} />
+            <Show when={!isTour() && pressed()} keyed>
+              {(done) => <Outcome pressed={done} onClose={() => setPressed(null)} />}
+            </Show>
             <Show when={offers("heat")}>
               <HeatPane
                 db={db}
@@ -90,6 +96,7 @@ export default function Partitions(props: { segments: string[] }): JSX.Element {
             onClose={() => setRemedy(null)}
             onDone={() => {
               setRemedy(null);
+              setPressed({ remedy: wanted, before: report() as Report });
               setMoving(true);
               void read();
             }}

@@ -1,7 +1,8 @@
 // A split, merge or move in progress, with its end in sight; and how the last one ended.
 
 import { createSignal, Show, type JSX } from "solid-js";
-import { abortRelocation, type Relocation, type Report } from "../../client/reports";
+import type { Relocation } from "../../client/account";
+import { abortRelocation, type Report } from "../../client/reports";
 import { integer, milliseconds, percent } from "../../kit/format";
 import { Icon } from "../../kit/icons";
 import { mayWrite } from "../../state/account";

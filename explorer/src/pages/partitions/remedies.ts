@@ -1,6 +1,7 @@
 // What an operator may do about a partition, and what clients will notice of it.
 
-import type { Action, Partition, Report } from "../../client/reports";
+import type { Action } from "../../client/account";
+import type { Partition, Report } from "../../client/reports";
 
 export type Remedy =
   | { kind: "split"; partition: string; at: string; predicted?: string }
@@ -30,8 +31,13 @@ const refusedWords = (share: number | undefined): string | undefined =>
   share === undefined ? undefined : `${Math.round(share * 100)} % of what is asked for refused`;
 
 export function remedyTitle(remedy: Remedy): string {
-  if (remedy.kind === "split")
-    return `Split partition ${remedy.partition}${remedy.predicted ? ` → ${remedy.predicted}` : ""}`;
+  const isSplit = remedy.kind === "split" && remedy.predicted;
+  return isSplit ? `${remedyName(remedy)} → ${remedy.predicted}` : remedyName(remedy);
+}
+
+/** Without what was predicted of it. */
+export function remedyName(remedy: Remedy): string {
+  if (remedy.kind === "split") return `Split partition ${remedy.partition}`;
   if (remedy.kind === "merge") return `Merge partitions ${remedy.partitions.join(" and ")}`;
   if (remedy.kind === "move") return `Move partition ${remedy.partition}`;
   return "Divide the throughput";

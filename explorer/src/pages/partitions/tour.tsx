@@ -5,7 +5,8 @@
 
 import { createMemo, createSignal, For, onCleanup, Show, type JSX } from "solid-js";
 import { poll } from "../../client/poll";
-import { NOTHING_WRONG, readReport, type Report } from "../../client/reports";
+import { NOTHING_WRONG } from "../../client/account";
+import { readReport, type Report } from "../../client/reports";
 import { percent, rate } from "../../kit/format";
 import { Heads } from "../../kit/heads";
 import { Icon } from "../../kit/icons";
@@ -27,7 +28,10 @@ interface TourProps {
 export function Tour(props: TourProps): JSX.Element {
   return (
     <section class="tour" aria-label="Guided tour">
-      <Show when={props.report.container === OTHER} fallback={<Steps {...props} />}>
+      <Show
+        when={props.report.container === OTHER}
+        fallback={<Steps report={props.report} onRemedy={props.onRemedy} />}
+      >
         <Comparison report={props.report} />
       </Show>
       <button type="button" class="plain act leave" onClick={() => setState({ tour: "" })}>

@@ -13,12 +13,12 @@ import {
 import { pretty } from "../../client/json";
 import { check } from "../../client/json-check";
 import type { Editor } from "../../editor/setup";
-import { json } from "../../editor/json";
 import { Confirm, Dialog } from "../../kit/dialog";
 import { integer } from "../../kit/format";
 import { Heads } from "../../kit/heads";
 import { Icon } from "../../kit/icons";
-import { Empty, Failed, Loading } from "../../kit/pane";
+import { Loading } from "../../kit/loading";
+import { Empty, Failed } from "../../kit/pane";
 import { pathOf } from "../../kit/router";
 import { TextEditor } from "../../parts/text-editor";
 import { mayWrite } from "../../state/account";
@@ -244,7 +244,7 @@ function RuleDialog(props: { id: string; text: string; onClose: () => void; onSa
         <TextEditor
           text={props.text}
           label="Rule"
-          language={json()}
+          language="json"
           isReadOnly={!mayWrite()}
           onReady={(ready) => (editor = ready)}
         />

@@ -2,7 +2,7 @@
 
 import { createMemo, For, Show, type JSX } from "solid-js";
 import type { IndexUse, PlanBox, QueryPage, RangeFigures } from "../../client/query";
-import { bytes, integer, milliseconds, percent, ru } from "../../kit/format";
+import { bytes, integer, milliseconds, percent, plural, ru } from "../../kit/format";
 import { Heads } from "../../kit/heads";
 import { Icon } from "../../kit/icons";
 
@@ -69,7 +69,7 @@ function figureWords(figures: NonNullable<PlanBox["figures"]>): string {
     parts.push(`${integer(figures.rowsIn)} → ${integer(figures.rowsOut)} rows`);
   else if (figures.rowsOut !== null) parts.push(`${integer(figures.rowsOut)} rows`);
   if (figures.postings) parts.push(`${integer(figures.postings)} postings`);
-  if (figures.items) parts.push(`${integer(figures.items)} items`);
+  if (figures.items) parts.push(plural(figures.items, "item"));
   if (figures.bytes) parts.push(bytes(figures.bytes));
   return parts.join(" · ");
 }

@@ -1,6 +1,7 @@
 // Queries that were run in this browser, to be found and run again.
 
-import { createResource, createSignal, For, Show, type JSX } from "solid-js";
+import { createSignal, For, Show, type JSX } from "solid-js";
+import { asked } from "../../kit/asked";
 import { history } from "../../client/history";
 import { clear } from "../../client/store";
 import { Dialog } from "../../kit/dialog";
@@ -13,13 +14,13 @@ export function History(props: {
   onPick: (text: string) => void;
   onClose: () => void;
 }): JSX.Element {
-  const [list, { refetch }] = createResource(history);
+  const list = asked(history);
   const [filter, setFilter] = createSignal("");
   const found = () =>
-    (list() ?? []).filter(({ text }) => text.toLowerCase().includes(filter().toLowerCase())).slice(0, 100);
+    (list.value() ?? []).filter(({ text }) => text.toLowerCase().includes(filter().toLowerCase())).slice(0, 100);
   const forget = async () => {
     await clear("history");
-    await refetch();
+    await list.again();
   };
   return (
     <Dialog title="Queries of this browser" onClose={props.onClose} isWide>

@@ -1,17 +1,7 @@
 // Query: write, run, stop, understand.
 
-import {
-  createEffect,
-  createMemo,
-  createResource,
-  createSignal,
-  For,
-  on,
-  onCleanup,
-  onMount,
-  Show,
-  type JSX,
-} from "solid-js";
+import { createEffect, createMemo, createSignal, For, on, onCleanup, onMount, Show, type JSX } from "solid-js";
+import { asked } from "../../kit/asked";
 import { queryItems, readDefinition } from "../../client/endpoints";
 import { remember } from "../../client/history";
 import { members } from "../../client/json";
@@ -19,7 +9,7 @@ import { readKey } from "../../client/key";
 import { explain } from "../../client/query";
 import { readPaths } from "../../client/schema";
 import type { Editor } from "../../editor/setup";
-import { completeQuery, nosql, parametersOf, statementAt } from "../../editor/nosql";
+import { parametersOf, statementAt } from "../../editor/statements";
 import { Icon } from "../../kit/icons";
 import { pack, unpack } from "../../kit/deflate";
 import { place, setState } from "../../kit/router";
@@ -37,7 +27,7 @@ const PLAIN_LINK_MAX = 400;
 export default function QueryPage(props: { segments: string[] }): JSX.Element {
   const [, db = "", coll = ""] = props.segments;
   const run = createRun(db, coll);
-  const [definition] = createResource(() => readDefinition(db, coll).catch(() => undefined));
+  const definition = asked(() => readDefinition(db, coll).catch(() => undefined));
   const [text, setText] = createSignal(place().state["q"] ?? FIRST_TEXT);
   const [typed, setTyped] = createSignal(text());
   const [values, setValues] = createSignal<Record<string, string>>({});
@@ -77,10 +67,12 @@ export default function QueryPage(props: { segments: string[] }): JSX.Element {
   const wanted = () => {
     const selection = editor?.selection() ?? "";
     const whole = editor?.text() ?? typed();
-    if (selection.trim() !== "") return { from: editor?.view.state.selection.main.from ?? 0, text: selection };
+    // The `;` behind a statement is selected with its line.
+    const chosen = statementAt(selection, 0);
+    if (chosen) return { ...chosen, from: (editor?.view.state.selection.main.from ?? 0) + chosen.from };
     return statementAt(whole, editor?.view.state.selection.main.head ?? 0);
   };
-  const asked = (statement: { from: number; text: string }) => {
+  const queryOf = (statement: { from: number; text: string }) => {
     const lead = statement.text.length - statement.text.trimStart().length;
     setFrom(statement.from + lead);
     return {
@@ -93,7 +85,7 @@ export default function QueryPage(props: { segments: string[] }): JSX.Element {
   const start = async () => {
     const statement = wanted();
     if (!statement) return;
-    const query = asked(statement);
+    const query = queryOf(statement);
     setRanText(query.text);
     await run.start({ query, rowsMax: rowsMax(), byOperator: byOperator() });
     void remember({
@@ -112,7 +104,7 @@ export default function QueryPage(props: { segments: string[] }): JSX.Element {
     const statement = wanted();
     if (!statement) return;
     try {
-      run.show(await explain(db, coll, asked(statement)));
+      run.show(await explain(db, coll, queryOf(statement)));
     } catch (error) {
       run.fail(error);
     }
@@ -190,8 +182,8 @@ export default function QueryPage(props: { segments: string[] }): JSX.Element {
         <TextEditor
           text={text()}
           label="Query text"
-          language={nosql()}
-          complete={completeQuery(paths)}
+          language="nosql"
+          complete={async (context) => (await import("../../editor/nosql")).completeQuery(paths)(context)}
           keys={runKeys}
           onReady={(ready) => (editor = ready)}
           onChange={(read) => setTyped(read())}
@@ -225,7 +217,7 @@ export default function QueryPage(props: { segments: string[] }): JSX.Element {
         run={run}
         db={db}
         coll={coll}
-        keyPaths={definition()?.value.partitionKey.paths ?? []}
+        keyPaths={definition.value()?.value.partitionKey.paths ?? []}
         pin={<Pin run={run} text={ranText()} pinned={pinned()} onPin={setPinned} />}
         onGo={(at) => editor?.goTo(from() + at)}
       />

@@ -4,10 +4,10 @@ import { createMemo, createSignal, For, Match, Show, Switch, type JSX } from "so
 import { textMember } from "../../client/endpoints";
 import { areNumbers, cells, compact, pretty, valueAt } from "../../client/json";
 import { keyOf } from "../../client/key";
-import { json } from "../../editor/json";
 import { integer, milliseconds, plural, ru } from "../../kit/format";
 import { Icon } from "../../kit/icons";
-import { Empty, Failed, Loading } from "../../kit/pane";
+import { Loading } from "../../kit/loading";
+import { Empty, Failed } from "../../kit/pane";
 import { go, pathOf } from "../../kit/router";
 import { saveText } from "../../kit/save";
 import { Table, type Column } from "../../kit/table";
@@ -54,7 +54,10 @@ export function Results(props: ResultsProps): JSX.Element {
     if (run.ranges().length > 0) {
       parts.push(
         plural(run.ranges().length, "partition"),
-        `${integer(run.ranges().reduce((sum, { items }) => sum + items, 0))} items read`,
+        `${plural(
+          run.ranges().reduce((sum, { items }) => sum + items, 0),
+          "item",
+        )} read`,
       );
     }
     return parts.join(" · ");
@@ -123,7 +126,14 @@ export function Results(props: ResultsProps): JSX.Element {
       </Show>
       <Show when={run.state() === "running"}>
         <Loading
-          words={`${plural(run.pages(), "page")} · ${integer(run.rows().length)} rows · ${ru(run.charge())}${run.waits() > 0 ? ` · waits for throughput (429), ${plural(run.waits(), "time")}` : ""}`}
+          // From the first page on, the line above tells how far it is.
+          words={
+            run.waits() > 0
+              ? `waits for throughput (429), ${plural(run.waits(), "time")}`
+              : run.pages() > 0
+                ? ""
+                : "Waiting for the first page"
+          }
           onStop={() => run.stop()}
         />
       </Show>
@@ -152,7 +162,7 @@ export function Results(props: ResultsProps): JSX.Element {
           <Indexes page={run.page()} link={`${pathOf(["c", props.db, props.coll, "settings"])}#section=indexing`} />
         </Match>
         <Match when={run.rows().length > 0}>
-          <Show when={isJson()} fallback={<Rows {...props} />}>
+          <Show when={isJson()} fallback={<Rows run={run} db={props.db} coll={props.coll} keyPaths={props.keyPaths} />}>
             <JsonRows rows={run.rows()} />
           </Show>
         </Match>
@@ -186,12 +196,12 @@ function JsonRows(props: { rows: string[] }): JSX.Element {
       <Show when={text().shown < props.rows.length}>
         <div class="note">The first {integer(text().shown)} rows are shown here; the table and the file have all.</div>
       </Show>
-      <TextEditor text={text().text} label="Rows as JSON" language={json()} isReadOnly />
+      <TextEditor text={text().text} label="Rows as JSON" language="json" isReadOnly />
     </>
   );
 }
 
-function Rows(props: ResultsProps): JSX.Element {
+function Rows(props: Omit<ResultsProps, "pin" | "onGo">): JSX.Element {
   const [cursor, setCursor] = createSignal(0);
   const rows = () => props.run.rows();
   const single = () => (rows().length === 1 && !["{", "["].includes(rows()[0]?.[0] ?? "") ? rows()[0] : undefined);

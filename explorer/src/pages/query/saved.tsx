@@ -1,6 +1,7 @@
 // Saved queries: named, kept in this browser, and moved to others as a file.
 
-import { createResource, createSignal, For, Show, type JSX } from "solid-js";
+import { createSignal, For, Show, type JSX } from "solid-js";
+import { asked } from "../../kit/asked";
 import { get, put } from "../../client/store";
 import { readSaved, type SavedQuery } from "../../client/saved";
 import { Dialog } from "../../kit/dialog";
@@ -10,13 +11,13 @@ import { saveText } from "../../kit/save";
 const KEPT_MAX = 500;
 
 export function Saved(props: { text: string; onPick: (text: string) => void; onClose: () => void }): JSX.Element {
-  const [list, { mutate }] = createResource(async () => (await get<SavedQuery[]>("saved", "queries")) ?? []);
+  const list = asked(async () => (await get<SavedQuery[]>("saved", "queries")) ?? []);
   const [name, setName] = createSignal("");
   const [problem, setProblem] = createSignal("");
-  const queries = () => list() ?? [];
+  const queries = () => list.value() ?? [];
   const keep = async (next: SavedQuery[]) => {
     const sorted = next.sort((left, right) => (left.name < right.name ? -1 : 1)).slice(0, KEPT_MAX);
-    mutate(sorted);
+    list.set(sorted);
     await put("saved", "queries", sorted);
   };
   const add = (more: SavedQuery[]) => {

@@ -1,12 +1,13 @@
 // Scripts: procedures, triggers and functions of a container, edited with their etags and tried out.
 
-import { createResource, createSignal, For, Show, type JSX } from "solid-js";
+import { createSignal, For, Show, type JSX } from "solid-js";
+import { asked } from "../../kit/asked";
 import { deleteScript, readScripts, writeScript, type Script, type ScriptKind } from "../../client/scripts";
 import type { Editor } from "../../editor/setup";
-import { script } from "../../editor/script";
 import { Confirm } from "../../kit/dialog";
 import { Icon } from "../../kit/icons";
-import { Empty, Failed, Loading } from "../../kit/pane";
+import { Loading } from "../../kit/loading";
+import { Empty, Failed } from "../../kit/pane";
 import { go, place } from "../../kit/router";
 import { TextEditor } from "../../parts/text-editor";
 import { mayWrite } from "../../state/account";
@@ -23,9 +24,9 @@ const KINDS: { id: ScriptKind; name: string; one: string }[] = [
 export default function Scripts(props: { segments: string[] }): JSX.Element {
   const [, db = "", coll = ""] = props.segments;
   const kind = (): ScriptKind => KINDS.find(({ id }) => id === place().segments[4])?.id ?? "sprocs";
-  const [list, { refetch }] = createResource(kind, (of) => readScripts(db, coll, of));
+  const list = asked((of) => readScripts(db, coll, of), kind);
   const [fresh, setFresh] = createSignal<Script | null>(null);
-  const shown = () => fresh() ?? (list.error ? undefined : list()?.find(({ id }) => id === place().segments[5]));
+  const shown = () => fresh() ?? list.value()?.find(({ id }) => id === place().segments[5]);
   const open = (id: string | null) => {
     setFresh(null);
     go(["c", db, coll, "scripts", kind(), ...(id === null ? [] : [id])]);
@@ -61,18 +62,15 @@ export default function Scripts(props: { segments: string[] }): JSX.Element {
           </button>
         </Show>
       </div>
-      <Show when={list.error as unknown}>
-        {(error) => <Failed failure={failureWords("Reading the scripts", error())} onRetry={() => void refetch()} />}
+      <Show when={list.error()}>
+        {(error) => <Failed failure={failureWords("Reading the scripts", error())} onRetry={() => void list.again()} />}
       </Show>
-      <Show when={list.loading}>
+      <Show when={list.isLoading()}>
         <Loading words="Reading the scripts" />
       </Show>
       <div class="scripts">
         <nav class="script-list" aria-label="Scripts">
-          <For
-            each={list.error ? [] : list()}
-            fallback={<p class="dim">No {KINDS.find(({ id }) => id === kind())?.one}s yet.</p>}
-          >
+          <For each={list.value()} fallback={<p class="dim">No {KINDS.find(({ id }) => id === kind())?.one}s yet.</p>}>
             {(one) => (
               <button
                 type="button"
@@ -103,11 +101,11 @@ export default function Scripts(props: { segments: string[] }): JSX.Element {
               kind={kind()}
               script={one}
               onSaved={(saved) => {
-                void Promise.resolve(refetch()).then(() => open(saved.id));
+                void list.again().then(() => open(saved.id));
               }}
               onDeleted={() => {
                 open(null);
-                void refetch();
+                void list.again();
               }}
             />
           )}
@@ -203,7 +201,7 @@ function ScriptEditor(props: ScriptEditorProps): JSX.Element {
       <TextEditor
         text={props.script.body}
         label="Text of the script"
-        language={script()}
+        language="script"
         isReadOnly={!mayWrite()}
         onReady={(ready) => (editor = ready)}
         keys={[saveKey]}

@@ -7,7 +7,6 @@ import { check } from "../../client/json-check";
 import { pretty, valueAt } from "../../client/json";
 import { previewIndexing, type IndexingPreview } from "../../client/schema";
 import type { Editor } from "../../editor/setup";
-import { json } from "../../editor/json";
 import { difference } from "../../editor/merge";
 import { bytes, integer } from "../../kit/format";
 import { Failed } from "../../kit/pane";
@@ -64,7 +63,7 @@ export function Indexing(props: SectionProps): JSX.Element {
       <TextEditor
         text={stored()}
         label="Indexing policy"
-        language={json()}
+        language="json"
         isReadOnly={!mayWrite()}
         onReady={(ready) => (editor = ready)}
         onChange={(read) => {

@@ -1,11 +1,12 @@
 // Settings of a container: what it is, its throughput, indexing, time to live, and its end.
 
-import { createResource, createSignal, For, Match, Show, Switch, type JSX } from "solid-js";
+import { createSignal, For, Match, Show, Switch, type JSX } from "solid-js";
+import { asked } from "../../kit/asked";
 import { readDefinition, type Definition, type Read } from "../../client/endpoints";
 import { pretty } from "../../client/json";
-import { json } from "../../editor/json";
 import { bytes, integer } from "../../kit/format";
-import { Failed, Loading } from "../../kit/pane";
+import { Loading } from "../../kit/loading";
+import { Failed } from "../../kit/pane";
 import { place, setState } from "../../kit/router";
 import { TextEditor } from "../../parts/text-editor";
 import { access, containers, mayWrite } from "../../state/account";
@@ -33,13 +34,13 @@ export interface SectionProps {
 
 export default function Settings(props: { segments: string[] }): JSX.Element {
   const [, db = "", coll = ""] = props.segments;
-  const [read, { refetch }] = createResource(() => readDefinition(db, coll));
+  const read = asked(() => readDefinition(db, coll));
   const [savedAt, setSavedAt] = createSignal<Date | null>(null);
   const sections = () => SECTIONS.filter(({ id }) => id !== "danger" || (mayWrite() && access() === "full"));
   const section = () => sections().find(({ id }) => id === place().state["section"])?.id ?? "overview";
   const onSaved = () => {
     setSavedAt(new Date());
-    void refetch();
+    void read.again();
   };
   return (
     <>
@@ -64,13 +65,13 @@ export default function Settings(props: { segments: string[] }): JSX.Element {
           </span>
         </Show>
       </nav>
-      <Show when={read.error as unknown}>
-        {(error) => <Failed failure={failureWords(`Reading ${coll}`, error())} onRetry={() => void refetch()} />}
+      <Show when={read.error()}>
+        {(error) => <Failed failure={failureWords(`Reading ${coll}`, error())} onRetry={() => void read.again()} />}
       </Show>
       <Show
-        when={!read.error && read.latest}
+        when={read.value()}
         fallback={
-          <Show when={read.loading}>
+          <Show when={read.isLoading()}>
             <Loading words="Reading the definition" />
           </Show>
         }
@@ -91,7 +92,7 @@ export default function Settings(props: { segments: string[] }): JSX.Element {
             </Match>
             <Match when={section() === "definition"}>
               <p class="pad dim">The whole definition, as the server tells it.</p>
-              <TextEditor text={pretty(now().text)} label="Definition" language={json()} isReadOnly />
+              <TextEditor text={pretty(now().text)} label="Definition" language="json" isReadOnly />
             </Match>
             <Match when={section() === "danger"}>
               <Danger db={db} coll={coll} />

@@ -1,9 +1,11 @@
 // Throughput: manual or autoscale, and what that means for the partitions.
 
-import { createEffect, createResource, createSignal, Show, type JSX } from "solid-js";
+import { createEffect, createSignal, Show, type JSX } from "solid-js";
+import { asked } from "../../kit/asked";
 import { readOffer, replaceOffer } from "../../client/offers";
 import { integer } from "../../kit/format";
-import { Failed, Loading } from "../../kit/pane";
+import { Loading } from "../../kit/loading";
+import { Failed } from "../../kit/pane";
 import { containers, mayWrite } from "../../state/account";
 import { failureWords } from "../../state/words";
 import type { SectionProps } from "./settings";
@@ -11,12 +13,12 @@ import type { SectionProps } from "./settings";
 const PARTITION_RU_MAX = 10_000;
 
 export function Throughput(props: SectionProps): JSX.Element {
-  const [offer, { refetch }] = createResource(() => readOffer(props.read.value._rid));
+  const offer = asked(() => readOffer(props.read.value._rid));
   const [wanted, setWanted] = createSignal(400);
   const [isAutoscale, setAutoscale] = createSignal(false);
   const [failure, setFailure] = createSignal<unknown>(null);
   createEffect(() => {
-    const now = offer();
+    const now = offer.value();
     if (!now) return;
     setWanted(now.autoscaleMax ?? now.throughput);
     setAutoscale(now.autoscaleMax !== null);
@@ -26,12 +28,12 @@ export function Throughput(props: SectionProps): JSX.Element {
   const needed = () => Math.max(partitions(), Math.ceil(wanted() / PARTITION_RU_MAX));
   const save = async (event: SubmitEvent) => {
     event.preventDefault();
-    const now = offer();
+    const now = offer.value();
     if (!now) return;
     setFailure(null);
     try {
       await replaceOffer(now, { throughput: wanted(), isAutoscale: isAutoscale() });
-      await refetch();
+      await offer.again();
       props.onSaved();
     } catch (error) {
       setFailure(error);
@@ -39,11 +41,11 @@ export function Throughput(props: SectionProps): JSX.Element {
   };
   return (
     <div class="pad">
-      <Show when={(offer.error as unknown) ?? failure()}>
+      <Show when={offer.error() ?? failure()}>
         {(error) => <Failed failure={failureWords("The throughput", error())} />}
       </Show>
-      <Show when={!offer.loading} fallback={<Loading words="Reading the offer" />}>
-        <Show when={offer()} fallback={<p>This container shares its database's throughput.</p>}>
+      <Show when={!offer.isLoading()} fallback={<Loading words="Reading the offer" />}>
+        <Show when={offer.value()} fallback={<p>This container shares its database's throughput.</p>}>
           {(now) => (
             <form class="form narrow" onSubmit={(event) => void save(event)}>
               <fieldset class="row" disabled={!mayWrite()}>

@@ -1,1 +1,0 @@
-var e={singleHotKey:`Single hot key`,sequentialKeys:`Sequential keys`,hotRange:`Hot range`,scans:`Scans`,throughputTooLow:`Throughput too low`,storageSkew:`Storage skew`,nothingWrong:`All is well`},t=t=>e[t]??t;export{t};

@@ -1,1 +1,0 @@
-import{Ht as e,Rt as t,Wt as n,Yt as r}from"./main.js";var i=e(`<thead><tr>`),a=e(`<th scope=col>`);function o(e){return(()=>{var o=i(),s=o.firstChild;return t(s,r(n,{get each(){return e.names},children:e=>(()=>{var n=a();return n.classList.toggle(`number`,typeof e!=`string`),t(n,()=>typeof e==`string`?e:e.number),n})()})),o})()}export{o as t};

@@ -1,2 +1,0 @@
-import{Et as e,Tt as t}from"./main.js";function n(n,r){let i=t(r),a=[`status ${i.status>0?`${i.status}${i.substatus?`/${i.substatus}`:``}`:`no answer`}`,i.activityId&&`activity id ${i.activityId}`,i.retryAfterMs>0&&`retry after ${i.retryAfterMs} ms`,`at ${new Date().toISOString()}`];return{title:`${n} failed`,message:i.message,hint:e(i),details:a.filter(Boolean).join(`
-`)}}export{n as t};

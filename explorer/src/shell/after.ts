@@ -1,0 +1,5 @@
+// What the frame gets a moment after it is drawn: the status bar, the keyboard, and words for failures.
+
+export { StatusBar } from "./status";
+export { handleKeys } from "./keys";
+import "../client/error-body";
