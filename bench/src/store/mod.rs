@@ -51,11 +51,36 @@ pub struct Row {
     pub is_met: Option<bool>,
 }
 
+impl Row {
+    fn line(&self) -> String {
+        let Row { what, place, found, goal, is_met } = self;
+        let verdict = match is_met {
+            Some(true) => "met",
+            Some(false) => "**missed**",
+            None => "–",
+        };
+        format!("| {what} | {place} | {found} | {goal} | {verdict} |")
+    }
+}
+
+/// Rows, told as they come: with many items the next ones take minutes.
+#[derive(Default)]
+struct Told(Vec<Row>);
+
+impl Extend<Row> for Told {
+    fn extend<I: IntoIterator<Item = Row>>(&mut self, rows: I) {
+        for row in rows {
+            eprintln!("{}", row.line());
+            self.0.push(row);
+        }
+    }
+}
+
 pub fn run(options: &StoreOptions) -> Outcome {
-    let mut rows = Vec::new();
+    let mut rows = Told::default();
     let local = Started::with_items(options, Place::Disk)?;
     let speed = rows::speed(options, &local)?;
-    rows.push(rows::alone("local disk", &speed));
+    rows.extend([rows::alone("local disk", &speed)]);
     let local_split = rows::split(&local)?;
     drop(local);
     let mut places = vec![Place::Directory, Place::bucket()];
@@ -66,7 +91,7 @@ pub fn run(options: &StoreOptions) -> Outcome {
         rows.extend(rows::life(options, started, local_split)?);
     }
     rows.extend(rows::distant(options)?);
-    publish::publish(options.publish.as_ref(), &page(options, &rows))
+    publish::publish(options.publish.as_ref(), &page(options, &rows.0))
 }
 
 fn page(options: &StoreOptions, rows: &[Row]) -> String {
@@ -77,14 +102,8 @@ fn page(options: &StoreOptions, rows: &[Row]) -> String {
         options.seconds,
         options.milliseconds
     );
-    for Row { what, place, found, goal, is_met } in rows {
-        let verdict = match is_met {
-            Some(true) => "met",
-            Some(false) => "**missed**",
-            None => "–",
-        };
-        writeln!(out, "| {what} | {place} | {found} | {goal} | {verdict} |")
-            .expect("a string takes any text");
+    for row in rows {
+        writeln!(out, "{}", row.line()).expect("a string takes any text");
     }
     out
 }
