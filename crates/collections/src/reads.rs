@@ -44,6 +44,10 @@ impl Scan {
         Scan { collections, collection, plan, built, continuation: None, is_done: false }
     }
 
+    fn restart(&mut self) {
+        (self.continuation, self.is_done) = (None, false);
+    }
+
     fn transaction(&self) -> Option<&OpenTransaction> {
         self.collections.transaction.as_deref()
     }
@@ -62,9 +66,9 @@ impl Scan {
             return Ok(None);
         }
         if let (Some(key), Some(id)) = (&self.plan.key, &self.plan.id) {
-            self.is_done = true;
             let name = (key.clone(), id.clone());
             let item = self.collections.read_named(request, &self.collection, name).await?;
+            self.is_done = true;
             return Ok(Some(Bodies::One(item)));
         }
         let asked = ItemsRequest {
@@ -172,6 +176,8 @@ pub struct Finding {
     source: Source,
     /// Found, and not yet handed out.
     ready: VecDeque<(Value, Matched)>,
+    /// Those of a batch in the making: they are ready again where it comes to nothing.
+    handed: Vec<(Value, Matched)>,
     left: u64,
     to_skip: u64,
     /// Until everything is read and sorted.
@@ -186,11 +192,26 @@ impl Finding {
         let left = if find.limit == 0 { u64::MAX } else { find.limit };
         let to_skip = find.skip;
         let order = Order::of(&find.sort, &find.parsed);
-        Finding { find, source, ready: VecDeque::new(), left, to_skip, order, page: None, is_done: false }
+        let (ready, handed) = (VecDeque::new(), Vec::new());
+        Finding { find, source, ready, handed, left, to_skip, order, page: None, is_done: false }
     }
 
-    /// Up to so many documents and about so many bytes, one at least where there is one; and whether there may be more.
+    /// Up to so many documents and about so many bytes, one at least where there is one; and whether there may be more. A call that
+    /// fails, or is dropped, leaves the position where it was.
     pub async fn next(
+        &mut self,
+        request: &Request,
+        documents_max: usize,
+        bytes_max: usize,
+    ) -> Result<(Vec<Value>, bool)> {
+        self.left = self.left.saturating_add(self.handed.len() as u64);
+        self.handed.drain(..).rev().for_each(|found| self.ready.push_front(found));
+        let batch = self.batch(request, documents_max, bytes_max).await?;
+        self.handed.clear();
+        Ok(batch)
+    }
+
+    async fn batch(
         &mut self,
         request: &Request,
         documents_max: usize,
@@ -205,18 +226,20 @@ impl Finding {
                 self.to_skip -= 1;
                 continue;
             }
+            self.handed.push((document.clone(), matched));
+            self.left -= 1;
             let shown = match &self.find.projection {
                 Some(projection) => projection.apply(&document, matched, &mut self.find.env)?,
-                None => document.clone(),
+                None => document,
             };
             let size = shown.size();
             if !out.is_empty() && bytes + size > bytes_max {
-                self.ready.push_front((document, matched));
+                self.handed.pop().into_iter().for_each(|found| self.ready.push_front(found));
+                self.left += 1;
                 break;
             }
             bytes += size;
             out.push(shown);
-            self.left -= 1;
         }
         // A batch that is full knows whether it was the last one.
         let more = self.left > 0 && (!self.ready.is_empty() || self.look(request).await?);
@@ -244,8 +267,15 @@ impl Finding {
     }
 
     async fn take(&mut self, request: &Request) -> Result<Option<(Value, Matched)>> {
-        if let Some(order) = self.order.take() {
+        if let Some(order) = self.order.clone() {
+            // From the beginning: an earlier attempt may have been broken off.
+            self.ready.clear();
+            self.is_done = false;
+            if let Source::Scan(scan) = &mut self.source {
+                scan.restart();
+            }
             self.sort(request, order).await?;
+            self.order = None;
         }
         loop {
             if let Some(found) = self.ready.pop_front() {

@@ -135,6 +135,36 @@ impl WriteAnswer {
         }
     }
 
+    /// Notes how a statement ended, and answers whether the next one is run. `form` makes what is kept of it.
+    fn end(
+        &mut self,
+        call: &Call,
+        (place, id): (usize, i32),
+        outcome: Result<Done>,
+        form: fn(&Done) -> Document,
+        is_ordered: bool,
+    ) -> Result<bool> {
+        let error = match outcome {
+            Ok(done) => {
+                let result = form(&done);
+                self.note(place, &result);
+                match done.failure {
+                    Some(failure) => failure.into(),
+                    None => {
+                        if let Some(retryable) = &call.retryable {
+                            retryable.record(id, result);
+                        }
+                        return Ok(true);
+                    }
+                }
+            }
+            Err(error) => error,
+        };
+        call.check_goes_on(&error)?;
+        self.errors.push((place, error));
+        Ok(!is_ordered)
+    }
+
     fn reply(self, shows_modified: bool) -> Reply {
         let mut reply = Document::one("n", Value::Int(self.count as i32));
         if !self.upserted.is_empty() {
@@ -225,26 +255,10 @@ pub async fn update(call: &Call) -> Result<Reply> {
                 call.collections().run_statement(&request, &namespace, &mut statement).await?,
             )
         };
-        match Box::pin(outcome).await {
-            Ok(done) => {
-                let result = result_of(&done);
-                answer.note(place, &result);
-                if let Some(failure) = done.failure {
-                    answer.errors.push((place, failure.into()));
-                    if is_ordered(&arguments) {
-                        break;
-                    }
-                } else if let Some(retryable) = &call.retryable {
-                    retryable.record(ids[place], result);
-                }
-            }
-            Err(error) => {
-                call.check_goes_on(&error)?;
-                answer.errors.push((place, error));
-                if is_ordered(&arguments) {
-                    break;
-                }
-            }
+        let outcome = Box::pin(outcome).await;
+        let goes_on = answer.end(call, (place, ids[place]), outcome, result_of, is_ordered(&arguments))?;
+        if !goes_on {
+            break;
         }
     }
     Ok(answer.reply(true))
@@ -359,26 +373,11 @@ pub async fn delete(call: &Call) -> Result<Reply> {
                 call.collections().run_statement(&request, &namespace, &mut statement).await?,
             )
         };
-        match Box::pin(outcome).await {
-            Ok(done) => {
-                let result = removed_answer(&done);
-                answer.note(place, &result);
-                if let Some(failure) = done.failure {
-                    answer.errors.push((place, failure.into()));
-                    if is_ordered(&arguments) {
-                        break;
-                    }
-                } else if let Some(retryable) = &call.retryable {
-                    retryable.record(ids[place], result);
-                }
-            }
-            Err(error) => {
-                call.check_goes_on(&error)?;
-                answer.errors.push((place, error));
-                if is_ordered(&arguments) {
-                    break;
-                }
-            }
+        let outcome = Box::pin(outcome).await;
+        let goes_on =
+            answer.end(call, (place, ids[place]), outcome, removed_answer, is_ordered(&arguments))?;
+        if !goes_on {
+            break;
         }
     }
     Ok(answer.reply(false))

@@ -126,3 +126,52 @@ async fn a_bulk_write_counts_what_a_refused_statement_did() {
     assert_eq!((number(shown, "code"), number(shown, "nModified")), (16500, done), "{shown:?}");
     assert_eq!(count(&server, &mut client, doc! { "n": 1 }).await, done);
 }
+
+/// All documents of a cursor, asked for until each batch has come; and how often a batch was refused.
+async fn read_through(server: &Server, client: &mut Client, find: bson::Document) -> (Vec<i64>, usize) {
+    let opened = client.ok("d", of(&find)).await;
+    let cursor = opened.value("cursor");
+    let id = cursor.as_document().expect("a cursor").value("id").to_i64_exact();
+    let (mut ids, mut refusals) = (Vec::new(), 0);
+    loop {
+        let reply = client.run("d", of(&doc! { "getMore": id, "collection": "c", "batchSize": 40 })).await;
+        if reply.value("ok").to_f64() != Some(1.0) {
+            assert_eq!(number(&reply, "code"), 16500, "{reply:?}");
+            refusals += 1;
+            server.clock.advance(Duration::from_millis(5));
+            continue;
+        }
+        let cursor = reply.value("cursor");
+        let cursor = cursor.as_document().expect("a cursor");
+        let batch = cursor.value("nextBatch");
+        let documents = batch.as_array().expect("a list").iter().filter_map(Value::as_document);
+        ids.extend(documents.map(|document| number(document, "_id")));
+        if cursor.value("id").to_i64_exact() == Some(0) {
+            return (ids, refusals);
+        }
+        // Others spend what there is, so that the next batch is refused, or broken off between two pages.
+        spend(client, &of(&doc! { "find": "c", "filter": { "_id": 1 } })).await;
+        server.clock.advance(Duration::from_millis(3));
+    }
+}
+
+#[tokio::test]
+async fn a_batch_that_is_refused_comes_whole_when_it_is_asked_for_again() {
+    let server = Server::start().await;
+    let mut client = filled(&server).await;
+    let filter = doc! { "_id": { "$mod": [3, 0] } };
+    let unsorted = doc! { "find": "c", "filter": filter.clone(), "batchSize": 0 };
+    let mut sorted = unsorted.clone();
+    sorted.insert("sort", doc! { "_id": -1 });
+    // A sort reads everything at once, and so may be refused at its first batch alone.
+    for (find, is_sorted) in [(unsorted, false), (sorted, true)] {
+        spend(&mut client, &of(&doc! { "find": "c", "filter": { "_id": 1 } })).await;
+        server.clock.advance(Duration::from_millis(3));
+        let (mut ids, refusals) = read_through(&server, &mut client, find).await;
+        ids.sort_unstable();
+        let wanted: Vec<i64> = (0..i64::from(DOCUMENTS)).filter(|id| id % 3 == 0).collect();
+        assert_eq!(ids, wanted, "each once");
+        assert!(refusals > 0 || is_sorted);
+        server.clock.advance(REST);
+    }
+}
