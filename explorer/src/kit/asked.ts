@@ -1,6 +1,6 @@
 // What a page has asked for once: the answer, its failure, and asking again. The last answer stays until the next one is there.
 
-import { createEffect, createSignal, on } from "solid-js";
+import { createEffect, createMemo, createSignal, on } from "solid-js";
 
 export interface Asked<T> {
   value: () => T | undefined;
@@ -32,8 +32,10 @@ export function asked<T, A = undefined>(
     }
     if (mine === turn) setLoading(false);
   };
+  // Compared by what it is about: whatever else has changed on the page is no reason to ask again.
+  const subject = createMemo(about);
   createEffect(
-    on(about, (_, before) => {
+    on(subject, (_, before) => {
       if (before !== undefined) setValue(undefined);
       void again();
     }),

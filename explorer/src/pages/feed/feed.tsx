@@ -44,29 +44,24 @@ export default function FeedPage(props: { segments: string[] }): JSX.Element {
   const keepsAll = () => (definition.value()?.value.changeFeedPolicy?.retentionDuration ?? 0) > 0;
   const keyPaths = () => definition.value()?.value.partitionKey.paths ?? [];
 
+  /** What is followed; the filter of what is shown, which lies in the address too, is no part of it. */
+  const subject = createMemo(() => JSON.stringify([mode(), state()["from"] ?? "now", state()["key"] ?? ""]));
+  const isReady = createMemo(() => isFollowing() && !definition.isLoading());
   createEffect(
-    on(
-      [
-        () => mode(),
-        () => state()["from"] ?? "now",
-        () => state()["key"] ?? "",
-        isFollowing,
-        () => definition.isLoading(),
-      ],
-      ([, from, key, follows, isLoading]) => {
-        if (!follows || isLoading) return;
-        const stop = new AbortController();
-        onCleanup(() => stop.abort());
-        const isFresh = etag() === "" || askedFor !== JSON.stringify([mode(), from, key]);
-        askedFor = JSON.stringify([mode(), from, key]);
-        if (isFresh) {
-          setChanges([]);
-          setDropped(0);
-          setEtag(from === "beginning" && mode() === "latest" ? "" : "*");
-        }
-        void follow(readKey(key), stop.signal);
-      },
-    ),
+    on([subject, isReady], ([about, ready]) => {
+      if (!ready) return;
+      const [from, key] = [state()["from"] ?? "now", state()["key"] ?? ""];
+      const stop = new AbortController();
+      onCleanup(() => stop.abort());
+      const isFresh = etag() === "" || askedFor !== about;
+      askedFor = about;
+      if (isFresh) {
+        setChanges([]);
+        setDropped(0);
+        setEtag(from === "beginning" && mode() === "latest" ? "" : "*");
+      }
+      void follow(readKey(key), stop.signal);
+    }),
   );
   let askedFor = "";
 

@@ -1,6 +1,6 @@
 // Operations: what the server is, its shards, and its log.
 
-import { createEffect, createSignal, For, on, onCleanup, Show, type JSX } from "solid-js";
+import { createEffect, createMemo, createSignal, For, on, onCleanup, Show, type JSX } from "solid-js";
 import { readLog, type LogLine } from "../../client/log";
 import { poll } from "../../client/poll";
 import { bytes, clock, integer, timeOf, day } from "../../kit/format";
@@ -107,7 +107,9 @@ function Log(): JSX.Element {
   const [dropped, setDropped] = createSignal(0);
   const [failure, setFailure] = createSignal<unknown>(null);
   const [words, setWords] = createSignal("");
-  const level = () => (LEVELS.includes(place().state["level"] ?? "") ? (place().state["level"] as string) : "info");
+  const level = createMemo(() =>
+    LEVELS.includes(place().state["level"] ?? "") ? (place().state["level"] as string) : "info",
+  );
   let since: number | null = null;
   createEffect(
     on(level, (asked) => {
