@@ -8,7 +8,7 @@
 //! | `binary_out.rs` | BSON → Cosmos binary JSON |
 //! | `binary_format.rs` | what that format is |
 //! | `raw.rs`, `members.rs` | reads fields of a BSON document where they lie: one, or several in one walk |
-//! | `non_json.rs` | BSON values that JSON lacks, and how JSON shows them |
+//! | `non_json.rs`, `non_json_in.rs` | BSON values that JSON lacks, how JSON shows them, and back |
 //! | `value.rs` | the owned tree for code that builds or changes documents |
 //! | `order.rs` | the total order of values and its order-preserving byte encoding |
 //! | `index_value.rs` | values as index keys hold them |
@@ -41,6 +41,7 @@ mod key_text;
 mod limits;
 mod members;
 mod non_json;
+mod non_json_in;
 mod order;
 mod patch;
 mod patch_tree;
@@ -66,6 +67,7 @@ pub use key_text::{KeyError, parse_partition_key, partition_key_text, write_key_
 pub use limits::{NESTING_CEILING, ParseLimits};
 pub use members::{MEMBERS_MAX, MemberNames, Members};
 pub use non_json::NonJson;
+pub use non_json_in::with_non_json;
 pub use order::{
     TypeTag, compare, compare_raw, compare_strings, decode_ordered, encode_ordered, encode_ordered_raw,
 };

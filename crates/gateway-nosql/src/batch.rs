@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use shardlake_account::{
     BatchReply, BodyRoom, BulkOnError, ContainerHandle, HEAVY_BYTES, ItemName, ItemOperation, ItemRead,
-    ItemReply, ItemWrite, KeyedOperation, beside, item_of_json,
+    ItemReply, ItemWrite, KeyedOperation, beside, item_of_json_in,
 };
 use shardlake_model::{ETagCondition, Error, ErrorKind, Limits, Preconditions, ReplyMeta, Result};
 
@@ -70,16 +70,22 @@ struct Asked {
 impl Asked {
     async fn read(call: &Call<'_>, container: &ContainerHandle, atomic: bool) -> Result<Asked> {
         let limits = call.account.limits();
+        let is_collection = container.entry.shape.is_collection;
         let room = call.account.room_for(&call.context, call.body.len()).await?;
         let parsed = match call.body.len() > HEAVY_BYTES {
-            false => parse(&call.text()?, atomic, limits, &|id| container.item_name(id))?,
+            false => parse(
+                &call.text()?,
+                atomic,
+                Reading { limits, is_collection, name_of: &|id| container.item_name(id) },
+            )?,
             true => {
                 let (body, limits) = (call.body.clone(), limits.clone());
                 let size_bytes_max = call.settings.body_size_bytes_max;
                 let container = container.clone();
                 beside(move || {
                     let text = text_of(&body, size_bytes_max)?;
-                    parse(&text, atomic, &limits, &|id| container.item_name(id))
+                    let name_of = |id: &str| container.item_name(id);
+                    parse(&text, atomic, Reading { limits: &limits, is_collection, name_of: &name_of })
                 })
                 .await??
             }
@@ -127,13 +133,17 @@ async fn rendered(size_bytes: usize, render: impl FnOnce() -> Reply + Send + 'st
     if size_bytes > HEAVY_BYTES { beside(render).await } else { Ok(render()) }
 }
 
-/// `name_of` tells which item an id in the request names.
-fn parse(
-    body: &[u8],
-    atomic: bool,
-    limits: &Limits,
-    name_of: &dyn Fn(&str) -> ItemName,
-) -> Result<Vec<Parsed>> {
+/// How the texts of operations are read.
+#[derive(Clone, Copy)]
+struct Reading<'r> {
+    limits: &'r Limits,
+    is_collection: bool,
+    /// Which item an id in the request names.
+    name_of: &'r dyn Fn(&str) -> ItemName,
+}
+
+fn parse(body: &[u8], atomic: bool, reading: Reading<'_>) -> Result<Vec<Parsed>> {
+    let limits = reading.limits;
     match body.iter().find(|byte| !byte.is_ascii_whitespace()) {
         Some(b'[') => {}
         Some(0x81) => return Err(unsupported::hybrid_row_batch()),
@@ -162,7 +172,7 @@ fn parse(
         )));
     }
     let read = |(index, operation): (usize, &WireOperation<'_>)| {
-        operation.read(limits, name_of).map_err(|error| {
+        operation.read(reading).map_err(|error| {
             Error::new(error.kind(), format!("batch operation {index}: {}", error.message()))
         })
     };
@@ -170,7 +180,7 @@ fn parse(
 }
 
 impl WireOperation<'_> {
-    fn read(&self, limits: &Limits, name_of: &dyn Fn(&str) -> ItemName) -> Result<Parsed> {
+    fn read(&self, reading: Reading<'_>) -> Result<Parsed> {
         if self
             .indexing_directive
             .as_ref()
@@ -193,14 +203,15 @@ impl WireOperation<'_> {
             None if has_body => return Err(needs("resourceBody")),
             None => &[],
         };
-        let patch = if kind == Kind::Patch { patch::parse(text, limits)? } else { PatchBody::default() };
+        let patch =
+            if kind == Kind::Patch { patch::parse(text, reading.limits)? } else { PatchBody::default() };
         if self.id.is_none() && !matches!(kind, Kind::Create | Kind::Upsert) {
             return Err(needs("id"));
         }
         let key = self.partition_key()?;
         let operation = || {
             let key = key.as_deref().map(items::key_of_text).transpose()?;
-            let operation = self.operation(kind, name_of, text, patch, limits)?;
+            let operation = self.operation(kind, text, patch, reading)?;
             Ok(KeyedOperation { key, operation })
         };
         Ok(Parsed { operation: operation(), content: !self.minimal_return_preference.unwrap_or(false) })
@@ -210,17 +221,16 @@ impl WireOperation<'_> {
     fn operation(
         &self,
         kind: Kind,
-        name_of: &dyn Fn(&str) -> ItemName,
         text: &[u8],
         patch: PatchBody,
-        limits: &Limits,
+        Reading { limits, is_collection, name_of }: Reading<'_>,
     ) -> Result<ItemOperation> {
         let preconditions = Preconditions {
             if_match: self.if_match.as_deref().map(ETagCondition::parse),
             if_none_match: self.if_none_match.as_deref().map(ETagCondition::parse),
         };
         let item = name_of(self.id.as_deref().unwrap_or_default());
-        let body = || item_of_json(text, limits);
+        let body = || item_of_json_in(text, limits, is_collection);
         Ok(ItemOperation::Write(match kind {
             Kind::Read => return Ok(ItemOperation::Read(ItemRead { item, preconditions })),
             Kind::Create => ItemWrite::Create { body: body()? },
@@ -382,8 +392,13 @@ impl Results {
 mod tests {
     use super::*;
 
+    fn parsed(body: &[u8], atomic: bool) -> Result<Vec<Parsed>> {
+        let reading = Reading { limits: &Limits::default(), is_collection: false, name_of: &|id| id.into() };
+        parse(body, atomic, reading)
+    }
+
     fn read(text: &str) -> Result<Vec<Parsed>> {
-        parse(text.as_bytes(), true, &Limits::default(), &|id| id.into())
+        parsed(text.as_bytes(), true)
     }
 
     fn refusal(text: &str) -> Error {
@@ -433,12 +448,7 @@ mod tests {
         assert!(
             refusal(&many).message().contains("Batch request has more operations than what is supported.")
         );
-        assert_eq!(
-            parse(many.as_bytes(), false, &Limits::default(), &|id| id.into())
-                .expect("bulk takes more")
-                .len(),
-            101
-        );
+        assert_eq!(parsed(many.as_bytes(), false).expect("bulk takes more").len(), 101);
         let large =
             format!(r#"[{{"operationType":"Create","resourceBody":{{"id":"{}"}}}}]"#, "x".repeat(2_400_000));
         assert_eq!(refusal(&large).kind(), ErrorKind::TooLarge);
@@ -446,7 +456,7 @@ mod tests {
 
     #[test]
     fn binary_bodies_are_named_and_other_text_is_malformed() {
-        let binary = parse(&[0x81, 0, 1], true, &Limits::default(), &|id| id.into()).err().expect("refused");
+        let binary = parsed(&[0x81, 0, 1], true).err().expect("refused");
         assert_eq!(binary.kind(), ErrorKind::Unsupported);
         assert!(binary.message().contains("HybridRow"), "{binary}");
         for text in [

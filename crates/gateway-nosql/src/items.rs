@@ -3,7 +3,7 @@
 use http::StatusCode;
 use shardlake_account::{
     Body, BodyRoom, ContainerHandle, HEAVY_BYTES, ItemRead, ItemReply, ItemWrite, Outcome, ReadCommand,
-    StoredItem, WriteCommand, beside, item_of_json, key_misfit,
+    StoredItem, WriteCommand, beside, item_of_json_in, key_misfit,
 };
 use shardlake_document::{RawValue, parse_partition_key};
 use shardlake_model::{Error, PartitionKey, RequestContext, Result};
@@ -52,21 +52,21 @@ impl Content {
 
 pub(crate) async fn create(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply> {
     let content = Content::of_write(call)?;
-    let (body, _room) = sent_item(call).await?;
+    let (body, _room) = sent_item(call, container).await?;
     write(call, container, content, key(call)?, ItemWrite::Create { body }).await
 }
 
 pub(crate) async fn upsert(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply> {
     let content = Content::of_write(call)?;
     let preconditions = call.headers.preconditions();
-    let (body, _room) = sent_item(call).await?;
+    let (body, _room) = sent_item(call, container).await?;
     write(call, container, content, key(call)?, ItemWrite::Upsert { body, preconditions }).await
 }
 
 pub(crate) async fn replace(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply> {
     let content = Content::of_write(call)?;
     let preconditions = call.headers.preconditions();
-    let sent = sent_item(call).await;
+    let sent = sent_item(call, container).await;
     check_replacement(call, container, sent.as_ref().ok().map(|(body, _)| body)).await?;
     let (body, _room) = sent?;
     let item = container.item_name(call.path.item());
@@ -203,7 +203,7 @@ async fn respond(reply: ItemReply, container: &ContainerHandle, content: Content
 }
 
 /// The item that was sent as JSON text or Cosmos binary JSON, and the room that it takes until it is written.
-async fn sent_item(call: &Call<'_>) -> Result<(Body, Option<BodyRoom>)> {
+async fn sent_item(call: &Call<'_>, container: &ContainerHandle) -> Result<(Body, Option<BodyRoom>)> {
     match call.body.first() {
         None => {
             return Err(Error::bad_request("the request has no body: send the item as a JSON object"));
@@ -212,12 +212,13 @@ async fn sent_item(call: &Call<'_>) -> Result<(Body, Option<BodyRoom>)> {
         Some(_) => {}
     }
     let (account, size_bytes) = (call.account, call.body.len());
+    let is_collection = container.entry.shape.is_collection;
     let room = account.room_for(&call.context, size_bytes).await?;
     let body = match size_bytes > HEAVY_BYTES {
-        false => item_of_json(&call.body, account.limits())?,
+        false => item_of_json_in(&call.body, account.limits(), is_collection)?,
         true => {
             let (sent, limits) = (call.body.clone(), account.limits().clone());
-            beside(move || item_of_json(&sent, &limits)).await??
+            beside(move || item_of_json_in(&sent, &limits, is_collection)).await??
         }
     };
     Ok((body, room))

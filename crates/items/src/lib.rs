@@ -44,7 +44,7 @@ pub use command::{
 };
 pub use feed::{FeedPage, FeedScope, decode_token, encode_token, resolve, span_of_point};
 pub use items::{check_session, no_such_item};
-pub use json_items::item_of_json;
+pub use json_items::{item_of_json, item_of_json_in};
 pub use policy_preview::PolicyPreview;
 pub use sample::{SAMPLE_ITEMS_MAX, Sample};
 pub use schema::{SCHEMA_PATHS_MAX, SchemaPath};

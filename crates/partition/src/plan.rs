@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use shardlake_document::{Envelope, PatchOperation, RawValue, Value, apply_patch, write_members};
+use shardlake_document::{
+    Envelope, PatchOperation, RawValue, Value, apply_patch, with_non_json, write_members,
+};
 use shardlake_model::{Error, ErrorKind, Preconditions, Result};
 use shardlake_stdx::Guid;
 
@@ -93,6 +95,8 @@ pub(crate) fn patched_body(
 ) -> Result<PreparedBody> {
     let body =
         apply_patch(existing.body(), operations).map_err(|error| Error::bad_request(error.to_string()))?;
+    // What a patch puts in is JSON, as an item that is sent whole.
+    let body = if shape.is_collection { with_non_json(body) } else { body };
     let mut members = Vec::with_capacity(existing.json_size_bytes() + 64);
     write_members(body.raw(), &mut members);
     check_size(members.len(), shape)?;

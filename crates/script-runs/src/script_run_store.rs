@@ -19,7 +19,7 @@ use shardlake_sql::Rows;
 
 use crate::ScriptRuns;
 use crate::script_run_links::{ItemLink, check_container_link, item_of_link};
-use shardlake_items::item_of_json;
+use shardlake_items::item_of_json_in;
 use shardlake_items::{decode_token, encode_token};
 use shardlake_queries::Asked;
 use shardlake_queries::Part;
@@ -277,7 +277,8 @@ impl<'a> ScriptStore<'a> {
 
     /// The body of an item of the transaction's logical partition.
     pub async fn prepared(&self, json: &str) -> Result<PreparedBody> {
-        let body = item_of_json(json.as_bytes(), &self.entry.shape.limits)?;
+        let shape = &self.entry.shape;
+        let body = item_of_json_in(json.as_bytes(), &shape.limits, shape.is_collection)?;
         let item = prepare(body, &self.entry.shape).await?;
         let key = body_key(self.entry, &item)?;
         if !key.same(&self.transaction.logical().partition_key) {

@@ -14,7 +14,7 @@ use crate::ScriptRuns;
 use crate::script_run::{ScriptRun, has_lost_worker};
 use crate::script_run_store::json_of;
 use shardlake_document::ItemName;
-use shardlake_items::item_of_json;
+use shardlake_items::item_of_json_in;
 use shardlake_items::no_such_item;
 use shardlake_items::{ItemWrite, Triggers, WriteCommand, WriteReply};
 use shardlake_serving::ContainerEntry;
@@ -162,7 +162,7 @@ impl TriggeredWrite<'_> {
                 let is_as_sent = self.text.as_deref() == Some(text);
                 let body = match is_as_sent {
                     true => body.clone(),
-                    false => item_of_json(text.as_bytes(), &shape.limits)?,
+                    false => item_of_json_in(text.as_bytes(), &shape.limits, shape.is_collection)?,
                 };
                 let item = prepare(body, shape).await?;
                 let key = key_of_write(self.container, self.command.key.as_ref(), &item)?;

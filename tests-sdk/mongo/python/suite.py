@@ -1,6 +1,6 @@
 """Our suite for PyMongo, against a running server: plain and TLS, authentication, compression, commands, cursors, sessions, retries.
 
-The server has the well-known key on loopback, so it asks nobody who he is, and has test commands. `users.py` and `budgets.py` start servers of their own.
+The server has the well-known key on loopback, so it asks nobody who he is, and has test commands. `users.py`, `budgets.py` and `doors.py` start servers of their own.
 Prints one line for each test and the closing lines of the Test Anything Protocol. Names as arguments choose modules.
 """
 
@@ -13,6 +13,7 @@ import uuid
 
 import bson
 import budgets
+import doors
 import large
 import users
 from bson.codec_options import CodecOptions
@@ -296,7 +297,7 @@ class Tap(unittest.TextTestResult):
 
 
 def main():
-    modules = [module for module in (sys.modules[__name__], large, users, budgets) if module.__name__ in sys.argv[1:] or not sys.argv[1:]]
+    modules = [module for module in (sys.modules[__name__], large, users, budgets, doors) if module.__name__ in sys.argv[1:] or not sys.argv[1:]]
     suite = unittest.TestSuite(map(unittest.defaultTestLoader.loadTestsFromModule, modules))
     with open(os.devnull, "w") as nowhere:
         result = unittest.TextTestRunner(stream=nowhere, resultclass=Tap).run(suite)

@@ -56,6 +56,7 @@ class OwnServer:
         self.process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
         ready = json.loads(self.process.stdout.readline())
         self.address, self.ca_file = ready["mongo"][0].removeprefix("mongodb://").rstrip("/"), ready["ca_file"]
+        self.endpoint = next(address for address in ready["endpoints"] if address.startswith("http:"))
 
     def stop(self):
         self.process.terminate()

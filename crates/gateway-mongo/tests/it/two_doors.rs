@@ -1,7 +1,7 @@
 //! One container, two doors: what one writes, the other one reads (spec mongo.md §11).
 
 use bson::doc;
-use shardlake_account::{ItemRead, ReadCommand, WriteCommand, item_of_json};
+use shardlake_account::{ItemRead, ReadCommand, WriteCommand, item_of_json, item_of_json_in};
 use shardlake_model::{
     ContainerDefinition, KeyComponent, PartitionKey, PartitionKeyDefinition, Preconditions, RequestContext,
     UniqueKey,
@@ -43,6 +43,29 @@ async fn a_document_is_an_item_in_the_form_of_json() {
         "ab".repeat(12)
     );
     assert!(text.starts_with(&start), "{text}");
+}
+
+#[tokio::test]
+async fn what_the_other_door_reads_and_writes_again_keeps_its_kinds() {
+    let server = Server::start().await;
+    let (ctx, mut client) = (ctx(&server), server.connect());
+    let when = bson::DateTime::from_millis(1_700_000_000_000);
+    let document = doc! { "_id": "a", "when": when, "list": [bson::oid::ObjectId::from_bytes([7; 12])] };
+    client.ok("d", of(&doc! { "insert": "c", "documents": [document] })).await;
+    let container = server.account.container_for_items("d", "c").expect("the container");
+    let read = ItemRead { item: "a".into(), preconditions: Preconditions::default() };
+    let command = ReadCommand { key: Some(PartitionKey(vec![])), read };
+    let item =
+        server.account.read(&ctx, &container, command).await.expect("an item").item.expect("a version");
+    let is_collection = container.entry.shape.is_collection;
+    let body = item_of_json_in(&item.json_text(), server.account.limits(), is_collection).expect("an item");
+    assert_eq!(body.as_bytes(), item.body().as_bytes());
+    // In a container of the other door an object stays one.
+    let definition = ContainerDefinition::new("other", PartitionKeyDefinition::hash("/tenant"));
+    let other = server.account.create_container(&ctx, "d", definition, None).await.expect("a container");
+    let is_collection = other.entry.shape.is_collection;
+    let body = item_of_json_in(&item.json_text(), server.account.limits(), is_collection).expect("an item");
+    assert_ne!(body.as_bytes(), item.body().as_bytes());
 }
 
 #[tokio::test]

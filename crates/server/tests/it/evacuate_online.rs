@@ -13,6 +13,8 @@ use crate::stores::Account;
 use crate::support::{PATIENCE, assert_healthy, command, on_disk};
 
 const WINDOW: &str = "--restore-window=1h";
+/// Writers go as fast as they can, and everything is read behind them.
+const UNLIMITED: &str = "--throughput=unlimited";
 const WRITERS: usize = 3;
 
 /// What a client was told of an item.
@@ -119,7 +121,7 @@ fn kill_after(arguments: &[&str], writers: &mut Writers, writes: usize) {
 fn clients_that_write_all_the_time_lose_nothing_on_the_way_to_a_store_and_back() {
     let account = Account::new();
     let (data, url) = (account.path("data"), account.url());
-    let mut server = options(&data, 2).argument(WINDOW).start();
+    let mut server = options(&data, 2).argument(WINDOW).argument(UNLIMITED).start();
     make_everything(&server.client());
     let mut writers = Writers::start(&server, "a");
     writers.go_on(20);
@@ -145,7 +147,7 @@ fn clients_that_write_all_the_time_lose_nothing_on_the_way_to_a_store_and_back()
     assert!(said.contains("of the log"), "{said}");
     verify(&[&url]);
 
-    let mut moved = account.node("node", &[WINDOW]).start();
+    let mut moved = account.node("node", &[WINDOW, UNLIMITED]).start();
     check(&moved.client(), &told);
     assert_healthy(&moved);
     let back = account.path("back");
@@ -174,7 +176,8 @@ fn clients_that_write_all_the_time_lose_nothing_on_the_way_to_a_store_and_back()
 fn a_copy_that_is_killed_at_any_point_goes_on_and_loses_nothing() {
     let account = Account::new();
     let (back, url) = (account.path("back"), account.url());
-    let mut server = account.node("node", &["--shards=2", "--write-buffer-size=1MiB", WINDOW]).start();
+    let mut server =
+        account.node("node", &["--shards=2", "--write-buffer-size=1MiB", WINDOW, UNLIMITED]).start();
     make_everything(&server.client());
     let mut writers = Writers::start(&server, "a");
     let address = endpoint(&server);
@@ -202,22 +205,22 @@ fn a_log_with_a_hole_has_both_sides_read() {
     let account = Account::new();
     let (data, url) = (account.path("data"), account.url());
     let move_it = ["evacuate", "--from", text_of(&data), "--to", &url];
-    let mut server = options(&data, 1).argument(WINDOW).start();
+    let mut server = options(&data, 1).argument(WINDOW).argument(UNLIMITED).start();
     make_everything(&server.client());
     let said = printed(&online(text_of(&data), &url, &endpoint(&server)), 0);
     assert!(said.contains("followed to"), "{said}");
     assert!(server.terminate(PATIENCE).success());
-    let mut server = options(&data, 1).start();
+    let mut server = options(&data, 1).argument(UNLIMITED).start();
     write_some(&server, "x");
     let said = printed(&online(text_of(&data), &url, &endpoint(&server)), 0);
     assert!(!said.contains("followed") && said.contains("--restore-window"), "{said}");
     assert!(server.terminate(PATIENCE).success());
-    let mut server = options(&data, 1).argument(WINDOW).start();
+    let mut server = options(&data, 1).argument(WINDOW).argument(UNLIMITED).start();
     write_some(&server, "y");
     let said = printed(&online(text_of(&data), &url, &endpoint(&server)), 0);
     assert!(said.contains("copied to") && said.contains("followed to"), "{said}");
     assert!(server.terminate(PATIENCE).success());
-    let mut server = options(&data, 1).start();
+    let mut server = options(&data, 1).argument(UNLIMITED).start();
     write_some(&server, "z");
     let original = everything(&server.client());
     assert!(server.terminate(PATIENCE).success());

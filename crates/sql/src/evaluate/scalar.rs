@@ -336,8 +336,7 @@ mod tests {
         };
         let plain = query.plain_filter.0.as_ref().and_then(|plain| {
             let walked = plain.holds(&item);
-            let column =
-                |name: &Box<str>| ScalarColumn::new(name, [item.body].into_iter(), 1024).map(Arc::new);
+            let column = |name: &str| ScalarColumn::new(name, [item.body].into_iter(), 1024).map(Arc::new);
             let columns: Vec<_> = plain.names().iter().map(|name| column(name).expect("room")).collect();
             assert_eq!(plain.holds_in(&columns, 0, item.body.as_bytes().len()), walked);
             walked
