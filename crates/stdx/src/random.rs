@@ -1,6 +1,7 @@
 //! Randomness from the operating system or from a seed, and the 16-byte identifiers made of it.
 #![allow(clippy::disallowed_methods)] // the one place that asks the operating system for randomness
 
+use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -50,16 +51,47 @@ impl Random {
         }
     }
 
-    /// A version 4 UUID.
+    /// A version 4 UUID. It is unique and cannot be guessed, but it is no key: its bytes lay in memory before they were asked for.
     pub fn guid(&self) -> Guid {
-        let mut bytes = [0; 16];
-        match self {
-            Random::System => getrandom::fill(&mut bytes).expect("the operating system provides randomness"),
-            Random::Seeded(_) => self.fill(&mut bytes),
-        }
+        let mut bytes = match self {
+            Random::System => GUIDS_AHEAD.with_borrow_mut(GuidsAhead::next),
+            Random::Seeded(_) => {
+                let mut bytes = [0; 16];
+                self.fill(&mut bytes);
+                bytes
+            }
+        };
         bytes[6] = (bytes[6] & 0x0F) | 0x40;
         bytes[8] = (bytes[8] & 0x3F) | 0x80;
         Guid(bytes)
+    }
+}
+
+/// Random bytes for so many identifiers are taken from the operating system at once: a call for each would cost a write more than its
+/// place in the log.
+const GUIDS_TAKEN: usize = 64;
+
+thread_local! {
+    static GUIDS_AHEAD: RefCell<GuidsAhead> =
+        const { RefCell::new(GuidsAhead { bytes: [[0; 16]; GUIDS_TAKEN], left: 0 }) };
+}
+
+/// What a thread has left of the bytes that it took. A thread is never copied: workers are programs of their own, not forks.
+struct GuidsAhead {
+    bytes: [[u8; 16]; GUIDS_TAKEN],
+    left: usize,
+}
+
+impl GuidsAhead {
+    /// Hands each block out once, and keeps no copy of it.
+    fn next(&mut self) -> [u8; 16] {
+        if self.left == 0 {
+            let bytes = self.bytes.as_flattened_mut();
+            getrandom::fill(bytes).expect("the operating system provides randomness");
+            self.left = GUIDS_TAKEN;
+        }
+        self.left -= 1;
+        std::mem::take(&mut self.bytes[self.left])
     }
 }
 
@@ -122,6 +154,22 @@ mod tests {
         assert_eq!(guid.to_string().as_bytes()[14], b'4');
         assert_eq!(Guid::parse("not a guid"), None);
         assert_eq!(Guid::parse(&format!("{guid}0")), None);
+    }
+
+    #[test]
+    fn identifiers_of_many_threads_are_all_different() {
+        const EACH: usize = 5 * GUIDS_TAKEN + 1;
+        let make = || (0..EACH).map(|_| Random::System.guid()).collect::<Vec<_>>();
+        let threads: Vec<_> = (0..4).map(|_| std::thread::spawn(make)).collect();
+        let made: Vec<Guid> =
+            threads.into_iter().flat_map(|thread| thread.join().expect("it ends")).collect();
+        let different: std::collections::HashSet<Guid> = made.iter().copied().collect();
+        assert_eq!(different.len(), 4 * EACH);
+        // Each bit is set in about half of them, but those that tell version and variant: nothing is left at zero.
+        for bit in (0..128).filter(|bit| !matches!(bit, 48..=51 | 64..=65)) {
+            let set = made.iter().filter(|guid| guid.0[bit / 8] & (0x80 >> (bit % 8)) != 0).count();
+            assert!((made.len() / 3..made.len() * 2 / 3).contains(&set), "bit {bit}: {set}");
+        }
     }
 
     #[test]
