@@ -300,6 +300,7 @@ fn check_partial(filter: &Document) -> Result<()> {
                     check_partial(part)?;
                 }
             }
+            ("$expr", _) => return Err(Failure::new(224, "$expr is not allowed in the filter of an index")),
             (name, _) if name.starts_with('$') => return refused(name),
             (_, Value::Document(operators))
                 if operators.first().is_some_and(|(name, _)| name.starts_with('$')) =>

@@ -88,11 +88,11 @@ impl Collections {
             ([], None) => vec![Str::from("_id")],
             (on, _) => on.to_vec(),
         };
-        if !are_unique(&on, collection.as_ref()) {
+        let Some(nullish) = uniqueness(&on, collection.as_ref()) else {
             return Err(Failure::new(51183, "Cannot find index to verify that join fields will be unique"));
-        }
+        };
         for row in rows {
-            Box::pin(self.merge_row(request, namespace, (target, variables), &on, &row)).await?;
+            Box::pin(self.merge_row(request, namespace, (target, variables), (&on, nullish), &row)).await?;
         }
         Ok(())
     }
@@ -102,36 +102,31 @@ impl Collections {
         request: &Arc<Request>,
         namespace: &Namespace,
         (target, given): (&MergeTarget, &Document),
-        on: &[Str],
+        (on, nullish): (&[Str], Nullish),
         row: &Value,
     ) -> Result<()> {
         let mut new = row.as_document().map(|row| Document::clone(row)).unwrap_or_default();
         if !new.has("_id") && on.iter().any(|path| &**path == "_id") {
             new.push_front("_id", Value::ObjectId(self.new_object_id(request)));
         }
-        let filter = filter_of(&new, on)?;
+        let filter = filter_of(&mut new, (on, nullish))?;
         let mut variables = given.clone();
         let update = match &target.matched {
             WhenMatched::Keep | WhenMatched::Fail => {
                 Value::document(Document::one("$setOnInsert", new.clone()))
             }
             WhenMatched::Replace => Value::document(new.clone()),
-            WhenMatched::Merge => {
-                let mut set = new.clone();
-                set.remove("_id");
-                if set.is_empty() {
-                    Value::document(Document::one("$setOnInsert", new.clone()))
-                } else {
-                    Value::document(Document::one("$set", set))
-                }
-            }
+            WhenMatched::Merge => Value::document(Document::one("$set", new.clone())),
             WhenMatched::Pipeline(stages) => {
                 let literal = |value: Value| Value::document(Document::one("$literal", value));
+                let (scope, mut env) = request.bound(given)?;
                 variables.set(&"new".into(), literal(Value::document(new.clone())));
                 for (name, expression) in target.variables.iter().flat_map(Document::iter) {
-                    let value =
-                        parse_expression(expression, &Scope::new())?.evaluate_on(&mut request.env(), row)?;
-                    variables.set(name, literal(value));
+                    // A variable without a value is none.
+                    match parse_expression(expression, &scope)?.evaluate_on(&mut env, row)? {
+                        Value::Missing => drop(variables.remove(name)),
+                        value => variables.set(name, literal(value)),
+                    }
                 }
                 Value::array(stages.clone())
             }
@@ -172,13 +167,21 @@ impl Collections {
     }
 }
 
+/// What a field without a value, or with null, means where documents are told apart by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Nullish {
+    Refused,
+    /// A value like others: the index has documents without the field at null.
+    Null,
+}
+
 /// Finds the document that another one is merged into.
-fn filter_of(new: &Document, on: &[Str]) -> Result<Document> {
+fn filter_of(new: &mut Document, (on, nullish): (&[Str], Nullish)) -> Result<Document> {
     let mut filter = Document::new();
     for path in on {
         let value = value_at(new, path);
-        match value {
-            Value::Missing | Value::Null | Value::Undefined => {
+        let value = match value {
+            Value::Missing | Value::Null | Value::Undefined if nullish == Nullish::Refused => {
                 return Err(Failure::new(
                     51132,
                     "$merge write error: 'on' field cannot be missing, null or undefined",
@@ -187,23 +190,41 @@ fn filter_of(new: &Document, on: &[Str]) -> Result<Document> {
             Value::Array(_) => {
                 return Err(Failure::new(51185, "$merge write error: 'on' field cannot be an array"));
             }
-            value => filter.push(path.clone(), Value::document(Document::one("$eq", value))),
-        }
+            Value::Missing if !path.contains('.') => {
+                new.push(path.clone(), Value::Null);
+                Value::Null
+            }
+            Value::Missing | Value::Undefined => Value::Null,
+            value => value,
+        };
+        filter.push(path.clone(), Value::document(Document::one("$eq", value)));
     }
     Ok(filter)
 }
 
-/// Whether documents are told apart by these fields.
-fn are_unique(on: &[Str], collection: Option<&Collection>) -> bool {
+/// Whether documents are told apart by these fields, and by what is no value; `None` where they are not.
+fn uniqueness(on: &[Str], collection: Option<&Collection>) -> Option<Nullish> {
     let is = |paths: &[&str]| {
         paths.len() == on.len() && paths.iter().all(|path| on.iter().any(|own| **own == **path))
     };
-    let Some(collection) = collection else { return is(&["_id"]) };
+    let Some(collection) = collection else { return is(&["_id"]).then_some(Nullish::Refused) };
     let mut identity = vec!["_id"];
     identity.extend(collection.shard_key.paths().iter().map(String::as_str).filter(|path| *path != "_id"));
-    let unique = collection.meta.indexes.iter().filter(|index| crate::meta::flag(index, "unique"));
-    let mut keys = unique.filter_map(|index| index.get("key")?.as_document());
-    is(&identity) || keys.any(|key| is(&key.iter().map(|(name, _)| &**name).collect::<Vec<_>>()))
+    if is(&identity) {
+        return Some(Nullish::Refused);
+    }
+    let flag = crate::meta::flag;
+    let is_of = |index: &Document| {
+        let key = index.get("key").and_then(Value::as_document);
+        key.is_some_and(|key| is(&key.iter().map(|(name, _)| &**name).collect::<Vec<_>>()))
+    };
+    let mut unique = collection.meta.indexes.iter().filter(|index| flag(index, "unique") && is_of(index));
+    let first = unique.next()?;
+    let has_all = |index: &Document| !flag(index, "sparse") && !index.has("partialFilterExpression");
+    match has_all(first) || unique.any(|index| has_all(index)) {
+        true => Some(Nullish::Null),
+        false => Some(Nullish::Refused),
+    }
 }
 
 fn value_at(document: &Document, path: &str) -> Value {

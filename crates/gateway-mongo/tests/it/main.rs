@@ -23,6 +23,7 @@ mod narrowed_indexes;
 mod places;
 mod points;
 mod retried;
+mod rules;
 mod server_stages;
 mod sessions;
 mod spent_budgets;

@@ -65,7 +65,13 @@ fn arguments(values: &[Option<Value>]) -> Result<Option<(String, Pattern)>> {
     Ok(text.zip(compiled))
 }
 
+/// Bytes of a pattern in an expression.
+const PATTERN_BYTES_MAX: usize = 16_384;
+
 fn compile(pattern: &str, options: &str) -> Result<Pattern> {
+    if pattern.len() > PATTERN_BYTES_MAX {
+        fail!(51111, "invalid regex: it has more than {PATTERN_BYTES_MAX} bytes");
+    }
     Pattern::compile(pattern, options).or_else(|words| fail!(51111, "invalid regex: {words}"))
 }
 

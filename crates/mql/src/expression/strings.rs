@@ -4,6 +4,7 @@ use super::bound::{check_bytes, check_count};
 use super::dates::iso_text;
 use super::{MANY, Operator, between, exactly};
 use crate::error::{Result, fail};
+use crate::time::Civil;
 use crate::value::Value;
 use std::cmp::Ordering;
 
@@ -47,11 +48,18 @@ pub(super) fn text_of(value: &Value) -> Result<String> {
         Value::Double(value) => short_text(*value),
         Value::Decimal(value) => value.to_string(),
         Value::Date(millis) => iso_text(*millis)?,
-        Value::Timestamp(seconds, _) => {
-            iso_text(i64::from(*seconds) * 1000)?.trim_end_matches('Z').to_owned()
-        }
+        Value::Timestamp(seconds, increment) => timestamp_text(*seconds, *increment)?,
         other => fail!(16007, "can't convert from BSON type {} to String", other.type_name()),
     })
+}
+
+/// A timestamp as the reference writes it for people: `Feb  3 22:40:00:1`, without its year.
+fn timestamp_text(seconds: u32, increment: u32) -> Result<String> {
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let at = Civil::from_millis(i64::from(seconds) * 1000);
+    let month = MONTHS[(at.month - 1) as usize];
+    Ok(format!("{month} {:2} {:02}:{:02}:{:02}:{increment}", at.day, at.hour, at.minute, at.second))
 }
 
 /// A double as C++ streams write it: six digits.

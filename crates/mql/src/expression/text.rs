@@ -134,12 +134,12 @@ fn index_points(values: &[Value]) -> Result<Value> {
         return Ok(Value::Null);
     };
     let (points, part): (Vec<char>, Vec<char>) = (text.chars().collect(), part.chars().collect());
-    let Some((start, end)) = range(values, "$indexOfCP", points.len())? else { return Ok(Value::Int(-1)) };
-    let points = &points[start..end];
-    let found = if part.is_empty() {
-        (!points.is_empty()).then_some(0)
-    } else {
-        points.windows(part.len()).position(|at| at == part)
-    };
-    Ok(Value::Int(found.map_or(-1, |at| (at + start) as i32)))
+    let range = range(values, "$indexOfCP", points.len())?;
+    if points.is_empty() && part.is_empty() {
+        return Ok(Value::Int(0));
+    }
+    let Some((start, end)) = range else { return Ok(Value::Int(-1)) };
+    // The part has to begin before the end, and may reach beyond it.
+    let found = (start..end).find(|at| points[*at..].starts_with(&part));
+    Ok(Value::Int(found.map_or(-1, |at| at as i32)))
 }

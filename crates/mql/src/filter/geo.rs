@@ -4,7 +4,7 @@
 //! `$nearSphere`, which also sort, are in `near.rs`.
 
 use super::geo_parse::{document_shape, parse_query};
-use super::geo_shape::{Shape, Space, intersects, within};
+use super::geo_shape::{Point, Shape, Space, intersects, is_in_flat_polygon, within};
 use crate::error::Result;
 use crate::value::Value;
 
@@ -19,8 +19,12 @@ pub(super) struct GeoTest {
 #[derive(Debug)]
 pub(super) enum Query {
     Shape(Shape, Space),
+    /// All of the sphere but a polygon.
+    Beyond(Shape),
+    /// Corners in a plane, in the order of their sides, which may cross one another.
+    FlatPolygon(Vec<Point>),
     /// Centre and radius: of a sphere in radians, of a plane in its unit.
-    Circle((f64, f64), f64, Space),
+    Circle(Point, f64, Space),
 }
 
 impl GeoTest {
@@ -44,6 +48,15 @@ impl GeoTest {
 
     fn holds_for_shape(&self, shape: &Shape) -> bool {
         match &self.query {
+            // Nothing but points lies in a plane.
+            Query::Shape(_, Space::Plane) | Query::Circle(_, _, Space::Plane) | Query::FlatPolygon(_)
+                if !shape.has_points_alone() =>
+            {
+                false
+            }
+            Query::FlatPolygon(corners) => shape.points().all(|point| is_in_flat_polygon(corners, point)),
+            Query::Beyond(query) if self.within => !intersects(shape, query, Space::Sphere),
+            Query::Beyond(query) => !within(shape, query, Space::Sphere),
             Query::Shape(query, space) if self.within => within(shape, query, *space),
             Query::Shape(query, space) => intersects(shape, query, *space),
             Query::Circle(centre, radius, space) => {

@@ -1,7 +1,7 @@
 //! GeoJSON and legacy coordinates to shapes.
 
 use super::geo::Query;
-use super::geo_shape::{Point, Shape, Space};
+use super::geo_shape::{Point, Shape, Space, is_against_the_clock};
 use crate::error::{BAD_VALUE, Result, error, fail};
 use crate::value::{Document, Value};
 
@@ -15,25 +15,11 @@ pub(super) fn parse_query(name: &str, operand: &Value, within: bool) -> Result<Q
     };
     match &**kind {
         "$geometry" => {
-            let Value::Document(geometry) = shape else {
-                fail!(BAD_VALUE, "$geometry must be an object, found {}", shape.type_name());
-            };
-            check_crs(geometry)?;
-            let parsed = match geojson(geometry) {
-                Ok(parsed) => parsed,
-                // Coordinates without a type are a pair.
-                Err(_) if !geometry.has("type") && !geometry.has("coordinates") => Shape {
-                    places: vec![
-                        legacy(shape).ok_or_else(|| error!(BAD_VALUE, "unknown geo specifier: {shape}"))?,
-                    ],
-                    ..Shape::default()
-                },
-                Err(error) => return Err(error),
-            };
-            if within && parsed.polygons.is_empty() {
-                fail!(BAD_VALUE, "$geoWithin not supported with provided geometry: {geometry}");
+            let query = parse_geometry(shape)?;
+            if within && matches!(&query, Query::Shape(shape, _) if shape.polygons.is_empty()) {
+                fail!(BAD_VALUE, "$geoWithin not supported with provided geometry: {shape}");
             }
-            Ok(Query::Shape(parsed, Space::Sphere))
+            Ok(query)
         }
         "$box" if within => parse_box(shape),
         "$polygon" if within => parse_polygon(shape),
@@ -42,16 +28,45 @@ pub(super) fn parse_query(name: &str, operand: &Value, within: bool) -> Result<Q
     }
 }
 
-fn check_crs(geometry: &Document) -> Result<()> {
-    let Some(crs) = geometry.get("crs") else { return Ok(()) };
+fn parse_geometry(shape: &Value) -> Result<Query> {
+    let geometry = match shape {
+        Value::Document(geometry) if geometry.has("type") || geometry.has("coordinates") => geometry,
+        // Coordinates without a type are a pair.
+        pair => {
+            let places = vec![flat_point(pair)?];
+            return Ok(Query::Shape(Shape { places, ..Shape::default() }, Space::Sphere));
+        }
+    };
+    let is_strict = check_crs(geometry)?;
+    let parsed = geojson(geometry)?;
+    if is_strict {
+        let ([rings], Some("Polygon")) = (&parsed.polygons[..], geometry.get("type").and_then(Value::as_str))
+        else {
+            fail!(BAD_VALUE, "strict winding order is only supported by polygons: {geometry}");
+        };
+        let [ring] = &rings[..] else {
+            fail!(BAD_VALUE, "a polygon with strict winding order has one loop: {geometry}");
+        };
+        if !is_against_the_clock(ring) {
+            return Ok(Query::Beyond(parsed));
+        }
+    }
+    if !parsed.polygons.iter().all(|rings| Space::Sphere.is_simple(rings)) {
+        fail!(BAD_VALUE, "the edges of a polygon cross, or a hole lies outside of it: {geometry}");
+    }
+    Ok(Query::Shape(parsed, Space::Sphere))
+}
+
+/// Whether the inside of a polygon is on the left of its edges, however large that is.
+fn check_crs(geometry: &Document) -> Result<bool> {
+    let Some(crs) = geometry.get("crs") else { return Ok(false) };
     let name = crs
         .as_document()
         .filter(|crs| crs.get("type").and_then(Value::as_str) == Some("name"))
         .and_then(|crs| crs.get("properties")?.as_document()?.get("name")?.as_str().map(str::to_owned));
     match name.as_deref() {
-        Some("urn:ogc:def:crs:OGC:1.3:CRS84" | "EPSG:4326" | "urn:x-mongodb:crs:strictwinding:EPSG:4326") => {
-            Ok(())
-        }
+        Some("urn:ogc:def:crs:OGC:1.3:CRS84" | "EPSG:4326") => Ok(false),
+        Some("urn:x-mongodb:crs:strictwinding:EPSG:4326") => Ok(true),
         _ => fail!(BAD_VALUE, "Unknown CRS name: {crs}"),
     }
 }
@@ -122,9 +137,16 @@ fn geojson(geometry: &Document) -> Result<Shape> {
         }
         return Ok(shape);
     }
-    let coordinates = geometry.get("coordinates").and_then(Value::as_array);
-    let coordinates = coordinates.ok_or_else(|| wrong("GeoJSON coordinates must be an array"))?;
-    let whole = Value::Array(coordinates.clone());
+    let coordinates = geometry.get("coordinates");
+    let coordinates = coordinates.filter(|value| kind == "Point" || value.as_array().is_some());
+    let whole = match coordinates {
+        Some(list @ Value::Array(_)) => list.clone(),
+        // The first two members, by whatever names.
+        Some(Value::Document(members)) => {
+            Value::array(members.iter().take(2).map(|(_, value)| value.clone()).collect())
+        }
+        _ => return Err(wrong("GeoJSON coordinates must be an array")),
+    };
     match kind {
         "Point" => shape.places.push(position(&whole)?),
         "MultiPoint" => shape.places = list(&whole, position)?,
@@ -195,8 +217,8 @@ fn flat_point(value: &Value) -> Result<Point> {
     let items =
         members(value).ok_or_else(|| error!(BAD_VALUE, "Point must be an array or object: {value}"))?;
     match (items.first().and_then(Value::to_f64), items.get(1).and_then(Value::to_f64)) {
-        (Some(x), Some(y)) if items.len() == 2 => Ok((x, y)),
-        _ => fail!(BAD_VALUE, "Point must only contain numeric elements: {value}"),
+        (Some(x), Some(y)) if items.len() == 2 && x.is_finite() && y.is_finite() => Ok((x, y)),
+        _ => fail!(BAD_VALUE, "Point must contain two finite numbers: {value}"),
     }
 }
 
@@ -214,14 +236,11 @@ fn parse_polygon(value: &Value) -> Result<Query> {
     let points =
         members(value).ok_or_else(|| error!(BAD_VALUE, "$polygon must be an array or object: {value}"))?;
     let points: Result<Vec<Point>> = points.iter().map(flat_point).collect();
-    let mut ring = points?;
-    if ring.len() < 3 {
+    let corners = points?;
+    if corners.len() < 3 {
         fail!(BAD_VALUE, "Polygon must have at least 3 points: {value}");
     }
-    if ring.first() != ring.last() {
-        ring.push(ring[0]);
-    }
-    Ok(Query::Shape(Shape { polygons: vec![vec![ring]], ..Shape::default() }, Space::Plane))
+    Ok(Query::FlatPolygon(corners))
 }
 
 fn parse_circle(kind: &str, value: &Value) -> Result<Query> {

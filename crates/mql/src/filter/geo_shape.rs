@@ -17,6 +17,8 @@ pub(super) enum Space {
     Sphere,
 }
 
+/// Corners of a ring up to which its sides are compared with one another.
+pub(super) const CORNERS_COMPARED_MAX: usize = 500;
 /// Values below this count as zero.
 const NEARLY: f64 = 1e-12;
 
@@ -25,6 +27,10 @@ impl Shape {
     pub fn points(&self) -> impl Iterator<Item = Point> + '_ {
         let rings = self.polygons.iter().flatten();
         self.places.iter().chain(self.lines.iter().chain(rings).flatten()).copied()
+    }
+
+    pub fn has_points_alone(&self) -> bool {
+        self.lines.is_empty() && self.polygons.is_empty()
     }
 
     /// How far the nearest point of the shape is; `None` for a shape without one. In radians on the sphere.
@@ -184,11 +190,44 @@ impl Space {
             || ring.iter().map(|corner| dot(vector(*corner), vector(point))).sum::<f64>() > 0.0
     }
 
+    /// Whether a polygon is one that a query may name: its sides do not cross, and its holes lie in it.
+    pub fn is_simple(self, rings: &[Vec<Point>]) -> bool {
+        let Some((outside, holes)) = rings.split_first() else { return false };
+        let is_within = |hole: &Vec<Point>| hole.iter().all(|corner| self.is_in_ring(outside, *corner));
+        holes.iter().all(is_within)
+            && !rings.iter().any(|ring| ring.len() <= CORNERS_COMPARED_MAX && self.crosses_itself(ring))
+    }
+
     fn is_in_polygon(self, rings: &[Vec<Point>], point: Point) -> bool {
         let Some((outside, holes)) = rings.split_first() else { return false };
         self.is_in_ring(outside, point)
             && !holes.iter().any(|hole| self.is_in_ring(hole, point) && !self.is_on_ring(hole, point))
     }
+}
+
+/// Whether a ring on the sphere goes around its smaller side against the clock, seen from outside.
+pub(super) fn is_against_the_clock(ring: &[Point]) -> bool {
+    let corners: Vec<Vector> = ring.iter().map(|corner| vector(*corner)).collect();
+    let (mut area, mut middle) = ([0.0; 3], [0.0; 3]);
+    for pair in corners.windows(2) {
+        let normal = cross(pair[0], pair[1]);
+        for axis in 0..3 {
+            area[axis] += normal[axis];
+            middle[axis] += pair[0][axis];
+        }
+    }
+    dot(area, middle) > 0.0
+}
+
+/// Whether a ray from a point in the plane crosses an odd number of a polygon's sides. Which points of the sides themselves
+/// count is the reference's rule: those of vertical ones and of the right end of a ray.
+pub(super) fn is_in_flat_polygon(corners: &[Point], (x, y): Point) -> bool {
+    let sides = corners.iter().zip(corners.iter().cycle().skip(1));
+    let crossed = sides.filter(|((ax, ay), (bx, by))| {
+        let is_level = y > ay.min(*by) && y <= ay.max(*by) && x <= ax.max(*bx);
+        is_level && (ax == bx || x <= (y - ay) * (bx - ax) / (by - ay) + ax)
+    });
+    crossed.count() % 2 == 1
 }
 
 /// Whether a shape lies inside the polygons of another.

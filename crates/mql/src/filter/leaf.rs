@@ -44,6 +44,28 @@ pub(super) enum Leaf {
 }
 
 impl Leaf {
+    /// The place of this kind among those that are looked at together.
+    pub fn place(&self) -> u8 {
+        match self {
+            Leaf::ElementDocument(_) => 10,
+            Leaf::ElementValue(_) => 11,
+            Leaf::Size(_) => 12,
+            Leaf::Compare(Comparison::Equal, _) => 13,
+            Leaf::Compare(Comparison::LessOrEqual, _) => 14,
+            Leaf::Compare(Comparison::Less, _) => 15,
+            Leaf::Compare(Comparison::Greater, _) => 16,
+            Leaf::Compare(Comparison::GreaterOrEqual, _) => 17,
+            Leaf::Regex(..) => 18,
+            Leaf::Modulo(..) => 19,
+            Leaf::Exists => 20,
+            Leaf::In(..) => 21,
+            Leaf::Bits(_) => 22,
+            Leaf::Type(..) => 31,
+            Leaf::Geo(_) => 32,
+            Leaf::Never => 43,
+        }
+    }
+
     /// Whether an array meets the condition by one of its elements.
     pub fn looks_into_arrays(&self) -> bool {
         !matches!(

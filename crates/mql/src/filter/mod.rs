@@ -105,6 +105,34 @@ impl Filter {
 }
 
 impl Node {
+    /// All of the conditions, in the order in which the reference looks at them: by kind, then by path. Where several hold by
+    /// an element of an array, the last one tells the positional `$` its element.
+    fn all(nodes: Vec<Node>) -> Node {
+        let mut flat = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            match node {
+                Node::And(inner) => flat.extend(inner),
+                node => flat.push(node),
+            }
+        }
+        flat.sort_by(|left, right| left.place().cmp(&right.place()));
+        if flat.len() == 1 { flat.swap_remove(0) } else { Node::And(flat) }
+    }
+
+    fn place(&self) -> (u8, &[Str]) {
+        match self {
+            Node::And(_) => (0, &[]),
+            Node::Or(_) => (1, &[]),
+            Node::Path(path, leaf) => (leaf.place(), path),
+            Node::Element(leaf) => (leaf.place(), &[]),
+            Node::Not(_) => (30, &[]),
+            Node::Schema(_) | Node::Sample(_) => (41, &[]),
+            Node::Expression(_) => (42, &[]),
+            Node::Constant(_) => (43, &[]),
+            Node::Near(_) => (44, &[]),
+        }
+    }
+
     fn holds(&self, document: &Document, env: &mut Env, matched: &mut Matched) -> Result<bool> {
         match self {
             Node::And(nodes) => {

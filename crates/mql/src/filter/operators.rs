@@ -31,7 +31,13 @@ pub(super) fn equality(value: &Value) -> Result<Leaf> {
     }
 }
 
+/// Bytes of a pattern in a filter.
+const PATTERN_BYTES_MAX: usize = 32_764;
+
 fn pattern(text: &str, options: &str) -> Result<Leaf> {
+    if text.len() > PATTERN_BYTES_MAX {
+        fail!(51091, "Regular expression is invalid: it has more than {PATTERN_BYTES_MAX} bytes");
+    }
     if text.contains('\0') {
         fail!(BAD_VALUE, "Regular expression cannot contain an embedded null byte");
     }
@@ -67,6 +73,15 @@ type Wrap<'a> = &'a dyn Fn(Leaf) -> Node;
 
 fn parse_each(operators: &Document, scope: &Scope, depth: usize, wrap: Wrap<'_>) -> Result<Vec<Node>> {
     let mut nodes = Vec::with_capacity(operators.len());
+    let is_geo = |name: &str| matches!(name, "$geoWithin" | "$geoIntersects" | "$within");
+    if operators.len() > 1
+        && let Some((name, _)) = operators.iter().find(|(name, _)| is_geo(name))
+    {
+        fail!(
+            BAD_VALUE,
+            "{name} has to stand alone: name the field again, in an $and, for another condition"
+        );
+    }
     for (name, value) in operators.iter() {
         match &**name {
             "$options" => {
@@ -173,7 +188,9 @@ fn parse_regex(value: &Value, operators: &Document) -> Result<Leaf> {
         None => own,
         Some(Value::String(options)) => {
             if !own.is_empty() {
-                fail!(51075, "options set in both $regex and $options");
+                let is_first = operators.first().is_some_and(|(name, _)| &**name == "$options");
+                let code = if is_first { 51074 } else { 51075 };
+                fail!(code, "options set in both $regex and $options");
             }
             options.to_string()
         }
@@ -213,7 +230,10 @@ fn parse_size(value: &Value) -> Result<Leaf> {
         fail!(BAD_VALUE, "Failed to parse $size. Expected a number in: $size: {value}");
     }
     match value.to_i64_exact() {
-        Some(size) if size >= 0 => Ok(Leaf::Size(size)),
+        Some(size) if (0..=i64::from(i32::MAX)).contains(&size) => Ok(Leaf::Size(size)),
+        Some(size) if size > 0 => {
+            fail!(BAD_VALUE, "Failed to parse $size. Expected a 32-bit integer: $size: {size}")
+        }
         Some(size) => {
             fail!(BAD_VALUE, "Failed to parse $size. Expected a non-negative number in: $size: {size}")
         }

@@ -32,7 +32,7 @@ pub(super) fn parse_at(document: &Document, scope: &Scope, depth: usize) -> Resu
             value => nodes.push(Node::Path(path, equality(value)?)),
         }
     }
-    Ok(if nodes.len() == 1 { nodes.swap_remove(0) } else { Node::And(nodes) })
+    Ok(Node::all(nodes))
 }
 
 /// The parts of a path.
@@ -42,7 +42,7 @@ pub(super) fn split_path(path: &str) -> Vec<Str> {
 
 fn parse_top(name: &str, value: &Value, scope: &Scope, depth: usize) -> Result<Option<Node>> {
     Ok(Some(match name {
-        "$and" => Node::And(clauses(name, value, scope, depth)?),
+        "$and" => Node::all(clauses(name, value, scope, depth)?),
         "$or" => Node::Or(clauses(name, value, scope, depth)?),
         "$nor" => Node::Not(Box::new(Node::Or(clauses(name, value, scope, depth)?))),
         "$comment" => return Ok(None),

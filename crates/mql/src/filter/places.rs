@@ -1,14 +1,11 @@
 //! The places that geographic indexes take: what a document may hold where one is.
 
 use super::geo_parse::document_shape;
-use super::geo_shape::Space;
+use super::geo_shape::{CORNERS_COMPARED_MAX, Space};
 use super::parse::split_path;
 use crate::error::{Result, fail};
 use crate::path;
 use crate::value::{Document, Value};
-
-/// Corners of a ring up to which its sides are compared with one another.
-const CORNERS_MAX: usize = 500;
 
 /// What an index takes.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +55,7 @@ fn check_on_sphere(value: &Value, field: &str) -> Result<()> {
         fail!(16755, "Can't extract geo keys: longitude/latitude is out of bounds in '{field}': {value}");
     }
     let crosses_itself =
-        |ring: &Vec<(f64, f64)>| ring.len() <= CORNERS_MAX && Space::Sphere.crosses_itself(ring);
+        |ring: &Vec<(f64, f64)>| ring.len() <= CORNERS_COMPARED_MAX && Space::Sphere.crosses_itself(ring);
     if shape.polygons.iter().flatten().any(crosses_itself) {
         fail!(16755, "Can't extract geo keys: the edges of a polygon cross in '{field}': {value}");
     }

@@ -52,7 +52,15 @@ pub(super) fn parse_lookup(value: &Value, scope: &Scope, depth: usize) -> Result
     }
     let from = match document.get("from") {
         None => None,
-        Some(from) => Some(collection_name(from, "$lookup", PARSE)?),
+        Some(from) => {
+            let named = from.as_document().and_then(|from| from.get("db")?.as_str());
+            if let Some(database) = named
+                && !matches!(database, "admin" | "config" | "local")
+            {
+                fail!(PARSE, "$lookup reads no collection of another database, such as '{database}'");
+            }
+            Some(collection_name(from, "$lookup", PARSE)?)
+        }
     };
     let target =
         text(document, "as")?.ok_or_else(|| error!(PARSE, "must specify 'as' field for a $lookup"))?;
@@ -97,8 +105,10 @@ pub(super) fn parse_lookup(value: &Value, scope: &Scope, depth: usize) -> Result
     if has_let && pipeline.is_none() {
         fail!(PARSE, "$lookup with a 'let' argument must also specify 'pipeline'");
     }
-    if from.is_none() && !pipeline.as_ref().is_some_and(Pipeline::makes_documents) {
-        fail!(PARSE, "must specify 'from' field for a $lookup");
+    match (&from, pipeline.as_ref().is_some_and(Pipeline::makes_documents)) {
+        (None, false) => fail!(PARSE, "must specify 'from' field for a $lookup"),
+        (Some(_), true) => fail!(73, "a $lookup whose pipeline begins with $documents names no 'from'"),
+        _ => {}
     }
     Ok(Lookup { from, fields, variables, pipeline, target, scope_has_let: has_let })
 }

@@ -229,6 +229,9 @@ fn parse_on(on: Option<&Value>) -> Result<Vec<Str>> {
         Some(other) => vec![field(other, 51186)?],
     };
     for (at, name) in fields.iter().enumerate() {
+        if name.is_empty() {
+            fail!(40352, "FieldPath cannot be constructed with empty string");
+        }
         crate::path::field_path(name)?;
         if fields[..at].contains(name) {
             fail!(31465, "Found a duplicate field '{name}' in $merge 'on'");
@@ -285,7 +288,7 @@ fn parse_not_matched(value: Option<&Value>) -> Result<WhenNotMatched> {
 
 fn parse_variables(value: Option<&Value>, matched: &WhenMatched) -> Result<Option<Document>> {
     let variables = match value {
-        None => return Ok(None),
+        None | Some(Value::Null) => return Ok(None),
         Some(Value::Document(variables)) => (**variables).clone(),
         Some(other) => fail!(
             14,

@@ -143,7 +143,9 @@ fn parse_slice(
     };
     let extra = match operand {
         Value::Array(items) => {
-            if matches!(items.first(), Some(Value::Array(_) | Value::String(_) | Value::Document(_))) {
+            if items.len() == 3
+                || matches!(items.first(), Some(Value::Array(_) | Value::String(_) | Value::Document(_)))
+            {
                 // The operator of expressions.
                 return builder.member(
                     &[],

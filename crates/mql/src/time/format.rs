@@ -86,7 +86,7 @@ fn write_part(out: &mut String, part: char, civil: &Civil, minutes: i64) -> std:
             let sign = if minutes < 0 { '-' } else { '+' };
             write!(out, "{sign}{:02}{:02}", minutes.abs() / 60, minutes.abs() % 60)
         }
-        'Z' => write!(out, "{minutes:+}"),
+        'Z' => write!(out, "{minutes}"),
         other => write!(out, "{other}"),
     }
 }

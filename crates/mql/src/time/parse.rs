@@ -43,8 +43,9 @@ impl Fields {
         if let (Some(year), Some(day)) = (self.year.or(self.iso_year), self.year_day) {
             return Ok(of_days(super::days_from_civil(year, 1, 1) + day - 1));
         }
-        if let (Some(year), Some(week)) = (self.iso_year, self.iso_week) {
-            return Ok(of_days(iso_to_days(year, week, self.iso_day.unwrap_or(1))));
+        if let Some(year) = self.iso_year {
+            let (week, day) = (self.iso_week.unwrap_or(1), self.iso_day.unwrap_or(1));
+            return Ok(of_days(iso_to_days(year, week, day)));
         }
         if let (Some(year), None, None, None) = (self.year, self.month, self.day, self.iso_week) {
             return Ok(Civil { year, month: 1, day: 1, hour: 0, minute: 0, second: 0, milli: 0 });
@@ -364,7 +365,11 @@ fn take_formatted(scanner: &mut Scanner<'_>, fields: &mut Fields, part: char) ->
         'Y' => return number(scanner, 4, 4, &mut fields.year),
         'm' => return number(scanner, 2, 2, &mut fields.month),
         'd' => return number(scanner, 2, 2, &mut fields.day),
-        'j' => return number(scanner, 3, 3, &mut fields.year_day),
+        // The reference counts these days from 0: its `001` is the second of January.
+        'j' => {
+            fields.year_day = scanner.number(3, 3).map(|day| day + 1);
+            return fields.year_day.is_some();
+        }
         'G' => return number(scanner, 4, 4, &mut fields.iso_year),
         'V' => return number(scanner, 2, 2, &mut fields.iso_week),
         'u' => return number(scanner, 1, 1, &mut fields.iso_day),

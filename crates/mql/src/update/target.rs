@@ -119,6 +119,9 @@ pub(super) fn parse_filters(filters: &[Value], scope: &Scope) -> Result<ArrayFil
         let mut names = Vec::new();
         identifiers(filter, &mut names);
         let Some(name) = names.first().cloned() else {
+            if filter.has("$expr") {
+                fail!(224, "$expr is not allowed in this context");
+            }
             fail!(9, "Cannot use an expression without a top-level field name in arrayFilters");
         };
         if names.iter().any(|other| *other != name) {
