@@ -20,6 +20,7 @@ use shardlake_heat::Heat;
 use shardlake_index::IndexLayout;
 use shardlake_model::{PartitionKeyDefinition, Preconditions, ReplyMeta, Result};
 use shardlake_routing::EpkRange;
+use shardlake_stdx::CommitTimes;
 use shardlake_storage::{Durability, Found, PendingCommit, Seq, Shard};
 use tokio::sync::Mutex;
 use tracing::Instrument;
@@ -51,6 +52,8 @@ pub struct Partition {
     pub rid_prefix: u32,
     pub session_version: i64,
     shard: Shard,
+    /// Where commits take their times from.
+    pub(crate) times: CommitTimes,
     pub(crate) sequencer: SequencerLock,
     /// Logical partitions that transactions hold.
     pub(crate) gates: Arc<Gates>,
@@ -92,7 +95,7 @@ impl PartitionIdentity {
 impl Partition {
     /// Opens a partition at the position that its last log entry tells.
     pub async fn open(
-        shard: Shard,
+        (shard, times): (Shard, CommitTimes),
         identity: PartitionIdentity,
         layouts: Vec<Arc<IndexLayout>>,
     ) -> Result<Partition> {
@@ -126,6 +129,7 @@ impl Partition {
             rid_prefix,
             session_version,
             shard,
+            times,
             sequencer: SequencerLock::new(
                 Sequencer::new(lsn, timestamp_ms, counters, Maintained { layouts, counted }),
                 life.clone(),

@@ -49,7 +49,7 @@ use shardlake_catalog::Writer;
 use shardlake_charge::ChargeTable;
 use shardlake_model::{ConsistencyLevel, Limits};
 use shardlake_partition::Turns;
-use shardlake_stdx::{Clock, Random};
+use shardlake_stdx::{Clock, CommitTimes, Random};
 use tokio::sync::{Notify, watch};
 
 use throughput::DatabaseBudgets;
@@ -97,6 +97,7 @@ pub struct ServingState {
     pub limits: Arc<Limits>,
     pub charges: ChargeTable,
     pub clock: Clock,
+    pub times: CommitTimes,
     pub random: Random,
     pub consistency: ConsistencyLevel,
     pub throughput: ThroughputRules,

@@ -12,7 +12,8 @@
 //! A stream reads the change logs of its containers (`shardlake-items`, `version_reader.rs`), which tell every change exactly once and in
 //! order for each document. What the logs do not tell, renames and ends of collections, follows from the catalog:
 //!
-//! * A rename is kept with the container, with its time, and is told between the changes before and after that time.
+//! * A rename is kept with the container, with its time, and is told between the changes before and after that time. The time is later than
+//!   that of every commit that was acknowledged before, and no commit that begins afterwards has an earlier one.
 //! * The data of a dropped collection goes with it. A stream that had read everything tells the drop; one that had not is told that
 //!   history is lost (286), and never leaves anything out in silence.
 
@@ -35,7 +36,7 @@ use crate::collections::{Collections, Namespace};
 use crate::failure::{Failure, Result};
 use crate::request::Request;
 
-pub use events::{cluster_time_now, milliseconds_of};
+pub use events::{cluster_time_now, milliseconds_of, operation_time};
 pub use token::Token;
 
 use followed::Followed;
@@ -134,8 +135,6 @@ pub struct ChangeStream {
     catalog: watch::Receiver<u64>,
     /// Of the last event.
     time_ms: u64,
-    /// Nothing earlier is told.
-    since_ms: u64,
     kind: TokenKind,
     /// An event was read and cannot be told: nothing may come after it.
     broken: Option<Failure>,
@@ -207,9 +206,8 @@ impl ChangeStream {
     }
 
     fn token_here(&self, kind: TokenKind) -> Document {
-        let position = |followed: &Followed| (followed.rid, followed.reader.position());
         let containers = match kind {
-            TokenKind::Events => self.followed.iter().map(position).collect(),
+            TokenKind::Events => self.followed.iter().map(Followed::position).collect(),
             TokenKind::Invalidate | TokenKind::Nothing => Vec::new(),
         };
         Token { kind, scope: self.watched.scope(), time_ms: self.time_ms, containers }.document()

@@ -2,12 +2,10 @@
 
 use std::collections::VecDeque;
 
-use shardlake_items::VersionStart;
 use shardlake_mql::{Env, Pipeline, Scope as Variables, Value};
-use shardlake_stdx::Timestamp;
 
-use super::followed::{Followed, history_lost};
-use super::token::{INVALID_RESUME_TOKEN, Token, TokenKind};
+use super::followed::{Followed, Start, history_lost};
+use super::token::{INVALID_RESUME_TOKEN, Token, TokenContainer, TokenKind};
 use super::{CHANGE_STREAM_FATAL, ChangeStream, StreamOptions, StreamStart, Watched};
 use crate::collections::{Collections, Found};
 use crate::failure::{Failure, Result};
@@ -47,12 +45,11 @@ impl Collections {
             pending: VecDeque::new(),
             ready: VecDeque::new(),
             catalog,
-            since_ms: 0,
             kind: TokenKind::Events,
             broken: None,
         };
         match start {
-            StreamStart::Now => stream.follow_all(VersionStart::Now, u64::MAX).await?,
+            StreamStart::Now => stream.follow_all(&Start::now()).await?,
             StreamStart::At(since_ms) => stream.begin_at(since_ms).await?,
             StreamStart::ResumeAfter(token) => {
                 if token.kind == TokenKind::Nothing {
@@ -63,7 +60,8 @@ impl Collections {
             }
             StreamStart::StartAfter(token) if token.kind == TokenKind::Nothing => {
                 stream.check_scope(&token)?;
-                stream.begin_at(token.time_ms + 1).await?;
+                stream.time_ms = token.time_ms;
+                stream.follow_what_came().await?;
             }
             StreamStart::StartAfter(token) => stream.go_on(token).await?,
         }
@@ -81,16 +79,32 @@ impl ChangeStream {
             // Before that it was another collection's name.
             since_ms = since_ms.max(rename.at_ms);
         }
-        (self.since_ms, self.time_ms) = (since_ms, since_ms);
-        self.follow_all(VersionStart::At(Timestamp(since_ms)), since_ms).await
+        self.time_ms = since_ms;
+        self.follow_all(&Start::at(since_ms)).await
     }
 
     /// All that is there, under the names that they had then.
-    async fn follow_all(&mut self, start: VersionStart, named_ms: u64) -> Result<()> {
+    async fn follow_all(&mut self, start: &Start) -> Result<()> {
         for entry in self.collections.watched_now(&self.watched)? {
-            let start = (start.clone(), named_ms);
-            let followed = self.collections.followed(entry, start).await?;
+            let followed = self.collections.followed(entry, start.clone()).await?;
             self.followed.push(followed);
+        }
+        Ok(())
+    }
+
+    /// What has the name behind the end of what had it before. A collection or database that was
+    /// dropped does not come back, so all of the next one is told. A collection that was renamed to the
+    /// name is told from then on.
+    async fn follow_what_came(&mut self) -> Result<()> {
+        for entry in self.collections.watched_now(&self.watched)? {
+            let start = match self.watched {
+                Watched::Collection(_) => match self.collections.named_since(&entry)? {
+                    Some(at_ms) => Start::at(at_ms),
+                    None => Start::beginning(),
+                },
+                Watched::Database(_) | Watched::Everything => Start::beginning(),
+            };
+            self.followed.push(self.collections.followed(entry, start).await?);
         }
         Ok(())
     }
@@ -112,11 +126,11 @@ impl ChangeStream {
             self.invalidate(token.time_ms);
             return Ok(());
         }
-        for (rid, position) in &token.containers {
+        for TokenContainer { rid, renamed_ms, position } in &token.containers {
             let Ok(entry) = self.collections.queries.entry_of_rid(*rid) else {
                 return Err(history_lost("a collection was dropped that the stream had not read to its end"));
             };
-            let start = (VersionStart::After(position.clone()), token.time_ms);
+            let start = Start::after(position.clone(), *renamed_ms);
             let followed = self.collections.followed(entry, start).await?;
             if !self.is_about(&followed) {
                 let words = format!(
@@ -130,22 +144,18 @@ impl ChangeStream {
         if matches!(self.watched, Watched::Collection(_)) && !self.followed.is_empty() {
             return Ok(());
         }
-        // What came since then is told from its beginning.
-        for entry in self.collections.watched_now(&self.watched)? {
-            let rid = entry.record.container.rid;
-            if self.followed.iter().all(|followed| followed.rid != rid) {
-                let start = (VersionStart::Beginning, token.time_ms);
-                let followed = self.collections.followed(entry, start).await?;
-                self.followed.push(followed);
-            }
-        }
-        Ok(())
+        self.follow_new().await
     }
 
     /// Whether a container was watched under the name that it had.
     fn is_about(&self, followed: &Followed) -> bool {
         match &self.watched {
-            Watched::Collection(namespace) => *namespace == followed.namespace,
+            // Or is about to be told that it gets the name.
+            Watched::Collection(namespace) => {
+                let names = followed.renames.iter().map(|rename| &rename.to);
+                namespace.database == followed.namespace.database
+                    && names.chain([&followed.namespace.collection]).any(|name| *name == namespace.collection)
+            }
             Watched::Database(database) => *database == followed.namespace.database,
             Watched::Everything => true,
         }

@@ -27,6 +27,7 @@ mod server_stages;
 mod sessions;
 mod spent_budgets;
 mod throughput;
+mod times_of_commits;
 mod transaction_histories;
 mod transactions;
 mod two_doors;
