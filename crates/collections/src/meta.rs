@@ -24,6 +24,9 @@ pub struct Rename {
 /// Renames that are remembered; a stream that needs an earlier one is told that its history is lost.
 const RENAMES_MAX: usize = 16;
 
+/// How the name of a collection begins that `$out` fills before it takes the place of another.
+pub const BESIDE: &str = "tmp.agg_out.";
+
 /// What a collection is besides its container.
 #[derive(Debug, Clone, Default)]
 pub struct Meta {

@@ -10,6 +10,7 @@
 //! A plan can be made any number of times, and on any thread: nothing is changed before its commit is queued.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -270,6 +271,7 @@ impl Partition {
         crate::seeded::panic_if(crate::seeded::Mistake::PanicWhileQueueing);
         sequencer.lsn = planned.lsn;
         sequencer.timestamp_ms = planned.timestamp_ms;
+        self.last_ms.store(planned.timestamp_ms, Ordering::Release);
         sequencer.counters = planned.counters;
         self.expiry.note(planned.due);
         for (key, size) in std::mem::take(&mut planned.recorded) {
@@ -321,7 +323,10 @@ pub(crate) fn queue_together(
         all_marks.push(marks);
     }
     let shard = commits.first().expect("something is committed").partition.shard();
-    let commit = match shard.commit_timed(batch, turn, Some(under_way)) {
+    let under_way = Some(under_way);
+    #[cfg(feature = "testing")]
+    let under_way = under_way.filter(|_| !crate::seeded::loses_under_way());
+    let commit = match shard.commit_timed(batch, turn, under_way) {
         Ok(commit) => commit,
         Err(error) => {
             for (commit, marks) in commits.iter().zip(all_marks) {

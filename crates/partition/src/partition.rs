@@ -11,7 +11,7 @@
 //! there is no other lock. Whoever holds the sequencer waits for none of the others. LSNs go up by exactly one per commit,
 //! whatever the number of operations.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -62,6 +62,8 @@ pub struct Partition {
     /// Held while the sizes of all logical partitions are read.
     pub(crate) size_walk: Mutex<()>,
     pub(crate) acknowledged: Acknowledged,
+    /// The time of the last commit that was queued; zero where nothing was ever written.
+    pub(crate) last_ms: AtomicU64,
     life: Arc<Life>,
     /// Generations of the index below this are being dropped: what is left of them must not be read.
     oldest_index: AtomicU32,
@@ -143,6 +145,7 @@ impl Partition {
             heat: OnceLock::new(),
             past: KeptPast::new(marks),
             acknowledged: Acknowledged::new(lsn, counters),
+            last_ms: AtomicU64::new(timestamp_ms),
         })
     }
 
@@ -152,6 +155,11 @@ impl Partition {
             self.follow_shard();
         }
         self.acknowledged.lsn()
+    }
+
+    /// The time of the last commit that was queued; zero where nothing was ever written.
+    pub fn last_queued_ms(&self) -> u64 {
+        self.last_ms.load(Ordering::Acquire)
     }
 
     /// Acknowledged items.

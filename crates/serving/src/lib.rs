@@ -75,6 +75,8 @@ pub use refusals::{catalog_error, check_preconditions, conflict, not_found, owne
 pub use routing::Routing;
 pub use script_handle::{ScriptSegment, find_script};
 pub use serving::ServingOptions;
+/// What is in force, and what ended lately.
+pub use shardlake_catalog::{Definitions, EndedContainer};
 pub use shards::{SHARDS_MAX, Shards};
 pub use throughput::{CapacityMode, Enforcement, ThroughputReport, ThroughputRules};
 

@@ -16,7 +16,7 @@ use crate::failure::{Failure, Result};
 use crate::meta::Rename;
 
 /// Databases that are not the user's.
-const OWN_DATABASES: [&str; 3] = ["admin", "config", "local"];
+pub(super) const OWN_DATABASES: [&str; 3] = ["admin", "config", "local"];
 const NOT_KEPT: i32 = 40573;
 
 /// A container and its reader.
@@ -200,8 +200,9 @@ impl ChangeStream {
         if !self.catalog.has_changed().unwrap_or(false) {
             return Ok(());
         }
-        // Marked as seen at the end: a call that is given up begins anew.
-        let seen = self.catalog.clone();
+        // Marked as seen at the end: a call that is given up begins anew. What changes meanwhile is not seen.
+        let mut seen = self.catalog.clone();
+        seen.borrow_and_update();
         for followed in self.followed.iter_mut().filter(|followed| !followed.is_gone) {
             let Ok(entry) = self.collections.queries.entry_of_rid(followed.rid) else {
                 followed.is_gone = true;
@@ -213,17 +214,21 @@ impl ChangeStream {
             followed.note_renames()?;
         }
         let is_one = matches!(self.watched, Watched::Collection(_));
-        if !is_one || self.followed.is_empty() {
-            self.follow_new().await?;
+        match is_one && !self.followed.is_empty() {
+            true => self.tell_ended()?,
+            false => self.follow_new().await?,
         }
         self.catalog = seen;
-        self.catalog.borrow_and_update();
         Ok(())
     }
 
     /// Follows what is watched and was not there when the stream looked last: all of it is told. A
     /// collection that was renamed to the watched name is told from its rename on.
     pub(super) async fn follow_new(&mut self) -> Result<()> {
+        self.tell_ended()?;
+        if self.is_over() {
+            return Ok(());
+        }
         for entry in self.collections.watched_now(&self.watched)? {
             let rid = entry.record.container.rid;
             if self.followed.iter().any(|followed| followed.rid == rid) {
@@ -249,7 +254,8 @@ impl ChangeStream {
             self.broken = Some(failure.clone());
             return Err(failure);
         }
-        let namespace = self.followed.remove(place).namespace;
+        let Followed { namespace, rid, .. } = self.followed.remove(place);
+        let ends_told = self.version_of_end(rid);
         let time_ms = self.now_ms();
         let event = catalog_event("drop", time_ms, Some(&namespace));
         let database = &namespace.database;
@@ -257,16 +263,16 @@ impl ChangeStream {
             && self.collections.resources.database(database).is_err();
         match &self.watched {
             Watched::Collection(_) => {
-                self.pending.push_back(Told { event, time_ms, kind: TokenKind::Invalidate });
+                self.pending.push_back(Told { event, time_ms, kind: TokenKind::Invalidate, ends_told });
                 self.invalidate(time_ms);
             }
             watched => {
                 let is_one = matches!(watched, Watched::Database(_));
-                self.pending.push_back(Told { event, time_ms, kind: TokenKind::Events });
+                self.pending.push_back(Told { event, time_ms, kind: TokenKind::Events, ends_told: None });
                 if is_last {
                     let event = catalog_event("dropDatabase", time_ms, Some(&Namespace::new(database, "")));
                     let kind = if is_one { TokenKind::Invalidate } else { TokenKind::Events };
-                    self.pending.push_back(Told { event, time_ms, kind });
+                    self.pending.push_back(Told { event, time_ms, kind, ends_told: None });
                     if is_one {
                         self.invalidate(time_ms);
                     }
@@ -287,16 +293,16 @@ impl ChangeStream {
         followed.renamed_ms = at_ms;
         let time_ms = at_ms;
         if matches!(self.watched, Watched::Collection(_)) {
-            self.pending.push_back(Told { event, time_ms, kind: TokenKind::Invalidate });
+            self.pending.push_back(Told { event, time_ms, kind: TokenKind::Invalidate, ends_told: None });
             self.invalidate(time_ms);
         } else {
-            self.pending.push_back(Told { event, time_ms, kind: TokenKind::Events });
+            self.pending.push_back(Told { event, time_ms, kind: TokenKind::Events, ends_told: None });
         }
     }
 
     pub(super) fn invalidate(&mut self, time_ms: u64) {
         let event = catalog_event("invalidate", time_ms, None);
-        self.pending.push_back(Told { event, time_ms, kind: TokenKind::Nothing });
+        self.pending.push_back(Told { event, time_ms, kind: TokenKind::Nothing, ends_told: None });
         self.followed.clear();
     }
 

@@ -111,8 +111,8 @@ impl ChangeStream {
                 let document = self.collections.looked_up(request, &followed.collection, key, &id).await?;
                 event.document.push("fullDocument", document);
             }
-            told =
-                Some(Told { event: event.document, time_ms: change.timestamp_ms, kind: TokenKind::Events });
+            let (time_ms, kind) = (change.timestamp_ms, TokenKind::Events);
+            told = Some(Told { event: event.document, time_ms, kind, ends_told: None });
         }
         followed.reader.take();
         Ok(told)

@@ -5,6 +5,7 @@
 //! | `mod.rs` | what is asked for; batches of events, and waiting for the next |
 //! | `opening.rs` | where a stream begins, or goes on |
 //! | `followed.rs` | the containers that a stream follows: which they are, what became of them |
+//! | `ended.rs` | containers that came and went between two looks |
 //! | `merge.rs` | the next of all their changes |
 //! | `events.rs`, `difference.rs` | a change as an event; what an update changed |
 //! | `token.rs` | resume tokens |
@@ -18,6 +19,7 @@
 //!   history is lost (286), and never leaves anything out in silence.
 
 mod difference;
+mod ended;
 mod events;
 mod followed;
 mod merge;
@@ -39,6 +41,7 @@ use crate::request::Request;
 pub use events::{cluster_time_now, milliseconds_of, operation_time};
 pub use token::Token;
 
+use ended::Ends;
 use followed::Followed;
 use token::{Scope, TokenKind};
 
@@ -133,6 +136,7 @@ pub struct ChangeStream {
     /// Told, and not handed out yet: a call that is given up loses nothing.
     ready: VecDeque<Ready>,
     catalog: watch::Receiver<u64>,
+    ends: Ends,
     /// Of the last event.
     time_ms: u64,
     kind: TokenKind,
@@ -154,6 +158,8 @@ struct Told {
     event: Document,
     time_ms: u64,
     kind: TokenKind,
+    /// It tells of ends up to this version of the catalog.
+    ends_told: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -210,7 +216,8 @@ impl ChangeStream {
             TokenKind::Events => self.followed.iter().map(Followed::position).collect(),
             TokenKind::Invalidate | TokenKind::Nothing => Vec::new(),
         };
-        Token { kind, scope: self.watched.scope(), time_ms: self.time_ms, containers }.document()
+        let (scope, time_ms, ends_told) = (self.watched.scope(), self.time_ms, Some(self.ends.told));
+        Token { kind, scope, time_ms, ends_told, containers }.document()
     }
 
     fn is_at_end(&self) -> bool {
@@ -244,8 +251,9 @@ impl ChangeStream {
 
     /// An event through the stages, with its token.
     fn shown(&mut self, told: Told) -> Result<Option<Ready>> {
-        let Told { mut event, time_ms, kind } = told;
+        let Told { mut event, time_ms, kind, ends_told } = told;
         self.time_ms = time_ms;
+        self.ends.told = ends_told.unwrap_or(self.ends.told);
         self.kind = kind;
         let token = self.token_here(kind);
         event.push_front("_id", Value::document(token.clone()));

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use shardlake_mql::{Env, Pipeline, Scope as Variables, Value};
 
+use super::ended::Ends;
 use super::followed::{Followed, Start, history_lost};
 use super::token::{INVALID_RESUME_TOKEN, Token, TokenContainer, TokenKind};
 use super::{CHANGE_STREAM_FATAL, ChangeStream, StreamOptions, StreamStart, Watched};
@@ -33,7 +34,7 @@ impl Collections {
         }
         // Before anything is looked at: what changes meanwhile is seen with the first batch.
         let mut catalog = self.queries.catalog_versions();
-        catalog.borrow_and_update();
+        let version = *catalog.borrow_and_update();
         let mut stream = ChangeStream {
             collections: self.clone(),
             time_ms: self.queries.clock().now().milliseconds(),
@@ -45,6 +46,7 @@ impl Collections {
             pending: VecDeque::new(),
             ready: VecDeque::new(),
             catalog,
+            ends: Ends::up_to(version),
             kind: TokenKind::Events,
             broken: None,
         };
@@ -61,6 +63,7 @@ impl Collections {
             StreamStart::StartAfter(token) if token.kind == TokenKind::Nothing => {
                 stream.check_scope(&token)?;
                 stream.time_ms = token.time_ms;
+                stream.ends = stream.ends_of(&token);
                 stream.follow_what_came().await?;
             }
             StreamStart::StartAfter(token) => stream.go_on(token).await?,
@@ -71,6 +74,7 @@ impl Collections {
 
 impl ChangeStream {
     async fn begin_at(&mut self, since_ms: u64) -> Result<()> {
+        let asked_ms = since_ms;
         let mut since_ms = since_ms;
         if let Watched::Collection(namespace) = &self.watched
             && let Some(found) = self.collections.collection(namespace)?
@@ -80,6 +84,11 @@ impl ChangeStream {
             since_ms = since_ms.max(rename.at_ms);
         }
         self.time_ms = since_ms;
+        self.ends = Ends { since_ms: asked_ms, ..Ends::up_to_time(&self.definitions(), asked_ms) };
+        self.tell_ended()?;
+        if self.is_over() {
+            return Ok(());
+        }
         self.follow_all(&Start::at(since_ms)).await
     }
 
@@ -96,6 +105,10 @@ impl ChangeStream {
     /// dropped does not come back, so all of the next one is told. A collection that was renamed to the
     /// name is told from then on.
     async fn follow_what_came(&mut self) -> Result<()> {
+        self.tell_ended()?;
+        if self.is_over() {
+            return Ok(());
+        }
         for entry in self.collections.watched_now(&self.watched)? {
             let start = match self.watched {
                 Watched::Collection(_) => match self.collections.named_since(&entry)? {
@@ -107,6 +120,18 @@ impl ChangeStream {
             self.followed.push(self.collections.followed(entry, start).await?);
         }
         Ok(())
+    }
+
+    /// Another collection had the watched name and ended: that is all that the stream tells.
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.watched, Watched::Collection(_)) && !self.pending.is_empty()
+    }
+
+    fn ends_of(&self, token: &Token) -> Ends {
+        match token.ends_told {
+            Some(version) => Ends::up_to(version),
+            None => Ends::up_to_time(&self.definitions(), token.time_ms),
+        }
     }
 
     fn check_scope(&self, token: &Token) -> Result<()> {
@@ -121,6 +146,7 @@ impl ChangeStream {
     async fn go_on(&mut self, token: Token) -> Result<()> {
         self.check_scope(&token)?;
         self.time_ms = token.time_ms;
+        self.ends = self.ends_of(&token);
         if token.kind == TokenKind::Invalidate {
             self.kind = TokenKind::Invalidate;
             self.invalidate(token.time_ms);
@@ -142,7 +168,7 @@ impl ChangeStream {
             self.followed.push(followed);
         }
         if matches!(self.watched, Watched::Collection(_)) && !self.followed.is_empty() {
-            return Ok(());
+            return self.tell_ended();
         }
         self.follow_new().await
     }

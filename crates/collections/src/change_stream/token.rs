@@ -1,10 +1,11 @@
 //! Resume tokens: where a change stream goes on.
 //!
 //! ```text
-//! { _data: "02…" }    version u8 | kind u8 | scope u8 | time in milliseconds
+//! { _data: "02…" }    version u8 | kind u8 | scope u8 | time in milliseconds | version of the catalog whose ends are told
 //!                     then per container: database, number, time of its last told rename, position of its reader
 //! ```
-//! Version 1 had no times of renames: every rename up to the token's own time counts as told.
+//! Version 1 had no times of renames and no version of the catalog: every rename and every end of a collection up to the token's
+//! own time counts as told.
 //!
 //! A token is text in hexadecimal, numbers with seven bits a byte. A position tells LSNs for parts of the hash space, so a token holds across splits,
 //! merges, moves and restarts.
@@ -16,7 +17,7 @@ use shardlake_mql::{Document, Value};
 use crate::failure::{Failure, Result};
 
 const VERSION: u8 = 2;
-const VERSION_WITHOUT_RENAMES: u8 = 1;
+const FIRST_VERSION: u8 = 1;
 /// More containers than an account has.
 const CONTAINERS_MAX: u64 = 4096;
 /// Of a token's text.
@@ -48,6 +49,8 @@ pub struct Token {
     pub scope: Scope,
     /// Of the last event that was told, or when the stream began.
     pub time_ms: u64,
+    /// The ends of containers up to this version of the catalog were told.
+    pub ends_told: Option<u64>,
     pub containers: Vec<TokenContainer>,
 }
 
@@ -64,6 +67,7 @@ impl Token {
     pub fn document(&self) -> Document {
         let mut bytes = vec![VERSION, self.kind as u8, self.scope as u8];
         write_number(&mut bytes, self.time_ms);
+        write_number(&mut bytes, self.ends_told.unwrap_or(0));
         write_number(&mut bytes, self.containers.len() as u64);
         for TokenContainer { rid, renamed_ms, position } in &self.containers {
             write_number(&mut bytes, u64::from(rid.database.0));
@@ -104,9 +108,9 @@ fn bytes_of(text: &str) -> Option<Vec<u8>> {
 
 fn parse(bytes: &[u8]) -> Option<Token> {
     let (&[version, kind, scope], mut rest) = bytes.split_first_chunk::<3>()?;
-    let has_renames = match version {
+    let is_current = match version {
         VERSION => true,
-        VERSION_WITHOUT_RENAMES => false,
+        FIRST_VERSION => false,
         _ => return None,
     };
     let kind = match kind {
@@ -122,16 +126,17 @@ fn parse(bytes: &[u8]) -> Option<Token> {
         _ => return None,
     };
     let time_ms = read_number(&mut rest)?;
+    let ends_told = if is_current { Some(read_number(&mut rest)?) } else { None };
     let count = read_number(&mut rest).filter(|count| *count <= CONTAINERS_MAX)?;
     let mut containers = Vec::new();
     for _ in 0..count {
         let database = DatabaseRid(u32::try_from(read_number(&mut rest)?).ok()?);
         let number = u32::try_from(read_number(&mut rest)?).ok()?;
-        let renamed_ms = if has_renames { read_number(&mut rest)? } else { time_ms };
+        let renamed_ms = if is_current { read_number(&mut rest)? } else { time_ms };
         let (rid, position) = (ContainerRid { database, number }, VersionPosition::decode(&mut rest)?);
         containers.push(TokenContainer { rid, renamed_ms, position });
     }
-    rest.is_empty().then_some(Token { kind, scope, time_ms, containers })
+    rest.is_empty().then_some(Token { kind, scope, time_ms, ends_told, containers })
 }
 
 #[cfg(test)]
@@ -145,7 +150,8 @@ mod tests {
             position: VersionPosition::default(),
         };
         let containers = vec![container(1, 0), container(300, 1_800_000_000_100)];
-        Token { kind: TokenKind::Events, scope: Scope::Database, time_ms: 1_800_000_000_123, containers }
+        let (kind, scope) = (TokenKind::Events, Scope::Database);
+        Token { kind, scope, time_ms: 1_800_000_000_123, ends_told: Some(77), containers }
     }
 
     #[test]
@@ -163,7 +169,7 @@ mod tests {
         let read = Token::read(&Document::one("_data", text));
         let read = read.unwrap_or_else(|failure| panic!("{bytes:?}: {failure:?}"));
         assert_eq!((read.scope, read.time_ms, read.containers.len()), (Scope::Collection, 1295, 1));
-        assert_eq!(read.containers[0].renamed_ms, 1295);
+        assert_eq!((read.containers[0].renamed_ms, read.ends_told), (1295, None));
     }
 
     #[test]

@@ -12,16 +12,16 @@ use shardlake_stdx::Guid;
 use crate::client::{Client, Server, of};
 
 /// A change stream as a driver goes through it.
-struct Stream {
-    id: i64,
-    collection: String,
+pub struct Stream {
+    pub id: i64,
+    pub collection: String,
     /// Of the last batch.
-    token: Document,
+    pub token: Document,
 }
 
 impl Stream {
     /// Opens a stream on a collection of the database `d`; what the first batch has is left to `getMore`.
-    async fn open(client: &mut Client, collection: &str, fields: bson::Document) -> Stream {
+    pub async fn open(client: &mut Client, collection: &str, fields: bson::Document) -> Stream {
         Stream::open_with(client, collection, fields, vec![]).await
     }
 
@@ -41,7 +41,7 @@ impl Stream {
     }
 
     /// The next events that are there, at most so many; waits for none.
-    async fn next(&mut self, client: &mut Client, batch_size: i32) -> Vec<Document> {
+    pub async fn next(&mut self, client: &mut Client, batch_size: i32) -> Vec<Document> {
         self.wait(client, batch_size, 1).await
     }
 
@@ -75,7 +75,7 @@ impl Stream {
     }
 }
 
-fn aggregate(collection: &str, fields: bson::Document, stages: Vec<bson::Document>) -> bson::Document {
+pub fn aggregate(collection: &str, fields: bson::Document, stages: Vec<bson::Document>) -> bson::Document {
     let mut pipeline = vec![doc! { "$changeStream": fields }];
     pipeline.extend(stages);
     if collection == "$cmd.aggregate" {
@@ -89,7 +89,7 @@ fn token(cursor: &Document) -> Document {
     Document::clone(cursor.value("postBatchResumeToken").as_document().expect("a token"))
 }
 
-fn bson_of(document: &Document) -> bson::Document {
+pub fn bson_of(document: &Document) -> bson::Document {
     bson::Document::from_reader(&document.to_bytes()[..]).expect("BSON")
 }
 
@@ -107,11 +107,11 @@ fn inner(event: &Document, name: &str) -> bson::Document {
     )
 }
 
-async fn ok(client: &mut Client, command: bson::Document) -> Document {
+pub async fn ok(client: &mut Client, command: bson::Document) -> Document {
     client.ok("d", of(&command)).await
 }
 
-async fn insert(client: &mut Client, collection: &str, id: i32) {
+pub async fn insert(client: &mut Client, collection: &str, id: i32) {
     ok(client, doc! { "insert": collection, "documents": [{ "_id": id, "n": 0 }] }).await;
 }
 
@@ -549,7 +549,7 @@ async fn changes_of_several_partitions_come_in_the_order_of_their_times() {
 }
 
 /// What a stream tells from now on, as kind, collection and document.
-async fn told(stream: &mut Stream, client: &mut Client) -> Vec<String> {
+pub async fn told(stream: &mut Stream, client: &mut Client) -> Vec<String> {
     let describe = |event: &Document| {
         let name = |field: &str| {
             event.get(field).and_then(|_| inner(event, field).get_str("coll").ok().map(str::to_owned))
@@ -564,13 +564,13 @@ async fn told(stream: &mut Stream, client: &mut Client) -> Vec<String> {
     stream.rest(client).await.iter().map(describe).collect()
 }
 
-async fn rename(client: &mut Client, from: &str, to: &str) {
+pub async fn rename(client: &mut Client, from: &str, to: &str) {
     let names = doc! { "renameCollection": format!("d.{from}"), "to": format!("d.{to}") };
     client.ok("admin", of(&names)).await;
 }
 
 /// The token of a stream that has told its end.
-async fn end_of(stream: &mut Stream, client: &mut Client) -> bson::Document {
+pub async fn end_of(stream: &mut Stream, client: &mut Client) -> bson::Document {
     let events = stream.rest(client).await;
     assert_eq!((kinds(&events).last().map(String::as_str), stream.id), (Some("invalidate"), 0));
     bson_of(&stream.token)
