@@ -1,8 +1,8 @@
 //! Containers that are gone, for as long as change streams may ask what became of them.
 //!
-//! A stream looks at the catalog now and then. What was created and dropped between two looks it finds
-//! in this list alone. The list is bounded by age and by count; [`crate::Numbers`] say up to where it
-//! was forgotten, so that nobody takes a gap for silence.
+//! A stream looks at the catalog now and then. What was created and dropped between two looks it
+//! finds in this list alone. The list is bounded by age and by count; [`crate::Numbers`] say up to
+//! where it was forgotten, so that nobody takes a gap for silence.
 
 use serde::{Deserialize, Serialize};
 use shardlake_model::ContainerRid;
@@ -38,7 +38,8 @@ pub struct EndedForgotten {
 }
 
 impl Definitions {
-    /// Notes the containers that this draft has no more. `last_ms` tells the time of a container's last commit.
+    /// Notes the containers that this draft has no more. `last_ms` tells the time of a container's
+    /// last commit.
     pub fn note_ended(
         &mut self,
         before: &Definitions,

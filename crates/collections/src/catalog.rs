@@ -364,8 +364,9 @@ impl Collections {
         Ok(last)
     }
 
-    /// Waits for the turn of each partition: what was planned before a rename is queued, and what is
-    /// planned from now on has no earlier time, not even where a partition's log is ahead of the clock.
+    /// Waits for the turn of each partition: what was planned before a rename is queued, and what
+    /// is planned from now on has no earlier time, not even where a partition's log is ahead of the
+    /// clock.
     async fn pass_rename(&self, namespace: &Namespace) -> Result<()> {
         let Some(collection) = self.collection(namespace)? else { return Ok(()) };
         let Some(rename) = collection.meta.renames.last() else { return Ok(()) };

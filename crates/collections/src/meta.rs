@@ -21,7 +21,8 @@ pub struct Rename {
     pub to: String,
 }
 
-/// Renames that are remembered; a stream that needs an earlier one is told that its history is lost.
+/// Renames that are remembered; a stream that needs an earlier one is told that its history is
+/// lost.
 const RENAMES_MAX: usize = 16;
 
 /// How the name of a collection begins that `$out` fills before it takes the place of another.

@@ -2,8 +2,8 @@
 //! with it.
 //!
 //! `$clusterTime` is the clock's, in the form that events of change streams have. There is one copy of
-//! the data, so nothing waits for it. `operationTime` lies before every commit that the command did not
-//! see: a stream that begins with it tells all of those.
+//! the data, so nothing waits for it. `operationTime` lies before every commit that the command did
+//! not see: a stream that begins with it tells all of those.
 
 use shardlake_account::collections::{cluster_time_now, operation_time};
 use shardlake_stdx::Timestamp;

@@ -72,7 +72,8 @@ pub async fn answer(deployment: &Arc<Deployment>, connection: &Arc<Connection>, 
         Ok(Err(error)) => {
             deployment.counters.failures.fetch_add(1, Ordering::Relaxed);
             let reply = Reply::from(told(repeats, is_of_stream, error).reply());
-            let times = (deployment.account.clock().now(), deployment.account.times().seen_before());
+            let now = deployment.account.clock().now();
+            let times = (now, deployment.account.times().seen_before_at(now));
             let document = reply.to_bytes(|out| cluster_time::append(out, times));
             Answered { document, failed: true, name: row.name, closes_connection: false }
         }
@@ -302,7 +303,8 @@ async fn enter(
     let user = principal.as_ref().map(|principal| principal.key());
     let session = generic.session.map(|id| deployment.sessions.enter(SessionKey { id, user })).transpose()?;
     // Before anything is read.
-    let seen_before = account.times().seen_before();
+    let now = account.clock().now();
+    let seen_before = account.times().seen_before_at(now);
     let time = deployment.settings.request_timeout;
     let time = generic.time_max.map_or(time, |asked| asked.min(time));
     let deadline = account.clock().elapsed() + time;
@@ -316,9 +318,11 @@ async fn enter(
     };
     let collections =
         transaction.as_ref().map(|turn| account.collections().within(turn.transaction().clone()));
+    // Whoever has a number may have waited for its turn.
+    let now = if generic.transaction_number.is_some() { account.clock().now() } else { now };
     let context = RequestContext {
         activity_id: account.random().guid(),
-        now: account.clock().now(),
+        now,
         deadline,
         consistency: account.consistency(),
         session: None,
@@ -395,6 +399,7 @@ fn finish(row: &Command, call: &Call, mut reply: Reply, given: Option<Arc<Docume
         fields.push("requestCharge", Value::Double(charge_centi as f64 / 100.0));
     }
     let account = &call.deployment.account;
-    let seen_before = call.seen_before.unwrap_or_else(|| account.times().seen_before());
-    reply.to_bytes(|out| cluster_time::append(out, (account.clock().now(), seen_before)))
+    let now = account.clock().now();
+    let seen_before = call.seen_before.unwrap_or_else(|| account.times().seen_before_at(now));
+    reply.to_bytes(|out| cluster_time::append(out, (now, seen_before)))
 }

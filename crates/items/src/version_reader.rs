@@ -226,7 +226,8 @@ impl VersionReader {
         let limits = PageLimits { items: PART_CHANGES_MAX, size_bytes: bytes };
         let part = &mut self.parts[place];
         let now = self.items.clock().now();
-        // No commit that begins from here on has an earlier time, not even where the clock goes back.
+        // No commit that begins from here on has an earlier time, not even where the clock goes
+        // back.
         let latest = self.items.times().latest();
         let passed = match is_ordered {
             true => Some(part.partition.pass(latest).await),

@@ -1,9 +1,9 @@
 //! Times of commits, for readers that bring the changes of several partitions into one order, or begin at a time.
 //!
-//! A commit takes its time when it is planned under the sequencer, from the account's `CommitTimes`.
-//! Commits of one partition have times that never go down. A commit that is planned, or queued and not
-//! durable, may still have an earlier time than one that another partition has told already.
-//! [`Partition::pass`] waits for its turn, and so rules that out:
+//! A commit takes its time when it is planned under the sequencer, from the account's
+//! `CommitTimes`. Commits of one partition have times that never go down. A commit that is planned,
+//! or queued and not durable, may still have an earlier time than one that another partition has
+//! told already. [`Partition::pass`] waits for its turn, and so rules that out:
 //!
 //! ```text
 //! reader: has a change of time t, from partition A

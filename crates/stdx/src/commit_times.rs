@@ -11,12 +11,12 @@
 //! seen_before      10:01            10:01               10:02                10:05 (the clock)
 //! ```
 //!
-//! Times that are given out never go down, whatever the clock does, so a commit that begins later has
-//! no earlier time than any that was given out before. Two commits may have the same time.
+//! Times that are given out never go down, whatever the clock does, so a commit that begins later
+//! has no earlier time than any that was given out before. Two commits may have the same time.
 //!
 //! One lock guards the list of the times that are under way. Nobody waits or calls out under it. A
-//! writer takes it twice. A reader takes it once in a millisecond while no commit is under way; with
-//! commits under way, each time.
+//! writer takes it twice. A reader takes it once in a millisecond while no commit is under way;
+//! with commits under way, each time.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -67,8 +67,8 @@ impl CommitTimes {
     }
 
     /// A time of its own for what is no commit: later than that of every commit that began before,
-    /// and not later than that of any that begins from now on. It is above `floor`, too, which may be
-    /// ahead of the clock: commits do not follow there.
+    /// and not later than that of any that begins from now on. It is above `floor`, too, which may
+    /// be ahead of the clock: commits do not follow there.
     pub fn between(&self, floor: Timestamp) -> Timestamp {
         let mut state = self.0.state();
         let above_ms = state.last_ms + 1;
@@ -78,8 +78,13 @@ impl CommitTimes {
 
     /// Whoever reads from now on sees every commit with an earlier time. Never goes down.
     pub fn seen_before(&self) -> Timestamp {
+        self.seen_before_at(self.0.clock.now())
+    }
+
+    /// Likewise for a caller that has just read the clock: the answer may be so much earlier.
+    pub fn seen_before_at(&self, now: Timestamp) -> Timestamp {
         let known_ms = self.0.seen_before_ms.load(Ordering::Acquire);
-        if known_ms >= self.0.clock.now().milliseconds() {
+        if known_ms >= now.milliseconds() {
             return Timestamp(known_ms);
         }
         let mut state = self.0.state();
@@ -116,7 +121,8 @@ impl Shared {
     }
 }
 
-/// A commit that readers may not see yet. Its writer may go away; whoever shows the commit holds this.
+/// A commit that readers may not see yet. Its writer may go away; whoever shows the commit holds
+/// this.
 #[derive(Debug)]
 #[must_use = "the commit is under way until this goes"]
 pub struct UnderWay {

@@ -1,7 +1,7 @@
 //! Containers that came and went between two looks of a stream at the catalog.
 //!
-//! The catalog lists what ended lately. A stream remembers the version of the catalog up to which it
-//! has told ends, in its tokens too:
+//! The catalog lists what ended lately. A stream remembers the version of the catalog up to which
+//! it has told ends, in its tokens too:
 //!
 //! ```text
 //! version        7              8               9              10
@@ -32,7 +32,8 @@ pub(super) struct Ends {
     pub looked: u64,
     /// Told; for tokens.
     pub told: u64,
-    /// Where a stream begins at a time: what was written to an ended container before is not missed.
+    /// Where a stream begins at a time: what was written to an ended container before is not
+    /// missed.
     pub since_ms: u64,
 }
 
@@ -65,7 +66,8 @@ impl ChangeStream {
         ended.map(|ended| ended.version)
     }
 
-    /// Tells the ends of containers that the stream never followed. One on a collection ends with the first.
+    /// Tells the ends of containers that the stream never followed. One on a collection ends with
+    /// the first.
     pub(super) fn tell_ended(&mut self) -> Result<()> {
         let definitions = self.definitions();
         let version = definitions.numbers.version;
@@ -108,7 +110,8 @@ impl ChangeStream {
                     self.ends.told = version;
                 }
                 for (place, ended) in told.iter().enumerate() {
-                    // Behind the last of a version; before that, it is told again rather than left out.
+                    // Behind the last of a version; before that, it is told again rather than left
+                    // out.
                     let up_to = match told.get(place + 1) {
                         Some(next) if next.version == ended.version => ended.version - 1,
                         Some(_) => ended.version,

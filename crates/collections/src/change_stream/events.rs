@@ -34,7 +34,8 @@ pub fn cluster_time_now(time_ms: u64) -> (u32, u32) {
     cluster_time(time_ms, LSN_MASK)
 }
 
-/// Before every commit of a millisecond and later: a client that has seen all earlier ones is told so.
+/// Before every commit of a millisecond and later: a client that has seen all earlier ones is told
+/// so.
 pub fn operation_time(time_ms: u64) -> (u32, u32) {
     cluster_time(time_ms, 0)
 }

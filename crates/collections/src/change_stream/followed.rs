@@ -200,7 +200,8 @@ impl ChangeStream {
         if !self.catalog.has_changed().unwrap_or(false) {
             return Ok(());
         }
-        // Marked as seen at the end: a call that is given up begins anew. What changes meanwhile is not seen.
+        // Marked as seen at the end: a call that is given up begins anew. What changes meanwhile is
+        // not seen.
         let mut seen = self.catalog.clone();
         seen.borrow_and_update();
         for followed in self.followed.iter_mut().filter(|followed| !followed.is_gone) {

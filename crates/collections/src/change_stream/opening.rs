@@ -102,8 +102,8 @@ impl ChangeStream {
     }
 
     /// What has the name behind the end of what had it before. A collection or database that was
-    /// dropped does not come back, so all of the next one is told. A collection that was renamed to the
-    /// name is told from then on.
+    /// dropped does not come back, so all of the next one is told. A collection that was renamed to
+    /// the name is told from then on.
     async fn follow_what_came(&mut self) -> Result<()> {
         self.tell_ended()?;
         if self.is_over() {

@@ -4,10 +4,11 @@
 //! { _data: "02…" }    version u8 | kind u8 | scope u8 | time in milliseconds | version of the catalog whose ends are told
 //!                     then per container: database, number, time of its last told rename, position of its reader
 //! ```
-//! Version 1 had no times of renames and no version of the catalog: every rename and every end of a collection up to the token's
-//! own time counts as told.
+//! Version 1 had no times of renames and no version of the catalog: every rename and every end of a
+//! collection up to the token's own time counts as told.
 //!
-//! A token is text in hexadecimal, numbers with seven bits a byte. A position tells LSNs for parts of the hash space, so a token holds across splits,
+//! A token is text in hexadecimal, numbers with seven bits a byte. A position tells LSNs for parts
+//! of the hash space, so a token holds across splits,
 //! merges, moves and restarts.
 
 use shardlake_items::{VersionPosition, read_number, write_number};

@@ -45,8 +45,9 @@ pub struct Call {
     pub collections: Option<Collections>,
     /// Deadline, activity and time, for the engine.
     pub context: RequestContext,
-    /// What the command reads shows every commit before this time: taken before it begins, or before
-    /// its transaction began. `None` where it writes, which is told with the time of its end.
+    /// What the command reads shows every commit before this time: taken before it begins, or
+    /// before its transaction began. `None` where it writes, which is told with the time of its
+    /// end.
     pub seen_before: Option<Timestamp>,
     /// Hundredths of a request unit, of all that is done in its name.
     pub charged: Arc<AtomicU64>,

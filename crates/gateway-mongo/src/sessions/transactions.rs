@@ -266,7 +266,8 @@ impl TransactionTurn {
         self.number
     }
 
-    /// What the transaction reads shows every commit before this time, which its first command notes.
+    /// What the transaction reads shows every commit before this time, which its first command
+    /// notes.
     pub fn seen_before(&mut self, first: Option<Timestamp>) -> Timestamp {
         let open = self.open.as_mut().expect("it has the transaction until it ends");
         open.seen_before = first.unwrap_or(open.seen_before);

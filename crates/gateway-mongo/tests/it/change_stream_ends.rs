@@ -1,4 +1,5 @@
-//! Collections that come and go between two looks of a change stream: told, or lost history, and never silence.
+//! Collections that come and go between two looks of a change stream: told, or lost history, and
+//! never silence.
 
 use std::sync::Arc;
 use std::time::Duration;

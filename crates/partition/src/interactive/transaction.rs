@@ -2,7 +2,8 @@
 //!
 //! A step is planned like a write of its own, under the sequencer, on top of everything queued and of the steps before; it
 //! is kept in memory, or forgotten when it fails. The end plans the *difference* that all steps make, once more under the
-//! sequencer and with the LSN and the time of then, as one commit. What a step was told stays true to the end, because nobody else
+//! sequencer and with the LSN and the time of then, as one commit. What a step was told stays true
+//! to the end, because nobody else
 //! writes to the logical partition; the partition's totals and its index, which others do change, are looked at in the end.
 //!
 //! Ordinals are taken for good by a step that succeeds: a transaction that is given up leaves holes, which nothing minds.
@@ -52,9 +53,9 @@ pub struct LogicalTransaction {
 }
 
 impl Partition {
-    /// Begins a transaction on a logical partition when all others there have ended. Its steps go by the
-    /// time of the beginning, in what has run out and in the `_ts` that they tell; what is stored has the
-    /// time of the commit.
+    /// Begins a transaction on a logical partition when all others there have ended. Its steps go
+    /// by the time of the beginning, in what has run out and in the `_ts` that they tell; what is
+    /// stored has the time of the commit.
     pub async fn begin(
         self: &Arc<Self>,
         shape: &Arc<ContainerShape>,

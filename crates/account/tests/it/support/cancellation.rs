@@ -198,8 +198,8 @@ async fn cancel(case: &Case, drops: Drops) -> bool {
     is_done
 }
 
-/// Has an operation run until it is to be dropped, drops it, and looks at what there is then; no sync is stalled afterwards.
-/// Says whether the operation came to its end.
+/// Has an operation run until it is to be dropped, drops it, and looks at what there is then; no
+/// sync is stalled afterwards. Says whether the operation came to its end.
 pub async fn drop_at<T>(
     engine: &FaultEngine,
     work: Work<'_>,
