@@ -17,7 +17,7 @@ use shardlake_script_runs::ScriptRuns;
 use shardlake_serving::{
     CapacityMode, Enforcement, HeatRecording, Serving, ServingOptions, Shards, ThroughputRules,
 };
-use shardlake_stdx::{Clock, Random};
+use shardlake_stdx::{Clock, CommitTimes, Random};
 use shardlake_upkeep::{Purging, RelocationHooks, Upkeep};
 
 use crate::expiry;
@@ -152,6 +152,11 @@ impl Account {
 
     pub fn random(&self) -> &Random {
         &self.0.random
+    }
+
+    /// Where commits take their times from, and what tells which of them readers see.
+    pub fn times(&self) -> &CommitTimes {
+        &self.0.times
     }
 
     pub fn consistency(&self) -> ConsistencyLevel {

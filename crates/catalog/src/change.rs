@@ -10,7 +10,7 @@ use shardlake_model::{
 use shardlake_storage::Batch;
 
 use crate::stored::{self, encode};
-use crate::{Checkpoint, ContainerRecord, Definitions, DroppedMark, ProjectionRecord};
+use crate::{Checkpoint, ContainerRecord, Definitions, DroppedMark, EndedContainer, ProjectionRecord};
 
 /// One record before and after: at least one of both is there, and they differ.
 #[derive(Debug, Clone)]
@@ -34,6 +34,7 @@ pub struct Change {
     pub dropped: Vec<Changed<PartitionUid, DroppedMark>>,
     pub projections: Vec<Changed<u32, ProjectionRecord>>,
     pub checkpoints: Vec<Changed<u32, Checkpoint>>,
+    pub ended: Vec<Changed<(u64, ContainerRid), EndedContainer>>,
 }
 
 impl Change {
@@ -61,6 +62,7 @@ impl Change {
             dropped: after.dropped.changes_since(&before.dropped),
             projections: after.projections.changes_since(&before.projections),
             checkpoints: after.checkpoints.changes_since(&before.checkpoints),
+            ended: after.ended.changes_since(&before.ended),
             before,
             after,
         }
@@ -78,6 +80,7 @@ impl Change {
             && self.dropped.is_empty()
             && self.projections.is_empty()
             && self.checkpoints.is_empty()
+            && self.ended.is_empty()
     }
 
     /// What is to be stored: every record that differs, and the numbers.
@@ -93,6 +96,7 @@ impl Change {
         store(&mut batch, &self.dropped, stored::dropped_key);
         store(&mut batch, &self.projections, stored::projection_key);
         store(&mut batch, &self.checkpoints, stored::checkpoint_key);
+        store(&mut batch, &self.ended, stored::ended_key);
         batch.put(stored::numbers_key(), encode(&self.after.numbers));
         batch
     }

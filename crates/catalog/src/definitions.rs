@@ -8,7 +8,8 @@ use shardlake_model::{
 };
 
 use crate::{
-    Checkpoint, ContainerRecord, DroppedMark, Numbers, Placed, ProjectionRecord, RangeRecord, Table,
+    Checkpoint, ContainerRecord, DroppedMark, EndedContainer, Numbers, Placed, ProjectionRecord, RangeRecord,
+    Table,
 };
 
 #[derive(Debug, Clone, Default)]
@@ -27,6 +28,8 @@ pub struct Definitions {
     /// By number.
     pub projections: Table<u32, ProjectionRecord>,
     pub checkpoints: Table<u32, Checkpoint>,
+    /// Containers that are gone, by the version of the catalog that has them no more.
+    pub ended: Table<(u64, ContainerRid), EndedContainer>,
     pub numbers: Numbers,
 }
 

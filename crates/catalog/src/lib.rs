@@ -3,6 +3,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `records.rs`, `projection.rs` | what is stored: plain data, no handle to anything that runs |
+//! | `ended.rs` | containers that are gone, for change streams |
 //! | `table.rs`, `definitions.rs` | all records of one moment, cheap to copy and to compare |
 //! | `stored.rs` | keys, checksums, loading |
 //! | `change.rs` | the difference between two moments, and the batch that stores it |
@@ -22,6 +23,7 @@
 
 mod change;
 mod definitions;
+mod ended;
 mod error;
 mod predicates;
 mod projection;
@@ -32,6 +34,7 @@ mod writer;
 
 pub use change::{Change, Changed};
 pub use definitions::Definitions;
+pub use ended::{EndedContainer, EndedForgotten};
 pub use error::CatalogError;
 pub use predicates::{broken, loose_ends};
 pub use projection::{

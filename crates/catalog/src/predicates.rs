@@ -8,6 +8,7 @@
 //! | a relocation's targets are reserved and cover its sources | else a restart would drop or publish foreign data |
 //! | names are unique among siblings | of two, the one that is opened last would hide the other |
 //! | owners exist | a record without its owner cannot be reached, nor deleted |
+//! | ended containers are named once, with versions that were, and none that was forgotten | else a stream would pass over an end in silence |
 //! | versions rise by one | two writers, or a lost change, would show here |
 
 use std::collections::{HashMap, HashSet};
@@ -16,6 +17,7 @@ use std::hash::Hash;
 
 use shardlake_routing::{EpkRange, PartitionMap};
 
+use crate::ended::ENDED_MAX;
 use crate::{Change, ContainerRecord, Definitions, RangeRecord, RelocationKind};
 
 type Problems = Vec<String>;
@@ -29,6 +31,7 @@ pub fn broken(definitions: &Definitions) -> Problems {
     users(definitions, &mut problems);
     logins(definitions, &mut problems);
     projections(definitions, &mut problems);
+    ended(definitions, &mut problems);
     problems
 }
 
@@ -55,9 +58,15 @@ pub(crate) fn broken_by(change: &Change) -> Problems {
     if !change.projections.is_empty() {
         projections(draft, &mut problems);
     }
+    if has_containers || !change.ended.is_empty() {
+        ended(draft, &mut problems);
+    }
     let (before, after) = (change.before.numbers, draft.numbers);
     if after.version != before.version + 1 {
         problems.push(format!("version {} does not follow version {}", after.version, before.version));
+    }
+    if after.ended_forgotten.version < before.ended_forgotten.version {
+        problems.push("ended containers that were forgotten would count as known".into());
     }
     if after.partition < before.partition || after.projection < before.projection {
         problems.push("numbers that were handed out would be handed out again".into());
@@ -119,6 +128,26 @@ fn containers(definitions: &Definitions, problems: &mut Problems) {
         }
     }
     partition_numbers(definitions, problems);
+}
+
+fn ended(definitions: &Definitions, problems: &mut Problems) {
+    let numbers = &definitions.numbers;
+    if definitions.ended.len() > ENDED_MAX {
+        problems.push(format!("{} ended containers are listed", definitions.ended.len()));
+    }
+    for ((version, rid), ended) in definitions.ended.iter() {
+        if *version > numbers.version || *version < numbers.ended_forgotten.version {
+            problems.push(format!("the ended container '{}' has the version {version}", ended.name));
+        }
+        if definitions
+            .containers
+            .get(rid)
+            .is_some_and(|record| record.session_version < ended.ended_ms as i64)
+        {
+            problems.push(format!("container {rid} is there and counts as ended"));
+        }
+    }
+    unique("ended containers", definitions.ended.iter().map(|(key, ended)| (key, &ended.name)), problems);
 }
 
 /// Every number has one owner: a range, a relocation's target, or data that is being deleted.

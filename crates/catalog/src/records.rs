@@ -4,6 +4,8 @@ use serde::{Deserialize, Serialize};
 use shardlake_model::{Container, IndexingPolicy, PartitionUid};
 use shardlake_routing::{EpkRange, RangeError};
 
+use crate::EndedForgotten;
+
 /// A container with the physical partitions that hold it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ContainerRecord {
@@ -95,12 +97,21 @@ pub struct Numbers {
     /// Goes up by one with every change; 0 in records from before it was counted.
     #[serde(default)]
     pub version: u64,
+    /// Of the list of ended containers; zeros in records from before there was one.
+    #[serde(default)]
+    pub ended_forgotten: EndedForgotten,
 }
 
 impl Default for Numbers {
     fn default() -> Self {
         // Partition 0 is the catalog itself. Offer texts start away from "AAAA", which looks like padding in logs.
-        Numbers { partition: 1, offer: 0x01_0001, projection: 0, version: 0 }
+        Numbers {
+            partition: 1,
+            offer: 0x01_0001,
+            projection: 0,
+            version: 0,
+            ended_forgotten: EndedForgotten::default(),
+        }
     }
 }
 

@@ -14,6 +14,7 @@
 //! 0u32 | 'N'                                → Numbers: the next numbers to hand out, and the catalog's version
 //! 0u32 | 'F' | projection u32               → ProjectionRecord: a rule
 //! 0u32 | 'K' | projection u32               → Checkpoint: how far it has come
+//! 0u32 | 'E' | version u64 | database u32 | container u32 → EndedContainer
 //! 0u32 | 'S'                                → which shard of which account this is; the only record that other shards
 //!                                             have, too (account/membership.rs)
 //! 0u32 | 'T'                                → the stamp of the last group of commits, where the log is kept (storage/src/history);
@@ -30,7 +31,9 @@ use shardlake_model::{
 };
 use shardlake_storage::{ScanOptions, Shard, View};
 
-use crate::{CatalogError, Checkpoint, ContainerRecord, Definitions, DroppedMark, ProjectionRecord};
+use crate::{
+    CatalogError, Checkpoint, ContainerRecord, Definitions, DroppedMark, EndedContainer, ProjectionRecord,
+};
 
 const DATABASE: u8 = b'D';
 const CONTAINER: u8 = b'C';
@@ -43,6 +46,7 @@ const DROPPED: u8 = b'X';
 const NUMBERS: u8 = b'N';
 const PROJECTION: u8 = b'F';
 const CHECKPOINT: u8 = b'K';
+const ENDED: u8 = b'E';
 pub const MEMBERSHIP: u8 = b'S';
 const STAMP: u8 = b'T';
 
@@ -101,6 +105,13 @@ pub(crate) fn projection_key(number: u32) -> Vec<u8> {
 
 pub(crate) fn checkpoint_key(number: u32) -> Vec<u8> {
     key(CHECKPOINT, &[number])
+}
+
+pub(crate) fn ended_key((version, rid): (u64, ContainerRid)) -> Vec<u8> {
+    let mut key = with_u64(key(ENDED, &[]), version);
+    key.extend_from_slice(&rid.database.0.to_be_bytes());
+    key.extend_from_slice(&rid.number.to_be_bytes());
+    key
 }
 
 pub(crate) fn numbers_key() -> Vec<u8> {
@@ -204,6 +215,12 @@ fn add(definitions: &mut Definitions, key: &[u8], value: &[u8]) -> Result<(), Ca
             let uid = PartitionUid(number_of(key, "dropped mark")?);
             definitions.dropped.put(uid, decode::<DroppedMark>(value)?);
             dropped_key(uid)
+        }
+        Some(&ENDED) => {
+            let ended: EndedContainer = decode(value)?;
+            let key = (ended.version, ended.rid);
+            definitions.ended.put(key, ended);
+            ended_key(key)
         }
         Some(&NUMBERS) => {
             definitions.numbers = decode(value)?;

@@ -6,6 +6,7 @@ use shardlake_model::{
 };
 use shardlake_mql::{Document, Value};
 use shardlake_resources::Redefined;
+use shardlake_stdx::Timestamp;
 
 use crate::collections::{Collection, Collections, Found, Namespace};
 use crate::failure::{Failure, Result};
@@ -329,13 +330,16 @@ impl Collections {
             }
             _ => {}
         }
-        let (clock, names) = (self.queries.clock().clone(), (from.collection.clone(), to.collection.clone()));
+        let (times, names) = (self.queries.times().clone(), (from.collection.clone(), to.collection.clone()));
+        let last = self.last_time(from).await?;
         let kept = move |container: &Container| {
             // Keeping something with a container of another front end would open it.
             let Some(kept) = &container.kept else { return Ok(None) };
             let Ok(mut meta) = Meta::of(container) else { return Ok(Some(kept.clone())) };
             let (from, to) = names;
-            meta.note_rename(Rename { at_ms: clock.now().milliseconds(), from, to });
+            let last_ms = meta.renames.last().map_or(0, |rename| rename.at_ms);
+            let at_ms = times.between(last.max(Timestamp(last_ms))).milliseconds();
+            meta.note_rename(Rename { at_ms, from, to });
             Ok(Some(meta.encoded()))
         };
         let renamed = self
@@ -345,7 +349,31 @@ impl Collections {
         renamed.map_err(|error| match error.kind() {
             ErrorKind::Conflict => Failure::new(NAMESPACE_EXISTS, "target namespace exists"),
             _ => error.into(),
-        })
+        })?;
+        self.pass_rename(to).await
+    }
+
+    /// The time of the last commit in a collection, whichever of its partitions has it.
+    async fn last_time(&self, namespace: &Namespace) -> Result<Timestamp> {
+        let mut last = Timestamp::default();
+        if let Some(collection) = self.collection(namespace)? {
+            for partition in collection.handle.entry.map.iter() {
+                last = last.max(partition.last_time().await);
+            }
+        }
+        Ok(last)
+    }
+
+    /// Waits for the turn of each partition: what was planned before a rename is queued, and what
+    /// is planned from now on has no earlier time, not even where a partition's log is ahead of the
+    /// clock.
+    async fn pass_rename(&self, namespace: &Namespace) -> Result<()> {
+        let Some(collection) = self.collection(namespace)? else { return Ok(()) };
+        let Some(rename) = collection.meta.renames.last() else { return Ok(()) };
+        for partition in collection.handle.entry.map.iter() {
+            partition.pass(Timestamp(rename.at_ms)).await;
+        }
+        Ok(())
     }
 }
 

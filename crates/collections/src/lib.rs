@@ -65,7 +65,7 @@ pub use answers::{KeptAnswers, NumberedInserts, SessionName, SessionWrite, inser
 pub use catalog::{Creation, Listed, NAMESPACE_EXISTS, NAMESPACE_NOT_FOUND, policy_of_versions};
 pub use change_stream::{
     BeforeChange, ChangeStream, FullDocument, StreamBatch, StreamOptions, StreamRoom, StreamStart, Token,
-    Watched, cluster_time_now, milliseconds_of,
+    Watched, cluster_time_now, milliseconds_of, operation_time,
 };
 pub use collections::{Collection, Collections, Found, Namespace};
 pub use effect::{Done, Form, Numbered};

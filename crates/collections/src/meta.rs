@@ -21,8 +21,12 @@ pub struct Rename {
     pub to: String,
 }
 
-/// Renames that are remembered; streams that come later than so many are told that their history is lost.
+/// Renames that are remembered; a stream that needs an earlier one is told that its history is
+/// lost.
 const RENAMES_MAX: usize = 16;
+
+/// How the name of a collection begins that `$out` fills before it takes the place of another.
+pub const BESIDE: &str = "tmp.agg_out.";
 
 /// What a collection is besides its container.
 #[derive(Debug, Clone, Default)]
@@ -42,6 +46,8 @@ pub struct Meta {
     pub shard_key: Option<Document>,
     /// Names that it had, the last ones: change streams tell of them.
     pub renames: Vec<Rename>,
+    /// Renames up to this time are not in the list; zero where all are.
+    pub forgotten_ms: u64,
     /// Of `options`.
     pub validator: Option<Filter>,
 }
@@ -66,13 +72,29 @@ impl Meta {
             _ => None,
         };
         let is_own = container.is_collection;
-        let renames = documents("renames").iter().filter_map(Rename::of).collect();
+        let renames: Vec<Rename> = documents("renames").iter().filter_map(Rename::of).collect();
+        let forgotten_ms = match kept.get("renamesForgotten").and_then(Value::to_i64_exact) {
+            Some(time_ms) => u64::try_from(time_ms).unwrap_or_default(),
+            // Earlier versions did not say: of a full list, the ones before may be missing.
+            None if renames.len() >= RENAMES_MAX => renames[0].at_ms.saturating_sub(1),
+            None => 0,
+        };
         let indexes = documents("indexes");
         let unfinished = match kept.get("unfinished") {
             Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
             _ => Vec::new(),
         };
-        Ok(Meta { is_open: true, is_own, indexes, unfinished, options, shard_key, renames, validator })
+        Ok(Meta {
+            is_open: true,
+            is_own,
+            indexes,
+            unfinished,
+            options,
+            shard_key,
+            renames,
+            forgotten_ms,
+            validator,
+        })
     }
 
     pub fn encoded(&self) -> String {
@@ -89,6 +111,7 @@ impl Meta {
         if !self.renames.is_empty() {
             let renames = self.renames.iter().map(|rename| Value::document(rename.document()));
             kept.push("renames", Value::array(renames.collect()));
+            kept.push("renamesForgotten", Value::Long(self.forgotten_ms as i64));
         }
         url_text_of_bytes(&kept.to_bytes())
     }
@@ -102,8 +125,10 @@ impl Meta {
     }
 
     pub fn note_rename(&mut self, rename: Rename) {
+        let last_ms = self.renames.last().map_or(0, |last| last.at_ms);
+        assert!(rename.at_ms > last_ms, "renames of a collection have growing times");
         if self.renames.len() >= RENAMES_MAX {
-            self.renames.remove(0);
+            self.forgotten_ms = self.renames.remove(0).at_ms;
         }
         self.renames.push(rename);
     }

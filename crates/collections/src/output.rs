@@ -10,6 +10,7 @@ use shardlake_mql::{
 use crate::catalog::Creation;
 use crate::collections::{Collection, Collections, Namespace};
 use crate::failure::{Failure, Result};
+use crate::meta::BESIDE;
 use crate::request::Request;
 use crate::update::{Action, Statement};
 
@@ -45,7 +46,7 @@ impl Collections {
                 format!("$out to the sharded collection {target} is not supported: use $merge"),
             ));
         }
-        let beside = format!("tmp.agg_out.{}", self.queries.random().guid());
+        let beside = format!("{BESIDE}{}", self.queries.random().guid());
         let beside = Namespace::new(&target.database, beside);
         let options = old.as_ref().map(|old| old.meta.options.clone()).unwrap_or_default();
         let made = self.create(request, &beside, Creation { options, ..Creation::default() }).await?;

@@ -73,7 +73,8 @@ pub async fn answer(deployment: &Arc<Deployment>, connection: &Arc<Connection>, 
             deployment.counters.failures.fetch_add(1, Ordering::Relaxed);
             let reply = Reply::from(told(repeats, is_of_stream, error).reply());
             let now = deployment.account.clock().now();
-            let document = reply.to_bytes(|out| cluster_time::append(out, now));
+            let times = (now, deployment.account.times().seen_before_at(now));
+            let document = reply.to_bytes(|out| cluster_time::append(out, times));
             Answered { document, failed: true, name: row.name, closes_connection: false }
         }
         Err(panic) => {
@@ -301,17 +302,27 @@ async fn enter(
     let account = &deployment.account;
     let user = principal.as_ref().map(|principal| principal.key());
     let session = generic.session.map(|id| deployment.sessions.enter(SessionKey { id, user })).transpose()?;
+    // Before anything is read.
+    let now = account.clock().now();
+    let seen_before = account.times().seen_before_at(now);
     let time = deployment.settings.request_timeout;
     let time = generic.time_max.map_or(time, |asked| asked.min(time));
     let deadline = account.clock().elapsed() + time;
     let turn = tokio::time::timeout(time, turn(deployment, row, &generic, session.as_deref()));
-    let (retryable, transaction) =
+    let (retryable, mut transaction) =
         turn.await.map_err(|_| error!(code::MAX_TIME_EXPIRED, "operation exceeded time limit"))??;
+    let is_first = generic.transaction_part == Some(TransactionPart::First);
+    let seen_before = match &mut transaction {
+        Some(turn) => Some(turn.seen_before(is_first.then_some(seen_before))),
+        None => (!row.rules.is_write).then_some(seen_before),
+    };
     let collections =
         transaction.as_ref().map(|turn| account.collections().within(turn.transaction().clone()));
+    // Whoever has a number may have waited for its turn.
+    let now = if generic.transaction_number.is_some() { account.clock().now() } else { now };
     let context = RequestContext {
         activity_id: account.random().guid(),
-        now: account.clock().now(),
+        now,
         deadline,
         consistency: account.consistency(),
         session: None,
@@ -331,6 +342,7 @@ async fn enter(
         transaction,
         collections,
         context,
+        seen_before,
         charged: Arc::default(),
         seeds: AtomicU64::default(),
     })
@@ -386,6 +398,8 @@ fn finish(row: &Command, call: &Call, mut reply: Reply, given: Option<Arc<Docume
         let charge_centi = call.charged.load(Ordering::Relaxed);
         fields.push("requestCharge", Value::Double(charge_centi as f64 / 100.0));
     }
-    let now = call.deployment.account.clock().now();
-    reply.to_bytes(|out| cluster_time::append(out, now))
+    let account = &call.deployment.account;
+    let now = account.clock().now();
+    let seen_before = call.seen_before.unwrap_or_else(|| account.times().seen_before_at(now));
+    reply.to_bytes(|out| cluster_time::append(out, (now, seen_before)))
 }

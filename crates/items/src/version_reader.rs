@@ -226,8 +226,11 @@ impl VersionReader {
         let limits = PageLimits { items: PART_CHANGES_MAX, size_bytes: bytes };
         let part = &mut self.parts[place];
         let now = self.items.clock().now();
+        // No commit that begins from here on has an earlier time, not even where the clock goes
+        // back.
+        let latest = self.items.times().latest();
         let passed = match is_ordered {
-            true => Some(part.partition.pass(now).await),
+            true => Some(part.partition.pass(latest).await),
             false => None,
         };
         let mut collected = Collected::default();
@@ -235,7 +238,7 @@ impl VersionReader {
         self.charge_centi += found.charge_centi;
         part.put(collected, found.last_lsn);
         if found.is_last && passed.is_some_and(|lsn| found.last_lsn >= lsn) {
-            part.passed_ms = now.milliseconds();
+            part.passed_ms = latest.milliseconds();
         } else if let Some(last) = part.ready.back() {
             part.passed_ms = part.passed_ms.max(last.timestamp_ms);
         }

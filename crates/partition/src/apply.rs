@@ -216,7 +216,7 @@ impl Transaction<'_> {
     }
 
     fn stamp(&self, etag: Guid, ordinal: u64) -> Stamp {
-        Stamp { lsn: self.lsn, timestamp_seconds: self.now.seconds(), etag, ordinal }
+        Stamp { lsn: self.lsn, timestamp_seconds: self.time.seconds(), etag, ordinal }
     }
 }
 

@@ -10,11 +10,12 @@
 //! A plan can be made any number of times, and on any thread: nothing is changed before its commit is queued.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
 use shardlake_model::Result;
-use shardlake_stdx::Timestamp;
+use shardlake_stdx::{Timestamp, UnderWay};
 use shardlake_storage::{Batch, PendingCommit, RowsTurn, SMALL_COMMIT_ROWS, Seq};
 
 use crate::index::Maintained;
@@ -58,7 +59,10 @@ pub(crate) trait Work: Sync {
 #[derive(Clone, Copy)]
 pub(crate) struct Task<'t> {
     pub shape: &'t Arc<ContainerShape>,
+    /// When the request arrived, or the transaction began. The commit's time is that of its turn.
     pub now: Timestamp,
+    /// Steps have decided by `now` which items have run out, and the commit goes by that, too.
+    pub is_decided: bool,
     pub writer: Writer<'t>,
     /// It does what a client asked for.
     pub is_clients: bool,
@@ -111,11 +115,14 @@ impl Partition {
             self.check_open()?;
             sequencer.pending.forget_applied(self.shard().applied());
             let planned;
-            (sequencer, planned) = self.plan(sequencer, &task, &mut reads, work).await?;
+            // From here on the commit counts as under way. What is planned again takes a new time.
+            let under_way = self.times.begin();
+            let time = commit_time(&under_way, &task, [&*sequencer]);
+            (sequencer, planned) = self.plan(sequencer, (&task, time), &mut reads, work).await?;
             let (outcome, planned) = match planned {
                 Ok(planned) => planned,
                 Err(stop) => {
-                    drop((sequencer, large, place));
+                    drop((sequencer, large, place, under_way));
                     Box::pin(self.go_on_after(stop, &mut task, &mut reads, work)).await?;
                     continue;
                 }
@@ -124,7 +131,7 @@ impl Partition {
                 && let Some(claim) = self.claims.on(&planned.writes)
             {
                 // Without the gate: the transaction passes it with its commit.
-                drop((sequencer, large, place));
+                drop((sequencer, large, place, under_way));
                 Box::pin(claim.ended(patience)).await?;
                 continue;
             }
@@ -136,7 +143,7 @@ impl Partition {
                     continue;
                 };
                 let lsn = planned.lsn;
-                commit = Some((lsn, self.queue(&mut sequencer, planned, large)?));
+                commit = Some((lsn, self.queue(&mut sequencer, planned, (large, under_way))?));
             }
             return Ok(Done { outcome, rests_on, last_lsn, commit });
         }
@@ -202,13 +209,14 @@ impl Partition {
     pub(crate) async fn plan<W: Work>(
         &self,
         turn: Turn,
-        task: &Task<'_>,
+        (task, time): (&Task<'_>, Timestamp),
         reads: &mut ReadSet,
         work: &W,
     ) -> Result<(Turn, Plan<W::Outcome>)> {
         let setup = Setup {
             origin: self.origin(),
-            now: task.now,
+            now: if task.is_decided { task.now } else { time },
+            time,
             keeps_versions: self.past.keeps_versions(),
             is_clients: task.is_clients,
             is_beside: task.is_heavy,
@@ -252,9 +260,9 @@ impl Partition {
         &self,
         sequencer: &mut Sequencer,
         planned: PlannedCommit,
-        turn: Option<RowsTurn>,
+        leave: (Option<RowsTurn>, UnderWay),
     ) -> Result<PendingCommit> {
-        queue_together(&mut [Together { partition: self, sequencer, planned }], turn)
+        queue_together(&mut [Together { partition: self, sequencer, planned }], leave)
     }
 
     /// Moves the sequencer past a commit that is queued.
@@ -263,6 +271,7 @@ impl Partition {
         crate::seeded::panic_if(crate::seeded::Mistake::PanicWhileQueueing);
         sequencer.lsn = planned.lsn;
         sequencer.timestamp_ms = planned.timestamp_ms;
+        self.last_ms.store(planned.timestamp_ms, Ordering::Release);
         sequencer.counters = planned.counters;
         self.expiry.note(planned.due);
         for (key, size) in std::mem::take(&mut planned.recorded) {
@@ -288,11 +297,17 @@ pub(crate) struct Together<'t> {
 
 /// Hands the planned commits of partitions of one shard to it as one: all of them or none. Moves the sequencers past them;
 /// nothing changed when this fails.
-pub(crate) fn queue_together(commits: &mut [Together<'_>], turn: Option<RowsTurn>) -> Result<PendingCommit> {
+pub(crate) fn queue_together(
+    commits: &mut [Together<'_>],
+    (turn, under_way): (Option<RowsTurn>, UnderWay),
+) -> Result<PendingCommit> {
     let mut batch = Batch::new();
     let mut all_marks = Vec::with_capacity(commits.len());
     for Together { partition, sequencer, planned } in commits.iter_mut() {
         assert_eq!(planned.lsn, sequencer.lsn + 1, "a commit advances the LSN by exactly one");
+        assert!(planned.timestamp_ms >= sequencer.timestamp_ms, "times never go down in a log");
+        let begun_ms = under_way.time().milliseconds();
+        assert!(planned.timestamp_ms >= begun_ms, "a commit is under way from before its time");
         let part = std::mem::take(&mut planned.batch);
         match batch.is_empty() {
             true => batch = part,
@@ -308,7 +323,10 @@ pub(crate) fn queue_together(commits: &mut [Together<'_>], turn: Option<RowsTurn
         all_marks.push(marks);
     }
     let shard = commits.first().expect("something is committed").partition.shard();
-    let commit = match shard.commit_in_turn(batch, turn) {
+    let under_way = Some(under_way);
+    #[cfg(feature = "testing")]
+    let under_way = under_way.filter(|_| !crate::seeded::loses_under_way());
+    let commit = match shard.commit_timed(batch, turn, under_way) {
         Ok(commit) => commit,
         Err(error) => {
             for (commit, marks) in commits.iter().zip(all_marks) {
@@ -323,11 +341,25 @@ pub(crate) fn queue_together(commits: &mut [Together<'_>], turn: Option<RowsTurn
     Ok(commit)
 }
 
+/// The time of a commit, given its turn in each of its partitions: not before any entry of their
+/// logs, and not before the request arrived, should the clock have gone back.
+pub(crate) fn commit_time<'s>(
+    under_way: &UnderWay,
+    task: &Task<'_>,
+    turns: impl IntoIterator<Item = &'s Sequencer>,
+) -> Timestamp {
+    let last_ms = turns.into_iter().map(|sequencer| sequencer.timestamp_ms).max().unwrap_or(0);
+    under_way.time().max(task.now).max(Timestamp(last_ms))
+}
+
 /// What a transaction is told of its partition and its purpose.
 #[derive(Clone, Copy)]
 struct Setup {
     origin: Origin,
+    /// By which items have run out.
     now: Timestamp,
+    /// Of the commit, or of the step.
+    time: Timestamp,
     keeps_versions: bool,
     is_clients: bool,
     is_beside: bool,
@@ -350,7 +382,7 @@ impl Setup {
         let counters = base.map_or(sequencer.counters, |base| base.on(sequencer.counters));
         let position = (sequencer.lsn, counters);
         let mut transaction = Transaction::new(self.origin, shape, shard, view, position, self.now);
-        transaction.timestamp_ms = transaction.timestamp_ms.max(sequencer.timestamp_ms);
+        transaction.time = self.time;
         transaction.keeps_versions = self.keeps_versions && base.is_none();
         transaction.is_clients = self.is_clients;
         transaction.is_beside = self.is_beside;

@@ -61,6 +61,7 @@ impl Partition {
         deletion: &Deletion,
     ) -> Result<Deleted> {
         let task = Task {
+            is_decided: false,
             shape,
             now,
             writer,

@@ -8,7 +8,7 @@ use shardlake_document::{Envelope, ItemView, RawDocument, Record, identity_of};
 use shardlake_index::{IndexLayout, ItemTerms};
 use shardlake_model::Result;
 use shardlake_routing::effective_partition_key;
-use shardlake_stdx::Guid;
+use shardlake_stdx::{Guid, Timestamp};
 use shardlake_storage::HotRow;
 
 use crate::beside::HEAVY_BYTES;
@@ -95,9 +95,14 @@ impl StoredItem {
         IndexTerms { body, rest: ItemTerms::of_rest(&self.view(), layout) }
     }
 
-    /// The same version as a commit writes it.
-    pub(crate) fn at_lsn(&self, lsn: u64) -> StoredItem {
-        let version = StoredItem::new(Envelope { lsn, ..self.envelope }, self.body(), &self.shape);
+    /// The same version as a commit writes it at a time.
+    pub(crate) fn committed(&self, lsn: u64, time: Timestamp) -> StoredItem {
+        let timestamp_seconds = time.seconds();
+        let longer = digits(timestamp_seconds) as i64 - digits(self.envelope.timestamp_seconds) as i64;
+        let json_size_bytes = i64::from(self.envelope.json_size_bytes) + longer;
+        let json_size_bytes = u32::try_from(json_size_bytes).expect("an item is longer than its time");
+        let envelope = Envelope { lsn, timestamp_seconds, json_size_bytes, ..self.envelope };
+        let version = StoredItem::new(envelope, self.body(), &self.shape);
         StoredItem { members: self.members.clone(), terms: self.terms.clone(), ..version }
     }
 
@@ -184,6 +189,9 @@ pub(crate) fn stored_size(record: &[u8]) -> Result<u64> {
 
 /// Size of the rendered item whose body members take `members` bytes. Every item has an `id`, so there is a comma.
 pub(crate) fn rendered_size(members: usize, shape: &ContainerShape, timestamp_seconds: u64) -> usize {
-    let digits = timestamp_seconds.checked_ilog10().unwrap_or(0) as usize + 1;
-    members + SYSTEM_PROPERTIES_FIXED + shape.items_link.len() + digits
+    members + SYSTEM_PROPERTIES_FIXED + shape.items_link.len() + digits(timestamp_seconds)
+}
+
+fn digits(number: u64) -> usize {
+    number.checked_ilog10().unwrap_or(0) as usize + 1
 }

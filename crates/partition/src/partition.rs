@@ -11,7 +11,7 @@
 //! there is no other lock. Whoever holds the sequencer waits for none of the others. LSNs go up by exactly one per commit,
 //! whatever the number of operations.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -20,6 +20,7 @@ use shardlake_heat::Heat;
 use shardlake_index::IndexLayout;
 use shardlake_model::{PartitionKeyDefinition, Preconditions, ReplyMeta, Result};
 use shardlake_routing::EpkRange;
+use shardlake_stdx::CommitTimes;
 use shardlake_storage::{Durability, Found, PendingCommit, Seq, Shard};
 use tokio::sync::Mutex;
 use tracing::Instrument;
@@ -51,6 +52,8 @@ pub struct Partition {
     pub rid_prefix: u32,
     pub session_version: i64,
     shard: Shard,
+    /// Where commits take their times from.
+    pub(crate) times: CommitTimes,
     pub(crate) sequencer: SequencerLock,
     /// Logical partitions that transactions hold.
     pub(crate) gates: Arc<Gates>,
@@ -59,6 +62,8 @@ pub struct Partition {
     /// Held while the sizes of all logical partitions are read.
     pub(crate) size_walk: Mutex<()>,
     pub(crate) acknowledged: Acknowledged,
+    /// The time of the last commit that was queued; zero where nothing was ever written.
+    pub(crate) last_ms: AtomicU64,
     life: Arc<Life>,
     /// Generations of the index below this are being dropped: what is left of them must not be read.
     oldest_index: AtomicU32,
@@ -92,7 +97,7 @@ impl PartitionIdentity {
 impl Partition {
     /// Opens a partition at the position that its last log entry tells.
     pub async fn open(
-        shard: Shard,
+        (shard, times): (Shard, CommitTimes),
         identity: PartitionIdentity,
         layouts: Vec<Arc<IndexLayout>>,
     ) -> Result<Partition> {
@@ -126,6 +131,7 @@ impl Partition {
             rid_prefix,
             session_version,
             shard,
+            times,
             sequencer: SequencerLock::new(
                 Sequencer::new(lsn, timestamp_ms, counters, Maintained { layouts, counted }),
                 life.clone(),
@@ -139,6 +145,7 @@ impl Partition {
             heat: OnceLock::new(),
             past: KeptPast::new(marks),
             acknowledged: Acknowledged::new(lsn, counters),
+            last_ms: AtomicU64::new(timestamp_ms),
         })
     }
 
@@ -148,6 +155,11 @@ impl Partition {
             self.follow_shard();
         }
         self.acknowledged.lsn()
+    }
+
+    /// The time of the last commit that was queued; zero where nothing was ever written.
+    pub fn last_queued_ms(&self) -> u64 {
+        self.last_ms.load(Ordering::Acquire)
     }
 
     /// Acknowledged items.

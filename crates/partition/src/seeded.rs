@@ -36,6 +36,8 @@ pub enum Mistake {
     LostVersion,
     /// When an item runs out by a time of its own.
     LostEnd,
+    /// That the commit is under way, once it is queued.
+    LostUnderWay,
     /// While the transaction is in the making.
     PanicWhilePlanning,
     /// The commit is queued, and the sequencer does not know of it yet.
@@ -106,7 +108,10 @@ impl Written<'_> {
             Mistake::LostOrdinal => self.lose_rows(keys::ORDINALS),
             Mistake::LostVersion => self.lose_rows(keys::VERSIONS),
             Mistake::LostEnd => self.lose_rows(keys::EXPIRY),
-            Mistake::LostLogEntry | Mistake::PanicWhilePlanning | Mistake::PanicWhileQueueing => {}
+            Mistake::LostLogEntry
+            | Mistake::LostUnderWay
+            | Mistake::PanicWhilePlanning
+            | Mistake::PanicWhileQueueing => {}
         }
     }
 
@@ -124,6 +129,11 @@ impl Written<'_> {
         let start = keys::space_range(self.uid, space).0;
         self.writes.retain(|key, value| value.is_none() || !key.starts_with(&start));
     }
+}
+
+/// Whether a commit that is queued counts as shown.
+pub(crate) fn loses_under_way() -> bool {
+    is_seeded(Mistake::LostUnderWay)
 }
 
 /// Whether the entry of a commit in the log is left out.

@@ -13,7 +13,7 @@ use shardlake_model::{
 };
 use shardlake_routing::{EpkRange, effective_partition_key};
 use shardlake_sql::ComputedProperties;
-use shardlake_stdx::{Guid, Timestamp};
+use shardlake_stdx::{Clock, CommitTimes, Guid, Timestamp};
 use shardlake_storage::slow::SlowEngine;
 use shardlake_storage::{Row, ScanOptions, Shard, ShardOptions};
 use tokio::time::Instant;
@@ -79,7 +79,13 @@ fn command(etags: &[u8]) -> CommandContext {
 impl Fixture {
     async fn over(shard: Shard) -> Fixture {
         let shape = shape();
-        let partition = Partition::open(shard.clone(), identity(), shape.maintained()).await.expect("opens");
+        let partition = Partition::open(
+            (shard.clone(), CommitTimes::new(Clock::manual(Timestamp(0)))),
+            identity(),
+            shape.maintained(),
+        )
+        .await
+        .expect("opens");
         Fixture { shard, shape, partition }
     }
 

@@ -1,7 +1,9 @@
 //! Times of commits, for readers that bring the changes of several partitions into one order, or begin at a time.
 //!
-//! Commits of one partition have times that never go down. A commit's time is that of its request's arrival, so a commit that is
-//! still to come may have an earlier time than one that another partition has told already. [`Partition::pass`] rules that out:
+//! A commit takes its time when it is planned under the sequencer, from the account's
+//! `CommitTimes`. Commits of one partition have times that never go down. A commit that is planned,
+//! or queued and not durable, may still have an earlier time than one that another partition has
+//! told already. [`Partition::pass`] waits for its turn, and so rules that out:
 //!
 //! ```text
 //! reader: has a change of time t, from partition A
@@ -18,6 +20,11 @@ use crate::log_marks::NOT_KEPT;
 use crate::partition::Partition;
 
 impl Partition {
+    /// Of the last commit that was planned.
+    pub async fn last_time(&self) -> Timestamp {
+        Timestamp(self.sequencer.hold().await.timestamp_ms)
+    }
+
     /// From now on no commit has an earlier time. Tells the LSN of the last commit before that, which may still be on its way to
     /// being durable.
     pub async fn pass(&self, time: Timestamp) -> u64 {

@@ -61,9 +61,10 @@ pub(crate) struct Transaction<'a> {
     /// Of the versions it writes.
     due: Due,
     pub lsn: u64,
+    /// By which items have run out.
     pub now: Timestamp,
-    /// What the log says of the time: not before its last entry.
-    pub timestamp_ms: u64,
+    /// What the log and the items that it writes say of the time.
+    pub time: Timestamp,
     /// Versions that end are kept.
     pub keeps_versions: bool,
     /// It does what a client asked for.
@@ -101,7 +102,7 @@ impl<'a> Transaction<'a> {
             due: Due::NEVER,
             lsn: last_lsn + 1,
             now,
-            timestamp_ms: now.milliseconds(),
+            time: now,
             keeps_versions: false,
             is_clients: false,
             is_beside: false,
@@ -440,7 +441,7 @@ impl<'a> Transaction<'a> {
 
     fn planned(mut self) -> PlannedCommit {
         let entry = LogEntry {
-            timestamp_ms: self.timestamp_ms,
+            timestamp_ms: self.time.milliseconds(),
             counters: self.counters,
             operations: change_log::net(std::mem::take(&mut self.operations), self.lsn),
         };
@@ -470,7 +471,7 @@ impl<'a> Transaction<'a> {
         PlannedCommit {
             lsn: self.lsn,
             batch,
-            timestamp_ms: self.timestamp_ms,
+            timestamp_ms: self.time.milliseconds(),
             counters: self.counters,
             writes: self.writes.into_list(),
             counts: self.index.counts,

@@ -16,7 +16,7 @@ use shardlake_model::{
 };
 use shardlake_routing::{EpkRange, effective_partition_key};
 use shardlake_sql::ComputedProperties;
-use shardlake_stdx::{Clock, Guid, Timestamp};
+use shardlake_stdx::{Clock, CommitTimes, Guid, Timestamp};
 use shardlake_storage::fault::FaultEngine;
 use shardlake_storage::{Shard, ShardOptions};
 
@@ -72,7 +72,13 @@ impl Fixture {
         let engine = FaultEngine::new();
         let shard =
             Shard::with_engine(Arc::new(engine.clone()), &ShardOptions::local("unused")).expect("opens");
-        let partition = Partition::open(shard.clone(), identity(3), shape.maintained()).await.expect("opens");
+        let partition = Partition::open(
+            (shard.clone(), CommitTimes::new(Clock::manual(Timestamp(0)))),
+            identity(3),
+            shape.maintained(),
+        )
+        .await
+        .expect("opens");
         Fixture { engine, shard, shape, partition: Arc::new(partition) }
     }
 
@@ -162,7 +168,13 @@ async fn targets_of_a_relocation_get_what_was_applied_and_not_yet_synced() {
         (2, vec![]),
         "every acknowledged item is in the target"
     );
-    let moved = Partition::open(target, identity(4), fixture.shape.maintained()).await.expect("opens");
+    let moved = Partition::open(
+        (target, CommitTimes::new(Clock::manual(Timestamp(0)))),
+        identity(4),
+        fixture.shape.maintained(),
+    )
+    .await
+    .expect("opens");
     let none = Preconditions::default();
     for id in ["old", "new"] {
         let read = moved.read(&fixture.shape, &command(), &fixture.logical(), id, &none).await;

@@ -76,7 +76,8 @@ impl Partition {
         writer: Writer<'_>,
     ) -> Result<BatchReply> {
         let (now, rows, is_heavy) = (write.context.now, write.rows(), write.is_heavy());
-        let task = Task { shape, now, writer, is_clients: true, rows, is_heavy, base: None };
+        let task =
+            Task { shape, now, is_decided: false, writer, is_clients: true, rows, is_heavy, base: None };
         let plan = tracing::debug_span!("plan");
         let done = self.carry_out(task, ReadSet::default(), write).instrument(plan).await?;
         let Done { outcome: Written { outcome, charge_centi }, rests_on, last_lsn, commit } = done;

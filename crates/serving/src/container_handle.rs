@@ -75,6 +75,12 @@ impl ContainerEntry {
         &self.rid_text
     }
 
+    /// The time of the last commit that was queued in any of its partitions; zero where there was
+    /// none.
+    pub fn last_queued_ms(&self) -> u64 {
+        self.map.iter().map(|partition| partition.last_queued_ms()).max().unwrap_or(0)
+    }
+
     /// `dbs/{rid}/colls/{rid}/`.
     pub fn self_link(&self) -> &str {
         &self.self_link

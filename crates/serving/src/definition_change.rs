@@ -21,6 +21,7 @@ use std::time::Duration;
 use shardlake_catalog::{Change, Definitions, Placed, RangeRecord, Urgency};
 use shardlake_model::{ContainerRid, Error, Result};
 use shardlake_partition::{End, Partition, storage_error};
+use shardlake_stdx::Timestamp;
 
 use tokio::sync::watch;
 
@@ -60,6 +61,10 @@ impl Serving {
         let before = self.0.catalog.load_full();
         let mut draft = Definitions::clone(turn.definitions());
         let told = plan(&before, &mut draft)?;
+        let last_ms =
+            |rid: ContainerRid| before.container_of_rid(rid).map_or(0, |entry| entry.last_queued_ms());
+        let ended_ms = || self.times().between(Timestamp::default()).milliseconds();
+        draft.note_ended(turn.definitions(), ended_ms, last_ms);
         let change = turn.plan(draft).map_err(catalog_error)?;
         if change.is_empty() {
             return Ok((told, before));

@@ -49,7 +49,7 @@ use shardlake_catalog::Writer;
 use shardlake_charge::ChargeTable;
 use shardlake_model::{ConsistencyLevel, Limits};
 use shardlake_partition::Turns;
-use shardlake_stdx::{Clock, Random};
+use shardlake_stdx::{Clock, CommitTimes, Random};
 use tokio::sync::{Notify, watch};
 
 use throughput::DatabaseBudgets;
@@ -75,6 +75,8 @@ pub use refusals::{catalog_error, check_preconditions, conflict, not_found, owne
 pub use routing::Routing;
 pub use script_handle::{ScriptSegment, find_script};
 pub use serving::ServingOptions;
+/// What is in force, and what ended lately.
+pub use shardlake_catalog::{Definitions, EndedContainer};
 pub use shards::{SHARDS_MAX, Shards};
 pub use throughput::{CapacityMode, Enforcement, ThroughputReport, ThroughputRules};
 
@@ -97,6 +99,7 @@ pub struct ServingState {
     pub limits: Arc<Limits>,
     pub charges: ChargeTable,
     pub clock: Clock,
+    pub times: CommitTimes,
     pub random: Random,
     pub consistency: ConsistencyLevel,
     pub throughput: ThroughputRules,

@@ -288,7 +288,7 @@ impl Serving {
         }
         let shard = self.0.shards.get(range.shard)?.clone();
         let identity = identity_of(range, session_version)?;
-        let partition = Partition::open(shard, identity, shape.maintained()).await?;
+        let partition = Partition::open((shard, self.0.times.clone()), identity, shape.maintained()).await?;
         partition.keep_versions(shape.retention).await;
         Ok((bounds, Arc::new(partition)))
     }

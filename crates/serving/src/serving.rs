@@ -9,7 +9,7 @@ use shardlake_catalog::{Change, ContainerRecord, Definitions, IndexRecord, Write
 use shardlake_charge::ChargeTable;
 use shardlake_model::{ConsistencyLevel, Error, Limits, Result};
 use shardlake_routing::ShardLoad;
-use shardlake_stdx::{Clock, Random};
+use shardlake_stdx::{Clock, CommitTimes, Random};
 use tokio::sync::watch;
 
 use crate::definition_change::added_marks;
@@ -44,6 +44,7 @@ impl Serving {
             shards,
             limits: Arc::new(options.limits),
             charges: ChargeTable::default(),
+            times: CommitTimes::new(options.clock.clone()),
             clock: options.clock,
             random: options.random,
             consistency: options.consistency,
@@ -71,6 +72,11 @@ impl Serving {
 
     pub fn clock(&self) -> &Clock {
         &self.0.clock
+    }
+
+    /// Where all commits of the account take their times from.
+    pub fn times(&self) -> &CommitTimes {
+        &self.0.times
     }
 
     pub fn random(&self) -> &Random {

@@ -6,12 +6,14 @@
 //! `clippy.toml` keeps the real sources out of every other crate.
 
 mod clock;
+mod commit_times;
 mod murmur;
 mod natural_order;
 mod priority;
 mod random;
 
 pub use clock::{Clock, Timestamp};
+pub use commit_times::{CommitTimes, UnderWay};
 pub use murmur::{murmur3_32, murmur3_128, murmur3_128_seeded};
 pub use natural_order::natural_order;
 pub use priority::lower_thread_priority;

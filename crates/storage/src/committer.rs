@@ -17,7 +17,7 @@ use std::time::Duration;
 use shardlake_stdx::Clock;
 
 use crate::history::History;
-use crate::queue::{GroupWriter, Queued};
+use crate::queue::{GroupWriter, Queued, Unshown};
 use crate::shard::Shared;
 use crate::view::View;
 use crate::{Answer, Batch, Durability, Seq, StorageError};
@@ -129,13 +129,18 @@ fn commit(shared: &Shared, writing: &mut Writing, group: Vec<Queued>) {
     let is_lone = group.len() == 1;
     let last = group.last().map(|commit| commit.seq).expect("the group is not empty");
     let (mut batches, mut writers) = (Vec::with_capacity(group.len()), Vec::with_capacity(group.len()));
-    let mut turns = Vec::new();
+    let (mut turns, mut unshown) = (Vec::new(), Unshown::default());
     for commit in group {
         batches.push(commit.batch);
         writers.push(commit.done);
         turns.extend(commit.turn);
+        unshown.add(commit.under_way);
     }
     let result = write(shared, writing, batches, last);
+    match &result {
+        Ok(()) => unshown.shown(),
+        Err(_) => drop(unshown),
+    }
     let took = Clock::System.elapsed() - started;
     shared.lone.store(is_lone && took < LEAD_SYNC_MAX, Ordering::Relaxed);
     if !turns.is_empty() {

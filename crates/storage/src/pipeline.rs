@@ -22,7 +22,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::committer::{ASYNC_SYNC_INTERVAL, PoisonOnPanic};
 use crate::history::History;
-use crate::queue::{GroupWriter, Queued};
+use crate::queue::{GroupWriter, Queued, Unshown};
 use crate::shard::Shared;
 use crate::turns::RowsTurn;
 use crate::view::View;
@@ -40,6 +40,7 @@ struct Waiting {
     writers: Vec<oneshot::Sender<Result<(), StorageError>>>,
     /// Held, and given back when the commits are durable.
     turns: Vec<RowsTurn>,
+    unshown: Unshown,
     size_bytes: usize,
 }
 
@@ -112,6 +113,7 @@ impl Pipeline {
             batches.push(commit.batch);
             waiting.writers.push(commit.done);
             waiting.turns.extend(commit.turn);
+            waiting.unshown.add(commit.under_way);
         }
         let shared = &self.shared;
         let applying = shared.applying.lock().await;
@@ -133,11 +135,13 @@ impl Pipeline {
             shared.shown.show(View::new(shared.engine.view(), last), false);
             shared.applied.store(last, Ordering::Release);
             self.unsynced_since.get_or_insert_with(Instant::now);
+            std::mem::take(&mut waiting.unshown).shown();
             return waiting.answer(&Ok(()));
         }
         shared.applied.store(last, Ordering::Release);
         self.applied.writers.append(&mut waiting.writers);
         self.applied.turns.append(&mut waiting.turns);
+        self.applied.unshown.append(waiting.unshown);
         self.applied.size_bytes += waiting.size_bytes;
     }
 
@@ -165,7 +169,7 @@ impl Pipeline {
     }
 
     fn end_sync(&mut self, result: Result<(), StorageError>) {
-        let Some(Syncing { view, covered, .. }) = self.syncing.take() else { return };
+        let Some(Syncing { view, mut covered, .. }) = self.syncing.take() else { return };
         let shared = &self.shared;
         let result = result.map_err(|error| shared.poison(&error));
         if result.is_ok() {
@@ -173,6 +177,7 @@ impl Pipeline {
             if shared.durability != Durability::Async {
                 // First: who waits for the watermark reads next.
                 shared.shown.show(view, !self.applied.writers.is_empty());
+                std::mem::take(&mut covered.unshown).shown();
             }
             shared.durable.send_replace(seq);
         }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
+use shardlake_stdx::UnderWay;
 use tokio::sync::{Notify, oneshot};
 
 use crate::turns::{LARGE_ROWS_IN_FLIGHT, RowsTurn};
@@ -20,6 +21,34 @@ pub(crate) struct Queued {
     pub done: oneshot::Sender<Result<(), StorageError>>,
     /// Of a large commit, until it is written.
     pub turn: Option<RowsTurn>,
+    /// Until readers see the commit.
+    pub under_way: Option<UnderWay>,
+}
+
+/// Of commits that are applied, or about to be, and not shown. Where they fail instead of being
+/// shown, a restart may show them all the same.
+#[derive(Default)]
+pub(crate) struct Unshown(Vec<UnderWay>);
+
+impl Unshown {
+    pub fn add(&mut self, commit: Option<UnderWay>) {
+        self.0.extend(commit);
+    }
+
+    pub fn append(&mut self, mut other: Unshown) {
+        self.0.append(&mut other.0);
+    }
+
+    /// Readers see the commits from now on.
+    pub fn shown(mut self) {
+        self.0.clear();
+    }
+}
+
+impl Drop for Unshown {
+    fn drop(&mut self) {
+        self.0.drain(..).for_each(UnderWay::leave_in_doubt);
+    }
 }
 
 /// Who writes a group.

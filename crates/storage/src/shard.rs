@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use shardlake_stdx::UnderWay;
 use tokio::sync::{Notify, OnceCell, oneshot, watch};
 
 use crate::background::{Foreground, PacedWork};
@@ -205,6 +206,16 @@ impl Shard {
         batch: Batch,
         turn: Option<RowsTurn>,
     ) -> Result<PendingCommit, StorageError> {
+        self.commit_timed(batch, turn, None)
+    }
+
+    /// Likewise of a commit that has a time and is under way until readers see it.
+    pub fn commit_timed(
+        &self,
+        batch: Batch,
+        turn: Option<RowsTurn>,
+        under_way: Option<UnderWay>,
+    ) -> Result<PendingCommit, StorageError> {
         let shared = self.shared();
         shared.check()?;
         if shared.answers_later {
@@ -217,7 +228,7 @@ impl Shard {
             && turn.is_none()
             && shared.engine.lets_writers_lead()
             && !shared.engine.may_be_held_up();
-        let (seq, leads) = shared.queue.push(Queued { seq: 0, batch, done, turn }, may_lead)?;
+        let (seq, leads) = shared.queue.push(Queued { seq: 0, batch, done, turn, under_way }, may_lead)?;
         Ok(PendingCommit { seq, receiver, lead: leads.then(|| self.0.shared.clone()) })
     }
 

@@ -5,9 +5,13 @@
 
 use crate::support::json_door::{JsonDoor, KeyInput};
 use std::collections::BTreeSet;
+use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Waker};
+use std::time::Duration;
 
-use shardlake_account::verify;
+use shardlake_account::{EpkRange, verify};
 use shardlake_partition::seeded::{Mistake, Seeded};
 use shardlake_storage::fault::FaultEngine;
 use shardlake_storage::{Durability, Shard, ShardOptions};
@@ -102,4 +106,40 @@ async fn each_mistake_is_noticed_by_the_checks_that_are_there_for_it() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Commits that were not seen when a time was told, and have an earlier one.
+async fn gaps(mistake: Option<Mistake>) -> Vec<u64> {
+    let engine = FaultEngine::new();
+    let fixture = Fixture::over(over(engine.clone())).await;
+    let container = fixture.container_with(definition(), 400).await;
+    let (account, any, key_text) = (&fixture.account, none(), key_of("a"));
+    // The request waits for its turn.
+    let ctx = fixture.ctx();
+    fixture.clock.advance(Duration::from_millis(5));
+    let mut told = vec![account.times().seen_before()];
+    let _seeded = mistake.map(Seeded::new);
+    engine.stall_syncs(true);
+    let body = body("a", "1", 1);
+    let mut write =
+        pin!(account.upsert_item(&ctx, &container, Some(KeyInput(&key_text)), body.as_bytes(), &any));
+    while !engine.is_stalling() {
+        let step = write.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(step.is_pending(), "it waits for its sync");
+        tokio::task::yield_now().await;
+    }
+    fixture.clock.advance(Duration::from_millis(5));
+    told.push(account.times().seen_before());
+    engine.stall_syncs(false);
+    write.await.expect("written");
+    let page = account.changes(&container, 0, &EpkRange::full(), 0, 10).await.expect("a page");
+    assert_eq!(page.entries.len(), 1);
+    let time_ms = page.entries[0].1.timestamp_ms;
+    told.into_iter().map(|told| told.milliseconds()).filter(|told| *told > time_ms).collect()
+}
+
+#[tokio::test]
+async fn a_commit_that_does_not_count_as_under_way_is_noticed() {
+    assert_eq!(gaps(None).await, Vec::<u64>::new(), "without a mistake");
+    assert_eq!(gaps(Some(Mistake::LostUnderWay)).await.len(), 1);
 }

@@ -34,6 +34,12 @@ pub fn cluster_time_now(time_ms: u64) -> (u32, u32) {
     cluster_time(time_ms, LSN_MASK)
 }
 
+/// Before every commit of a millisecond and later: a client that has seen all earlier ones is told
+/// so.
+pub fn operation_time(time_ms: u64) -> (u32, u32) {
+    cluster_time(time_ms, 0)
+}
+
 /// The first millisecond that a cluster time names.
 pub fn milliseconds_of(seconds: u32, increment: u32) -> u64 {
     u64::from(seconds) * 1000 + u64::from(increment >> LSN_BITS).min(999)
@@ -158,6 +164,8 @@ mod tests {
         for ((ms, _), (seconds, increment)) in times.into_iter().zip(told) {
             assert_eq!(milliseconds_of(seconds, increment), ms);
             assert!(cluster_time_now(ms) >= (seconds, increment));
+            assert!(operation_time(ms) < (seconds, increment));
+            assert_eq!(operation_time(ms), cluster_time(milliseconds_of(seconds, increment), 0));
         }
     }
 }

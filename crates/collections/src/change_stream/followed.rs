@@ -3,19 +3,20 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use shardlake_items::{VersionReader, VersionStart};
+use shardlake_items::{VersionPosition, VersionReader, VersionStart};
 use shardlake_model::{ContainerRid, ErrorKind};
 use shardlake_serving::{ContainerEntry, ContainerHandle};
+use shardlake_stdx::Timestamp;
 
 use super::events::{catalog_event, namespace_document};
-use super::token::TokenKind;
+use super::token::{TokenContainer, TokenKind};
 use super::{CHANGE_STREAM_FATAL, ChangeStream, HISTORY_LOST, Told, Watched};
 use crate::collections::{Collection, Collections, Namespace};
 use crate::failure::{Failure, Result};
 use crate::meta::Rename;
 
 /// Databases that are not the user's.
-const OWN_DATABASES: [&str; 3] = ["admin", "config", "local"];
+pub(super) const OWN_DATABASES: [&str; 3] = ["admin", "config", "local"];
 const NOT_KEPT: i32 = 40573;
 
 /// A container and its reader.
@@ -26,11 +27,51 @@ pub(super) struct Followed {
     pub namespace: Namespace,
     pub collection: Collection,
     pub reader: VersionReader,
+    /// Changes before this time are left out.
+    pub since_ms: u64,
     /// Still to be told, in the order of their times.
     pub renames: VecDeque<Rename>,
-    /// Of the collection's renames, the last that was noted, or happened before the stream began.
-    last_rename: Option<Rename>,
+    /// Renames up to this time were told, or were before the stream began.
+    renamed_ms: u64,
+    /// Renames up to this time were told or are about to be.
+    noted_ms: u64,
     pub is_gone: bool,
+}
+
+/// Where a stream begins with a container.
+#[derive(Debug, Clone)]
+pub(super) struct Start {
+    reader: VersionStart,
+    since_ms: u64,
+    /// Its renames up to this time are not told.
+    renamed_ms: u64,
+}
+
+impl Start {
+    /// With what is written from now on.
+    pub fn now() -> Start {
+        Start { reader: VersionStart::Now, since_ms: 0, renamed_ms: u64::MAX }
+    }
+
+    /// With the first change and the first rename.
+    pub fn beginning() -> Start {
+        Start { reader: VersionStart::Beginning, since_ms: 0, renamed_ms: 0 }
+    }
+
+    /// With what was written then and later.
+    pub fn at(time_ms: u64) -> Start {
+        Start { reader: VersionStart::At(Timestamp(time_ms)), since_ms: time_ms, renamed_ms: time_ms }
+    }
+
+    /// With the rename of a time and what was written then and later.
+    fn at_rename(time_ms: u64) -> Start {
+        Start { renamed_ms: time_ms.saturating_sub(1), ..Start::at(time_ms) }
+    }
+
+    /// Behind what was told.
+    pub fn after(position: VersionPosition, renamed_ms: u64) -> Start {
+        Start { reader: VersionStart::After(position), since_ms: 0, renamed_ms }
+    }
 }
 
 impl Followed {
@@ -40,13 +81,21 @@ impl Followed {
         self.reader.next_ms().into_iter().chain(rename).min()
     }
 
+    /// For a token.
+    pub fn position(&self) -> TokenContainer {
+        let Followed { rid, renamed_ms, .. } = *self;
+        TokenContainer { rid, renamed_ms, position: self.reader.position() }
+    }
+
     fn note_renames(&mut self) -> Result<()> {
-        let renames = &self.collection.meta.renames;
-        let known =
-            self.last_rename.as_ref().and_then(|last| renames.iter().rposition(|rename| rename == last));
-        let new = &renames[known.map_or(0, |known| known + 1)..];
-        self.renames.extend(new.iter().cloned());
-        self.last_rename = new.last().or(self.last_rename.as_ref()).cloned();
+        let meta = &self.collection.meta;
+        if meta.forgotten_ms > self.noted_ms {
+            let name = &self.namespace;
+            return Err(history_lost(&format!("{name} was renamed more often than is remembered")));
+        }
+        let new = meta.renames.iter().filter(|rename| rename.at_ms > self.noted_ms);
+        self.renames.extend(new.cloned());
+        self.noted_ms = self.renames.back().map_or(self.noted_ms, |rename| rename.at_ms);
         let told = self.renames.back().map_or(&self.namespace.collection, |rename| &rename.to);
         if *told == self.collection.namespace.collection {
             return Ok(());
@@ -68,17 +117,13 @@ pub(super) fn history_lost(why: &str) -> Failure {
 }
 
 impl Collections {
-    /// Follows a container under the name that it had at `since_ms`, which is where its reader starts.
-    pub(super) async fn followed(
-        &self,
-        entry: Arc<ContainerEntry>,
-        (start, since_ms): (VersionStart, u64),
-    ) -> Result<Followed> {
+    /// Follows a container under the name that it had where the stream begins.
+    pub(super) async fn followed(&self, entry: Arc<ContainerEntry>, start: Start) -> Result<Followed> {
         let rid = entry.record.container.rid;
         let own = Namespace::new(&entry.database.id, &entry.record.container.definition.id);
         let handle = ContainerHandle { entry, by_rid: false };
         let now = self.queries.clock().now();
-        let reader = VersionReader::open(&self.queries, &handle, start, now).await;
+        let reader = VersionReader::open(&self.queries, &handle, start.reader, now).await;
         let reader = reader.map_err(|error| match error.kind() {
             ErrorKind::BadRequest => {
                 Failure::new(NOT_KEPT, format!("change streams need kept versions on '{own}': collMod with changeStreamPreAndPostImages: {{enabled: true}} keeps them from then on"))
@@ -88,9 +133,12 @@ impl Collections {
         let lost = || history_lost(&format!("{own} keeps what was written for so long only"));
         let reader = reader.ok_or_else(lost)?;
         let collection = self.of_handle(&own, handle)?;
-        let renames = &collection.meta.renames;
-        let last_rename = renames.iter().rfind(|rename| rename.at_ms <= since_ms).cloned();
-        let first = renames.iter().find(|rename| rename.at_ms > since_ms);
+        let meta = &collection.meta;
+        // As of the last rename before the start, so that a rename from now on is behind it.
+        let before = meta.renames.iter().rfind(|rename| rename.at_ms <= start.renamed_ms);
+        let forgotten_ms = meta.forgotten_ms.min(start.renamed_ms);
+        let renamed_ms = before.map_or(forgotten_ms, |rename| rename.at_ms);
+        let first = meta.renames.iter().find(|rename| rename.at_ms > start.renamed_ms);
         let namespace = match first {
             Some(rename) => Namespace::new(&own.database, &rename.from),
             None => own,
@@ -100,12 +148,22 @@ impl Collections {
             namespace,
             collection,
             reader,
+            since_ms: start.since_ms,
             renames: VecDeque::new(),
-            last_rename,
+            renamed_ms,
+            noted_ms: renamed_ms,
             is_gone: false,
         };
         followed.note_renames()?;
         Ok(followed)
+    }
+
+    /// Since when a container has its name; `None` where it never had another one.
+    pub(super) fn named_since(&self, entry: &Arc<ContainerEntry>) -> Result<Option<u64>> {
+        let own = Namespace::new(&entry.database.id, &entry.record.container.definition.id);
+        let handle = ContainerHandle { entry: entry.clone(), by_rid: false };
+        let collection = self.of_handle(&own, handle)?;
+        Ok(collection.meta.renames.last().map(|rename| rename.at_ms))
     }
 
     /// The containers that are there now of what is watched.
@@ -142,8 +200,10 @@ impl ChangeStream {
         if !self.catalog.has_changed().unwrap_or(false) {
             return Ok(());
         }
-        // Marked as seen at the end: a call that is given up begins anew.
-        let seen = self.catalog.clone();
+        // Marked as seen at the end: a call that is given up begins anew. What changes meanwhile is
+        // not seen.
+        let mut seen = self.catalog.clone();
+        seen.borrow_and_update();
         for followed in self.followed.iter_mut().filter(|followed| !followed.is_gone) {
             let Ok(entry) = self.collections.queries.entry_of_rid(followed.rid) else {
                 followed.is_gone = true;
@@ -155,18 +215,33 @@ impl ChangeStream {
             followed.note_renames()?;
         }
         let is_one = matches!(self.watched, Watched::Collection(_));
-        if !is_one || self.followed.is_empty() {
-            for entry in self.collections.watched_now(&self.watched)? {
-                let rid = entry.record.container.rid;
-                if self.followed.iter().all(|followed| followed.rid != rid) {
-                    // Nothing of it was before the stream looked last.
-                    let start = (VersionStart::Beginning, self.time_ms);
-                    self.followed.push(self.collections.followed(entry, start).await?);
-                }
-            }
+        match is_one && !self.followed.is_empty() {
+            true => self.tell_ended()?,
+            false => self.follow_new().await?,
         }
         self.catalog = seen;
-        self.catalog.borrow_and_update();
+        Ok(())
+    }
+
+    /// Follows what is watched and was not there when the stream looked last: all of it is told. A
+    /// collection that was renamed to the watched name is told from its rename on.
+    pub(super) async fn follow_new(&mut self) -> Result<()> {
+        self.tell_ended()?;
+        if self.is_over() {
+            return Ok(());
+        }
+        for entry in self.collections.watched_now(&self.watched)? {
+            let rid = entry.record.container.rid;
+            if self.followed.iter().any(|followed| followed.rid == rid) {
+                continue;
+            }
+            let start = match self.watched {
+                Watched::Collection(_) => self.collections.named_since(&entry)?.map(Start::at_rename),
+                Watched::Database(_) | Watched::Everything => None,
+            };
+            let start = start.unwrap_or_else(Start::beginning);
+            self.followed.push(self.collections.followed(entry, start).await?);
+        }
         Ok(())
     }
 
@@ -180,7 +255,8 @@ impl ChangeStream {
             self.broken = Some(failure.clone());
             return Err(failure);
         }
-        let namespace = self.followed.remove(place).namespace;
+        let Followed { namespace, rid, .. } = self.followed.remove(place);
+        let ends_told = self.version_of_end(rid);
         let time_ms = self.now_ms();
         let event = catalog_event("drop", time_ms, Some(&namespace));
         let database = &namespace.database;
@@ -188,16 +264,16 @@ impl ChangeStream {
             && self.collections.resources.database(database).is_err();
         match &self.watched {
             Watched::Collection(_) => {
-                self.pending.push_back(Told { event, time_ms, kind: TokenKind::Invalidate });
+                self.pending.push_back(Told { event, time_ms, kind: TokenKind::Invalidate, ends_told });
                 self.invalidate(time_ms);
             }
             watched => {
                 let is_one = matches!(watched, Watched::Database(_));
-                self.pending.push_back(Told { event, time_ms, kind: TokenKind::Events });
+                self.pending.push_back(Told { event, time_ms, kind: TokenKind::Events, ends_told: None });
                 if is_last {
                     let event = catalog_event("dropDatabase", time_ms, Some(&Namespace::new(database, "")));
                     let kind = if is_one { TokenKind::Invalidate } else { TokenKind::Events };
-                    self.pending.push_back(Told { event, time_ms, kind });
+                    self.pending.push_back(Told { event, time_ms, kind, ends_told: None });
                     if is_one {
                         self.invalidate(time_ms);
                     }
@@ -215,18 +291,19 @@ impl ChangeStream {
         let mut event = catalog_event("rename", at_ms, Some(&followed.namespace));
         event.push("to", shardlake_mql::Value::document(namespace_document(&to)));
         followed.namespace = to;
+        followed.renamed_ms = at_ms;
         let time_ms = at_ms;
         if matches!(self.watched, Watched::Collection(_)) {
-            self.pending.push_back(Told { event, time_ms, kind: TokenKind::Invalidate });
+            self.pending.push_back(Told { event, time_ms, kind: TokenKind::Invalidate, ends_told: None });
             self.invalidate(time_ms);
         } else {
-            self.pending.push_back(Told { event, time_ms, kind: TokenKind::Events });
+            self.pending.push_back(Told { event, time_ms, kind: TokenKind::Events, ends_told: None });
         }
     }
 
     pub(super) fn invalidate(&mut self, time_ms: u64) {
         let event = catalog_event("invalidate", time_ms, None);
-        self.pending.push_back(Told { event, time_ms, kind: TokenKind::Nothing });
+        self.pending.push_back(Told { event, time_ms, kind: TokenKind::Nothing, ends_told: None });
         self.followed.clear();
     }
 

@@ -57,7 +57,9 @@ impl ChangeStream {
             return self.followed[begun].reader.next_ms().map(|_| begun);
         }
         let time = |place: &usize| self.followed[*place].next_ms();
-        let place = (0..self.followed.len()).filter(|place| time(place).is_some()).min_by_key(time)?;
+        // What was written in a rename's millisecond came after it.
+        let order = |place: &usize| (time(place), !self.is_rename_next(*place));
+        let place = (0..self.followed.len()).filter(|place| time(place).is_some()).min_by_key(order)?;
         let time_ms = time(&place)?;
         let has_passed = !self.is_ordered()
             || self.followed.iter().all(|followed| followed.is_gone || followed.reader.has_passed(time_ms));
@@ -104,13 +106,13 @@ impl ChangeStream {
         let Some(change) = followed.reader.peek().cloned() else { return Ok(None) };
         let event = event_of(&change, (&followed.collection, &followed.namespace), &self.options)?;
         let mut told = None;
-        if let Some(mut event) = event.filter(|_| change.timestamp_ms >= self.since_ms) {
+        if let Some(mut event) = event.filter(|_| change.timestamp_ms >= followed.since_ms) {
             if let Some((key, id)) = event.lookup {
                 let document = self.collections.looked_up(request, &followed.collection, key, &id).await?;
                 event.document.push("fullDocument", document);
             }
-            told =
-                Some(Told { event: event.document, time_ms: change.timestamp_ms, kind: TokenKind::Events });
+            let (time_ms, kind) = (change.timestamp_ms, TokenKind::Events);
+            told = Some(Told { event: event.document, time_ms, kind, ends_told: None });
         }
         followed.reader.take();
         Ok(told)

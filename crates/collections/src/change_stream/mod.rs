@@ -5,6 +5,7 @@
 //! | `mod.rs` | what is asked for; batches of events, and waiting for the next |
 //! | `opening.rs` | where a stream begins, or goes on |
 //! | `followed.rs` | the containers that a stream follows: which they are, what became of them |
+//! | `ended.rs` | containers that came and went between two looks |
 //! | `merge.rs` | the next of all their changes |
 //! | `events.rs`, `difference.rs` | a change as an event; what an update changed |
 //! | `token.rs` | resume tokens |
@@ -12,11 +13,13 @@
 //! A stream reads the change logs of its containers (`shardlake-items`, `version_reader.rs`), which tell every change exactly once and in
 //! order for each document. What the logs do not tell, renames and ends of collections, follows from the catalog:
 //!
-//! * A rename is kept with the container, with its time, and is told between the changes before and after that time.
+//! * A rename is kept with the container, with its time, and is told between the changes before and after that time. The time is later than
+//!   that of every commit that was acknowledged before, and no commit that begins afterwards has an earlier one.
 //! * The data of a dropped collection goes with it. A stream that had read everything tells the drop; one that had not is told that
 //!   history is lost (286), and never leaves anything out in silence.
 
 mod difference;
+mod ended;
 mod events;
 mod followed;
 mod merge;
@@ -35,9 +38,10 @@ use crate::collections::{Collections, Namespace};
 use crate::failure::{Failure, Result};
 use crate::request::Request;
 
-pub use events::{cluster_time_now, milliseconds_of};
+pub use events::{cluster_time_now, milliseconds_of, operation_time};
 pub use token::Token;
 
+use ended::Ends;
 use followed::Followed;
 use token::{Scope, TokenKind};
 
@@ -132,10 +136,9 @@ pub struct ChangeStream {
     /// Told, and not handed out yet: a call that is given up loses nothing.
     ready: VecDeque<Ready>,
     catalog: watch::Receiver<u64>,
+    ends: Ends,
     /// Of the last event.
     time_ms: u64,
-    /// Nothing earlier is told.
-    since_ms: u64,
     kind: TokenKind,
     /// An event was read and cannot be told: nothing may come after it.
     broken: Option<Failure>,
@@ -155,6 +158,8 @@ struct Told {
     event: Document,
     time_ms: u64,
     kind: TokenKind,
+    /// It tells of ends up to this version of the catalog.
+    ends_told: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -207,12 +212,12 @@ impl ChangeStream {
     }
 
     fn token_here(&self, kind: TokenKind) -> Document {
-        let position = |followed: &Followed| (followed.rid, followed.reader.position());
         let containers = match kind {
-            TokenKind::Events => self.followed.iter().map(position).collect(),
+            TokenKind::Events => self.followed.iter().map(Followed::position).collect(),
             TokenKind::Invalidate | TokenKind::Nothing => Vec::new(),
         };
-        Token { kind, scope: self.watched.scope(), time_ms: self.time_ms, containers }.document()
+        let (scope, time_ms, ends_told) = (self.watched.scope(), self.time_ms, Some(self.ends.told));
+        Token { kind, scope, time_ms, ends_told, containers }.document()
     }
 
     fn is_at_end(&self) -> bool {
@@ -246,8 +251,9 @@ impl ChangeStream {
 
     /// An event through the stages, with its token.
     fn shown(&mut self, told: Told) -> Result<Option<Ready>> {
-        let Told { mut event, time_ms, kind } = told;
+        let Told { mut event, time_ms, kind, ends_told } = told;
         self.time_ms = time_ms;
+        self.ends.told = ends_told.unwrap_or(self.ends.told);
         self.kind = kind;
         let token = self.token_here(kind);
         event.push_front("_id", Value::document(token.clone()));

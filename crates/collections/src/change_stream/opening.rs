@@ -2,12 +2,11 @@
 
 use std::collections::VecDeque;
 
-use shardlake_items::VersionStart;
 use shardlake_mql::{Env, Pipeline, Scope as Variables, Value};
-use shardlake_stdx::Timestamp;
 
-use super::followed::{Followed, history_lost};
-use super::token::{INVALID_RESUME_TOKEN, Token, TokenKind};
+use super::ended::Ends;
+use super::followed::{Followed, Start, history_lost};
+use super::token::{INVALID_RESUME_TOKEN, Token, TokenContainer, TokenKind};
 use super::{CHANGE_STREAM_FATAL, ChangeStream, StreamOptions, StreamStart, Watched};
 use crate::collections::{Collections, Found};
 use crate::failure::{Failure, Result};
@@ -35,7 +34,7 @@ impl Collections {
         }
         // Before anything is looked at: what changes meanwhile is seen with the first batch.
         let mut catalog = self.queries.catalog_versions();
-        catalog.borrow_and_update();
+        let version = *catalog.borrow_and_update();
         let mut stream = ChangeStream {
             collections: self.clone(),
             time_ms: self.queries.clock().now().milliseconds(),
@@ -47,12 +46,12 @@ impl Collections {
             pending: VecDeque::new(),
             ready: VecDeque::new(),
             catalog,
-            since_ms: 0,
+            ends: Ends::up_to(version),
             kind: TokenKind::Events,
             broken: None,
         };
         match start {
-            StreamStart::Now => stream.follow_all(VersionStart::Now, u64::MAX).await?,
+            StreamStart::Now => stream.follow_all(&Start::now()).await?,
             StreamStart::At(since_ms) => stream.begin_at(since_ms).await?,
             StreamStart::ResumeAfter(token) => {
                 if token.kind == TokenKind::Nothing {
@@ -63,7 +62,9 @@ impl Collections {
             }
             StreamStart::StartAfter(token) if token.kind == TokenKind::Nothing => {
                 stream.check_scope(&token)?;
-                stream.begin_at(token.time_ms + 1).await?;
+                stream.time_ms = token.time_ms;
+                stream.ends = stream.ends_of(&token);
+                stream.follow_what_came().await?;
             }
             StreamStart::StartAfter(token) => stream.go_on(token).await?,
         }
@@ -73,6 +74,7 @@ impl Collections {
 
 impl ChangeStream {
     async fn begin_at(&mut self, since_ms: u64) -> Result<()> {
+        let asked_ms = since_ms;
         let mut since_ms = since_ms;
         if let Watched::Collection(namespace) = &self.watched
             && let Some(found) = self.collections.collection(namespace)?
@@ -81,18 +83,55 @@ impl ChangeStream {
             // Before that it was another collection's name.
             since_ms = since_ms.max(rename.at_ms);
         }
-        (self.since_ms, self.time_ms) = (since_ms, since_ms);
-        self.follow_all(VersionStart::At(Timestamp(since_ms)), since_ms).await
+        self.time_ms = since_ms;
+        self.ends = Ends { since_ms: asked_ms, ..Ends::up_to_time(&self.definitions(), asked_ms) };
+        self.tell_ended()?;
+        if self.is_over() {
+            return Ok(());
+        }
+        self.follow_all(&Start::at(since_ms)).await
     }
 
     /// All that is there, under the names that they had then.
-    async fn follow_all(&mut self, start: VersionStart, named_ms: u64) -> Result<()> {
+    async fn follow_all(&mut self, start: &Start) -> Result<()> {
         for entry in self.collections.watched_now(&self.watched)? {
-            let start = (start.clone(), named_ms);
-            let followed = self.collections.followed(entry, start).await?;
+            let followed = self.collections.followed(entry, start.clone()).await?;
             self.followed.push(followed);
         }
         Ok(())
+    }
+
+    /// What has the name behind the end of what had it before. A collection or database that was
+    /// dropped does not come back, so all of the next one is told. A collection that was renamed to
+    /// the name is told from then on.
+    async fn follow_what_came(&mut self) -> Result<()> {
+        self.tell_ended()?;
+        if self.is_over() {
+            return Ok(());
+        }
+        for entry in self.collections.watched_now(&self.watched)? {
+            let start = match self.watched {
+                Watched::Collection(_) => match self.collections.named_since(&entry)? {
+                    Some(at_ms) => Start::at(at_ms),
+                    None => Start::beginning(),
+                },
+                Watched::Database(_) | Watched::Everything => Start::beginning(),
+            };
+            self.followed.push(self.collections.followed(entry, start).await?);
+        }
+        Ok(())
+    }
+
+    /// Another collection had the watched name and ended: that is all that the stream tells.
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.watched, Watched::Collection(_)) && !self.pending.is_empty()
+    }
+
+    fn ends_of(&self, token: &Token) -> Ends {
+        match token.ends_told {
+            Some(version) => Ends::up_to(version),
+            None => Ends::up_to_time(&self.definitions(), token.time_ms),
+        }
     }
 
     fn check_scope(&self, token: &Token) -> Result<()> {
@@ -107,16 +146,17 @@ impl ChangeStream {
     async fn go_on(&mut self, token: Token) -> Result<()> {
         self.check_scope(&token)?;
         self.time_ms = token.time_ms;
+        self.ends = self.ends_of(&token);
         if token.kind == TokenKind::Invalidate {
             self.kind = TokenKind::Invalidate;
             self.invalidate(token.time_ms);
             return Ok(());
         }
-        for (rid, position) in &token.containers {
+        for TokenContainer { rid, renamed_ms, position } in &token.containers {
             let Ok(entry) = self.collections.queries.entry_of_rid(*rid) else {
                 return Err(history_lost("a collection was dropped that the stream had not read to its end"));
             };
-            let start = (VersionStart::After(position.clone()), token.time_ms);
+            let start = Start::after(position.clone(), *renamed_ms);
             let followed = self.collections.followed(entry, start).await?;
             if !self.is_about(&followed) {
                 let words = format!(
@@ -128,24 +168,20 @@ impl ChangeStream {
             self.followed.push(followed);
         }
         if matches!(self.watched, Watched::Collection(_)) && !self.followed.is_empty() {
-            return Ok(());
+            return self.tell_ended();
         }
-        // What came since then is told from its beginning.
-        for entry in self.collections.watched_now(&self.watched)? {
-            let rid = entry.record.container.rid;
-            if self.followed.iter().all(|followed| followed.rid != rid) {
-                let start = (VersionStart::Beginning, token.time_ms);
-                let followed = self.collections.followed(entry, start).await?;
-                self.followed.push(followed);
-            }
-        }
-        Ok(())
+        self.follow_new().await
     }
 
     /// Whether a container was watched under the name that it had.
     fn is_about(&self, followed: &Followed) -> bool {
         match &self.watched {
-            Watched::Collection(namespace) => *namespace == followed.namespace,
+            // Or is about to be told that it gets the name.
+            Watched::Collection(namespace) => {
+                let names = followed.renames.iter().map(|rename| &rename.to);
+                namespace.database == followed.namespace.database
+                    && names.chain([&followed.namespace.collection]).any(|name| *name == namespace.collection)
+            }
             Watched::Database(database) => *database == followed.namespace.database,
             Watched::Everything => true,
         }

@@ -1,9 +1,14 @@
 //! Resume tokens: where a change stream goes on.
 //!
 //! ```text
-//! { _data: "01…" }    version u8 | kind u8 | scope u8 | time in milliseconds | containers: database, number, position of its reader
+//! { _data: "02…" }    version u8 | kind u8 | scope u8 | time in milliseconds | version of the catalog whose ends are told
+//!                     then per container: database, number, time of its last told rename, position of its reader
 //! ```
-//! in hexadecimal, numbers with seven bits a byte. A position tells LSNs for parts of the hash space, so a token holds across splits,
+//! Version 1 had no times of renames and no version of the catalog: every rename and every end of a
+//! collection up to the token's own time counts as told.
+//!
+//! A token is text in hexadecimal, numbers with seven bits a byte. A position tells LSNs for parts
+//! of the hash space, so a token holds across splits,
 //! merges, moves and restarts.
 
 use shardlake_items::{VersionPosition, read_number, write_number};
@@ -12,7 +17,8 @@ use shardlake_mql::{Document, Value};
 
 use crate::failure::{Failure, Result};
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+const FIRST_VERSION: u8 = 1;
 /// More containers than an account has.
 const CONTAINERS_MAX: u64 = 4096;
 /// Of a token's text.
@@ -44,17 +50,30 @@ pub struct Token {
     pub scope: Scope,
     /// Of the last event that was told, or when the stream began.
     pub time_ms: u64,
-    pub containers: Vec<(ContainerRid, VersionPosition)>,
+    /// The ends of containers up to this version of the catalog were told.
+    pub ends_told: Option<u64>,
+    pub containers: Vec<TokenContainer>,
+}
+
+/// How far a stream was with a container.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenContainer {
+    pub rid: ContainerRid,
+    /// Its renames up to this time were told, or were before the stream began.
+    pub renamed_ms: u64,
+    pub position: VersionPosition,
 }
 
 impl Token {
     pub fn document(&self) -> Document {
         let mut bytes = vec![VERSION, self.kind as u8, self.scope as u8];
         write_number(&mut bytes, self.time_ms);
+        write_number(&mut bytes, self.ends_told.unwrap_or(0));
         write_number(&mut bytes, self.containers.len() as u64);
-        for (rid, position) in &self.containers {
+        for TokenContainer { rid, renamed_ms, position } in &self.containers {
             write_number(&mut bytes, u64::from(rid.database.0));
             write_number(&mut bytes, u64::from(rid.number));
+            write_number(&mut bytes, *renamed_ms);
             position.encode(&mut bytes);
         }
         let mut text = String::with_capacity(bytes.len() * 2);
@@ -89,7 +108,12 @@ fn bytes_of(text: &str) -> Option<Vec<u8>> {
 }
 
 fn parse(bytes: &[u8]) -> Option<Token> {
-    let (&[VERSION, kind, scope], mut rest) = bytes.split_first_chunk::<3>()? else { return None };
+    let (&[version, kind, scope], mut rest) = bytes.split_first_chunk::<3>()?;
+    let is_current = match version {
+        VERSION => true,
+        FIRST_VERSION => false,
+        _ => return None,
+    };
     let kind = match kind {
         0 => TokenKind::Events,
         1 => TokenKind::Invalidate,
@@ -103,14 +127,17 @@ fn parse(bytes: &[u8]) -> Option<Token> {
         _ => return None,
     };
     let time_ms = read_number(&mut rest)?;
+    let ends_told = if is_current { Some(read_number(&mut rest)?) } else { None };
     let count = read_number(&mut rest).filter(|count| *count <= CONTAINERS_MAX)?;
     let mut containers = Vec::new();
     for _ in 0..count {
         let database = DatabaseRid(u32::try_from(read_number(&mut rest)?).ok()?);
         let number = u32::try_from(read_number(&mut rest)?).ok()?;
-        containers.push((ContainerRid { database, number }, VersionPosition::decode(&mut rest)?));
+        let renamed_ms = if is_current { read_number(&mut rest)? } else { time_ms };
+        let (rid, position) = (ContainerRid { database, number }, VersionPosition::decode(&mut rest)?);
+        containers.push(TokenContainer { rid, renamed_ms, position });
     }
-    rest.is_empty().then_some(Token { kind, scope, time_ms, containers })
+    rest.is_empty().then_some(Token { kind, scope, time_ms, ends_told, containers })
 }
 
 #[cfg(test)]
@@ -118,9 +145,14 @@ mod tests {
     use super::*;
 
     fn token() -> Token {
-        let rid = |number| ContainerRid { database: DatabaseRid(7), number };
-        let containers = vec![(rid(1), VersionPosition::default()), (rid(300), VersionPosition::default())];
-        Token { kind: TokenKind::Events, scope: Scope::Database, time_ms: 1_800_000_000_123, containers }
+        let container = |number, renamed_ms| TokenContainer {
+            rid: ContainerRid { database: DatabaseRid(7), number },
+            renamed_ms,
+            position: VersionPosition::default(),
+        };
+        let containers = vec![container(1, 0), container(300, 1_800_000_000_100)];
+        let (kind, scope) = (TokenKind::Events, Scope::Database);
+        Token { kind, scope, time_ms: 1_800_000_000_123, ends_told: Some(77), containers }
     }
 
     #[test]
@@ -129,6 +161,16 @@ mod tests {
             let token = Token { kind, ..token() };
             assert_eq!(Token::read(&token.document()).expect("its own"), token);
         }
+    }
+
+    #[test]
+    fn tokens_of_the_first_version_have_told_every_rename_up_to_their_time() {
+        let text = "0100008F0A0107030000";
+        let bytes = bytes_of(text).expect("hexadecimal");
+        let read = Token::read(&Document::one("_data", text));
+        let read = read.unwrap_or_else(|failure| panic!("{bytes:?}: {failure:?}"));
+        assert_eq!((read.scope, read.time_ms, read.containers.len()), (Scope::Collection, 1295, 1));
+        assert_eq!((read.containers[0].renamed_ms, read.ends_told), (1295, None));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::time::Duration;
 use shardlake_account::collections::{Collections, Done, Failure, Numbered};
 use shardlake_model::RequestContext;
 use shardlake_mql::{Document, Value};
+use shardlake_stdx::Timestamp;
 
 pub use command::Command;
 pub(crate) use command::command;
@@ -44,6 +45,10 @@ pub struct Call {
     pub collections: Option<Collections>,
     /// Deadline, activity and time, for the engine.
     pub context: RequestContext,
+    /// What the command reads shows every commit before this time: taken before it begins, or
+    /// before its transaction began. `None` where it writes, which is told with the time of its
+    /// end.
+    pub seen_before: Option<Timestamp>,
     /// Hundredths of a request unit, of all that is done in its name.
     pub charged: Arc<AtomicU64>,
     /// What it has drawn by chance so far.

@@ -80,6 +80,8 @@ pub(super) enum Phase {
 #[derive(Debug)]
 pub(super) struct Open {
     transaction: Arc<OpenTransaction>,
+    /// What it reads shows every commit before this time.
+    seen_before: Timestamp,
     begun: Duration,
     last_used: Duration,
     counted: Arc<OpenTransactions>,
@@ -90,6 +92,7 @@ impl Open {
         let before = counted.count.fetch_add(1, Ordering::Relaxed);
         let open = Open {
             transaction: Arc::new(OpenTransaction::new(counted.space.clone())),
+            seen_before: Timestamp::default(),
             begun: now,
             last_used: now,
             counted: counted.clone(),
@@ -261,6 +264,14 @@ impl TransactionTurn {
 
     pub fn number(&self) -> i64 {
         self.number
+    }
+
+    /// What the transaction reads shows every commit before this time, which its first command
+    /// notes.
+    pub fn seen_before(&mut self, first: Option<Timestamp>) -> Timestamp {
+        let open = self.open.as_mut().expect("it has the transaction until it ends");
+        open.seen_before = first.unwrap_or(open.seen_before);
+        open.seen_before
     }
 
     /// The command has succeeded: the transaction goes on.

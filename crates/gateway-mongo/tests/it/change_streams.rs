@@ -12,16 +12,16 @@ use shardlake_stdx::Guid;
 use crate::client::{Client, Server, of};
 
 /// A change stream as a driver goes through it.
-struct Stream {
-    id: i64,
-    collection: String,
+pub struct Stream {
+    pub id: i64,
+    pub collection: String,
     /// Of the last batch.
-    token: Document,
+    pub token: Document,
 }
 
 impl Stream {
     /// Opens a stream on a collection of the database `d`; what the first batch has is left to `getMore`.
-    async fn open(client: &mut Client, collection: &str, fields: bson::Document) -> Stream {
+    pub async fn open(client: &mut Client, collection: &str, fields: bson::Document) -> Stream {
         Stream::open_with(client, collection, fields, vec![]).await
     }
 
@@ -41,7 +41,7 @@ impl Stream {
     }
 
     /// The next events that are there, at most so many; waits for none.
-    async fn next(&mut self, client: &mut Client, batch_size: i32) -> Vec<Document> {
+    pub async fn next(&mut self, client: &mut Client, batch_size: i32) -> Vec<Document> {
         self.wait(client, batch_size, 1).await
     }
 
@@ -75,7 +75,7 @@ impl Stream {
     }
 }
 
-fn aggregate(collection: &str, fields: bson::Document, stages: Vec<bson::Document>) -> bson::Document {
+pub fn aggregate(collection: &str, fields: bson::Document, stages: Vec<bson::Document>) -> bson::Document {
     let mut pipeline = vec![doc! { "$changeStream": fields }];
     pipeline.extend(stages);
     if collection == "$cmd.aggregate" {
@@ -89,7 +89,7 @@ fn token(cursor: &Document) -> Document {
     Document::clone(cursor.value("postBatchResumeToken").as_document().expect("a token"))
 }
 
-fn bson_of(document: &Document) -> bson::Document {
+pub fn bson_of(document: &Document) -> bson::Document {
     bson::Document::from_reader(&document.to_bytes()[..]).expect("BSON")
 }
 
@@ -107,11 +107,11 @@ fn inner(event: &Document, name: &str) -> bson::Document {
     )
 }
 
-async fn ok(client: &mut Client, command: bson::Document) -> Document {
+pub async fn ok(client: &mut Client, command: bson::Document) -> Document {
     client.ok("d", of(&command)).await
 }
 
-async fn insert(client: &mut Client, collection: &str, id: i32) {
+pub async fn insert(client: &mut Client, collection: &str, id: i32) {
     ok(client, doc! { "insert": collection, "documents": [{ "_id": id, "n": 0 }] }).await;
 }
 
@@ -546,4 +546,154 @@ async fn changes_of_several_partitions_come_in_the_order_of_their_times() {
     let ids: Vec<i32> =
         events.iter().map(|event| inner(event, "documentKey").get_i32("_id").expect("a number")).collect();
     assert_eq!(ids, (0..40).collect::<Vec<_>>());
+}
+
+/// What a stream tells from now on, as kind, collection and document.
+pub async fn told(stream: &mut Stream, client: &mut Client) -> Vec<String> {
+    let describe = |event: &Document| {
+        let name = |field: &str| {
+            event.get(field).and_then(|_| inner(event, field).get_str("coll").ok().map(str::to_owned))
+        };
+        let id = event
+            .get("documentKey")
+            .map(|_| format!(" {}", inner(event, "documentKey").get("_id").expect("an id")));
+        let ns = name("ns").map_or(String::new(), |name| format!(" {name}"));
+        let to = name("to").map_or(String::new(), |name| format!(" to {name}"));
+        format!("{}{ns}{to}{}", kind(event), id.unwrap_or_default())
+    };
+    stream.rest(client).await.iter().map(describe).collect()
+}
+
+pub async fn rename(client: &mut Client, from: &str, to: &str) {
+    let names = doc! { "renameCollection": format!("d.{from}"), "to": format!("d.{to}") };
+    client.ok("admin", of(&names)).await;
+}
+
+/// The token of a stream that has told its end.
+pub async fn end_of(stream: &mut Stream, client: &mut Client) -> bson::Document {
+    let events = stream.rest(client).await;
+    assert_eq!((kinds(&events).last().map(String::as_str), stream.id), (Some("invalidate"), 0));
+    bson_of(&stream.token)
+}
+
+#[tokio::test]
+async fn the_next_collection_of_a_name_is_told_from_its_beginning() {
+    let server = Server::start().await;
+    let mut client = server.connect();
+    insert(&mut client, "c", 1).await;
+    let mut stream = Stream::open(&mut client, "c", doc! {}).await;
+    ok(&mut client, doc! { "drop": "c" }).await;
+    // Before the end of the old one is read.
+    insert(&mut client, "c", 2).await;
+    server.clock.advance(Duration::from_millis(5));
+    let end = end_of(&mut stream, &mut client).await;
+    insert(&mut client, "c", 3).await;
+    let mut anew = Stream::open(&mut client, "c", doc! { "startAfter": end }).await;
+    assert_eq!(told(&mut anew, &mut client).await, ["insert c 2", "insert c 3"]);
+}
+
+#[tokio::test]
+async fn a_name_that_another_collection_gets_is_told_from_then_on() {
+    let server = Server::start().await;
+    let mut client = server.connect();
+    insert(&mut client, "a", 1).await;
+    let mut stream = Stream::open(&mut client, "a", doc! {}).await;
+    rename(&mut client, "a", "b").await;
+    let end = end_of(&mut stream, &mut client).await;
+    insert(&mut client, "b", 2).await;
+    rename(&mut client, "b", "a").await;
+    insert(&mut client, "a", 3).await;
+    let mut anew = Stream::open(&mut client, "a", doc! { "startAfter": end }).await;
+    assert_eq!(told(&mut anew, &mut client).await, ["insert a 3"]);
+}
+
+#[tokio::test]
+async fn the_next_database_of_a_name_is_told_from_its_beginning() {
+    let server = Server::start().await;
+    let mut client = server.connect();
+    insert(&mut client, "c", 1).await;
+    let mut stream = Stream::open(&mut client, "$cmd.aggregate", doc! {}).await;
+    ok(&mut client, doc! { "dropDatabase": 1 }).await;
+    let end = end_of(&mut stream, &mut client).await;
+    insert(&mut client, "c", 2).await;
+    rename(&mut client, "c", "e").await;
+    insert(&mut client, "e", 3).await;
+    let mut anew = Stream::open(&mut client, "$cmd.aggregate", doc! { "startAfter": end }).await;
+    assert_eq!(told(&mut anew, &mut client).await, ["insert c 2", "rename c to e", "insert e 3"]);
+}
+
+#[tokio::test]
+async fn a_rename_follows_what_was_written_in_its_millisecond() {
+    let server = Server::start().await;
+    let mut client = server.connect();
+    ok(&mut client, doc! { "create": "a" }).await;
+    let mut old = Stream::open(&mut client, "a", doc! {}).await;
+    let mut new = Stream::open(&mut client, "b", doc! {}).await;
+    let mut database = Stream::open(&mut client, "$cmd.aggregate", doc! {}).await;
+    insert(&mut client, "a", 1).await;
+    rename(&mut client, "a", "b").await;
+    insert(&mut client, "b", 2).await;
+    assert_eq!(told(&mut old, &mut client).await, ["insert a 1", "rename a to b", "invalidate"]);
+    assert_eq!(told(&mut new, &mut client).await, ["rename a to b", "invalidate"]);
+    let all = ["insert a 1", "rename a to b", "insert b 2"];
+    assert_eq!(told(&mut database, &mut client).await, all);
+    let end = bson_of(&new.token);
+    let mut anew = Stream::open(&mut client, "b", doc! { "startAfter": end }).await;
+    assert_eq!(told(&mut anew, &mut client).await, ["insert b 2"]);
+}
+
+#[tokio::test]
+async fn a_rename_is_told_behind_every_token_before_it() {
+    let server = Server::start().await;
+    let mut client = server.connect();
+    for name in ["x", "a", "y"] {
+        ok(&mut client, doc! { "create": name }).await;
+    }
+    let mut stream = Stream::open(&mut client, "$cmd.aggregate", doc! {}).await;
+    let mut all = Vec::new();
+    rename(&mut client, "a", "b").await;
+    insert(&mut client, "x", 1).await;
+    insert(&mut client, "y", 2).await;
+    insert(&mut client, "b", 3).await;
+    loop {
+        let resumed = doc! { "resumeAfter": bson_of(&stream.token) };
+        let mut tail = Stream::open(&mut client, "$cmd.aggregate", resumed).await;
+        all.push(told(&mut tail, &mut client).await);
+        if stream.next(&mut client, 1).await.is_empty() {
+            break;
+        }
+    }
+    assert_eq!(all.len(), 5);
+    assert!(all[0].contains(&"rename a to b".to_owned()), "{all:?}");
+    for (place, tail) in all.iter().enumerate() {
+        assert_eq!(*tail, all[0][place..], "behind event {place} of {:?}", all[0]);
+    }
+}
+
+#[tokio::test]
+async fn renames_that_are_forgotten_are_lost_history() {
+    let server = Server::start().await;
+    let mut client = server.connect();
+    insert(&mut client, "n0", 0).await;
+    let mut stream = Stream::open(&mut client, "$cmd.aggregate", doc! {}).await;
+    let start = doc! { "resumeAfter": bson_of(&stream.token) };
+    for number in 1..=16 {
+        rename(&mut client, &format!("n{}", number - 1), &format!("n{number}")).await;
+        insert(&mut client, &format!("n{number}"), number).await;
+    }
+    let wanted: Vec<String> =
+        (1..=16).flat_map(|n| [format!("rename n{} to n{n}", n - 1), format!("insert n{n} {n}")]).collect();
+    let mut again = Stream::open(&mut client, "$cmd.aggregate", start.clone()).await;
+    assert_eq!(told(&mut again, &mut client).await, wanted);
+    rename(&mut client, "n16", "n17").await;
+    let resumed = aggregate("$cmd.aggregate", start, vec![]);
+    assert_eq!(client.fails("d", of(&resumed)).await, 286, "the first of 17 renames is forgotten");
+    let since = doc! { "startAtOperationTime": bson::Timestamp { time: 1_700_000_000, increment: 0 } };
+    let since = aggregate("$cmd.aggregate", since, vec![]);
+    assert_eq!(client.fails("d", of(&since)).await, 286);
+    let more = doc! { "getMore": stream.id, "collection": "$cmd.aggregate" };
+    assert_eq!(client.fails("d", of(&more)).await, 286, "it had not looked since the first");
+    stream = Stream::open(&mut client, "$cmd.aggregate", doc! {}).await;
+    insert(&mut client, "n17", 17).await;
+    assert_eq!(told(&mut stream, &mut client).await, ["insert n17 17"]);
 }

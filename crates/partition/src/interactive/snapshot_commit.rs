@@ -10,13 +10,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use rustc_hash::FxHashMap;
 use shardlake_model::{Error, Result};
+use shardlake_stdx::{Timestamp, UnderWay};
 use shardlake_storage::{PendingCommit, RowsTurn, SMALL_COMMIT_ROWS};
 
 use super::locks::Place;
 use super::own_items::OwnItems;
 use super::snapshot_transaction::{Branch, Fingerprint, SnapshotTransaction, conflict, fingerprint, task};
 use super::transaction::make_different;
-use crate::commit::{Task, Together, Work, queue_together};
+use crate::commit::{Task, Together, Work, commit_time, queue_together};
 use crate::keys::{self, HEADER};
 use crate::operation::{CommandContext, LogicalKey};
 use crate::origin::Origin;
@@ -113,9 +114,14 @@ impl SnapshotTransaction {
                 turn.pending.forget_applied(self.shard().applied());
                 turns.push(turn);
             }
-            let planned = match self.planned(pieces, turns).await? {
+            // One time for all partitions, now that the transaction has its turn in each.
+            let first = pieces.first().expect("something is committed");
+            let under_way = first.branch.partition.times.begin();
+            let time = commit_time(&under_way, &first.task(self.command()), turns.iter().map(|turn| &**turn));
+            let planned = match self.planned(pieces, turns, time).await? {
                 Planned::All(planned) => planned,
                 Planned::Stopped(at, stop) => {
+                    drop(under_way);
                     rows = rows.max(self.go_on(&mut pieces[at], stop).await?);
                     continue;
                 }
@@ -125,16 +131,17 @@ impl SnapshotTransaction {
                 rows = total;
                 continue;
             };
-            return queue_all(pieces, planned, (row, large));
+            return queue_all(pieces, planned, row, (large, under_way));
         }
     }
 
-    async fn planned(&self, pieces: &mut [Piece], turns: Vec<Turn>) -> Result<Planned> {
+    async fn planned(&self, pieces: &mut [Piece], turns: Vec<Turn>, time: Timestamp) -> Result<Planned> {
         let mut planned = Vec::with_capacity(pieces.len());
         for (at, (piece, turn)) in pieces.iter_mut().zip(turns).enumerate() {
             let mut reads = std::mem::take(&mut piece.reads);
             let task = piece.task(self.command());
-            let (turn, outcome) = piece.branch.partition.plan(turn, &task, &mut reads, &piece.work).await?;
+            let partition = &piece.branch.partition;
+            let (turn, outcome) = partition.plan(turn, (&task, time), &mut reads, &piece.work).await?;
             piece.reads = reads;
             match outcome {
                 Ok(commit) => planned.push((turn, commit)),
@@ -179,7 +186,8 @@ enum Planned {
 fn queue_all(
     pieces: &[Piece],
     planned: Vec<(Turn, Option<PlannedCommit>)>,
-    (mut row, large): (Option<StatementRow>, Option<RowsTurn>),
+    mut row: Option<StatementRow>,
+    leave: (Option<RowsTurn>, UnderWay),
 ) -> Result<Option<Queued>> {
     let (mut turns, planned): (Vec<Turn>, Vec<_>) = planned.into_iter().unzip();
     let (mut commits, mut lsns) = (Vec::with_capacity(pieces.len()), Vec::with_capacity(pieces.len()));
@@ -195,7 +203,7 @@ fn queue_all(
     if commits.is_empty() {
         return Ok(None);
     }
-    Ok(Some(Queued { commit: queue_together(&mut commits, large)?, lsns }))
+    Ok(Some(Queued { commit: queue_together(&mut commits, leave)?, lsns }))
 }
 
 type Items = Vec<(Bytes, Option<Bytes>)>;

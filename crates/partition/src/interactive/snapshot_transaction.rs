@@ -254,7 +254,7 @@ impl Branch {
             partition.check_open()?;
             turn.pending.forget_applied(partition.shard().applied());
             let planned;
-            (turn, planned) = partition.plan(turn, &task, &mut reads, step).await?;
+            (turn, planned) = partition.plan(turn, (&task, task.now), &mut reads, step).await?;
             match planned {
                 Ok((reply, planned, displaced)) => {
                     if !self.claimed.take(displaced.iter().map(|(key, _)| key.clone())) {
@@ -281,7 +281,7 @@ pub(super) fn task<'t>(
     base: Option<&'t Arc<Base>>,
 ) -> Task<'t> {
     let (now, writer) = (command.now, Writer::Holder);
-    Task { shape, now, writer, is_clients: true, rows: 0, is_heavy: false, base }
+    Task { shape, now, is_decided: true, writer, is_clients: true, rows: 0, is_heavy: false, base }
 }
 
 /// One operation, on top of the steps before.

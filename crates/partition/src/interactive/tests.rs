@@ -14,7 +14,7 @@ use shardlake_model::{
 };
 use shardlake_routing::{EpkRange, effective_partition_key};
 use shardlake_sql::ComputedProperties;
-use shardlake_stdx::{Clock, Guid, Timestamp};
+use shardlake_stdx::{Clock, CommitTimes, Guid, Timestamp};
 use shardlake_storage::{Shard, ShardOptions};
 
 use super::LogicalTransaction;
@@ -66,14 +66,16 @@ impl Fixture {
             session_version: 0,
         };
         let shard = Shard::open(ShardOptions::memory()).await.expect("opens");
+        let clock = Clock::manual(Timestamp(1_700_000_000_000));
+        let times = CommitTimes::new(clock.clone());
         Fixture {
             partition: Arc::new(
-                Partition::open(shard.clone(), identity.clone(), layouts).await.expect("opens"),
+                Partition::open((shard.clone(), times), identity.clone(), layouts).await.expect("opens"),
             ),
             shard,
             shape: Arc::new(shape.expect("a plain container")),
             identity,
-            clock: Clock::manual(Timestamp(1_700_000_000_000)),
+            clock,
         }
     }
 

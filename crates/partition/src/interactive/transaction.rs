@@ -2,7 +2,8 @@
 //!
 //! A step is planned like a write of its own, under the sequencer, on top of everything queued and of the steps before; it
 //! is kept in memory, or forgotten when it fails. The end plans the *difference* that all steps make, once more under the
-//! sequencer and with the LSN of then, as one commit. What a step was told stays true to the end, because nobody else
+//! sequencer and with the LSN and the time of then, as one commit. What a step was told stays true
+//! to the end, because nobody else
 //! writes to the logical partition; the partition's totals and its index, which others do change, are looked at in the end.
 //!
 //! Ordinals are taken for good by a step that succeeds: a transaction that is given up leaves holes, which nothing minds.
@@ -52,8 +53,9 @@ pub struct LogicalTransaction {
 }
 
 impl Partition {
-    /// Begins a transaction on a logical partition when all others there have ended. Its time is that of the beginning: what
-    /// it writes is no older than what it read.
+    /// Begins a transaction on a logical partition when all others there have ended. Its steps go
+    /// by the time of the beginning, in what has run out and in the `_ts` that they tell; what is
+    /// stored has the time of the commit.
     pub async fn begin(
         self: &Arc<Self>,
         shape: &Arc<ContainerShape>,
@@ -240,6 +242,7 @@ fn task<'t>(shape: &'t Arc<ContainerShape>, command: &CommandContext) -> Task<'t
     Task {
         shape,
         now: command.now,
+        is_decided: true,
         writer: Writer::Holder,
         is_clients: true,
         rows: 0,
@@ -265,7 +268,7 @@ async fn plan_step(
         partition.check_open()?;
         turn.pending.forget_applied(partition.shard().applied());
         let planned;
-        (turn, planned) = partition.plan(turn, &task, &mut reads, step).await?;
+        (turn, planned) = partition.plan(turn, (&task, task.now), &mut reads, step).await?;
         *rests_on = partition.last_queued(&turn).max(*rests_on);
         match planned {
             Ok((reply, step)) => {
@@ -362,7 +365,8 @@ pub(super) fn make_different<'i>(
             }
             continue;
         };
-        let item = StoredItem::decode(record.clone(), transaction.shape)?.at_lsn(transaction.lsn);
+        let item = StoredItem::decode(record.clone(), transaction.shape)?;
+        let item = item.committed(transaction.lsn, transaction.time);
         if let Some(old) = &old
             && old.envelope().ordinal != item.envelope().ordinal
         {

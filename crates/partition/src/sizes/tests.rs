@@ -12,7 +12,7 @@ use shardlake_model::{
     PartitionKey, PartitionKeyDefinition, Preconditions,
 };
 use shardlake_routing::{Epk, EpkRange, effective_partition_key};
-use shardlake_stdx::{Guid, Timestamp};
+use shardlake_stdx::{Clock, CommitTimes, Guid, Timestamp};
 use shardlake_storage::{Shard, ShardOptions};
 
 use super::*;
@@ -48,7 +48,13 @@ impl Fixture {
         };
         let shard = Shard::open(ShardOptions::memory()).await.expect("opens");
         Fixture {
-            partition: Partition::open(shard, identity, Vec::new()).await.expect("opens"),
+            partition: Partition::open(
+                (shard, CommitTimes::new(Clock::manual(Timestamp(0)))),
+                identity,
+                Vec::new(),
+            )
+            .await
+            .expect("opens"),
             shape: Arc::new(shape.expect("a plain container")),
         }
     }

@@ -242,7 +242,7 @@ async fn client_hangs_up(operation: &Operation, point: Drops) {
         fixture.account.merge(&of(&fixture.account, "wide"), &[0, 1]).await.expect("begun");
     }
     let before = definitions(&fixture.account).await;
-    drop_at(&engines[0], (operation.run)(fixture.clone()), point).await;
+    drop_at(&engines[0], (operation.run)(fixture.clone()), point, || ()).await;
     if matches!(point, Drops::AfterSteps(0)) && operation.name != "abort_relocation" {
         assert_eq!(definitions(&fixture.account).await, before, "{hint}: it never began");
     }

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use shardlake_account::{ContainerHandle, EpkRange, FeedScope, verify};
 use shardlake_model::ContainerDefinition;
+use shardlake_stdx::Timestamp;
 use shardlake_storage::fault::FaultEngine;
 use shardlake_storage::{Durability, Shard, ShardOptions};
 
@@ -121,6 +122,30 @@ impl World {
         page.expect("a page").entries.into_iter().map(|(lsn, _)| lsn).collect()
     }
 
+    /// What a client is told now of the time and of the last commit that it sees.
+    fn told(&self) -> (Timestamp, u64) {
+        self.fixture.clock.advance(Duration::from_millis(7));
+        let seen_before = self.fixture.account.times().seen_before();
+        let partition = self.container.entry.map.iter().next().expect("one");
+        (seen_before, partition.durable_lsn())
+    }
+
+    /// Whatever was not seen at some moment has no earlier time than was told at that moment.
+    async fn expect_no_gap(&self, (seen_before, last_seen): (Timestamp, u64), what: &str) {
+        let full = EpkRange::full();
+        let page = self.fixture.account.changes(&self.container, 0, &full, last_seen, 10_000).await;
+        for (lsn, entry) in page.expect("a page").entries {
+            assert!(
+                entry.timestamp_ms >= seen_before.milliseconds(),
+                "{what}: commit {lsn} of {} came after {seen_before:?} was told, which named all before it seen",
+                entry.timestamp_ms
+            );
+        }
+        self.fixture.clock.advance(Duration::from_millis(7));
+        let now = self.fixture.clock.now();
+        assert_eq!(self.fixture.account.times().seen_before(), now, "{what}: nothing is under way any more");
+    }
+
     async fn expect_to_hold(&self, items: &Items, what: &str) {
         let expected = Expected { items: items.clone(), absent: Vec::new(), position: self.position.clone() };
         let found = differences(&self.fixture, &self.container, &expected).await;
@@ -146,7 +171,7 @@ async fn cancel(case: &Case, drops: Drops) -> bool {
     let world = World::new().await;
     let what = format!("{} dropped {drops:?}", case.name);
     let before = world.items().await;
-    let is_done = drop_at(&world.engine, (case.run)(&world), drops).await;
+    let (is_done, told) = drop_at(&world.engine, (case.run)(&world), drops, || world.told()).await;
     // Behind whatever the dropped operation has queued, in its logical partition and in another.
     let (first, second) = (world.put("a", "later", 8).await, world.put("b", "later", 9).await);
     assert_eq!(second, first + 1, "{what}: LSNs go up by one");
@@ -156,6 +181,7 @@ async fn cancel(case: &Case, drops: Drops) -> bool {
     let mut now = world.items().await;
     assert_eq!(world.lsns().await, (1..=last).collect::<Vec<_>>(), "{what}: every commit has its LSN");
     world.expect_to_hold(&now, &what).await;
+    world.expect_no_gap(told, &what).await;
     let Fixture { account, .. } = &world.fixture;
     account.close().await.expect("closes");
     let survivor = world.engine.crash(0);
@@ -172,9 +198,14 @@ async fn cancel(case: &Case, drops: Drops) -> bool {
     is_done
 }
 
-/// Has an operation run until it is to be dropped, and drops it; no sync is stalled afterwards. Says whether it came to its
-/// end.
-pub async fn drop_at(engine: &FaultEngine, work: Work<'_>, drops: Drops) -> bool {
+/// Has an operation run until it is to be dropped, drops it, and looks at what there is then; no
+/// sync is stalled afterwards. Says whether the operation came to its end.
+pub async fn drop_at<T>(
+    engine: &FaultEngine,
+    work: Work<'_>,
+    drops: Drops,
+    look: impl FnOnce() -> T,
+) -> (bool, T) {
     let is_done = match drops {
         Drops::AfterSteps(steps) => {
             engine.stall_syncs(true);
@@ -185,8 +216,9 @@ pub async fn drop_at(engine: &FaultEngine, work: Work<'_>, drops: Drops) -> bool
             steps_of(work, |_| engine.is_stalling()).await
         }
     };
+    let seen = look();
     engine.stall_syncs(false);
-    is_done
+    (is_done, seen)
 }
 
 /// Takes steps until the operation is done or is to be dropped; whatever runs beside it goes on between them.
