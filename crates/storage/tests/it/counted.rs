@@ -1,4 +1,4 @@
-//! A store in memory that counts what is written, and keeps its state after each write.
+//! A store in memory that counts what is written and which objects of the log are read, and keeps its state after each write.
 
 use std::fmt::{Debug, Display, Formatter};
 use std::sync::Mutex;
@@ -16,6 +16,7 @@ use slatedb::object_store::{
 pub struct Counted {
     store: InMemory,
     put_bytes: AtomicU64,
+    log_reads: AtomicU64,
     keeps_states: AtomicBool,
     states: Mutex<Vec<InMemory>>,
 }
@@ -25,6 +26,7 @@ impl Counted {
         Counted {
             store,
             put_bytes: AtomicU64::new(0),
+            log_reads: AtomicU64::new(0),
             keeps_states: AtomicBool::new(false),
             states: Mutex::default(),
         }
@@ -32,6 +34,11 @@ impl Counted {
 
     pub fn put_bytes(&self) -> u64 {
         self.put_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Requests to objects of the log, for their heads as well.
+    pub fn log_reads(&self) -> u64 {
+        self.log_reads.load(Ordering::Relaxed)
     }
 
     pub fn keep_states(&self, keeps: bool) {
@@ -75,6 +82,9 @@ impl ObjectStore for Counted {
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        if location.parts().any(|part| part.as_ref() == "wal") {
+            self.log_reads.fetch_add(1, Ordering::Relaxed);
+        }
         self.store.get_opts(location, options).await
     }
 

@@ -33,6 +33,8 @@ mod object_ends;
 mod object_faults;
 #[cfg(feature = "object-storage")]
 mod object_kept;
+#[cfg(feature = "object-storage")]
+mod object_starts;
 mod process;
 mod slow;
 mod views;
