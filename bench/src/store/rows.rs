@@ -140,12 +140,12 @@ pub fn beside(options: &StoreOptions, started: &Started, local: &Speed) -> Outco
     let create_ms = found.create.p50_us / 1000.0;
     Ok(vec![
         beyond(
-            "point read of 200,000 items, beyond the cache ÷ local",
+            "point read of up to 200,000 items, beyond the cache ÷ local",
             &place,
             (&found.read_beyond, &local.read_beyond),
         ),
         beyond(
-            "query of 4,000 logical partitions, beyond the cache ÷ local",
+            "query of up to 4,000 logical partitions, beyond the cache ÷ local",
             &place,
             (&found.query_beyond, &local.query_beyond),
         ),

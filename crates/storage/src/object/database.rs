@@ -79,7 +79,9 @@ impl Database {
     pub async fn open(options: ObjectOptions, place: Place, admin: Admin) -> Result<Arc<Self>, StorageError> {
         let (database, epoch) = open_database_for(&options, &place, &admin).await?;
         let open = Open { database: Arc::new(database), times: 0 };
-        let unflushed = Unflushed { memory: options.write_memory.nothing(), log_objects: 0 };
+        // Nobody has counted what the log had: the first write makes tables of it. Before that the first reads are served, and a
+        // server that only reads writes nothing.
+        let unflushed = Unflushed { memory: options.write_memory.nothing(), log_objects: LOG_OBJECTS_MAX };
         let database = Arc::new(Database {
             options: ObjectOptions { must_exist: true, ..options },
             place,
@@ -92,8 +94,6 @@ impl Database {
             again: tokio::sync::Mutex::default(),
         });
         database.watch();
-        // Nobody has counted what the log had: it gets out of memory at once, and the next start has less to read.
-        database.begin_flush();
         Ok(database)
     }
 

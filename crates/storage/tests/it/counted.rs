@@ -1,4 +1,4 @@
-//! A store in memory that counts what is written and which objects of the log are read, and keeps its state after each write.
+//! A store in memory that counts what is written and how often log and tables are read, and keeps its state after each write.
 
 use std::fmt::{Debug, Display, Formatter};
 use std::sync::Mutex;
@@ -17,6 +17,7 @@ pub struct Counted {
     store: InMemory,
     put_bytes: AtomicU64,
     log_reads: AtomicU64,
+    table_reads: AtomicU64,
     keeps_states: AtomicBool,
     states: Mutex<Vec<InMemory>>,
 }
@@ -27,6 +28,7 @@ impl Counted {
             store,
             put_bytes: AtomicU64::new(0),
             log_reads: AtomicU64::new(0),
+            table_reads: AtomicU64::new(0),
             keeps_states: AtomicBool::new(false),
             states: Mutex::default(),
         }
@@ -39,6 +41,10 @@ impl Counted {
     /// Requests to objects of the log, for their heads as well.
     pub fn log_reads(&self) -> u64 {
         self.log_reads.load(Ordering::Relaxed)
+    }
+
+    pub fn table_reads(&self) -> u64 {
+        self.table_reads.load(Ordering::Relaxed)
     }
 
     pub fn keep_states(&self, keeps: bool) {
@@ -82,8 +88,12 @@ impl ObjectStore for Counted {
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
-        if location.parts().any(|part| part.as_ref() == "wal") {
+        let is_in = |folder: &str| location.parts().any(|part| part.as_ref() == folder);
+        if is_in("wal") {
             self.log_reads.fetch_add(1, Ordering::Relaxed);
+        }
+        if is_in("compacted") {
+            self.table_reads.fetch_add(1, Ordering::Relaxed);
         }
         self.store.get_opts(location, options).await
     }

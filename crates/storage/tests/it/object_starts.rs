@@ -36,7 +36,7 @@ async fn open(store: &Arc<Counted>, epoch: u64) -> (Shard, WriteMemory) {
     (Shard::with_engine(Arc::new(engine), &options).expect("a shard"), write_memory)
 }
 
-async fn write(shard: &Shard, numbers: std::ops::Range<u32>) {
+async fn write(shard: &Shard, numbers: std::ops::RangeInclusive<u32>) {
     for number in numbers {
         let mut batch = Batch::new();
         batch.put([&[0, 0, 0, 1][..], &number.to_be_bytes()].concat(), vec![1; 10]);
@@ -59,9 +59,10 @@ async fn start_reads_a_bounded_part_of_the_log_and_the_next_one_less() {
     const WRITES: u32 = 1_000;
     let store = Arc::new(Counted::over(InMemory::new()));
     let (first, memory) = open(&store, 1).await;
-    write(&first, 0..WRITES).await;
+    // One for the first write, and one for as many more as there may be in the log.
+    write(&first, 0..=WRITES).await;
     tables_are_made(&memory);
-    write(&first, WRITES..WRITES + 100).await;
+    write(&first, WRITES + 1..=WRITES + 100).await;
     assert!(memory.held_bytes() > 0, "so few are in no table");
 
     let (before, made) = (store.log_reads(), tables(&store).await);
@@ -69,6 +70,7 @@ async fn start_reads_a_bounded_part_of_the_log_and_the_next_one_less() {
     let read = store.log_reads() - before;
     // Two for each object, and the search for the last one.
     assert!((200..300).contains(&read), "{read} requests for 100 objects");
+    write(&second, WRITES + 101..=WRITES + 101).await;
     let more = || futures::executor::block_on(tables(&store)) > made;
     tokio::task::block_in_place(|| eventually("what was read of the log is in a table", more));
     // Of which the manifest tells.
@@ -78,7 +80,7 @@ async fn start_reads_a_bounded_part_of_the_log_and_the_next_one_less() {
     let (third, _) = open(&store, 3).await;
     let read = store.log_reads() - before;
     assert!(read < 50, "{read} requests for a log that is in tables");
-    for number in [0, WRITES - 1, WRITES, WRITES + 99] {
+    for number in [0, WRITES, WRITES + 1, WRITES + 101] {
         let key = [&[0, 0, 0, 1][..], &number.to_be_bytes()].concat();
         assert!(third.get(&key).await.expect("reads").is_some(), "{number} is there");
     }
