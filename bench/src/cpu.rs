@@ -52,8 +52,17 @@ pub fn settle(process: u32, patience: Duration) -> f64 {
 }
 
 pub fn resident_megabytes(process: u32) -> f64 {
+    megabytes(process, "VmRSS:")
+}
+
+/// Since the process began.
+pub fn most_resident_megabytes(process: u32) -> f64 {
+    megabytes(process, "VmHWM:")
+}
+
+fn megabytes(process: u32, name: &str) -> f64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap_or("");
+    let line = status.lines().find(|line| line.starts_with(name)).unwrap_or("");
     line.split_whitespace().nth(1).and_then(|kib| kib.parse::<f64>().ok()).unwrap_or(0.0) / 1024.0
 }
 

@@ -36,6 +36,9 @@ pub struct StoreOptions {
     /// Another store to measure, such as s3://bucket/prefix of a SeaweedFS; its environment is handed on
     #[arg(long)]
     pub url: Option<String>,
+    /// Places to measure beside the local disk: `file`, `near`, `url`, `distant` [default: all]
+    #[arg(long, value_delimiter = ',')]
+    pub only: Vec<String>,
     /// Write the result to this page
     #[arg(long)]
     pub publish: Option<std::path::PathBuf>,
@@ -83,14 +86,17 @@ pub fn run(options: &StoreOptions) -> Outcome {
     rows.extend([rows::alone("local disk", &speed)]);
     let local_split = rows::split(&local)?;
     drop(local);
-    let mut places = vec![Place::Directory, Place::bucket()];
-    places.extend(options.url.clone().map(Place::Url));
-    for place in places {
+    let is_wanted = |name: &str| options.only.is_empty() || options.only.iter().any(|only| only == name);
+    let mut places = vec![("file", Place::Directory), ("near", Place::bucket())];
+    places.extend(options.url.clone().map(|url| ("url", Place::Url(url))));
+    for (_, place) in places.into_iter().filter(|(name, _)| is_wanted(name)) {
         let started = Started::with_items(options, place)?;
         rows.extend(rows::beside(options, &started, &speed)?);
-        rows.extend(rows::life(options, started, local_split)?);
+        rows.extend(rows::life(options, started, &speed, local_split)?);
     }
-    rows.extend(rows::distant(options)?);
+    if is_wanted("distant") {
+        rows.extend(rows::distant(options)?);
+    }
     publish::publish(options.publish.as_ref(), &page(options, &rows.0))
 }
 

@@ -77,6 +77,15 @@ impl Started {
         self.set_delay(delay);
     }
 
+    /// With a cache on the disk that is empty.
+    pub fn restart_with_disk_cache(&mut self) -> Outcome {
+        self.server.kill();
+        let cache = format!("--disk-cache={}", self.directory.path().join("cache").display());
+        let options = server(&self.program, &self.place, self.directory.path(), "one", &[&cache]);
+        self.server = options.try_start()?;
+        Ok(())
+    }
+
     pub fn set_delay(&self, delay: Duration) {
         if let Place::Bucket(bucket) = &self.place {
             bucket.set(Weather { delay, ..Weather::default() });

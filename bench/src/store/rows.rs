@@ -11,10 +11,11 @@ use super::places::{Place, Started};
 use super::{Row, StoreOptions};
 use crate::Outcome;
 use crate::cases::{self, ONE_ROW};
-use crate::cpu::{resident_megabytes, settle};
+use crate::cpu::{most_resident_megabytes, resident_megabytes, settle};
 use crate::load::{Measured, Requests, Target, drive, drive_after};
+use crate::point::load_requests;
 use crate::query_workload::{self, Queries};
-use crate::workload::{Creates, DATABASE, Reads, Replaces, Signer, key_of};
+use crate::workload::{CONTAINER, Creates, DATABASE, Reads, Replaces, Signer, key_of};
 
 const CONNECTIONS: usize = 16;
 const MANY_CONNECTIONS: usize = 128;
@@ -22,10 +23,22 @@ const MANY_CONNECTIONS: usize = 128;
 const BUDGET_MEGABYTES: f64 = 256.0 + 4.0 * 32.0 + 128.0;
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Different items, and logical partitions, that requests touch: those of which the default cache holds everything, and those
+/// of which it holds a part at most.
+const ITEMS_THAT_FIT: u64 = 20_000;
+const ITEMS_BEYOND: u64 = 200_000;
+const KEYS_THAT_FIT: u64 = 400;
+const KEYS_BEYOND: u64 = 4_000;
+const ITEMS_OF_A_KEY: u64 = 100;
+/// What is read for the second time is kept as text as well.
+const PASSES: u64 = 2;
+
 /// What a place does without anybody beside it.
 pub struct Speed {
     read: Measured,
+    read_beyond: Measured,
     query: Measured,
+    query_beyond: Measured,
     create: Measured,
     creates: Measured,
 }
@@ -44,12 +57,37 @@ fn go(
     drive(server.address(), connections, Duration::from_secs(options.seconds), requests, server.process_id())
 }
 
+/// Sends each of so many requests, so that the cache has what they read as far as there is room.
+fn warm(started: &Started, requests: &Arc<dyn Requests>, count: u64) -> Outcome {
+    let make = |number, out: &mut Vec<u8>| requests.next(0, number, out);
+    load_requests(started.server.address(), PASSES * count, requests.expected_status(), &make)
+}
+
+fn reads(options: &StoreOptions, most: u64) -> Arc<dyn Requests> {
+    Arc::new(Reads::of(&signer(), CONTAINER, options.items, most))
+}
+
+/// One row of 100 in each of so many logical partitions.
+fn queries(options: &StoreOptions, most: u64) -> Arc<dyn Requests> {
+    let keys = most.min(options.items / ITEMS_OF_A_KEY).max(1);
+    let query = |number: u64| {
+        let text = format!("SELECT * FROM c WHERE c.slot = {}", number % ITEMS_OF_A_KEY);
+        (query_workload::Target::Key(key_of(number * (options.items / keys))), text)
+    };
+    Arc::new(Queries::new((0..keys).map(query)))
+}
+
 pub fn speed(options: &StoreOptions, started: &Started) -> Outcome<Speed> {
-    let query =
-        cases::queries(options.items).into_iter().find(|case| case.name == ONE_ROW).ok_or("no such case")?;
+    let (read, query) = (reads(options, ITEMS_THAT_FIT), queries(options, KEYS_THAT_FIT));
+    warm(started, &read, ITEMS_THAT_FIT)?;
+    let read = go(options, started, CONNECTIONS, read)?;
+    warm(started, &query, KEYS_THAT_FIT)?;
+    let query = go(options, started, CONNECTIONS, query)?;
     Ok(Speed {
-        read: go(options, started, CONNECTIONS, Arc::new(Reads::new(&signer(), options.items)))?,
-        query: go(options, started, CONNECTIONS, (query.requests)(0))?,
+        read,
+        query,
+        read_beyond: go(options, started, CONNECTIONS, reads(options, ITEMS_BEYOND))?,
+        query_beyond: go(options, started, CONNECTIONS, queries(options, KEYS_BEYOND))?,
         create: go(options, started, 1, Arc::new(Creates::new(&signer(), "one")))?,
         creates: go(options, started, MANY_CONNECTIONS, Arc::new(Creates::new(&signer(), "many")))?,
     })
@@ -57,9 +95,11 @@ pub fn speed(options: &StoreOptions, started: &Started) -> Outcome<Speed> {
 
 pub fn alone(place: &str, speed: &Speed) -> Row {
     let found = format!(
-        "{:.0} reads/s, {:.0} queries/s, a create {:.2} ms, {:.0} creates/s",
+        "{:.0} reads/s ({:.0} beyond the cache), {:.0} queries/s ({:.0}), a create {:.2} ms, {:.0} creates/s",
         speed.read.per_second,
+        speed.read_beyond.per_second,
         speed.query.per_second,
+        speed.query_beyond.per_second,
         speed.create.p50_us / 1000.0,
         speed.creates.per_second
     );
@@ -87,11 +127,28 @@ fn at_most(what: &str, place: &str, (found, unit): (f64, &str), goal: &'static s
     }
 }
 
+/// A local disk has what its cache has not in the memory of the operating system.
+fn beyond(what: &str, place: &str, (found, local): (&Measured, &Measured)) -> Row {
+    let found =
+        format!("{:.2}, {:.0} µs of the processor", found.per_second / local.per_second, found.cpu_us);
+    Row { what: what.into(), place: place.into(), found, goal: "–", is_met: None }
+}
+
 /// Reads, queries and creates beside those of the local disk.
 pub fn beside(options: &StoreOptions, started: &Started, local: &Speed) -> Outcome<Vec<Row>> {
     let (found, place) = (speed(options, started)?, started.place.name());
     let create_ms = found.create.p50_us / 1000.0;
     Ok(vec![
+        beyond(
+            "point read of up to 200,000 items, beyond the cache ÷ local",
+            &place,
+            (&found.read_beyond, &local.read_beyond),
+        ),
+        beyond(
+            "query of up to 4,000 logical partitions, beyond the cache ÷ local",
+            &place,
+            (&found.query_beyond, &local.query_beyond),
+        ),
         ratio(
             "warm point read ÷ local",
             &place,
@@ -145,11 +202,19 @@ pub fn split(started: &Started) -> Outcome<f64> {
 }
 
 /// Memory, a split, a start, the drop of a container, and a take-over.
-pub fn life(options: &StoreOptions, mut started: Started, local_split: f64) -> Outcome<Vec<Row>> {
+pub fn life(
+    options: &StoreOptions,
+    mut started: Started,
+    local: &Speed,
+    local_split: f64,
+) -> Outcome<Vec<Row>> {
     let place = started.place.name();
-    let memory = resident_megabytes(started.server.process_id());
+    let memory =
+        |what, megabytes| at_most(what, &place, (megabytes, "MB"), "≤ budget + 20 %", BUDGET_MEGABYTES * 1.2);
+    let process = started.server.process_id();
     let mut rows = vec![
-        at_most("memory after loading", &place, (memory, "MB"), "≤ budget + 20 %", BUDGET_MEGABYTES * 1.2),
+        memory("memory after loading, reads and writes", resident_megabytes(process)),
+        memory("the most memory until then", most_resident_megabytes(process)),
         ratio("relocation: a split ÷ local, as speed", &place, (local_split, split(&started)?), "≥ 0.2", 0.2),
     ];
     let since = Instant::now();
@@ -162,6 +227,7 @@ pub fn life(options: &StoreOptions, mut started: Started, local_split: f64) -> O
         "≤ 2 s at 1M",
         2.0,
     ));
+    rows.push(with_disk_cache(options, &mut started, local)?);
     rows.push(drop_of_container(options, &started)?);
     rows.push(take_over(&mut started)?);
     Ok(rows)
@@ -171,6 +237,21 @@ fn first_read(started: &Started) -> Outcome<Measured> {
     let server = &started.server;
     let target = Target { address: server.address(), connections: 1, server: server.process_id() };
     drive_after(Duration::ZERO, target, Duration::from_millis(1), Arc::new(Reads::new(&signer(), 1)))
+}
+
+/// What the cache in memory does not hold is on a local disk here, too.
+fn with_disk_cache(options: &StoreOptions, started: &mut Started, local: &Speed) -> Outcome<Row> {
+    started.restart_with_disk_cache()?;
+    let requests = reads(options, ITEMS_BEYOND);
+    let filled = go(options, started, CONNECTIONS, requests.clone())?;
+    let found = go(options, started, CONNECTIONS, requests)?;
+    let row = beyond(
+        "the same reads with --disk-cache ÷ local",
+        &started.place.name(),
+        (&found, &local.read_beyond),
+    );
+    let while_it_filled = filled.per_second / local.read_beyond.per_second;
+    Ok(Row { found: format!("{} ({while_it_filled:.2} while it filled)", row.found), ..row })
 }
 
 fn drop_of_container(options: &StoreOptions, started: &Started) -> Outcome<Row> {

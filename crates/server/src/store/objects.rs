@@ -15,7 +15,7 @@ use futures::future::try_join_all;
 use shardlake_account::{AccountMark, SHARDS_MAX, Shards};
 use shardlake_cluster::{Location, Tenure};
 use shardlake_storage::object::object_store::{self, ObjectStore as _, ObjectStoreExt as _, PutPayload};
-use shardlake_storage::object::{Circuits, DiskCache, ObjectEngine, ObjectOptions, SharedCache};
+use shardlake_storage::object::{Circuits, DiskCache, ObjectEngine, ObjectOptions, SharedCache, WriteMemory};
 use shardlake_storage::{Shard, ShardOptions, StorageError};
 
 use crate::config::Config;
@@ -27,6 +27,8 @@ const ACCOUNT: &str = "account.json";
 const SHARDS: &str = "s";
 const GENERATION: &str = "-1";
 const DIGITS: usize = 5;
+/// Of each shard, as on a local disk: one that takes writes, and some that wait to be written to tables.
+const MEMTABLES: u64 = 4;
 /// What to do about data that is somewhere else.
 const BRING_BACK: &str = "bring it back from a backup or from the store's former versions";
 
@@ -56,6 +58,7 @@ pub async fn open_shards(
     let wanted = shards::wanted(config, existing)?;
     let shared = shards::options(config, wanted);
     let cache = SharedCache::new(u64::from(wanted) * shared.block_cache_bytes());
+    let write_memory = WriteMemory::new(u64::from(wanted) * MEMTABLES * shared.memtable_bytes);
     let open = |number: u16| {
         let options = ObjectOptions {
             store: location.store.clone(),
@@ -68,6 +71,7 @@ pub async fn open_shards(
             cache: cache.clone(),
             number: u64::from(number),
             memtable_bytes: shared.memtable_bytes,
+            write_memory: write_memory.clone(),
             shards: wanted,
             log_kept: config.restore_window.unwrap_or_default(),
             is_scanned: shardlake_account::is_scanned,

@@ -26,6 +26,8 @@ use slatedb::config::{CloseOptions, FlushOptions, FlushType, WriteOptions};
 use slatedb::{CloseReason, Db, WriteBatch};
 use tokio::time::{Instant, sleep};
 
+use super::settings::LOG_OBJECTS_MAX;
+use super::write_memory::{Copies, Held, SHARE_OF_A_MEMTABLE, memory_of};
 use super::{ObjectOptions, Place, failed, open_database_for};
 use crate::{Batch, Op, StorageError};
 
@@ -43,6 +45,7 @@ pub(super) struct Database {
     epoch: u64,
     open: ArcSwap<Open>,
     unsynced: Mutex<Unsynced>,
+    unflushed: Mutex<Unflushed>,
     /// Since when a group is put into memory.
     writing: Mutex<Option<Instant>>,
     /// When it was opened again. Held while it is.
@@ -66,10 +69,19 @@ struct Unsynced {
     written: u64,
 }
 
+/// What was written since the last flush of the memtable began.
+struct Unflushed {
+    memory: Held,
+    log_objects: u64,
+}
+
 impl Database {
     pub async fn open(options: ObjectOptions, place: Place, admin: Admin) -> Result<Arc<Self>, StorageError> {
         let (database, epoch) = open_database_for(&options, &place, &admin).await?;
         let open = Open { database: Arc::new(database), times: 0 };
+        // Nobody has counted what the log had: the first write makes tables of it. Before that the first reads are served, and a
+        // server that only reads writes nothing.
+        let unflushed = Unflushed { memory: options.write_memory.nothing(), log_objects: LOG_OBJECTS_MAX };
         let database = Arc::new(Database {
             options: ObjectOptions { must_exist: true, ..options },
             place,
@@ -77,6 +89,7 @@ impl Database {
             epoch,
             open: ArcSwap::from_pointee(open),
             unsynced: Mutex::default(),
+            unflushed: Mutex::new(unflushed),
             writing: Mutex::default(),
             again: tokio::sync::Mutex::default(),
         });
@@ -101,7 +114,7 @@ impl Database {
     }
 
     /// Called for one group after the other.
-    pub async fn write(&self, batches: Vec<Batch>) -> Result<(), StorageError> {
+    pub async fn write(self: &Arc<Self>, batches: Vec<Batch>) -> Result<(), StorageError> {
         if batches.iter().all(Batch::is_empty) {
             return Ok(());
         }
@@ -113,17 +126,58 @@ impl Database {
         written
     }
 
-    async fn write_group(&self, group: &[Batch], number: u64) -> Result<(), StorageError> {
+    async fn write_group(self: &Arc<Self>, group: &[Batch], number: u64) -> Result<(), StorageError> {
+        let memory = self.options.write_memory.take(memory_of(group)).await;
         loop {
             let open = self.now();
             match write(&open.database, group).await {
                 Ok(()) => {
                     self.unsynced().written = number;
+                    self.note_written(memory);
                     return Ok(());
                 }
                 Err(error) => self.open_again(&open, self.failed(&error)).await.map_err(for_good)?,
             }
         }
+    }
+
+    fn note_written(self: &Arc<Self>, memory: Held) {
+        let is_due = {
+            let mut unflushed = self.unflushed();
+            unflushed.memory.add(memory);
+            unflushed.memory.bytes() >= SHARE_OF_A_MEMTABLE * self.options.memtable_bytes
+        };
+        if is_due {
+            self.begin_flush();
+        }
+    }
+
+    /// Everything that was written before is in the log.
+    pub async fn sync(self: &Arc<Self>) -> Result<(), StorageError> {
+        self.flush(FlushType::Wal).await?;
+        let is_due = {
+            let mut unflushed = self.unflushed();
+            unflushed.log_objects += 1;
+            unflushed.log_objects >= LOG_OBJECTS_MAX
+        };
+        if is_due {
+            self.begin_flush();
+        }
+        Ok(())
+    }
+
+    /// What is in memory now gets into tables, beside what else is done.
+    fn begin_flush(self: &Arc<Self>) {
+        let nothing = Unflushed { memory: self.options.write_memory.nothing(), log_objects: 0 };
+        let flushing = std::mem::replace(&mut *self.unflushed(), nothing).memory.begin_flush();
+        let database = self.clone();
+        self.place.runtime.spawn(async move {
+            if let Err(error) = database.flush(FlushType::MemTable).await {
+                // Whoever writes next is told.
+                tracing::debug!(shard = %database.place.path, %error, "a memtable was not flushed");
+            }
+            drop(flushing);
+        });
     }
 
     /// Everything that was written before is in the store: in the log, and in tables if that is asked for.
@@ -253,6 +307,10 @@ impl Database {
         self.writing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn unflushed(&self) -> MutexGuard<'_, Unflushed> {
+        self.unflushed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn unsynced(&self) -> MutexGuard<'_, Unsynced> {
         self.unsynced.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -286,10 +344,10 @@ fn for_good(error: StorageError) -> StorageError {
 }
 
 async fn write(database: &Db, group: &[Batch]) -> Result<(), slatedb::Error> {
-    let mut rows = WriteBatch::new();
+    let (mut rows, mut copies) = (WriteBatch::new(), Copies::of(group));
     for op in group.iter().flat_map(Batch::iter) {
         match op {
-            Op::Put { key, value } => rows.put_bytes(key.clone(), value.clone()),
+            Op::Put { key, value } => rows.put_bytes(copies.copy(key), copies.copy(value)),
             Op::Delete { key } => rows.delete(key),
         }
     }

@@ -15,6 +15,7 @@
 //! | `files.rs` | the objects of a state, for backups |
 //! | `log.rs` | the kept log, for restores to a moment |
 //! | `tail.rs` | the log of a shard that somebody writes to, for a copy that follows it |
+//! | `write_memory.rs` | the memory of rows that are in no table yet |
 //!
 //! Facts about SlateDB 0.18.0 that this rests on (read in its source):
 //! - a write is one atomic batch, in memory at once and durable with the next flush of the write-ahead log; of two writes of
@@ -38,6 +39,7 @@ mod owner;
 mod settings;
 mod tail;
 mod view;
+mod write_memory;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -69,6 +71,7 @@ use settings::Uid;
 pub use slatedb::object_store;
 pub use tail::ObjectTail;
 use view::ObjectView;
+pub use write_memory::WriteMemory;
 
 /// A store that does not answer is asked again after so long.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -93,7 +96,10 @@ pub struct ObjectOptions {
     /// Of all shards of the process, which have different numbers.
     pub cache: SharedCache,
     pub number: u64,
+    /// A quarter of what rows of this shard may take in memory before they are in a table, if all shards are written to alike.
     pub memtable_bytes: u64,
+    /// Of all shards of the process.
+    pub write_memory: WriteMemory,
     /// Of the process: they share what merges may read ahead, and how often stores are asked for orders.
     pub shards: u16,
     /// For how long the log stays; at least a day.
@@ -168,7 +174,7 @@ impl Engine for ObjectEngine {
     }
 
     fn sync(&self) -> Answer<'_, ()> {
-        Answer::later(self.database.flush(FlushType::Wal))
+        Answer::later(self.database.sync())
     }
 
     fn view(&self) -> Box<dyn EngineView> {

@@ -11,17 +11,24 @@ use slatedb::db_cache::foyer::{FoyerCache, FoyerCacheOptions};
 use slatedb::db_cache::{DbCache, SplitCache};
 use slatedb::{PrefixExtractor, PrefixTarget};
 
+use super::write_memory::SHARE_OF_A_MEMTABLE;
+
 /// Larger blocks compress better and are fetched in as many requests.
 pub(super) const BLOCK_SIZE: SstBlockSize = SstBlockSize::Block16Kib;
 pub(super) const UID_BYTES: usize = 4;
-/// Memtables that may wait to be uploaded, with the one that takes the writes.
-const MEMTABLES_MAX: u64 = 4;
+/// Objects of the log that a start may have to read, for each shard: two requests for each.
+pub(super) const LOG_OBJECTS_MAX: u64 = 1_000;
+/// SlateDB's own bounds of memtables, in its own count, which is less than what memory holds: ours are met first
+/// (`write_memory.rs`).
+const MEMTABLES_MAX: usize = 8;
 /// Shards whose compactors look for orders once a second; of more, each looks less often, so that they ask the store as often together.
 const SHARDS_A_SECOND: u64 = 4;
 /// Of SlateDB.
 const ORDERS_LOOKED_FOR_MAX: u64 = 5;
-/// What merges of all shards read ahead.
+/// What merges of all shards hold of what they have read ahead.
 const MERGE_BYTES: u64 = 64 << 20;
+/// Blocks are unpacked when they are read, to twice their size or more.
+const MERGE_UNPACKED: u64 = 2;
 /// A reader may hold tables that were merged since for so long.
 const TABLES_KEPT: Duration = Duration::from_hours(1);
 /// A writer that slept for less cannot take the name of a log object again.
@@ -34,6 +41,9 @@ const MERGE_INPUTS: u64 = 16;
 const MERGE_READS_AHEAD: u64 = 2;
 /// At a time, of a shard.
 const MERGES_MAX: u64 = 2;
+/// That a merge makes. The index and the filter of a table are read in one piece each: of this, less than a megabyte.
+const TABLE_BYTES_MAX: usize = 64 << 20;
+const PARTS_FOR_INDEXES: usize = 2;
 
 pub(super) fn of(memtable_bytes: u64, shards: u16, log_kept: Duration) -> Settings {
     let memtable_bytes = usize::try_from(memtable_bytes).unwrap_or(usize::MAX / 8).max(1 << 20);
@@ -43,8 +53,8 @@ pub(super) fn of(memtable_bytes: u64, shards: u16, log_kept: Duration) -> Settin
         flush_interval: None,
         // The writer learns of merged tables by it; who owns the database is told by the log.
         manifest_poll_interval: Duration::from_secs(2),
-        l0_sst_size_bytes: memtable_bytes,
-        max_unflushed_bytes: memtable_bytes * MEMTABLES_MAX as usize,
+        l0_sst_size_bytes: memtable_bytes * SHARE_OF_A_MEMTABLE as usize,
+        max_unflushed_bytes: memtable_bytes * MEMTABLES_MAX,
         compactor_options: Some(merges(u64::from(shards.max(1)))),
         // Counted in each segment, that is in each partition of up to 64.
         l0_max_ssts_per_key: 8,
@@ -64,7 +74,7 @@ pub(super) fn of(memtable_bytes: u64, shards: u16, log_kept: Duration) -> Settin
 
 /// Merges hold in memory what they have read ahead of each input. By SlateDB's defaults that may be half a gigabyte for each shard.
 fn merges(shards: u64) -> CompactorOptions {
-    let of_a_read = MERGE_BYTES / shards / (MERGES_MAX * MERGE_INPUTS * MERGE_READS_AHEAD);
+    let of_a_read = MERGE_BYTES / MERGE_UNPACKED / shards / (MERGES_MAX * MERGE_INPUTS * MERGE_READS_AHEAD);
     let of_a_read = of_a_read.clamp(*MERGE_READ_BYTES.start(), *MERGE_READ_BYTES.end());
     CompactorOptions {
         // A partition is dropped by an order to the compactor, which looks for orders so often: four small requests each time.
@@ -75,6 +85,7 @@ fn merges(shards: u64) -> CompactorOptions {
             max_fetch_tasks: MERGE_READS_AHEAD as usize,
             bytes_to_fetch: of_a_read as usize,
             max_subcompactions: 1,
+            max_sst_size: TABLE_BYTES_MAX,
             ..CompactionWorkerOptions::default()
         }),
         ..CompactorOptions::default()
@@ -97,13 +108,16 @@ impl std::fmt::Debug for SharedCache {
     }
 }
 
-/// Of blocks, and a quarter as much of indexes and filters, so that one scan does not push those out.
+/// Half of blocks, half of indexes and filters, so that neither pushes the other out.
+///
+/// Each read asks the filters of several tables, and the index of one. Without them in memory it fetches megabytes instead of
+/// a block. They take about a hundredth of the data; a block of rows that are read one by one holds fifteen that nobody wants.
 pub(super) fn cache(bytes: u64) -> Arc<dyn DbCache> {
-    let of = |max_capacity: u64| -> Option<Arc<dyn DbCache>> {
-        let options = FoyerCacheOptions { max_capacity, ..FoyerCacheOptions::default() };
-        Some(Arc::new(FoyerCache::new_with_opts(options)))
-    };
-    let cache = SplitCache::new().with_block_cache(of(bytes - bytes / 5)).with_meta_cache(of(bytes / 5));
+    let blocks = FoyerCacheOptions { max_capacity: bytes - bytes / 2, ..FoyerCacheOptions::default() };
+    // Each part has its own bound: in a part for each of many processors no index would have room.
+    let of_tables = FoyerCacheOptions { max_capacity: bytes / 2, shards: PARTS_FOR_INDEXES };
+    let of = |options| -> Option<Arc<dyn DbCache>> { Some(Arc::new(FoyerCache::new_with_opts(options))) };
+    let cache = SplitCache::new().with_block_cache(of(blocks)).with_meta_cache(of(of_tables));
     Arc::new(cache.build())
 }
 

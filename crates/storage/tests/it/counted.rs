@@ -1,4 +1,4 @@
-//! A store in memory that counts what is written, and keeps its state after each write.
+//! A store in memory that counts what is written and how often log and tables are read, and keeps its state after each write.
 
 use std::fmt::{Debug, Display, Formatter};
 use std::sync::Mutex;
@@ -16,6 +16,8 @@ use slatedb::object_store::{
 pub struct Counted {
     store: InMemory,
     put_bytes: AtomicU64,
+    log_reads: AtomicU64,
+    table_reads: AtomicU64,
     keeps_states: AtomicBool,
     states: Mutex<Vec<InMemory>>,
 }
@@ -25,6 +27,8 @@ impl Counted {
         Counted {
             store,
             put_bytes: AtomicU64::new(0),
+            log_reads: AtomicU64::new(0),
+            table_reads: AtomicU64::new(0),
             keeps_states: AtomicBool::new(false),
             states: Mutex::default(),
         }
@@ -32,6 +36,15 @@ impl Counted {
 
     pub fn put_bytes(&self) -> u64 {
         self.put_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Requests to objects of the log, for their heads as well.
+    pub fn log_reads(&self) -> u64 {
+        self.log_reads.load(Ordering::Relaxed)
+    }
+
+    pub fn table_reads(&self) -> u64 {
+        self.table_reads.load(Ordering::Relaxed)
     }
 
     pub fn keep_states(&self, keeps: bool) {
@@ -75,6 +88,13 @@ impl ObjectStore for Counted {
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        let is_in = |folder: &str| location.parts().any(|part| part.as_ref() == folder);
+        if is_in("wal") {
+            self.log_reads.fetch_add(1, Ordering::Relaxed);
+        }
+        if is_in("compacted") {
+            self.table_reads.fetch_add(1, Ordering::Relaxed);
+        }
         self.store.get_opts(location, options).await
     }
 

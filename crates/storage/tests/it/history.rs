@@ -12,7 +12,7 @@ use shardlake_stdx::{Clock, Random, Timestamp};
 use shardlake_storage::object::object_store::memory::InMemory;
 use shardlake_storage::object::object_store::{ObjectStore, ObjectStoreExt as _, PutPayload, path};
 use shardlake_storage::object::{
-    ObjectEngine, ObjectOptions, SharedCache, WithLog, forget_checkpoints, kept_files_of_closed,
+    ObjectEngine, ObjectOptions, SharedCache, WithLog, WriteMemory, forget_checkpoints, kept_files_of_closed,
 };
 use shardlake_storage::{
     Batch, Durability, HistoryOptions, KeptFiles, Reached, Replay, ScanOptions, Shard, ShardOptions, Stamp,
@@ -71,6 +71,7 @@ impl Ground for InStore {
             cache: SharedCache::new(1 << 20),
             number: 0,
             memtable_bytes: 1 << 20,
+            write_memory: WriteMemory::new(4 * (1 << 20)),
             shards: 1,
             log_kept: Duration::from_hours(24),
             is_scanned: |_| false,

@@ -32,7 +32,11 @@ mod object_ends;
 #[cfg(feature = "object-storage")]
 mod object_faults;
 #[cfg(feature = "object-storage")]
+mod object_indexes;
+#[cfg(feature = "object-storage")]
 mod object_kept;
+#[cfg(feature = "object-storage")]
+mod object_starts;
 mod process;
 mod slow;
 mod views;

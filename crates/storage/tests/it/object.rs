@@ -7,7 +7,7 @@ use futures::future::join_all;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use shardlake_stdx::{Clock, Timestamp};
-use shardlake_storage::object::{ObjectEngine, ObjectOptions, SharedCache};
+use shardlake_storage::object::{ObjectEngine, ObjectOptions, SharedCache, WriteMemory};
 use shardlake_storage::suite::{Opener, Step, check};
 use shardlake_storage::{Batch, Durability, Lease, ScanOptions, Shard, ShardOptions, StorageError};
 use slatedb::object_store::ObjectStore;
@@ -41,6 +41,7 @@ impl Object {
             cache: SharedCache::new(1 << 20),
             number: 1,
             memtable_bytes: 1 << 20,
+            write_memory: WriteMemory::new(4 * (1 << 20)),
             shards: 1,
             log_kept: std::time::Duration::ZERO,
             is_scanned: |key| key[4] == 1,

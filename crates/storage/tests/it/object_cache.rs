@@ -5,7 +5,9 @@ use std::path::{Path as Directory, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use shardlake_storage::object::{DiskCache, DiskCacheEvent, ObjectEngine, ObjectOptions, SharedCache};
+use shardlake_storage::object::{
+    DiskCache, DiskCacheEvent, ObjectEngine, ObjectOptions, SharedCache, WriteMemory,
+};
 use shardlake_storage::{Batch, Durability, Shard, ShardOptions, StorageError};
 use slatedb::object_store::ObjectStore;
 use slatedb::object_store::memory::InMemory;
@@ -44,6 +46,7 @@ async fn open(store: &Arc<dyn ObjectStore>, epoch: u64, disk_cache: Option<Arc<D
         cache: SharedCache::new(0),
         number: 1,
         memtable_bytes: 16 << 20,
+        write_memory: WriteMemory::new(4 * (16 << 20)),
         shards: 1,
         log_kept: std::time::Duration::ZERO,
         is_scanned: |_| false,

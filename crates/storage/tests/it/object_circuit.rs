@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use shardlake_stdx::{Clock, Timestamp};
-use shardlake_storage::object::{Circuit, CircuitEvent, Circuits, ObjectEngine, ObjectOptions, SharedCache};
+use shardlake_storage::object::{
+    Circuit, CircuitEvent, Circuits, ObjectEngine, ObjectOptions, SharedCache, WriteMemory,
+};
 use shardlake_storage::{Batch, Durability, Shard, ShardOptions, StorageError};
 use tokio::sync::mpsc;
 
@@ -23,6 +25,7 @@ async fn open(store: &Arc<Faulty>, epoch: u64, circuits: Option<Circuits>) -> Sh
         cache: SharedCache::new(0),
         number: 1,
         memtable_bytes: 1 << 20,
+        write_memory: WriteMemory::new(4 * (1 << 20)),
         shards: 1,
         log_kept: Duration::ZERO,
         is_scanned: |_| false,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use shardlake_storage::object::{ObjectEngine, ObjectOptions, SharedCache};
+use shardlake_storage::object::{ObjectEngine, ObjectOptions, SharedCache, WriteMemory};
 use shardlake_storage::{Batch, Durability, ScanOptions, Shard, ShardOptions};
 use slatedb::object_store::ObjectStore;
 use slatedb::object_store::memory::InMemory;
@@ -26,6 +26,7 @@ async fn open(store: Arc<dyn ObjectStore>, epoch: u64) -> Shard {
         cache: SharedCache::new(8 << 20),
         number: 1,
         memtable_bytes: 2 << 20,
+        write_memory: WriteMemory::new(4 * (2 << 20)),
         shards: 1,
         log_kept: std::time::Duration::ZERO,
         is_scanned: |_| false,

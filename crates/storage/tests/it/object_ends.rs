@@ -11,7 +11,7 @@ use bytes::Bytes;
 use futures::StreamExt as _;
 use futures::future::join_all;
 use futures::stream::{self, BoxStream};
-use shardlake_storage::object::{ObjectEngine, ObjectOptions, SharedCache};
+use shardlake_storage::object::{ObjectEngine, ObjectOptions, SharedCache, WriteMemory};
 use shardlake_storage::{Batch, Durability, Engine, ScanOptions, Shard, ShardOptions, StorageError};
 use slatedb::object_store::memory::InMemory;
 use slatedb::object_store::path::Path;
@@ -114,6 +114,7 @@ async fn open(
         cache: SharedCache::new(1 << 20),
         number: 1,
         memtable_bytes: 1 << 20,
+        write_memory: WriteMemory::new(4 * (1 << 20)),
         shards: 1,
         log_kept: Duration::ZERO,
         is_scanned: |_| false,

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt as _, TryStreamExt as _};
 use shardlake_stdx::Random;
-use shardlake_storage::object::{ObjectEngine, ObjectOptions, SharedCache};
+use shardlake_storage::object::{ObjectEngine, ObjectOptions, SharedCache, WriteMemory};
 use shardlake_storage::{Batch, Durability, ScanOptions, Shard, ShardOptions, StorageError};
 use slatedb::object_store::memory::InMemory;
 use slatedb::object_store::path::Path;
@@ -207,6 +207,7 @@ async fn open(store: Arc<dyn ObjectStore>, epoch: u64) -> std::result::Result<Sh
         cache: SharedCache::new(1 << 20),
         number: 1,
         memtable_bytes: 1 << 20,
+        write_memory: WriteMemory::new(4 * (1 << 20)),
         shards: 1,
         log_kept: std::time::Duration::ZERO,
         is_scanned: |_| false,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use shardlake_storage::object::{
-    Moment, ObjectEngine, ObjectOptions, ReadOptions, SharedCache, WithLog, forget_checkpoints,
+    Moment, ObjectEngine, ObjectOptions, ReadOptions, SharedCache, WithLog, WriteMemory, forget_checkpoints,
     kept_files_of_closed, open_to_read,
 };
 use shardlake_storage::{Batch, KeptFiles, ScanOptions, Shard, ShardOptions, StorageError};
@@ -26,6 +26,7 @@ async fn open(store: &Arc<dyn ObjectStore>, path: &str, epoch: u64) -> Shard {
         cache: SharedCache::new(1 << 20),
         number: 0,
         memtable_bytes: 1 << 20,
+        write_memory: WriteMemory::new(4 * (1 << 20)),
         shards: 1,
         log_kept: std::time::Duration::ZERO,
         is_scanned: |_| false,

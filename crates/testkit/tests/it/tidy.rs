@@ -66,10 +66,16 @@ fn no_source_file_holds_a_forbidden_word() {
 }
 
 /// Test programs beside the one that each crate has, and why each must be a program of its own.
-const PROGRAMS: &[(&str, &str)] = &[(
-    "crates/server/tests/durability/main.rs",
-    "a suite of its own, whose cycles are counted; it takes minutes and all of the machine",
-)];
+const PROGRAMS: &[(&str, &str)] = &[
+    (
+        "crates/server/tests/durability/main.rs",
+        "a suite of its own, whose cycles are counted; it takes minutes and all of the machine",
+    ),
+    (
+        "crates/storage/tests/memory/main.rs",
+        "its allocator counts what the process holds, and no other test may allocate meanwhile",
+    ),
+];
 
 /// Each program links the engine again, which takes longer than most tests.
 #[test]
