@@ -2,8 +2,9 @@
 // This source code is licensed under both the Apache 2.0 and MIT License
 // (found in the LICENSE-* files in the repository)
 
-use crate::{worker_pool::WorkerMessage, Keyspace};
+use crate::{flush::Task as FlushTask, worker_pool::WorkerMessage, Keyspace};
 use lsm_tree::{AnyIngestion, UserKey, UserValue};
+use std::sync::Arc;
 
 pub struct Ingestion<'a> {
     keyspace: &'a Keyspace,
@@ -34,33 +35,46 @@ impl<'a> Ingestion<'a> {
     }
 
     pub fn finish(self) -> crate::Result<()> {
-        // NOTE: We hold to avoid a race condition with concurrent writes:
+        let keyspace = self.keyspace;
+
+        // NOTE: We hold writers to avoid a race condition with concurrent writes:
         //
         // write         ingest
         // lock journal
         // |
         // next seqno=1
         // |
-        // --------------finish
-        //                 flush
+        // --------------seal memtable
         //                 seqno=2
-        //                 register
         //                 |
         // -----------------
         // |
         // insert seqno=1
-        let _journal_lock = self.keyspace.supervisor.journal.get_writer()?;
+        //
+        // They are not held while tables are written, synced and registered.
+        let result = self
+            .inner
+            .finish_beside_writers(|| keyspace.supervisor.journal.get_writer());
 
-        self.inner
-            .finish()
-            .inspect(|()| {
-                self.keyspace
-                    .worker_messager
-                    .try_send(WorkerMessage::Compact(self.keyspace.clone()))
-                    .ok();
+        if result.is_ok() {
+            keyspace
+                .worker_messager
+                .try_send(WorkerMessage::Compact(keyspace.clone()))
+                .ok();
 
-                self.keyspace.supervisor.snapshot_tracker.gc();
-            })
-            .map_err(Into::into)
+            keyspace.supervisor.snapshot_tracker.gc();
+        } else {
+            // A memtable may be sealed that is not sorted, so a worker has to.
+            keyspace
+                .supervisor
+                .flush_manager
+                .enqueue(Arc::new(FlushTask {
+                    keyspace: keyspace.clone(),
+                }));
+
+            keyspace.worker_messager.try_send(WorkerMessage::Flush).ok();
+        }
+
+        result
     }
 }

@@ -91,6 +91,9 @@ macro_rules! fail_iter {
 }
 
 mod batch;
+
+#[cfg(test)]
+mod beside_writers_test;
 mod builder;
 
 /// Contains compaction strategies

@@ -6,7 +6,7 @@ use crate::{
     compaction::worker::run as run_compaction, flush::worker::run as run_flush, poison::PoisonDart,
     stats::Stats, supervisor::Supervisor, Keyspace,
 };
-use lsm_tree::MemtableId;
+use lsm_tree::{AbstractTree, MemtableId};
 use std::{
     borrow::Cow,
     sync::{
@@ -183,11 +183,15 @@ fn worker_tick(ctx: &WorkerState) -> crate::Result<bool> {
             keyspace.inner_rotate_memtable(journal_writer, memtable_id)?;
         }
         WorkerMessage::Flush => {
+            // Here, and not where a memtable is sealed: files are unlinked and memtables freed by it,
+            // for which a writer should not wait.
+            retire_versions(&ctx.supervisor);
+
             let Some(task) = ctx.supervisor.flush_manager.dequeue() else {
                 return Ok(false);
             };
 
-            {
+            let unsynced_journal = {
                 log::trace!("acquiring journal lock to maybe rotate journal");
                 let mut journal_writer = ctx.supervisor.journal.get_writer()?;
 
@@ -222,10 +226,17 @@ fn worker_tick(ctx: &WorkerState) -> crate::Result<bool> {
                             keyspace.request_rotation();
                         }
                     }
+
+                    None
                 } else {
-                    // https://github.com/fjall-rs/fjall/issues/329
-                    journal_writer.persist(crate::PersistMode::SyncAll)?;
+                    Some(journal_writer.written_file()?)
                 }
+            };
+
+            // https://github.com/fjall-rs/fjall/issues/329
+            // What was sealed is in this file or an older one, and those are synced. Writers go on.
+            if let Some(journal) = unsynced_journal {
+                journal.sync_all()?;
             }
 
             run_flush(
@@ -261,10 +272,41 @@ fn worker_tick(ctx: &WorkerState) -> crate::Result<bool> {
     Ok(false)
 }
 
+/// Lets go of super versions that no snapshot can ask for.
+fn retire_versions(supervisor: &Supervisor) {
+    // NOTE: If the difference between watermark is too large, and
+    // we never opened a snapshot, we need to pull the watermark up
+    //
+    // https://github.com/fjall-rs/fjall/discussions/85
+    supervisor.snapshot_tracker.pullup();
+    supervisor.snapshot_tracker.gc();
+
+    // Cloned: whoever creates a keyspace, or rotates the journal, does not wait for the files.
+    let keyspaces = supervisor
+        .keyspaces
+        .read()
+        .expect("lock is poisoned")
+        .values()
+        .cloned()
+        .collect::<Vec<_>>();
+
+    for keyspace in keyspaces {
+        if let Err(e) = keyspace
+            .tree
+            .retire_versions(supervisor.snapshot_tracker.get_seqno_safe_to_gc())
+        {
+            log::warn!(
+                "Version history GC failed for keyspace {:?}: {e:?}",
+                keyspace.name,
+            );
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{AbstractTree, Database, KeyspaceCreateOptions};
+    use crate::{Database, KeyspaceCreateOptions};
     use test_log::test;
 
     // https://github.com/fjall-rs/fjall/pull/303

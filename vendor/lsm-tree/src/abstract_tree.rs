@@ -3,8 +3,9 @@
 // (found in the LICENSE-* files in the repository)
 
 use crate::{
-    iter_guard::IterGuardImpl, table::Table, version::Version, vlog::BlobFile, AnyTree, BlobTree,
-    Config, Guard, InternalValue, KvPair, Memtable, SeqNo, TableId, Tree, UserKey, UserValue,
+    iter_guard::IterGuardImpl, table::Table, tree::sealed::SealedMemtables, version::Version,
+    vlog::BlobFile, AnyTree, BlobTree, Config, Guard, InternalValue, KvPair, Memtable, SeqNo,
+    TableId, Tree, UserKey, UserValue,
 };
 use std::{
     ops::RangeBounds,
@@ -73,38 +74,45 @@ pub trait AbstractTree {
     /// Will return `Err` if an IO error occurs.
     fn flush(
         &self,
+        lock: &MutexGuard<'_, ()>,
+        seqno_threshold: SeqNo,
+    ) -> crate::Result<Option<u64>> {
+        let sealed = self
+            .get_version_history_lock()
+            .latest_version()
+            .sealed_memtables;
+
+        self.flush_memtables(lock, &sealed, seqno_threshold)
+    }
+
+    /// Like [`AbstractTree::flush`], but leaves alone what was sealed after the given memtables,
+    /// which are the oldest ones.
+    #[doc(hidden)]
+    fn flush_memtables(
+        &self,
         _lock: &MutexGuard<'_, ()>,
+        sealed: &SealedMemtables,
         seqno_threshold: SeqNo,
     ) -> crate::Result<Option<u64>> {
         use crate::{compaction::stream::CompactionStream, merge::Merger};
 
-        let version_history = self.get_version_history_lock();
-        let latest = version_history.latest_version();
-
-        if latest.sealed_memtables.len() == 0 {
+        if sealed.len() == 0 {
             return Ok(None);
         }
 
-        let sealed_ids = latest
-            .sealed_memtables
-            .iter()
-            .map(|mt| mt.id)
-            .collect::<Vec<_>>();
+        let sealed_ids = sealed.iter().map(|mt| mt.id).collect::<Vec<_>>();
 
         log::debug!("Flushing sealed memtables {sealed_ids:?} to table(s)");
 
-        let flushed_size = latest.sealed_memtables.iter().map(|mt| mt.size()).sum();
+        let flushed_size = sealed.iter().map(|mt| mt.size()).sum();
 
         let merger = Merger::new(
-            latest
-                .sealed_memtables
+            sealed
                 .iter()
                 .map(|mt| mt.iter().map(Ok))
                 .collect::<Vec<_>>(),
         );
         let stream = CompactionStream::new(merger, seqno_threshold);
-
-        drop(version_history);
 
         if let Some((tables, blob_files)) = self.flush_to_tables(stream)? {
             self.register_tables(
@@ -117,6 +125,19 @@ pub trait AbstractTree {
         }
 
         Ok(Some(flushed_size))
+    }
+
+    /// Drops super versions, and the files of their lists of tables, that no snapshot at or above
+    /// the watermark can ask for.
+    ///
+    /// # Errors
+    ///
+    /// Will return `Err` if an IO error occurs.
+    #[doc(hidden)]
+    fn retire_versions(&self, gc_watermark: SeqNo) -> crate::Result<()> {
+        // The lock is given back before files are unlinked and memtables are freed.
+        let retired = self.get_version_history_lock().retire(gc_watermark);
+        retired.delete(&self.tree_config().path)
     }
 
     /// Returns an iterator that scans through the entire tree.

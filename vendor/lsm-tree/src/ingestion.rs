@@ -86,6 +86,23 @@ impl AnyIngestion<'_> {
             Self::Blob(b) => b.finish(),
         }
     }
+
+    /// Finalizes ingestion while others write.
+    ///
+    /// `hold_writers` gives what keeps everybody from writing until it is dropped.
+    ///
+    /// # Errors
+    ///
+    /// Will return `Err` if an IO error occurs, or if writers cannot be held.
+    pub fn finish_beside_writers<G, E: From<crate::Error>>(
+        self,
+        hold_writers: impl Fn() -> Result<G, E>,
+    ) -> Result<(), E> {
+        match self {
+            Self::Standard(i) => i.finish_beside_writers(hold_writers),
+            Self::Blob(b) => b.finish_beside_writers(hold_writers),
+        }
+    }
 }
 
 impl AnyTree {

@@ -69,6 +69,9 @@ mod any_tree;
 
 mod abstract_tree;
 
+#[cfg(test)]
+mod at_the_disk;
+
 #[doc(hidden)]
 pub mod blob_tree;
 

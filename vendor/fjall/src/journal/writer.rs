@@ -233,6 +233,13 @@ impl Writer {
         }
     }
 
+    /// Hands all writes so far to the operating system, and gives the file, which can then be synced
+    /// without the journal's lock.
+    pub(crate) fn written_file(&mut self) -> std::io::Result<File> {
+        self.persist(PersistMode::Buffer)?;
+        self.file.get_ref().try_clone()
+    }
+
     /// Writes a batch start marker to the journal
     fn write_start(&mut self, item_count: u32, seqno: SeqNo) -> Result<usize, crate::Error> {
         debug_assert!(self.buf.is_empty());

@@ -3,8 +3,11 @@
 // (found in the LICENSE-* files in the repository)
 
 use crate::{
-    blob_tree::handle::BlobIndirection, file::BLOBS_FOLDER, table::Table,
-    tree::ingest::Ingestion as TableIngestion, vlog::BlobFileWriter, SeqNo, UserKey, UserValue,
+    blob_tree::handle::BlobIndirection,
+    file::BLOBS_FOLDER,
+    tree::ingest::{register_ingested, Ingestion as TableIngestion},
+    vlog::BlobFileWriter,
+    SeqNo, UserKey, UserValue,
 };
 
 /// Bulk ingestion for [`BlobTree`]
@@ -151,40 +154,25 @@ impl<'a> BlobIngestion<'a> {
 
     /// Finishes the ingestion.
     ///
+    /// Nobody may write to the tree meanwhile, see [`BlobIngestion::finish_beside_writers`].
+    ///
     /// # Errors
     ///
     /// Will return `Err` if an IO error occurs.
-    #[allow(clippy::significant_drop_tightening)]
     pub fn finish(self) -> crate::Result<()> {
-        use crate::AbstractTree;
+        self.finish_beside_writers(|| Ok::<_, crate::Error>(()))
+    }
 
+    /// Finishes the ingestion while others write, as that of a standard tree does.
+    ///
+    /// # Errors
+    ///
+    /// Will return `Err` if an IO error occurs, or if writers cannot be held.
+    pub fn finish_beside_writers<G, E: From<crate::Error>>(
+        self,
+        hold_writers: impl Fn() -> Result<G, E>,
+    ) -> Result<(), E> {
         let index = self.index().clone();
-
-        // CRITICAL SECTION: Atomic flush + seqno allocation + registration
-        //
-        // For BlobTree, we must coordinate THREE components atomically:
-        //   1. Index tree memtable flush
-        //   2. Value log blob files
-        //   3. Index tree tables (with blob indirections)
-        //
-        // The sequence ensures all components see the same global_seqno:
-        //   1. Acquire flush lock on index tree
-        //   2. Flush index tree active memtable
-        //   3. Finalize blob writer (creates blob files)
-        //   4. Finalize table writer (creates index tables)
-        //   5. Allocate next global seqno
-        //   6. Recover tables with that seqno
-        //   7. Register version with same seqno + blob files
-        //
-        // This prevents race conditions where blob files and their index
-        // entries could have mismatched sequence numbers.
-        let flush_lock = index.get_flush_lock();
-
-        // Flush any pending index memtable writes to ensure ingestion sees
-        // a consistent snapshot of the index.
-        // We call rotate + flush directly because we already hold the lock.
-        index.rotate_memtable();
-        index.flush(&flush_lock, 0)?;
 
         // Finalize the blob writer first, ensuring all large values are
         // written to blob files before we finalize the index tables that
@@ -195,78 +183,7 @@ impl<'a> BlobIngestion<'a> {
         // indirections pointing to the blob files we just created.
         let results = self.table.writer.finish()?;
 
-        // Acquire locks for version registration on the index tree. We must
-        // hold both the compaction state lock and version history lock to
-        // safely modify the tree's version.
-        #[expect(clippy::expect_used, reason = "lock is expected to not be poisoned")]
-        let mut _compaction_state = index.compaction_state.lock().expect("lock is poisoned");
-        #[expect(clippy::expect_used, reason = "lock is expected to not be poisoned")]
-        let mut version_lock = index.version_history.write().expect("lock is poisoned");
-
-        // Allocate the next global sequence number. This seqno will be shared
-        // by all ingested tables, blob files, and the version that registers
-        // them, ensuring consistent MVCC snapshots across the value log.
-        let global_seqno = index.config.seqno.next();
-
-        // Recover all created index tables, assigning them the global_seqno
-        // we just allocated. These tables contain indirections to the blob
-        // files created above, so they must share the same sequence number
-        // for MVCC correctness.
-        //
-        // We intentionally do NOT pin filter/index blocks here. Large ingests
-        // are typically placed in level 1, and pinning would increase memory
-        // pressure unnecessarily.
-        let created_tables = results
-            .into_iter()
-            .map(|(table_id, checksum)| -> crate::Result<Table> {
-                Table::recover(
-                    index
-                        .config
-                        .path
-                        .join(crate::file::TABLES_FOLDER)
-                        .join(table_id.to_string()),
-                    checksum,
-                    global_seqno,
-                    index.id,
-                    index.config.cache.clone(),
-                    index.config.descriptor_table.clone(),
-                    false,
-                    false,
-                    #[cfg(feature = "metrics")]
-                    index.metrics.clone(),
-                )
-            })
-            .collect::<crate::Result<Vec<_>>>()?;
-
-        // Upgrade the version with our ingested tables and blob files, using
-        // the global_seqno we allocated earlier. This ensures the version,
-        // tables, and blob files all share the same sequence number, which is
-        // critical for GC correctness - we must not delete blob files that are
-        // still referenced by visible snapshots.
-        //
-        // We use upgrade_version_with_seqno (instead of upgrade_version) because
-        // we need precise control over the seqno: it must match the seqno we
-        // already assigned to the recovered tables.
-        version_lock.upgrade_version_with_seqno(
-            &index.config.path,
-            |current| {
-                let mut copy = current.clone();
-                copy.version =
-                    copy.version
-                        .with_new_l0_run(&created_tables, Some(&blob_files), None);
-                Ok(copy)
-            },
-            global_seqno,
-            &self.tree.index.config.visible_seqno,
-        )?;
-
-        // Perform maintenance on the version history (e.g., clean up old versions).
-        // We use gc_watermark=0 since ingestion doesn't affect sealed memtables.
-        if let Err(e) = version_lock.maintenance(&index.config.path, 0) {
-            log::warn!("Version GC failed: {e:?}");
-        }
-
-        Ok(())
+        register_ingested(&index, results, Some(&blob_files), hold_writers)
     }
 
     #[inline]

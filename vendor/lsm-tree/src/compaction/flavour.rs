@@ -9,7 +9,7 @@ use crate::compaction::worker::Options;
 use crate::compaction::Input as CompactionPayload;
 use crate::file::TABLES_FOLDER;
 use crate::table::multi_writer::MultiWriter;
-use crate::version::{SuperVersions, Version};
+use crate::version::Version;
 use crate::vlog::blob_file::scanner::ScanEntry;
 use crate::vlog::{BlobFileId, BlobFileMergeScanner, BlobFileWriter};
 use crate::{BlobFile, HashSet, InternalValue, Table};
@@ -120,16 +120,16 @@ pub(super) fn prepare_table_writer(
 pub(super) trait CompactionFlavour {
     fn write(&mut self, item: InternalValue) -> crate::Result<()>;
 
-    #[warn(clippy::too_many_arguments)]
-    fn finish(
-        self: Box<Self>,
-        super_version: &mut SuperVersions,
-        opts: &Options,
-        payload: &CompactionPayload,
-        dst_lvl: usize,
-        blob_frag_map: FragmentationMap,
-        extra_blob_files: Vec<BlobFile>,
-    ) -> crate::Result<()>;
+    /// Completes what is written, without a lock: it waits for syncs.
+    fn complete(self: Box<Self>, opts: &Options, dst_lvl: usize) -> crate::Result<MergeOutput>;
+}
+
+/// What a merge has written, and what it takes the place of
+pub(super) struct MergeOutput {
+    pub tables: Vec<Table>,
+    pub tables_to_rewrite: Vec<Table>,
+    pub blob_files: Vec<BlobFile>,
+    pub rewritten_blob_files: Vec<BlobFile>,
 }
 
 /// Compaction worker that will relocate blobs that sit in blob files that are being rewritten
@@ -255,75 +255,20 @@ impl CompactionFlavour for RelocatingCompaction {
         Ok(())
     }
 
-    fn finish(
-        mut self: Box<Self>,
-        super_version: &mut SuperVersions,
-        opts: &Options,
-        payload: &CompactionPayload,
-        dst_lvl: usize,
-        blob_frag_map_diff: FragmentationMap,
-        extra_blob_files: Vec<BlobFile>,
-    ) -> crate::Result<()> {
+    fn complete(mut self: Box<Self>, opts: &Options, dst_lvl: usize) -> crate::Result<MergeOutput> {
         log::debug!(
             "Relocating compaction done in {:?}",
             self.inner.start.elapsed(),
         );
 
-        let table_ids_to_delete = std::mem::take(&mut self.inner.tables_to_rewrite);
+        let tables_to_rewrite = std::mem::take(&mut self.inner.tables_to_rewrite);
 
-        let created_tables = self.inner.consume_writer(opts, dst_lvl)?;
-        let mut created_blob_files = self.blob_writer.finish()?;
-        created_blob_files.extend(extra_blob_files);
-
-        let mut blob_files_to_drop = self.rewriting_blob_files;
-
-        let current_version = super_version.latest_version();
-
-        for blob_file in current_version.version.blob_files.iter() {
-            if blob_file.is_dead(current_version.version.gc_stats()) {
-                blob_files_to_drop.push(blob_file.clone());
-            }
-        }
-
-        super_version.upgrade_version(
-            &opts.config.path,
-            |current| {
-                let mut copy = current.clone();
-
-                copy.version = copy.version.with_merge(
-                    &payload.table_ids.iter().copied().collect::<Vec<_>>(),
-                    &created_tables,
-                    payload.dest_level as usize,
-                    if blob_frag_map_diff.is_empty() {
-                        None
-                    } else {
-                        Some(blob_frag_map_diff)
-                    },
-                    created_blob_files,
-                    &blob_files_to_drop
-                        .iter()
-                        .map(BlobFile::id)
-                        .collect::<HashSet<_>>(),
-                );
-
-                Ok(copy)
-            },
-            &opts.global_seqno,
-            &opts.visible_seqno,
-        )?;
-
-        // NOTE: If the application were to crash >here< it's fine
-        // The tables/blob files are not referenced anymore, and will be
-        // cleaned up upon recovery
-        for table in table_ids_to_delete {
-            table.mark_as_deleted();
-        }
-
-        for blob_file in blob_files_to_drop {
-            blob_file.mark_as_deleted();
-        }
-
-        Ok(())
+        Ok(MergeOutput {
+            tables: self.inner.consume_writer(opts, dst_lvl)?,
+            tables_to_rewrite,
+            blob_files: self.blob_writer.finish()?,
+            rewritten_blob_files: self.rewriting_blob_files,
+        })
     }
 }
 
@@ -390,70 +335,17 @@ impl CompactionFlavour for StandardCompaction {
         Ok(())
     }
 
-    fn finish(
-        mut self: Box<Self>,
-        super_version: &mut SuperVersions,
-        opts: &Options,
-        payload: &CompactionPayload,
-        dst_lvl: usize,
-        blob_frag_map: FragmentationMap,
-        extra_blob_files: Vec<BlobFile>,
-    ) -> crate::Result<()> {
+    fn complete(mut self: Box<Self>, opts: &Options, dst_lvl: usize) -> crate::Result<MergeOutput> {
         log::debug!("Compaction done in {:?}", self.start.elapsed());
 
-        let table_ids_to_delete = std::mem::take(&mut self.tables_to_rewrite);
+        let tables_to_rewrite = std::mem::take(&mut self.tables_to_rewrite);
 
-        let created_tables = self.consume_writer(opts, dst_lvl)?;
-
-        let mut blob_files_to_drop = Vec::default();
-
-        let current_version = super_version.latest_version();
-
-        for blob_file in current_version.version.blob_files.iter() {
-            if blob_file.is_dead(current_version.version.gc_stats()) {
-                blob_files_to_drop.push(blob_file.clone());
-            }
-        }
-
-        super_version.upgrade_version(
-            &opts.config.path,
-            |current| {
-                let mut copy = current.clone();
-
-                copy.version = copy.version.with_merge(
-                    &payload.table_ids.iter().copied().collect::<Vec<_>>(),
-                    &created_tables,
-                    payload.dest_level as usize,
-                    if blob_frag_map.is_empty() {
-                        None
-                    } else {
-                        Some(blob_frag_map)
-                    },
-                    extra_blob_files,
-                    &blob_files_to_drop
-                        .iter()
-                        .map(BlobFile::id)
-                        .collect::<HashSet<_>>(),
-                );
-
-                Ok(copy)
-            },
-            &opts.global_seqno,
-            &opts.visible_seqno,
-        )?;
-
-        // NOTE: If the application were to crash >here< it's fine
-        // The tables are not referenced anymore, and will be
-        // cleaned up upon recovery
-        for table in table_ids_to_delete {
-            table.mark_as_deleted();
-        }
-
-        for blob_file in blob_files_to_drop {
-            blob_file.mark_as_deleted();
-        }
-
-        Ok(())
+        Ok(MergeOutput {
+            tables: self.consume_writer(opts, dst_lvl)?,
+            tables_to_rewrite,
+            blob_files: vec![],
+            rewritten_blob_files: vec![],
+        })
     }
 }
 

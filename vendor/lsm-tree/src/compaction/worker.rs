@@ -7,7 +7,7 @@ use crate::{
     blob_tree::FragmentationMap,
     compaction::{
         filter::{Context, StreamFilterAdapter},
-        flavour::{RelocatingCompaction, StandardCompaction},
+        flavour::{MergeOutput, RelocatingCompaction, StandardCompaction},
         state::CompactionState,
         stream::CompactionStream,
         Choice,
@@ -17,12 +17,12 @@ use crate::{
     run_scanner::RunScanner,
     stop_signal::StopSignal,
     tree::inner::TreeId,
-    version::{Run, SuperVersions, Version},
+    version::{Run, SuperVersion, SuperVersions, TableList, Version},
     vlog::{BlobFileMergeScanner, BlobFileScanner, BlobFileWriter},
     BlobFile, Config, HashSet, InternalValue, SeqNo, SequenceNumberCounter, Table, TableId,
 };
 use std::{
-    sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard},
+    sync::{Arc, Mutex, MutexGuard, RwLock},
     time::Instant,
 };
 
@@ -93,33 +93,29 @@ pub fn do_compaction(opts: &Options) -> crate::Result<()> {
     #[expect(clippy::expect_used, reason = "lock is expected to not be poisoned")]
     let compaction_state = opts.compaction_state.lock().expect("lock is poisoned");
 
-    #[expect(clippy::expect_used, reason = "lock is expected to not be poisoned")]
-    let version_history_lock = opts.version_history.read().expect("lock is poisoned");
+    // The list stays as it is while we hold the compaction state.
+    let latest = table_list(opts, &compaction_state).latest();
 
     let start = Instant::now();
     log::trace!(
         "Consulting compaction strategy {:?}",
         opts.strategy.get_name(),
     );
-    let choice = opts.strategy.choose(
-        &version_history_lock.latest_version().version,
-        &opts.config,
-        &compaction_state,
-    );
+    let choice = opts
+        .strategy
+        .choose(&latest.version, &opts.config, &compaction_state);
 
     log::debug!("Compaction choice: {choice:?} in {:?}", start.elapsed());
 
     match choice {
-        Choice::Merge(payload) => {
-            merge_tables(compaction_state, version_history_lock, opts, &payload)
-        }
+        Choice::Merge(payload) => merge_tables(compaction_state, latest, opts, &payload),
         Choice::Move(payload) => {
-            drop(version_history_lock);
+            drop(latest);
 
-            move_tables(&compaction_state, opts, &payload)
+            move_tables(compaction_state, opts, &payload)
         }
         Choice::Drop(payload) => {
-            drop(version_history_lock);
+            drop(latest);
 
             drop_tables(
                 compaction_state,
@@ -132,6 +128,30 @@ pub fn do_compaction(opts: &Options) -> crate::Result<()> {
             Ok(())
         }
     }
+}
+
+fn table_list<'a>(
+    opts: &'a Options,
+    changes: &'a MutexGuard<'a, CompactionState>,
+) -> TableList<'a> {
+    TableList {
+        history: &opts.version_history,
+        _changes: changes,
+    }
+}
+
+/// Called without a lock: files are unlinked, and memtables freed.
+fn retire_versions(opts: &Options) -> crate::Result<()> {
+    #[expect(clippy::expect_used, reason = "lock is expected to not be poisoned")]
+    let retired = opts
+        .version_history
+        .write()
+        .expect("lock is poisoned")
+        .retire(opts.mvcc_gc_watermark);
+
+    retired.delete(&opts.config.path).inspect_err(|e| {
+        log::error!("Manifest maintenance failed: {e:?}");
+    })
 }
 
 fn pick_run_indexes(run: &Run<Table>, to_compact: &[TableId]) -> Option<(usize, usize)> {
@@ -182,13 +202,10 @@ fn create_compaction_stream<'a>(
 }
 
 fn move_tables(
-    compaction_state: &MutexGuard<'_, CompactionState>,
+    compaction_state: MutexGuard<'_, CompactionState>,
     opts: &Options,
     payload: &CompactionPayload,
 ) -> crate::Result<()> {
-    #[expect(clippy::expect_used, reason = "lock is expected to not be poisoned")]
-    let mut version_history_lock = opts.version_history.write().expect("lock is poisoned");
-
     // Fail-safe for buggy compaction strategies
     if compaction_state
         .hidden_set()
@@ -203,46 +220,26 @@ fn move_tables(
 
     let table_ids = payload.table_ids.iter().copied().collect::<Vec<_>>();
 
-    // NOTE: Check for race condition - https://github.com/fjall-rs/fjall/issues/287
+    let list = table_list(opts, &compaction_state);
+    let current = list.latest().version;
+
+    // NOTE: Check for buggy compaction strategies
     //
-    // The compaction choice was made under a *read* lock which we dropped before taking
-    // this write lock, so the version may have been swapped out in between (`clear()` for
-    // example installs a brand new, empty version).
-    // `Version::with_moved` asserts that every input table is still present, so committing a
-    // stale move would panic while holding both the compaction state mutex and the version
-    // history write lock, poisoning them.
-    if table_ids.iter().any(|&id| {
-        version_history_lock
-            .latest_version()
-            .version
-            .get_table(id)
-            .is_none()
-    }) {
+    // `Version::with_moved` asserts that every input table is present, so committing a
+    // stale move would panic while holding the compaction state mutex, poisoning it.
+    // https://github.com/fjall-rs/fjall/issues/287
+    if table_ids.iter().any(|&id| current.get_table(id).is_none()) {
         log::debug!("{table_ids:?} are not referenced anymore; skipping move");
         return Ok(());
     }
 
-    version_history_lock.upgrade_version(
-        &opts.config.path,
-        |current| {
-            let mut copy = current.clone();
+    let next = current.with_moved(&table_ids, payload.dest_level as usize);
+    list.replace_and_publish(&opts.config, next, |_| {})?;
 
-            copy.version = copy
-                .version
-                .with_moved(&table_ids, payload.dest_level as usize);
+    drop(current);
+    drop(compaction_state);
 
-            Ok(copy)
-        },
-        &opts.global_seqno,
-        &opts.visible_seqno,
-    )?;
-
-    if let Err(e) = version_history_lock.maintenance(&opts.config.path, opts.mvcc_gc_watermark) {
-        log::error!("Manifest maintenance failed: {e:?}");
-        return Err(e);
-    }
-
-    Ok(())
+    retire_versions(opts)
 }
 
 /// Picks blob files to rewrite (defragment)
@@ -347,7 +344,7 @@ fn hidden_guard<T>(
 #[expect(clippy::too_many_lines)]
 fn merge_tables(
     mut compaction_state: MutexGuard<'_, CompactionState>,
-    version_history_lock: RwLockReadGuard<'_, SuperVersions>,
+    current_super_version: SuperVersion,
     opts: &Options,
     payload: &CompactionPayload,
 ) -> crate::Result<()> {
@@ -367,8 +364,6 @@ fn merge_tables(
         );
         return Ok(());
     }
-
-    let current_super_version = version_history_lock.latest_version();
 
     let Some(tables) = payload
         .table_ids
@@ -495,8 +490,6 @@ fn merge_tables(
 
     log::trace!("Blob file GC preparation done in {:?}", start.elapsed());
 
-    drop(version_history_lock);
-
     {
         compaction_state
             .hidden_set_mut()
@@ -525,13 +518,49 @@ fn merge_tables(
         filter.finish();
     }
 
+    log::trace!("Blob fragmentation diff: {blob_frag_map:#?}");
+
+    // IMPORTANT: Before any lock is taken: the last table is synced by this
+    let mut output = hidden_guard(payload, opts, || compactor.complete(opts, dst_lvl))?;
+    output.blob_files.extend(hidden_guard(payload, opts, || {
+        Ok(filter_blob_writer
+            .map(BlobFileWriter::finish)
+            .transpose()?
+            .unwrap_or_default())
+    })?);
+
     #[expect(clippy::expect_used, reason = "lock is expected to not be poisoned")]
     let mut compaction_state = opts.compaction_state.lock().expect("lock is poisoned");
 
-    log::trace!("Acquiring super version write lock");
-    #[expect(clippy::expect_used, reason = "lock is expected to not be poisoned")]
-    let mut version_history_lock = opts.version_history.write().expect("lock is poisoned");
-    log::trace!("Acquired super version write lock");
+    // NOTE: We cannot use hidden_guard here because we already locked the compaction state
+    let result = install_merge(&compaction_state, opts, payload, output, blob_frag_map);
+
+    compaction_state
+        .hidden_set_mut()
+        .show(payload.table_ids.iter().copied());
+
+    drop(compaction_state);
+
+    result.inspect_err(|e| log::error!("Compaction failed: {e:?}"))?;
+
+    drop(current_super_version);
+    retire_versions(opts)?;
+
+    log::trace!("Compaction successful");
+
+    Ok(())
+}
+
+/// Puts what a merge has written in the place of its inputs, if they are still there.
+fn install_merge(
+    compaction_state: &MutexGuard<'_, CompactionState>,
+    opts: &Options,
+    payload: &CompactionPayload,
+    output: MergeOutput,
+    blob_frag_map: FragmentationMap,
+) -> crate::Result<()> {
+    let list = table_list(opts, compaction_state);
+    let current = list.latest().version;
 
     // NOTE: Check for race condition - https://github.com/fjall-rs/fjall/issues/287
     //
@@ -539,71 +568,55 @@ fn merge_tables(
     // in the meantime (`clear()` for example installs a brand new, empty version).
     // Committing the merge result would then insert the compacted tables into a version that no longer
     // references their inputs, resurrecting data that was already logically removed.
-    if payload.table_ids.iter().any(|&id| {
-        version_history_lock
-            .latest_version()
-            .version
-            .get_table(id)
-            .is_none()
-    }) {
+    if payload
+        .table_ids
+        .iter()
+        .any(|&id| current.get_table(id).is_none())
+    {
         log::debug!("Input table(s) are not referenced anymore; skipping result installation");
 
-        compaction_state
-            .hidden_set_mut()
-            .show(payload.table_ids.iter().copied());
-
+        output.tables.iter().for_each(Table::mark_as_deleted);
+        output.blob_files.iter().for_each(BlobFile::mark_as_deleted);
         return Ok(());
     }
 
-    log::trace!("Blob fragmentation diff: {blob_frag_map:#?}");
+    let mut blob_files_to_drop = output.rewritten_blob_files;
 
-    let extra_blob_files = filter_blob_writer
-        .map(BlobFileWriter::finish)
-        .transpose()
-        .inspect_err(|e| {
-            // NOTE: We cannot use hidden_guard here because we already locked the compaction state
+    for blob_file in current.blob_files.iter() {
+        if blob_file.is_dead(current.gc_stats()) {
+            blob_files_to_drop.push(blob_file.clone());
+        }
+    }
 
-            log::error!("Compaction failed while finishing filter blob writer: {e:?}");
+    let next = current.with_merge(
+        &payload.table_ids.iter().copied().collect::<Vec<_>>(),
+        &output.tables,
+        payload.dest_level as usize,
+        if blob_frag_map.is_empty() {
+            None
+        } else {
+            Some(blob_frag_map)
+        },
+        output.blob_files,
+        &blob_files_to_drop
+            .iter()
+            .map(BlobFile::id)
+            .collect::<HashSet<_>>(),
+    );
 
-            compaction_state
-                .hidden_set_mut()
-                .show(payload.table_ids.iter().copied());
-        })?
-        .unwrap_or_default();
+    list.replace_and_publish(&opts.config, next, |_| {})?;
 
-    compactor
-        .finish(
-            &mut version_history_lock,
-            opts,
-            payload,
-            dst_lvl,
-            blob_frag_map,
-            extra_blob_files,
-        )
-        .inspect_err(|e| {
-            // NOTE: We cannot use hidden_guard here because we already locked the compaction state
+    // NOTE: If the application were to crash >here< it's fine
+    // The tables/blob files are not referenced anymore, and will be
+    // cleaned up upon recovery
+    output
+        .tables_to_rewrite
+        .iter()
+        .for_each(Table::mark_as_deleted);
 
-            log::error!("Compaction failed: {e:?}");
-
-            compaction_state
-                .hidden_set_mut()
-                .show(payload.table_ids.iter().copied());
-        })?;
-
-    compaction_state
-        .hidden_set_mut()
-        .show(payload.table_ids.iter().copied());
-
-    version_history_lock
-        .maintenance(&opts.config.path, opts.mvcc_gc_watermark)
-        .inspect_err(|e| {
-            log::error!("Manifest maintenance failed: {e:?}");
-        })?;
-
-    drop(version_history_lock);
-    drop(compaction_state);
-
-    log::trace!("Compaction successful");
+    blob_files_to_drop
+        .iter()
+        .for_each(BlobFile::mark_as_deleted);
 
     Ok(())
 }
@@ -613,9 +626,6 @@ fn drop_tables(
     opts: &Options,
     ids_to_drop: &[TableId],
 ) -> crate::Result<()> {
-    #[expect(clippy::expect_used, reason = "lock is expected to not be poisoned")]
-    let mut version_history_lock = opts.version_history.write().expect("lock is poisoned");
-
     // Fail-safe for buggy compaction strategies
     if compaction_state
         .hidden_set()
@@ -628,15 +638,12 @@ fn drop_tables(
         return Ok(());
     }
 
+    let list = table_list(opts, &compaction_state);
+    let current = list.latest().version;
+
     let Some(tables) = ids_to_drop
         .iter()
-        .map(|&id| {
-            version_history_lock
-                .latest_version()
-                .version
-                .get_table(id)
-                .cloned()
-        })
+        .map(|&id| current.get_table(id).cloned())
         .collect::<Option<Vec<_>>>()
     else {
         log::warn!(
@@ -652,27 +659,10 @@ fn drop_tables(
 
     // IMPORTANT: Write the manifest with the removed tables first
     // Otherwise the table files are deleted, but are still referenced!
-    version_history_lock.upgrade_version(
-        &opts.config.path,
-        |current| {
-            let mut copy = current.clone();
+    let next = current.with_dropped(ids_to_drop, &mut dropped_blob_files)?;
+    list.replace_and_publish(&opts.config, next, |_| {})?;
 
-            copy.version = copy
-                .version
-                .with_dropped(ids_to_drop, &mut dropped_blob_files)?;
-
-            Ok(copy)
-        },
-        &opts.global_seqno,
-        &opts.visible_seqno,
-    )?;
-
-    if let Err(e) = version_history_lock.maintenance(&opts.config.path, opts.mvcc_gc_watermark) {
-        log::error!("Manifest maintenance failed: {e:?}");
-        return Err(e);
-    }
-
-    drop(version_history_lock);
+    drop(current);
 
     // NOTE: If the application were to crash >here< it's fine
     // The tables are not referenced anymore, and will be
@@ -686,6 +676,8 @@ fn drop_tables(
     }
 
     drop(compaction_state);
+
+    retire_versions(opts)?;
 
     log::trace!("Dropped {} tables", ids_to_drop.len());
 

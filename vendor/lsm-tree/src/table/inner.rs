@@ -82,6 +82,9 @@ impl Drop for Inner {
         if self.is_deleted.load(std::sync::atomic::Ordering::Acquire) {
             log::trace!("Cleanup deleted table {global_id:?} at {:?}", self.path);
 
+            #[cfg(test)]
+            crate::at_the_disk::reached("a table is to be deleted");
+
             if let Err(e) = std::fs::remove_file(&*self.path) {
                 log::warn!(
                     "Failed to cleanup deleted table {global_id:?} at {:?}: {e:?}",

@@ -4,10 +4,9 @@
 
 use super::Tree;
 use crate::{
-    config::FilterPolicyEntry, table::multi_writer::MultiWriter, BlobIndirection, SeqNo, UserKey,
-    UserValue,
+    config::FilterPolicyEntry, table::multi_writer::MultiWriter, AbstractTree, BlobFile,
+    BlobIndirection, Checksum, SeqNo, Table, TableId, UserKey, UserValue,
 };
-use std::path::PathBuf;
 
 pub const INITIAL_CANONICAL_LEVEL: usize = 1;
 
@@ -18,7 +17,6 @@ pub const INITIAL_CANONICAL_LEVEL: usize = 1;
 /// Ingested data bypasses memtables and is written directly into new tables,
 /// using the same table writer configuration that is used for flush and compaction.
 pub struct Ingestion<'a> {
-    folder: PathBuf,
     tree: &'a Tree,
     pub(crate) writer: MultiWriter,
     seqno: SeqNo,
@@ -46,53 +44,49 @@ impl<'a> Ingestion<'a> {
             .get(INITIAL_CANONICAL_LEVEL);
 
         // TODO: maybe create a PrepareMultiWriter that can be used by flush, ingest and compaction worker
-        let mut writer = MultiWriter::new(
-            folder.clone(),
-            tree.table_id_counter.clone(),
-            64 * 1_024 * 1_024,
-            6,
-        )?
-        .use_bloom_policy({
-            if tree.config.expect_point_read_hits {
-                crate::config::BloomConstructionPolicy::BitsPerKey(0.0)
-            } else if let FilterPolicyEntry::Bloom(p) =
-                tree.config.filter_policy.get(INITIAL_CANONICAL_LEVEL)
-            {
-                p
-            } else {
-                crate::config::BloomConstructionPolicy::BitsPerKey(0.0)
-            }
-        })
-        .use_data_block_size(
-            tree.config
-                .data_block_size_policy
-                .get(INITIAL_CANONICAL_LEVEL),
-        )
-        .use_data_block_hash_ratio(
-            tree.config
-                .data_block_hash_ratio_policy
-                .get(INITIAL_CANONICAL_LEVEL),
-        )
-        .use_data_block_compression(
-            tree.config
-                .data_block_compression_policy
-                .get(INITIAL_CANONICAL_LEVEL),
-        )
-        .use_index_block_compression(
-            tree.config
-                .index_block_compression_policy
-                .get(INITIAL_CANONICAL_LEVEL),
-        )
-        .use_data_block_restart_interval(
-            tree.config
-                .data_block_restart_interval_policy
-                .get(INITIAL_CANONICAL_LEVEL),
-        )
-        .use_index_block_restart_interval(
-            tree.config
-                .index_block_restart_interval_policy
-                .get(INITIAL_CANONICAL_LEVEL),
-        );
+        let mut writer =
+            MultiWriter::new(folder, tree.table_id_counter.clone(), 64 * 1_024 * 1_024, 6)?
+                .use_bloom_policy({
+                    if tree.config.expect_point_read_hits {
+                        crate::config::BloomConstructionPolicy::BitsPerKey(0.0)
+                    } else if let FilterPolicyEntry::Bloom(p) =
+                        tree.config.filter_policy.get(INITIAL_CANONICAL_LEVEL)
+                    {
+                        p
+                    } else {
+                        crate::config::BloomConstructionPolicy::BitsPerKey(0.0)
+                    }
+                })
+                .use_data_block_size(
+                    tree.config
+                        .data_block_size_policy
+                        .get(INITIAL_CANONICAL_LEVEL),
+                )
+                .use_data_block_hash_ratio(
+                    tree.config
+                        .data_block_hash_ratio_policy
+                        .get(INITIAL_CANONICAL_LEVEL),
+                )
+                .use_data_block_compression(
+                    tree.config
+                        .data_block_compression_policy
+                        .get(INITIAL_CANONICAL_LEVEL),
+                )
+                .use_index_block_compression(
+                    tree.config
+                        .index_block_compression_policy
+                        .get(INITIAL_CANONICAL_LEVEL),
+                )
+                .use_data_block_restart_interval(
+                    tree.config
+                        .data_block_restart_interval_policy
+                        .get(INITIAL_CANONICAL_LEVEL),
+                )
+                .use_index_block_restart_interval(
+                    tree.config
+                        .index_block_restart_interval_policy
+                        .get(INITIAL_CANONICAL_LEVEL),
+                );
 
         if index_partitioning {
             writer = writer.use_partitioned_index();
@@ -102,7 +96,6 @@ impl<'a> Ingestion<'a> {
         }
 
         Ok(Self {
-            folder,
             tree,
             writer,
             seqno: 0,
@@ -225,111 +218,125 @@ impl<'a> Ingestion<'a> {
 
     /// Finishes the ingestion.
     ///
+    /// Nobody may write to the tree meanwhile, see [`Ingestion::finish_beside_writers`].
+    ///
     /// # Errors
     ///
     /// Will return `Err` if an IO error occurs.
-    #[allow(clippy::significant_drop_tightening)]
     pub fn finish(self) -> crate::Result<()> {
-        use crate::{AbstractTree, Table};
+        self.finish_beside_writers(|| Ok::<_, crate::Error>(()))
+    }
 
+    /// Finishes the ingestion while others write.
+    ///
+    /// `hold_writers` gives what keeps everybody from writing until it is dropped. It is called
+    /// twice, and each time dropped again before anything waits for a disk.
+    ///
+    /// # Errors
+    ///
+    /// Will return `Err` if an IO error occurs, or if writers cannot be held.
+    pub fn finish_beside_writers<G, E: From<crate::Error>>(
+        self,
+        hold_writers: impl Fn() -> Result<G, E>,
+    ) -> Result<(), E> {
         if self.last_key.is_none() {
             log::trace!("No data written to Ingestion, returning early");
             return Ok(());
         }
-
-        // CRITICAL SECTION: Atomic flush + seqno allocation + registration
-        //
-        // We must ensure no concurrent writes interfere between flushing the
-        // active memtable and registering the ingested tables. The sequence is:
-        //   1. Acquire flush lock (prevents concurrent flushes)
-        //   2. Flush active memtable (ensures no pending writes)
-        //   3. Finish ingestion writer (creates table files)
-        //   4. Allocate next global seqno (atomic timestamp)
-        //   5. Recover tables with that seqno
-        //   6. Register version with same seqno
-        //
-        // Why not flush in new()?
-        // If we flushed in new(), there would be a race condition:
-        //   new() -> flush -> [TIME PASSES + OTHER WRITES] -> finish() -> seqno
-        // The seqno would be disconnected from the flush, violating MVCC.
-        //
-        // By holding the flush lock throughout, we guarantee atomicity.
-        let flush_lock = self.tree.get_flush_lock();
-
-        // Flush any pending memtable writes to ensure ingestion sees a
-        // consistent snapshot and lookup order remains correct.
-        // We call rotate + flush directly because we already hold the lock.
-        self.tree.rotate_memtable();
-        self.tree.flush(&flush_lock, 0)?;
 
         // Finalize the ingestion writer, writing all buffered data to disk.
         let results = self.writer.finish()?;
 
         log::info!("Finished ingestion writer");
 
-        // Acquire locks for version registration. We must hold both the
-        // compaction state lock and version history lock to safely modify
-        // the tree's version.
-        #[expect(clippy::expect_used, reason = "lock is expected to not be poisoned")]
-        let mut _compaction_state = self.tree.compaction_state.lock().expect("lock is poisoned");
-
-        #[expect(clippy::expect_used, reason = "lock is expected to not be poisoned")]
-        let mut version_lock = self.tree.version_history.write().expect("lock is poisoned");
-
-        // Allocate the next global sequence number. This seqno will be shared
-        // by all ingested tables and the version that registers them, ensuring
-        // consistent MVCC snapshots.
-        let global_seqno = self.tree.config.seqno.next();
-
-        // Recover all created tables, assigning them the global_seqno we just
-        // allocated. This ensures all ingested tables share the same sequence
-        // number, which is critical for MVCC correctness.
-        //
-        // We intentionally do NOT pin filter/index blocks here. Large ingests
-        // are typically placed in level 1, and pinning would increase memory
-        // pressure unnecessarily.
-        let created_tables = results
-            .into_iter()
-            .map(|(table_id, checksum)| -> crate::Result<Table> {
-                Table::recover(
-                    self.folder.join(table_id.to_string()),
-                    checksum,
-                    global_seqno,
-                    self.tree.id,
-                    self.tree.config.cache.clone(),
-                    self.tree.config.descriptor_table.clone(),
-                    false,
-                    false,
-                    #[cfg(feature = "metrics")]
-                    self.tree.metrics.clone(),
-                )
-            })
-            .collect::<crate::Result<Vec<_>>>()?;
-
-        // Upgrade the version with our ingested tables, using the global_seqno
-        // we allocated earlier. This ensures the version and all tables share
-        // the same sequence number.
-        //
-        // We use upgrade_version_with_seqno (instead of upgrade_version) because
-        // we need precise control over the seqno: it must match the seqno we
-        // already assigned to the recovered tables.
-        version_lock.upgrade_version_with_seqno(
-            &self.tree.config.path,
-            |current| {
-                let mut copy = current.clone();
-                copy.version = copy.version.with_new_l0_run(&created_tables, None, None);
-                Ok(copy)
-            },
-            global_seqno,
-            &self.tree.config.visible_seqno,
-        )?;
-
-        // Perform maintenance on the version history (e.g., clean up old versions).
-        // We use gc_watermark=0 since ingestion doesn't affect sealed memtables.
-        if let Err(e) = version_lock.maintenance(&self.tree.config.path, 0) {
-            log::warn!("Version GC failed: {e:?}");
-        }
-
-        Ok(())
+        register_ingested(self.tree, results, None, hold_writers)
     }
+}
+
+/// Registers what an ingestion has written, beside writers.
+///
+/// ```text
+/// writers    … 7 8 │  held: seal the memtable, take sequence number 9  │ 10 11 … 17 │ held: publish │
+/// this                                                                   sort the memtables that were
+///                                                                        sealed; list the tables: 18
+/// ```
+///
+/// The tables get the number that was taken while writers were held (9), so:
+///
+/// 1. What was written before (8) is below them, and what is written afterwards (10) above: in the
+///    order of lookups, because the sealed memtables are sorted into tables first, and memtables that
+///    are sealed later are not sorted before these tables are listed (flush lock).
+/// 2. A tree's tables up to a sequence number never lack a write up to it. Recovery skips all
+///    entries of the journal up to the highest sequence number of the tables; a journal is deleted by it.
+/// 3. No write spreads over two memtables, because writers are held while one is sealed.
+///
+/// Snapshots that are open see none of it: the list of tables gets a number of its own (18), which is
+/// above all of them. Those that are opened once it is published see all of it. It is published while
+/// writers are held, so that no snapshot begins in the middle of a write.
+pub(crate) fn register_ingested<G, E: From<crate::Error>>(
+    tree: &Tree,
+    results: Vec<(TableId, Checksum)>,
+    blob_files: Option<&[BlobFile]>,
+    hold_writers: impl Fn() -> Result<G, E>,
+) -> Result<(), E> {
+    // Before writers are held: somebody may be sorting.
+    let flush_lock = tree.get_flush_lock();
+
+    let (sealed, global_seqno) = {
+        let _held = hold_writers()?;
+
+        tree.rotate_memtable();
+
+        let sealed = tree
+            .get_version_history_lock()
+            .latest_version()
+            .sealed_memtables;
+
+        (sealed, tree.config.seqno.next())
+    };
+
+    tree.flush_memtables(&flush_lock, &sealed, 0)?;
+    drop(sealed);
+
+    // We intentionally do NOT pin filter/index blocks here. Large ingests
+    // are typically placed in level 1, and pinning would increase memory
+    // pressure unnecessarily.
+    let tables = results
+        .into_iter()
+        .map(|(table_id, checksum)| -> crate::Result<Table> {
+            Table::recover(
+                tree.config
+                    .path
+                    .join(crate::file::TABLES_FOLDER)
+                    .join(table_id.to_string()),
+                checksum,
+                global_seqno,
+                tree.id,
+                tree.config.cache.clone(),
+                tree.config.descriptor_table.clone(),
+                false,
+                false,
+                #[cfg(feature = "metrics")]
+                tree.metrics.clone(),
+            )
+        })
+        .collect::<crate::Result<Vec<_>>>()?;
+
+    let shown_from = {
+        let changes = tree.lock_table_list();
+        let list = tree.table_list(&changes);
+        let next = list
+            .latest()
+            .version
+            .with_new_l0_run(&tables, blob_files, None);
+
+        list.replace(&tree.config.path, next, |_| {}, &tree.config.seqno)?
+    };
+
+    drop(flush_lock);
+
+    let _held = hold_writers()?;
+    tree.config.visible_seqno.fetch_max(shown_from + 1);
+
+    Ok(())
 }

@@ -2,6 +2,8 @@
 // This source code is licensed under both the Apache 2.0 and MIT License
 // (found in the LICENSE-* files in the repository)
 
+#[cfg(test)]
+mod beside_writers_test;
 pub mod ingest;
 pub mod inner;
 pub mod sealed;
@@ -18,7 +20,7 @@ use crate::{
     slice::Slice,
     table::Table,
     value::InternalValue,
-    version::{recovery::recover, SuperVersion, SuperVersions, Version},
+    version::{recovery::recover, SuperVersion, SuperVersions, TableList, Version},
     vlog::BlobFile,
     AbstractTree, Checksum, KvPair, SeqNo, SequenceNumberCounter, TableId, UserKey, UserValue,
     ValueType,
@@ -27,7 +29,7 @@ use inner::{TreeId, TreeInner};
 use std::{
     ops::{Bound, RangeBounds},
     path::Path,
-    sync::{Arc, Mutex, RwLock},
+    sync::{Arc, Mutex, MutexGuard, RwLock},
 };
 
 #[cfg(feature = "metrics")]
@@ -262,21 +264,15 @@ impl AbstractTree for Tree {
     }
 
     fn clear(&self) -> crate::Result<()> {
-        let config = self.tree_config();
-        let mut versions = self.get_version_history_lock();
+        let changes = self.lock_table_list();
+        let list = self.table_list(&changes);
+        let next = Version::new(list.latest().version.id() + 1, self.tree_type());
 
-        versions.upgrade_version(
-            &config.path,
-            |v| {
-                let mut copy = v.clone();
-                copy.active_memtable = Arc::new(Memtable::new(self.memtable_id_counter.next()));
-                copy.sealed_memtables = Arc::default();
-                copy.version = Version::new(v.version.id() + 1, self.tree_type());
-                Ok(copy)
-            },
-            &config.seqno,
-            &config.visible_seqno,
-        )
+        list.replace_and_publish(&self.config, next, |super_version| {
+            super_version.active_memtable =
+                Arc::new(Memtable::new(self.memtable_id_counter.next()));
+            super_version.sealed_memtables = Arc::default();
+        })
     }
 
     #[doc(hidden)]
@@ -445,44 +441,36 @@ impl AbstractTree for Tree {
             blob_files.map(<[BlobFile]>::len).unwrap_or_default(),
         );
 
-        #[expect(clippy::expect_used, reason = "lock is expected to not be poisoned")]
-        let mut _compaction_state = self.compaction_state.lock().expect("lock is poisoned");
-        #[expect(clippy::expect_used, reason = "lock is expected to not be poisoned")]
-        let mut version_lock = self.version_history.write().expect("lock is poisoned");
+        let changes = self.lock_table_list();
+        let list = self.table_list(&changes);
+        let latest = list.latest();
 
         // NOTE: Check for race condition
         // Fixes: https://github.com/fjall-rs/fjall/issues/287#issuecomment-4938188362
         if sealed_memtables_to_delete
             .iter()
-            .any(|id| !version_lock.latest_version().sealed_memtables.contains(id))
+            .any(|id| !latest.sealed_memtables.contains(id))
         {
             log::debug!("Not registering tables because flush task processed some sealed memtables which do not exist (anymore)");
             return Ok(());
         }
 
-        version_lock.upgrade_version(
-            &self.config.path,
-            |current| {
-                let mut copy = current.clone();
+        let next =
+            latest
+                .version
+                .with_new_l0_run(tables, blob_files, frag_map.filter(|x| !x.is_empty()));
 
-                copy.version = copy.version.with_new_l0_run(
-                    tables,
-                    blob_files,
-                    frag_map.filter(|x| !x.is_empty()),
-                );
+        list.replace_and_publish(&self.config, next, |super_version| {
+            for &table_id in sealed_memtables_to_delete {
+                log::trace!("releasing sealed memtable #{table_id}");
+                super_version.sealed_memtables =
+                    Arc::new(super_version.sealed_memtables.remove(table_id));
+            }
+        })?;
 
-                for &table_id in sealed_memtables_to_delete {
-                    log::trace!("releasing sealed memtable #{table_id}");
-                    copy.sealed_memtables = Arc::new(copy.sealed_memtables.remove(table_id));
-                }
+        drop(changes);
 
-                Ok(copy)
-            },
-            &self.config.seqno,
-            &self.config.visible_seqno,
-        )?;
-
-        if let Err(e) = version_lock.maintenance(&self.config.path, gc_watermark) {
+        if let Err(e) = self.retire_versions(gc_watermark) {
             log::warn!("Version GC failed: {e:?}");
         }
 
@@ -674,6 +662,22 @@ impl AbstractTree for Tree {
 }
 
 impl Tree {
+    /// Makes the caller the only one who changes the list of tables.
+    pub(crate) fn lock_table_list(&self) -> MutexGuard<'_, CompactionState> {
+        #[expect(clippy::expect_used, reason = "lock is expected to not be poisoned")]
+        self.compaction_state.lock().expect("lock is poisoned")
+    }
+
+    pub(crate) fn table_list<'a>(
+        &'a self,
+        changes: &'a MutexGuard<'a, CompactionState>,
+    ) -> TableList<'a> {
+        TableList {
+            history: &self.version_history,
+            _changes: changes,
+        }
+    }
+
     #[doc(hidden)]
     pub fn create_internal_range<'a, K: AsRef<[u8]> + 'a, R: RangeBounds<K> + 'a>(
         version: SuperVersion,

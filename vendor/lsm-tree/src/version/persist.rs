@@ -16,6 +16,9 @@ pub fn persist_version(folder: &Path, version: &Version) -> crate::Result<()> {
         folder.display(),
     );
 
+    #[cfg(test)]
+    crate::at_the_disk::reached("a list is to be stored");
+
     let path = folder.join(format!("v{}", version.id()));
     let file = retry_transient_io(|| std::fs::File::create(&path))?;
     let writer = BufWriter::new(&file);
@@ -43,12 +46,18 @@ pub fn persist_version(folder: &Path, version: &Version) -> crate::Result<()> {
     // IMPORTANT: fsync folder on Unix
     fsync_directory(folder)?;
 
+    #[cfg(test)]
+    crate::at_the_disk::reached("a list is stored and not the current one");
+
     let mut current_file_content = vec![];
     current_file_content.write_u64::<LittleEndian>(version.id())?;
     current_file_content.write_u128::<LittleEndian>(checksum.into_u128())?;
     current_file_content.write_u8(0)?; // 0 = xxh3
 
     rewrite_atomic(&folder.join(CURRENT_VERSION_FILE), &current_file_content)?;
+
+    #[cfg(test)]
+    crate::at_the_disk::reached("a list is the current one and not shown");
 
     Ok(())
 }

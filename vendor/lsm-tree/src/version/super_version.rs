@@ -3,12 +3,18 @@
 // (found in the LICENSE-* files in the repository)
 
 use crate::{
+    compaction::state::CompactionState,
+    config::Config,
     memtable::Memtable,
     tree::sealed::SealedMemtables,
     version::{persist_version, Version},
     SeqNo, SequenceNumberCounter,
 };
-use std::{collections::VecDeque, path::Path, sync::Arc};
+use std::{
+    collections::VecDeque,
+    path::Path,
+    sync::{Arc, MutexGuard, RwLock},
+};
 
 /// A super version is a point-in-time snapshot of memtables and a [`Version`] (list of disk files)
 #[derive(Clone)]
@@ -67,82 +73,19 @@ impl SuperVersions {
         self.len().saturating_sub(1)
     }
 
-    pub fn maintenance(&mut self, folder: &Path, gc_watermark: SeqNo) -> crate::Result<()> {
-        if gc_watermark == 0 {
-            return Ok(());
-        }
-
-        if self.free_list_len() < 1 {
-            return Ok(());
-        }
-
-        log::trace!("Running manifest GC with watermark={gc_watermark}");
-
-        if let Some(hi_idx) = self.0.iter().rposition(|x| x.seqno < gc_watermark) {
-            for _ in 0..hi_idx {
-                let Some(head) = self.0.front() else {
-                    break;
-                };
-
-                log::trace!(
-                    "Removing version #{} (seqno={})",
-                    head.version.id(),
-                    head.seqno,
-                );
-
-                let path = folder.join(format!("v{}", head.version.id()));
-                if path.try_exists()? {
-                    crate::file::retry_transient_io(|| std::fs::remove_file(&path))?;
-                }
-
-                self.0.pop_front();
-            }
-        }
-
-        log::trace!("Manifest GC done, version length now {}", self.0.len());
-
-        Ok(())
-    }
-
-    /// Modifies the level manifest atomically.
+    /// Takes off the list what no snapshot at or above the watermark can ask for.
     ///
-    /// The function accepts a transition function that receives the current version
-    /// and returns a new version.
-    ///
-    /// The function takes care of persisting the version changes on disk.
-    pub(crate) fn upgrade_version<F: FnOnce(&SuperVersion) -> crate::Result<SuperVersion>>(
-        &mut self,
-        tree_path: &Path,
-        f: F,
-        seqno: &SequenceNumberCounter,
-        visible_seqno: &SequenceNumberCounter,
-    ) -> crate::Result<()> {
-        self.upgrade_version_with_seqno(tree_path, f, seqno.next(), visible_seqno)
-    }
+    /// The caller drops its lock before [`RetiredVersions::delete`]: files are unlinked by that,
+    /// and memtables freed, which takes long.
+    #[must_use]
+    pub fn retire(&mut self, gc_watermark: SeqNo) -> RetiredVersions {
+        let newest_needed = if gc_watermark == 0 {
+            None
+        } else {
+            self.0.iter().rposition(|x| x.seqno < gc_watermark)
+        };
 
-    /// Like `upgrade_version`, but takes an already-allocated sequence number.
-    ///
-    /// This is useful when the seqno must be coordinated with other operations
-    /// (e.g., bulk ingestion where tables are recovered with the same seqno).
-    pub(crate) fn upgrade_version_with_seqno<
-        F: FnOnce(&SuperVersion) -> crate::Result<SuperVersion>,
-    >(
-        &mut self,
-        tree_path: &Path,
-        f: F,
-        seqno: SeqNo,
-        visible_seqno: &SequenceNumberCounter,
-    ) -> crate::Result<()> {
-        let mut next_version = f(&self.latest_version())?;
-        next_version.seqno = seqno;
-        log::trace!("Next version seqno={}", next_version.seqno);
-
-        persist_version(tree_path, &next_version.version)?;
-        self.append_version(next_version);
-
-        visible_seqno.fetch_max(seqno + 1);
-
-        Ok(())
+        RetiredVersions(self.0.drain(..newest_needed.unwrap_or_default()).collect())
     }
 
     pub fn append_version(&mut self, version: SuperVersion) {
@@ -195,6 +138,114 @@ impl SuperVersions {
     }
 }
 
+/// Super versions that are off the list
+#[must_use = "their files are still there"]
+pub struct RetiredVersions(Vec<SuperVersion>);
+
+impl RetiredVersions {
+    /// Deletes the files of their lists of tables, and lets go of their memtables and tables.
+    pub fn delete(self, folder: &Path) -> crate::Result<()> {
+        #[cfg(test)]
+        crate::at_the_disk::reached("files of old lists are to be deleted");
+
+        for retired in &self.0 {
+            log::trace!(
+                "Removing version #{} (seqno={})",
+                retired.version.id(),
+                retired.seqno,
+            );
+
+            let path = folder.join(format!("v{}", retired.version.id()));
+            if path.try_exists()? {
+                crate::file::retry_transient_io(|| std::fs::remove_file(&path))?;
+            }
+        }
+
+        Ok(())
+    }
+}
+
+/// The right to change a tree's list of tables, held from reading the list to showing its successor
+///
+/// Storing a list takes several syncs. Those who read and write the tree take the lock of the super
+/// versions, so that lock is held only before and after:
+///
+/// ```text
+/// list's lock   ├── latest ── next list ── store it, sync ──────── show it ──┤
+/// super versions   ├┤                                              ├┤
+/// memtables                            may be sealed meanwhile
+/// ```
+///
+/// Lock order: list, super versions. Nobody who holds either waits for a lock of the tree's user.
+pub(crate) struct TableList<'a> {
+    pub history: &'a RwLock<SuperVersions>,
+
+    /// Everybody who changes the list holds it.
+    pub _changes: &'a MutexGuard<'a, CompactionState>,
+}
+
+impl TableList<'_> {
+    /// The list now, and until it is changed through this.
+    pub fn latest(&self) -> SuperVersion {
+        #[expect(clippy::expect_used, reason = "lock is expected to not be poisoned")]
+        self.history
+            .read()
+            .expect("lock is poisoned")
+            .latest_version()
+    }
+
+    /// Stores the next list of tables and then shows it.
+    ///
+    /// `with_memtables` changes the memtables in the same moment.
+    ///
+    /// Snapshots up to the sequence number that is returned do not see the list.
+    pub fn replace(
+        &self,
+        tree_path: &Path,
+        next: Version,
+        with_memtables: impl FnOnce(&mut SuperVersion),
+        seqno: &SequenceNumberCounter,
+    ) -> crate::Result<SeqNo> {
+        let base = self.latest().version.id();
+        assert!(next.id() > base, "a list of tables follows a newer one");
+
+        persist_version(tree_path, &next)?;
+
+        #[expect(clippy::expect_used, reason = "lock is expected to not be poisoned")]
+        let mut history = self.history.write().expect("lock is poisoned");
+
+        // Memtables may have been sealed since, so it is the latest ones that stay.
+        let mut super_version = history.latest_version();
+        assert_eq!(
+            super_version.version.id(),
+            base,
+            "the list of tables changed while its successor was stored",
+        );
+
+        super_version.version = next;
+        with_memtables(&mut super_version);
+
+        // Under the lock, so that the list of super versions is ordered by sequence number.
+        super_version.seqno = seqno.next();
+        let shown_from = super_version.seqno;
+        history.append_version(super_version);
+
+        Ok(shown_from)
+    }
+
+    /// Like [`TableList::replace`], for a list that holds the same data: snapshots may see it at once.
+    pub fn replace_and_publish(
+        &self,
+        config: &Config,
+        next: Version,
+        with_memtables: impl FnOnce(&mut SuperVersion),
+    ) -> crate::Result<()> {
+        let seqno = self.replace(&config.path, next, with_memtables, &config.seqno)?;
+        config.visible_seqno.fetch_max(seqno + 1);
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -226,7 +277,7 @@ mod tests {
             .into(),
         );
 
-        history.maintenance(Path::new("."), 0)?;
+        history.retire(0).delete(Path::new("."))?;
 
         assert_eq!(history.free_list_len(), 2);
 
@@ -259,7 +310,7 @@ mod tests {
             .into(),
         );
 
-        history.maintenance(Path::new("."), 3)?;
+        history.retire(3).delete(Path::new("."))?;
 
         assert_eq!(history.len(), 1);
 
@@ -298,7 +349,7 @@ mod tests {
             .into(),
         );
 
-        history.maintenance(Path::new("."), 3)?;
+        history.retire(3).delete(Path::new("."))?;
 
         assert_eq!(history.len(), 2);
 
@@ -325,7 +376,7 @@ mod tests {
             .into(),
         );
 
-        history.maintenance(Path::new("."), 3)?;
+        history.retire(3).delete(Path::new("."))?;
 
         assert_eq!(history.len(), 2);
 
@@ -352,7 +403,7 @@ mod tests {
             .into(),
         );
 
-        history.maintenance(Path::new("."), 3)?;
+        history.retire(3).delete(Path::new("."))?;
 
         assert_eq!(history.len(), 1);
 
