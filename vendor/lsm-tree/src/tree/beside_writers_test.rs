@@ -4,7 +4,7 @@
 
 use crate::{
     at_the_disk, get_tmp_folder, AbstractTree, AnyTree, Config, Guard, KvSeparationOptions, SeqNo,
-    SequenceNumberCounter, Tree,
+    SequenceNumberCounter,
 };
 use std::{
     cell::{Cell, RefCell},
@@ -157,6 +157,19 @@ impl Writers {
         value.map_or_else(String::new, |value| {
             String::from_utf8(value.to_vec()).expect("it is text")
         })
+    }
+
+    /// Nobody holds what readers and writers take.
+    fn assert_nobody_waits(&self, place: &str) {
+        let AnyTree::Standard(tree) = &self.tree else {
+            unreachable!()
+        };
+
+        assert!(
+            tree.version_history.try_write().is_ok(),
+            "{place}: readers and writers wait for the disk",
+        );
+        assert!(self.lock.try_lock().is_ok(), "{place}: writers are held");
     }
 
     /// What recovery rests on: no write is missing in the tables up to their highest number.
@@ -362,15 +375,6 @@ fn load_into_an_empty_tree_and_without_a_memtable_shows() -> crate::Result<()> {
     Ok(())
 }
 
-/// Nobody holds what readers and writers take.
-fn assert_nobody_waits(tree: &Tree, writers: &Mutex<()>, place: &str) {
-    assert!(
-        tree.version_history.try_write().is_ok(),
-        "{place}: readers and writers wait for the disk",
-    );
-    assert!(writers.try_lock().is_ok(), "{place}: writers are held");
-}
-
 /// All that changes a tree's tables, on tables of each kind.
 fn all_changes(w: &Writers) -> crate::Result<()> {
     w.write("a", "before");
@@ -400,11 +404,7 @@ fn nobody_waits_for_the_disk() -> crate::Result<()> {
     let look = {
         let (w, places) = (w.clone(), places.clone());
         move |place| {
-            let AnyTree::Standard(tree) = &w.tree else {
-                unreachable!()
-            };
-
-            assert_nobody_waits(tree, &w.lock, place);
+            w.assert_nobody_waits(place);
             places.borrow_mut().insert(place);
         }
     };
@@ -439,6 +439,8 @@ fn writes_and_sealed_memtables_stay_while_a_list_is_stored() -> crate::Result<()
     let look = {
         let (w, count) = (w.clone(), count.clone());
         move |place: &str| {
+            w.assert_nobody_waits(place);
+
             // Written at each place; every other one is in a memtable that is sealed there.
             count.set(count.get() + 1);
             w.write(&format!("n{:04}", count.get()), place);
@@ -536,6 +538,8 @@ fn crash_anywhere_in_a_load_loses_no_write_and_tears_no_load() -> crate::Result<
             let (w, mut crash) = (w.clone(), crash.clone());
             let count = Cell::new(0);
             move |place| {
+                w.assert_nobody_waits(place);
+
                 // So that there is something to lose, in each memtable that there may be.
                 count.set(count.get() + 1);
                 w.write("a", &format!("at {}", count.get()));
