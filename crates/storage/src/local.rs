@@ -12,7 +12,7 @@
 //!   memtables itself, well below that size;
 //! - of several workers, the first hands every merge back to the queue, and so spins while another one merges: there is
 //!   one worker;
-//! - a sorted memtable is given up when the next one is sealed, under a lock of all readers and writers: `old_memtables.rs` frees it;
+//! - a sorted memtable is given up when the next one is sorted, and may be left to a reader: `old_memtables.rs` frees it;
 //! - nothing is sorted on drop: without [`Engine::close`] the next start replays the journal;
 //! - compressed journal entries are compressed again at recovery to check them, which a later version of the compressor
 //!   could fail: the journal stays uncompressed.
