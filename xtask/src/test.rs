@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 #[derive(Debug, Default, Args)]
 pub struct Options {
-    /// Run only these suites: workspace, durability, stores, explorer, explorer-browser, python, python-own, javascript, rust-sdk, mongo-drivers, mongo-cases, mongo-rust, pymongo
+    /// Run only these suites: workspace, durability, engine, stores, explorer, explorer-browser, python, python-own, javascript, rust-sdk, mongo-drivers, mongo-cases, mongo-rust, pymongo
     pub suites: Vec<String>,
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use shardlake_model::Result;
-use shardlake_storage::LARGE_ROWS_IN_FLIGHT;
+use shardlake_storage::{LARGE_ROWS_IN_FLIGHT, PendingCommit};
 
 use crate::change_log::ChangeKind;
 use crate::commit::{Done, Task, Work, Writer};
@@ -60,6 +60,21 @@ impl Partition {
         writer: Writer<'_>,
         deletion: &Deletion,
     ) -> Result<Deleted> {
+        let (deleted, commit) = self.queue_deletion(shape, now, writer, deletion).await?;
+        if let Some((lsn, commit)) = commit {
+            self.acknowledge(lsn, commit).await?;
+        }
+        Ok(deleted)
+    }
+
+    /// Likewise, with the commit on its way.
+    pub(crate) async fn queue_deletion(
+        &self,
+        shape: &Arc<ContainerShape>,
+        now: Timestamp,
+        writer: Writer<'_>,
+        deletion: &Deletion,
+    ) -> Result<(Deleted, Option<(u64, PendingCommit)>)> {
         let task = Task {
             is_decided: false,
             shape,
@@ -71,10 +86,7 @@ impl Partition {
             base: None,
         };
         let Done { outcome, commit, .. } = self.carry_out(task, ReadSet::default(), deletion).await?;
-        if let Some((lsn, commit)) = commit {
-            self.acknowledge(lsn, commit).await?;
-        }
-        Ok(outcome)
+        Ok((outcome, commit))
     }
 }
 
@@ -135,7 +147,12 @@ impl Work for Deletion {
     fn plan(&self, mut transaction: Transaction<'_>) -> Plan<Self::Outcome> {
         let deleted = self.add_to(&mut transaction)?;
         let changes = transaction.changes_anything();
-        Ok((deleted, changes.then(|| transaction.into_batch())))
+        let mut planned = changes.then(|| transaction.into_batch());
+        if let Some(planned) = planned.as_mut().filter(|_| self.only_expired) {
+            // Nobody waits for it, and a crash that takes it back takes nothing that was shown: the items have run out.
+            planned.batch.be_patient();
+        }
+        Ok((deleted, planned))
     }
 
     fn owned(&self) -> impl Work<Outcome = Self::Outcome> + Send + 'static {

@@ -29,11 +29,22 @@ impl Op {
 pub struct Batch {
     ops: Vec<Op>,
     size_bytes: usize,
+    is_patient: bool,
 }
 
 impl Batch {
     pub fn new() -> Self {
         Batch::default()
+    }
+
+    /// Nobody waits for it: the committer may keep it for a moment, to write and sync it with the next commit
+    /// that somebody waits for.
+    pub fn be_patient(&mut self) {
+        self.is_patient = true;
+    }
+
+    pub fn is_patient(&self) -> bool {
+        self.is_patient
     }
 
     pub fn put(&mut self, key: impl Into<Bytes>, value: impl Into<Bytes>) {

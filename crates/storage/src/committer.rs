@@ -5,6 +5,9 @@
 //! acknowledged. The order of events for one group: applied, `applied` moves, synced, shown to readers (`view.rs`), `durable`
 //! moves, writers are woken in the order of their commits. With [`Durability::Async`] readers see it as soon as it is applied.
 //!
+//! A commit that nobody waits for is patient (`queue.rs`): it joins the next group of those that somebody waits for, or is a group
+//! by itself after a moment. So background work adds rows to the syncs of clients, and hardly a sync of its own.
+//!
 //! A thread of its own does this, because a sync of a local disk blocks. Handing a commit to it and back costs two thread
 //! wake-ups, which a lone writer on a fast disk feels as half its latency; so while groups have one member and syncs are
 //! short, the writer commits its own group where it waits for it ([`lead`]). Whoever writes holds [`Shared::writing`], takes
@@ -110,7 +113,7 @@ pub(crate) fn lead(shared: &Shared) {
         }
         let leaves_a_sync = was_synced && writing.unsynced_since.is_some();
         drop(writing);
-        if shared.queue.is_empty() && !leaves_a_sync {
+        if !shared.queue.has_hurried() && !leaves_a_sync {
             return;
         }
     }
@@ -126,7 +129,7 @@ fn patience(writing: &Writing) -> Option<Duration> {
 fn commit(shared: &Shared, writing: &mut Writing, group: Vec<Queued>) {
     let _on_panic = PoisonOnPanic(shared);
     let started = Clock::System.elapsed();
-    let is_lone = group.len() == 1;
+    let hurried = group.iter().filter(|commit| !commit.is_patient).count();
     let last = group.last().map(|commit| commit.seq).expect("the group is not empty");
     let (mut batches, mut writers) = (Vec::with_capacity(group.len()), Vec::with_capacity(group.len()));
     let (mut turns, mut unshown) = (Vec::new(), Unshown::default());
@@ -142,7 +145,9 @@ fn commit(shared: &Shared, writing: &mut Writing, group: Vec<Queued>) {
         Err(_) => drop(unshown),
     }
     let took = Clock::System.elapsed() - started;
-    shared.lone.store(is_lone && took < LEAD_SYNC_MAX, Ordering::Relaxed);
+    if hurried > 0 {
+        shared.lone.store(hurried == 1 && took < LEAD_SYNC_MAX, Ordering::Relaxed);
+    }
     if !turns.is_empty() {
         shared.large_commits.rest_after(took);
         drop(turns);

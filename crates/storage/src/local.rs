@@ -12,13 +12,13 @@
 //!   memtables itself, well below that size;
 //! - of several workers, the first hands every merge back to the queue, and so spins while another one merges: there is
 //!   one worker;
-//! - a sorted memtable is given up when the next one is sealed, under a lock of all readers and writers: `old_memtables.rs` frees it;
+//! - a sorted memtable is given up when the next one is sorted, and may be left to a reader: `old_memtables.rs` frees it;
 //! - nothing is sorted on drop: without [`Engine::close`] the next start replays the journal;
 //! - compressed journal entries are compressed again at recovery to check them, which a later version of the compressor
 //!   could fail: the journal stays uncompressed.
-//! - ingestion writes sorted tables directly; its end holds the journal's lock while it flushes the memtable and syncs what it has
-//!   written, so the memtable is sealed and sorted just before, and the tables are synced as they grow (`new_tables.rs`): which
-//!   leaves that end, and the pause of the writers, little to do.
+//! - ingestion writes sorted tables directly; its end holds the journal's lock only to seal the memtable and to take a number
+//!   (our change, `vendor/README.md`); the tables are synced as they grow (`new_tables.rs`), so that no sync of the journal has
+//!   to wait for many megabytes.
 //! - it keeps as many tables open as it is told; beside them one file for each run that it merges (the tables of the first level and
 //!   one of the next at most), one that it writes, one journal, the lock, and for each reader at work what it has just opened.
 //!
@@ -37,8 +37,6 @@ use fjall::{
     AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions, LsmError, OwnedWriteBatch,
     PersistMode,
 };
-
-use shardlake_stdx::Clock;
 
 use crate::directory::Directory;
 use crate::files;
@@ -212,16 +210,11 @@ impl LocalEngine {
             }
             Ok(())
         })?;
-        // A sealed memtable is sorted while writers go on.
-        self.seal_memtable()?;
-        while self.rows.sealed_memtable_count() > 0 {
-            self.check_workers()?;
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        let started = Clock::System.elapsed();
+        // Its end seals the memtable, and a writer that seals the next one should not have to free it.
+        let memtable = self.rows.tree.active_memtable();
+        self.memtable_bytes.store(0, Ordering::Relaxed);
         ingestion.finish()?;
-        let held = Clock::System.elapsed().saturating_sub(started);
-        tracing::debug!(microseconds = held.as_micros() as u64, "a load has ended, for which writers waited");
+        self.old_memtables.add(memtable);
         Ok(())
     }
 

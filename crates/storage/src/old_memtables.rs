@@ -1,16 +1,16 @@
 //! Frees memtables that are sorted, on a thread of their own.
 //!
-//! fjall 3.1.13 gives up a sorted memtable when the next one is sealed: on the thread that seals, and under the lock that every
-//! read and write of the keyspace takes (read in its source). To free the two hundred thousand nodes of one takes tens of
-//! milliseconds. So a second owner outlives fjall's:
+//! The engine's worker gives up a sorted memtable, without a lock, when it sorts the next one. A reader that still has it then
+//! would be its last owner, and to free the two hundred thousand nodes of one takes tens of milliseconds. So a second owner
+//! outlives the readers:
 //!
 //! ```text
-//! committer   seal 2: fjall gives up memtable 1 ── hand over memtable 2 ── next group
-//! this thread                                        └─ memtable 1 has no other owner: free it
+//! committer   seal 2 ── hand over memtable 2 ── next group
+//! worker         └─ give up memtable 1, sort memtable 2
+//! this thread         └─ memtable 1 has no other owner: free it
 //! ```
 //!
-//! Nothing is kept for longer by it than until the next one is sealed, which is as long as fjall keeps it. A reader that was the
-//! last to use a memtable does not have to free it either.
+//! Nothing is kept for longer by it than until the next one is sealed, which is as long as the engine keeps it.
 
 use std::any::Any;
 use std::sync::Arc;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-use shardlake_stdx::UnderWay;
+use shardlake_stdx::{Clock, UnderWay};
 use tokio::sync::{Notify, oneshot};
 
 use crate::turns::{LARGE_ROWS_IN_FLIGHT, RowsTurn};
@@ -23,6 +23,8 @@ pub(crate) struct Queued {
     pub turn: Option<RowsTurn>,
     /// Until readers see the commit.
     pub under_way: Option<UnderWay>,
+    /// Nobody waits for it.
+    pub is_patient: bool,
 }
 
 /// Of commits that are applied, or about to be, and not shown. Where they fail instead of being
@@ -50,6 +52,9 @@ impl Drop for Unshown {
         self.0.drain(..).for_each(UnderWay::leave_in_doubt);
     }
 }
+
+/// How long a patient commit waits for one that somebody waits for.
+const PATIENCE: Duration = Duration::from_millis(5);
 
 /// Who writes a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,9 +95,34 @@ struct QueueState {
     closed: bool,
     /// Small commits have come since the last group with a large one was taken.
     has_small_since: bool,
+    /// Queued commits that somebody waits for.
+    hurried: usize,
+    /// When the oldest of the patient ones is to be written in any case, by the process's clock.
+    patient_until: Option<Duration>,
     /// The committer was called for something else than a commit that finds the queue empty. Kept until it looks, since
     /// a notification reaches only a thread that waits at that moment.
     is_called: bool,
+}
+
+impl QueueState {
+    /// Whether the committer has nothing to do at this moment.
+    fn is_idle(&self, now: Duration) -> bool {
+        let is_patient = self.patient_until.is_none_or(|until| now < until);
+        self.hurried == 0 && is_patient && !self.closed && !self.is_called
+    }
+
+    /// How long the committer may sleep. `None` is until it is woken.
+    fn sleep(&self, now: Duration, until: Option<Duration>) -> Option<Duration> {
+        let until = [self.patient_until, until].into_iter().flatten().min()?;
+        Some(until.saturating_sub(now))
+    }
+
+    fn assert_counted(&self) {
+        let hurried = self.queued.iter().filter(|commit| !commit.is_patient).count();
+        debug_assert_eq!(hurried, self.hurried, "hurried commits are counted");
+        let has_patient = hurried < self.queued.len();
+        debug_assert_eq!(has_patient, self.patient_until.is_some(), "a patient commit has its end");
+    }
 }
 
 impl Queue {
@@ -104,8 +134,8 @@ impl Queue {
         self.state.lock().expect("nothing panics under this lock")
     }
 
-    /// Gives the commit its place in the order. With `quietly`, nobody is woken for a commit that finds the queue empty: the
-    /// second value says that the caller has to see to it.
+    /// Gives the commit its place in the order. With `quietly`, nobody is woken for a commit that finds none that somebody waits
+    /// for: the second value says that the caller has to see to it.
     pub fn push(&self, mut commit: Queued, quietly: bool) -> Result<(Seq, bool), StorageError> {
         let mut state = self.lock();
         if state.closed {
@@ -121,14 +151,30 @@ impl Queue {
         state.has_small_since |= commit.turn.is_none();
         commit.seq = state.last_seq;
         state.size_bytes += size_bytes;
-        let was_empty = state.queued.is_empty();
+        let (is_patient, had_patience) = (commit.is_patient, state.patient_until.is_some());
+        // Those that are patient have woken nobody.
+        let was_quiet = state.hurried == 0;
+        if is_patient {
+            let until = Clock::System.elapsed() + PATIENCE;
+            state.patient_until.get_or_insert(until);
+        } else {
+            state.hurried += 1;
+        }
         state.queued.push_back(commit);
+        state.assert_counted();
         let seq = state.last_seq;
         drop(state);
-        if was_empty && !quietly {
+        if is_patient {
+            // So that the committer learns when it is due.
+            if !had_patience {
+                self.bell.ring();
+            }
+            return Ok((seq, false));
+        }
+        if was_quiet && !quietly {
             self.bell.ring();
         }
-        Ok((seq, was_empty && quietly))
+        Ok((seq, was_quiet && quietly))
     }
 
     /// Has the committer look, now or after what it is doing: for commits, and whether a sync is due.
@@ -139,6 +185,11 @@ impl Queue {
 
     pub fn is_empty(&self) -> bool {
         self.lock().queued.is_empty()
+    }
+
+    /// Whether somebody waits for a commit that is queued.
+    pub fn has_hurried(&self) -> bool {
+        self.lock().hurried > 0
     }
 
     /// Whether small commits have come since the last group with a large one was taken.
@@ -156,20 +207,22 @@ impl Queue {
         let mut state = self.lock();
         state.closed = true;
         state.queued.clear();
+        (state.hurried, state.patient_until) = (0, None);
     }
 
-    /// Waits on the committer's thread for a commit, a call, or the end of `patience`. False when closed and empty.
+    /// Waits on the committer's thread for a commit that is due, a call, or the end of `patience`. False when closed and empty.
     pub fn wait(&self, patience: Option<Duration>) -> bool {
         let Bell::Thread(bell) = &self.bell else { unreachable!("a task waits for `rung`") };
-        let state = self.lock();
-        let is_idle = |state: &mut QueueState| state.queued.is_empty() && !state.closed && !state.is_called;
-        let mut state = match patience {
-            None => bell.wait_while(state, is_idle).expect("nothing panics under this lock"),
-            Some(patience) => {
-                let waited = bell.wait_timeout_while(state, patience, is_idle);
-                waited.expect("nothing panics under this lock").0
-            }
-        };
+        let mut now = Clock::System.elapsed();
+        let until = patience.map(|patience| now + patience);
+        let mut state = self.lock();
+        while state.is_idle(now) && until.is_none_or(|until| now < until) {
+            state = match state.sleep(now, until) {
+                None => bell.wait(state).expect("nothing panics under this lock"),
+                Some(sleep) => bell.wait_timeout(state, sleep).expect("nothing panics under this lock").0,
+            };
+            now = Clock::System.elapsed();
+        }
         state.is_called = false;
         !(state.closed && state.queued.is_empty())
     }
@@ -191,7 +244,7 @@ impl Queue {
         let (mut size_bytes, mut rows) = (0, 0);
         let mut has_large = false;
         while let Some(commit) = state.queued.front() {
-            let is_large = commit.turn.is_some();
+            let (is_large, commit_is_patient) = (commit.turn.is_some(), commit.is_patient);
             if is_large && writer == GroupWriter::Leader {
                 break;
             }
@@ -204,12 +257,81 @@ impl Queue {
             size_bytes += next_bytes;
             rows += next_rows;
             has_large |= is_large;
+            state.hurried -= usize::from(!commit_is_patient);
             group.extend(state.queued.pop_front());
         }
+        if state.queued.len() == state.hurried {
+            state.patient_until = None;
+        }
+        state.assert_counted();
         state.size_bytes -= size_bytes;
         if has_large {
             state.has_small_since = !state.queued.is_empty();
         }
         group
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn queue() -> Queue {
+        Queue::new(Bell::Thread(Condvar::new()), 16, 1 << 20)
+    }
+
+    fn commit(is_patient: bool) -> Queued {
+        let mut batch = Batch::new();
+        batch.put(&b"key"[..], &b"value"[..]);
+        Queued { seq: 0, batch, done: oneshot::channel().0, turn: None, is_patient }
+    }
+
+    fn seqs(group: &[Queued]) -> Vec<Seq> {
+        group.iter().map(|commit| commit.seq).collect()
+    }
+
+    #[test]
+    fn patient_commit_is_due_at_its_end_and_not_before() {
+        let queue = queue();
+        queue.push(commit(true), false).expect("there is room");
+        let first_until = queue.lock().patient_until.expect("it has an end");
+        queue.push(commit(true), false).expect("there is room");
+        let state = queue.lock();
+        assert_eq!(state.patient_until, Some(first_until), "the oldest one counts");
+        let before = first_until - PATIENCE;
+        assert!(state.is_idle(before));
+        assert_eq!(state.sleep(before, None), Some(PATIENCE));
+        assert_eq!(state.sleep(before, Some(before + PATIENCE / 2)), Some(PATIENCE / 2));
+        assert!(!state.is_idle(first_until));
+        drop(state);
+        assert_eq!(seqs(&queue.take_group(GroupWriter::Committer)), [1, 2]);
+        assert!(queue.lock().is_idle(first_until) && queue.lock().sleep(first_until, None).is_none());
+    }
+
+    #[test]
+    fn hurried_commit_takes_patient_ones_along_in_their_order() {
+        let queue = queue();
+        assert_eq!(queue.push(commit(true), true).expect("there is room"), (1, false));
+        assert!(!queue.has_hurried());
+        // Nobody was woken for the patient one, so it is for this writer to see to both.
+        assert_eq!(queue.push(commit(false), true).expect("there is room"), (2, true));
+        assert_eq!(queue.push(commit(false), true).expect("there is room"), (3, false));
+        assert!(!queue.lock().is_idle(Duration::ZERO) && queue.has_hurried());
+        assert_eq!(seqs(&queue.take_group(GroupWriter::Leader)), [1, 2, 3]);
+        assert!(queue.is_empty() && !queue.has_hurried());
+    }
+
+    #[test]
+    fn closed_or_called_queue_waits_for_nothing() {
+        let (closed, called) = (queue(), queue());
+        for queue in [&closed, &called] {
+            queue.push(commit(true), false).expect("there is room");
+        }
+        closed.close();
+        called.call_committer();
+        assert!(!closed.lock().is_idle(Duration::ZERO) && !called.lock().is_idle(Duration::ZERO));
+        assert!(closed.wait(None), "what is in it is to be written");
+        called.abandon();
+        assert!(called.is_empty() && !called.wait(None));
     }
 }

@@ -224,11 +224,17 @@ impl Shard {
         check_sizes(&batch)?;
         let (done, receiver) = oneshot::channel();
         // Asking the engine costs more than the rest, and is in vain while writers come in groups.
+        // Others write when a commit is there, or do not sync.
+        let is_patient = batch.is_patient()
+            && turn.is_none()
+            && !shared.answers_later
+            && shared.durability == Durability::Sync;
         let may_lead = shared.lone.load(Ordering::Relaxed)
             && turn.is_none()
             && shared.engine.lets_writers_lead()
             && !shared.engine.may_be_held_up();
-        let (seq, leads) = shared.queue.push(Queued { seq: 0, batch, done, turn, under_way }, may_lead)?;
+        let queued = Queued { seq: 0, batch, done, turn, under_way, is_patient };
+        let (seq, leads) = shared.queue.push(queued, may_lead)?;
         Ok(PendingCommit { seq, receiver, lead: leads.then(|| self.0.shared.clone()) })
     }
 

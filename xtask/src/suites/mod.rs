@@ -1,5 +1,6 @@
 //! The suites of `cargo xtask test`, in the order they run: cheap and local first.
 
+mod engine;
 pub mod explorer;
 mod javascript;
 mod mongo;
@@ -143,6 +144,7 @@ pub struct Suite {
 const SUITES: &[Suite] = &[
     Suite { name: "workspace", run: workspace::run },
     Suite { name: "durability", run: workspace::run_durability },
+    Suite { name: "engine", run: engine::run },
     Suite { name: "stores", run: stores::run },
     Suite { name: "explorer", run: explorer::run_sources },
     Suite { name: "explorer-browser", run: explorer::run_browser },

@@ -5,6 +5,9 @@
 //! earliest moment at which an item may run out ([`Due`]) comes from the last sweep and from the writes since, and holds whatever the container's default is;
 //! before that moment there is nothing to sweep for. After a start nothing is known, so there is a first sweep.
 //!
+//! The commits are patient (`crates/storage/src/queue.rs`): they are synced with commits of clients where there are any, and the sweep
+//! goes on meanwhile. Only its end waits for all of them.
+//!
 //! Who sweeps, when, and how fast is the account's affair.
 
 mod due_items;
@@ -16,6 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use shardlake_model::{ErrorKind, Result};
 use shardlake_stdx::Timestamp;
+use shardlake_storage::PendingCommit;
 
 use crate::commit::Writer;
 use crate::deletion::Deletion;
@@ -27,6 +31,9 @@ use due_items::{Place, Search, goes_by_default};
 
 /// Deletions of one commit, which may be bounded by its rows before: writers wait while it is planned.
 const ITEMS_DELETED_MAX: usize = 32;
+
+/// Commits of a sweep that are not durable yet: a client's commit takes along so many at most.
+const UNDER_WAY_MAX: usize = 2;
 
 /// What a partition knows of its items' ends.
 #[derive(Debug)]
@@ -108,6 +115,8 @@ pub struct Sweep {
     page: u64,
     /// Where the next sweep is to begin in the log, since something behind it stays.
     log_kept: Option<u64>,
+    /// Commits that wait for others to be synced with, the oldest first.
+    under_way: VecDeque<(u64, PendingCommit)>,
 }
 
 /// What one step of a sweep did.
@@ -162,6 +171,7 @@ impl Partition {
             log_done,
             page: log_done,
             log_kept: None,
+            under_way: VecDeque::new(),
         })
     }
 
@@ -204,7 +214,22 @@ impl Partition {
         Ok(())
     }
 
-    async fn end_sweep(&self, shape: &ContainerShape, sweep: &Sweep) -> Result<SweepStep> {
+    /// Returns when at most so many commits of the sweep are under way.
+    async fn wait_for_sweep(&self, sweep: &mut Sweep, left: usize) -> Result<()> {
+        while sweep.under_way.len() > left {
+            // Taken out when it is done: who asks again after a cancelled step waits for it again.
+            let (lsn, commit) = sweep.under_way.front_mut().expect("there are more than none");
+            let (lsn, done) = (*lsn, commit.await);
+            sweep.under_way.pop_front();
+            done.map_err(crate::storage_error)?;
+            self.note_acknowledged(lsn);
+        }
+        Ok(())
+    }
+
+    async fn end_sweep(&self, shape: &ContainerShape, sweep: &mut Sweep) -> Result<SweepStep> {
+        // What is told of the partition from now on rests on them.
+        self.wait_for_sweep(sweep, 0).await?;
         let _sequencer = self.sequencer.hold().await;
         self.check_open()?;
         if self.expiry.sweeps.load(Ordering::Relaxed) == sweep.number {
@@ -227,14 +252,16 @@ impl Partition {
         sweep: &mut Sweep,
         rows_max: usize,
     ) -> Result<SweepStep> {
+        self.wait_for_sweep(sweep, UNDER_WAY_MAX - 1).await?;
         let found: Arc<[Bytes]> = sweep.found.iter().take(ITEMS_DELETED_MAX).cloned().collect();
         // Nobody writes to what a transaction holds; it is for a later sweep.
         let spares = Some(self.gates.clone());
         let deletion = Deletion { found, only_expired: true, spares, rows_max };
-        let deleted = match self.delete_found(shape, now, Writer::Holder, &deletion).await {
+        let (deleted, commit) = match self.queue_deletion(shape, now, Writer::Holder, &deletion).await {
             Err(error) if error.kind() == ErrorKind::TooManyRequests => return Ok(SweepStep::Overloaded),
             deleted => deleted?,
         };
+        sweep.under_way.extend(commit);
         if deleted.is_superseded {
             return Ok(SweepStep::Superseded);
         }

@@ -41,6 +41,34 @@ async fn stall(engine: &FaultEngine, shard: &Shard) -> PendingCommit {
     commit
 }
 
+fn patient(number: u64) -> Batch {
+    let mut batch = batch(number);
+    batch.be_patient();
+    batch
+}
+
+#[tokio::test]
+async fn patient_commit_is_durable_without_another_and_keeps_its_place_among_others() {
+    let _logs = Logs::watch();
+    let engine = FaultEngine::new();
+    let shard = shard(&engine, &options());
+    shard.commit(patient(1)).expect("room").await.expect("commits");
+    assert_eq!((engine.syncs(), shard.durable(), last(&shard).await), (1, 1, 1));
+    // Who asks for durability does not wait for somebody to come.
+    let kept = shard.commit(patient(2)).expect("room");
+    shard.wait_durable(kept.seq()).await.expect("is durable");
+    kept.await.expect("commits");
+    let kept = shard.commit(patient(3)).expect("room");
+    shard.commit(batch(4)).expect("room").await.expect("commits");
+    assert!(shard.durable() >= kept.seq(), "commits keep their order");
+    kept.await.expect("commits");
+    assert_eq!(last(&shard).await, 4);
+    // The end of the shard writes what is still kept.
+    let kept = shard.commit(patient(5)).expect("room");
+    shard.close().await.expect("closes");
+    kept.await.expect("commits");
+}
+
 #[tokio::test]
 async fn commits_that_arrive_during_a_sync_share_the_next() {
     let _logs = Logs::watch();

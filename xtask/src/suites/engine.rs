@@ -1,0 +1,29 @@
+//! The own tests of the storage engine that is built from `vendor`, and ours of what is changed there.
+//!
+//! That directory is a workspace of its own: its tests need crates that nothing else does.
+
+use super::{Run, SuiteResult};
+use crate::command::run_and_listen;
+use crate::{Outcome, project, tally};
+use std::process::Command;
+
+pub fn run(run: &Run<'_>) -> Outcome<Vec<SuiteResult>> {
+    run.build(cargo("fjall").arg("--no-run"))?;
+    run.build(cargo("lsm-tree").arg("--no-run"))?;
+    ["fjall", "lsm-tree"].into_iter().map(tests_of).collect()
+}
+
+fn tests_of(package: &str) -> Outcome<SuiteResult> {
+    let (output, ended_well) = run_and_listen(&mut cargo(package))?;
+    Ok(SuiteResult::new(&format!("engine/{package}"), tally::of_cargo_test(&output), ended_well))
+}
+
+/// With the features that the program has.
+fn cargo(package: &str) -> Command {
+    let mut command = project::cargo();
+    command
+        .args(["test", "--locked", "--lib", "--package", package, "--features", "bytes_1,lz4"])
+        .current_dir(project::root().join("vendor"))
+        .env("CARGO_TARGET_DIR", project::work_directory().join("engine/target"));
+    command
+}
