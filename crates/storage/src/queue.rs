@@ -283,7 +283,7 @@ mod tests {
     fn commit(is_patient: bool) -> Queued {
         let mut batch = Batch::new();
         batch.put(&b"key"[..], &b"value"[..]);
-        Queued { seq: 0, batch, done: oneshot::channel().0, turn: None, is_patient }
+        Queued { seq: 0, batch, done: oneshot::channel().0, turn: None, under_way: None, is_patient }
     }
 
     fn seqs(group: &[Queued]) -> Vec<Seq> {

@@ -79,17 +79,21 @@ async fn polygons_in_a_plane_cross_an_odd_number_of_sides_and_hold_points_alone(
     assert_eq!(ids(&found(&mut client, "c", bow).await), [1], "where the sides cross twice is outside");
     let square = within(doc! { "$box": [[0, 0], [8, 8]] });
     assert_eq!(ids(&found(&mut client, "c", square).await), [1, 2, 3, 5], "no line, and the corner");
-    for shape in [
-        doc! { "$box": [[0, 0], [f64::INFINITY, 1]] },
-        doc! { "$polygon": [[f64::NAN, 0], [1, 1], [2, 0]] },
-    ] {
-        assert_eq!(fails(&mut client, doc! { "find": "c", "filter": within(shape.clone()) }).await, 2, "{shape}");
+    for shape in
+        [doc! { "$box": [[0, 0], [f64::INFINITY, 1]] }, doc! { "$polygon": [[f64::NAN, 0], [1, 1], [2, 0]] }]
+    {
+        assert_eq!(
+            fails(&mut client, doc! { "find": "c", "filter": within(shape.clone()) }).await,
+            2,
+            "{shape}"
+        );
     }
 }
 
 #[tokio::test]
 async fn a_polygon_with_strict_winding_order_may_be_larger_than_half_of_the_sphere() {
-    let point = |id: i32, x: f64, y: f64| doc! { "_id": id, "loc": { "type": "Point", "coordinates": [x, y] } };
+    let point =
+        |id: i32, x: f64, y: f64| doc! { "_id": id, "loc": { "type": "Point", "coordinates": [x, y] } };
     let (_server, mut client) = filled(&[point(1, 0.0, 0.0), point(2, 50.0, 50.0)]).await;
     let polygon = |ring: Bson, crs: Option<&str>| {
         let mut polygon = doc! { "type": "Polygon", "coordinates": [ring] };
@@ -176,7 +180,8 @@ async fn expressions_follow_the_reference_where_it_is_odd() {
         (doc! { "$indexOfCP": ["", ""] }.into(), 0.into()),
         (doc! { "$indexOfCP": ["abc", "", 3] }.into(), (-1).into()),
         (
-            doc! { "$toUpper": Bson::Timestamp(bson::Timestamp { time: 1_707_000_000, increment: 7 }) }.into(),
+            doc! { "$toUpper": Bson::Timestamp(bson::Timestamp { time: 1_707_000_000, increment: 7 }) }
+                .into(),
             "FEB  3 22:40:00:7".into(),
         ),
         (
