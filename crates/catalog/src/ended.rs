@@ -4,38 +4,13 @@
 //! finds in this list alone. The list is bounded by age and by count; [`crate::Numbers`] say up to
 //! where it was forgotten, so that nobody takes a gap for silence.
 
-use serde::{Deserialize, Serialize};
 use shardlake_model::ContainerRid;
 
-use crate::Definitions;
+use crate::{Definitions, EndedContainer, EndedForgotten};
 
 /// As long as a collection of MongoDB's door keeps versions.
 const KEPT_MS: u64 = 60 * 60 * 1000;
 pub(crate) const ENDED_MAX: usize = 1000;
-
-/// A container that is gone.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EndedContainer {
-    pub rid: ContainerRid,
-    /// The names that it and its database had.
-    pub database: String,
-    pub name: String,
-    /// When it was made, in milliseconds since the Unix epoch.
-    pub created_ms: u64,
-    /// The time of its last commit; zero where there was none.
-    pub last_ms: u64,
-    /// Later than the times of all commits before.
-    pub ended_ms: u64,
-    /// The first version of the catalog without it.
-    pub version: u64,
-}
-
-/// Up to where the list of ended containers was forgotten.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EndedForgotten {
-    pub version: u64,
-    pub ended_ms: u64,
-}
 
 impl Definitions {
     /// Notes the containers that this draft has no more. `last_ms` tells the time of a container's

@@ -34,7 +34,6 @@ mod writer;
 
 pub use change::{Change, Changed};
 pub use definitions::Definitions;
-pub use ended::{EndedContainer, EndedForgotten};
 pub use error::CatalogError;
 pub use predicates::{broken, loose_ends};
 pub use projection::{
@@ -42,8 +41,8 @@ pub use projection::{
     ProjectionStart, ProjectionTarget, SetPair,
 };
 pub use records::{
-    ContainerRecord, DroppedMark, IndexGeneration, IndexRecord, Numbers, Placed, RangeRecord, RelocationKind,
-    RelocationRecord,
+    ContainerRecord, DroppedMark, EndedContainer, EndedForgotten, IndexGeneration, IndexRecord, Numbers,
+    Placed, RangeRecord, RelocationKind, RelocationRecord,
 };
 pub use stored::{MEMBERSHIP, decode, encode, key, load, load_view, stamp_key};
 pub use table::Table;

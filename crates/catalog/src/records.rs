@@ -1,10 +1,8 @@
 //! Records of containers: their definition, their ranges, and where the data of each lies.
 
 use serde::{Deserialize, Serialize};
-use shardlake_model::{Container, IndexingPolicy, PartitionUid};
+use shardlake_model::{Container, ContainerRid, IndexingPolicy, PartitionUid};
 use shardlake_routing::{EpkRange, RangeError};
-
-use crate::EndedForgotten;
 
 /// A container with the physical partitions that hold it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -165,4 +163,28 @@ pub struct RelocationRecord {
     /// Range ids, in the order of the hash space.
     pub sources: Vec<u32>,
     pub targets: Vec<RangeRecord>,
+}
+
+/// A container that is gone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndedContainer {
+    pub rid: ContainerRid,
+    /// The names that it and its database had.
+    pub database: String,
+    pub name: String,
+    /// When it was made, in milliseconds since the Unix epoch.
+    pub created_ms: u64,
+    /// The time of its last commit; zero where there was none.
+    pub last_ms: u64,
+    /// Later than the times of all commits before.
+    pub ended_ms: u64,
+    /// The first version of the catalog without it.
+    pub version: u64,
+}
+
+/// Up to where the list of ended containers was forgotten.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndedForgotten {
+    pub version: u64,
+    pub ended_ms: u64,
 }

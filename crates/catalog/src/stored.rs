@@ -216,12 +216,7 @@ fn add(definitions: &mut Definitions, key: &[u8], value: &[u8]) -> Result<(), Ca
             definitions.dropped.put(uid, decode::<DroppedMark>(value)?);
             dropped_key(uid)
         }
-        Some(&ENDED) => {
-            let ended: EndedContainer = decode(value)?;
-            let key = (ended.version, ended.rid);
-            definitions.ended.put(key, ended);
-            ended_key(key)
-        }
+        Some(&ENDED) => add_ended(definitions, value)?,
         Some(&NUMBERS) => {
             definitions.numbers = decode(value)?;
             numbers_key()
@@ -234,6 +229,13 @@ fn add(definitions: &mut Definitions, key: &[u8], value: &[u8]) -> Result<(), Ca
         return Err(CatalogError::corrupt(format!("a record lies under the key {key:?} of another")));
     }
     Ok(())
+}
+
+fn add_ended(definitions: &mut Definitions, value: &[u8]) -> Result<Vec<u8>, CatalogError> {
+    let ended: EndedContainer = decode(value)?;
+    let key = (ended.version, ended.rid);
+    definitions.ended.put(key, ended);
+    Ok(ended_key(key))
 }
 
 /// The container of the script that is stored under a key.
