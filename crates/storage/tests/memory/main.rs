@@ -102,7 +102,6 @@ async fn rows_take_the_memory_that_is_counted_and_no_more_than_is_given() {
     gate.close();
     write(&shard, 0..1_500).await;
     let (counted, held) = (memory.held_bytes(), allocated_since(before));
-    println!("{counted} bytes are counted, {held} are allocated, for 1,500 items");
     assert!(counted < 2 * MEMTABLE_BYTES, "no memtable is flushed yet");
     assert!(held <= counted + counted / 10, "{held} bytes are held, {counted} are counted");
     assert!(held >= counted / 4 * 3, "{held} bytes are held, {counted} are counted: too many");
@@ -118,13 +117,11 @@ async fn rows_take_the_memory_that_is_counted_and_no_more_than_is_given() {
         eventually("the writer waits", || memory.is_waited_for() || is_done.load(Ordering::Acquire));
     });
     let full = allocated_since(before);
-    println!("{full} bytes are allocated while no table can be stored");
     assert!(full <= WRITE_BYTES_MAX + WRITE_BYTES_MAX / 5, "{full} bytes for writes, of {WRITE_BYTES_MAX}");
     assert!(!is_done.load(Ordering::Acquire), "memory was given for all rows at once");
     gate.open();
     writing.await.expect("no write fails");
     let peak = ALLOCATED.peak_usage().saturating_sub(before) as u64;
-    println!("{peak} bytes were allocated at most");
     assert!(peak <= WRITE_BYTES_MAX + BESIDE_BYTES, "{peak} bytes, {WRITE_BYTES_MAX} of them for writes");
 
     shard.close().await.expect("closes");
