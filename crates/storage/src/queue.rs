@@ -112,7 +112,7 @@ impl QueueState {
     }
 
     /// How long the committer may sleep. `None` is until it is woken.
-    fn sleep(&self, now: Duration, until: Option<Duration>) -> Option<Duration> {
+    fn idle_for(&self, now: Duration, until: Option<Duration>) -> Option<Duration> {
         let until = [self.patient_until, until].into_iter().flatten().min()?;
         Some(until.saturating_sub(now))
     }
@@ -217,9 +217,9 @@ impl Queue {
         let until = patience.map(|patience| now + patience);
         let mut state = self.lock();
         while state.is_idle(now) && until.is_none_or(|until| now < until) {
-            state = match state.sleep(now, until) {
+            state = match state.idle_for(now, until) {
                 None => bell.wait(state).expect("nothing panics under this lock"),
-                Some(sleep) => bell.wait_timeout(state, sleep).expect("nothing panics under this lock").0,
+                Some(idle) => bell.wait_timeout(state, idle).expect("nothing panics under this lock").0,
             };
             now = Clock::System.elapsed();
         }
@@ -300,12 +300,12 @@ mod tests {
         assert_eq!(state.patient_until, Some(first_until), "the oldest one counts");
         let before = first_until - PATIENCE;
         assert!(state.is_idle(before));
-        assert_eq!(state.sleep(before, None), Some(PATIENCE));
-        assert_eq!(state.sleep(before, Some(before + PATIENCE / 2)), Some(PATIENCE / 2));
+        assert_eq!(state.idle_for(before, None), Some(PATIENCE));
+        assert_eq!(state.idle_for(before, Some(before + PATIENCE / 2)), Some(PATIENCE / 2));
         assert!(!state.is_idle(first_until));
         drop(state);
         assert_eq!(seqs(&queue.take_group(GroupWriter::Committer)), [1, 2]);
-        assert!(queue.lock().is_idle(first_until) && queue.lock().sleep(first_until, None).is_none());
+        assert!(queue.lock().is_idle(first_until) && queue.lock().idle_for(first_until, None).is_none());
     }
 
     #[test]
