@@ -2,7 +2,7 @@
 //! variables of `$merge`, positions of parts of strings.
 
 use bson::{Bson, doc};
-use shardlake_mql::Document;
+use shardlake_mql::{Document, Value};
 
 use crate::client::{Client, Server, of};
 
@@ -33,6 +33,20 @@ fn batch_of(reply: &Document) -> Vec<Document> {
     documents.map(|document| Document::clone(document.as_document().expect("a document"))).collect()
 }
 
+/// Compares what was answered with what is wanted, byte for byte.
+fn assert_are(found: &[Document], wanted: &[bson::Document], of_what: &dyn std::fmt::Display) {
+    let shown = |document: &Document| Value::from(document.clone()).to_string();
+    let wanted: Vec<Document> = wanted.iter().map(of).collect();
+    let bytes = |documents: &[Document]| documents.iter().map(Document::to_bytes).collect::<Vec<_>>();
+    assert_eq!(
+        bytes(found),
+        bytes(&wanted),
+        "{of_what}: {:?} instead of {:?}",
+        found.iter().map(shown).collect::<Vec<_>>(),
+        wanted.iter().map(shown).collect::<Vec<_>>()
+    );
+}
+
 fn ids(documents: &[Document]) -> Vec<i32> {
     documents.iter().map(|document| document.value("_id").to_i32_exact().expect("a number")).collect()
 }
@@ -53,11 +67,12 @@ async fn of_several_conditions_on_an_array_the_last_kind_tells_the_positional_el
     ] {
         let (_server, mut client) = filled(&[doc! { "_id": 1, "a": [70, 95] }]).await;
         let find = doc! { "find": "c", "filter": &filter, "projection": { "a.$": 1 } };
-        assert_eq!(batch_of(&run(&mut client, find).await), [of(&doc! { "_id": 1, "a": [95] })], "{filter}");
+        let projected = batch_of(&run(&mut client, find).await);
+        assert_are(&projected, &[doc! { "_id": 1, "a": [95] }], &filter);
         let update = doc! { "q": &filter, "u": { "$set": { "a.$": 0 } } };
         run(&mut client, doc! { "update": "c", "updates": [update] }).await;
         let updated = found(&mut client, "c", doc! {}).await;
-        assert_eq!(updated, [of(&doc! { "_id": 1, "a": [70, 0] })], "{filter}");
+        assert_are(&updated, &[doc! { "_id": 1, "a": [70, 0] }], &filter);
     }
 }
 
@@ -145,11 +160,12 @@ async fn merge_knows_the_variables_of_its_command_and_documents_without_the_fiel
         doc! { "into": "t", "whenMatched": pipeline.as_slice(), "let": { "own": value } }
     };
     run(&mut client, merge(own("$$outer"), 1)).await;
-    assert_eq!(found(&mut client, "t", doc! {}).await, [of(&doc! { "_id": 1, "x": 99, "got": "told" })]);
+    let told = [doc! { "_id": 1, "x": 99, "got": "told" }];
+    assert_are(&found(&mut client, "t", doc! {}).await, &told, &"a variable of the command");
     assert_eq!(fails(&mut client, merge(own("$nowhere"), 1)).await, 17276, "a variable without a value");
     run(&mut client, merge(doc! { "into": "t", "let": Bson::Null }, 1)).await;
     let merged = doc! { "_id": 1, "x": 99, "got": "told", "a": 10 };
-    assert_eq!(found(&mut client, "t", doc! {}).await, [of(&merged)]);
+    assert_are(&found(&mut client, "t", doc! {}).await, &[merged], &"no variables");
 
     // By a field of a unique index that has documents without it.
     for (collection, is_sparse) in [("u", false), ("s", true)] {
@@ -162,7 +178,7 @@ async fn merge_knows_the_variables_of_its_command_and_documents_without_the_fiel
             false => {
                 run(&mut client, merge(by_key.clone(), 1)).await;
                 let merged = doc! { "_id": 1, "key": Bson::Null, "a": 10 };
-                assert_eq!(found(&mut client, collection, doc! {}).await, [of(&merged)]);
+                assert_are(&found(&mut client, collection, doc! {}).await, &[merged], &"without the field");
                 run(&mut client, merge(by_key, 2)).await;
                 assert_eq!(ids(&found(&mut client, collection, doc! { "key": "k" }).await), [2]);
             }
@@ -201,7 +217,7 @@ async fn expressions_follow_the_reference_where_it_is_odd() {
     ];
     for (expression, expected) in cases {
         let shown = expression.to_string();
-        assert_eq!(result(&mut client, expression).await, of(&doc! { "r": expected }), "{shown}");
+        assert_are(&[result(&mut client, expression).await], &[doc! { "r": expected }], &shown);
     }
     for size in [1_i64 << 40, i64::MAX] {
         let filter = doc! { "a": { "$size": size } };
