@@ -165,7 +165,7 @@ fn clients_that_write_all_the_time_lose_nothing_on_the_way_to_a_store_and_back()
     assert!(said.contains("of the log"), "{said}");
     assert!(!back.join("COPIED").exists());
     verify(&[text_of(&back)]);
-    let server = on_disk().data_dir(&back).start();
+    let server = on_disk().data_dir(&back).argument(UNLIMITED).start();
     check(&server.client(), &told);
     assert_healthy(&server);
 }
@@ -193,7 +193,7 @@ fn a_copy_that_is_killed_at_any_point_goes_on_and_loses_nothing() {
     let told = writers.end();
     let said = printed(&["evacuate", "--from", &url, "--to", text_of(&back)], 0);
     assert!(said.contains("of the log"), "a copy once complete stays so: {said}");
-    let moved = on_disk().data_dir(&back).start();
+    let moved = on_disk().data_dir(&back).argument(UNLIMITED).start();
     check(&moved.client(), &told);
     assert_healthy(&moved);
     assert!(complaint(&["verify", &url]).contains("was moved to"));
