@@ -178,11 +178,7 @@ fn trunc(values: &[Option<Value>]) -> Result<Value> {
     };
     let Some(zone) = zone_of(&values[3])? else { return Ok(Value::Null) };
     let unit = unit_of(unit, "$dateTrunc", 5439013)?;
-    let is_null = values[4].as_ref().is_some_and(Value::is_nullish);
-    let week = match unit {
-        DateUnit::Week => start_of_week(&values[4], "$dateTrunc")?,
-        _ => (!is_null).then_some(7),
-    };
+    let week = if unit == DateUnit::Week { start_of_week(&values[4], "$dateTrunc")? } else { Some(7) };
     let Some(week) = week else { return Ok(Value::Null) };
     let Some(millis) = millis_of(date) else {
         fail!(5166307, "$dateTrunc requires 'date' to be a date, but got {}", date.type_name());

@@ -219,15 +219,18 @@ pub(super) fn is_against_the_clock(ring: &[Point]) -> bool {
     dot(area, middle) > 0.0
 }
 
-/// Whether a ray from a point in the plane crosses an odd number of a polygon's sides. Which points of the sides themselves
-/// count is the reference's rule: those of vertical ones and of the right end of a ray.
+/// Whether a point in the plane is a corner of a polygon, lies on a level or an upright side, or has a ray to the right that crosses
+/// an odd number of sides: the reference's rule, by which points of slanting sides are inside or not as the rays count them.
 pub(super) fn is_in_flat_polygon(corners: &[Point], (x, y): Point) -> bool {
-    let sides = corners.iter().zip(corners.iter().cycle().skip(1));
-    let crossed = sides.filter(|((ax, ay), (bx, by))| {
-        let is_level = y > ay.min(*by) && y <= ay.max(*by) && x <= ax.max(*bx);
-        is_level && (ax == bx || x <= (y - ay) * (bx - ax) / (by - ay) + ax)
-    });
-    crossed.count() % 2 == 1
+    let sides = || corners.iter().zip(corners.iter().cycle().skip(1));
+    let is_between = |one: f64, other: f64, number: f64| one.min(other) <= number && number <= one.max(other);
+    let is_on = |((ax, ay), (bx, by)): (&Point, &Point)| {
+        (ay == by || ax == bx) && is_between(*ax, *bx, x) && is_between(*ay, *by, y)
+    };
+    let crosses = |((ax, ay), (bx, by)): &(&Point, &Point)| {
+        y > ay.min(*by) && y <= ay.max(*by) && x <= (y - ay) * (bx - ax) / (by - ay) + ax
+    };
+    corners.contains(&(x, y)) || sides().any(is_on) || sides().filter(crosses).count() % 2 == 1
 }
 
 /// Whether a shape lies inside the polygons of another.
