@@ -222,7 +222,7 @@ fn uniqueness(on: &[Str], collection: Option<&Collection>) -> Option<Nullish> {
     let mut unique = collection.meta.indexes.iter().filter(|index| flag(index, "unique") && is_of(index));
     let first = unique.next()?;
     let has_all = |index: &Document| !flag(index, "sparse") && !index.has("partialFilterExpression");
-    match has_all(first) || unique.any(|index| has_all(index)) {
+    match has_all(first) || unique.any(has_all) {
         true => Some(Nullish::Null),
         false => Some(Nullish::Refused),
     }
