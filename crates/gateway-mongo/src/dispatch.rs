@@ -189,7 +189,12 @@ async fn run(
     }
     transactions::check(row, &body, &generic)?;
     let mut call = enter(deployment, connection, row, (body, generic), principal).await?;
-    let time = call.time_left() + GRACE;
+    // The time that a cursor's next batch is given is for waiting; what it then reads has a command's.
+    let time = match row.name {
+        "getMore" => deployment.settings.request_timeout,
+        _ => call.time_left(),
+    };
+    let time = time + GRACE;
     let started = deployment.account.clock().elapsed();
     let names = (row.name, call.generic.database.as_str());
     let at_work = deployment.operations.begin(names, connection.id, started);
