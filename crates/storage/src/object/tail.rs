@@ -58,6 +58,11 @@ impl ObjectTail {
             listed.try_collect().await.map_err(|error| unreadable(&folder, &error))?;
         objects.retain(|object| object.number > self.number);
         objects.sort_unstable_by_key(|object| object.number);
+        // A list that is read while objects come may have a later one without an earlier one: the next look has both. Where nothing
+        // lies before the hole, it stays, and the stamps tell of it.
+        if let Some(last) = objects.windows(2).position(|pair| pair[1].number != pair[0].number + 1) {
+            objects.truncate(last + 1);
+        }
         let store = self.store.clone();
         let reads = objects.into_iter().map(move |object| {
             let store = store.clone();
