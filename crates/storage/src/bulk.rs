@@ -56,9 +56,8 @@ impl Shard {
         }
     }
 
-    /// Drops every key with the prefix, whose writers have ended: where the engine keeps such keys in tables of their own, by taking those
-    /// off its list, and otherwise as [`Shard::drop_range`] does up to `end`, the first key behind the prefix. Views may or may not show
-    /// the keys from then on.
+    /// Drops every key with the prefix, whose writers have ended: tables that have no other keys go off the list of tables, and what is left
+    /// is deleted as [`Shard::drop_range`] does, up to `end`, the first key behind the prefix. Views may or may not show the keys from then on.
     pub async fn drop_prefix(&self, prefix: Vec<u8>, end: Vec<u8>) -> Result<(), StorageError> {
         // Commits are applied in order, so no earlier one is in the queue after this.
         self.commit_in_background(Batch::new()).await?;

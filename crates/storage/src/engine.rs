@@ -58,8 +58,8 @@ pub trait Engine: Send + Sync + 'static {
     /// Makes everything durable and sorts it to its place, so that little is left to replay at the next start.
     fn flush(&self) -> Answer<'_, ()>;
 
-    /// Drops all keys with the prefix, of which nothing is queued and nobody writes any more, without a row for each. `false`: the engine
-    /// has no such way, and nothing was done. Repeating a drop that broke off completes it.
+    /// Drops keys with the prefix, of which nothing is queued and nobody writes any more, without a row for each. `false`: some may be left, or
+    /// all, for the caller to delete. Repeating a drop that broke off completes it.
     fn drop_prefix(&self, _prefix: &[u8]) -> Answer<'_, bool> {
         Answer::Now(Ok(false))
     }

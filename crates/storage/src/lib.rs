@@ -18,6 +18,7 @@
 //! | `journal.rs` | judges the end of fjall's journals before fjall replays them |
 //! | `journal_mark.rs` | what a shard remembers of its journals, to tell more rot from torn writes |
 //! | `new_tables.rs` | syncs the tables of a load as they grow |
+//! | `whole_tables.rs` | drops tables that hold nothing but what is to go |
 //! | `old_memtables.rs` | frees what was sorted, where nobody waits for it |
 //! | `journal_room.rs` | writes zeros ahead of a journal's end, so that syncs of small groups are short |
 //! | `files.rs` | looks for every file of a database before fjall may repair by deleting |
@@ -91,6 +92,7 @@ pub mod suite;
 mod together;
 mod turns;
 mod view;
+mod whole_tables;
 pub mod witness;
 
 pub use answer::{Answer, Lookup, Resolve};

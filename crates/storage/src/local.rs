@@ -32,11 +32,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use fjall::config::{BlockSizePolicy, CompressionPolicy};
+use fjall::config::{BlockSizePolicy, CompressionPolicy, TableCut};
 use fjall::{
     AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions, LsmError, OwnedWriteBatch,
     PersistMode,
 };
+use shardlake_stdx::lower_thread_priority;
 
 use crate::directory::Directory;
 use crate::files;
@@ -49,6 +50,7 @@ use crate::local_view::{LocalView, elsewhere, one_key};
 use crate::new_tables::NewTables;
 use crate::old_memtables::OldMemtables;
 use crate::pace::{Pace, Way};
+use crate::whole_tables::drop_within;
 use crate::{
     Answer, Batch, Engine, EngineView, KeptFiles, LogPosition, Lookup, Op, Row, StorageError, Value,
     checkpoint, epoch,
@@ -66,7 +68,11 @@ const FIRST_LEVEL_TABLES_MAX: usize = 18;
 /// Tables on the first level before a load waits: it leaves room for the writers.
 const FIRST_LEVEL_TABLES_LOAD_MAX: usize = 8;
 /// What a load writes between two syncs: a sync of the journal may have to wait for one.
-const LOAD_SYNC_BYTES: usize = 2 * 1024 * 1024;
+const LOAD_SYNC_BYTES: usize = 512 * 1024;
+/// Keys lead with the number of their partition.
+const UID_BYTES: usize = 4;
+/// Merges begin a new table behind a partition that has so much in the one before, so that dropping it is dropping tables.
+const OWN_TABLE_BYTES: u64 = 1024 * 1024;
 /// The one keyspace.
 const ROWS: &str = "rows";
 const JOURNAL_BYTES_MAX: u64 = 256 * 1024 * 1024;
@@ -199,16 +205,18 @@ impl LocalEngine {
         let tables = NewTables::of(&self.rows)?;
         let mut ingestion = self.rows.start_ingestion()?;
         tables.synced_while(|grown| {
-            let mut unsynced_bytes = 0;
-            for (key, value) in rows {
-                unsynced_bytes += key.len() + value.len();
-                ingestion.write(key, value)?;
-                if unsynced_bytes > LOAD_SYNC_BYTES {
-                    grown();
-                    unsynced_bytes = 0;
+            at_low_priority(|| {
+                let mut unsynced_bytes = 0;
+                for (key, value) in rows {
+                    unsynced_bytes += key.len() + value.len();
+                    ingestion.write(key, value)?;
+                    if unsynced_bytes > LOAD_SYNC_BYTES {
+                        grown();
+                        unsynced_bytes = 0;
+                    }
                 }
-            }
-            Ok(())
+                Ok(())
+            })
         })?;
         // Its end seals the memtable, and a writer that seals the next one should not have to free it.
         let memtable = self.rows.tree.active_memtable();
@@ -290,6 +298,7 @@ pub(crate) fn open_database(
         .manual_journal_persist(true)
         .journal_compression(CompressionType::None)
         .max_journaling_size(JOURNAL_BYTES_MAX)
+        .table_cut(Some(TableCut { prefix_len: UID_BYTES, bytes_min: OWN_TABLE_BYTES }))
         .worker_threads_unchecked(workers)
         .open()
         .map_err(|error| not_opened(path, error))?;
@@ -331,6 +340,18 @@ fn keyspace_options() -> KeyspaceCreateOptions {
             CompressionType::None,
             CompressionType::Lz4,
         ]))
+}
+
+/// On a thread that leaves the processors to those who serve clients. It holds nothing that they wait for.
+fn at_low_priority(work: impl FnOnce() -> Result<(), StorageError> + Send) -> Result<(), StorageError> {
+    let panicked = |_| Err(StorageError::io("a thread panicked that loads rows"));
+    std::thread::scope(|scope| {
+        let working = scope.spawn(|| {
+            lower_thread_priority();
+            work()
+        });
+        working.join().unwrap_or_else(panicked)
+    })
 }
 
 /// In order of the keys.
@@ -386,6 +407,15 @@ impl Engine for LocalEngine {
 
     fn flush(&self) -> Answer<'_, ()> {
         Answer::Now(self.sort_memtables())
+    }
+
+    fn drop_prefix(&self, prefix: &[u8]) -> Answer<'_, bool> {
+        // A restore to a moment repeats the log, and would miss what is not in it.
+        let dropped = match self.kept_log.get() {
+            Some(_) => Ok(()),
+            None => drop_within((&self.database, &self.rows), prefix, || self.sort_memtables()),
+        };
+        Answer::Now(dropped.map(|()| false))
     }
 
     fn close(&self) -> Answer<'_, ()> {

@@ -32,7 +32,7 @@ impl NewTables {
     /// this returns, all that has reached the operating system is on stable storage.
     pub fn synced_while(
         &self,
-        write: impl FnOnce(&dyn Fn()) -> Result<(), StorageError>,
+        write: impl FnOnce(&(dyn Fn() + Sync)) -> Result<(), StorageError>,
     ) -> Result<(), StorageError> {
         let panicked = |_| Err(StorageError::io("a thread panicked that syncs tables"));
         std::thread::scope(|scope| {

@@ -247,3 +247,31 @@ fn worker_retires_super_versions_when_it_sorts() -> crate::Result<()> {
 
     Ok(())
 }
+
+#[test]
+fn a_journal_that_was_ended_goes_when_what_it_holds_is_in_tables() -> crate::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let (db, one, _) = open(folder.path())?;
+
+    one.insert("a", "before")?;
+    let ended = db.begin_journal()?;
+    db.retire_journals()?;
+    assert!(ended.exists(), "a memtable has what it holds");
+
+    one.insert("b", "after")?;
+    one.rotate_memtable_and_wait()?;
+    db.retire_journals()?;
+    assert!(!ended.exists());
+
+    // One without content, behind which nothing comes.
+    one.rotate_memtable_and_wait()?;
+    let ended = db.begin_journal()?;
+    db.retire_journals()?;
+    assert!(!ended.exists());
+    drop((db, one));
+
+    let (_db, one, _) = open(folder.path())?;
+    let expected = [("a", "before"), ("b", "after")].map(|(key, value)| (key.into(), value.into()));
+    assert_eq!(BTreeMap::from(expected), rows(&one));
+    Ok(())
+}

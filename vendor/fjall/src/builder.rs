@@ -193,4 +193,12 @@ impl<O: Openable> Builder<O> {
         self.inner.compaction_filter_factory_assigner = Some(f);
         self
     }
+
+    /// Has merges end tables where the leading bytes of keys change.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn table_cut(mut self, cut: Option<lsm_tree::config::TableCut>) -> Self {
+        self.inner.table_cut = cut;
+        self
+    }
 }

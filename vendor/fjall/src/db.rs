@@ -26,7 +26,7 @@ use crate::{
 use lsm_tree::{AbstractTree, SequenceNumberCounter};
 use std::{
     fs::remove_dir_all,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{atomic::AtomicUsize, Arc, Mutex, RwLock},
 };
 
@@ -359,6 +359,52 @@ impl Database {
         })?;
 
         Ok(())
+    }
+
+    /// Begins a new journal, and returns the one before.
+    ///
+    /// That one, and those before it, are deleted once what they hold is in tables.
+    #[doc(hidden)]
+    pub fn begin_journal(&self) -> crate::Result<PathBuf> {
+        if self.is_poisoned.is_poisoned() {
+            return Err(crate::Error::Poisoned);
+        }
+
+        // What is synced before the lock is taken has not to be synced under it
+        let unsynced = self.supervisor.journal.get_writer()?.written_file()?;
+        unsynced.sync_all()?;
+
+        let mut journal_writer = self.supervisor.journal.get_writer()?;
+        let sealed = journal_writer.path.clone();
+
+        #[expect(clippy::expect_used)]
+        let mut journal_manager = self
+            .supervisor
+            .journal_manager
+            .write()
+            .expect("lock is poisoned");
+
+        let watermarks = {
+            #[expect(clippy::expect_used)]
+            let keyspaces = self.supervisor.keyspaces.read().expect("lock is poisoned");
+
+            self.supervisor.build_seqno_map(&keyspaces)
+        };
+
+        journal_manager.rotate_journal(&mut journal_writer, watermarks)?;
+
+        Ok(sealed)
+    }
+
+    /// Deletes the journals whose content is in tables, as the worker does when it has sorted a memtable.
+    #[doc(hidden)]
+    pub fn retire_journals(&self) -> crate::Result<()> {
+        #[expect(clippy::expect_used)]
+        self.supervisor
+            .journal_manager
+            .write()
+            .expect("lock is poisoned")
+            .maintenance()
     }
 
     #[doc(hidden)]

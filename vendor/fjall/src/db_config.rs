@@ -48,6 +48,9 @@ pub struct Config {
     // pub(crate) journal_recovery_mode: RecoveryMode,
     //
     pub(crate) compaction_filter_factory_assigner: Option<CompactionFilterAssigner>,
+
+    /// Where merges end a table early
+    pub(crate) table_cut: Option<lsm_tree::config::TableCut>,
 }
 
 const DEFAULT_CPU_CORES: usize = 4;
@@ -90,6 +93,8 @@ impl Config {
             cache: Arc::new(Cache::with_capacity_bytes(/* 32 MiB */ 32 * 1_024 * 1_024)),
 
             compaction_filter_factory_assigner: None,
+
+            table_cut: None,
         }
     }
 }

@@ -142,7 +142,7 @@ pub mod config {
     pub use lsm_tree::config::{
         BlockSizePolicy, BloomConstructionPolicy, CompressionPolicy, FilterPolicy,
         FilterPolicyEntry, HashRatioPolicy, PartitioningPolicy, PinningPolicy,
-        RestartIntervalPolicy,
+        RestartIntervalPolicy, TableCut,
     };
 }
 

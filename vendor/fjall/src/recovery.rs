@@ -93,7 +93,8 @@ pub fn recover_keyspaces(db: &Database, meta_keyspace: &MetaKeyspace) -> crate::
         .use_descriptor_table(db.config.descriptor_table.clone())
         .use_cache(db.config.cache.clone());
 
-        let base_config = apply_to_base_config(base_config, &recovered_config);
+        let base_config =
+            apply_to_base_config(base_config, &recovered_config).table_cut(db.config.table_cut);
 
         let tree = base_config.open()?;
 

@@ -35,6 +35,12 @@ impl PartialOrd for HeapItem {
 pub struct Merger<I> {
     iterators: Vec<I>,
     heap: Heap<HeapItem>,
+
+    /// The least item of all, if it is known: it is not in the heap then
+    ///
+    /// Items of one iterator often follow each other, and need no way through the heap.
+    least: Option<HeapItem>,
+
     initialized_lo: bool,
     initialized_hi: bool,
 }
@@ -49,6 +55,7 @@ impl<I: Iterator<Item = IterItem>> Merger<I> {
         Self {
             iterators,
             heap,
+            least: None,
             initialized_lo: false,
             initialized_hi: false,
         }
@@ -87,12 +94,20 @@ impl<I: Iterator<Item = IterItem>> Iterator for Merger<I> {
             fail_iter!(self.initialize_lo());
         }
 
-        let min_item = self.heap.pop_min()?;
+        let min_item = match self.least.take() {
+            Some(least) => least,
+            None => self.heap.pop_min()?,
+        };
 
         #[expect(clippy::indexing_slicing, reason = "we trust the HeapItem index")]
         if let Some(next_item) = self.iterators[min_item.0].next() {
-            let next_item = fail_iter!(next_item);
-            self.heap.push(HeapItem(min_item.0, next_item));
+            let next_item = HeapItem(min_item.0, fail_iter!(next_item));
+
+            if self.heap.min().is_none_or(|min| next_item < *min) {
+                self.least = Some(next_item);
+            } else {
+                self.heap.push(next_item);
+            }
         }
 
         Some(Ok(min_item.1))
@@ -103,6 +118,11 @@ impl<I: DoubleEndedIterator<Item = IterItem>> DoubleEndedIterator for Merger<I> 
     fn next_back(&mut self) -> Option<Self::Item> {
         if !self.initialized_hi {
             fail_iter!(self.initialize_hi());
+        }
+
+        // NOTE: What comes into the heap from behind may be less
+        if let Some(least) = self.least.take() {
+            self.heap.push(least);
         }
 
         let max_item = self.heap.pop_max()?;
@@ -170,6 +190,33 @@ mod tests {
             InternalValue::from_components("a", b"", 0, Value),
         );
         assert!(iter.next().is_none(), "iter should be closed");
+
+        Ok(())
+    }
+
+    /// Rows of three iterators from both ends, in all orders of asking.
+    #[test]
+    fn merge_from_both_ends() -> crate::Result<()> {
+        let item = |key: &u8| InternalValue::from_components([*key], b"", 0, Value);
+        let runs: [&[u8]; 3] = [&[1, 2, 3, 9], &[4, 7, 8], &[5, 6, 10]];
+
+        for order in 0..1_u32 << 10 {
+            let runs = runs.map(|run| run.iter().map(item).map(Ok).collect::<Vec<_>>());
+            let mut iter = Merger::new(runs.map(Vec::into_iter).into());
+            let (mut front, mut back) = (Vec::new(), Vec::new());
+
+            for step in 0..10 {
+                if order & 1 << step == 0 {
+                    front.push(iter.next().expect("there are more")?.key.user_key[0]);
+                } else {
+                    back.push(iter.next_back().expect("there are more")?.key.user_key[0]);
+                }
+            }
+
+            assert!(iter.next().is_none() && iter.next_back().is_none(), "{order:b}");
+            front.extend(back.iter().rev());
+            assert_eq!((1..=10).collect::<Vec<_>>(), front, "{order:b}");
+        }
 
         Ok(())
     }

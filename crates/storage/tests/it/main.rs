@@ -18,6 +18,7 @@ mod journal;
 mod kept;
 mod large_commits;
 mod local;
+mod local_drops;
 mod model;
 #[cfg(feature = "object-storage")]
 mod object;

@@ -6,8 +6,11 @@ pub mod item;
 
 use crate::{Database, Keyspace, PersistMode};
 use item::Item;
-use lsm_tree::{AbstractTree, UserKey, UserValue, ValueType};
+use lsm_tree::{AbstractTree, InternalValue, UserKey, UserValue, ValueType};
 use std::collections::HashSet;
+
+/// A memtable is not sealed while so many are written
+const ITEMS_AT_ONCE: usize = 128;
 
 /// An atomic write batch
 ///
@@ -146,19 +149,26 @@ impl WriteBatch {
 
         log::trace!("Applying batch (size={}) to memtable(s)", self.data.len());
 
-        for item in std::mem::take(&mut self.data) {
-            // TODO: need a better, generic write op
-            let (item_size, _) = match item.value_type {
-                ValueType::Value => item.keyspace.tree.insert(item.key, item.value, batch_seqno),
-                ValueType::Tombstone => item.keyspace.tree.remove(item.key, batch_seqno),
-                ValueType::WeakTombstone => item.keyspace.tree.remove_weak(item.key, batch_seqno),
-                ValueType::Indirection => unreachable!(),
-            };
+        let mut items = std::mem::take(&mut self.data).into_iter().peekable();
 
-            batch_size += item_size;
-
+        while let Some(first) = items.peek() {
             // IMPORTANT: Clone the handle, because we don't want to keep the keyspaces lock open
-            keyspaces_with_possible_stall.insert(item.keyspace.clone());
+            let keyspace = first.keyspace.clone();
+
+            // What there is to do for a memtable is done once for many items
+            let entries = std::iter::from_fn(|| {
+                let item = items.next_if(|item| item.keyspace.id == keyspace.id)?;
+                let Item { key, value, .. } = item;
+                Some(InternalValue::from_components(
+                    key,
+                    value,
+                    batch_seqno,
+                    item.value_type,
+                ))
+            });
+
+            batch_size += keyspace.tree.append_entries(entries.take(ITEMS_AT_ONCE));
+            keyspaces_with_possible_stall.insert(keyspace);
         }
 
         self.db.supervisor.snapshot_tracker.publish(batch_seqno);

@@ -347,7 +347,8 @@ impl Keyspace {
         .use_descriptor_table(db.config.descriptor_table.clone())
         .use_cache(db.config.cache.clone());
 
-        let base_config = apply_to_base_config(base_config, &config);
+        let base_config =
+            apply_to_base_config(base_config, &config).table_cut(db.config.table_cut);
         let tree = base_config.open()?;
 
         Ok(Self(Arc::new(KeyspaceInner {

@@ -8,7 +8,7 @@ use crate::coding::{Decode, Encode};
 use crate::compaction::worker::Options;
 use crate::compaction::Input as CompactionPayload;
 use crate::file::TABLES_FOLDER;
-use crate::table::multi_writer::MultiWriter;
+use crate::table::multi_writer::{MultiWriter, SYNC_SIZE};
 use crate::version::Version;
 use crate::vlog::blob_file::scanner::ScanEntry;
 use crate::vlog::{BlobFileId, BlobFileMergeScanner, BlobFileWriter};
@@ -78,6 +78,10 @@ pub(super) fn prepare_table_writer(
         payload.target_size,
         payload.dest_level,
     )?;
+
+    table_writer = table_writer
+        .use_table_cut(opts.config.table_cut)
+        .use_sync_size(SYNC_SIZE);
 
     if index_partitioning {
         table_writer = table_writer.use_partitioned_index();

@@ -158,6 +158,19 @@ impl KvSeparationOptions {
     }
 }
 
+/// Where merges end a table before it has its target size
+///
+/// Keys that lead with the same bytes then lie in tables of their own, unless they are few:
+/// [`AbstractTree::drop_range`](crate::AbstractTree::drop_range) can drop those tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TableCut {
+    /// How many leading bytes belong together
+    pub prefix_len: usize,
+
+    /// Smaller tables are not ended
+    pub bytes_min: u64,
+}
+
 /// Tree configuration builder
 pub struct Config {
     /// Folder path
@@ -229,6 +242,9 @@ pub struct Config {
     /// Compaction filter factory
     pub compaction_filter_factory: Option<Arc<dyn Factory>>,
 
+    /// Where merges end a table early
+    pub(crate) table_cut: Option<TableCut>,
+
     #[doc(hidden)]
     pub kv_separation_opts: Option<KvSeparationOptions>,
 
@@ -290,6 +306,8 @@ impl Default for Config {
             )),
 
             compaction_filter_factory: None,
+
+            table_cut: None,
 
             expect_point_read_hits: false,
 
@@ -457,6 +475,14 @@ impl Config {
     #[must_use]
     pub fn with_kv_separation(mut self, opts: Option<KvSeparationOptions>) -> Self {
         self.kv_separation_opts = opts;
+        self
+    }
+
+    /// Has merges end tables where leading bytes of keys change.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn table_cut(mut self, cut: Option<TableCut>) -> Self {
+        self.table_cut = cut;
         self
     }
 

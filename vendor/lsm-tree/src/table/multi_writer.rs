@@ -4,10 +4,14 @@
 
 use super::{filter::BloomConstructionPolicy, writer::Writer};
 use crate::{
+    config::TableCut,
     blob_tree::handle::BlobIndirection, table::writer::LinkedFile, value::InternalValue,
     vlog::BlobFileId, Checksum, CompressionType, HashMap, SequenceNumberCounter, TableId, UserKey,
 };
 use std::path::PathBuf;
+
+/// How much of a table is written between two syncs by who sorts memtables and merges
+pub const SYNC_SIZE: u64 = 1_024 * 1_024;
 
 /// Like `Writer` but will rotate to a new table, once a table grows larger than `target_size`
 ///
@@ -31,6 +35,10 @@ pub struct MultiWriter {
     /// resulting in a sorted "run" of tables
     pub target_size: u64,
 
+    table_cut: Option<TableCut>,
+
+    sync_size: Option<u64>,
+
     results: Vec<(TableId, Checksum)>,
 
     table_id_generator: SequenceNumberCounter,
@@ -42,7 +50,8 @@ pub struct MultiWriter {
 
     bloom_policy: BloomConstructionPolicy,
 
-    current_key: Option<UserKey>,
+    /// Last key of the table before the one that is being written
+    key_before: Option<UserKey>,
 
     linked_blobs: HashMap<BlobFileId, LinkedFile>,
 
@@ -76,6 +85,8 @@ impl MultiWriter {
             index_block_restart_interval: 1,
 
             target_size,
+            table_cut: None,
+            sync_size: None,
             results: Vec::new(),
             table_id_generator,
             writer,
@@ -88,7 +99,7 @@ impl MultiWriter {
 
             bloom_policy: BloomConstructionPolicy::default(),
 
-            current_key: None,
+            key_before: None,
 
             linked_blobs: HashMap::default(),
         })
@@ -108,6 +119,20 @@ impl MultiWriter {
                 on_disk_bytes: u64::from(indirection.vhandle.on_disk_size),
                 len: 1,
             });
+    }
+
+    /// Has tables synced while they grow, each time so much is written.
+    #[must_use]
+    pub fn use_sync_size(mut self, size: u64) -> Self {
+        self.sync_size = Some(size);
+        self.writer = self.writer.use_sync_size(self.sync_size);
+        self
+    }
+
+    #[must_use]
+    pub fn use_table_cut(mut self, cut: Option<TableCut>) -> Self {
+        self.table_cut = cut;
+        self
     }
 
     #[must_use]
@@ -191,7 +216,8 @@ impl MultiWriter {
             .use_data_block_restart_interval(self.data_block_restart_interval)
             .use_index_block_restart_interval(self.index_block_restart_interval)
             .use_bloom_policy(self.bloom_policy)
-            .use_data_block_hash_ratio(self.data_block_hash_ratio);
+            .use_data_block_hash_ratio(self.data_block_hash_ratio)
+            .use_sync_size(self.sync_size);
 
         if self.use_partitioned_index {
             new_writer = new_writer.use_partitioned_index();
@@ -201,6 +227,7 @@ impl MultiWriter {
         }
 
         let mut old_writer = std::mem::replace(&mut self.writer, new_writer);
+        self.key_before = old_writer.last_key().cloned();
 
         for linked in self.linked_blobs.values() {
             old_writer.link_blob_file(
@@ -219,16 +246,31 @@ impl MultiWriter {
         Ok(())
     }
 
+    /// Returns the key of the item that was written last.
+    pub(crate) fn last_key(&self) -> Option<&UserKey> {
+        self.writer.last_key().or(self.key_before.as_ref())
+    }
+
+    fn ends_before(&self, key: &UserKey) -> bool {
+        let size = *self.writer.meta.file_pos;
+
+        if size >= self.target_size {
+            return self.writer.last_key() < Some(key);
+        }
+
+        self.table_cut.is_some_and(|TableCut { prefix_len, bytes_min }| {
+            size >= bytes_min
+                && self.writer.last_key().is_some_and(|last| {
+                    // NOTE: A key that is shorter is a prefix of its own
+                    last.get(..prefix_len) != key.get(..prefix_len)
+                })
+        })
+    }
+
     /// Writes an item
     pub fn write(&mut self, item: InternalValue) -> crate::Result<()> {
-        let is_next_key = self.current_key.as_ref() < Some(&item.key.user_key);
-
-        if is_next_key {
-            self.current_key = Some(item.key.user_key.clone());
-
-            if *self.writer.meta.file_pos >= self.target_size {
-                self.rotate()?;
-            }
+        if self.ends_before(&item.key.user_key) {
+            self.rotate()?;
         }
 
         self.writer.write(item)?;
@@ -262,7 +304,11 @@ impl MultiWriter {
 
 #[cfg(test)]
 mod tests {
-    use crate::{config::CompressionPolicy, AbstractTree, Config, SeqNo, SequenceNumberCounter};
+    use crate::{
+        config::{CompressionPolicy, TableCut},
+        version::run::Ranged,
+        AbstractTree, Config, SeqNo, SequenceNumberCounter,
+    };
     use test_log::test;
 
     // NOTE: Tests that versions of the same key stay
@@ -297,6 +343,51 @@ mod tests {
         assert_eq!(1, tree.table_count());
         assert_eq!(1, tree.len(SeqNo::MAX, None)?);
 
+        Ok(())
+    }
+
+    #[test]
+    fn table_multi_writer_ends_tables_between_prefixes() -> crate::Result<()> {
+        let folder = tempfile::tempdir()?;
+        let cut = TableCut {
+            prefix_len: 1,
+            bytes_min: 10_000,
+        };
+
+        let tree = Config::new(
+            &folder,
+            SequenceNumberCounter::default(),
+            SequenceNumberCounter::default(),
+        )
+        .data_block_compression_policy(CompressionPolicy::all(crate::CompressionType::None))
+        .table_cut(Some(cut))
+        .open()?;
+
+        // Few, many, few and few, in several versions.
+        for (prefix, count) in [(b'a', 10), (b'b', 100), (b'c', 10), (b'd', 10)] {
+            for number in 0..count {
+                for seqno in 0..2 {
+                    tree.insert([prefix, number], "v".repeat(200), seqno);
+                }
+            }
+        }
+
+        // Tables of the first level are not cut: their number decides when they are merged.
+        tree.flush_active_memtable(0)?;
+        assert_eq!(1, tree.table_count());
+
+        tree.major_compact(u64::MAX, 0)?;
+        let version = tree.current_version();
+        let ranges = version.iter_tables().map(|table| {
+            let range = table.key_range();
+            (range.min()[0], range.max()[0])
+        });
+        assert_eq!([(b'a', b'b'), (b'c', b'd')], *ranges.collect::<Vec<_>>());
+        assert_eq!(130, tree.len(SeqNo::MAX, None)?);
+
+        // What was dropped leaves no others behind.
+        tree.drop_range([b'b']..[b'e'])?;
+        assert_eq!(110, tree.len(SeqNo::MAX, None)?);
         Ok(())
     }
 

@@ -123,10 +123,25 @@ pub fn load_block(
 
 #[must_use]
 pub fn longest_shared_prefix_length(s1: &[u8], s2: &[u8]) -> usize {
+    let (words1, words2) = (s1.as_chunks::<8>().0, s2.as_chunks::<8>().0);
+
+    // Eight bytes at a time: keys next to each other share most of theirs
+    for (idx, (word1, word2)) in words1.iter().zip(words2).enumerate() {
+        let differing = u64::from_le_bytes(*word1) ^ u64::from_le_bytes(*word2);
+
+        if differing != 0 {
+            return idx * 8 + differing.trailing_zeros() as usize / 8;
+        }
+    }
+
+    let start = words1.len().min(words2.len()) * 8;
+
     s1.iter()
         .zip(s2.iter())
+        .skip(start)
         .take_while(|(c1, c2)| c1 == c2)
         .count()
+        + start
 }
 
 #[must_use]
@@ -182,6 +197,19 @@ mod tests {
         assert_eq!(0, longest_shared_prefix_length(b"", b""));
         assert_eq!(0, longest_shared_prefix_length(b"abc", b"def"));
         assert_eq!(1, longest_shared_prefix_length(b"abc", b"acc"));
+
+        let long = (1..=40).collect::<Vec<u8>>();
+        for len in 0..=long.len() {
+            assert_eq!(len, longest_shared_prefix_length(&long, &long[..len]));
+            assert_eq!(len, longest_shared_prefix_length(&long[..len], &long));
+
+            for differing in 0..len {
+                let mut other = long[..len].to_vec();
+                other[differing] ^= 0x80;
+                assert_eq!(differing, longest_shared_prefix_length(&long, &other));
+                assert_eq!(differing, longest_shared_prefix_length(&other, &long));
+            }
+        }
     }
 
     #[test]

@@ -750,3 +750,71 @@ fn loads_beside_writers_flushes_and_compactions() -> crate::Result<()> {
 
     Ok(())
 }
+
+/// Numbers of tables by level.
+fn levels(w: &Writers) -> Vec<usize> {
+    let version = w.tree.current_version();
+    version.iter_levels().map(|level| level.table_count()).collect()
+}
+
+#[test]
+fn loaded_tables_lie_in_the_last_level_where_nobody_has_their_keys() -> crate::Result<()> {
+    let w = Writers::new(false)?;
+
+    w.write("a", "1");
+    w.write("c", "1");
+    w.load(&[("d", "loaded"), ("f", "loaded")], || w.write("e", "beside"), || {})?;
+    assert_eq!([1, 0, 0, 0, 0, 0, 1], *levels(&w), "behind what was written");
+
+    // Others have one of its keys, or might have.
+    w.load(&[("a", "loaded"), ("b", "loaded")], || {}, || {})?;
+    w.load(&[("ee", "between")], || {}, || {})?;
+    let sorted_meanwhile = 1;
+    assert_eq!([3 + sorted_meanwhile, 0, 0, 0, 0, 0, 1], *levels(&w));
+
+    for (key, value) in [("a", "loaded"), ("b", "loaded"), ("c", "1"), ("d", "loaded")] {
+        assert_eq!(value, w.value(key), "{key}");
+    }
+    for (key, value) in [("e", "beside"), ("ee", "between"), ("f", "loaded")] {
+        assert_eq!(value, w.value(key), "{key}");
+    }
+    w.assert_tables_are_complete();
+
+    // What is loaded between the tables of the last level becomes a part of its run.
+    w.load(&[("x", "1"), ("z", "1")], || {}, || {})?;
+    w.load(&[("g", "2"), ("h", "2")], || {}, || {})?;
+    assert_eq!(3, levels(&w)[6]);
+    let version = w.tree.current_version();
+    assert_eq!(1, version.level(6).expect("it is there").run_count());
+    assert_eq!(
+        w.state(w.snapshot()).into_keys().collect::<Vec<_>>(),
+        ["a", "b", "c", "d", "e", "ee", "f", "g", "h", "x", "z"].map(Vec::from),
+    );
+
+    let (tree, ..) = open(w.folder.path(), false)?;
+    assert_eq!("2", String::from_utf8_lossy(&tree.get("g", SeqNo::MAX)?.expect("there")));
+    Ok(())
+}
+
+#[test]
+fn loaded_tables_keep_away_from_what_a_merge_may_write() -> crate::Result<()> {
+    let w = Writers::new(false)?;
+
+    // Two tables, and one place between them for what a merge makes of both.
+    w.load(&[("a", "1"), ("c", "1")], || {}, || {})?;
+    w.load(&[("x", "1"), ("z", "1")], || {}, || {})?;
+    assert_eq!(2, levels(&w)[6]);
+
+    let AnyTree::Standard(tree) = &w.tree else { unreachable!() };
+    let merged: Vec<_> = w.tree.current_version().iter_tables().map(|table| table.id()).collect();
+    tree.lock_table_list().hidden_set_mut().hide(merged.iter().copied());
+    w.load(&[("m", "2"), ("n", "2")], || {}, || {})?;
+    assert_eq!([1, 2], [levels(&w)[0], levels(&w)[6]]);
+    w.load(&[("zz", "2")], || {}, || {})?;
+    assert_eq!([1, 3], [levels(&w)[0], levels(&w)[6]], "behind the merge is room");
+
+    tree.lock_table_list().hidden_set_mut().show(merged);
+    w.load(&[("o", "2")], || {}, || {})?;
+    assert_eq!([1, 4], [levels(&w)[0], levels(&w)[6]]);
+    Ok(())
+}

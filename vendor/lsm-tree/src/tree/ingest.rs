@@ -8,8 +8,6 @@ use crate::{
     BlobIndirection, Checksum, SeqNo, Table, TableId, UserKey, UserValue,
 };
 
-pub const INITIAL_CANONICAL_LEVEL: usize = 1;
-
 /// Bulk ingestion
 ///
 /// Items NEED to be added in ascending key order.
@@ -20,7 +18,6 @@ pub struct Ingestion<'a> {
     tree: &'a Tree,
     pub(crate) writer: MultiWriter,
     seqno: SeqNo,
-    last_key: Option<UserKey>,
 }
 
 impl<'a> Ingestion<'a> {
@@ -33,15 +30,18 @@ impl<'a> Ingestion<'a> {
         let folder = tree.config.path.join(crate::file::TABLES_FOLDER);
         log::debug!("Ingesting into tables in {}", folder.display());
 
+        // The tables are to lie in the last level: see `Version::level_for_ingested`.
+        let canonical_level = tree.current_version().canonical_last_level();
+
         let index_partitioning = tree
             .config
             .index_block_partitioning_policy
-            .get(INITIAL_CANONICAL_LEVEL);
+            .get(canonical_level);
 
         let filter_partitioning = tree
             .config
             .filter_block_partitioning_policy
-            .get(INITIAL_CANONICAL_LEVEL);
+            .get(canonical_level);
 
         // TODO: maybe create a PrepareMultiWriter that can be used by flush, ingest and compaction worker
         let mut writer =
@@ -50,7 +50,7 @@ impl<'a> Ingestion<'a> {
                     if tree.config.expect_point_read_hits {
                         crate::config::BloomConstructionPolicy::BitsPerKey(0.0)
                     } else if let FilterPolicyEntry::Bloom(p) =
-                        tree.config.filter_policy.get(INITIAL_CANONICAL_LEVEL)
+                        tree.config.filter_policy.get(canonical_level)
                     {
                         p
                     } else {
@@ -60,32 +60,32 @@ impl<'a> Ingestion<'a> {
                 .use_data_block_size(
                     tree.config
                         .data_block_size_policy
-                        .get(INITIAL_CANONICAL_LEVEL),
+                        .get(canonical_level),
                 )
                 .use_data_block_hash_ratio(
                     tree.config
                         .data_block_hash_ratio_policy
-                        .get(INITIAL_CANONICAL_LEVEL),
+                        .get(canonical_level),
                 )
                 .use_data_block_compression(
                     tree.config
                         .data_block_compression_policy
-                        .get(INITIAL_CANONICAL_LEVEL),
+                        .get(canonical_level),
                 )
                 .use_index_block_compression(
                     tree.config
                         .index_block_compression_policy
-                        .get(INITIAL_CANONICAL_LEVEL),
+                        .get(canonical_level),
                 )
                 .use_data_block_restart_interval(
                     tree.config
                         .data_block_restart_interval_policy
-                        .get(INITIAL_CANONICAL_LEVEL),
+                        .get(canonical_level),
                 )
                 .use_index_block_restart_interval(
                     tree.config
                         .index_block_restart_interval_policy
-                        .get(INITIAL_CANONICAL_LEVEL),
+                        .get(canonical_level),
                 );
 
         if index_partitioning {
@@ -99,8 +99,14 @@ impl<'a> Ingestion<'a> {
             tree,
             writer,
             seqno: 0,
-            last_key: None,
         })
+    }
+
+    fn assert_follows(&self, key: &UserKey) {
+        assert!(
+            self.writer.last_key() < Some(key),
+            "next key in ingestion must be greater than last key"
+        );
     }
 
     /// Writes a key-value pair.
@@ -115,14 +121,8 @@ impl<'a> Ingestion<'a> {
     ) -> crate::Result<()> {
         use crate::coding::Encode;
 
-        if let Some(prev) = &self.last_key {
-            assert!(
-                key > *prev,
-                "next key in ingestion must be greater than last key"
-            );
-        }
+        self.assert_follows(&key);
 
-        let cloned_key = key.clone();
         self.writer.write(crate::InternalValue::from_components(
             key,
             indirection.encode_into_vec(),
@@ -131,9 +131,6 @@ impl<'a> Ingestion<'a> {
         ))?;
 
         self.writer.register_blob(indirection);
-
-        // Remember the last user key to validate the next call's ordering
-        self.last_key = Some(cloned_key);
 
         Ok(())
     }
@@ -144,22 +141,14 @@ impl<'a> Ingestion<'a> {
     ///
     /// Will return `Err` if an IO error occurs.
     pub fn write(&mut self, key: UserKey, value: UserValue) -> crate::Result<()> {
-        if let Some(prev) = &self.last_key {
-            assert!(
-                key > *prev,
-                "next key in ingestion must be greater than last key"
-            );
-        }
+        self.assert_follows(&key);
 
         self.writer.write(crate::InternalValue::from_components(
-            key.clone(),
+            key,
             value,
             self.seqno,
             crate::ValueType::Value,
         ))?;
-
-        // Remember the last user key to validate the next call's ordering
-        self.last_key = Some(key);
 
         Ok(())
     }
@@ -170,22 +159,14 @@ impl<'a> Ingestion<'a> {
     ///
     /// Will return `Err` if an IO error occurs.
     pub fn write_tombstone(&mut self, key: UserKey) -> crate::Result<()> {
-        if let Some(prev) = &self.last_key {
-            assert!(
-                key > *prev,
-                "next key in ingestion must be greater than last key"
-            );
-        }
+        self.assert_follows(&key);
 
         self.writer.write(crate::InternalValue::from_components(
-            key.clone(),
+            key,
             crate::UserValue::empty(),
             self.seqno,
             crate::ValueType::Tombstone,
         ))?;
-
-        // Remember the last user key to validate the next call's ordering
-        self.last_key = Some(key);
 
         Ok(())
     }
@@ -196,22 +177,14 @@ impl<'a> Ingestion<'a> {
     ///
     /// Will return `Err` if an IO error occurs.
     pub fn write_weak_tombstone(&mut self, key: UserKey) -> crate::Result<()> {
-        if let Some(prev) = &self.last_key {
-            assert!(
-                key > *prev,
-                "next key in ingestion must be greater than last key"
-            );
-        }
+        self.assert_follows(&key);
 
         self.writer.write(crate::InternalValue::from_components(
-            key.clone(),
+            key,
             crate::UserValue::empty(),
             self.seqno,
             crate::ValueType::WeakTombstone,
         ))?;
-
-        // Remember the last user key to validate the next call's ordering
-        self.last_key = Some(key);
 
         Ok(())
     }
@@ -239,7 +212,7 @@ impl<'a> Ingestion<'a> {
         self,
         hold_writers: impl Fn() -> Result<G, E>,
     ) -> Result<(), E> {
-        if self.last_key.is_none() {
+        if self.writer.last_key().is_none() {
             log::trace!("No data written to Ingestion, returning early");
             return Ok(());
         }
@@ -299,7 +272,7 @@ pub(crate) fn register_ingested<G, E: From<crate::Error>>(
     drop(sealed);
 
     // We intentionally do NOT pin filter/index blocks here. Large ingests
-    // are typically placed in level 1, and pinning would increase memory
+    // are typically placed in the last level, and pinning would increase memory
     // pressure unnecessarily.
     let tables = results
         .into_iter()
@@ -325,10 +298,9 @@ pub(crate) fn register_ingested<G, E: From<crate::Error>>(
     let shown_from = {
         let changes = tree.lock_table_list();
         let list = tree.table_list(&changes);
-        let next = list
-            .latest()
-            .version
-            .with_new_l0_run(&tables, blob_files, None);
+        let version = list.latest().version;
+        let level = version.level_for_ingested(&tables, changes.hidden_set());
+        let next = version.with_new_run(level, &tables, blob_files, None);
 
         list.replace(&tree.config.path, next, |_| {}, &tree.config.seqno)?
     };

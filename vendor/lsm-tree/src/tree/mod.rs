@@ -376,6 +376,7 @@ impl AbstractTree for Tree {
         .use_index_block_compression(index_block_compression)
         .use_data_block_size(data_block_size)
         .use_data_block_hash_ratio(data_block_hash_ratio)
+        .use_sync_size(crate::table::multi_writer::SYNC_SIZE)
         .use_bloom_policy({
             use crate::config::FilterPolicyEntry::{Bloom, None};
             use crate::table::filter::BloomConstructionPolicy;
@@ -781,7 +782,7 @@ impl Tree {
     ///
     /// Callers can use the flag to detect empty ranges and skip further work
     /// while still having access to the normalized bounds for non-empty cases.
-    fn range_bounds_to_owned_bounds<K: AsRef<[u8]>, R: RangeBounds<K>>(
+    pub(crate) fn range_bounds_to_owned_bounds<K: AsRef<[u8]>, R: RangeBounds<K>>(
         range: &R,
     ) -> (OwnedBounds, bool) {
         use Bound::{Excluded, Included, Unbounded};
@@ -924,6 +925,19 @@ impl Tree {
             .latest_version()
             .active_memtable
             .insert(value)
+    }
+
+    /// Writes entries into one memtable, and returns how much larger it is then
+    ///
+    /// It is not sealed meanwhile, so there should not be too many at once.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn append_entries(&self, entries: impl Iterator<Item = InternalValue>) -> u64 {
+        #[expect(clippy::expect_used, reason = "lock is expected to not be poisoned")]
+        let history = self.version_history.read().expect("lock is poisoned");
+        let memtable = history.latest_memtable();
+
+        entries.map(|entry| memtable.insert(entry).0).sum()
     }
 
     /// Recovers previous state, by loading the level manifest, tables and blob files.

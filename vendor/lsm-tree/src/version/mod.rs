@@ -331,41 +331,77 @@ impl Version {
         blob_files: Option<&[BlobFile]>,
         diff: Option<FragmentationMap>,
     ) -> Self {
+        self.with_new_run(0, run, blob_files, diff)
+    }
+
+    /// Returns where tables go that were written beside the memtables, and whose keys nobody has
+    /// written since: the last level where no table of any level may have one of their keys,
+    /// so that no merge has to bring them there, and L0 otherwise.
+    pub fn level_for_ingested(&self, tables: &[Table], hidden_set: &HiddenSet) -> usize {
+        let key_range = KeyRange::aggregate(tables.iter().map(Table::key_range));
+
+        // NOTE: What a merge is writing may span what lies between its inputs
+        let being_merged: Vec<_> = self
+            .iter_tables()
+            .filter(|table| hidden_set.is_hidden(table.id()))
+            .map(Table::key_range)
+            .collect();
+
+        let is_being_merged = !being_merged.is_empty()
+            && KeyRange::aggregate(being_merged.into_iter()).overlaps_with_key_range(&key_range);
+
+        let is_there = self
+            .iter_tables()
+            .any(|table| table.key_range().overlaps_with_key_range(&key_range));
+
+        if is_being_merged || is_there {
+            0
+        } else {
+            self.level_count() - 1
+        }
+    }
+
+    /// Returns how far the last level is behind the first one, from L1 on, that has tables.
+    ///
+    /// Policies go by this number, so that a small tree has only its first levels.
+    pub fn canonical_last_level(&self) -> usize {
+        let last = self.level_count() - 1;
+        let first = (1..last).find(|&idx| self.level(idx).is_some_and(|level| !level.is_empty()));
+
+        last + 1 - first.unwrap_or(last)
+    }
+
+    /// Creates a new version with the additional run added to the "top" of a level.
+    pub fn with_new_run(
+        &self,
+        level_idx: usize,
+        run: &[Table],
+        blob_files: Option<&[BlobFile]>,
+        diff: Option<FragmentationMap>,
+    ) -> Self {
         let id = self.id + 1;
 
-        let mut levels = vec![];
+        let levels = self
+            .levels
+            .iter()
+            .enumerate()
+            .map(|(idx, level)| {
+                if idx != level_idx {
+                    return level.clone();
+                }
 
-        // L0
-        levels.push({
-            // Copy-on-write the first level with new run at top
+                // Copy-on-write the level with new run at top
+                let prev_runs = level.runs.iter().map(|run| run.deref().clone());
+                let runs = Run::new(run.to_vec())
+                    .into_iter()
+                    .chain(prev_runs)
+                    .collect::<Vec<_>>();
 
-            #[expect(clippy::expect_used, reason = "L0 always exists")]
-            let l0 = self.levels.first().expect("L0 should always exist");
+                let runs = optimize_runs(runs);
 
-            let prev_runs = l0
-                .runs
-                .iter()
-                .map(|run| {
-                    let run: Run<_> = run.deref().clone();
-                    run
-                })
-                .collect::<Vec<_>>();
-
-            let mut runs = Vec::with_capacity(prev_runs.len() + 1);
-
-            if let Some(run) = Run::new(run.to_vec()) {
-                runs.push(run);
-            }
-
-            runs.extend(prev_runs);
-
-            let runs = optimize_runs(runs);
-
-            Level::from_runs(runs.into_iter().map(Arc::new).collect())
-        });
-
-        // L1+
-        levels.extend(self.levels.iter().skip(1).cloned());
+                Level::from_runs(runs.into_iter().map(Arc::new).collect())
+            })
+            .collect::<Vec<_>>();
 
         // Value log
         let value_log = if let Some(blob_files) = blob_files {

@@ -98,6 +98,13 @@ impl SuperVersions {
         }
     }
 
+    pub(crate) fn latest_memtable(&self) -> &Memtable {
+        #[expect(clippy::expect_used, reason = "SuperVersion is expected to exist")]
+        let latest = self.0.back().expect("should always have a SuperVersion");
+
+        &latest.active_memtable
+    }
+
     pub fn latest_version(&self) -> SuperVersion {
         #[expect(clippy::expect_used, reason = "SuperVersion is expected to exist")]
         self.0

@@ -67,11 +67,11 @@ pub struct Writer {
 
     /// Writer of index blocks
     #[expect(clippy::struct_field_names)]
-    index_writer: Box<dyn BlockIndexWriter<BufWriter<File>>>,
+    index_writer: Box<dyn BlockIndexWriter<BufWriter<File>> + Send>,
 
     /// Writer of filter
     #[expect(clippy::struct_field_names)]
-    filter_writer: Box<dyn FilterWriter<BufWriter<File>>>,
+    filter_writer: Box<dyn FilterWriter<BufWriter<File>> + Send>,
 
     /// Buffer of KVs
     chunk: Vec<InternalValue>,
@@ -82,16 +82,20 @@ pub struct Writer {
     /// Stores the previous block position (used for creating back links)
     prev_pos: (BlockOffset, BlockOffset),
 
-    current_key: Option<UserKey>,
-
     bloom_policy: BloomConstructionPolicy,
 
     /// Tracks the previously written item to detect weak tombstone/value pairs
-    previous_item: Option<(UserKey, ValueType)>,
+    previous_type: Option<ValueType>,
 
     linked_blob_files: Vec<LinkedFile>,
 
     initial_level: u8,
+
+    /// How much is written between two syncs, if it is synced while it grows
+    sync_size: Option<u64>,
+
+    /// Up to where it is synced
+    synced_pos: u64,
 }
 
 impl Writer {
@@ -133,13 +137,14 @@ impl Writer {
 
             chunk_size: 0,
 
-            current_key: None,
-
             bloom_policy: BloomConstructionPolicy::default(),
 
-            previous_item: None,
+            previous_type: None,
 
             linked_blob_files: Vec::new(),
+
+            sync_size: None,
+            synced_pos: 0,
         })
     }
 
@@ -156,6 +161,12 @@ impl Writer {
             on_disk_bytes,
             len,
         });
+    }
+
+    #[must_use]
+    pub fn use_sync_size(mut self, size: Option<u64>) -> Self {
+        self.sync_size = size;
+        self
     }
 
     #[must_use]
@@ -233,6 +244,14 @@ impl Writer {
         self
     }
 
+    /// Returns the key of the item that was written last.
+    pub(crate) fn last_key(&self) -> Option<&UserKey> {
+        self.chunk
+            .last()
+            .map(|item| &item.key.user_key)
+            .or(self.meta.last_key.as_ref())
+    }
+
     /// Writes an item.
     ///
     /// # Note
@@ -243,8 +262,10 @@ impl Writer {
     pub fn write(&mut self, item: InternalValue) -> crate::Result<()> {
         let value_type = item.key.value_type;
         let seqno = item.key.seqno;
-        let user_key = item.key.user_key.clone();
-        let value_len = item.value.len();
+
+        // NOTE: Keys are compared where they lie: to clone and drop one for each item costs as much as
+        // to encode it
+        let is_next_key = self.last_key() != Some(&item.key.user_key);
 
         if item.is_tombstone() {
             self.meta.tombstone_count += 1;
@@ -254,36 +275,33 @@ impl Writer {
             self.meta.weak_tombstone_count += 1;
         }
 
-        if value_type == ValueType::Value {
-            if let Some((prev_key, prev_type)) = &self.previous_item {
-                if prev_type == &ValueType::WeakTombstone && prev_key.as_ref() == user_key.as_ref()
-                {
-                    self.meta.weak_tombstone_reclaimable_count += 1;
-                }
-            }
+        if value_type == ValueType::Value
+            && !is_next_key
+            && self.previous_type == Some(ValueType::WeakTombstone)
+        {
+            self.meta.weak_tombstone_reclaimable_count += 1;
         }
 
         // NOTE: Check if we visit a new key
-        if Some(&user_key) != self.current_key.as_ref() {
+        if is_next_key {
             self.meta.key_count += 1;
-            self.current_key = Some(user_key.clone());
 
             // IMPORTANT: Do not buffer *every* item's key
             // because there may be multiple versions
             // of the same key
 
             if self.bloom_policy.is_active() {
-                self.filter_writer.register_key(&user_key)?;
+                self.filter_writer.register_key(&item.key.user_key)?;
             }
         }
 
         if self.meta.first_key.is_none() {
-            self.meta.first_key = Some(user_key.clone());
+            self.meta.first_key = Some(item.key.user_key.clone());
         }
 
-        self.chunk_size += user_key.len() + value_len;
+        self.chunk_size += item.key.user_key.len() + item.value.len();
         self.chunk.push(item);
-        self.previous_item = Some((user_key, value_type));
+        self.previous_type = Some(value_type);
 
         if self.chunk_size >= self.data_block_size as usize {
             self.spill_block()?;
@@ -361,6 +379,20 @@ impl Writer {
         // IMPORTANT: Clear chunk after everything else
         self.chunk.clear();
         self.chunk_size = 0;
+
+        self.sync_as_it_grows()
+    }
+
+    /// A sync of the whole table at its end would keep the disk busy, and with it those who sync a journal.
+    fn sync_as_it_grows(&mut self) -> crate::Result<()> {
+        let pos = *self.meta.file_pos;
+
+        if self.sync_size.is_some_and(|size| pos - self.synced_pos >= size) {
+            // NOTE: What is still buffered is for the next time
+            let file = self.file_writer.get_mut().inner_mut().get_ref();
+            file.sync_data()?;
+            self.synced_pos = pos;
+        }
 
         Ok(())
     }

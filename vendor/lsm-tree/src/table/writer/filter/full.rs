@@ -28,18 +28,18 @@ impl FullFilterWriter {
 }
 
 impl<W: std::io::Write + std::io::Seek> FilterWriter<W> for FullFilterWriter {
-    fn use_partition_size(self: Box<Self>, _: u32) -> Box<dyn FilterWriter<W>> {
+    fn use_partition_size(self: Box<Self>, _: u32) -> Box<dyn FilterWriter<W> + Send> {
         self
     }
 
-    fn use_tli_compression(self: Box<Self>, _: CompressionType) -> Box<dyn FilterWriter<W>> {
+    fn use_tli_compression(self: Box<Self>, _: CompressionType) -> Box<dyn FilterWriter<W> + Send> {
         self
     }
 
     fn set_filter_policy(
         mut self: Box<Self>,
         policy: BloomConstructionPolicy,
-    ) -> Box<dyn FilterWriter<W>> {
+    ) -> Box<dyn FilterWriter<W> + Send> {
         self.bloom_policy = policy;
         self
     }

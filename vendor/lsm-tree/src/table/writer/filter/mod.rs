@@ -30,12 +30,12 @@ pub trait FilterWriter<W: std::io::Write> {
     fn set_filter_policy(
         self: Box<Self>,
         policy: BloomConstructionPolicy,
-    ) -> Box<dyn FilterWriter<W>>;
+    ) -> Box<dyn FilterWriter<W> + Send>;
 
     fn use_tli_compression(
         self: Box<Self>,
         compression: CompressionType,
-    ) -> Box<dyn FilterWriter<W>>;
+    ) -> Box<dyn FilterWriter<W> + Send>;
 
-    fn use_partition_size(self: Box<Self>, size: u32) -> Box<dyn FilterWriter<W>>;
+    fn use_partition_size(self: Box<Self>, size: u32) -> Box<dyn FilterWriter<W> + Send>;
 }

@@ -139,7 +139,7 @@ impl PartitionedFilterWriter {
 }
 
 impl<W: std::io::Write + std::io::Seek> FilterWriter<W> for PartitionedFilterWriter {
-    fn use_partition_size(mut self: Box<Self>, size: u32) -> Box<dyn FilterWriter<W>> {
+    fn use_partition_size(mut self: Box<Self>, size: u32) -> Box<dyn FilterWriter<W> + Send> {
         self.partition_size = size;
         self
     }
@@ -147,7 +147,7 @@ impl<W: std::io::Write + std::io::Seek> FilterWriter<W> for PartitionedFilterWri
     fn use_tli_compression(
         mut self: Box<Self>,
         compression: CompressionType,
-    ) -> Box<dyn FilterWriter<W>> {
+    ) -> Box<dyn FilterWriter<W> + Send> {
         self.compression = compression;
         self
     }
@@ -155,7 +155,7 @@ impl<W: std::io::Write + std::io::Seek> FilterWriter<W> for PartitionedFilterWri
     fn set_filter_policy(
         mut self: Box<Self>,
         policy: BloomConstructionPolicy,
-    ) -> Box<dyn FilterWriter<W>> {
+    ) -> Box<dyn FilterWriter<W> + Send> {
         self.bloom_policy = policy;
         self
     }

@@ -27,14 +27,14 @@ impl FullIndexWriter {
 }
 
 impl<W: std::io::Write + std::io::Seek> BlockIndexWriter<W> for FullIndexWriter {
-    fn use_partition_size(self: Box<Self>, _: u32) -> Box<dyn BlockIndexWriter<W>> {
+    fn use_partition_size(self: Box<Self>, _: u32) -> Box<dyn BlockIndexWriter<W> + Send> {
         self
     }
 
     fn use_compression(
         mut self: Box<Self>,
         compression: CompressionType,
-    ) -> Box<dyn BlockIndexWriter<W>> {
+    ) -> Box<dyn BlockIndexWriter<W> + Send> {
         self.compression = compression;
         self
     }

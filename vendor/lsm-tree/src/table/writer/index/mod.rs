@@ -26,7 +26,7 @@ pub trait BlockIndexWriter<W: std::io::Write> {
     fn use_compression(
         self: Box<Self>,
         compression: CompressionType,
-    ) -> Box<dyn BlockIndexWriter<W>>;
+    ) -> Box<dyn BlockIndexWriter<W> + Send>;
 
-    fn use_partition_size(self: Box<Self>, size: u32) -> Box<dyn BlockIndexWriter<W>>;
+    fn use_partition_size(self: Box<Self>, size: u32) -> Box<dyn BlockIndexWriter<W> + Send>;
 }

@@ -142,7 +142,7 @@ impl PartitionedIndexWriter {
 }
 
 impl<W: std::io::Write + std::io::Seek> BlockIndexWriter<W> for PartitionedIndexWriter {
-    fn use_partition_size(mut self: Box<Self>, size: u32) -> Box<dyn BlockIndexWriter<W>> {
+    fn use_partition_size(mut self: Box<Self>, size: u32) -> Box<dyn BlockIndexWriter<W> + Send> {
         self.partition_size = size;
         self
     }
@@ -150,7 +150,7 @@ impl<W: std::io::Write + std::io::Seek> BlockIndexWriter<W> for PartitionedIndex
     fn use_compression(
         mut self: Box<Self>,
         compression: CompressionType,
-    ) -> Box<dyn BlockIndexWriter<W>> {
+    ) -> Box<dyn BlockIndexWriter<W> + Send> {
         self.compression = compression;
         self
     }
