@@ -81,6 +81,8 @@ mod sizes;
 #[cfg(test)]
 mod slow_tests;
 mod statements;
+#[cfg(test)]
+mod test_fixture;
 mod times;
 mod transaction;
 mod unique_keys;
@@ -124,7 +126,7 @@ pub use query::{
     position_of_state, state_of_position,
 };
 pub use query_sketch::{QuerySketch, QueryWay, query_sketch};
-pub use relocate::{Cutover, Relocation, RelocationProgress, RelocationTarget, SeededBug};
+pub use relocate::{Cutover, Haste, Relocation, RelocationProgress, RelocationTarget, SeededBug};
 pub use shape::{
     ContainerShape, computed_definitions, computed_properties, misfit_of, retention_of, unique_values_of,
     validate_computed_properties,

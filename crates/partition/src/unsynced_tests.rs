@@ -7,109 +7,14 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use shardlake_charge::ChargeTable;
-use shardlake_document::parse_item;
-use shardlake_index::IndexLayout;
-use shardlake_model::{
-    ConsistencyLevel, Container, ContainerDefinition, ContainerRid, DatabaseRid, ErrorKind, KeyComponent,
-    PartitionKey, PartitionKeyDefinition, Preconditions, Result,
-};
-use shardlake_routing::{EpkRange, effective_partition_key};
-use shardlake_sql::ComputedProperties;
+use shardlake_model::{ErrorKind, Preconditions, Result};
 use shardlake_stdx::{Clock, CommitTimes, Guid, Timestamp};
-use shardlake_storage::fault::FaultEngine;
 use shardlake_storage::{Shard, ShardOptions};
 
-use crate::{
-    CommandContext, ContainerShape, LogicalKey, Operation, Partition, PartitionIdentity, PartitionUid,
-    PartitionWrite, Relocation, RelocationTarget, prepare_body, verify_partition,
-};
-
-struct Fixture {
-    engine: FaultEngine,
-    shard: Shard,
-    shape: Arc<ContainerShape>,
-    partition: Arc<Partition>,
-}
-
-fn identity(uid: u32) -> PartitionIdentity {
-    PartitionIdentity {
-        uid: PartitionUid(uid),
-        range_id: 0,
-        epk_range: EpkRange::full(),
-        rid_prefix: 0,
-        inherited_prefixes: Vec::new(),
-        session_version: 0,
-    }
-}
-
-fn command() -> CommandContext {
-    CommandContext {
-        now: Timestamp(1_700_000_000_000),
-        consistency: ConsistencyLevel::default(),
-        etags: vec![Guid([1; 16])],
-        patience: Duration::from_secs(60),
-        note: None,
-    }
-}
+use crate::test_fixture::{Fixture, command, identity};
+use crate::{CommandContext, Operation, Partition, PartitionWrite, Relocation, RelocationTarget};
 
 impl Fixture {
-    async fn new() -> Fixture {
-        let container = Container {
-            rid: ContainerRid { database: DatabaseRid(1), number: 1 },
-            etag: [0; 16],
-            timestamp: 0,
-            definition: ContainerDefinition::new("c", PartitionKeyDefinition::hash("/pk")),
-            kept: None,
-            is_collection: false,
-            narrowings: Vec::new(),
-        };
-        let policy = &container.definition.indexing_policy;
-        let layout = IndexLayout::new(1, policy, ComputedProperties::default()).expect("compiles");
-        let layouts = (layout.map(Arc::new), None);
-        let shape = ContainerShape::new(&container, layouts, Arc::default(), ChargeTable::default());
-        let shape = Arc::new(shape.expect("a plain container"));
-        let engine = FaultEngine::new();
-        let shard =
-            Shard::with_engine(Arc::new(engine.clone()), &ShardOptions::local("unused")).expect("opens");
-        let partition = Partition::open(
-            (shard.clone(), CommitTimes::new(Clock::manual(Timestamp(0)))),
-            identity(3),
-            shape.maintained(),
-        )
-        .await
-        .expect("opens");
-        Fixture { engine, shard, shape, partition: Arc::new(partition) }
-    }
-
-    fn logical(&self) -> LogicalKey {
-        let partition_key = PartitionKey::single(KeyComponent::String("p".to_owned()));
-        let epk = effective_partition_key(&self.shape.key_definition, &partition_key);
-        LogicalKey { epk, partition_key }
-    }
-
-    async fn write(&self, operation: Operation) -> Result<()> {
-        let logical = self.logical();
-        let command = PartitionWrite { key: logical, operations: vec![operation], context: command() };
-        self.partition.write(&self.shape, &Arc::new(command)).await.map(drop)
-    }
-
-    fn item(&self, id: &str, value: &str) -> crate::PreparedBody {
-        let json = format!(r#"{{"id":"{id}","pk":"p","v":"{value}"}}"#);
-        prepare_body(parse_item(json.as_bytes(), &Default::default()).expect("a body"), &self.shape)
-            .expect("valid")
-    }
-
-    async fn upsert(&self, id: &str, value: &str) -> Result<()> {
-        let preconditions = Preconditions::default();
-        self.write(Operation::Upsert { item: self.item(id, value), preconditions }).await
-    }
-
-    async fn problems_of(&self, shard: &Shard, uid: u32) -> (u64, Vec<String>) {
-        let report = verify_partition(shard, &identity(uid), &self.shape).await.expect("readable");
-        (report.items, report.problems)
-    }
-
     /// Both in one commit.
     async fn renew_and_create(&self) -> Result<()> {
         let upsert =

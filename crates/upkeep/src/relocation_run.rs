@@ -12,7 +12,7 @@ use shardlake_catalog::{
 };
 use shardlake_model::{Error, ErrorKind, Result};
 use shardlake_partition::{
-    Cutover, Partition, Relocation, RelocationProgress, RelocationTarget, partition_range,
+    Cutover, Haste, Partition, Relocation, RelocationProgress, RelocationTarget, partition_range,
 };
 use shardlake_stdx::lower_thread_priority;
 use tokio::runtime::Handle;
@@ -28,8 +28,8 @@ use shardlake_serving::{HistoryEventKind, PastPartition, PastRelocation};
 use shardlake_serving::{LiveCatalog, bounds_of, identity_of};
 use shardlake_serving::{RelocationReport, RelocationStep};
 
-/// How long writers may be held before the cutover is put off. Each attempt that is gets twice as long, since a source
-/// that is written faster than it can be caught up with would never end.
+/// How long writers may be held before the cutover is put off. Each attempt that is gets twice as long, and goes on from where
+/// the last one came to, since a source that is written faster than it can be caught up with would never end.
 const FENCE_MAX: Duration = Duration::from_millis(25);
 const ATTEMPTS_MAX: u32 = 8;
 
@@ -101,16 +101,22 @@ impl Upkeep {
         let started = self.clock().elapsed();
         let mut relocation = self.relocation_of(entry, record, progress.clone())?;
         self.step(entry, RelocationStep::Planned)?;
-        if !relocation.resume().await? {
+        let is_copied = relocation.resume().await?;
+        if !is_copied {
             for target in &record.targets {
                 self.drop_data(target.placed()).await?;
             }
-            relocation = copied(relocation).await?;
         }
+        relocation = in_background(relocation, is_copied).await?;
         self.step(entry, RelocationStep::Copied)?;
-        let mut attempts = 0;
+        let (mut attempts, mut gains) = (0, true);
         let pause = loop {
-            relocation.catch_up().await?;
+            if gains {
+                gains = relocation.catch_up(Haste::Hurried).await?;
+            } else {
+                // Clients write faster than that. Then each attempt brings the end nearer, and they write in between.
+                tokio::time::sleep(FENCE_MAX).await;
+            }
             self.step(entry, RelocationStep::CaughtUp)?;
             if let Some(pause) = self.cut_over(entry, record, &mut relocation, attempts).await? {
                 break pause;
@@ -321,18 +327,20 @@ fn taken(cutover: &StdMutex<Option<Cutover>>) -> Option<Cutover> {
     cutover.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// Copies, and catches up for the first time, on a thread that leaves the processors to those who serve clients.
-async fn copied(mut relocation: Relocation) -> Result<Relocation> {
+/// Copies where that is to be done, and catches up for the first time, on a thread that leaves the processors to those who serve clients.
+async fn in_background(mut relocation: Relocation, is_copied: bool) -> Result<Relocation> {
     let runtime = Handle::current();
     let (done, outcome) = oneshot::channel();
     let copying = std::thread::Builder::new().name("relocation".into()).spawn(move || {
         lower_thread_priority();
         let copied = runtime.block_on(async {
-            relocation.copy().await?;
-            relocation.catch_up().await
+            if !is_copied {
+                relocation.copy().await?;
+            }
+            relocation.catch_up(Haste::Background).await
         });
         // Nobody waits any more where the account has gone.
-        let _gone = done.send(copied.map(|()| relocation));
+        let _gone = done.send(copied.map(|_| relocation));
     });
     copying.map_err(|error| Error::internal(format!("a relocation's thread cannot start: {error}")))?;
     outcome.await.map_err(|_| Error::internal("a relocation's thread panicked"))?

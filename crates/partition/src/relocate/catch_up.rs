@@ -6,11 +6,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use bytes::Bytes;
 use rustc_hash::{FxHashMap, FxHashSet};
 use shardlake_model::Result;
-use shardlake_stdx::Timestamp;
+use shardlake_stdx::{Clock, Timestamp};
 use shardlake_storage::{Batch, LARGE_ROWS_IN_FLIGHT, PacedWork, ScanOptions, Shard, Snapshot};
 
 use super::{Relocation, SeededBug, nothing_pending};
@@ -26,7 +27,7 @@ use crate::read_set::{Plan, ReadSet, Stop};
 use crate::shape::ContainerShape;
 use crate::transaction::{ItemName, Transaction, View};
 
-const ROUND_ENTRIES: usize = 512;
+pub(super) const ROUND_ENTRIES: usize = 512;
 /// Items and versions, which may be large, that are read at once.
 const RECORDS_AT_ONCE: usize = 64;
 /// What they may have together, as far as the usual size of an item tells.
@@ -37,56 +38,112 @@ const COMMIT_ROWS: usize = LARGE_ROWS_IN_FLIGHT;
 /// Of a piece that writes so many rows; reading and planning an item takes about as long as writing several rows.
 const ROWS_FOR_AN_ITEM: usize = 8;
 
+/// A round gains on the writers that leaves at most so many of a hundred entries.
+const LEFT_PERCENT_MAX: u64 = 75;
+/// So few entries are for the cutover.
+const FEW_ENTRIES: u64 = ROUND_ENTRIES as u64 / 8;
+
+/// What a round is to leave to the clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Haste {
+    /// It rests as all background work does, so that they feel little of it.
+    Background,
+    /// It does small pieces, and rests between none.
+    Hurried,
+}
+
+/// How a round goes on from one piece to the next.
+pub(super) enum Pace {
+    Background(PacedWork),
+    Hurried(PacedWork),
+    /// While writers wait, until a time: large pieces.
+    Held {
+        clock: Clock,
+        deadline: Duration,
+    },
+}
+
+impl Pace {
+    /// Of one piece.
+    fn rows(&self) -> usize {
+        match self {
+            Pace::Background(work) | Pace::Hurried(work) => work.rows(),
+            Pace::Held { .. } => COMMIT_ROWS,
+        }
+    }
+
+    async fn pause(&mut self) {
+        match self {
+            Pace::Background(work) => work.pause().await,
+            Pace::Hurried(_) | Pace::Held { .. } => tokio::task::yield_now().await,
+        }
+    }
+
+    fn holds_writers(&self) -> bool {
+        matches!(self, Pace::Held { .. })
+    }
+
+    /// Writers have waited long enough.
+    fn is_over(&self) -> bool {
+        matches!(self, Pace::Held { clock, deadline } if clock.elapsed() > *deadline)
+    }
+}
+
 impl Relocation {
-    /// Rounds until little is left to do, or until they gain nothing on the writers any more.
-    pub async fn catch_up(&mut self) -> Result<()> {
-        let (mut before, mut work) = (u64::MAX, self.paced_work());
+    /// Rounds until little is left to do, or until they gain too little on the writers. Says which: whether little is left.
+    pub async fn catch_up(&mut self, haste: Haste) -> Result<bool> {
+        let work = self.paced_work();
+        let mut pace = match haste {
+            Haste::Background => Pace::Background(work),
+            Haste::Hurried => Pace::Hurried(work),
+        };
+        let mut before = u64::MAX;
         loop {
             self.progress.check()?;
-            let lag = self.lag();
-            self.progress.lag.store(lag, Ordering::Relaxed);
-            if lag <= ROUND_ENTRIES as u64 / 8 || lag >= before {
-                return Ok(());
+            let lag = self.note_lag();
+            if lag <= FEW_ENTRIES {
+                return Ok(true);
+            }
+            if lag > before / 100 * LEFT_PERCENT_MAX {
+                return Ok(false);
             }
             before = lag;
-            self.catch_up_round(&mut Some(&mut work)).await?;
+            self.catch_up_round(&mut pace).await?;
         }
     }
 
     /// Log entries that the targets do not have yet.
-    fn lag(&self) -> u64 {
+    fn note_lag(&self) -> u64 {
         let positions =
             |place: usize| self.targets.iter().map(|target| target.state.positions[place]).min().unwrap_or(0);
         let sources = self.sources.iter().enumerate();
-        sources.map(|(place, source)| source.durable_lsn().saturating_sub(positions(place))).sum()
+        let lag = sources.map(|(place, source)| source.durable_lsn().saturating_sub(positions(place))).sum();
+        self.progress.lag.store(lag, Ordering::Relaxed);
+        lag
     }
 
-    /// Everything that is durable now: in one go, or as background work.
-    pub(super) async fn catch_up_round(&mut self, work: &mut Option<&mut PacedWork>) -> Result<()> {
+    /// Everything that is durable now. Says whether it came to its end: what it has done by a deadline stays done.
+    pub(super) async fn catch_up_round(&mut self, pace: &mut Pace) -> Result<bool> {
         for source in 0..self.sources.len() {
             let snapshot = self.sources[source].shard().snapshot();
-            while self.apply_entries(source, &snapshot, work).await? {
+            while self.apply_entries(source, &snapshot, pace).await? {
                 self.progress.check()?;
-                match work {
-                    Some(work) => work.pause().await,
-                    None => tokio::task::yield_now().await,
+                self.note_lag();
+                if pace.is_over() {
+                    return Ok(false);
                 }
+                pace.pause().await;
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Applies entries of one source from a snapshot, and says whether there were any.
-    async fn apply_entries(
-        &mut self,
-        source: usize,
-        snapshot: &Snapshot,
-        work: &mut Option<&mut PacedWork>,
-    ) -> Result<bool> {
+    async fn apply_entries(&mut self, source: usize, snapshot: &Snapshot, pace: &mut Pace) -> Result<bool> {
         let uid = self.sources[source].uid;
         let from = self.targets.iter().map(|target| target.state.positions[source]).min().unwrap_or(0);
         let (_, end) = keys::space_range(uid, keys::CHANGE_LOG);
-        let entries_max = work.as_ref().map_or(ROUND_ENTRIES, |work| work.rows().min(ROUND_ENTRIES));
+        let entries_max = pace.rows().min(ROUND_ENTRIES);
         let options = ScanOptions { limit: Some(entries_max), ..ScanOptions::SWEEP };
         let mut scan = snapshot.scan(keys::log_key(uid, from + 1)..end, options);
         let mut entries = Vec::new();
@@ -107,35 +164,40 @@ impl Relocation {
             let entries = entries.iter().filter(|(lsn, _)| *lsn > own);
             let parts: Vec<_> =
                 entries.map(|(lsn, entry)| (*lsn, entry.part(|key| self.target_of(key) == place))).collect();
-            self.apply_to(place, (source, snapshot), &parts, work).await?;
+            if !self.apply_to(place, (source, snapshot), &parts, pace).await? {
+                break;
+            }
         }
         Ok(true)
     }
 
+    /// Says whether all of them are applied. Where not, because it took too long, the position stays and they are applied again:
+    /// what the target has of them by now is then confirmed.
     async fn apply_to(
         &mut self,
         place: usize,
         (source, snapshot): (usize, &Snapshot),
         entries: &[(u64, LogEntry)],
-        work: &mut Option<&mut PacedWork>,
-    ) -> Result<()> {
-        let Some((last, _)) = entries.last() else { return Ok(()) };
+        pace: &mut Pace,
+    ) -> Result<bool> {
+        let Some((last, _)) = entries.last() else { return Ok(true) };
         let source_uid = self.sources[source].uid;
         let mut batch = Batch::new();
         for keys in by_logical_partition(entries)? {
             let mut keys = &keys[..];
             while !keys.is_empty() {
-                let rows_max = work.as_ref().map_or(COMMIT_ROWS, |work| work.rows());
+                let rows_max = pace.rows();
                 let count =
                     self.apply_items(place, (source_uid, snapshot), keys, rows_max, &mut batch).await?;
                 keys = &keys[count..];
-                // The position stays: what is committed early is only confirmed when the entries are applied again.
+                // What is committed before the position is only confirmed when the entries are applied again.
                 let is_full = batch.size_bytes() >= COMMIT_BYTES || batch.len() >= rows_max;
                 if !keys.is_empty() || is_full {
-                    self.commit(place, std::mem::take(&mut batch)).await?;
-                    if let Some(work) = work {
-                        work.pause().await;
+                    self.commit(place, std::mem::take(&mut batch), pace.holds_writers()).await?;
+                    if pace.is_over() {
+                        return Ok(false);
                     }
+                    pace.pause().await;
                 }
             }
         }
@@ -152,7 +214,7 @@ impl Relocation {
                     batch.put(version(target.uid(), ended), record);
                 }
                 if batch.size_bytes() >= COMMIT_BYTES {
-                    self.commit(place, std::mem::take(&mut batch)).await?;
+                    self.commit(place, std::mem::take(&mut batch), pace.holds_writers()).await?;
                 }
             }
         }
@@ -170,7 +232,7 @@ impl Relocation {
             batch.put(keys::log_key(target.uid(), *lsn), entry.encode());
         }
         self.targets[place].state.positions[source] = *last;
-        self.commit(place, batch).await
+        self.commit(place, batch, pace.holds_writers()).await.map(|()| true)
     }
 
     /// Adds the items of one logical partition to a batch, as the source has them, until there are many rows. Says how many.
@@ -216,10 +278,10 @@ impl Relocation {
     }
 
     /// Stores writes with what the target knows of itself after them.
-    async fn commit(&self, place: usize, mut batch: Batch) -> Result<()> {
+    async fn commit(&self, place: usize, mut batch: Batch, holds_writers: bool) -> Result<()> {
         let target = &self.targets[place];
         batch.put(keys::relocation_key(target.uid()), target.state.encode());
-        let commit = match self.holds_writers {
+        let commit = match holds_writers {
             // Large commits with a turn may wait for the sources' sequencers, which this one must not wait for in turn.
             true => target.shard.commit_without_turn(batch).await,
             false => target.shard.commit_in_background(batch).await,

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::Ordering;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use shardlake_model::Result;
 use shardlake_storage::{Batch, BulkLoad, Row, Scan, ScanOptions, Snapshot};
 
@@ -37,10 +37,15 @@ struct Cursor {
 }
 
 impl Cursor {
-    async fn advance(&mut self) -> Result<()> {
-        if self.rows.as_slice().is_empty()
-            && let Some(rows) = self.scan.next_chunk().await.map_err(crate::storage_error)?
-        {
+    /// The next row; [`Cursor::fill`] comes first where this says no.
+    fn advance(&mut self) -> bool {
+        self.head = self.rows.next();
+        self.head.is_some()
+    }
+
+    /// Reads on when all rows are used up. There may be none.
+    async fn fill(&mut self) -> Result<()> {
+        if let Some(rows) = self.scan.next_chunk().await.map_err(crate::storage_error)? {
             self.rows = rows.into_iter();
         }
         self.head = self.rows.next();
@@ -60,12 +65,14 @@ struct Loading {
 }
 
 impl Loading {
-    async fn push(&mut self, row: Row) -> Result<()> {
+    /// Says whether it is time to hand them over.
+    fn add(&mut self, row: Row) -> bool {
         self.size_bytes += row.0.len() + row.1.len();
         self.rows.push(row);
-        if self.rows.len() < CHUNK_ROWS && self.size_bytes < CHUNK_BYTES {
-            return Ok(());
-        }
+        self.rows.len() >= CHUNK_ROWS || self.size_bytes >= CHUNK_BYTES
+    }
+
+    async fn hand_over(&mut self) -> Result<()> {
         self.size_bytes = 0;
         let rows = std::mem::replace(&mut self.rows, Vec::with_capacity(CHUNK_ROWS));
         self.load.push(rows).await.map_err(crate::storage_error)
@@ -144,13 +151,16 @@ impl Relocation {
                 let (start, end) = keys::space_range(source.uid, space);
                 let scan = snapshot.scan(start..end, ScanOptions::SWEEP);
                 let mut cursor = Cursor { scan, rows: Vec::new().into_iter(), head: None };
-                cursor.advance().await?;
+                cursor.fill().await?;
                 cursors.push(cursor);
             }
             let (mut steps, mut read_bytes) = (0u32, 0);
             while let Some(least) = least(&cursors) {
                 let (key, value) = cursors[least].head.take().expect("the least has a head");
-                cursors[least].advance().await?;
+                // Rows come by hundreds of thousands a second: nothing is awaited for one.
+                if !cursors[least].advance() {
+                    cursors[least].fill().await?;
+                }
                 let size_bytes = value.len();
                 match space {
                     CHANGE_LOG => {
@@ -159,19 +169,25 @@ impl Relocation {
                             if cursor.rest() == Some(&key[HEADER..]) {
                                 let (_, value) = cursor.head.take().expect("it has that key");
                                 entry.join(LogEntry::decode(&value)?);
-                                cursor.advance().await?;
+                                if !cursor.advance() {
+                                    cursor.fill().await?;
+                                }
                             }
                         }
                         for (place, load) in loads.iter_mut().enumerate() {
                             let part = entry.part(|key| self.target_of(key) == place);
-                            if !part.operations.is_empty() {
-                                load.push((self.renumbered(&key, place), Bytes::from(part.encode()))).await?;
+                            let row = || (self.renumbered(key.clone(), place), Bytes::from(part.encode()));
+                            if !part.operations.is_empty() && load.add(row()) {
+                                load.hand_over().await?;
                             }
                         }
                     }
                     _ => {
                         if let Some(place) = self.place_of(space, &key, &value, copied)? {
-                            loads[place].push((self.renumbered(&key, place), value)).await?;
+                            let is_full = loads[place].add((self.renumbered(key, place), value));
+                            if is_full {
+                                loads[place].hand_over().await?;
+                            }
                         }
                     }
                 }
@@ -225,15 +241,19 @@ impl Relocation {
         Ok(Some(place))
     }
 
-    fn renumbered(&self, key: &[u8], place: usize) -> Bytes {
-        let mut key = key.to_vec();
+    /// In place, where nobody else has the key.
+    fn renumbered(&self, key: Bytes, place: usize) -> Bytes {
+        let mut key = BytesMut::from(key);
         key[..4].copy_from_slice(&self.targets[place].uid().0.to_be_bytes());
-        Bytes::from(key)
+        key.freeze()
     }
 }
 
 /// The cursor with the least key.
 fn least(cursors: &[Cursor]) -> Option<usize> {
+    if let [cursor] = cursors {
+        return cursor.head.is_some().then_some(0);
+    }
     let heads = cursors.iter().enumerate().filter_map(|(place, cursor)| Some((cursor.rest()?, place)));
     heads.min().map(|(_, place)| place)
 }

@@ -13,6 +13,7 @@ use shardlake_routing::EpkRange;
 use shardlake_stdx::Clock;
 use shardlake_storage::Batch;
 
+use super::catch_up::Pace;
 use super::{Relocation, SeededBug, Target};
 use crate::change_log::LogEntry;
 use crate::end::End;
@@ -31,7 +32,7 @@ pub struct Cutover {
 
 impl Relocation {
     /// Holds the writers and brings the targets up to the last commit. `None`, and the writers go on, when that is not done
-    /// `within` a time: then it is for more catching up.
+    /// `within` a time: then it is for more catching up, from where this came to.
     pub async fn cut_over(&mut self, clock: &Clock, within: Duration) -> Result<Option<Cutover>> {
         let deadline = clock.elapsed() + within;
         let mut timestamp_ms = clock.now().milliseconds();
@@ -65,11 +66,8 @@ impl Relocation {
         if clock.elapsed() > deadline {
             return Ok(None);
         }
-        self.holds_writers = true;
-        let caught_up = self.catch_up_round(&mut None).await;
-        self.holds_writers = false;
-        caught_up?;
-        if clock.elapsed() > deadline {
+        let mut pace = Pace::Held { clock: clock.clone(), deadline };
+        if !self.catch_up_round(&mut pace).await? || clock.elapsed() > deadline {
             return Ok(None);
         }
         // As the logs tell. What the sources say of themselves follows when a writer has heard of its commit, which one that

@@ -19,6 +19,8 @@
 //! the highest LSN of its sources.
 
 mod catch_up;
+#[cfg(test)]
+mod catch_up_tests;
 mod copy;
 mod cutover;
 mod ordinals;
@@ -37,6 +39,7 @@ use crate::partition::{Partition, PartitionIdentity};
 use crate::pending::Pending;
 use crate::shape::ContainerShape;
 
+pub use catch_up::Haste;
 pub use cutover::Cutover;
 
 /// Where items go.
@@ -107,8 +110,6 @@ pub struct Relocation {
     shape: Arc<ContainerShape>,
     /// The generations of the index that are carried over.
     maintained: Maintained,
-    /// The sources' sequencers are held.
-    holds_writers: bool,
     pub progress: Arc<RelocationProgress>,
     pub bug: Option<SeededBug>,
 }
@@ -178,7 +179,6 @@ impl Relocation {
             state: TargetState { generations: generations.clone(), ..TargetState::default() },
         };
         Relocation {
-            holds_writers: false,
             targets: targets.into_iter().map(target).collect(),
             sources,
             shape,
