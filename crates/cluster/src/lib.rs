@@ -3,6 +3,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `location.rs` | the store and the prefix that a URL names |
+//! | `few_readers.rs` | a directory as a store, whose files are read by few threads |
 //! | `metered.rs` | a store whose requests are counted |
 //! | `log_apart.rs` | a store of an account whose logs lie in another one |
 //! | `gathered.rs` | a store to read, of objects that lie in another one under other names |
@@ -16,6 +17,7 @@
 //! acknowledged and after a read was made. The *epoch* says whose writes the store takes: a shard that a later holder of the lease has
 //! opened takes none of an earlier one (`shardlake_storage::object`). The number of the record with which a lease was taken is the epoch.
 
+mod few_readers;
 mod gathered;
 mod lease;
 mod location;

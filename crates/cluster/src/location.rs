@@ -12,6 +12,7 @@ use shardlake_storage::object::object_store::{ObjectStore, ObjectStoreScheme, pa
 use url::Url;
 
 use crate::ClusterError;
+use crate::few_readers::FewReaders;
 use crate::metered::{Metered, Observe};
 
 /// Where an account lies.
@@ -75,7 +76,7 @@ fn local(directory: &Directory) -> Result<Arc<dyn ObjectStore>, String> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
     made.map_err(|error| cannot(&error))?;
     let store = LocalFileSystem::new_with_prefix(directory).map_err(|error| cannot(&error))?;
-    Ok(Arc::new(store.with_fsync(true)))
+    Ok(FewReaders::of(store.with_fsync(true)))
 }
 
 #[cfg(test)]

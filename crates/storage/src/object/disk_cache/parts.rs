@@ -30,8 +30,8 @@ const PARTS: &str = "parts";
 const UNFINISHED: &str = "new";
 /// Parts that wait to be written; further ones are not kept.
 const WRITES_MAX: usize = 32;
-/// Files that are read at a time, which are open then.
-const READS_MAX: usize = 64;
+/// Files that are read at a time: each by a thread, for which the allocator keeps megabytes.
+const READS_MAX: usize = 16;
 
 /// Of the table and the number of the part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
