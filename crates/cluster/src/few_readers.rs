@@ -152,7 +152,9 @@ mod tests {
 
     #[test]
     fn many_reads_at_a_time_are_made_by_few_threads() {
-        assert!(threads(|store| FewReaders::of(store)) <= READERS_MAX + 1);
-        assert!(threads(|store| Arc::new(store)) > READERS_MAX + 1, "the library's own are many");
+        let few = threads(|store| FewReaders::of(store));
+        let many = threads(|store| Arc::new(store));
+        // More than turns: one that gives its answer is not idle yet when the next read asks for a thread.
+        assert!(few * 3 < many, "{few} threads, and {many} without turns");
     }
 }

@@ -192,11 +192,14 @@ impl Relocation {
                 keys = &keys[count..];
                 // What is committed before the position is only confirmed when the entries are applied again.
                 let is_full = batch.size_bytes() >= COMMIT_BYTES || batch.len() >= rows_max;
-                if !keys.is_empty() || is_full {
+                if is_full || !keys.is_empty() && !batch.is_empty() {
                     self.commit(place, std::mem::take(&mut batch), pace.holds_writers()).await?;
+                    // Whoever comes back finds these confirmed, so that each time brings the end nearer.
                     if pace.is_over() {
                         return Ok(false);
                     }
+                }
+                if !keys.is_empty() {
                     pace.pause().await;
                 }
             }
