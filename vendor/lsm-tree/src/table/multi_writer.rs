@@ -11,7 +11,7 @@ use crate::{
 use std::path::PathBuf;
 
 /// How much of a table is written between two syncs by who sorts memtables and merges
-pub const SYNC_SIZE: u64 = 1_024 * 1_024;
+pub const SYNC_SIZE: u64 = 4 * 1_024 * 1_024;
 
 /// Like `Writer` but will rotate to a new table, once a table grows larger than `target_size`
 ///
