@@ -2,7 +2,7 @@
 //!
 //! The object-store library reads a file on a thread that may block, and there are as many of them as reads. The allocator keeps memory for
 //! each: of mimalloc 3 a thread that allocates blocks of 84 to 512 KiB has 4 MiB for them, and 512 KiB for smaller ones
-//! (`MI_LARGE_PAGE_SIZE` in its `types.h`). A hundred reads at a time would keep hundreds of megabytes that no budget knows of.
+//! (`MI_LARGE_PAGE_SIZE` in its `types.h`). A hundred reads at a time may keep hundreds of megabytes that no budget knows of.
 
 use std::fmt::{Debug, Display, Formatter};
 use std::ops::Range;
