@@ -372,7 +372,8 @@ impl Database {
 
         // What is synced before the lock is taken has not to be synced under it
         let unsynced = self.supervisor.journal.get_writer()?.written_file()?;
-        unsynced.sync_all()?;
+        // IMPORTANT: What could not be synced once may be reported as synced the next time
+        unsynced.sync_all().inspect_err(|_| self.is_poisoned.poison())?;
 
         let mut journal_writer = self.supervisor.journal.get_writer()?;
         let sealed = journal_writer.path.clone();
@@ -391,7 +392,9 @@ impl Database {
             self.supervisor.build_seqno_map(&keyspaces)
         };
 
-        journal_manager.rotate_journal(&mut journal_writer, watermarks)?;
+        journal_manager
+            .rotate_journal(&mut journal_writer, watermarks)
+            .inspect_err(|_| self.is_poisoned.poison())?;
 
         Ok(sealed)
     }

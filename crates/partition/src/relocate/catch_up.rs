@@ -38,8 +38,6 @@ const COMMIT_ROWS: usize = LARGE_ROWS_IN_FLIGHT;
 /// Of a piece that writes so many rows; reading and planning an item takes about as long as writing several rows.
 const ROWS_FOR_AN_ITEM: usize = 8;
 
-/// A round gains on the writers that leaves at most so many of a hundred entries.
-const LEFT_PERCENT_MAX: u64 = 75;
 /// So few entries are for the cutover.
 const FEW_ENTRIES: u64 = ROUND_ENTRIES as u64 / 8;
 
@@ -104,7 +102,8 @@ impl Relocation {
             if lag <= FEW_ENTRIES {
                 return Ok(true);
             }
-            if lag > before / 100 * LEFT_PERCENT_MAX {
+            // A round gains on the writers that leaves at most three quarters.
+            if lag > before - before / 4 {
                 return Ok(false);
             }
             before = lag;
