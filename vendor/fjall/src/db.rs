@@ -371,9 +371,11 @@ impl Database {
         }
 
         // What is synced before the lock is taken has not to be synced under it
-        let unsynced = self.supervisor.journal.get_writer()?.written_file()?;
         // IMPORTANT: What could not be synced once may be reported as synced the next time
-        unsynced.sync_all().inspect_err(|_| self.is_poisoned.poison())?;
+        let unsynced = self.supervisor.journal.get_writer()?.written_file();
+        unsynced
+            .and_then(|journal| journal.sync_all())
+            .inspect_err(|_| self.is_poisoned.poison())?;
 
         let mut journal_writer = self.supervisor.journal.get_writer()?;
         let sealed = journal_writer.path.clone();
