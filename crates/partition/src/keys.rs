@@ -455,7 +455,19 @@ fn read_terminated(rest: &mut &[u8]) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::index::index_prefix;
     use proptest::prelude::*;
+
+    #[test]
+    fn storage_tells_postings_from_other_rows() {
+        let uid = PartitionUid(7);
+        let posting = [index_prefix(uid, 3, 9), b"value".to_vec(), 1_u64.to_be_bytes().to_vec()].concat();
+        assert_eq!(shardlake_storage::posting_path_bytes(&posting), Some(family_length(&posting)));
+        let logical = LogicalKey { epk: Epk::from(vec![b'X'; 20]), partition_key: PartitionKey(Vec::new()) };
+        for other in [item_key(uid, &logical, "id"), log_key(uid, 1), ordinal_key(uid, 1)] {
+            assert_eq!(shardlake_storage::posting_path_bytes(&other), None);
+        }
+    }
 
     fn component() -> impl Strategy<Value = KeyComponent> {
         prop_oneof![

@@ -20,6 +20,7 @@
 //! | `new_tables.rs` | syncs the tables of a load as they grow |
 //! | `whole_tables.rs` | drops tables that hold nothing but what is to go |
 //! | `old_memtables.rs` | frees what was sorted, where nobody waits for it |
+//! | `key_kinds.rs` | which keys the local engine need not find one by one |
 //! | `journal_room.rs` | writes zeros ahead of a journal's end, so that syncs of small groups are short |
 //! | `files.rs` | looks for every file of a database before fjall may repair by deleting |
 //! | `inspection.rs` | reads a shard that nobody has open, and changes no byte of it |
@@ -66,6 +67,7 @@ mod journal;
 mod journal_mark;
 mod journal_room;
 mod kept_files;
+mod key_kinds;
 mod lease;
 mod local;
 mod local_view;
@@ -108,6 +110,7 @@ pub use hot_view::HotView;
 pub use inspection::{InspectionReport, TornWrite};
 pub use journal_mark::LogPosition;
 pub use kept_files::{KeptFile, KeptFiles, TableChecksum, TableSum};
+pub use key_kinds::posting_path_bytes;
 pub use lease::{Began, Lease};
 pub use memory::MemoryEngine;
 pub use options::{Durability, EngineKind, ShardOptions};

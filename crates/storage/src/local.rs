@@ -46,6 +46,7 @@ use crate::inspection::Inspection;
 use crate::journal::{self, Tolerance};
 use crate::journal_mark::Mark;
 use crate::journal_room::JournalRoom;
+use crate::key_kinds::{KEY_KINDS, UID_BYTES};
 use crate::local_view::{LocalView, elsewhere, one_key};
 use crate::new_tables::NewTables;
 use crate::old_memtables::OldMemtables;
@@ -69,8 +70,6 @@ const FIRST_LEVEL_TABLES_MAX: usize = 18;
 const FIRST_LEVEL_TABLES_LOAD_MAX: usize = 8;
 /// What a load writes between two syncs: a sync of the journal may have to wait for one.
 const LOAD_SYNC_BYTES: usize = 512 * 1024;
-/// Keys lead with the number of their partition.
-const UID_BYTES: usize = 4;
 /// Merges begin a new table behind a partition that has so much in the one before, so that dropping it is dropping tables.
 const OWN_TABLE_BYTES: u64 = 1024 * 1024;
 /// The one keyspace.
@@ -299,6 +298,7 @@ pub(crate) fn open_database(
         .journal_compression(CompressionType::None)
         .max_journaling_size(JOURNAL_BYTES_MAX)
         .table_cut(Some(TableCut { prefix_len: UID_BYTES, bytes_min: OWN_TABLE_BYTES }))
+        .key_kinds(KEY_KINDS)
         .worker_threads_unchecked(workers)
         .open()
         .map_err(|error| not_opened(path, error))?;
@@ -494,6 +494,33 @@ fn get(rows: &Keyspace, key: &[u8]) -> Result<Option<Value>, StorageError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_several_writes_of_a_key_the_last_is_kept() {
+        let put = |key: &'static str, value: &'static str| Op::Put {
+            key: Bytes::from_static(key.as_bytes()),
+            value: Bytes::from_static(value.as_bytes()),
+        };
+        let long = ["partition-and-family-1", "partition-and-family-2", "partition-and-f"];
+        let mut first = Batch::new();
+        for key in ["b", "a", "a\0", long[1], long[0], long[2], "a"] {
+            first.put(key, "first");
+        }
+        let mut second = Batch::new();
+        second.put(long[0], "second");
+        second.delete("b");
+        second.put("a", "second");
+        second.put("a", "third");
+        let expected = vec![
+            put("a", "third"),
+            put("a\0", "first"),
+            Op::Delete { key: Bytes::from_static(b"b") },
+            put(long[2], "first"),
+            put(long[0], "second"),
+            put(long[1], "first"),
+        ];
+        assert_eq!(last_of_each_key(vec![first, second]), expected);
+    }
 
     #[test]
     fn a_full_disk_is_not_told_as_damage() {

@@ -201,4 +201,12 @@ impl<O: Openable> Builder<O> {
         self.inner.table_cut = cut;
         self
     }
+
+    /// Says what keys tell by themselves.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn key_kinds(mut self, kinds: lsm_tree::config::KeyKinds) -> Self {
+        self.inner.key_kinds = kinds;
+        self
+    }
 }

@@ -51,6 +51,8 @@ pub struct Config {
 
     /// Where merges end a table early
     pub(crate) table_cut: Option<lsm_tree::config::TableCut>,
+
+    pub(crate) key_kinds: lsm_tree::config::KeyKinds,
 }
 
 const DEFAULT_CPU_CORES: usize = 4;
@@ -95,6 +97,8 @@ impl Config {
             compaction_filter_factory_assigner: None,
 
             table_cut: None,
+
+            key_kinds: lsm_tree::config::KeyKinds::default(),
         }
     }
 }

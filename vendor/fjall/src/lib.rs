@@ -141,7 +141,7 @@ pub(crate) type HashMap<K, V> =
 pub mod config {
     pub use lsm_tree::config::{
         BlockSizePolicy, BloomConstructionPolicy, CompressionPolicy, FilterPolicy,
-        FilterPolicyEntry, HashRatioPolicy, PartitioningPolicy, PinningPolicy,
+        FilterPolicyEntry, HashRatioPolicy, KeyKinds, PartitioningPolicy, PinningPolicy,
         RestartIntervalPolicy, TableCut,
     };
 }

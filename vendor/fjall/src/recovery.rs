@@ -94,7 +94,9 @@ pub fn recover_keyspaces(db: &Database, meta_keyspace: &MetaKeyspace) -> crate::
         .use_cache(db.config.cache.clone());
 
         let base_config =
-            apply_to_base_config(base_config, &recovered_config).table_cut(db.config.table_cut);
+            apply_to_base_config(base_config, &recovered_config)
+                .table_cut(db.config.table_cut)
+                .key_kinds(db.config.key_kinds);
 
         let tree = base_config.open()?;
 

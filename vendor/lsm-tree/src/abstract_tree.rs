@@ -106,12 +106,10 @@ pub trait AbstractTree {
 
         let flushed_size = sealed.iter().map(|mt| mt.size()).sum();
 
-        let merger = Merger::new(
-            sealed
-                .iter()
-                .map(|mt| mt.iter().map(Ok))
-                .collect::<Vec<_>>(),
-        );
+        sealed.iter().for_each(|mt| mt.settle());
+
+        let sources = sealed.iter().flat_map(|mt| mt.sources(.., SeqNo::MAX));
+        let merger = Merger::new(sources.collect::<Vec<_>>());
         let stream = CompactionStream::new(merger, seqno_threshold);
 
         if let Some((tables, blob_files)) = self.flush_to_tables(stream)? {

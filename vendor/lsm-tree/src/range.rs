@@ -197,31 +197,16 @@ impl TreeIter {
 
             // Sealed memtables
             for memtable in lock.version.sealed_memtables.iter() {
-                let iter = memtable.range(range.clone());
-
-                iters.push(Box::new(
-                    iter.filter(move |item| seqno_filter(item.key.seqno, seqno))
-                        .map(Ok),
-                ));
+                iters.extend(memtable.sources(range.clone(), seqno));
             }
 
             // Active memtable
             {
-                let iter = lock.version.active_memtable.range(range.clone());
-
-                iters.push(Box::new(
-                    iter.filter(move |item| seqno_filter(item.key.seqno, seqno))
-                        .map(Ok),
-                ));
+                iters.extend(lock.version.active_memtable.sources(range.clone(), seqno));
             }
 
             if let Some((mt, seqno)) = &lock.ephemeral {
-                let iter = Box::new(
-                    mt.range(range)
-                        .filter(move |item| seqno_filter(item.key.seqno, *seqno))
-                        .map(Ok),
-                );
-                iters.push(iter);
+                iters.extend(mt.sources(range, *seqno));
             }
 
             let merged = Merger::new(iters);

@@ -14,7 +14,14 @@ use std::time::Duration;
 
 /// Few keys, so that histories meet them again; with the extremes of bytes, and one a prefix of another.
 fn key() -> impl Strategy<Value = Vec<u8>> {
-    vec(prop::sample::select(vec![0u8, 1, b'a', 0xFE]), 1..5)
+    prop_oneof![5 => vec(prop::sample::select(vec![0u8, 1, b'a', 0xFE]), 1..5), 2 => posting()]
+}
+
+/// A key that the local engine takes for a posting (`key_kinds.rs`): of one of three paths, and the path alone.
+fn posting() -> impl Strategy<Value = Vec<u8>> {
+    let path = prop::sample::select(vec![[0u8; 10], [1; 10], [0xFE; 10]]);
+    (path, vec(prop::sample::select(vec![0u8, b'a', 0xFE]), 0..4))
+        .prop_map(|(path, rest)| [&[0, 0, 0, 1, b'X'], &path[..], &rest].concat())
 }
 
 fn value() -> impl Strategy<Value = Vec<u8>> {
@@ -31,7 +38,11 @@ fn range() -> impl Strategy<Value = Range<Vec<u8>>> {
 }
 
 pub fn step() -> impl Strategy<Value = Step> {
-    let op = (key(), prop::option::weighted(0.7, value()));
+    // Postings have no values.
+    let op = prop_oneof![
+        2 => (key(), prop::option::weighted(0.7, value())),
+        1 => (posting(), prop::option::weighted(0.7, Just(Vec::new()))),
+    ];
     let options = (any::<bool>(), prop::option::of(0..600usize), any::<bool>());
     let options = options.prop_map(|(reverse, limit, sweeps)| {
         let options = if sweeps { ScanOptions::SWEEP } else { ScanOptions::default() };

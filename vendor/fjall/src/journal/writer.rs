@@ -20,6 +20,9 @@ pub const PRE_ALLOCATED_BYTES: u64 = 64 * 1_024 * 1_024;
 
 pub const JOURNAL_BUFFER_BYTES: usize = 8 * 1_024;
 
+/// A batch is serialized up to here before it is hashed and written
+const BATCH_BYTES_AT_ONCE: usize = 64 * 1_024;
+
 pub struct Writer {
     pub(crate) path: PathBuf,
     file: BufWriter<File>,
@@ -351,12 +354,12 @@ impl Writer {
         let mut hasher = xxhash_rust::xxh3::Xxh3::default();
         let mut byte_count = 0;
 
-        byte_count += self.write_start(item_count, seqno)?;
-        self.buf.clear();
+        Entry::Start { item_count, seqno }.encode_into(&mut self.buf)?;
+
+        // NOTE: The start is not part of the checksum
+        let mut hashed = self.buf.len();
 
         for item in items {
-            debug_assert!(self.buf.is_empty());
-
             serialize_marker_item(
                 &mut self.buf,
                 item.keyspace.id,
@@ -371,17 +374,25 @@ impl Writer {
                 },
             )?;
 
-            self.file.write_all(&self.buf)?;
-
-            hasher.update(&self.buf);
-            byte_count += self.buf.len();
-
-            self.buf.clear();
+            // NOTE: Many items are hashed and written at once
+            if self.buf.len() >= BATCH_BYTES_AT_ONCE {
+                hasher.update(self.buf.get(hashed..).unwrap_or_default());
+                byte_count += self.write_buf()?;
+                hashed = 0;
+            }
         }
 
-        let checksum = hasher.finish();
-        byte_count += self.write_end(checksum)?;
+        hasher.update(self.buf.get(hashed..).unwrap_or_default());
+        Entry::End(hasher.finish()).encode_into(&mut self.buf)?;
+        byte_count += self.write_buf()?;
 
         Ok(byte_count)
+    }
+
+    fn write_buf(&mut self) -> std::io::Result<usize> {
+        let len = self.buf.len();
+        self.file.write_all(&self.buf)?;
+        self.buf.clear();
+        Ok(len)
     }
 }

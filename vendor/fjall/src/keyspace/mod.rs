@@ -348,7 +348,9 @@ impl Keyspace {
         .use_cache(db.config.cache.clone());
 
         let base_config =
-            apply_to_base_config(base_config, &config).table_cut(db.config.table_cut);
+            apply_to_base_config(base_config, &config)
+                .table_cut(db.config.table_cut)
+                .key_kinds(db.config.key_kinds);
         let tree = base_config.open()?;
 
         Ok(Self(Arc::new(KeyspaceInner {

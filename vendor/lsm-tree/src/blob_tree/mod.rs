@@ -592,7 +592,12 @@ impl AbstractTree for BlobTree {
             .expect("lock is poisoned")
             .get_version_for_snapshot(seqno);
 
-        let Some(item) = crate::Tree::get_internal_entry_from_version(&super_version, key, seqno)?
+        let Some(item) = crate::Tree::get_internal_entry_from_version(
+            &super_version,
+            key,
+            seqno,
+            self.index.config.key_kinds,
+        )?
         else {
             return Ok(None);
         };

@@ -81,6 +81,7 @@ pub(super) fn prepare_table_writer(
 
     table_writer = table_writer
         .use_table_cut(opts.config.table_cut)
+        .use_key_kinds(opts.config.key_kinds)
         .use_sync_size(SYNC_SIZE);
 
     if index_partitioning {

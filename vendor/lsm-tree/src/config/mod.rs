@@ -171,6 +171,28 @@ pub struct TableCut {
     pub bytes_min: u64,
 }
 
+/// What keys tell by themselves
+#[derive(Clone, Copy)]
+pub struct KeyKinds {
+    /// Keys that are read as ones of a range: filters do without them, and a point read of one asks every table
+    pub is_scanned: fn(&[u8]) -> bool,
+
+    /// How many leading bytes a key has in common with its family, whose entries without values are sorted late
+    ///
+    /// Families are worth while where much is written between two reads. What one has in common must not be the
+    /// beginning of what another has in common.
+    pub family_len: fn(&[u8]) -> Option<usize>,
+}
+
+impl Default for KeyKinds {
+    fn default() -> Self {
+        Self {
+            is_scanned: |_| false,
+            family_len: |_| None,
+        }
+    }
+}
+
 /// Tree configuration builder
 pub struct Config {
     /// Folder path
@@ -245,6 +267,9 @@ pub struct Config {
     /// Where merges end a table early
     pub(crate) table_cut: Option<TableCut>,
 
+    /// What keys tell by themselves
+    pub(crate) key_kinds: KeyKinds,
+
     #[doc(hidden)]
     pub kv_separation_opts: Option<KvSeparationOptions>,
 
@@ -308,6 +333,8 @@ impl Default for Config {
             compaction_filter_factory: None,
 
             table_cut: None,
+
+            key_kinds: KeyKinds::default(),
 
             expect_point_read_hits: false,
 
@@ -483,6 +510,14 @@ impl Config {
     #[must_use]
     pub fn table_cut(mut self, cut: Option<TableCut>) -> Self {
         self.table_cut = cut;
+        self
+    }
+
+    /// Says what keys tell by themselves.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn key_kinds(mut self, kinds: KeyKinds) -> Self {
+        self.key_kinds = kinds;
         self
     }
 

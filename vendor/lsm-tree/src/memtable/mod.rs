@@ -2,12 +2,21 @@
 // This source code is licensed under both the Apache 2.0 and MIT License
 // (found in the LICENSE-* files in the repository)
 
+mod families;
+
+#[cfg(test)]
+mod families_test;
+
+use crate::config::KeyKinds;
 use crate::key::InternalKey;
+use crate::merge::{BoxedIterator, Merger};
+use crate::range::seqno_filter;
 use crate::{
     value::{InternalValue, SeqNo, UserValue},
     ValueType,
 };
 use crossbeam_skiplist::SkipMap;
+use families::Families;
 use std::ops::RangeBounds;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
@@ -20,9 +29,11 @@ pub struct Memtable {
     #[doc(hidden)]
     pub id: MemtableId,
 
-    /// The actual content, stored in a lock-free skiplist.
-    #[doc(hidden)]
-    pub items: SkipMap<InternalKey, UserValue>,
+    /// The content that is sorted at once, stored in a lock-free skiplist.
+    items: SkipMap<InternalKey, UserValue>,
+
+    /// The content that is sorted late.
+    families: Families,
 
     /// Approximate active memtable size.
     ///
@@ -58,9 +69,16 @@ impl Memtable {
     #[doc(hidden)]
     #[must_use]
     pub fn new(id: MemtableId) -> Self {
+        Self::of_kinds(id, KeyKinds::default())
+    }
+
+    #[doc(hidden)]
+    #[must_use]
+    pub fn of_kinds(id: MemtableId, kinds: KeyKinds) -> Self {
         Self {
             id,
             items: SkipMap::default(),
+            families: Families::new(kinds),
             approximate_size: AtomicU64::default(),
             highest_seqno: AtomicU64::default(),
             requested_rotation: AtomicBool::default(),
@@ -69,21 +87,48 @@ impl Memtable {
 
     /// Creates an iterator over all items.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = InternalValue> + '_ {
-        self.items.iter().map(|entry| InternalValue {
-            key: entry.key().clone(),
-            value: entry.value().clone(),
-        })
+        self.range(..)
     }
 
     /// Creates an iterator over a range of items.
+    #[expect(clippy::expect_used, reason = "memory has no I/O errors")]
     pub(crate) fn range<'a, R: RangeBounds<InternalKey> + 'a>(
         &'a self,
         range: R,
     ) -> impl DoubleEndedIterator<Item = InternalValue> + 'a {
-        self.items.range(range).map(|entry| InternalValue {
+        Merger::new(self.sources(range, SeqNo::MAX)).map(|item| item.expect("there is no I/O"))
+    }
+
+    /// The items of a range that are older than a sequence number, as sorted iterators to be merged.
+    pub(crate) fn sources<'a, R: RangeBounds<InternalKey> + 'a>(
+        &'a self,
+        range: R,
+        seqno: SeqNo,
+    ) -> Vec<BoxedIterator<'a>> {
+        let late = if self.families.len() == 0 {
+            vec![]
+        } else {
+            self.families.ranges((range.start_bound(), range.end_bound()))
+        };
+        let late = late.into_iter().map(|items| {
+            let items = items.filter(move |item| seqno_filter(item.key.seqno, seqno));
+            Box::new(items.map(Ok)) as BoxedIterator<'a>
+        });
+
+        let items = self.items.range(range).map(|entry| InternalValue {
             key: entry.key().clone(),
             value: entry.value().clone(),
-        })
+        });
+        let items = items.filter(move |item| seqno_filter(item.key.seqno, seqno));
+
+        std::iter::once(Box::new(items.map(Ok)) as BoxedIterator<'a>)
+            .chain(late)
+            .collect()
+    }
+
+    /// Prepares for a reader of everything: there are as few [`Memtable::sources`] as there can be.
+    pub(crate) fn settle(&self) {
+        self.families.settle();
     }
 
     /// Returns the item by key if it exists.
@@ -118,10 +163,12 @@ impl Memtable {
             .range(lower_bound..)
             .take_while(|entry| &*entry.key().user_key == key);
 
-        iter.next().map(|entry| InternalValue {
+        let sorted = iter.next().map(|entry| InternalValue {
             key: entry.key().clone(),
             value: entry.value().clone(),
-        })
+        });
+        let late = self.families.get(key, seqno);
+        [sorted, late].into_iter().flatten().max_by_key(|item| item.key.seqno)
     }
 
     /// Gets approximate size of memtable in bytes.
@@ -132,38 +179,49 @@ impl Memtable {
 
     /// Counts the number of items in the memtable.
     pub fn len(&self) -> usize {
-        self.items.len()
+        self.items.len() + self.families.len()
     }
 
     /// Returns `true` if the memtable is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.items.is_empty()
+        self.items.is_empty() && self.families.len() == 0
     }
 
     /// Inserts an item into the memtable
     #[doc(hidden)]
     pub fn insert(&self, item: InternalValue) -> (u64, u64) {
-        #[expect(
-            clippy::expect_used,
-            reason = "keys are limited to 16-bit length + values are limited to 32-bit length"
-        )]
-        let item_size =
-            (item.key.user_key.len() + item.value.len() + std::mem::size_of::<InternalValue>())
-                .try_into()
-                .expect("should fit into u64");
+        let item_size = self.insert_all(std::iter::once(item));
+        (item_size, self.size())
+    }
 
-        let size_before = self
-            .approximate_size
-            .fetch_add(item_size, std::sync::atomic::Ordering::AcqRel);
+    /// Inserts items into the memtable
+    ///
+    /// Returns the sum of their sizes.
+    pub(crate) fn insert_all(&self, items: impl Iterator<Item = InternalValue>) -> u64 {
+        let mut items = items.peekable();
+        let (mut size_sum, mut highest_seqno) = (0, 0);
 
-        let key = InternalKey::new(item.key.user_key, item.key.seqno, item.key.value_type);
-        self.items.insert(key, item.value);
+        let mut count = |item: &InternalValue| {
+            size_sum += item_size(item);
+            highest_seqno = highest_seqno.max(item.key.seqno);
+        };
 
+        while let Some(item) = items.next() {
+            if let Some(item) = self.families.take(item, &mut items, &mut count) {
+                count(&item);
+
+                let key = InternalKey::new(item.key.user_key, item.key.seqno, item.key.value_type);
+                self.items.insert(key, item.value);
+            }
+        }
+
+        self.approximate_size
+            .fetch_add(size_sum, std::sync::atomic::Ordering::AcqRel);
         self.highest_seqno
-            .fetch_max(item.key.seqno, std::sync::atomic::Ordering::AcqRel);
+            .fetch_max(highest_seqno, std::sync::atomic::Ordering::AcqRel);
 
-        (item_size, size_before + item_size)
+        size_sum
     }
 
     /// Returns the highest sequence number in the memtable.
@@ -177,6 +235,16 @@ impl Memtable {
             )
         }
     }
+}
+
+#[expect(
+    clippy::expect_used,
+    reason = "keys are limited to 16-bit length + values are limited to 32-bit length"
+)]
+fn item_size(item: &InternalValue) -> u64 {
+    (item.key.user_key.len() + item.value.len() + std::mem::size_of::<InternalValue>())
+        .try_into()
+        .expect("should fit into u64")
 }
 
 #[cfg(test)]

@@ -226,11 +226,12 @@ impl Table {
         self.metadata.file_size
     }
 
+    /// Without a hash the filter is not asked.
     pub fn get(
         &self,
         key: &[u8],
         seqno: SeqNo,
-        key_hash: u64,
+        key_hash: impl Into<Option<u64>>,
     ) -> crate::Result<Option<InternalValue>> {
         #[cfg(feature = "metrics")]
         use std::sync::atomic::Ordering::Relaxed;
@@ -241,6 +242,10 @@ impl Table {
         if self.metadata.seqnos.0 >= seqno {
             return Ok(None);
         }
+
+        let Some(key_hash) = key_hash.into() else {
+            return self.point_read(key, seqno);
+        };
 
         let filter_block = if let Some(block) = &self.pinned_filter_block {
             Some(Cow::Borrowed(block))

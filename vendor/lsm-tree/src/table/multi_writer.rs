@@ -4,7 +4,7 @@
 
 use super::{filter::BloomConstructionPolicy, writer::Writer};
 use crate::{
-    config::TableCut,
+    config::{KeyKinds, TableCut},
     blob_tree::handle::BlobIndirection, table::writer::LinkedFile, value::InternalValue,
     vlog::BlobFileId, Checksum, CompressionType, HashMap, SequenceNumberCounter, TableId, UserKey,
 };
@@ -36,6 +36,8 @@ pub struct MultiWriter {
     pub target_size: u64,
 
     table_cut: Option<TableCut>,
+
+    key_kinds: KeyKinds,
 
     sync_size: Option<u64>,
 
@@ -86,6 +88,7 @@ impl MultiWriter {
 
             target_size,
             table_cut: None,
+            key_kinds: KeyKinds::default(),
             sync_size: None,
             results: Vec::new(),
             table_id_generator,
@@ -132,6 +135,13 @@ impl MultiWriter {
     #[must_use]
     pub fn use_table_cut(mut self, cut: Option<TableCut>) -> Self {
         self.table_cut = cut;
+        self
+    }
+
+    #[must_use]
+    pub fn use_key_kinds(mut self, kinds: KeyKinds) -> Self {
+        self.key_kinds = kinds;
+        self.writer = self.writer.use_key_kinds(kinds);
         self
     }
 
@@ -217,7 +227,8 @@ impl MultiWriter {
             .use_index_block_restart_interval(self.index_block_restart_interval)
             .use_bloom_policy(self.bloom_policy)
             .use_data_block_hash_ratio(self.data_block_hash_ratio)
-            .use_sync_size(self.sync_size);
+            .use_sync_size(self.sync_size)
+            .use_key_kinds(self.key_kinds);
 
         if self.use_partitioned_index {
             new_writer = new_writer.use_partitioned_index();

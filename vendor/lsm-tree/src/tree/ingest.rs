@@ -46,6 +46,7 @@ impl<'a> Ingestion<'a> {
         // TODO: maybe create a PrepareMultiWriter that can be used by flush, ingest and compaction worker
         let mut writer =
             MultiWriter::new(folder, tree.table_id_counter.clone(), 64 * 1_024 * 1_024, 6)?
+                .use_key_kinds(tree.config.key_kinds)
                 .use_bloom_policy({
                     if tree.config.expect_point_read_hits {
                         crate::config::BloomConstructionPolicy::BitsPerKey(0.0)

@@ -10,7 +10,7 @@ pub mod sealed;
 
 use crate::{
     compaction::{drop_range::OwnedBounds, state::CompactionState, CompactionStrategy},
-    config::Config,
+    config::{Config, KeyKinds},
     file::CURRENT_VERSION_FILE,
     format_version::FormatVersion,
     iter_guard::{IterGuard, IterGuardImpl},
@@ -164,7 +164,7 @@ impl AbstractTree for Tree {
             .expect("lock is poisoned")
             .get_version_for_snapshot(seqno);
 
-        Self::get_internal_entry_from_version(&super_version, key, seqno)
+        Self::get_internal_entry_from_version(&super_version, key, seqno, self.config.key_kinds)
     }
 
     fn current_version(&self) -> Version {
@@ -270,7 +270,10 @@ impl AbstractTree for Tree {
 
         list.replace_and_publish(&self.config, next, |super_version| {
             super_version.active_memtable =
-                Arc::new(Memtable::new(self.memtable_id_counter.next()));
+                Arc::new(Memtable::of_kinds(
+                self.memtable_id_counter.next(),
+                self.config.key_kinds,
+            ));
             super_version.sealed_memtables = Arc::default();
         })
     }
@@ -377,6 +380,7 @@ impl AbstractTree for Tree {
         .use_data_block_size(data_block_size)
         .use_data_block_hash_ratio(data_block_hash_ratio)
         .use_sync_size(crate::table::multi_writer::SYNC_SIZE)
+        .use_key_kinds(self.config.key_kinds)
         .use_bloom_policy({
             use crate::config::FilterPolicyEntry::{Bloom, None};
             use crate::table::filter::BloomConstructionPolicy;
@@ -490,7 +494,10 @@ impl AbstractTree for Tree {
         }
 
         let mut copy = version_history_lock.latest_version();
-        copy.active_memtable = Arc::new(Memtable::new(self.memtable_id_counter.next()));
+        copy.active_memtable = Arc::new(Memtable::of_kinds(
+                self.memtable_id_counter.next(),
+                self.config.key_kinds,
+            ));
         copy.sealed_memtables = Arc::new(SealedMemtables::default());
 
         // Clear active is only used for recovery where snapshots do not exist yet
@@ -549,7 +556,10 @@ impl AbstractTree for Tree {
         let yanked_memtable = super_version.active_memtable;
 
         let mut copy = version_history_lock.latest_version();
-        copy.active_memtable = Arc::new(Memtable::new(self.memtable_id_counter.next()));
+        copy.active_memtable = Arc::new(Memtable::of_kinds(
+                self.memtable_id_counter.next(),
+                self.config.key_kinds,
+            ));
         copy.sealed_memtables =
             Arc::new(super_version.sealed_memtables.add(yanked_memtable.clone()));
 
@@ -712,6 +722,7 @@ impl Tree {
         super_version: &SuperVersion,
         key: &[u8],
         seqno: SeqNo,
+        kinds: KeyKinds,
     ) -> crate::Result<Option<InternalValue>> {
         if let Some(entry) = super_version.active_memtable.get(key, seqno) {
             return Ok(ignore_tombstone_value(entry));
@@ -725,17 +736,19 @@ impl Tree {
         }
 
         // Now look in tables... this may involve disk I/O
-        Self::get_internal_entry_from_tables(&super_version.version, key, seqno)
+        Self::get_internal_entry_from_tables(&super_version.version, key, seqno, kinds)
     }
 
     fn get_internal_entry_from_tables(
         version: &Version,
         key: &[u8],
         seqno: SeqNo,
+        kinds: KeyKinds,
     ) -> crate::Result<Option<InternalValue>> {
         // NOTE: Create key hash for hash sharing
         // https://fjall-rs.github.io/post/bloom-filter-hash-sharing/
-        let key_hash = crate::table::filter::standard_bloom::Builder::get_hash(key);
+        let key_hash = (!(kinds.is_scanned)(key))
+            .then(|| crate::table::filter::standard_bloom::Builder::get_hash(key));
 
         for table in version
             .iter_levels()
@@ -937,7 +950,7 @@ impl Tree {
         let history = self.version_history.read().expect("lock is poisoned");
         let memtable = history.latest_memtable();
 
-        entries.map(|entry| memtable.insert(entry).0).sum()
+        memtable.insert_all(entries)
     }
 
     /// Recovers previous state, by loading the level manifest, tables and blob files.
@@ -1001,7 +1014,7 @@ impl Tree {
             memtable_id_counter: SequenceNumberCounter::new(1),
             table_id_counter: SequenceNumberCounter::new(highest_table_id + 1),
             blob_file_id_counter: SequenceNumberCounter::default(),
-            version_history: Arc::new(RwLock::new(SuperVersions::new(version))),
+            version_history: Arc::new(RwLock::new(SuperVersions::new(version, config.key_kinds))),
             stop_signal: StopSignal::default(),
             config: Arc::new(config),
             major_compaction_lock: RwLock::default(),

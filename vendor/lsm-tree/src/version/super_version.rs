@@ -4,7 +4,7 @@
 
 use crate::{
     compaction::state::CompactionState,
-    config::Config,
+    config::{Config, KeyKinds},
     memtable::Memtable,
     tree::sealed::SealedMemtables,
     version::{persist_version, Version},
@@ -35,10 +35,10 @@ pub struct SuperVersion {
 pub struct SuperVersions(VecDeque<SuperVersion>);
 
 impl SuperVersions {
-    pub fn new(version: Version) -> Self {
+    pub fn new(version: Version, kinds: KeyKinds) -> Self {
         Self(
             vec![SuperVersion {
-                active_memtable: Arc::new(Memtable::new(0)),
+                active_memtable: Arc::new(Memtable::of_kinds(0, kinds)),
                 sealed_memtables: Arc::default(),
                 version,
                 seqno: 0,

@@ -13,6 +13,7 @@ use super::{
 use crate::{
     checksum::{ChecksumType, ChecksummedWriter},
     coding::Encode,
+    config::KeyKinds,
     file::fsync_directory,
     table::{
         writer::{
@@ -84,6 +85,8 @@ pub struct Writer {
 
     bloom_policy: BloomConstructionPolicy,
 
+    key_kinds: KeyKinds,
+
     /// Tracks the previously written item to detect weak tombstone/value pairs
     previous_type: Option<ValueType>,
 
@@ -138,6 +141,7 @@ impl Writer {
             chunk_size: 0,
 
             bloom_policy: BloomConstructionPolicy::default(),
+            key_kinds: KeyKinds::default(),
 
             previous_type: None,
 
@@ -244,6 +248,12 @@ impl Writer {
         self
     }
 
+    #[must_use]
+    pub fn use_key_kinds(mut self, kinds: KeyKinds) -> Self {
+        self.key_kinds = kinds;
+        self
+    }
+
     /// Returns the key of the item that was written last.
     pub(crate) fn last_key(&self) -> Option<&UserKey> {
         self.chunk
@@ -290,7 +300,7 @@ impl Writer {
             // because there may be multiple versions
             // of the same key
 
-            if self.bloom_policy.is_active() {
+            if self.bloom_policy.is_active() && !(self.key_kinds.is_scanned)(&item.key.user_key) {
                 self.filter_writer.register_key(&item.key.user_key)?;
             }
         }

@@ -1,0 +1,379 @@
+// Copyright (c) 2024-present, fjall-rs
+// This source code is licensed under both the Apache 2.0 and MIT License
+// (found in the LICENSE-* files in the repository)
+
+//! Entries of a memtable that are sorted late
+//!
+//! Entries without a value whose keys belong to a family ([`KeyKinds`]) are kept in the order in which they came. Somebody
+//! who reads the family sorts what has come since the last reader; who flushes the memtable sorts the rest. What nobody
+//! reads between two flushes is so sorted once, where it lies side by side, and has never been through the skip list.
+//!
+//! ```text
+//! tail   as they came, up to TAIL_MAX entries
+//! runs   sorted; a writer that fills the tail merges them, so that each is more than twice as long as the one behind it
+//! ```
+//!
+//! A reader merges no more than MERGED_BY_READER_MAX entries, unless runs have become many.
+
+use crate::{config::KeyKinds, key::InternalKey, InternalValue, SeqNo, UserValue};
+use std::{
+    collections::BTreeMap,
+    ops::{Bound, Range},
+    sync::{
+        atomic::{AtomicUsize, Ordering},
+        Arc, Mutex, MutexGuard, PoisonError, RwLock,
+    },
+};
+
+/// Who reads a family never has more to sort
+const TAIL_MAX: usize = 1_024;
+
+const MERGED_BY_READER_MAX: usize = 2 * TAIL_MAX;
+
+/// Runs above which readers merge all that writers would
+const RUNS_MAX: usize = 12;
+
+/// Further families go without: each costs some hundred bytes, even with one entry
+const FAMILIES_MAX: usize = 4_096;
+
+/// Bounds as ranges of memtables have them
+pub type Bounds<'a> = (Bound<&'a InternalKey>, Bound<&'a InternalKey>);
+
+/// An entry that has no value
+#[derive(Clone, PartialEq, Eq)]
+struct Row {
+    /// The first bytes behind those that the family has in common, which decide most comparisons where the row lies
+    head: u64,
+
+    key: InternalKey,
+}
+
+impl Row {
+    fn new(family_len: usize, key: InternalKey) -> Self {
+        let mut head = [0; size_of::<u64>()];
+        let rest = key.user_key.get(family_len..).unwrap_or_default();
+        let len = rest.len().min(head.len());
+
+        #[expect(clippy::indexing_slicing, reason = "it is the lesser of both lengths")]
+        head[..len].copy_from_slice(&rest[..len]);
+
+        Self {
+            head: u64::from_be_bytes(head),
+            key,
+        }
+    }
+
+    fn entry(&self) -> InternalValue {
+        InternalValue {
+            key: self.key.clone(),
+            value: UserValue::empty(),
+        }
+    }
+}
+
+// Of one family
+impl Ord for Row {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.head
+            .cmp(&other.head)
+            .then_with(|| self.key.cmp(&other.key))
+    }
+}
+
+impl PartialOrd for Row {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+type Run = Arc<Vec<Row>>;
+
+#[derive(Clone, Copy)]
+enum By {
+    Reader,
+    Writer,
+}
+
+#[derive(Default)]
+struct Parts {
+    tail: Vec<Row>,
+    runs: Vec<Run>,
+}
+
+impl Parts {
+    fn settle(&mut self, by: By) {
+        if self.tail.is_empty() {
+            return;
+        }
+
+        let mut rows = std::mem::take(&mut self.tail);
+        rows.sort_unstable();
+
+        let len_max = match by {
+            By::Reader if self.runs.len() < RUNS_MAX => MERGED_BY_READER_MAX,
+            By::Reader | By::Writer => usize::MAX,
+        };
+        while let Some(last) = self
+            .runs
+            .pop_if(|run| run.len() <= 2 * rows.len() && run.len() + rows.len() <= len_max)
+        {
+            rows = merged(last, rows);
+        }
+        self.runs.push(Arc::new(rows));
+    }
+
+    fn settle_as_one(&mut self) {
+        self.settle(By::Writer);
+
+        while let Some(last) = self.runs.pop() {
+            let Some(before) = self.runs.pop() else {
+                self.runs.push(last);
+                return;
+            };
+            let last = Arc::try_unwrap(last).unwrap_or_else(|shared| shared.to_vec());
+            self.runs.push(Arc::new(merged(before, last)));
+        }
+    }
+}
+
+fn merged(run: Run, mut rows: Vec<Row>) -> Vec<Row> {
+    // NOTE: Readers may still have the run
+    let mut all = Arc::try_unwrap(run).unwrap_or_else(|shared| shared.to_vec());
+    all.append(&mut rows);
+
+    // NOTE: The stable sort finds the two runs, and merges them
+    all.sort();
+    all
+}
+
+struct Family {
+    /// How many leading bytes its keys have in common
+    len: usize,
+
+    parts: Mutex<Parts>,
+}
+
+impl Family {
+    fn lock(&self) -> MutexGuard<'_, Parts> {
+        // NOTE: Comparing keys does not panic
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn settled(&self) -> Vec<Run> {
+        let mut parts = self.lock();
+        parts.settle(By::Reader);
+        parts.runs.clone()
+    }
+}
+
+/// Part of a run, from where readers take clones
+pub struct RunRange {
+    run: Run,
+    places: Range<usize>,
+}
+
+impl RunRange {
+    fn new(run: &Run, (lo, hi): Bounds<'_>) -> Self {
+        let below = |bound: Bound<&InternalKey>, of_equal: bool| match bound {
+            Bound::Unbounded => None,
+            Bound::Included(key) if of_equal => Some(run.partition_point(|row| row.key <= *key)),
+            Bound::Excluded(key) if !of_equal => Some(run.partition_point(|row| row.key <= *key)),
+            Bound::Included(key) | Bound::Excluded(key) => {
+                Some(run.partition_point(|row| row.key < *key))
+            }
+        };
+        let start = below(lo, false).unwrap_or(0);
+        let end = below(hi, true).unwrap_or(run.len());
+
+        Self {
+            run: run.clone(),
+            places: start..end.max(start),
+        }
+    }
+}
+
+impl Iterator for RunRange {
+    type Item = InternalValue;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.run.get(self.places.next()?).map(Row::entry)
+    }
+}
+
+impl DoubleEndedIterator for RunRange {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.run.get(self.places.next_back()?).map(Row::entry)
+    }
+}
+
+/// Every entry of a memtable that is sorted late
+pub struct Families {
+    kinds: KeyKinds,
+
+    /// By what the keys of each have in common, which is never the beginning of another's
+    families: RwLock<BTreeMap<Box<[u8]>, Arc<Family>>>,
+
+    len: AtomicUsize,
+}
+
+impl Families {
+    pub fn new(kinds: KeyKinds) -> Self {
+        Self {
+            kinds,
+            families: RwLock::default(),
+            len: AtomicUsize::default(),
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.len.load(Ordering::Acquire)
+    }
+
+    /// How many leading bytes an entry has in common with its family; `None` where it is to lie in the skip list.
+    fn family_len(&self, entry: &InternalValue) -> Option<usize> {
+        if !entry.value.is_empty() {
+            return None;
+        }
+        (self.kinds.family_len)(&entry.key.user_key)
+    }
+
+    /// The family that a key belongs to; with `None` there is none, and no room for one.
+    fn family(&self, prefix: &[u8]) -> Option<Arc<Family>> {
+        if let Some(family) = self.known(prefix) {
+            return Some(family);
+        }
+
+        let mut families = self.families.write().unwrap_or_else(PoisonError::into_inner);
+        if families.len() >= FAMILIES_MAX {
+            return families.get(prefix).cloned();
+        }
+        let family = families.entry(prefix.into()).or_insert_with(|| {
+            Arc::new(Family {
+                len: prefix.len(),
+                parts: Mutex::default(),
+            })
+        });
+        Some(family.clone())
+    }
+
+    fn known(&self, prefix: &[u8]) -> Option<Arc<Family>> {
+        self.families
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(prefix)
+            .cloned()
+    }
+
+    /// Takes an entry, and those behind it that belong to the same family; gives back an entry that is to lie in the skip list.
+    pub fn take(
+        &self,
+        first: InternalValue,
+        rest: &mut std::iter::Peekable<impl Iterator<Item = InternalValue>>,
+        taken: &mut impl FnMut(&InternalValue),
+    ) -> Option<InternalValue> {
+        let Some(len) = self.family_len(&first) else {
+            return Some(first);
+        };
+        let prefix = first.key.user_key.slice(..len);
+        let Some(family) = self.family(&prefix) else {
+            return Some(first);
+        };
+
+        let mut parts = family.lock();
+        let mut next = Some(first);
+        let mut count = 0;
+        while let Some(entry) = next {
+            taken(&entry);
+            parts.tail.push(Row::new(len, entry.key));
+            count += 1;
+            if parts.tail.len() >= TAIL_MAX {
+                parts.settle(By::Writer);
+            }
+            next = rest.next_if(|entry| {
+                self.family_len(entry) == Some(len) && entry.key.user_key.starts_with(&prefix)
+            });
+        }
+        self.len.fetch_add(count, Ordering::AcqRel);
+        None
+    }
+
+    /// The families that may have keys in a range, in order.
+    fn within(&self, (lo, hi): Bounds<'_>) -> Vec<Arc<Family>> {
+        let families = self.families.read().unwrap_or_else(PoisonError::into_inner);
+        let key_of = |bound| match bound {
+            Bound::Included(key) | Bound::Excluded(key) => {
+                let key: &InternalKey = key;
+                Some(&*key.user_key)
+            }
+            Bound::Unbounded => None,
+        };
+        let (lo, hi) = (key_of(lo), key_of(hi));
+
+        // NOTE: The family that the least key belongs to is not behind it
+        let from = lo.and_then(|lo| {
+            let (prefix, _) = families
+                .range::<[u8], _>((Bound::Unbounded, Bound::Included(lo)))
+                .next_back()?;
+            lo.starts_with(prefix).then_some(&**prefix)
+        });
+        let from = from.or(lo).unwrap_or_default();
+
+        families
+            .range::<[u8], _>((Bound::Included(from), Bound::Unbounded))
+            .take_while(|(prefix, _)| hi.is_none_or(|hi| &***prefix <= hi))
+            .map(|(_, family)| family.clone())
+            .collect()
+    }
+
+    /// All entries in a range, as few sorted iterators.
+    pub fn ranges(
+        &self,
+        bounds: Bounds<'_>,
+    ) -> Vec<impl DoubleEndedIterator<Item = InternalValue> + Send> {
+        let mut by_rank: Vec<Vec<RunRange>> = Vec::new();
+
+        for family in self.within(bounds) {
+            for (rank, run) in family.settled().iter().enumerate() {
+                let range = RunRange::new(run, bounds);
+                if range.places.is_empty() {
+                    continue;
+                }
+                if by_rank.len() <= rank {
+                    by_rank.resize_with(rank + 1, Vec::new);
+                }
+                if let Some(ranges) = by_rank.get_mut(rank) {
+                    ranges.push(range);
+                }
+            }
+        }
+
+        by_rank
+            .into_iter()
+            .filter(|ranges| !ranges.is_empty())
+            .map(|ranges| ranges.into_iter().flatten())
+            .collect()
+    }
+
+    /// The newest entry of a key, of those before a sequence number that is not zero.
+    pub fn get(&self, key: &[u8], seqno: SeqNo) -> Option<InternalValue> {
+        let len = (self.kinds.family_len)(key)?;
+        let family = self.known(key.get(..len)?)?;
+        debug_assert_eq!(len, family.len);
+
+        let bound = InternalKey::new(key, seqno - 1, crate::ValueType::Value);
+        family
+            .settled()
+            .iter()
+            .filter_map(|run| run.get(run.partition_point(|row| row.key < bound)))
+            .filter(|row| row.key.user_key == key)
+            .max_by_key(|row| row.key.seqno)
+            .map(Row::entry)
+    }
+
+    /// Brings each family into one run, for who reads all of them.
+    pub fn settle(&self) {
+        for family in self.within((Bound::Unbounded, Bound::Unbounded)) {
+            family.lock().settle_as_one();
+        }
+    }
+}
