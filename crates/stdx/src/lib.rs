@@ -16,5 +16,5 @@ pub use clock::{Clock, Timestamp};
 pub use commit_times::{CommitTimes, UnderWay};
 pub use murmur::{murmur3_32, murmur3_128, murmur3_128_seeded};
 pub use natural_order::natural_order;
-pub use priority::lower_thread_priority;
+pub use priority::{lower_thread_priority, thread_processor_time};
 pub use random::{Guid, Random};

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use shardlake_stdx::Clock;
+use shardlake_stdx::{Clock, thread_processor_time};
 
 use crate::pacer::Pacer;
 
@@ -20,6 +20,10 @@ const CREDIT_US_MAX: i64 = 2000;
 const ROWS_BESIDE_CLIENTS: usize = 128;
 /// And where nobody waits.
 const ROWS_ALONE: usize = 1024;
+/// What a thread hands over is written by another one, in about the same time.
+const THREADS_OF_A_WORK: u32 = 2;
+/// Of a work on its own thread, as against thirty-one of others: a share of an eighth.
+const OWN_RESTS_MAX: u32 = 7;
 
 /// What clients of one shard feel.
 #[derive(Debug, Default)]
@@ -77,6 +81,8 @@ pub struct PacedWork {
     patience: u32,
     /// When the piece that is at work began.
     since: Duration,
+    /// The time that this thread had had a processor by then, where that is what counts.
+    processor_since: Option<Duration>,
     /// Microseconds of rest that are due for pieces done; less than none where the last rest took longer than it should.
     owed_us: i64,
 }
@@ -87,7 +93,25 @@ impl PacedWork {
         shards.dedup_by(|one, other| Arc::ptr_eq(one, other));
         shards.iter().for_each(|shard| shard.begin());
         let since = Clock::System.elapsed();
-        PacedWork { shards, patience, since, owed_us: 0 }
+        PacedWork { shards, patience, since, processor_since: None, owed_us: 0 }
+    }
+
+    /// On a thread of its own and of low priority, time without a processor is no work that clients could feel: to rest for it as well
+    /// would stop the work where they take all processors. For the same reason it rests for no more than [`OWN_RESTS_MAX`] times what it worked.
+    pub fn on_its_own_thread(mut self) -> PacedWork {
+        self.processor_since = thread_processor_time();
+        self
+    }
+
+    fn worked(&self, now: Duration) -> Duration {
+        let worked = now.saturating_sub(self.since);
+        let had = thread_processor_time().zip(self.processor_since).map(|(now, since)| now.saturating_sub(since));
+        had.map_or(worked, |had| worked.min(had * THREADS_OF_A_WORK))
+    }
+
+    fn goes_on(&mut self) {
+        self.since = Clock::System.elapsed();
+        self.processor_since = self.processor_since.and_then(|_| thread_processor_time());
     }
 
     /// How many rows the next piece should write at most.
@@ -100,9 +124,12 @@ impl PacedWork {
     /// Called between two pieces: rests for as long as the clients of the busiest shard need.
     pub async fn pause(&mut self) {
         let now = Clock::System.elapsed();
-        let worked = now.saturating_sub(self.since);
+        let worked = self.worked(now);
         let rest = |shard: &Arc<Foreground>| shard.current(now).rest_after(now, worked, self.patience);
-        let rest = self.shards.iter().map(rest).max().unwrap_or_default();
+        let mut rest = self.shards.iter().map(rest).max().unwrap_or_default();
+        if self.processor_since.is_some() {
+            rest = rest.min(worked * OWN_RESTS_MAX);
+        }
         self.owed_us += rest.as_micros() as i64;
         if self.owed_us >= REST_LEAST_US {
             let before = Clock::System.elapsed();
@@ -112,7 +139,7 @@ impl PacedWork {
         } else {
             tokio::task::yield_now().await;
         }
-        self.since = Clock::System.elapsed();
+        self.goes_on();
     }
 }
 
@@ -120,7 +147,7 @@ impl PacedWork {
     /// Rests for a reason of its own.
     pub async fn wait(&mut self, time: Duration) {
         tokio::time::sleep(time).await;
-        self.since = Clock::System.elapsed();
+        self.goes_on();
     }
 }
 
@@ -129,5 +156,23 @@ impl Drop for PacedWork {
         for shard in &self.shards {
             shard.at_work.fetch_sub(1, Ordering::Relaxed);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiting_for_a_processor_is_no_work() {
+        let in_parallel = PacedWork::begin(Vec::new(), 1);
+        let alone = PacedWork::begin(Vec::new(), 1).on_its_own_thread();
+        let hour = Duration::from_secs(3600);
+        assert!(in_parallel.worked(in_parallel.since + hour) >= hour);
+        // As if nobody had let this thread run since then.
+        if thread_processor_time().is_some() {
+            assert!(alone.worked(alone.since + hour) < hour / 2);
+        }
+        assert_eq!(alone.worked(alone.since), Duration::ZERO);
     }
 }

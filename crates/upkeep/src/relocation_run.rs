@@ -28,10 +28,20 @@ use shardlake_serving::{HistoryEventKind, PastPartition, PastRelocation};
 use shardlake_serving::{LiveCatalog, bounds_of, identity_of};
 use shardlake_serving::{RelocationReport, RelocationStep};
 
-/// How long writers may be held before the cutover is put off. Each attempt that is gets twice as long, and goes on from where
-/// the last one came to, since a source that is written faster than it can be caught up with would never end.
+/// How long writers may be held before the cutover is put off, at first. An attempt goes on from where the last one came to, since a
+/// source that is written faster than it can be caught up with would never end.
 const FENCE_MAX: Duration = Duration::from_millis(25);
-const ATTEMPTS_MAX: u32 = 8;
+/// Attempts of which each gets twice as long as the one before. Writers go on for [`FENCE_MAX`] between any two, so that they are
+/// slowed down to a ninth from then on, and none waits for longer than this and what the last commit takes.
+const DOUBLED: u32 = 3;
+/// Further attempts after which the time is doubled once more: one item may take longer than that.
+const DOUBLED_EACH: u32 = 64;
+const DOUBLED_MAX: u32 = 8;
+
+fn fence_max(attempts: u32) -> Duration {
+    let doubled = attempts.min(DOUBLED) + attempts.saturating_sub(DOUBLED) / DOUBLED_EACH;
+    FENCE_MAX * (1 << doubled.min(DOUBLED_MAX))
+}
 
 impl Upkeep {
     pub(crate) fn relocate_in_background(
@@ -121,7 +131,7 @@ impl Upkeep {
             if let Some(pause) = self.cut_over(entry, record, &mut relocation, attempts).await? {
                 break pause;
             }
-            attempts = (attempts + 1).min(ATTEMPTS_MAX);
+            attempts += 1;
         };
         self.carry_heat(entry, record, pause);
         self.step(entry, RelocationStep::Published)?;
@@ -187,7 +197,7 @@ impl Upkeep {
         // The targets are opened by the policies that the sources go by.
         let _order = entry.motion.alignment.lock().await;
         let started = self.clock().elapsed();
-        let Some(cutover) = relocation.cut_over(self.clock(), FENCE_MAX * (1 << attempts)).await? else {
+        let Some(cutover) = relocation.cut_over(self.clock(), fence_max(attempts)).await? else {
             return Ok(None);
         };
         self.step(entry, RelocationStep::Fenced)?;
@@ -344,4 +354,16 @@ async fn in_background(mut relocation: Relocation, is_copied: bool) -> Result<Re
     });
     copying.map_err(|error| Error::internal(format!("a relocation's thread cannot start: {error}")))?;
     outcome.await.map_err(|_| Error::internal("a relocation's thread panicked"))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writers_are_held_for_long_only_where_nothing_else_helps() {
+        let milliseconds = |attempts| fence_max(attempts).as_millis();
+        assert_eq!([0, 1, 2, 3, 4, 66].map(milliseconds), [25, 50, 100, 200, 200, 200]);
+        assert_eq!([67, 131, u32::MAX].map(milliseconds), [400, 800, 6400]);
+    }
 }

@@ -28,11 +28,15 @@ use crate::shape::ContainerShape;
 use crate::transaction::{ItemName, Transaction, View};
 
 pub(super) const ROUND_ENTRIES: usize = 512;
+/// What these name together, about: a transaction may have written a hundred items.
+const ROUND_OPERATIONS: usize = 4 * ROUND_ENTRIES;
 /// Items and versions, which may be large, that are read at once.
 const RECORDS_AT_ONCE: usize = 64;
 /// What they may have together, as far as the usual size of an item tells.
 const RECORDS_BYTES: u64 = 64 * 1024 * 1024;
 const COMMIT_BYTES: usize = 2 * 1024 * 1024;
+/// Rows of one commit that clients' commits may have to wait for, as for a transaction of a hundred items.
+const HURRIED_ROWS: usize = 2048;
 /// Rows of one commit while writers wait anyway.
 const COMMIT_ROWS: usize = LARGE_ROWS_IN_FLIGHT;
 /// Of a piece that writes so many rows; reading and planning an item takes about as long as writing several rows.
@@ -44,15 +48,16 @@ const FEW_ENTRIES: u64 = ROUND_ENTRIES as u64 / 8;
 /// What a round is to leave to the clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Haste {
-    /// It rests as all background work does, so that they feel little of it.
+    /// It rests as all background work does, so that they feel little of it; on a thread of its own.
     Background,
-    /// It does small pieces, and rests between none.
+    /// It does larger pieces, and rests between none.
     Hurried,
 }
 
 /// How a round goes on from one piece to the next.
 pub(super) enum Pace {
     Background(PacedWork),
+    /// The work is told for what clients feel, and does not rest.
     Hurried(PacedWork),
     /// While writers wait, until a time: large pieces.
     Held {
@@ -65,7 +70,8 @@ impl Pace {
     /// Of one piece.
     fn rows(&self) -> usize {
         match self {
-            Pace::Background(work) | Pace::Hurried(work) => work.rows(),
+            Pace::Background(work) => work.rows(),
+            Pace::Hurried(work) => work.rows().max(HURRIED_ROWS),
             Pace::Held { .. } => COMMIT_ROWS,
         }
     }
@@ -92,7 +98,7 @@ impl Relocation {
     pub async fn catch_up(&mut self, haste: Haste) -> Result<bool> {
         let work = self.paced_work();
         let mut pace = match haste {
-            Haste::Background => Pace::Background(work),
+            Haste::Background => Pace::Background(work.on_its_own_thread()),
             Haste::Hurried => Pace::Hurried(work),
         };
         let mut before = u64::MAX;
@@ -107,7 +113,9 @@ impl Relocation {
                 return Ok(false);
             }
             before = lag;
-            self.catch_up_round(&mut pace).await?;
+            if !self.catch_up_round(&mut pace).await? {
+                return Ok(false);
+            }
         }
     }
 
@@ -121,14 +129,16 @@ impl Relocation {
         lag
     }
 
-    /// Everything that is durable now. Says whether it came to its end: what it has done by a deadline stays done.
+    /// Everything that is durable now. Says whether it came to its end: what it has done by a deadline stays done. In the
+    /// background it also ends where clients write more meanwhile than it has applied.
     pub(super) async fn catch_up_round(&mut self, pace: &mut Pace) -> Result<bool> {
+        let before = self.note_lag();
         for source in 0..self.sources.len() {
             let snapshot = self.sources[source].shard().snapshot();
             while self.apply_entries(source, &snapshot, pace).await? {
                 self.progress.check()?;
-                self.note_lag();
-                if pace.is_over() {
+                let loses = self.note_lag() > before;
+                if pace.is_over() || loses && matches!(pace, Pace::Background(_)) {
                     return Ok(false);
                 }
                 pace.pause().await;
@@ -145,10 +155,16 @@ impl Relocation {
         let entries_max = pace.rows().min(ROUND_ENTRIES);
         let options = ScanOptions { limit: Some(entries_max), ..ScanOptions::SWEEP };
         let mut scan = snapshot.scan(keys::log_key(uid, from + 1)..end, options);
-        let mut entries = Vec::new();
-        while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
+        let (mut entries, mut operations) = (Vec::new(), 0);
+        while operations < ROUND_OPERATIONS
+            && let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)?
+        {
             for (key, value) in rows {
-                entries.push((keys::log_lsn(&key)?, LogEntry::decode(&value)?));
+                if operations < ROUND_OPERATIONS {
+                    let entry = LogEntry::decode(&value)?;
+                    operations += entry.operations.len();
+                    entries.push((keys::log_lsn(&key)?, entry));
+                }
             }
         }
         if entries.is_empty() {

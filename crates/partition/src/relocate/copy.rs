@@ -144,7 +144,7 @@ impl Relocation {
         loads: &mut [Loading],
         copied: &mut Copied,
     ) -> Result<()> {
-        let mut work = self.paced_work();
+        let mut work = self.paced_work().on_its_own_thread();
         for space in SPACES {
             let mut cursors = Vec::with_capacity(self.sources.len());
             for (source, snapshot) in self.sources.iter().zip(snapshots) {
