@@ -10,10 +10,8 @@
 //!
 //! ```text
 //! tail   as they came, up to TAIL_MAX entries
-//! runs   sorted; a writer that fills the tail merges them, so that each is more than twice as long as the one behind it
+//! runs   sorted; short ones are merged, and all that are not much longer than the next when they have become many
 //! ```
-//!
-//! A reader merges no more than MERGED_BY_READER_MAX entries, unless runs have become many.
 
 use crate::{config::KeyKinds, key::InternalKey, InternalValue, SeqNo, UserValue};
 use std::{
@@ -25,12 +23,13 @@ use std::{
     },
 };
 
-/// Who reads a family never has more to sort
+/// Who reads a family, or fills its tail, never has more to sort
 const TAIL_MAX: usize = 1_024;
 
-const MERGED_BY_READER_MAX: usize = 2 * TAIL_MAX;
+/// What is merged while somebody waits for it, where there are not many runs
+const MERGED_MAX: usize = 2 * TAIL_MAX;
 
-/// Runs above which readers merge all that writers would
+/// Readers look into each run
 const RUNS_MAX: usize = 12;
 
 /// Further families go without: each costs some hundred bytes, even with one entry
@@ -88,12 +87,6 @@ impl PartialOrd for Row {
 
 type Run = Arc<Vec<Row>>;
 
-#[derive(Clone, Copy)]
-enum By {
-    Reader,
-    Writer,
-}
-
 #[derive(Default)]
 struct Parts {
     tail: Vec<Row>,
@@ -101,7 +94,7 @@ struct Parts {
 }
 
 impl Parts {
-    fn settle(&mut self, by: By) {
+    fn settle(&mut self) {
         if self.tail.is_empty() {
             return;
         }
@@ -109,39 +102,40 @@ impl Parts {
         let mut rows = std::mem::take(&mut self.tail);
         rows.sort_unstable();
 
-        let len_max = match by {
-            By::Reader if self.runs.len() < RUNS_MAX => MERGED_BY_READER_MAX,
-            By::Reader | By::Writer => usize::MAX,
+        // NOTE: Somebody waits
+        let len_max = if self.runs.len() < RUNS_MAX {
+            MERGED_MAX
+        } else {
+            usize::MAX
         };
         while let Some(last) = self
             .runs
             .pop_if(|run| run.len() <= 2 * rows.len() && run.len() + rows.len() <= len_max)
         {
-            rows = merged(last, rows);
+            rows = merged([last, Arc::new(rows)]);
         }
         self.runs.push(Arc::new(rows));
     }
 
     fn settle_as_one(&mut self) {
-        self.settle(By::Writer);
+        self.settle();
 
-        while let Some(last) = self.runs.pop() {
-            let Some(before) = self.runs.pop() else {
-                self.runs.push(last);
-                return;
-            };
-            let last = Arc::try_unwrap(last).unwrap_or_else(|shared| shared.to_vec());
-            self.runs.push(Arc::new(merged(before, last)));
+        if self.runs.len() > 1 {
+            let all = merged(std::mem::take(&mut self.runs));
+            self.runs.push(Arc::new(all));
         }
     }
 }
 
-fn merged(run: Run, mut rows: Vec<Row>) -> Vec<Row> {
-    // NOTE: Readers may still have the run
-    let mut all = Arc::try_unwrap(run).unwrap_or_else(|shared| shared.to_vec());
-    all.append(&mut rows);
+fn merged(runs: impl IntoIterator<Item = Run>) -> Vec<Row> {
+    let mut all = Vec::new();
+    for run in runs {
+        // NOTE: Readers may still have it
+        let mut rows = Arc::try_unwrap(run).unwrap_or_else(|shared| shared.to_vec());
+        all.append(&mut rows);
+    }
 
-    // NOTE: The stable sort finds the two runs, and merges them
+    // NOTE: The stable sort finds the runs, and merges them
     all.sort();
     all
 }
@@ -149,6 +143,9 @@ fn merged(run: Run, mut rows: Vec<Row>) -> Vec<Row> {
 struct Family {
     /// How many leading bytes its keys have in common
     len: usize,
+
+    /// Not the same for all: families that grow together would all be sorted in the same write
+    tail_max: usize,
 
     parts: Mutex<Parts>,
 }
@@ -161,7 +158,7 @@ impl Family {
 
     fn settled(&self) -> Vec<Run> {
         let mut parts = self.lock();
-        parts.settle(By::Reader);
+        parts.settle();
         parts.runs.clone()
     }
 }
@@ -250,6 +247,7 @@ impl Families {
         let family = families.entry(prefix.into()).or_insert_with(|| {
             Arc::new(Family {
                 len: prefix.len(),
+                tail_max: TAIL_MAX - 2 * usize::from(prefix.last().copied().unwrap_or_default()),
                 parts: Mutex::default(),
             })
         });
@@ -286,8 +284,8 @@ impl Families {
             taken(&entry);
             parts.tail.push(Row::new(len, entry.key));
             count += 1;
-            if parts.tail.len() >= TAIL_MAX {
-                parts.settle(By::Writer);
+            if parts.tail.len() >= family.tail_max {
+                parts.settle();
             }
             next = rest.next_if(|entry| {
                 self.family_len(entry) == Some(len) && entry.key.user_key.starts_with(&prefix)
