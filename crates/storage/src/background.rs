@@ -105,7 +105,8 @@ impl PacedWork {
 
     fn worked(&self, now: Duration) -> Duration {
         let worked = now.saturating_sub(self.since);
-        let had = thread_processor_time().zip(self.processor_since).map(|(now, since)| now.saturating_sub(since));
+        let had =
+            thread_processor_time().zip(self.processor_since).map(|(now, since)| now.saturating_sub(since));
         had.map_or(worked, |had| worked.min(had * THREADS_OF_A_WORK))
     }
 
