@@ -13,7 +13,10 @@
 //! runs   sorted; short ones are merged, and all that are not much longer than the next when they have become many
 //! ```
 
-use crate::{config::KeyKinds, key::InternalKey, InternalValue, SeqNo, UserValue};
+use crate::{
+    config::KeyKinds, key::InternalKey, table::util::longest_shared_prefix_length, InternalValue, SeqNo,
+    UserValue,
+};
 use std::{
     collections::BTreeMap,
     ops::{Bound, Range},
@@ -30,7 +33,16 @@ const TAIL_MAX: usize = 1_024;
 const MERGED_MAX: usize = 2 * TAIL_MAX;
 
 /// Readers look into each run
-const RUNS_MAX: usize = 12;
+const RUNS_MAX: usize = 24;
+
+/// Bytes of a key that are compared at once
+const HEAD: usize = size_of::<u64>();
+
+/// So few rows are compared byte by byte
+const FEW: usize = 8;
+
+/// How often rows are looked at again that have their heads in common
+const DEPTH_MAX: usize = 64;
 
 /// Further families go without: each costs some hundred bytes, even with one entry
 const FAMILIES_MAX: usize = 4_096;
@@ -39,27 +51,18 @@ const FAMILIES_MAX: usize = 4_096;
 pub type Bounds<'a> = (Bound<&'a InternalKey>, Bound<&'a InternalKey>);
 
 /// An entry that has no value
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 struct Row {
-    /// The first bytes behind those that the family has in common, which decide most comparisons where the row lies
+    /// Bytes of the key that decide a comparison where the row lies, while rows are sorted
     head: u64,
 
     key: InternalKey,
 }
 
 impl Row {
-    fn new(family_len: usize, key: InternalKey) -> Self {
-        let mut head = [0; size_of::<u64>()];
-        let rest = key.user_key.get(family_len..).unwrap_or_default();
-        let len = rest.len().min(head.len());
-
-        #[expect(clippy::indexing_slicing, reason = "it is the lesser of both lengths")]
-        head[..len].copy_from_slice(&rest[..len]);
-
-        Self {
-            head: u64::from_be_bytes(head),
-            key,
-        }
+    /// What its key has behind its first bytes.
+    fn rest(&self, skip: usize) -> &[u8] {
+        self.key.user_key.get(skip..).unwrap_or_default()
     }
 
     fn entry(&self) -> InternalValue {
@@ -70,18 +73,42 @@ impl Row {
     }
 }
 
-// Of one family
-impl Ord for Row {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.head
-            .cmp(&other.head)
-            .then_with(|| self.key.cmp(&other.key))
+/// Sorts rows whose keys have their first bytes in common
+///
+/// Keys of a family often have a value in common, and differ far behind: to compare them byte by byte is to fetch both
+/// from memory each time. So what all have in common is passed over, the next eight bytes are put where the rows lie, and
+/// only rows that have these in common are looked at again.
+fn sort(rows: &mut [Row], mut skip: usize, depth: usize) {
+    let Some((first, others)) = rows.split_first() else {
+        return;
+    };
+    if rows.len() < FEW || depth == 0 {
+        return rows.sort_unstable_by(|a, b| a.key.cmp(&b.key));
     }
-}
 
-impl PartialOrd for Row {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
+    let mut common = first.rest(skip);
+    for row in others {
+        let len = longest_shared_prefix_length(common, row.rest(skip));
+        common = common.get(..len).unwrap_or_default();
+    }
+    skip += common.len();
+
+    for row in &mut *rows {
+        let mut head = [0; HEAD];
+        for (to, from) in head.iter_mut().zip(row.rest(skip)) {
+            *to = *from;
+        }
+        row.head = u64::from_be_bytes(head);
+    }
+    rows.sort_unstable_by_key(|row| row.head);
+
+    for alike in rows.chunk_by_mut(|a, b| a.head == b.head) {
+        // NOTE: Behind the end of a key there is nothing to look at again, but versions of it
+        if alike.iter().all(|row| row.rest(skip).len() >= HEAD) {
+            sort(alike, skip + HEAD, depth - 1);
+        } else {
+            alike.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+        }
     }
 }
 
@@ -94,13 +121,13 @@ struct Parts {
 }
 
 impl Parts {
-    fn settle(&mut self) {
+    fn settle(&mut self, family_len: usize) {
         if self.tail.is_empty() {
             return;
         }
 
         let mut rows = std::mem::take(&mut self.tail);
-        rows.sort_unstable();
+        sort(&mut rows, family_len, DEPTH_MAX);
 
         // NOTE: Somebody waits
         let len_max = if self.runs.len() < RUNS_MAX {
@@ -112,22 +139,22 @@ impl Parts {
             .runs
             .pop_if(|run| run.len() <= 2 * rows.len() && run.len() + rows.len() <= len_max)
         {
-            rows = merged([last, Arc::new(rows)]);
+            rows = merged([last, Arc::new(rows)], family_len);
         }
         self.runs.push(Arc::new(rows));
     }
 
-    fn settle_as_one(&mut self) {
-        self.settle();
+    fn settle_as_one(&mut self, family_len: usize) {
+        self.settle(family_len);
 
         if self.runs.len() > 1 {
-            let all = merged(std::mem::take(&mut self.runs));
+            let all = merged(std::mem::take(&mut self.runs), family_len);
             self.runs.push(Arc::new(all));
         }
     }
 }
 
-fn merged(runs: impl IntoIterator<Item = Run>) -> Vec<Row> {
+fn merged(runs: impl IntoIterator<Item = Run>, family_len: usize) -> Vec<Row> {
     let mut all = Vec::new();
     for run in runs {
         // NOTE: Readers may still have it
@@ -135,8 +162,7 @@ fn merged(runs: impl IntoIterator<Item = Run>) -> Vec<Row> {
         all.append(&mut rows);
     }
 
-    // NOTE: The stable sort finds the runs, and merges them
-    all.sort();
+    sort(&mut all, family_len, DEPTH_MAX);
     all
 }
 
@@ -158,7 +184,7 @@ impl Family {
 
     fn settled(&self) -> Vec<Run> {
         let mut parts = self.lock();
-        parts.settle();
+        parts.settle(self.len);
         parts.runs.clone()
     }
 }
@@ -282,10 +308,13 @@ impl Families {
         let mut count = 0;
         while let Some(entry) = next {
             taken(&entry);
-            parts.tail.push(Row::new(len, entry.key));
+            parts.tail.push(Row {
+                head: 0,
+                key: entry.key,
+            });
             count += 1;
             if parts.tail.len() >= family.tail_max {
-                parts.settle();
+                parts.settle(len);
             }
             next = rest.next_if(|entry| {
                 self.family_len(entry) == Some(len) && entry.key.user_key.starts_with(&prefix)
@@ -371,7 +400,7 @@ impl Families {
     /// Brings each family into one run, for who reads all of them.
     pub fn settle(&self) {
         for family in self.within((Bound::Unbounded, Bound::Unbounded)) {
-            family.lock().settle_as_one();
+            family.lock().settle_as_one(family.len);
         }
     }
 }

@@ -161,12 +161,32 @@ fn many_entries_of_a_family_lie_in_few_runs() {
         let key = [&b"xaa"[..], &numbers.below(u64::MAX).to_be_bytes()].concat();
         memtable.insert(InternalValue::from_components(key, b"", seqno, ValueType::Value));
         if seqno % 97 == 0 {
-            assert!(memtable.sources(.., SeqNo::MAX).len() <= 1 + 13 + 17);
+            assert!(memtable.sources(.., SeqNo::MAX).len() <= 1 + 25 + 17);
         }
     }
     let keys: Vec<_> = memtable.iter().map(|item| item.key).collect();
     assert_eq!(60_000, keys.len());
     assert!(keys.is_sorted());
+}
+
+#[test]
+fn keys_that_have_much_in_common_are_sorted() {
+    let value = |number: u64| b"a value that many items have, of some length, ".repeat((number % 3) as usize);
+    let (memtable, mut numbers) = (Memtable::of_kinds(0, KINDS), Numbers(11));
+    let mut expected = Vec::new();
+    for seqno in 0..5_000 {
+        let number = numbers.below(600);
+        // Some end where others go on with zeros, and some come several times.
+        let ordinal = &number.to_be_bytes()[..8 - (number % 7) as usize];
+        let key = [b"xaa", &*value(number), ordinal].concat();
+        expected.push(InternalKey::new(&*key, seqno, ValueType::Value));
+        memtable.insert(InternalValue::from_components(key, b"", seqno, ValueType::Value));
+    }
+    expected.sort();
+    let found = || memtable.iter().map(|item| item.key).collect::<Vec<_>>();
+    assert_eq!(expected, found());
+    memtable.settle();
+    assert_eq!(expected, found());
 }
 
 #[test]
