@@ -15,7 +15,6 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, Mac};
-use percent_encoding::percent_decode_str;
 use sha2::Sha256;
 use shardlake_account::Account;
 use shardlake_model::{ContainerRid, Error, ErrorKind, Permission, Result};
@@ -201,9 +200,8 @@ impl Sent {
             )
         })?;
         // `+` is a base64 digit here, never a space.
-        let token: Cow<'_, str> = percent_decode_str(authorization)
-            .decode_utf8()
-            .map_err(|_| unauthorized("the authorization token is not UTF-8 text"))?;
+        let token = unescaped(authorization)
+            .ok_or_else(|| unauthorized("the authorization token is not UTF-8 text"))?;
         let (mut kind, mut version, mut signature) = (None, None, None);
         for part in token.split('&') {
             let repeated = match part.split_once('=') {
@@ -245,6 +243,30 @@ impl Sent {
             "Authorization header doesn't confirm to the required format. Please verify and try again: it must be 'type=master&ver=1.0&sig=<signature>' or a resource token as it was given out; clients that have resource tokens send neither for what they have no token for",
         ))
     }
+}
+
+/// Percent-decoded, where the result is text; a `%` that begins no escape stands for itself. Each request has a token with half a dozen escapes: the
+/// library's iterator takes five times as long as this.
+fn unescaped(text: &str) -> Option<Cow<'_, str>> {
+    if !text.contains('%') {
+        return Some(Cow::Borrowed(text));
+    }
+    let digit = |byte: u8| (byte as char).to_digit(16).map(|digit| digit as u8);
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        let escape = match after {
+            [high, low, ..] if *first == b'%' => digit(*high).zip(digit(*low)),
+            _ => None,
+        };
+        let (byte, behind) = match escape {
+            Some((high, low)) => (high << 4 | low, &after[2..]),
+            None => (*first, after),
+        };
+        bytes.push(byte);
+        rest = behind;
+    }
+    String::from_utf8(bytes).ok().map(Cow::Owned)
 }
 
 fn revoked() -> Error {

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use http::Response;
-use percent_encoding::percent_decode_str;
+use percent_encoding::percent_decode;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -160,17 +160,17 @@ impl Counts {
 
 /// Database and container of a path below a container, decoded.
 fn segments(path: &str) -> Option<(Cow<'_, str>, Cow<'_, str>)> {
-    let mut segments = path.split('/').filter(|segment| !segment.is_empty());
+    let mut segments = path.as_bytes().split(|byte| *byte == b'/').filter(|segment| !segment.is_empty());
     match (segments.next(), segments.next(), segments.next(), segments.next()) {
-        (Some("dbs"), Some(database), Some("colls"), Some(container)) => {
+        (Some(b"dbs"), Some(database), Some(b"colls"), Some(container)) => {
             Some((decoded(database)?, decoded(container)?))
         }
         _ => None,
     }
 }
 
-fn decoded(segment: &str) -> Option<Cow<'_, str>> {
-    percent_decode_str(segment).decode_utf8().ok()
+fn decoded(segment: &[u8]) -> Option<Cow<'_, str>> {
+    percent_decode(segment).decode_utf8().ok()
 }
 
 #[cfg(test)]

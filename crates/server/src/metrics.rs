@@ -55,17 +55,18 @@ const OPERATIONS: usize = Operation::Other as usize + 1;
 
 impl Operation {
     pub fn of(method: &Method, path: &str) -> Operation {
-        let mut segments = path.split('/').filter(|segment| !segment.is_empty());
+        // Bytes: each request goes through here, and a text is searched for a character in several times the time.
+        let mut segments = path.as_bytes().split(|byte| *byte == b'/').filter(|segment| !segment.is_empty());
         let kinds = [segments.next(), segments.nth(1), segments.nth(1)];
         let is_named = segments.next().is_some();
         match kinds {
             [None, ..] => Operation::ReadAccount,
-            [Some("offers"), ..] => Operation::Offer,
-            [Some("_shardlake"), ..] => Operation::Operate,
-            [Some("dbs"), None, _] => Operation::Database,
-            [Some("dbs"), Some("colls"), None] => Operation::Container,
-            [Some("dbs"), Some("colls"), Some("pkranges")] => Operation::PartitionKeyRanges,
-            [Some("dbs"), Some("colls"), Some("docs")] => match (is_named, method.as_str()) {
+            [Some(b"offers"), ..] => Operation::Offer,
+            [Some(b"_shardlake"), ..] => Operation::Operate,
+            [Some(b"dbs"), None, _] => Operation::Database,
+            [Some(b"dbs"), Some(b"colls"), None] => Operation::Container,
+            [Some(b"dbs"), Some(b"colls"), Some(b"pkranges")] => Operation::PartitionKeyRanges,
+            [Some(b"dbs"), Some(b"colls"), Some(b"docs")] => match (is_named, method.as_str()) {
                 (false, "GET") => Operation::ReadFeed,
                 // An upsert, a batch or a query is told apart by headers only.
                 (false, "POST") => Operation::CreateItem,

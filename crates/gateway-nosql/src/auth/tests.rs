@@ -151,3 +151,15 @@ fn unusable_keys_are_refused_at_start() {
     }
     assert!(Keyring::new(&[], Duration::ZERO).is_err());
 }
+
+#[test]
+fn escapes_are_read_as_the_library_reads_them() {
+    let random = shardlake_stdx::Random::seeded(3);
+    let alphabet = ["%", "%%", "2", "f", "F", "g", "%4", "%41", "%c3%a9", "%ff", "é", "+", "&", "=", "%00"];
+    for _ in 0..5_000 {
+        let text: String =
+            (0..random.below(12)).map(|_| alphabet[random.below(alphabet.len() as u64) as usize]).collect();
+        let expected = percent_encoding::percent_decode_str(&text).decode_utf8().ok();
+        assert_eq!(unescaped(&text), expected, "{text}");
+    }
+}
