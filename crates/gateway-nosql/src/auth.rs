@@ -245,27 +245,30 @@ impl Sent {
     }
 }
 
-/// Percent-decoded, where the result is text; a `%` that begins no escape stands for itself. Each request has a token with half a dozen escapes: the
-/// library's iterator takes five times as long as this.
+/// Percent-decoded, where the result is text; a `%` that begins no escape stands for itself. Each request has a token with half a dozen escapes, and
+/// the library goes through all of it byte by byte.
 fn unescaped(text: &str) -> Option<Cow<'_, str>> {
-    if !text.contains('%') {
-        return Some(Cow::Borrowed(text));
-    }
+    let escape = |rest: &[u8]| rest.iter().position(|byte| *byte == b'%');
+    let mut rest = text.as_bytes();
+    let Some(mut at) = escape(rest) else { return Some(Cow::Borrowed(text)) };
     let digit = |byte: u8| (byte as char).to_digit(16).map(|digit| digit as u8);
     let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, after @ ..] = rest {
-        let escape = match after {
-            [high, low, ..] if *first == b'%' => digit(*high).zip(digit(*low)),
-            _ => None,
-        };
-        let (byte, behind) = match escape {
-            Some((high, low)) => (high << 4 | low, &after[2..]),
-            None => (*first, after),
-        };
-        bytes.push(byte);
-        rest = behind;
+    loop {
+        bytes.extend_from_slice(&rest[..at]);
+        rest = &rest[at + 1..];
+        match rest {
+            [high, low, behind @ ..] if let (Some(high), Some(low)) = (digit(*high), digit(*low)) => {
+                bytes.push(high << 4 | low);
+                rest = behind;
+            }
+            _ => bytes.push(b'%'),
+        }
+        match escape(rest) {
+            Some(next) => at = next,
+            None => break,
+        }
     }
+    bytes.extend_from_slice(rest);
     String::from_utf8(bytes).ok().map(Cow::Owned)
 }
 

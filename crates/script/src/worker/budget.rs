@@ -16,8 +16,8 @@ const STEPS_PER_POLL: u64 = 10_000;
 
 #[derive(Debug)]
 pub(super) struct Budget {
-    limits: ScriptLimits,
-    /// Of this order.
+    /// Of this order, and its time.
+    limits: Cell<ScriptLimits>,
     time: Cell<Duration>,
     start: Cell<Duration>,
     deadline: Cell<Duration>,
@@ -36,7 +36,7 @@ enum Spent {
 impl Budget {
     pub(super) fn new(limits: ScriptLimits) -> Budget {
         let budget = Budget {
-            limits,
+            limits: Cell::new(limits),
             time: Cell::default(),
             start: Cell::default(),
             deadline: Cell::default(),
@@ -48,12 +48,18 @@ impl Budget {
         budget
     }
 
-    /// For the next order that the same engine serves, and that may take so long.
+    /// For the next order.
+    pub(super) fn begin(&self, limits: ScriptLimits) {
+        self.limits.set(limits);
+        self.renew(limits.time);
+    }
+
+    /// For the next call within an order, which may take so long.
     pub(super) fn renew(&self, time: Duration) {
         self.time.set(time);
         self.start.set(Clock::System.elapsed());
         self.deadline.set(self.start.get() + time);
-        self.polls_left.set(self.limits.steps_max / STEPS_PER_POLL);
+        self.polls_left.set(self.limits().steps_max / STEPS_PER_POLL);
         self.spent.set(None);
         self.shortages.set(0);
     }
@@ -101,7 +107,7 @@ impl Budget {
             ),
             Spent::Steps => format!(
                 "the script took more than {} steps and was stopped; nothing it wrote is kept",
-                self.limits.steps_max
+                self.limits().steps_max
             ),
         };
         Some(Failure { kind: FailureKind::Limit, message })
@@ -122,15 +128,15 @@ impl Budget {
     }
 
     fn out_of_memory(&self, or: &str) -> Failure {
-        let megabytes = self.limits.memory_bytes_max >> 20;
+        let megabytes = self.limits().memory_bytes_max >> 20;
         let message = format!(
             "the script used more than {megabytes} MiB of memory{or} and was stopped; nothing it wrote is kept"
         );
         Failure { kind: FailureKind::Limit, message }
     }
 
-    pub(super) fn limits(&self) -> &ScriptLimits {
-        &self.limits
+    pub(super) fn limits(&self) -> ScriptLimits {
+        self.limits.get()
     }
 
     fn is_late(&self) -> bool {

@@ -1,16 +1,23 @@
-//! A fresh JavaScript engine with its limits set.
+//! A JavaScript engine with its limits set, as new for each order.
 //!
-//! Every order gets an engine of its own (functions of a query share one), so nothing can pass from one to the next: no
-//! global, no prototype, no symbol. The engine bounds its memory and its stack by itself and asks the budget regularly;
-//! what it cannot do is interrupt its own built-in functions, which is why workers are processes that can be killed.
+//! Every order finds the engine as it was when it was made (functions of a query share one order), so nothing can pass from one to the next: no
+//! global, no prototype, no symbol. It is made once, with what the host adds to it, and its memory is put back after each order (`heap.rs`). The
+//! engine bounds its memory and its stack by itself and asks the budget regularly; what it cannot do is interrupt its own built-in
+//! functions, which is why workers are processes that can be killed.
 
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use rquickjs::context::EvalOptions;
-use rquickjs::{Context, Ctx, Function, Runtime, Value};
+use rquickjs::function::IntoJsFunc;
+use rquickjs::object::Property;
+use rquickjs::{Context, Ctx, Function, Object, Persistent, Runtime, Value};
+use shardlake_stdx::Random;
 
 use super::budget::Budget;
 use super::exception;
+use super::heap::{Heap, Image};
+use super::images::{Images, Texts};
 use super::source::{self, FunctionText};
 use crate::protocol::{Failure, FailureKind};
 use crate::settings::ScriptLimits;
@@ -18,32 +25,56 @@ use crate::settings::ScriptLimits;
 /// Memory for telling what went wrong.
 const TELLING_BYTES: usize = 8 << 20;
 
+/// Let go of in this order: what it holds of the engine, then the engine.
 pub(super) struct Engine {
-    runtime: Runtime,
+    _host: Host,
     context: Context,
+    runtime: Runtime,
+    heap: Heap,
+    /// Of the engine as it was made.
+    image: Image,
+    images: RefCell<Images>,
+    /// The number of the image that is in memory, or that an order has begun with; none is that of the engine as it was made.
+    number: Cell<Option<u64>>,
+    /// An order has begun since.
+    is_used: Cell<bool>,
     budget: Rc<Budget>,
 }
 
-/// An engine that nothing has run in, made while the worker had nothing else to do.
-pub(super) struct Spare {
-    runtime: Runtime,
-    context: Context,
+/// The functions of the host, held for as long as the engine lives: one that a script has let go of would be freed, and be there again
+/// when the memory of the engine is put back. So a function of the host is made here and nowhere else, and before an order.
+#[derive(Default)]
+pub(super) struct Host(RefCell<Vec<Persistent<Function<'static>>>>);
+
+impl Host {
+    pub(super) fn function<'js, P>(
+        &self,
+        ctx: &Ctx<'js>,
+        function: impl IntoJsFunc<'js, P> + 'js,
+    ) -> rquickjs::Result<Function<'js>> {
+        let function = Function::new(ctx.clone(), function)?;
+        self.0.borrow_mut().push(Persistent::save(ctx, function.clone()));
+        Ok(function)
+    }
 }
 
-impl Spare {
-    pub(super) fn new() -> Option<Spare> {
-        let runtime = Runtime::new().ok()?;
-        let context = Context::full(&runtime).ok()?;
-        Some(Spare { runtime, context })
+impl Drop for Engine {
+    #[allow(unsafe_code)]
+    fn drop(&mut self) {
+        // SAFETY: the order is over, or was given up with all it held.
+        unsafe { self.end_last() };
     }
 }
 
 impl Engine {
-    pub(super) fn new(spare: Option<Spare>, limits: ScriptLimits) -> Result<Engine, Failure> {
-        let Spare { runtime, context } = spare.or_else(Spare::new).ok_or_else(no_engine)?;
-        runtime.set_memory_limit(limits.memory_bytes_max);
-        runtime.set_max_stack_size(limits.stack_bytes_max);
-        let budget = Rc::new(Budget::new(limits));
+    /// With what `prepare` adds to it, and with that which `prepare` returns; whose values of the engine live as long as it does.
+    pub(super) fn new<T>(
+        prepare: impl for<'js> FnOnce(&Ctx<'js>, &Host) -> rquickjs::Result<T>,
+    ) -> Result<(Engine, T), Failure> {
+        let heap = Heap::new().ok_or_else(no_engine)?;
+        let runtime = Runtime::new_with_alloc(heap.clone()).map_err(|_| no_engine())?;
+        let context = Context::full(&runtime).map_err(|_| no_engine())?;
+        let budget = Rc::new(Budget::new(ScriptLimits::default()));
         let polled = Rc::clone(&budget);
         runtime.set_interrupt_handler(Some(Box::new(move || polled.poll())));
         // Promises that nobody looks at may fail in silence, but not for want of memory.
@@ -53,7 +84,106 @@ impl Engine {
                 told.memory_was_short(is_handled);
             }
         })));
-        Ok(Engine { runtime, context, budget })
+        let host = Host::default();
+        let prepared = context.with(|ctx| {
+            own_random(&ctx, &host)?;
+            prepare(&ctx, &host)
+        });
+        let prepared = prepared.map_err(|_| no_engine())?;
+        runtime.run_gc();
+        let image = heap.keep();
+        let (images, number, is_used) = (RefCell::default(), Cell::default(), Cell::default());
+        Ok((Engine { _host: host, context, runtime, heap, image, images, number, is_used, budget }, prepared))
+    }
+
+    /// Before an order that runs these texts. One comes after the other: [`Engine::end`] is between them.
+    pub(super) fn begin(&self, limits: ScriptLimits, texts: &Texts<'_>) {
+        debug_assert!(!self.is_used.get(), "one order after the other");
+        let found = self.images.borrow_mut().find(texts);
+        if found != self.number.get() {
+            self.put_back(found);
+        }
+        self.is_used.set(true);
+        self.limit(limits);
+        if found.is_none() && self.images.borrow_mut().is_worth(texts) {
+            self.compile(texts);
+            self.limit(limits);
+        }
+    }
+
+    fn limit(&self, limits: ScriptLimits) {
+        self.runtime.set_memory_limit(limits.memory_bytes_max);
+        self.runtime.set_max_stack_size(limits.stack_bytes_max);
+        self.budget.begin(limits);
+    }
+
+    /// Makes an image that has the functions of these texts, which are known to be functions: nothing of them runs.
+    fn compile(&self, texts: &Texts<'_>) {
+        self.heap.open();
+        let made = self.context.with(|ctx| {
+            let save = |text| Ok(Persistent::save(&ctx, function(&ctx, text)?));
+            texts.iter().map(save).collect::<rquickjs::Result<Vec<_>>>()
+        });
+        match made {
+            Ok(functions) => {
+                let image = self.heap.keep();
+                self.number.set(Some(self.images.borrow_mut().add(texts, image, functions)));
+            }
+            Err(_) => self.put_back(None),
+        }
+    }
+
+    /// The functions of the texts that the order has begun with.
+    pub(super) fn functions<'js>(
+        &self,
+        ctx: &Ctx<'js>,
+        texts: &Texts<'_>,
+    ) -> rquickjs::Result<Vec<Function<'js>>> {
+        if let Some(number) = self.number.get()
+            && let Some(compiled) = self.images.borrow().get(number)
+        {
+            return compiled.functions(ctx);
+        }
+        let functions = texts.iter().map(|text| function(ctx, text)).collect::<rquickjs::Result<_>>()?;
+        self.images.borrow_mut().note(texts);
+        Ok(functions)
+    }
+
+    /// After an order, if there was one: the engine is as new.
+    ///
+    /// # Safety
+    ///
+    /// Values of the engine that were made during the order are held no more.
+    #[allow(unsafe_code)]
+    pub(super) unsafe fn end(&self) {
+        if self.is_used.replace(false) {
+            self.put_back(self.number.get());
+        }
+    }
+
+    /// Before the engine ends: it is freed as it was made.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Engine::end`].
+    #[allow(unsafe_code)]
+    pub(super) unsafe fn end_last(&self) {
+        if self.is_used.replace(false) || self.number.get().is_some() {
+            self.put_back(None);
+        }
+    }
+
+    /// Between orders, or before anything was done in one.
+    #[allow(unsafe_code)]
+    fn put_back(&self, number: Option<u64>) {
+        let images = self.images.borrow();
+        let compiled = number.and_then(|number| images.get(number));
+        self.number.set(number.filter(|_| compiled.is_some()));
+        let image = compiled.map_or(&self.image, |compiled| &compiled.image);
+        // SAFETY: between orders nobody holds a value that was made in one: who calls `end` says so. The functions of images are not let go of.
+        // What the engine frees with its objects is the functions of the host, and nothing else that is ours; these were made before
+        // any image, and are held.
+        unsafe { self.heap.put_back(image) };
     }
 
     pub(super) fn budget(&self) -> &Rc<Budget> {
@@ -92,6 +222,15 @@ impl Engine {
         }
         self.budget.failure().map_or(Ok(()), Err)
     }
+}
+
+/// The engine's own sequence begins anew whenever its memory is put back.
+fn own_random(ctx: &Ctx<'_>, host: &Host) -> rquickjs::Result<()> {
+    const MANTISSA: f64 = (1_u64 << 53) as f64;
+    let random = Random::seeded(Random::System.u64());
+    let next = host.function(ctx, move || (random.u64() >> 11) as f64 / MANTISSA)?.with_name("random")?;
+    let math: Object = ctx.globals().get("Math")?;
+    math.prop("random", Property::from(next).writable().configurable())
 }
 
 /// Evaluates an expression that is a function. The text was looked at before: what is wrong is thrown.

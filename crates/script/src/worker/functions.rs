@@ -7,7 +7,7 @@ use rquickjs::{Ctx, Function, Persistent, Value};
 
 use super::channel::Channel;
 use super::confinement::Confinement;
-use super::engine::{self, Engine, Spare};
+use super::engine::Engine;
 use super::model;
 use super::processor_time;
 use super::source::FunctionText;
@@ -20,11 +20,16 @@ type Prepared = Persistent<Function<'static>>;
 pub(super) fn serve(
     definitions: &[(String, String)],
     limits: ScriptLimits,
-    spare: Option<Spare>,
+    engine: Result<&Engine, Failure>,
     channel: &mut Channel,
     confinement: &Confinement,
 ) -> io::Result<()> {
-    let (engine, functions) = match prepare(definitions, limits, spare) {
+    let prepared = engine.and_then(|engine| {
+        let texts: Vec<_> = definitions.iter().map(|(name, source)| FunctionText { name, source }).collect();
+        engine.begin(limits, &texts);
+        Ok((engine, prepare(&texts, engine)?))
+    });
+    let (engine, functions) = match prepared {
         Ok(prepared) => prepared,
         Err(failure) => return channel.send(&Report::Failed { failure, used: nothing(confinement) }),
     };
@@ -35,7 +40,7 @@ pub(super) fn serve(
                 let began = processor_time();
                 confinement.renew(time);
                 engine.budget().renew(time);
-                let results = call(&engine, functions.get(function as usize), &rows);
+                let results = call(engine, functions.get(function as usize), &rows);
                 let processor = processor_time().saturating_sub(began);
                 channel.send(&match results {
                     Ok(values) => Report::Results { values, processor },
@@ -61,21 +66,20 @@ fn released(confinement: &Confinement) -> Report {
     Report::Failed { failure, used }
 }
 
-fn prepare(
-    definitions: &[(String, String)],
-    limits: ScriptLimits,
-    spare: Option<Spare>,
-) -> Result<(Engine, Vec<Prepared>), Failure> {
-    let engine = Engine::new(spare, limits)?;
-    let functions = engine.with(|ctx| {
+/// An engine for functions.
+pub(super) fn engine() -> Result<Engine, Failure> {
+    let prepared = Engine::new(|ctx, host| {
         // There is nothing to print to, which is no reason to fail.
-        ctx.globals().set("console", model::console(ctx, None)?)?;
-        let compile = |(name, source): &(String, String)| {
-            Ok(Persistent::save(ctx, engine::function(ctx, &FunctionText { name, source })?))
-        };
-        definitions.iter().map(compile).collect::<rquickjs::Result<Vec<_>>>()
-    })?;
-    Ok((engine, functions))
+        ctx.globals().set("console", model::console(ctx, host, None)?)
+    });
+    prepared.map(|(engine, ())| engine)
+}
+
+fn prepare(texts: &[FunctionText<'_>], engine: &Engine) -> Result<Vec<Prepared>, Failure> {
+    engine.with(|ctx| {
+        let functions = engine.functions(ctx, texts)?;
+        Ok(functions.into_iter().map(|function| Persistent::save(ctx, function)).collect())
+    })
 }
 
 fn call(

@@ -1,4 +1,4 @@
-//! One run of a stored procedure or trigger: the object model is set up, the script is called, and then its
+//! One run of a stored procedure or trigger: the script is called in an engine that has the object model, and then its
 //! callbacks one after the other until no call of the data and no promise is left.
 
 use std::io;
@@ -6,11 +6,17 @@ use std::rc::Rc;
 
 use super::calls::Calls;
 use super::channel::Channel;
-use super::engine::{self, Engine, Spare};
+use super::engine::Engine;
 use super::model::Model;
 use super::source::FunctionText;
 use crate::Completion;
 use crate::protocol::{Failure, OrderedRole, RunOrder};
+
+/// An engine with the object model in it.
+pub(super) struct ForRuns {
+    model: Rc<Model>,
+    engine: Engine,
+}
 
 /// How a run ended, and the channel for the next order.
 pub(super) struct Ended {
@@ -18,29 +24,47 @@ pub(super) struct Ended {
     /// What was printed before it failed, if that is to be kept.
     pub(super) failed_log: String,
     pub(super) channel: Channel,
-    /// Dropped after the pool was told, which then has less to wait for.
-    pub(super) engine: Option<Engine>,
 }
 
-/// An error is a broken channel.
-pub(super) fn run(order: RunOrder, channel: Channel, spare: Option<Spare>) -> io::Result<Ended> {
-    let engine = match Engine::new(spare, order.limits) {
-        Ok(engine) => engine,
-        Err(failure) => {
-            return Ok(Ended { completion: Err(failure), failed_log: String::new(), channel, engine: None });
-        }
-    };
-    let model = Model::new(&order, Calls::new(channel, Rc::clone(engine.budget()), order.foresees));
-    let completion = complete(&engine, &order, &model);
-    let failed_log = if completion.is_err() { model.printed() } else { String::new() };
-    Ok(Ended { completion, failed_log, channel: model.end()?, engine: Some(engine) })
+impl ForRuns {
+    pub(super) fn new() -> Result<ForRuns, Failure> {
+        let (engine, model) = Engine::new(Model::new)?;
+        Ok(ForRuns { model, engine })
+    }
+
+    pub(super) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// An error is a broken channel.
+    pub(super) fn run(&self, order: RunOrder, channel: Channel) -> io::Result<Ended> {
+        let ForRuns { model, engine } = self;
+        let text = FunctionText { name: &order.name, source: &order.source };
+        engine.begin(order.limits, &[text]);
+        model.begin(&order, Calls::new(channel, Rc::clone(engine.budget()), order.foresees));
+        let completion = complete(engine, &order, text, model);
+        let failed_log = if completion.is_err() { model.printed() } else { String::new() };
+        Ok(Ended { completion, failed_log, channel: model.end()? })
+    }
 }
 
-fn complete(engine: &Engine, order: &RunOrder, model: &Rc<Model>) -> Result<Completion, Failure> {
+impl Drop for ForRuns {
+    #[allow(unsafe_code)]
+    fn drop(&mut self) {
+        // SAFETY: the model has let go of the values of the last run at its end.
+        unsafe { self.engine.end_last() };
+        self.model.let_go();
+    }
+}
+
+fn complete(
+    engine: &Engine,
+    order: &RunOrder,
+    text: FunctionText<'_>,
+    model: &Model,
+) -> Result<Completion, Failure> {
     engine.with(|ctx| {
-        model.set_up(ctx)?;
-        let script = engine::function(ctx, &FunctionText { name: &order.name, source: &order.source })?;
-        model.start(ctx, script, order)
+        engine.functions(ctx, &[text])?.into_iter().try_for_each(|script| model.start(ctx, script, order))
     })?;
     settle(engine, model)?;
     while let Some(reply) = model.next_answer() {

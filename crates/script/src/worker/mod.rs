@@ -1,8 +1,8 @@
 //! The worker's side: serves one order at a time from a socket until that ends.
 //!
 //! A worker process has one socket and a processor. What else it could ask the kernel for it gives up before it reads its first
-//! order (`sandbox.rs`), and it is held to limits (`confinement.rs`). Nothing of an order outlives it: the engine is dropped with all it
-//! allocated.
+//! order (`sandbox.rs`), and it is held to limits (`confinement.rs`). Nothing of an order outlives it: the memory of the engine is put back
+//! (`engine.rs`).
 
 mod budget;
 mod calls;
@@ -11,6 +11,8 @@ mod confinement;
 mod engine;
 mod exception;
 mod functions;
+mod heap;
+mod images;
 mod invocation;
 mod model;
 mod sandbox;
@@ -31,7 +33,8 @@ use crate::settings::ScriptLimits;
 
 use channel::Channel;
 use confinement::Confinement;
-use engine::{Engine, Spare};
+use engine::Engine;
+use invocation::ForRuns;
 pub use sandbox::confine;
 use source::FunctionText;
 
@@ -58,43 +61,81 @@ pub(crate) fn serve_on_thread(stream: UnixStream) -> io::Result<()> {
 /// Serves until the other side closes the stream. An error is a broken stream or order.
 fn serve(mut channel: Channel, mut confinement: Confinement, confined: Confined) -> io::Result<()> {
     channel.send(&Report::Confined(confined))?;
-    let mut spare = None;
+    let mut engines = Engines::default();
     while let Some(order) = channel.receive()? {
         let began = processor_time();
         let used = |confinement: &Confinement| Used {
             processor: processor_time().saturating_sub(began),
             is_spent: confinement.is_spent(),
         };
-        let engine = spare.take();
         match order {
             Order::Check { source } => {
                 let limits = ScriptLimits::of_check();
                 confinement.prepare(&limits);
-                let checked = check(&source, limits, engine).map(|()| Completion::default());
+                let checked = engines.for_functions().and_then(|engine| {
+                    engine.begin(limits, &[]);
+                    check(&source, engine).map(|()| Completion::default())
+                });
                 channel.send(&completed(checked, used(&confinement)))?;
             }
             Order::Run(run) => {
                 confinement.prepare(&run.limits);
-                let ended = invocation::run(run, channel, engine)?;
-                channel = ended.channel;
-                if !ended.failed_log.is_empty() {
-                    channel.send(&Report::Log(ended.failed_log))?;
+                match engines.for_runs() {
+                    Ok(engine) => {
+                        let ended = engine.run(run, channel)?;
+                        channel = ended.channel;
+                        if !ended.failed_log.is_empty() {
+                            channel.send(&Report::Log(ended.failed_log))?;
+                        }
+                        channel.send(&completed(ended.completion, used(&confinement)))?;
+                    }
+                    Err(failure) => channel.send(&completed(Err(failure), used(&confinement)))?,
                 }
-                channel.send(&completed(ended.completion, used(&confinement)))?;
-                drop(ended.engine);
             }
             Order::Functions { definitions, limits } => {
                 confinement.prepare(&limits);
-                functions::serve(&definitions, limits, engine, &mut channel, &confinement)?;
+                functions::serve(&definitions, limits, engines.for_functions(), &mut channel, &confinement)?;
             }
             Order::Call { .. } | Order::Release | Order::Reply(_) => {
                 return Err(io::ErrorKind::InvalidData.into());
             }
         }
         // Whoever waits for the answer has it already.
-        spare = Spare::new();
+        engines.end_order();
     }
     Ok(())
+}
+
+/// The engines of a worker, each made when it is first needed.
+#[derive(Default)]
+struct Engines {
+    runs: Option<ForRuns>,
+    functions: Option<Engine>,
+}
+
+impl Engines {
+    fn for_runs(&mut self) -> Result<&ForRuns, Failure> {
+        if self.runs.is_none() {
+            self.runs = Some(ForRuns::new()?);
+        }
+        Ok(self.runs.as_ref().expect("it was made"))
+    }
+
+    fn for_functions(&mut self) -> Result<&Engine, Failure> {
+        if self.functions.is_none() {
+            self.functions = Some(functions::engine()?);
+        }
+        Ok(self.functions.as_ref().expect("it was made"))
+    }
+
+    /// Both are as new.
+    #[allow(unsafe_code)]
+    fn end_order(&self) {
+        for engine in self.runs.iter().map(ForRuns::engine).chain(&self.functions) {
+            // SAFETY: an order holds its values in what was dropped with it, and the model has let go of those of the run.
+            unsafe { engine.end() };
+        }
+    }
 }
 
 /// What this thread has used of a processor: a worker process has no other.
@@ -113,7 +154,7 @@ fn completed(completion: Result<Completion, Failure>, used: Used) -> Report {
 }
 
 /// Refuses a text that is not one function.
-fn check(source: &str, limits: ScriptLimits, spare: Option<Spare>) -> Result<(), Failure> {
+fn check(source: &str, engine: &Engine) -> Result<(), Failure> {
     if source.contains('\0') {
         return Err(Failure {
             kind: FailureKind::Script,
@@ -121,6 +162,5 @@ fn check(source: &str, limits: ScriptLimits, spare: Option<Spare>) -> Result<(),
         });
     }
     let text = FunctionText { name: "script", source };
-    let engine = Engine::new(spare, limits)?;
     engine.with(|ctx| engine::function(ctx, &text).map(drop)).map_err(exception::of_check)
 }

@@ -2,6 +2,7 @@
 //!
 //! One program for all files, because linking is what takes the time. Each test has workers of its own.
 
+mod as_new;
 #[cfg(target_os = "linux")]
 mod confined;
 mod foreseen;

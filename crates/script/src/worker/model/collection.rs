@@ -9,6 +9,7 @@ use super::arguments::{Arguments, document_text, query_text};
 use super::extension::extend;
 use super::{Callback, Model, put, sight};
 use crate::store::{StoreOperation, StoreRequest};
+use crate::worker::engine::Host;
 
 const DOCUMENT: &str = "the link of the document";
 const COLLECTION: &str = "the link of the collection";
@@ -25,31 +26,31 @@ const METHODS: [(&str, Method); 7] = [
     ("deleteDocument", delete_document),
 ];
 
-pub(super) fn collection<'js>(ctx: &Ctx<'js>, model: &Rc<Model>) -> Result<Object<'js>> {
+pub(super) fn collection<'js>(ctx: &Ctx<'js>, host: &Host, model: &Rc<Model>) -> Result<Object<'js>> {
     let collection = Object::new(ctx.clone())?;
-    put(&collection, "getSelfLink", self_link(ctx, model)?)?;
-    let link = model.alt_link.clone();
-    put(&collection, "getAltLink", Function::new(ctx.clone(), move || link.clone())?)?;
+    put(&collection, "getSelfLink", self_link(ctx, host, model)?)?;
+    let of = Rc::clone(model);
+    put(&collection, "getAltLink", host.function(ctx, move || of.links.borrow().alt.clone())?)?;
     for (name, method) in METHODS {
-        put(&collection, name, function(ctx, model, method)?)?;
+        put(&collection, name, function(ctx, host, model, method)?)?;
     }
-    extend(ctx, model, &collection)?;
+    extend(ctx, host, model, &collection)?;
     Ok(collection)
 }
 
-pub(super) fn self_link<'js>(ctx: &Ctx<'js>, model: &Model) -> Result<Function<'js>> {
-    let link = model.self_link.clone();
-    Function::new(ctx.clone(), move || link.clone())
+pub(super) fn self_link<'js>(ctx: &Ctx<'js>, host: &Host, model: &Rc<Model>) -> Result<Function<'js>> {
+    let model = Rc::clone(model);
+    host.function(ctx, move || model.links.borrow().own.clone())
 }
 
-pub(super) fn query_function<'js>(ctx: &Ctx<'js>, model: &Rc<Model>) -> Result<Function<'js>> {
-    function(ctx, model, query_documents)
+pub(super) fn query_function<'js>(ctx: &Ctx<'js>, host: &Host, model: &Rc<Model>) -> Result<Function<'js>> {
+    function(ctx, host, model, query_documents)
 }
 
-fn function<'js>(ctx: &Ctx<'js>, model: &Rc<Model>, method: Method) -> Result<Function<'js>> {
+fn function<'js>(ctx: &Ctx<'js>, host: &Host, model: &Rc<Model>, method: Method) -> Result<Function<'js>> {
     let model = Rc::clone(model);
     let function = move |ctx: Ctx<'js>, given: Rest<Value<'js>>| method(&model, Arguments::new(ctx, given.0));
-    Function::new(ctx.clone(), function)
+    host.function(ctx, function)
 }
 
 fn read_document(model: &Model, mut arguments: Arguments<'_>) -> Result<bool> {
@@ -135,7 +136,7 @@ fn submit<'js>(
     let has_resource = request.operation != StoreOperation::DeleteDocument;
     let sees = |callback| sight::sees_resource(arguments.ctx(), model, callback);
     request.wants_body = has_resource && callback.as_ref().is_some_and(sees);
-    let accepted = model.calls.borrow_mut().submit(request);
+    let accepted = model.calls.borrow_mut().as_mut().is_some_and(|calls| calls.submit(request));
     if accepted {
         let function = callback.map(|callback| Persistent::save(arguments.ctx(), callback));
         model.callbacks.borrow_mut().push_back(Callback { function, has_resource });

@@ -4,22 +4,30 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use rquickjs::function::Rest;
-use rquickjs::{Coerced, Ctx, Function, Object, Result, Value};
+use rquickjs::{Coerced, Ctx, Object, Result, Value};
+
+use crate::worker::engine::Host;
 
 const CUT: &str = "\n[the log was cut here]";
 
 /// What the script printed; what is past the maximum is left out and said to be.
 #[derive(Debug, Default)]
 pub(in crate::worker) struct Log {
+    /// Whether the caller asked for it.
+    pub(super) is_kept: bool,
     pub(super) text: String,
     pub(super) bytes_max: usize,
 }
 
 /// An object that prints into the log, or nowhere.
-pub(in crate::worker) fn console<'js>(ctx: &Ctx<'js>, log: Option<Rc<RefCell<Log>>>) -> Result<Object<'js>> {
+pub(in crate::worker) fn console<'js>(
+    ctx: &Ctx<'js>,
+    host: &Host,
+    log: Option<Rc<RefCell<Log>>>,
+) -> Result<Object<'js>> {
     let console = Object::new(ctx.clone())?;
-    let print = Function::new(ctx.clone(), move |ctx: Ctx<'js>, given: Rest<Value<'js>>| {
-        if let Some(log) = &log {
+    let print = host.function(ctx, move |ctx: Ctx<'js>, given: Rest<Value<'js>>| {
+        if let Some(log) = log.as_ref().filter(|log| log.borrow().is_kept) {
             let line = format(&ctx, &given.0);
             log.borrow_mut().add(&line);
         }

@@ -4,11 +4,11 @@
 use std::rc::Rc;
 
 use rquickjs::function::{Args, Rest};
-use rquickjs::object::Accessor;
-use rquickjs::{Ctx, Function, Object, Result, Value};
+use rquickjs::{Ctx, Function, Object, Persistent, Result, Value};
 
 use super::arguments::failure;
-use super::{Model, collection, message, ours, put};
+use super::{Getter, Model, Slot, collection, message, ours, put};
+use crate::worker::engine::Host;
 
 const EXTENSION: &str = include_str!("../../prelude/extension.js");
 
@@ -31,7 +31,37 @@ const METHODS: [&str; 15] = [
     "deleteAttachment",
 ];
 
-pub(super) fn extend<'js>(ctx: &Ctx<'js>, model: &Rc<Model>, collection: &Object<'js>) -> Result<()> {
+/// What the extension needs of the model: functions of its own, since a script may have replaced those of its objects.
+pub(super) struct Needed {
+    query: Persistent<Function<'static>>,
+    link: Persistent<Function<'static>>,
+    append: Persistent<Function<'static>>,
+    fail: Persistent<Function<'static>>,
+}
+
+impl Needed {
+    fn new<'js>(ctx: &Ctx<'js>, host: &Host, model: &Rc<Model>) -> Result<Needed> {
+        let fail = |ctx: Ctx<'js>, number: u16, text: String| {
+            failure(&ctx, number, &text).map(|failure| failure.into_object())
+        };
+        let save = |function| Persistent::save(ctx, function);
+        Ok(Needed {
+            query: save(collection::query_function(ctx, host, model)?),
+            link: save(collection::self_link(ctx, host, model)?),
+            append: save(message::append_function(ctx, host, &model.response)?),
+            fail: save(host.function(ctx, fail)?),
+        })
+    }
+}
+
+pub(super) fn extend<'js>(
+    ctx: &Ctx<'js>,
+    host: &Host,
+    model: &Rc<Model>,
+    collection: &Object<'js>,
+) -> Result<()> {
+    let needed = Needed::new(ctx, host, model)?;
+    model.needed.replace(Some(needed));
     for name in METHODS {
         let model = Rc::clone(model);
         let method = move |ctx: Ctx<'js>, given: Rest<Value<'js>>| -> Result<Value<'js>> {
@@ -40,30 +70,27 @@ pub(super) fn extend<'js>(ctx: &Ctx<'js>, model: &Rc<Model>, collection: &Object
             arguments.push_args(given.0)?;
             method.call_arg(arguments)
         };
-        put(collection, name, Function::new(ctx.clone(), method)?)?;
+        put(collection, name, host.function(ctx, method)?)?;
     }
     let model = Rc::clone(model);
     let spatial = move |ctx: Ctx<'js>| extension(&ctx, &model)?.get::<_, Value>("spatial");
-    collection.prop("spatial", Accessor::from(spatial).enumerable())
+    let spatial = Getter { get: host.function(ctx, spatial)?, set: None, is_enumerable: true };
+    spatial.define(ctx, collection, "spatial")
 }
 
 /// The methods, by name.
-fn extension<'js>(ctx: &Ctx<'js>, model: &Rc<Model>) -> Result<Object<'js>> {
-    model.kept(
-        ctx,
-        |kept| &mut kept.extension,
-        || {
-            let make: Function = ctx.eval_with_options(EXTENSION, ours())?;
-            // Functions of its own: a script may have replaced those of its objects.
-            let (query, link) = (collection::query_function(ctx, model)?, collection::self_link(ctx, model)?);
-            let append = match model.access.response {
-                Some(_) => Some(message::append_function(ctx, &model.response)?),
-                None => None,
-            };
-            let fail = |ctx: Ctx<'js>, number: u16, text: String| {
-                failure(&ctx, number, &text).map(|e| e.into_object())
-            };
-            make.call((query, link, append, Function::new(ctx.clone(), fail)?))
-        },
-    )
+fn extension<'js>(ctx: &Ctx<'js>, model: &Model) -> Result<Object<'js>> {
+    let made: Slot = model.extension.borrow().clone();
+    if let Some(made) = made {
+        return made.restore(ctx);
+    }
+    let make: Function = ctx.eval_with_options(EXTENSION, ours())?;
+    let function = |of: fn(&Needed) -> &Persistent<Function<'static>>| {
+        model.needed.borrow().as_ref().map(|needed| of(needed).clone().restore(ctx)).transpose()
+    };
+    let append = if model.part.get().has_response() { function(|needed| &needed.append)? } else { None };
+    let (query, link) = (function(|needed| &needed.query)?, function(|needed| &needed.link)?);
+    let made: Object = make.call((query, link, append, function(|needed| &needed.fail)?))?;
+    model.extension.replace(Some(Persistent::save(ctx, made.clone())));
+    Ok(made)
 }

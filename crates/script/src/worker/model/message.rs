@@ -1,6 +1,6 @@
 //! The request and the response of a script: one body each, kept as the JSON text that it was when it was set.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use rquickjs::function::Opt;
@@ -8,14 +8,17 @@ use rquickjs::{Coerced, Ctx, Function, Object, Result, Value};
 
 use super::arguments::{refuse, throw, unsupported};
 use super::put;
+use crate::worker::engine::Host;
 
 const TOO_LARGE: u16 = 413;
 /// The one property of both.
 const BODY: &str = "Body";
 
+/// Of the run that there is.
+#[derive(Default)]
 pub(super) struct Body {
     pub(super) json: RefCell<Option<String>>,
-    pub(super) length_max: usize,
+    length_max: Cell<usize>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,52 +28,57 @@ pub(super) enum Access {
 }
 
 /// The object that scripts see.
-pub(super) fn message<'js>(ctx: &Ctx<'js>, body: &Rc<Body>, access: Access) -> Result<Object<'js>> {
+pub(super) fn message<'js>(
+    ctx: &Ctx<'js>,
+    host: &Host,
+    body: &Rc<Body>,
+    access: Access,
+) -> Result<Object<'js>> {
     let message = Object::new(ctx.clone())?;
     let of = || Rc::clone(body);
     let getting = of();
-    put(&message, "getBody", Function::new(ctx.clone(), move |ctx: Ctx<'js>| getting.get(&ctx))?)?;
+    put(&message, "getBody", host.function(ctx, move |ctx: Ctx<'js>| getting.get(&ctx))?)?;
     let getting = of();
     let get_value =
         move |ctx: Ctx<'js>, name: Coerced<String>| only_body(&ctx, &name.0).and_then(|()| getting.get(&ctx));
-    put(&message, "getValue", Function::new(ctx.clone(), get_value)?)?;
+    put(&message, "getValue", host.function(ctx, get_value)?)?;
     if access == Access::Read {
         return Ok(message);
     }
     let changes: [(&str, &str, Change); 2] =
         [("setBody", "setValue", Body::set), ("appendBody", "appendValue", Body::append)];
     for (of_body, of_value, change) in changes {
-        put(&message, of_body, changing_body(ctx, body, change)?)?;
+        put(&message, of_body, changing_body(ctx, host, body, change)?)?;
         let changing = of();
         let of_value_function = move |ctx: Ctx<'js>, name: Coerced<String>, value: Opt<Value<'js>>| {
             let value = value.0.unwrap_or_else(|| Value::new_undefined(ctx.clone()));
             only_body(&ctx, &name.0).and_then(|()| change(&changing, &ctx, value))
         };
-        put(&message, of_value, Function::new(ctx.clone(), of_value_function)?)?;
+        put(&message, of_value, host.function(ctx, of_value_function)?)?;
     }
     Ok(message)
 }
 
 type Change = for<'js> fn(&Body, &Ctx<'js>, Value<'js>) -> Result<()>;
 
-fn changing_body<'js>(ctx: &Ctx<'js>, body: &Rc<Body>, change: Change) -> Result<Function<'js>> {
+fn changing_body<'js>(ctx: &Ctx<'js>, host: &Host, body: &Rc<Body>, change: Change) -> Result<Function<'js>> {
     let body = Rc::clone(body);
     let function = move |ctx: Ctx<'js>, value: Opt<Value<'js>>| {
         let value = value.0.unwrap_or_else(|| Value::new_undefined(ctx.clone()));
         change(&body, &ctx, value)
     };
-    Function::new(ctx.clone(), function)
+    host.function(ctx, function)
 }
 
-pub(super) fn append_function<'js>(ctx: &Ctx<'js>, body: &Rc<Body>) -> Result<Function<'js>> {
-    changing_body(ctx, body, Body::append)
+pub(super) fn append_function<'js>(ctx: &Ctx<'js>, host: &Host, body: &Rc<Body>) -> Result<Function<'js>> {
+    changing_body(ctx, host, body, Body::append)
 }
 
 /// What the service tells about quotas has no meaning here, and is refused by name.
-pub(super) fn refuse_quotas<'js>(ctx: &Ctx<'js>, response: &Object<'js>) -> Result<()> {
+pub(super) fn refuse_quotas<'js>(ctx: &Ctx<'js>, host: &Host, response: &Object<'js>) -> Result<()> {
     for name in ["getResourceQuotaCurrentUsage", "getMaxResourceQuota"] {
         let refuse = move |ctx: Ctx<'js>| -> Result<()> { Err(unsupported(&ctx, &format!("{name} is"))) };
-        put(response, name, Function::new(ctx.clone(), refuse)?)?;
+        put(response, name, host.function(ctx, refuse)?)?;
     }
     Ok(())
 }
@@ -83,8 +91,9 @@ fn only_body(ctx: &Ctx<'_>, name: &str) -> Result<()> {
 }
 
 impl Body {
-    pub(super) fn new(json: Option<&str>, length_max: usize) -> Rc<Body> {
-        Rc::new(Body { json: RefCell::new(json.map(str::to_owned)), length_max })
+    pub(super) fn begin(&self, json: Option<&str>, length_max: usize) {
+        self.json.replace(json.map(str::to_owned));
+        self.length_max.set(length_max);
     }
 
     fn get<'js>(&self, ctx: &Ctx<'js>) -> Result<Value<'js>> {
@@ -122,7 +131,7 @@ impl Body {
         let mut slot = self.json.borrow_mut();
         let json = slot.get_or_insert_default();
         let comma = if extends_list && json.len() > 2 && piece.len() > 2 { "," } else { "" };
-        if json.len() + piece.len() > self.length_max && self.is_too_long(&format!("{json}{piece}")) {
+        if json.len() + piece.len() > self.length_max.get() && self.is_too_long(&format!("{json}{piece}")) {
             drop(slot);
             return Err(too_large(ctx));
         }
@@ -134,7 +143,7 @@ impl Body {
 
     /// In the units that the length of a string has in scripts, which are never more than its bytes.
     fn is_too_long(&self, json: &str) -> bool {
-        json.len() > self.length_max && json.encode_utf16().count() > self.length_max
+        json.len() > self.length_max.get() && json.encode_utf16().count() > self.length_max.get()
     }
 }
 

@@ -1,12 +1,12 @@
 //! The object model of stored procedures and triggers: what `getContext()` and `__` give a script, and the turns in
 //! which its callbacks run.
 //!
-//! All of it is functions of the host and not JavaScript: every invocation sets it up anew, which must not compile a text, and
-//! what a script does to shared objects cannot reach it. An object is made when the script first asks for it. What scripts use
-//! rarely is JavaScript that is compiled then, too (`extension.rs`).
+//! All of it but the extension is functions of the host and not JavaScript. It is made once, before the memory of the engine is kept, and
+//! serves one run after the other: its objects are as new for each (`heap.rs`), and what is of a run is put into [`Model`] before it and
+//! let go of behind it. What scripts use rarely is JavaScript that is compiled when it is first asked for (`extension.rs`).
 //!
 //! No function of the host holds a value of the engine: its collector could not see that, and a cycle through it would never be
-//! freed. The values in [`Model`] are let go of before the engine ends.
+//! freed.
 
 mod arguments;
 mod collection;
@@ -23,12 +23,13 @@ use std::rc::Rc;
 
 use rquickjs::context::EvalOptions;
 use rquickjs::function::{Opt, This};
-use rquickjs::object::{Accessor, Property};
+use rquickjs::object::Property;
 use rquickjs::promise::PromiseState;
 use rquickjs::{Array, Ctx, Function, IntoJs, Object, Persistent, Promise, Result, Value};
 
 use super::calls::Calls;
 use super::channel::Channel;
+use super::engine::Host;
 use super::exception::OUR_FILE;
 use crate::Completion;
 use crate::protocol::{OrderedRole, RunOrder};
@@ -37,6 +38,7 @@ use crate::store::StoreReply;
 use arguments::{failure, refuse};
 use console::Log;
 pub(super) use console::console;
+use extension::Needed;
 use message::{Access, Body, message};
 
 /// Global name of the collection.
@@ -53,9 +55,9 @@ const ERROR_CODES: [(&str, u16); 8] = [
     ("InternalServerError", 500),
 ];
 
-/// The state behind the objects of one invocation.
+/// The state behind the objects.
 pub(super) struct Model {
-    calls: RefCell<Calls>,
+    calls: RefCell<Option<Calls>>,
     /// Of the calls that were accepted, in order.
     callbacks: RefCell<VecDeque<Callback>>,
     /// What asynchronous functions returned and what has not come to an end.
@@ -66,176 +68,215 @@ pub(super) struct Model {
     request: Rc<Body>,
     response: Rc<Body>,
     log: Rc<RefCell<Log>>,
-    logs: bool,
-    self_link: String,
-    alt_link: String,
-    access: Accesses,
-    kept: RefCell<Kept>,
+    links: RefCell<Links>,
+    part: Cell<Part>,
+    /// Of a trigger.
+    operation: RefCell<String>,
+    /// Made when a run first asks for it.
+    extension: RefCell<Slot>,
+    // What follows is of the engine, and stays for as long as it does.
+    collection: RefCell<Slot>,
+    faces: RefCell<Vec<Face>>,
+    needed: RefCell<Option<Needed>>,
     /// The engine's own `Function.prototype.toString`, whatever a script makes of that.
     print: RefCell<Option<Persistent<Function<'static>>>>,
 }
 
-/// What of the request and the response the script has.
-struct Accesses {
-    request: Option<Access>,
-    response: Option<Access>,
-    /// Of a trigger.
-    operation: Option<String>,
+type Slot = Option<Persistent<Object<'static>>>;
+
+/// Of the collection.
+#[derive(Default)]
+struct Links {
+    /// `dbs/{rid}/colls/{rid}/`.
+    own: String,
+    /// `dbs/{name}/colls/{name}`.
+    alt: String,
 }
 
-/// Objects that scripts reach by several ways, as far as they have asked for them.
+/// What a script is run as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Procedure,
+    PreTrigger,
+    PostTrigger,
+}
+
+/// What scripts of one part see.
 #[derive(Default)]
-struct Kept {
+struct Face {
     context: Slot,
     shorthand: Slot,
-    collection: Slot,
     request: Slot,
     response: Slot,
-    extension: Slot,
 }
-
-type Slot = Option<Persistent<Object<'static>>>;
 
 struct Callback {
     function: Option<Persistent<Function<'static>>>,
     has_resource: bool,
 }
 
+impl Part {
+    /// In the order of [`Model::faces`].
+    const ALL: [Part; 3] = [Part::Procedure, Part::PreTrigger, Part::PostTrigger];
+
+    fn of(role: &OrderedRole) -> Part {
+        match role {
+            OrderedRole::Procedure { .. } => Part::Procedure,
+            OrderedRole::PreTrigger { .. } => Part::PreTrigger,
+            OrderedRole::PostTrigger { .. } => Part::PostTrigger,
+        }
+    }
+
+    fn request(self) -> Option<Access> {
+        match self {
+            Part::Procedure => None,
+            Part::PreTrigger => Some(Access::Write),
+            Part::PostTrigger => Some(Access::Read),
+        }
+    }
+
+    fn has_response(self) -> bool {
+        self != Part::PreTrigger
+    }
+}
+
 impl Model {
-    pub(super) fn new(order: &RunOrder, calls: Calls) -> Rc<Model> {
-        let length_max = order.limits.response_bytes_max;
-        let (request, response) = match &order.role {
-            OrderedRole::Procedure { .. } => (None, None),
-            OrderedRole::PreTrigger { request_body, .. } => (request_body.as_deref(), None),
-            OrderedRole::PostTrigger { request_body, response_body, .. } => {
-                (request_body.as_deref(), response_body.as_deref())
-            }
-        };
-        Rc::new(Model {
-            calls: RefCell::new(calls),
+    /// Puts the model into the global object.
+    pub(super) fn new(ctx: &Ctx<'_>, host: &Host) -> Result<Rc<Model>> {
+        let model = Rc::new(Model {
+            calls: RefCell::default(),
             callbacks: RefCell::default(),
             promises: RefCell::default(),
             aborted: RefCell::default(),
             has_aborted: Cell::default(),
-            request: Body::new(request, length_max),
-            response: Body::new(response, length_max),
-            log: Rc::new(RefCell::new(Log { text: String::new(), bytes_max: order.limits.log_bytes_max })),
-            logs: order.logs,
-            self_link: order.self_link.clone(),
-            alt_link: order.alt_link.clone(),
-            access: Accesses::of(&order.role),
-            kept: RefCell::default(),
+            request: Rc::default(),
+            response: Rc::default(),
+            log: Rc::default(),
+            links: RefCell::default(),
+            part: Cell::new(Part::Procedure),
+            operation: RefCell::default(),
+            extension: RefCell::default(),
+            collection: RefCell::default(),
+            faces: RefCell::default(),
+            needed: RefCell::default(),
             print: RefCell::default(),
-        })
+        });
+        let made = model.make(ctx, host);
+        if made.is_err() {
+            model.let_go();
+        }
+        made.map(|()| model)
     }
 
-    /// Puts the model into the global object.
-    pub(super) fn set_up<'js>(self: &Rc<Self>, ctx: &Ctx<'js>) -> Result<()> {
-        numbered::number_errors(ctx)?;
+    fn make<'js>(self: &Rc<Self>, ctx: &Ctx<'js>, host: &Host) -> Result<()> {
+        numbered::number_errors(ctx, host)?;
         let print: Function = Function::prototype(ctx.clone()).get("toString")?;
         self.print.replace(Some(Persistent::save(ctx, print)));
         let globals = ctx.globals();
         // What threads share is of no use to one.
         globals.remove("Atomics")?;
         globals.remove("SharedArrayBuffer")?;
+        let collection = collection::collection(ctx, host, self)?;
+        self.collection.replace(Some(Persistent::save(ctx, collection)));
+        for part in Part::ALL {
+            let face = self.face(ctx, host, part)?;
+            self.faces.borrow_mut().push(face);
+        }
         let codes = Object::new(ctx.clone())?;
         ERROR_CODES.iter().try_for_each(|(name, code)| codes.set(*name, *code))?;
-        let log = self.logs.then(|| Rc::clone(&self.log));
-        let model = Rc::clone(self);
-        let get_context = move |ctx: Ctx<'js>| model.context(&ctx);
         define(ctx, "ErrorCodes", codes.into_value())?;
-        define(ctx, "console", console(ctx, log)?.into_value())?;
-        define(ctx, "getContext", Function::new(ctx.clone(), get_context)?.into_value())?;
+        define(ctx, "console", console(ctx, host, Some(Rc::clone(&self.log)))?.into_value())?;
         let model = Rc::clone(self);
-        let shorthand = move |ctx: Ctx<'js>| model.shorthand(&ctx);
+        let get_context = move |ctx: Ctx<'js>| model.seen(&ctx, |face| &face.context);
+        define(ctx, "getContext", host.function(ctx, get_context)?.into_value())?;
+        let model = Rc::clone(self);
+        let shorthand = move |ctx: Ctx<'js>| model.seen(&ctx, |face| &face.shorthand);
         let replace = |ctx: Ctx<'js>, value: Value<'js>| define(&ctx, SHORTHAND, value);
-        globals.prop(SHORTHAND, Accessor::from(shorthand).set(replace).configurable())
+        let (get, set) = (host.function(ctx, shorthand)?, Some(host.function(ctx, replace)?));
+        Getter { get, set, is_enumerable: false }.define(ctx, &globals, SHORTHAND)
     }
 
-    /// What `getContext` returns.
-    fn context<'js>(self: &Rc<Self>, ctx: &Ctx<'js>) -> Result<Object<'js>> {
-        self.kept(
-            ctx,
-            |kept| &mut kept.context,
-            || {
-                let context = Object::new(ctx.clone())?;
-                let set = |name: &str, get: fn(&Rc<Model>, &Ctx<'js>) -> Result<Object<'js>>| {
-                    let model = Rc::clone(self);
-                    put(&context, name, Function::new(ctx.clone(), move |ctx: Ctx<'js>| get(&model, &ctx))?)
-                };
-                set("getCollection", Model::collection)?;
-                let model = Rc::clone(self);
-                let abort = move |ctx: Ctx<'js>, reason: Opt<Value<'js>>| -> Result<()> {
-                    Err(model.abort(&ctx, reason.0))
-                };
-                put(&context, "abort", Function::new(ctx.clone(), abort)?)?;
-                self.access.request.map_or(Ok(()), |_| set("getRequest", Model::request_object))?;
-                self.access.response.map_or(Ok(()), |_| set("getResponse", Model::response_object))?;
-                Ok(context)
-            },
-        )
+    /// What `getContext` returns to scripts of that part, and the global object `__`: the collection, and what else such a script has.
+    fn face<'js>(self: &Rc<Self>, ctx: &Ctx<'js>, host: &Host, part: Part) -> Result<Face> {
+        let context = Object::new(ctx.clone())?;
+        let set = |name: &str, get: fn(&Model, &Ctx<'js>) -> Result<Object<'js>>| {
+            let model = Rc::clone(self);
+            put(&context, name, host.function(ctx, move |ctx: Ctx<'js>| get(&model, &ctx))?)
+        };
+        set("getCollection", |model, ctx| model.collection(ctx))?;
+        let model = Rc::clone(self);
+        let abort =
+            move |ctx: Ctx<'js>, reason: Opt<Value<'js>>| -> Result<()> { Err(model.abort(&ctx, reason.0)) };
+        put(&context, "abort", host.function(ctx, abort)?)?;
+        let shorthand = Object::new_proto(ctx.clone(), Some(&self.collection(ctx)?))?;
+        let save = |object: &Object<'js>| Some(Persistent::save(ctx, object.clone()));
+        let mut face = Face::default();
+        if let Some(access) = part.request() {
+            set("getRequest", |model, ctx| model.seen(ctx, |face| &face.request))?;
+            let request = self.message(ctx, host, (part, &self.request), access)?;
+            face.request = save(&request);
+            put(&shorthand, "request", request)?;
+        }
+        if part.has_response() {
+            set("getResponse", |model, ctx| model.seen(ctx, |face| &face.response))?;
+            let response = self.message(ctx, host, (part, &self.response), Access::Write)?;
+            message::refuse_quotas(ctx, host, &response)?;
+            face.response = save(&response);
+            put(&shorthand, "response", response)?;
+        }
+        (face.context, face.shorthand) = (save(&context), save(&shorthand));
+        Ok(face)
     }
 
-    /// The global object `__`: the collection, and what else a script has.
-    fn shorthand<'js>(self: &Rc<Self>, ctx: &Ctx<'js>) -> Result<Object<'js>> {
-        self.kept(
-            ctx,
-            |kept| &mut kept.shorthand,
-            || {
-                let shorthand = Object::new_proto(ctx.clone(), Some(&self.collection(ctx)?))?;
-                if self.access.request.is_some() {
-                    put(&shorthand, "request", self.request_object(ctx)?)?;
-                }
-                if self.access.response.is_some() {
-                    put(&shorthand, "response", self.response_object(ctx)?)?;
-                }
-                Ok(shorthand)
-            },
-        )
-    }
-
-    fn collection<'js>(self: &Rc<Self>, ctx: &Ctx<'js>) -> Result<Object<'js>> {
-        self.kept(ctx, |kept| &mut kept.collection, || collection::collection(ctx, self))
-    }
-
-    fn request_object<'js>(self: &Rc<Self>, ctx: &Ctx<'js>) -> Result<Object<'js>> {
-        self.kept(ctx, |kept| &mut kept.request, || self.message(ctx, &self.request, self.access.request))
-    }
-
-    fn response_object<'js>(self: &Rc<Self>, ctx: &Ctx<'js>) -> Result<Object<'js>> {
-        self.kept(
-            ctx,
-            |kept| &mut kept.response,
-            || {
-                let response = self.message(ctx, &self.response, self.access.response)?;
-                message::refuse_quotas(ctx, &response)?;
-                Ok(response)
-            },
-        )
-    }
-
-    fn message<'js>(&self, ctx: &Ctx<'js>, body: &Rc<Body>, access: Option<Access>) -> Result<Object<'js>> {
-        let message = message(ctx, body, access.unwrap_or(Access::Read))?;
-        if let Some(operation) = self.access.operation.clone() {
-            put(&message, "getOperationType", Function::new(ctx.clone(), move || operation.clone())?)?;
+    fn message<'js>(
+        self: &Rc<Self>,
+        ctx: &Ctx<'js>,
+        host: &Host,
+        (part, body): (Part, &Rc<Body>),
+        access: Access,
+    ) -> Result<Object<'js>> {
+        let message = message(ctx, host, body, access)?;
+        if part != Part::Procedure {
+            let model = Rc::clone(self);
+            let operation = move || model.operation.borrow().clone();
+            put(&message, "getOperationType", host.function(ctx, operation)?)?;
         }
         Ok(message)
     }
 
-    /// An object that is made once, when it is first asked for.
-    fn kept<'js>(
-        &self,
-        ctx: &Ctx<'js>,
-        slot: fn(&mut Kept) -> &mut Slot,
-        make: impl FnOnce() -> Result<Object<'js>>,
-    ) -> Result<Object<'js>> {
-        let kept = slot(&mut self.kept.borrow_mut()).clone();
-        if let Some(kept) = kept {
-            return kept.restore(ctx);
-        }
-        let made = make()?;
-        *slot(&mut self.kept.borrow_mut()) = Some(Persistent::save(ctx, made.clone()));
-        Ok(made)
+    fn collection<'js>(&self, ctx: &Ctx<'js>) -> Result<Object<'js>> {
+        restored(ctx, &self.collection.borrow())
+    }
+
+    /// What scripts of the present part see.
+    fn seen<'js>(&self, ctx: &Ctx<'js>, of: fn(&Face) -> &Slot) -> Result<Object<'js>> {
+        restored(ctx, of(&self.faces.borrow()[self.part.get() as usize]))
+    }
+
+    /// Before a run.
+    pub(super) fn begin(&self, order: &RunOrder, calls: Calls) {
+        let (request, response, operation) = match &order.role {
+            OrderedRole::Procedure { .. } => (None, None, ""),
+            OrderedRole::PreTrigger { operation, request_body } => {
+                (request_body.as_deref(), None, operation.as_str())
+            }
+            OrderedRole::PostTrigger { operation, request_body, response_body } => {
+                (request_body.as_deref(), response_body.as_deref(), operation.as_str())
+            }
+        };
+        let length_max = order.limits.response_bytes_max;
+        self.request.begin(request, length_max);
+        self.response.begin(response, length_max);
+        self.part.set(Part::of(&order.role));
+        self.operation.replace(operation.to_owned());
+        self.links.replace(Links { own: order.self_link.clone(), alt: order.alt_link.clone() });
+        self.log.replace(Log {
+            is_kept: order.logs,
+            text: String::new(),
+            bytes_max: order.limits.log_bytes_max,
+        });
+        self.has_aborted.set(false);
+        self.calls.replace(Some(calls));
     }
 
     fn abort<'js>(&self, ctx: &Ctx<'js>, reason: Option<Value<'js>>) -> rquickjs::Error {
@@ -269,7 +310,7 @@ impl Model {
 
     /// The answer to the earliest call that has none.
     pub(super) fn next_answer(&self) -> Option<StoreReply> {
-        self.calls.borrow_mut().next_answer()
+        self.calls.borrow_mut().as_mut()?.next_answer()
     }
 
     /// Calls the callback of that call. Without one a failure is thrown.
@@ -349,27 +390,51 @@ impl Model {
         std::mem::take(&mut self.log.borrow_mut().text)
     }
 
-    /// Lets go of every value of the engine, and of the channel.
+    /// After a run: lets go of what is of it, and of the channel.
     pub(super) fn end(&self) -> io::Result<Channel> {
         self.callbacks.borrow_mut().clear();
         self.promises.borrow_mut().clear();
         self.aborted.take();
-        self.kept.take();
+        self.extension.take();
+        let calls = self.calls.take();
+        calls.map_or_else(|| Err(io::ErrorKind::NotConnected.into()), |mut calls| calls.finish())
+    }
+
+    /// Before the engine ends: lets go of what is of that.
+    pub(super) fn let_go(&self) {
+        self.callbacks.borrow_mut().clear();
+        self.promises.borrow_mut().clear();
+        self.aborted.take();
+        self.extension.take();
+        self.collection.take();
+        self.faces.borrow_mut().clear();
+        self.needed.take();
         self.print.take();
-        self.calls.borrow_mut().finish()
     }
 }
 
-impl Accesses {
-    fn of(role: &OrderedRole) -> Accesses {
-        let (request, response, operation) = match role {
-            OrderedRole::Procedure { .. } => (None, Some(Access::Write), None),
-            OrderedRole::PreTrigger { operation, .. } => (Some(Access::Write), None, Some(operation)),
-            OrderedRole::PostTrigger { operation, .. } => {
-                (Some(Access::Read), Some(Access::Write), Some(operation))
-            }
-        };
-        Accesses { request, response, operation: operation.cloned() }
+/// An object that is there.
+fn restored<'js>(ctx: &Ctx<'js>, slot: &Slot) -> Result<Object<'js>> {
+    slot.clone().ok_or(rquickjs::Error::Unknown)?.restore(ctx)
+}
+
+/// A property that is asked for each time.
+struct Getter<'js> {
+    get: Function<'js>,
+    set: Option<Function<'js>>,
+    is_enumerable: bool,
+}
+
+impl<'js> Getter<'js> {
+    fn define(self, ctx: &Ctx<'js>, object: &Object<'js>, name: &str) -> Result<()> {
+        let constructor: Object = ctx.globals().get("Object")?;
+        let define: Function = constructor.get("defineProperty")?;
+        let descriptor = Object::new(ctx.clone())?;
+        descriptor.set("get", self.get)?;
+        self.set.map_or(Ok(()), |set| descriptor.set("set", set))?;
+        descriptor.set("enumerable", self.is_enumerable)?;
+        descriptor.set("configurable", true)?;
+        define.call((object.clone(), name, descriptor))
     }
 }
 

@@ -1,20 +1,22 @@
 //! `Error`, which may begin with its number in scripts: `new Error(404, 'no such order')`.
 //!
-//! A proxy of the engine's own, whose two traps are functions of the host: text would be compiled anew for each run.
+//! A proxy of the engine's own, whose two traps are functions of the host.
 
 use rquickjs::function::Args;
 use rquickjs::object::Property;
 use rquickjs::proxy::ProxyHandler;
-use rquickjs::{Array, Constructor, Ctx, Function, Object, Proxy, Result, Value};
+use rquickjs::{Array, Constructor, Ctx, Object, Proxy, Result, Value};
+
+use crate::worker::engine::Host;
 
 /// Puts the proxy where scripts find `Error`.
-pub(super) fn number_errors(ctx: &Ctx<'_>) -> Result<()> {
+pub(super) fn number_errors(ctx: &Ctx<'_>, host: &Host) -> Result<()> {
     let globals = ctx.globals();
     let error: Object = globals.get("Error")?;
     let prototype: Object = error.get("prototype")?;
     let handler = Object::new(ctx.clone())?;
-    handler.set("construct", Function::new(ctx.clone(), construct)?)?;
-    handler.set("apply", Function::new(ctx.clone(), apply)?)?;
+    handler.set("construct", host.function(ctx, construct)?)?;
+    handler.set("apply", host.function(ctx, apply)?)?;
     let numbered = Proxy::new(ctx.clone(), error, ProxyHandler::from_object(handler)?)?.into_value();
     for (holder, name) in [(globals, "Error"), (prototype, "constructor")] {
         holder.prop(name, Property::from(numbered.clone()).writable().configurable())?;

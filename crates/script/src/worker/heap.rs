@@ -1,0 +1,421 @@
+//! The memory of an engine, which can be put back to what it was once.
+//!
+//! Making the built-in objects of an engine takes longer than most scripts run, and freeing them half of that again. So an engine is made
+//! once, and a copy of its memory is kept, an *image*. After each order it is put back and whatever else was allocated is freed: byte
+//! for byte the engine is what it was before anybody's script ran in it.
+//!
+//! What an image is to have is allocated in one region, so that it can be copied as a whole. Everything else comes from the allocator of the
+//! program, in blocks that are on a list; memory of the region that is freed meanwhile is not used again before an image is put back.
+//!
+//! An engine is a C library that is handed memory by address, so this module cannot do without `unsafe`.
+#![allow(unsafe_code)]
+
+use std::alloc::{Layout, alloc, dealloc, realloc};
+use std::cell::Cell;
+use std::ptr::{self, NonNull};
+use std::rc::Rc;
+
+use rquickjs::allocator::Allocator;
+
+/// Room for the built-in objects, twice over. Pages that are not used take no memory.
+const REGION_BYTES: usize = 1 << 20;
+const ALIGN: usize = 16;
+const HEADER_BYTES: usize = size_of::<Header>();
+
+/// Before each block.
+#[repr(C, align(16))]
+struct Header {
+    /// The blocks beside it on the list; null at its ends, and in the region.
+    previous: *mut Header,
+    next: *mut Header,
+    /// Of what follows the header.
+    size: usize,
+}
+
+/// A handle: clones share the memory. The engine holds one for as long as it lives.
+#[derive(Clone)]
+pub(super) struct Heap(Rc<Memory>);
+
+/// A copy of the region.
+pub(super) struct Image(Box<[u8]>);
+
+struct Memory {
+    region: NonNull<u8>,
+    used: Cell<usize>,
+    /// Whether what is allocated is to be in the next image.
+    is_open: Cell<bool>,
+    /// The first of the blocks that are not in the region.
+    blocks: Cell<*mut Header>,
+}
+
+impl Heap {
+    pub(super) fn new() -> Option<Heap> {
+        // SAFETY: the layout is not empty.
+        let region = NonNull::new(unsafe { alloc(region_layout()) })?;
+        let (used, is_open, blocks) = (Cell::new(0), Cell::new(true), Cell::new(ptr::null_mut()));
+        Some(Heap(Rc::new(Memory { region, used, is_open, blocks })))
+    }
+
+    /// What is allocated from here on will be in the image that is kept next.
+    pub(super) fn open(&self) {
+        self.0.is_open.set(true);
+    }
+
+    /// What there is now. What is allocated from here on is not in it.
+    pub(super) fn keep(&self) -> Image {
+        let memory = &self.0;
+        memory.is_open.set(false);
+        // SAFETY: so much of the region has been handed out, and nobody writes to it meanwhile.
+        let used = unsafe { std::slice::from_raw_parts(memory.region.as_ptr(), memory.used.get()) };
+        Image(used.into())
+    }
+
+    /// Puts an image back and frees what is not in it.
+    ///
+    /// # Safety
+    ///
+    /// The image was kept of this heap. Nobody holds a value of the engine that was not held when it was kept: that would be used, or freed, in
+    /// memory that is something else now. Nothing that the engine frees with an object may have been allocated outside of this heap since
+    /// then, or it is lost; nor been freed, or it is freed twice.
+    pub(super) unsafe fn put_back(&self, Image(image): &Image) {
+        let memory = &self.0;
+        memory.free_blocks();
+        memory.used.set(image.len());
+        memory.is_open.set(false);
+        // SAFETY: the image was copied from there.
+        unsafe { ptr::copy_nonoverlapping(image.as_ptr(), memory.region.as_ptr(), image.len()) };
+    }
+}
+
+impl Memory {
+    fn allocate(&self, size: usize) -> *mut u8 {
+        let Some(layout) = block_layout(size) else { return ptr::null_mut() };
+        let header = if self.is_open.get() {
+            self.carve(layout.size())
+        } else {
+            // SAFETY: a block has its header at least.
+            let header = unsafe { alloc(layout) }.cast::<Header>();
+            NonNull::new(header)
+                .inspect(|header| self.link(*header, size))
+                .map_or(ptr::null_mut(), NonNull::as_ptr)
+        };
+        if header.is_null() {
+            return ptr::null_mut();
+        }
+        // SAFETY: the block is as large as its layout, which has room for the header.
+        unsafe {
+            if self.is_in_region(header) {
+                header.write(Header { previous: ptr::null_mut(), next: ptr::null_mut(), size });
+            }
+            header.cast::<u8>().add(HEADER_BYTES)
+        }
+    }
+
+    /// So many bytes of the region, or null.
+    fn carve(&self, bytes: usize) -> *mut Header {
+        let start = self.used.get();
+        if bytes > REGION_BYTES - start {
+            return ptr::null_mut();
+        }
+        self.used.set(start + bytes);
+        // SAFETY: this lies in the region.
+        unsafe { self.region.as_ptr().add(start).cast() }
+    }
+
+    fn is_in_region(&self, header: *const Header) -> bool {
+        let start = self.region.as_ptr() as usize;
+        (start..start + REGION_BYTES).contains(&(header as usize))
+    }
+
+    /// Puts a block on the list.
+    fn link(&self, header: NonNull<Header>, size: usize) {
+        let next = self.blocks.replace(header.as_ptr());
+        // SAFETY: the block is not in use yet, and blocks on the list are not freed.
+        unsafe {
+            header.write(Header { previous: ptr::null_mut(), next, size });
+            if let Some(next) = next.as_mut() {
+                next.previous = header.as_ptr();
+            }
+        }
+    }
+
+    /// Takes a block off the list.
+    ///
+    /// # Safety
+    ///
+    /// It is on it.
+    unsafe fn unlink(&self, header: *mut Header) {
+        // SAFETY: neighbours are on the list, too.
+        unsafe {
+            let Header { previous, next, .. } = header.read();
+            match previous.as_mut() {
+                Some(previous) => previous.next = next,
+                None => self.blocks.set(next),
+            }
+            if let Some(next) = next.as_mut() {
+                next.previous = previous;
+            }
+        }
+    }
+
+    fn free_blocks(&self) {
+        let mut header = self.blocks.replace(ptr::null_mut());
+        while !header.is_null() {
+            // SAFETY: it was on the list, and is read before it is freed.
+            unsafe {
+                let Header { next, size, .. } = header.read();
+                free(header, size);
+                header = next;
+            }
+        }
+    }
+
+    /// # Safety
+    ///
+    /// The block was allocated here and is not freed.
+    unsafe fn release(&self, header: *mut Header) {
+        if self.is_in_region(header) {
+            return;
+        }
+        // SAFETY: what is not in the region is on the list.
+        unsafe {
+            self.unlink(header);
+            free(header, (*header).size);
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As for [`Memory::release`].
+    unsafe fn resize(&self, header: *mut Header, size: usize) -> *mut u8 {
+        // SAFETY: a block that is there has its header.
+        let old_size = unsafe { (*header).size };
+        if self.is_in_region(header) {
+            // SAFETY: it has at least so many bytes.
+            return unsafe { self.move_out(header, size.min(old_size), size) };
+        }
+        let (Some(old), Some(new)) = (block_layout(old_size), block_layout(size)) else {
+            return ptr::null_mut();
+        };
+        // SAFETY: the block has this layout. Where it cannot grow it stays as it is, and goes back on the list.
+        unsafe {
+            self.unlink(header);
+            match NonNull::new(realloc(header.cast(), old, new.size()).cast::<Header>()) {
+                Some(header) => {
+                    self.link(header, size);
+                    header.as_ptr().cast::<u8>().add(HEADER_BYTES)
+                }
+                None => {
+                    self.link(NonNull::new_unchecked(header), old_size);
+                    ptr::null_mut()
+                }
+            }
+        }
+    }
+
+    /// A block of the region that changes its size begins anew, elsewhere.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Memory::release`], and the block has so many bytes.
+    unsafe fn move_out(&self, header: *mut Header, bytes: usize, size: usize) -> *mut u8 {
+        let moved = self.allocate(size);
+        if !moved.is_null() {
+            // SAFETY: both have room for so many bytes, and one of them is new.
+            unsafe { ptr::copy_nonoverlapping(header.cast::<u8>().add(HEADER_BYTES), moved, bytes) };
+        }
+        moved
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        self.free_blocks();
+        // SAFETY: it was allocated so, and whoever had memory of it held a handle.
+        unsafe { dealloc(self.region.as_ptr(), region_layout()) };
+    }
+}
+
+// SAFETY: every block has the size that was asked for and is aligned to more than a word; its header tells its size.
+unsafe impl Allocator for Heap {
+    fn alloc(&mut self, size: usize) -> *mut u8 {
+        self.0.allocate(size)
+    }
+
+    fn calloc(&mut self, count: usize, size: usize) -> *mut u8 {
+        let Some(size) = count.checked_mul(size) else { return ptr::null_mut() };
+        let block = self.0.allocate(size);
+        if !block.is_null() {
+            // SAFETY: the block is so large.
+            unsafe { block.write_bytes(0, size) };
+        }
+        block
+    }
+
+    unsafe fn dealloc(&mut self, block: *mut u8) {
+        // SAFETY: the caller's word.
+        unsafe { self.0.release(header_of(block)) };
+    }
+
+    unsafe fn realloc(&mut self, block: *mut u8, size: usize) -> *mut u8 {
+        if block.is_null() {
+            return self.0.allocate(size);
+        }
+        // SAFETY: the caller's word.
+        unsafe { self.0.resize(header_of(block), size) }
+    }
+
+    unsafe fn usable_size(block: *mut u8) -> usize {
+        // SAFETY: the caller's word.
+        unsafe { (*header_of(block)).size }
+    }
+}
+
+/// # Safety
+///
+/// It is the address of a block.
+unsafe fn header_of(block: *mut u8) -> *mut Header {
+    // SAFETY: a header is before each block.
+    unsafe { block.sub(HEADER_BYTES).cast() }
+}
+
+/// # Safety
+///
+/// The block is not in the region, not on the list, and has this size.
+unsafe fn free(header: *mut Header, size: usize) {
+    let layout = block_layout(size).expect("a block that is there has a layout");
+    // SAFETY: it was allocated with this layout.
+    unsafe { dealloc(header.cast(), layout) };
+}
+
+fn region_layout() -> Layout {
+    Layout::from_size_align(REGION_BYTES, ALIGN).expect("a power of two")
+}
+
+/// Of a block and its header; none where no memory is so large.
+fn block_layout(size: usize) -> Option<Layout> {
+    let bytes = size.checked_next_multiple_of(ALIGN)?.checked_add(HEADER_BYTES)?;
+    Layout::from_size_align(bytes, ALIGN).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use shardlake_stdx::Random;
+
+    use super::*;
+
+    /// A block, and what was written into it.
+    struct Written {
+        block: *mut u8,
+        bytes: Vec<u8>,
+    }
+
+    fn write(block: *mut u8, size: usize, random: &Random) -> Written {
+        assert!(!block.is_null() && (block as usize).is_multiple_of(ALIGN));
+        let mut bytes = vec![0; size];
+        random.fill(&mut bytes);
+        // SAFETY: the block has this size.
+        unsafe {
+            assert_eq!(Heap::usable_size(block), size);
+            ptr::copy_nonoverlapping(bytes.as_ptr(), block, size);
+        }
+        Written { block, bytes }
+    }
+
+    fn assert_written(written: &Written) {
+        // SAFETY: the block has this size.
+        let found = unsafe { std::slice::from_raw_parts(written.block, written.bytes.len()) };
+        assert!(found == written.bytes);
+    }
+
+    fn size(random: &Random) -> usize {
+        let magnitude = random.below(14);
+        random.below(1 << magnitude) as usize + 1
+    }
+
+    #[test]
+    fn whatever_is_done_to_blocks_the_image_comes_back() {
+        let random = Random::seeded(7);
+        let mut heap = Heap::new().unwrap();
+        let mut kept: Vec<Written> = Vec::new();
+        for _ in 0..60 {
+            let size = size(&random);
+            kept.push(write(heap.alloc(size), size, &random));
+            if random.below(3) == 0 {
+                let moved = kept.swap_remove(random.below(kept.len() as u64) as usize);
+                // SAFETY: it was allocated there.
+                kept.push(unsafe { resize(&mut heap, moved, &random) });
+            }
+        }
+        let image = heap.keep();
+        for round in 0..20 {
+            let mut live: Vec<Written> =
+                kept.iter().map(|kept| Written { block: kept.block, bytes: kept.bytes.clone() }).collect();
+            // Another image may be made from this one, and forgotten.
+            if round % 2 == 1 {
+                heap.open();
+                live.push(write(heap.alloc(1_000), 1_000, &random));
+                assert!(heap.keep().0.len() > image.0.len());
+            }
+            for _ in 0..500 {
+                let index = random.below(live.len() as u64) as usize;
+                match random.below(4) {
+                    0 => {
+                        let size = size(&random);
+                        live.push(write(heap.alloc(size), size, &random));
+                    }
+                    1 if live.len() > 1 => {
+                        let freed = live.swap_remove(index);
+                        assert_written(&freed);
+                        // SAFETY: it was allocated there and is not freed.
+                        unsafe { heap.dealloc(freed.block) };
+                    }
+                    2 => {
+                        let resized = live.swap_remove(index);
+                        // SAFETY: likewise.
+                        live.push(unsafe { resize(&mut heap, resized, &random) });
+                    }
+                    _ => {
+                        let size = live[index].bytes.len();
+                        live[index] = write(live[index].block, size, &random);
+                    }
+                }
+            }
+            live.iter().for_each(assert_written);
+            // SAFETY: nobody uses what was allocated since.
+            unsafe { heap.put_back(&image) };
+            assert!(heap.0.blocks.get().is_null());
+            kept.iter().for_each(assert_written);
+        }
+    }
+
+    /// # Safety
+    ///
+    /// The block is of this heap and is not freed.
+    unsafe fn resize(heap: &mut Heap, written: Written, random: &Random) -> Written {
+        let size = size(random);
+        // SAFETY: the caller's word.
+        let block = unsafe { heap.realloc(written.block, size) };
+        let common = size.min(written.bytes.len());
+        assert_written(&Written { block, bytes: written.bytes[..common].to_vec() });
+        write(block, size, random)
+    }
+
+    #[test]
+    fn what_there_is_no_memory_for_is_null() {
+        let mut heap = Heap::new().unwrap();
+        assert!(heap.alloc(REGION_BYTES).is_null());
+        assert!(heap.calloc(usize::MAX / 2, 3).is_null());
+        assert!(heap.alloc(usize::MAX).is_null());
+        heap.keep();
+        assert!(heap.alloc(usize::MAX - 8).is_null());
+        let zeros = heap.calloc(100, 3);
+        // SAFETY: the block has this size.
+        assert!(unsafe { std::slice::from_raw_parts(zeros, 300) }.iter().all(|byte| *byte == 0));
+        // SAFETY: it is of this heap.
+        assert!(unsafe { heap.realloc(zeros, usize::MAX / 2) }.is_null());
+        // SAFETY: what could not grow is what it was.
+        unsafe { heap.dealloc(zeros) };
+        assert!(heap.0.blocks.get().is_null());
+    }
+}
