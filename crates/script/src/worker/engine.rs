@@ -9,7 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use rquickjs::context::EvalOptions;
-use rquickjs::function::IntoJsFunc;
+use rquickjs::function::{IntoJsFunc, This};
 use rquickjs::object::Property;
 use rquickjs::{Context, Ctx, Function, Object, Persistent, Runtime, Value};
 use shardlake_stdx::Random;
@@ -27,7 +27,7 @@ const TELLING_BYTES: usize = 8 << 20;
 
 /// Let go of in this order: what it holds of the engine, then the engine.
 pub(super) struct Engine {
-    _host: Host,
+    host: Host,
     context: Context,
     runtime: Runtime,
     heap: Heap,
@@ -38,13 +38,21 @@ pub(super) struct Engine {
     number: Cell<Option<u64>>,
     /// An order has begun since.
     is_used: Cell<bool>,
+    /// Has what is of the order let go of, values of the engine above all.
+    let_go: Box<dyn Fn()>,
+    /// Of the order's random numbers.
+    random: Rc<RefCell<Option<Random>>>,
     budget: Rc<Budget>,
 }
 
 /// The functions of the host, held for as long as the engine lives: one that a script has let go of would be freed, and be there again
 /// when the memory of the engine is put back. So a function of the host is made here and nowhere else, and before an order.
 #[derive(Default)]
-pub(super) struct Host(RefCell<Vec<Persistent<Function<'static>>>>);
+pub(super) struct Host {
+    functions: RefCell<Vec<Persistent<Function<'static>>>>,
+    /// The engine's own `Function.prototype.toString`, whatever a script makes of that.
+    print: RefCell<Option<Persistent<Function<'static>>>>,
+}
 
 impl Host {
     pub(super) fn function<'js, P>(
@@ -53,8 +61,30 @@ impl Host {
         function: impl IntoJsFunc<'js, P> + 'js,
     ) -> rquickjs::Result<Function<'js>> {
         let function = Function::new(ctx.clone(), function)?;
-        self.0.borrow_mut().push(Persistent::save(ctx, function.clone()));
+        self.functions.borrow_mut().push(Persistent::save(ctx, function.clone()));
         Ok(function)
+    }
+
+    /// The text of a function.
+    fn print<'js>(&self, ctx: &Ctx<'js>, function: &Value<'js>) -> rquickjs::Result<String> {
+        let print = self.print.borrow().clone().ok_or(rquickjs::Error::Unknown)?;
+        print.restore(ctx)?.call((This(function.clone()),))
+    }
+
+    /// Evaluates an expression that is a function. The text was looked at before: what is wrong is thrown.
+    fn evaluate<'js>(&self, ctx: &Ctx<'js>, text: &FunctionText<'_>) -> rquickjs::Result<Function<'js>> {
+        let mut options = EvalOptions::default();
+        options.strict = false;
+        options.filename = Some(text.file_name());
+        let value: Value = ctx.eval_with_options(text.expression(), options)?;
+        let value = if text.is_method() { only_member(value)? } else { value };
+        let Some(function) = value.as_function() else {
+            return Err(rquickjs::Exception::throw_syntax(ctx, source::NOT_ONE_FUNCTION));
+        };
+        if !text.is_just(&self.print(ctx, &value)?) {
+            return Err(rquickjs::Exception::throw_syntax(ctx, source::NOT_ONE_FUNCTION));
+        }
+        Ok(function.clone())
     }
 }
 
@@ -67,9 +97,11 @@ impl Drop for Engine {
 }
 
 impl Engine {
-    /// With what `prepare` adds to it, and with that which `prepare` returns; whose values of the engine live as long as it does.
-    pub(super) fn new<T>(
+    /// With what `prepare` adds to it, and with that which `prepare` returns, whose values of the engine live as long as it does. `let_go` is called
+    /// with it behind each order, and has what is of the order let go of.
+    pub(super) fn new<T: Clone + 'static>(
         prepare: impl for<'js> FnOnce(&Ctx<'js>, &Host) -> rquickjs::Result<T>,
+        let_go: impl Fn(&T) + 'static,
     ) -> Result<(Engine, T), Failure> {
         let heap = Heap::new().ok_or_else(no_engine)?;
         let runtime = Runtime::new_with_alloc(heap.clone()).map_err(|_| no_engine())?;
@@ -84,16 +116,31 @@ impl Engine {
                 told.memory_was_short(is_handled);
             }
         })));
-        let host = Host::default();
+        let (host, random) = (Host::default(), Rc::default());
         let prepared = context.with(|ctx| {
-            own_random(&ctx, &host)?;
+            let print: Function = Function::prototype(ctx.clone()).get("toString")?;
+            host.print.replace(Some(Persistent::save(&ctx, print)));
+            own_random(&ctx, &host, &random)?;
             prepare(&ctx, &host)
         });
         let prepared = prepared.map_err(|_| no_engine())?;
         runtime.run_gc();
         let image = heap.keep();
-        let (images, number, is_used) = (RefCell::default(), Cell::default(), Cell::default());
-        Ok((Engine { _host: host, context, runtime, heap, image, images, number, is_used, budget }, prepared))
+        let of_order = prepared.clone();
+        let engine = Engine {
+            host,
+            context,
+            runtime,
+            heap,
+            image,
+            images: RefCell::default(),
+            number: Cell::default(),
+            is_used: Cell::default(),
+            let_go: Box::new(move || let_go(&of_order)),
+            random,
+            budget,
+        };
+        Ok((engine, prepared))
     }
 
     /// Before an order that runs these texts. One comes after the other: [`Engine::end`] is between them.
@@ -104,6 +151,7 @@ impl Engine {
             self.put_back(found);
         }
         self.is_used.set(true);
+        self.budget.begin(limits);
         self.limit(limits);
         if found.is_none() && self.images.borrow_mut().is_worth(texts) {
             self.compile(texts);
@@ -111,25 +159,31 @@ impl Engine {
         }
     }
 
+    /// What the engine keeps in the memory that is put back.
     fn limit(&self, limits: ScriptLimits) {
         self.runtime.set_memory_limit(limits.memory_bytes_max);
         self.runtime.set_max_stack_size(limits.stack_bytes_max);
-        self.budget.begin(limits);
     }
 
-    /// Makes an image that has the functions of these texts, which are known to be functions: nothing of them runs.
+    /// Makes an image that has the functions of these texts. Of what [`FunctionText::is_just`] one function, as the engine itself prints it, nothing
+    /// runs while it is compiled; and if something did, it would have no run's data before it, and nobody else's image behind it.
     fn compile(&self, texts: &Texts<'_>) {
         self.heap.open();
         let made = self.context.with(|ctx| {
-            let save = |text| Ok(Persistent::save(&ctx, function(&ctx, text)?));
+            let save = |text| Ok(Persistent::save(&ctx, self.host.evaluate(&ctx, text)?));
             texts.iter().map(save).collect::<rquickjs::Result<Vec<_>>>()
         });
         match made {
-            Ok(functions) => {
+            Ok(functions) if self.budget.failure().is_none() => {
+                (self.let_go)();
                 let image = self.heap.keep();
                 self.number.set(Some(self.images.borrow_mut().add(texts, image, functions)));
             }
-            Err(_) => self.put_back(None),
+            failed => {
+                drop(failed);
+                self.images.borrow_mut().give_up(texts);
+                self.put_back(None);
+            }
         }
     }
 
@@ -144,9 +198,15 @@ impl Engine {
         {
             return compiled.functions(ctx);
         }
-        let functions = texts.iter().map(|text| function(ctx, text)).collect::<rquickjs::Result<_>>()?;
+        let functions =
+            texts.iter().map(|text| self.host.evaluate(ctx, text)).collect::<rquickjs::Result<_>>()?;
         self.images.borrow_mut().note(texts);
         Ok(functions)
+    }
+
+    /// Whether a text is one function.
+    pub(super) fn evaluate(&self, ctx: &Ctx<'_>, text: &FunctionText<'_>) -> rquickjs::Result<()> {
+        self.host.evaluate(ctx, text).map(drop)
     }
 
     /// After an order, if there was one: the engine is as new.
@@ -176,6 +236,8 @@ impl Engine {
     /// Between orders, or before anything was done in one.
     #[allow(unsafe_code)]
     fn put_back(&self, number: Option<u64>) {
+        (self.let_go)();
+        self.random.take();
         let images = self.images.borrow();
         let compiled = number.and_then(|number| images.get(number));
         self.number.set(number.filter(|_| compiled.is_some()));
@@ -224,32 +286,19 @@ impl Engine {
     }
 }
 
-/// The engine's own sequence begins anew whenever its memory is put back.
-fn own_random(ctx: &Ctx<'_>, host: &Host) -> rquickjs::Result<()> {
+/// The engine's own sequence would begin anew whenever its memory is put back. Each order that asks for one has a sequence of its own, of which
+/// no other can be told.
+fn own_random(ctx: &Ctx<'_>, host: &Host, sequence: &Rc<RefCell<Option<Random>>>) -> rquickjs::Result<()> {
     const MANTISSA: f64 = (1_u64 << 53) as f64;
-    let random = Random::seeded(Random::System.u64());
-    let next = host.function(ctx, move || (random.u64() >> 11) as f64 / MANTISSA)?.with_name("random")?;
+    let sequence = Rc::clone(sequence);
+    let next = move || {
+        let mut sequence = sequence.borrow_mut();
+        let random = sequence.get_or_insert_with(|| Random::seeded(Random::System.u64()));
+        (random.u64() >> 11) as f64 / MANTISSA
+    };
+    let next = host.function(ctx, next)?.with_name("random")?;
     let math: Object = ctx.globals().get("Math")?;
     math.prop("random", Property::from(next).writable().configurable())
-}
-
-/// Evaluates an expression that is a function. The text was looked at before: what is wrong is thrown.
-pub(super) fn function<'js>(ctx: &Ctx<'js>, text: &FunctionText<'_>) -> rquickjs::Result<Function<'js>> {
-    let mut options = EvalOptions::default();
-    options.strict = false;
-    options.filename = Some(text.file_name());
-    let value: Value = ctx.eval_with_options(text.expression(), options)?;
-    let value = if text.is_method() { only_member(value)? } else { value };
-    let Some(function) = value.as_function() else {
-        return Err(rquickjs::Exception::throw_syntax(ctx, source::NOT_ONE_FUNCTION));
-    };
-    // Asked of the engine and not of the function, which may bring a `toString` of its own.
-    let print: Function = Function::prototype(ctx.clone()).get("toString")?;
-    let printed: String = print.call((rquickjs::function::This(value.clone()),))?;
-    if !text.is_just(&printed) {
-        return Err(rquickjs::Exception::throw_syntax(ctx, source::NOT_ONE_FUNCTION));
-    }
-    Ok(function.clone())
 }
 
 /// Of the object that a method was put into; of several the last, and the text will tell that there are others.

@@ -7,7 +7,7 @@ use rquickjs::{Ctx, Function, Persistent, Value};
 
 use super::channel::Channel;
 use super::confinement::Confinement;
-use super::engine::Engine;
+use super::engine::{Engine, Host};
 use super::model;
 use super::processor_time;
 use super::source::FunctionText;
@@ -68,10 +68,11 @@ fn released(confinement: &Confinement) -> Report {
 
 /// An engine for functions.
 pub(super) fn engine() -> Result<Engine, Failure> {
-    let prepared = Engine::new(|ctx, host| {
+    let prepare = |ctx: &Ctx<'_>, host: &Host| {
         // There is nothing to print to, which is no reason to fail.
         ctx.globals().set("console", model::console(ctx, host, None)?)
-    });
+    };
+    let prepared = Engine::new(prepare, |()| ());
     prepared.map(|(engine, ())| engine)
 }
 

@@ -10,15 +10,15 @@
 //! An engine is a C library that is handed memory by address, so this module cannot do without `unsafe`.
 #![allow(unsafe_code)]
 
-use std::alloc::{Layout, alloc, dealloc, realloc};
+use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, realloc};
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
 use std::rc::Rc;
 
 use rquickjs::allocator::Allocator;
 
-/// Room for the built-in objects, twice over. Pages that are not used take no memory.
-const REGION_BYTES: usize = 1 << 20;
+/// Room for the built-in objects and the function of a script. Pages that are not used take no memory.
+const REGION_BYTES: usize = 2 << 20;
 const ALIGN: usize = 16;
 const HEADER_BYTES: usize = size_of::<Header>();
 
@@ -89,12 +89,16 @@ impl Heap {
 
 impl Memory {
     fn allocate(&self, size: usize) -> *mut u8 {
+        self.allocate_by(size, alloc)
+    }
+
+    fn allocate_by(&self, size: usize, allocate: unsafe fn(Layout) -> *mut u8) -> *mut u8 {
         let Some(layout) = block_layout(size) else { return ptr::null_mut() };
         let header = if self.is_open.get() {
             self.carve(layout.size())
         } else {
             // SAFETY: a block has its header at least.
-            let header = unsafe { alloc(layout) }.cast::<Header>();
+            let header = unsafe { allocate(layout) }.cast::<Header>();
             NonNull::new(header)
                 .inspect(|header| self.link(*header, size))
                 .map_or(ptr::null_mut(), NonNull::as_ptr)
@@ -125,6 +129,29 @@ impl Memory {
     fn is_in_region(&self, header: *const Header) -> bool {
         let start = self.region.as_ptr() as usize;
         (start..start + REGION_BYTES).contains(&(header as usize))
+    }
+
+    /// Whether a block is the one that was carved last, and the next image is not kept yet.
+    fn is_last(&self, header: *mut Header) -> bool {
+        if !self.is_open.get() || !self.is_in_region(header) {
+            return false;
+        }
+        let start = header as usize - self.region.as_ptr() as usize;
+        // SAFETY: a block that is there has its header.
+        let layout = block_layout(unsafe { (*header).size });
+        layout.is_some_and(|layout| start + layout.size() == self.used.get())
+    }
+
+    /// Gives the last block another size where it lies, if there is room.
+    fn stretch(&self, header: *mut Header, size: usize) -> bool {
+        let start = header as usize - self.region.as_ptr() as usize;
+        let Some(layout) = block_layout(size).filter(|layout| layout.size() <= REGION_BYTES - start) else {
+            return false;
+        };
+        self.used.set(start + layout.size());
+        // SAFETY: it is there, and has room.
+        unsafe { (*header).size = size };
+        true
     }
 
     /// Puts a block on the list.
@@ -175,6 +202,9 @@ impl Memory {
     /// The block was allocated here and is not freed.
     unsafe fn release(&self, header: *mut Header) {
         if self.is_in_region(header) {
+            if self.is_last(header) {
+                self.used.set(header as usize - self.region.as_ptr() as usize);
+            }
             return;
         }
         // SAFETY: what is not in the region is on the list.
@@ -190,6 +220,10 @@ impl Memory {
     unsafe fn resize(&self, header: *mut Header, size: usize) -> *mut u8 {
         // SAFETY: a block that is there has its header.
         let old_size = unsafe { (*header).size };
+        if self.is_last(header) && self.stretch(header, size) {
+            // SAFETY: what follows the header is the block.
+            return unsafe { header.cast::<u8>().add(HEADER_BYTES) };
+        }
         if self.is_in_region(header) {
             // SAFETY: it has at least so many bytes.
             return unsafe { self.move_out(header, size.min(old_size), size) };
@@ -244,9 +278,9 @@ unsafe impl Allocator for Heap {
 
     fn calloc(&mut self, count: usize, size: usize) -> *mut u8 {
         let Some(size) = count.checked_mul(size) else { return ptr::null_mut() };
-        let block = self.0.allocate(size);
-        if !block.is_null() {
-            // SAFETY: the block is so large.
+        let block = self.0.allocate_by(size, alloc_zeroed);
+        if !block.is_null() && self.0.is_open.get() {
+            // SAFETY: the block is so large, and what else comes from the region is as it was left.
             unsafe { block.write_bytes(0, size) };
         }
         block

@@ -23,6 +23,8 @@ pub(super) struct Images {
     kept: Vec<Compiled>,
     /// What ran lately without an image, by its hash: what runs again is worth one.
     recent: VecDeque<u64>,
+    /// What no image could be made of, likewise.
+    given_up: VecDeque<u64>,
     made: u64,
 }
 
@@ -68,11 +70,18 @@ impl Images {
         if texts.iter().map(|text| text.source.len()).sum::<usize>() > TEXT_BYTES_MAX {
             return;
         }
-        self.recent.truncate(IMAGES_MAX - 1);
-        self.recent.push_front(hash(texts));
+        let hash = hash(texts);
+        if !self.given_up.contains(&hash) {
+            push(&mut self.recent, hash);
+        }
     }
 
-    /// Whether they were lately. Asked once, so that texts for which no image can be made are not tried each time.
+    /// There is no image of them, for want of room.
+    pub(super) fn give_up(&mut self, texts: &Texts<'_>) {
+        push(&mut self.given_up, hash(texts));
+    }
+
+    /// Whether they were lately. Asked once: behind it there is an image or none will be.
     pub(super) fn is_worth(&mut self, texts: &Texts<'_>) -> bool {
         let hash = hash(texts);
         let place = self.recent.iter().position(|recent| *recent == hash);
@@ -92,6 +101,11 @@ impl Compiled {
     pub(super) fn functions<'js>(&self, ctx: &Ctx<'js>) -> Result<Vec<Function<'js>>> {
         self.functions.iter().map(|function| Persistent::clone(function).restore(ctx)).collect()
     }
+}
+
+fn push(hashes: &mut VecDeque<u64>, hash: u64) {
+    hashes.truncate(IMAGES_MAX - 1);
+    hashes.push_front(hash);
 }
 
 fn hash(texts: &Texts<'_>) -> u64 {

@@ -28,7 +28,7 @@ pub(super) struct Ended {
 
 impl ForRuns {
     pub(super) fn new() -> Result<ForRuns, Failure> {
-        let (engine, model) = Engine::new(Model::new)?;
+        let (engine, model) = Engine::new(Model::new, |model: &Rc<Model>| model.let_go_of_run())?;
         Ok(ForRuns { model, engine })
     }
 

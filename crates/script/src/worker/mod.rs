@@ -162,5 +162,5 @@ fn check(source: &str, engine: &Engine) -> Result<(), Failure> {
         });
     }
     let text = FunctionText { name: "script", source };
-    engine.with(|ctx| engine::function(ctx, &text).map(drop)).map_err(exception::of_check)
+    engine.with(|ctx| engine.evaluate(ctx, &text)).map_err(exception::of_check)
 }

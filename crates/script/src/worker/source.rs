@@ -46,8 +46,12 @@ impl FunctionText<'_> {
         is_name && !matches!(name, "function" | "async") && skip_trivia(rest).starts_with('(')
     }
 
-    /// Whether the text is the function that the engine printed, and no class or generator.
+    /// Whether the text is the function that the engine printed, and no class or generator. What is not written in JavaScript prints the name that
+    /// somebody gave it, which may be anything.
     pub(super) fn is_just(&self, printed: &str) -> bool {
+        if printed.contains("[native code]") {
+            return false;
+        }
         let mut rest = skip_trivia(self.source);
         let mut open = 0;
         while let Some(inner) = rest.strip_prefix('(').filter(|_| !rest.starts_with(printed)) {

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use crate::support::{Documents, HERE, block_on, body, children, functions, procedure, processes, run};
+use crate::support::{
+    Documents, ELSEWHERE, HERE, block_on, body, children, functions, procedure, processes, run,
+};
+use shardlake_model::ErrorKind;
 use shardlake_script::{Completion, Invocation, ScriptLimits, ScriptSettings, Scripts};
 
 /// Everything that a script can reach: names, kinds, flags, texts of functions, prototypes, and which things are the same.
@@ -230,6 +233,65 @@ fn scripts_that_come_again_run_as_at_first() {
                 block_on(scripts.check(HERE, "function () {} + 1")).expect_err("is none");
             }
             _ => {}
+        }
+    }
+}
+
+/// Texts that run something of theirs before they are a function: by printing what they like, they passed for one.
+#[test]
+fn what_prints_itself_as_one_function_is_not_taken_for_it() {
+    let itself = "(function f() {
+        const text = '(' + f + ')()';
+        Function.prototype.toString = () => text;
+        if (typeof __ !== 'undefined') __.mine = __.getSelfLink();
+        return function () { __.response.setBody('ran'); };
+    })()";
+    let by_name = "function a(){},(function f(){var m='a(){},('+f+')()/*',b=(function(){__.response.setBody('ran')}).bind();\
+        Object.defineProperty(b,'name',{value:m});return b})()/*() {\n    [native code]\n}/**/";
+    let scripts = processes(1);
+    for text in [itself, by_name] {
+        let (kind, _) = refused(block_on(scripts.check(HERE, text)));
+        assert_eq!(kind, ErrorKind::BadRequest);
+        for _ in 0..4 {
+            let (kind, message) = refused(run(&scripts, &mut Documents::default(), text, "[]"));
+            assert_eq!(kind, ErrorKind::BadRequest);
+            assert!(message.contains("one function"), "{message}");
+        }
+    }
+}
+
+fn refused<T: std::fmt::Debug>(outcome: shardlake_model::Result<T>) -> (ErrorKind, String) {
+    let error = outcome.expect_err("is refused");
+    (error.kind(), error.message().to_owned())
+}
+
+#[test]
+fn what_a_failed_run_had_set_is_seen_by_nobody() {
+    let scripts = processes(1);
+    let victim = "function () { console.log('secret'); __.response.setBody({secret: 1}); throw 1; }";
+    let other = "function () { __.response.setBody([__.getSelfLink(), __.getAltLink(), typeof __.response.getBody()]); }";
+    for _ in 0..4 {
+        let failing = Invocation { self_link: "dbs/VVVV/colls/VVVV/", ..procedure(victim, "[]") };
+        block_on(scripts.run(ELSEWHERE, failing, &mut Documents::default())).expect_err("throws");
+        let done = run(&scripts, &mut Documents::default(), other, "[]").expect("runs");
+        assert_eq!(body(&done), serde_json::json!(["dbs/AAAA/colls/BBBB/", "dbs/d/colls/c", "undefined"]));
+        assert_eq!(done.log, "");
+    }
+}
+
+/// Also of those that are too long for an image.
+#[test]
+fn long_scripts_come_again_as_well() {
+    let scripts = processes(1);
+    for kilobytes in [4, 30, 60, 100, 400] {
+        let mut source = String::from("function (n) { if (n > 1) { let x = 1;");
+        while source.len() < kilobytes << 10 {
+            source.push_str("(function (y) { return x + y; })(x => x + 1);");
+        }
+        source.push_str("} globalThis.n = (globalThis.n || 0) + n; __.response.setBody(globalThis.n); }");
+        for _ in 0..5 {
+            let done = run(&scripts, &mut Documents::default(), &source, "[1]").expect("runs");
+            assert_eq!(body(&done), serde_json::json!(1), "{kilobytes} KB");
         }
     }
 }

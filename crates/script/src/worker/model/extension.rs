@@ -74,7 +74,8 @@ pub(super) fn extend<'js>(
     }
     let model = Rc::clone(model);
     let spatial = move |ctx: Ctx<'js>| extension(&ctx, &model)?.get::<_, Value>("spatial");
-    let spatial = Getter { get: host.function(ctx, spatial)?, set: None, is_enumerable: true };
+    let get = host.function(ctx, spatial)?;
+    let spatial = Getter { get, set: None, is_enumerable: true, is_configurable: false };
     spatial.define(ctx, collection, "spatial")
 }
 

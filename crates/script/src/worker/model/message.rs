@@ -96,6 +96,10 @@ impl Body {
         self.length_max.set(length_max);
     }
 
+    pub(super) fn end(&self) {
+        self.json.take();
+    }
+
     fn get<'js>(&self, ctx: &Ctx<'js>) -> Result<Value<'js>> {
         let json = self.json.borrow().clone();
         json.map_or_else(|| Ok(Value::new_undefined(ctx.clone())), |json| ctx.json_parse(json))

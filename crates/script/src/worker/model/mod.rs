@@ -193,7 +193,8 @@ impl Model {
         let shorthand = move |ctx: Ctx<'js>| model.seen(&ctx, |face| &face.shorthand);
         let replace = |ctx: Ctx<'js>, value: Value<'js>| define(&ctx, SHORTHAND, value);
         let (get, set) = (host.function(ctx, shorthand)?, Some(host.function(ctx, replace)?));
-        Getter { get, set, is_enumerable: false }.define(ctx, &globals, SHORTHAND)
+        let getter = Getter { get, set, is_enumerable: false, is_configurable: true };
+        getter.define(ctx, &globals, SHORTHAND)
     }
 
     /// What `getContext` returns to scripts of that part, and the global object `__`: the collection, and what else such a script has.
@@ -275,7 +276,6 @@ impl Model {
             text: String::new(),
             bytes_max: order.limits.log_bytes_max,
         });
-        self.has_aborted.set(false);
         self.calls.replace(Some(calls));
     }
 
@@ -390,22 +390,30 @@ impl Model {
         std::mem::take(&mut self.log.borrow_mut().text)
     }
 
-    /// After a run: lets go of what is of it, and of the channel.
+    /// After a run.
     pub(super) fn end(&self) -> io::Result<Channel> {
+        let calls = self.calls.take();
+        self.let_go_of_run();
+        calls.map_or_else(|| Err(io::ErrorKind::NotConnected.into()), |mut calls| calls.finish())
+    }
+
+    /// Lets go of all that is of a run: of the values of the engine above all, and of what nobody else is to see.
+    pub(super) fn let_go_of_run(&self) {
         self.callbacks.borrow_mut().clear();
         self.promises.borrow_mut().clear();
         self.aborted.take();
         self.extension.take();
-        let calls = self.calls.take();
-        calls.map_or_else(|| Err(io::ErrorKind::NotConnected.into()), |mut calls| calls.finish())
+        self.has_aborted.set(false);
+        self.request.end();
+        self.response.end();
+        self.links.take();
+        self.operation.take();
+        self.log.take();
     }
 
     /// Before the engine ends: lets go of what is of that.
     pub(super) fn let_go(&self) {
-        self.callbacks.borrow_mut().clear();
-        self.promises.borrow_mut().clear();
-        self.aborted.take();
-        self.extension.take();
+        self.let_go_of_run();
         self.collection.take();
         self.faces.borrow_mut().clear();
         self.needed.take();
@@ -423,6 +431,7 @@ struct Getter<'js> {
     get: Function<'js>,
     set: Option<Function<'js>>,
     is_enumerable: bool,
+    is_configurable: bool,
 }
 
 impl<'js> Getter<'js> {
@@ -433,7 +442,7 @@ impl<'js> Getter<'js> {
         descriptor.set("get", self.get)?;
         self.set.map_or(Ok(()), |set| descriptor.set("set", set))?;
         descriptor.set("enumerable", self.is_enumerable)?;
-        descriptor.set("configurable", true)?;
+        descriptor.set("configurable", self.is_configurable)?;
         define.call((object.clone(), name, descriptor))
     }
 }
