@@ -10,8 +10,7 @@
 //!
 //! ```text
 //! tail   as they came, up to TAIL_MAX entries
-//! runs   sorted; short ones are merged, and all that are not much longer than the next when they have become many,
-//!        or when they were looked into so often that it pays
+//! runs   sorted; short ones are merged, and all that are not much longer than the next when they have become many
 //! ```
 
 use crate::{
@@ -35,9 +34,6 @@ const MERGED_MAX: usize = 2 * TAIL_MAX;
 
 /// Readers look into each run
 const RUNS_MAX: usize = 24;
-
-/// Looks into a further run that cost as much as merging so many rows
-const LOOKS_PER_ROW: usize = 4;
 
 /// Bytes of a key that are compared at once
 const HEAD: usize = size_of::<u64>();
@@ -122,9 +118,6 @@ type Run = Arc<Vec<Row>>;
 struct Parts {
     tail: Vec<Row>,
     runs: Vec<Run>,
-
-    /// How often readers have looked into more than one run since these were merged, by how many more
-    looks: usize,
 }
 
 impl Parts {
@@ -149,17 +142,6 @@ impl Parts {
             rows = merged([last, Arc::new(rows)], family_len);
         }
         self.runs.push(Arc::new(rows));
-    }
-
-    /// Whether readers have looked into all runs so often that it would have paid to merge them.
-    fn is_looked_at_often(&mut self) -> bool {
-        self.looks += self.runs.len().saturating_sub(1);
-        let rows: usize = self.runs.iter().map(|run| run.len()).sum();
-        let is_often = self.runs.len() > 1 && self.looks * LOOKS_PER_ROW >= rows;
-        if is_often {
-            self.looks = 0;
-        }
-        is_often
     }
 
     fn settle_as_one(&mut self, family_len: usize) {
@@ -203,22 +185,7 @@ impl Family {
     fn settled(&self) -> Vec<Run> {
         let mut parts = self.lock();
         parts.settle(self.len);
-        let runs = parts.runs.clone();
-        if !parts.is_looked_at_often() {
-            return runs;
-        }
-
-        // NOTE: Others go on meanwhile
-        drop(parts);
-        let all = Arc::new(merged(runs.iter().cloned(), self.len));
-
-        let mut parts = self.lock();
-        let is_as_before = parts.runs.len() >= runs.len()
-            && parts.runs.iter().zip(&runs).all(|(a, b)| Arc::ptr_eq(a, b));
-        if is_as_before {
-            parts.runs.splice(..runs.len(), [all.clone()]);
-        }
-        vec![all]
+        parts.runs.clone()
     }
 }
 

@@ -167,11 +167,6 @@ fn many_entries_of_a_family_lie_in_few_runs() {
     let keys: Vec<_> = memtable.iter().map(|item| item.key).collect();
     assert_eq!(60_000, keys.len());
     assert!(keys.is_sorted());
-
-    // Who looks often enough has all of them merged: one of the skip list, and one run.
-    let looks = (0..60_000).position(|_| memtable.sources(.., SeqNo::MAX).len() == 2);
-    assert!(looks.is_some_and(|looks| looks > 100), "{looks:?}");
-    assert_eq!(keys, memtable.iter().map(|item| item.key).collect::<Vec<_>>());
 }
 
 #[test]
