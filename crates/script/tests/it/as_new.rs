@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::support::{
-    Documents, ELSEWHERE, HERE, block_on, body, children, functions, procedure, processes, run,
+    Documents, ELSEWHERE, HERE, block_on, body, children, functions, procedure, processes, refusal, run,
 };
 use shardlake_model::ErrorKind;
 use shardlake_script::{Completion, Invocation, ScriptLimits, ScriptSettings, Scripts};
@@ -250,19 +250,14 @@ fn what_prints_itself_as_one_function_is_not_taken_for_it() {
         Object.defineProperty(b,'name',{value:m});return b})()/*() {\n    [native code]\n}/**/";
     let scripts = processes(1);
     for text in [itself, by_name] {
-        let (kind, _) = refused(block_on(scripts.check(HERE, text)));
+        let (kind, _) = refusal(block_on(scripts.check(HERE, text)));
         assert_eq!(kind, ErrorKind::BadRequest);
         for _ in 0..4 {
-            let (kind, message) = refused(run(&scripts, &mut Documents::default(), text, "[]"));
+            let (kind, message) = refusal(run(&scripts, &mut Documents::default(), text, "[]"));
             assert_eq!(kind, ErrorKind::BadRequest);
             assert!(message.contains("one function"), "{message}");
         }
     }
-}
-
-fn refused<T: std::fmt::Debug>(outcome: shardlake_model::Result<T>) -> (ErrorKind, String) {
-    let error = outcome.expect_err("is refused");
-    (error.kind(), error.message().to_owned())
 }
 
 #[test]

@@ -159,15 +159,9 @@ fn bodies_grow_by_appending_and_are_what_they_were_when_set() {
         "function () { const r = __.response; r.setBody([1]); r.appendBody('a'); r.appendBody({b: 2}); }";
     assert_eq!(answer(mixed).expect("runs"), body(r#""[1]a{\"b\":2}""#));
     for wrong in ["r.setValue('Head', 1)", "r.getMaxResourceQuota()"] {
-        let (kind, message) =
-            refusal_of(answer(&format!("function () {{ const r = __.response; {wrong}; }}")));
+        let (kind, message) = refusal(answer(&format!("function () {{ const r = __.response; {wrong}; }}")));
         assert_eq!(kind, ErrorKind::BadRequest, "{message}");
     }
-}
-
-fn refusal_of<T: std::fmt::Debug>(outcome: shardlake_model::Result<T>) -> (ErrorKind, String) {
-    let error = outcome.expect_err("is refused");
-    (error.kind(), error.message().to_owned())
 }
 
 #[test]

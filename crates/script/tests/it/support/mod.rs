@@ -141,7 +141,7 @@ pub fn body(completion: &Completion) -> Value {
     serde_json::from_str(body).expect("JSON")
 }
 
-pub fn refusal(outcome: Result<Completion>) -> (ErrorKind, String) {
+pub fn refusal<T: std::fmt::Debug>(outcome: Result<T>) -> (ErrorKind, String) {
     let error = outcome.expect_err("is refused");
     (error.kind(), error.message().to_owned())
 }
