@@ -12,6 +12,9 @@ pub(super) const PREFIX: &str = "0,";
 /// As long as the other, so that positions are off by the same.
 const METHOD_PREFIX: &str = "({";
 
+/// How the print of a function ends that is not written in JavaScript.
+const NATIVE: &str = "() {\n    [native code]\n}";
+
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FunctionText<'a> {
     pub name: &'a str,
@@ -49,7 +52,7 @@ impl FunctionText<'_> {
     /// Whether the text is the function that the engine printed, and no class or generator. What is not written in JavaScript prints the name that
     /// somebody gave it, which may be anything.
     pub(super) fn is_just(&self, printed: &str) -> bool {
-        if printed.contains("[native code]") {
+        if printed.ends_with(NATIVE) || !(self.is_method() || begins_as_function(printed)) {
             return false;
         }
         let mut rest = skip_trivia(self.source);
@@ -68,6 +71,23 @@ impl FunctionText<'_> {
         }
         rest.is_empty() && !printed.starts_with("class") && !is_generator(printed)
     }
+}
+
+/// Whether it is an expression, too: methods, getters and setters are none, and as one may be a call and a block behind it.
+fn begins_as_function(printed: &str) -> bool {
+    let is_part = |character: char| character.is_alphanumeric() || matches!(character, '_' | '$');
+    let end = |text: &str| text.find(|character| !is_part(character)).unwrap_or(text.len());
+    let (first, after) = printed.split_at(end(printed));
+    let after = skip_trivia(after);
+    if first == "function"
+        || first.is_empty() && after.starts_with('(')
+        || !first.is_empty() && after.starts_with("=>")
+    {
+        return true;
+    }
+    let (name, behind) = after.split_at(end(after));
+    let is_arrow = !name.is_empty() && skip_trivia(behind).starts_with("=>");
+    first == "async" && (name == "function" || after.starts_with('(') || is_arrow)
 }
 
 fn is_generator(printed: &str) -> bool {
@@ -142,6 +162,14 @@ mod tests {
             assert!(!is_just(&format!("{before}{function}{after}"), function), "{before:?} {after:?}");
         }
         assert!(is_just("(a, b) => a + b;", "(a, b) => a + b"));
+        for arrow in ["x => x", "async x => x", "async => async", "async (x) => x", "$a /* */ => 1"] {
+            assert!(is_just(arrow, arrow), "{arrow}");
+        }
+        for call in
+            ["\\u0065val()\n{ }", "get\neval()\n{ }", "async *eval()\n{ }", "get a() { }", "[a]() { }"]
+        {
+            assert!(!is_just(call, call), "{call}");
+        }
         assert!(!is_just("class A {}", "class A {}"));
         assert!(!is_just("async function /* */ * a() {}", "async function /* */ * a() {}"));
     }

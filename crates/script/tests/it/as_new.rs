@@ -248,8 +248,18 @@ fn what_prints_itself_as_one_function_is_not_taken_for_it() {
     })()";
     let by_name = "function a(){},(function f(){var m='a(){},('+f+')()/*',b=(function(){__.response.setBody('ran')}).bind();\
         Object.defineProperty(b,'name',{value:m});return b})()/*() {\n    [native code]\n}/**/";
+    // A call and a block behind it, which as a member of an object is one method.
+    let call = |head: &str| {
+        let escaped = head.replace('\\', "\\\\").replace('\n', "\\n");
+        format!(
+            "{head}{{ var get, set, async; var q = function () {{ globalThis.n = 1; if (typeof __ != 'undefined') __.response.setBody(n); \
+             var s = '{escaped}{{ var get, set, async; var q = ' + q + '; q(); }}'; var d = Object.getOwnPropertyDescriptor((0, eval)('({{' + s + '}})'), 'eval'); return d.get || d.value; }}; q(); }}"
+        )
+    };
+    let (escape, getter) = (call("\\u0065val()\n"), call("get\neval()\n"));
+    let generator = call("async *eval()\n");
     let scripts = processes(1);
-    for text in [itself, by_name] {
+    for text in [itself, by_name, &escape, &getter, &generator] {
         let (kind, _) = refusal(block_on(scripts.check(HERE, text)));
         assert_eq!(kind, ErrorKind::BadRequest);
         for _ in 0..4 {
@@ -258,6 +268,8 @@ fn what_prints_itself_as_one_function_is_not_taken_for_it() {
             assert!(message.contains("one function"), "{message}");
         }
     }
+    let honest = "function () { __.response.setBody('[native code]'); }";
+    assert_eq!(body(&run(&scripts, &mut Documents::default(), honest, "[]").expect("runs")), "[native code]");
 }
 
 #[test]

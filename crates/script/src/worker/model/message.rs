@@ -98,6 +98,7 @@ impl Body {
 
     pub(super) fn end(&self) {
         self.json.take();
+        self.length_max.take();
     }
 
     fn get<'js>(&self, ctx: &Ctx<'js>) -> Result<Value<'js>> {

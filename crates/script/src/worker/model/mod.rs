@@ -407,6 +407,7 @@ impl Model {
         self.request.end();
         self.response.end();
         self.links.take();
+        self.part.set(Part::Procedure);
         self.operation.take();
         self.log.take();
     }
