@@ -1,11 +1,11 @@
-// Keys that work everywhere. Single letters work outside text fields only, and can be switched off.
+// Keys that work everywhere, but for Ctrl K, which the frame has from the first paint on. Single letters work outside text
+// fields only, and can be switched off.
 
 import { go, place } from "../kit/router";
 import { hasLetterKeys } from "../state/settings";
 import { containerTabs, mainPlaces } from "./places";
 
 export interface KeyActions {
-  openPalette: () => void;
   openHelp: () => void;
 }
 
@@ -15,10 +15,6 @@ const SEQUENCE_MS = 1_500;
 export function handleKeys(actions: KeyActions): () => void {
   let wentAt = Number.NEGATIVE_INFINITY;
   const onKeyDown = (event: KeyboardEvent) => {
-    if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
-      event.preventDefault();
-      return actions.openPalette();
-    }
     if (event.ctrlKey || event.metaKey || event.altKey || !hasLetterKeys() || isTyping(event)) return;
     if (document.querySelector("dialog[open]")) return;
     if (performance.now() - wentAt < SEQUENCE_MS) {

@@ -61,10 +61,15 @@ export function Shell(): JSX.Element {
     const [first, , , tab] = place().segments;
     const likely = first === "c" ? (tab ?? "items") : (first ?? "home");
     void PAGES[likely]?.preload();
-    const actions = { openPalette: () => setPaletteOpen(true), openHelp: () => setHelpOpen(true) };
+    // The other keys may come late. A browser has a use of its own for this one, and the key would be lost besides.
+    addEventListener("keydown", (event) => {
+      if (!(event.ctrlKey || event.metaKey) || event.key.toLowerCase() !== "k") return;
+      event.preventDefault();
+      setPaletteOpen(true);
+    });
     void after().then(
       ({ handleKeys }) => {
-        handleKeys(actions);
+        handleKeys({ openHelp: () => setHelpOpen(true) });
         // There before it is opened: what is typed right behind Ctrl K is for it.
         void Palette.preload();
       },

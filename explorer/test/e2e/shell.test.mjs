@@ -144,6 +144,24 @@ test("25: the keyboard reaches palette, places, tables and back", async () => {
   await close();
 });
 
+test("25b: Ctrl K opens the palette from the first paint on", async () => {
+  const { page, at, ready, close } = await openPage(browser, server);
+  let release;
+  const isReleased = new Promise((resolve) => (release = resolve));
+  await page.route("**/assets/*/after.js", async (route) => {
+    await isReleased;
+    await route.continue();
+  });
+  await at("");
+  await ready();
+  await page.keyboard.press("Control+k");
+  await page.getByRole("combobox", { name: "Places and actions" }).waitFor();
+  release();
+  await page.keyboard.press("Escape");
+  await page.getByRole("combobox", { name: "Places and actions" }).waitFor({ state: "detached" });
+  await close();
+});
+
 test("26: markup in every name and value is text", async () => {
   const { page, at, ready, close } = await openPage(browser, server);
   await at(`c/${encodeURIComponent(MARKUP)}/${encodeURIComponent(MARKUP)}/items`);
