@@ -10,7 +10,7 @@
 //!
 //! ```text
 //! tail   as they came, up to TAIL_MAX entries
-//! runs   sorted; short ones are merged, and all that are not much longer than the next when they have become many
+//! runs   sorted; the shortest are merged with the next, and MERGED_RUNS when there are RUNS_MAX that never were
 //! ```
 
 use crate::{
@@ -29,11 +29,17 @@ use std::{
 /// Who reads a family, or fills its tail, never has more to sort
 const TAIL_MAX: usize = 1_024;
 
-/// What is merged while somebody waits for it, where there are not many runs
-const MERGED_MAX: usize = 2 * TAIL_MAX;
+/// By how much the tails of families differ
+const TAIL_SPREAD: usize = TAIL_MAX / 4;
 
-/// Readers look into each run
-const RUNS_MAX: usize = 24;
+/// Runs up to this length are short
+const SHORT_MAX: usize = 2 * TAIL_MAX;
+
+/// Readers look into each run, so that short ones may not be more
+const RUNS_MAX: usize = 32;
+
+/// So many short runs become one that is not merged again: somebody waits for it, and would for ever longer ones
+const MERGED_RUNS: usize = 16;
 
 /// Bytes of a key that are compared at once
 const HEAD: usize = size_of::<u64>();
@@ -100,7 +106,8 @@ fn sort(rows: &mut [Row], mut skip: usize, depth: usize) {
         }
         row.head = u64::from_be_bytes(head);
     }
-    rows.sort_unstable_by_key(|row| row.head);
+    // NOTE: This sort makes use of runs that are sorted already, such as those that are merged
+    rows.sort_by_key(|row| row.head);
 
     for alike in rows.chunk_by_mut(|a, b| a.head == b.head) {
         // NOTE: Behind the end of a key there is nothing to look at again, but versions of it
@@ -110,6 +117,20 @@ fn sort(rows: &mut [Row], mut skip: usize, depth: usize) {
             alike.sort_unstable_by(|a, b| a.key.cmp(&b.key));
         }
     }
+}
+
+#[cfg(test)]
+std::thread_local! {
+    /// Rows that this thread has sorted.
+    pub static SORTED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// Sorts rows of one family.
+fn sort_family(rows: &mut [Row], family_len: usize) {
+    #[cfg(test)]
+    SORTED.set(SORTED.get() + rows.len());
+
+    sort(rows, family_len, DEPTH_MAX);
 }
 
 type Run = Arc<Vec<Row>>;
@@ -127,21 +148,22 @@ impl Parts {
         }
 
         let mut rows = std::mem::take(&mut self.tail);
-        sort(&mut rows, family_len, DEPTH_MAX);
+        sort_family(&mut rows, family_len);
 
-        // NOTE: Somebody waits
-        let len_max = if self.runs.len() < RUNS_MAX {
-            MERGED_MAX
-        } else {
-            usize::MAX
-        };
         while let Some(last) = self
             .runs
-            .pop_if(|run| run.len() <= 2 * rows.len() && run.len() + rows.len() <= len_max)
+            .pop_if(|run| run.len() <= 2 * rows.len() && run.len() + rows.len() <= SHORT_MAX)
         {
             rows = merged([last, Arc::new(rows)], family_len);
         }
         self.runs.push(Arc::new(rows));
+
+        let is_short = |run: &Run| run.len() <= SHORT_MAX;
+        if self.runs.iter().filter(|run| is_short(run)).count() >= RUNS_MAX {
+            let oldest = self.runs.extract_if(.., |run| is_short(run)).take(MERGED_RUNS);
+            let all = merged(oldest.collect::<Vec<_>>(), family_len);
+            self.runs.insert(0, Arc::new(all));
+        }
     }
 
     fn settle_as_one(&mut self, family_len: usize) {
@@ -162,7 +184,7 @@ fn merged(runs: impl IntoIterator<Item = Run>, family_len: usize) -> Vec<Row> {
         all.append(&mut rows);
     }
 
-    sort(&mut all, family_len, DEPTH_MAX);
+    sort_family(&mut all, family_len);
     all
 }
 
@@ -170,7 +192,7 @@ struct Family {
     /// How many leading bytes its keys have in common
     len: usize,
 
-    /// Not the same for all: families that grow together would all be sorted in the same write
+    /// Not the same for all: families that grow together would all be sorted, and merged, in the same write
     tail_max: usize,
 
     parts: Mutex<Parts>,
@@ -271,9 +293,11 @@ impl Families {
             return families.get(prefix).cloned();
         }
         let family = families.entry(prefix.into()).or_insert_with(|| {
+            // NOTE: Families are numbered, and neighbours far apart
+            let number = usize::from(prefix.last().copied().unwrap_or_default());
             Arc::new(Family {
                 len: prefix.len(),
-                tail_max: TAIL_MAX - 2 * usize::from(prefix.last().copied().unwrap_or_default()),
+                tail_max: TAIL_MAX - number * 149 % TAIL_SPREAD,
                 parts: Mutex::default(),
             })
         });
