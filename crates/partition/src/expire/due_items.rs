@@ -24,8 +24,16 @@ use crate::key_list::KeyList;
 use crate::keys::{self, EXPIRY, HEADER, ITEMS, PartitionUid};
 use crate::shape::ContainerShape;
 
-/// Items that one look meets.
+/// Items that one look meets. They are read at once, by a thread that serves clients.
 const ITEMS_MAX: usize = 128;
+const ITEMS_LEAST: usize = 16;
+/// A look may take as long as a piece that writes so many rows for each item.
+const ROWS_PER_ITEM: usize = 8;
+
+/// How many items a look meets where a piece writes so many rows.
+pub(crate) fn items_of_a_look(rows_max: usize) -> usize {
+    (rows_max / ROWS_PER_ITEM).clamp(ITEMS_LEAST, ITEMS_MAX)
+}
 
 /// Where the search goes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +57,8 @@ pub(crate) struct Search<'a> {
     pub joined_to: u64,
     /// No item that goes by the default is older in the log.
     pub log_from: u64,
+    /// Items that one look meets.
+    pub items_max: usize,
 }
 
 /// What one look found.
@@ -99,7 +109,7 @@ impl Search<'_> {
             None => keys::expiry_key(self.uid, 0, &[]),
         };
         let (_, end) = keys::space_range(self.uid, EXPIRY);
-        let options = ScanOptions { limit: Some(ITEMS_MAX), ..ScanOptions::default() };
+        let options = ScanOptions { limit: Some(self.items_max), ..ScanOptions::default() };
         let mut scan = self.snapshot.scan(start..end, options);
         while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
             for (key, _) in rows {
@@ -113,7 +123,7 @@ impl Search<'_> {
                 found.next = Place::Own(Some(Bytes::copy_from_slice(&key)));
             }
         }
-        if found.keys.len() < ITEMS_MAX {
+        if found.keys.len() < self.items_max {
             found.next = self.behind_own();
         }
         Ok(found)
@@ -129,7 +139,7 @@ impl Search<'_> {
         let default_ttl = self.shape.default_ttl.unwrap_or(-1).max(0) as u64;
         let mut named: Vec<(u64, Vec<u8>)> = Vec::new();
         let (_, end) = keys::space_range(self.uid, keys::CHANGE_LOG);
-        let options = ScanOptions { limit: Some(ITEMS_MAX), ..ScanOptions::default() };
+        let options = ScanOptions { limit: Some(self.items_max), ..ScanOptions::default() };
         let mut scan = self.snapshot.scan(keys::log_key(self.uid, after + 1)..end, options);
         let (mut last, mut entries, mut is_over) = (after, 0, false);
         'log: while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
@@ -145,12 +155,12 @@ impl Search<'_> {
                 let operations = entry.operations.into_iter().filter(|operation| writes(operation.kind));
                 named.extend(operations.map(|operation| (lsn, operation.key)));
                 (last, entries) = (lsn, entries + 1);
-                if named.len() >= ITEMS_MAX {
+                if named.len() >= self.items_max {
                     break 'log;
                 }
             }
         }
-        is_over |= entries < ITEMS_MAX && named.len() < ITEMS_MAX;
+        is_over |= entries < self.items_max && named.len() < self.items_max;
         for (lsn, key, item) in self.last_words(named).await? {
             if item.ttl_seconds.is_some() {
                 continue;
@@ -192,7 +202,7 @@ impl Search<'_> {
         let mut found = Found::nothing(Place::End);
         let (start, end) = keys::space_range(self.uid, ITEMS);
         let start = last.map_or(start, |last| keys::after_item(self.uid, &last[HEADER..]));
-        let options = ScanOptions { limit: Some(ITEMS_MAX), ..ScanOptions::default() };
+        let options = ScanOptions { limit: Some(self.items_max), ..ScanOptions::default() };
         let mut scan = self.snapshot.scan(start..end, options);
         while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
             for (key, value) in rows {

@@ -27,7 +27,7 @@ use crate::due::Due;
 use crate::partition::Partition;
 use crate::sequencer::Sequencer;
 use crate::shape::ContainerShape;
-use due_items::{Place, Search, goes_by_default};
+use due_items::{Place, Search, goes_by_default, items_of_a_look};
 
 /// Deletions of one commit, which may be bounded by its rows before: writers wait while it is planned.
 const ITEMS_DELETED_MAX: usize = 32;
@@ -175,7 +175,7 @@ impl Partition {
         })
     }
 
-    /// Looks for items, or removes some that were found, with up to `rows_max` rows of the index.
+    /// Looks for items, or removes some that were found, with up to `rows_max` rows of the index. Not both: clients may come in between.
     pub async fn sweep_step(
         &self,
         shape: &Arc<ContainerShape>,
@@ -187,15 +187,19 @@ impl Partition {
             return self.end_sweep(shape, sweep).await;
         }
         if sweep.found.is_empty() {
-            self.look_for_due(shape, now, sweep).await?;
+            self.look_for_due(shape, now, sweep, items_of_a_look(rows_max)).await?;
+            return Ok(SweepStep::Went { purged: 0, charge_centi: 0 });
         }
-        match sweep.found.is_empty() {
-            true => Ok(SweepStep::Went { purged: 0, charge_centi: 0 }),
-            false => self.purge(shape, now, sweep, rows_max).await,
-        }
+        self.purge(shape, now, sweep, rows_max).await
     }
 
-    async fn look_for_due(&self, shape: &ContainerShape, now: Timestamp, sweep: &mut Sweep) -> Result<()> {
+    async fn look_for_due(
+        &self,
+        shape: &ContainerShape,
+        now: Timestamp,
+        sweep: &mut Sweep,
+        items_max: usize,
+    ) -> Result<()> {
         let search = Search {
             uid: self.uid,
             snapshot: self.shard().snapshot(),
@@ -203,6 +207,7 @@ impl Partition {
             now_seconds: now.seconds(),
             joined_to: self.past.marks().joined_to,
             log_from: self.expiry.log_done.load(Ordering::Acquire),
+            items_max,
         };
         let found = search.look(&sweep.place).await?;
         if let Place::Log(after) = sweep.place {
