@@ -133,7 +133,8 @@ fn median(values: &[f64]) -> f64 {
     Ratios::new(values.iter().copied()).median()
 }
 
-fn spread(values: &[f64]) -> String {
+/// The median, with the least and the most.
+pub fn spread(values: &[f64]) -> String {
     let all = Ratios::new(values.iter().copied());
     match values.len() {
         0 => "–".into(),

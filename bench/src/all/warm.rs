@@ -12,7 +12,7 @@ use crate::point::Ideal;
 use crate::postgres::Postgres;
 use crate::{Outcome, query};
 
-const IDEAL: &str = "ideal handler";
+pub(super) const IDEAL: &str = "ideal handler";
 const POSTGRES: &str = "PostgreSQL 15";
 
 const RATIOS: [Ratio; 10] = [
