@@ -1,8 +1,8 @@
 //! What a second core is worth: server and load generator pinned together to one core, and to two.
 //!
 //! The generator has the same work for each request either way, so a server that scales perfectly shows 2, as long as the one
-//! thread of the generator is not what is waited for. A server finds out at its start how many cores it has. The ideal handler tells what
-//! there is to gain on the machine.
+//! thread of the generator is not what is waited for. A server finds out at its start how many cores it has.
+//! The ideal handler is driven beside it: the generator's thread has a larger part in its requests.
 
 use std::fmt::Write as _;
 use std::time::Duration;

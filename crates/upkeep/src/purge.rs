@@ -2,9 +2,9 @@
 //! have run out, and sweeps those, a step of each in turn.
 //!
 //! One task per account, which holds it weakly. After each step it rests as the pacer of the shards says
-//! (`crates/storage/src/pacer.rs`): the more clients feel of it, the longer. A partition that has spent its request units is left alone but
-//! for one step a second; nothing is charged, except in serverless accounts, where it costs what deletes cost. Partitions on
-//! their way elsewhere are not swept; those that take their place are.
+//! (`crates/storage/src/pacer.rs`): the more clients feel of it, the longer. A partition that has spent its request units is looked through
+//! at that pace, and left alone but for one removal a second; nothing is charged, except in serverless accounts, where it costs what
+//! deletes cost. Partitions on their way elsewhere are not swept; those that take their place are.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ const REST_AFTER_SWEEP: u32 = 10;
 /// Rows of one commit where somebody waits for the end.
 const ROWS_WHEN_ASKED: usize = 1024;
 const RETRY_AFTER: Duration = Duration::from_secs(30);
-/// How often a partition without request units is swept on all the same.
+/// How often something is removed from a partition without request units all the same.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A partition that is being swept.
@@ -38,8 +38,8 @@ struct Running {
     partition: Arc<Partition>,
     sweep: Sweep,
     began: Duration,
-    /// When it was its turn and something was done.
-    stepped: Duration,
+    /// When something of it was removed.
+    removed: Duration,
 }
 
 /// How a turn of one partition ended.
@@ -100,7 +100,7 @@ impl Purge {
                         partition: partition.clone(),
                         sweep,
                         began: now,
-                        stepped: Duration::ZERO,
+                        removed: Duration::ZERO,
                     }),
                     Err(error) => self.give_up(upkeep, &partition, &error),
                 }
@@ -118,8 +118,10 @@ impl Purge {
                 self.running.push_back(running);
                 Some(WAIT_FOR_UNITS)
             }
-            Ok(Turn::Stepped(SweepStep::Went { .. })) => {
-                running.stepped = started;
+            Ok(Turn::Stepped(SweepStep::Went { purged, .. })) => {
+                if purged > 0 {
+                    running.removed = started;
+                }
                 self.running.push_back(running);
                 None
             }
@@ -163,13 +165,13 @@ impl Upkeep {
     }
 
     async fn turn(&self, running: &mut Running, now: Duration, rows_max: usize) -> Result<Turn> {
-        let Running { entry, partition, sweep, stepped, .. } = running;
+        let Running { entry, partition, sweep, removed, .. } = running;
         partition.check_open()?;
         if entry.motion.state().step.is_some() {
             // The partitions that come of it know nothing, and are swept.
             return Ok(Turn::Stepped(SweepStep::Superseded));
         }
-        let Some(reservation) = self.leave_to_purge(entry, partition, now.saturating_sub(*stepped)) else {
+        let Some(reservation) = self.leave_to_purge(entry, partition, now.saturating_sub(*removed)) else {
             return Ok(Turn::Passed);
         };
         let step = partition.sweep_step(&entry.shape, self.clock().now(), sweep, rows_max).await?;

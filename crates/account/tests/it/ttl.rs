@@ -10,7 +10,8 @@ use shardlake_account::{
     verify,
 };
 use shardlake_model::{
-    ContainerDefinition, ErrorKind, PartitionKeyDefinition, Preconditions, Throughput, UniqueKey,
+    ContainerDefinition, ErrorKind, PartitionKeyDefinition, Preconditions, Priority, RequestContext,
+    Throughput, UniqueKey,
 };
 use shardlake_storage::{Shard, ShardOptions};
 
@@ -262,6 +263,27 @@ async fn the_background_removes_what_has_run_out_and_reads_nothing_before() {
     let purged = || fixture.account.loads(Duration::from_secs(1))[0].partitions[0].purged;
     eventually("they are removed", async || purged() == 300).await;
     eventually("they are gone for readers", async || c.usage().items == 0).await;
+}
+
+#[tokio::test]
+async fn without_request_units_the_background_looks_on_and_removes_once_a_second() {
+    let fixture = Fixture::new().await;
+    let c = fixture.container_with(definition(Some(10)), 400).await;
+    let own = |n: u32| if n < 300 { r#","ttl":-1"# } else { "" };
+    for n in 0..400 {
+        let body = format!(r#"{{"id":"{n}","pk":"k{n}","email":{n}{}}}"#, own(n));
+        create(&fixture, &c, &body).await.expect("created");
+    }
+    fixture.clock.advance(Duration::from_secs(9));
+    let client = RequestContext { priority: Priority::High, ..fixture.ctx() };
+    let large = format!(r#"{{"id":"large","pk":"k","ttl":-1,"text":"{}"}}"#, "x".repeat(1_900_000));
+    let reply = fixture.account.create_item(&client, &c, None, large.as_bytes()).await.expect("created");
+    assert!(reply.meta.charge_centi > 100 * 400 * 3, "what there was, and that of two seconds more");
+    fixture.clock.advance(Duration::from_secs(1));
+    let purged = || fixture.account.loads(Duration::from_secs(1))[0].partitions[0].purged;
+    eventually("one removal", async || purged() == 32).await;
+    fixture.clock.advance(Duration::from_secs(1));
+    eventually("another a second later", async || purged() == 64).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

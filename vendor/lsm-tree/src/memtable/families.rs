@@ -10,7 +10,7 @@
 //!
 //! ```text
 //! tail   as they came, up to TAIL_MAX entries
-//! runs   sorted; the shortest are merged with the next, and MERGED_RUNS when there are RUNS_MAX that never were
+//! runs   sorted; the next takes along those before it that are much too short, and of RUNS_MAX short ones MERGED_RUNS become one
 //! ```
 
 use crate::{
