@@ -1,20 +1,32 @@
 //! `cargo xtask ci`, and the thin commands around other cargo tools.
 
 use crate::command::run_to_end;
+use crate::schedule::Check;
 use crate::suites::FEATURES;
 use crate::{Outcome, prerequisites, project, test};
 use std::process::Command;
 
-/// Cheap checks first, so that a formatting mistake is known within seconds.
+/// Formatting first, so that a mistake there is known within seconds. Lints come after the builds, beside the suites.
 pub fn ci() -> Outcome {
     prerequisites::for_building()?;
     run_to_end(&mut cargo(&["fmt", "--all", "--check"]))?;
-    let mut clippy = cargo(&["clippy", "--locked", "--workspace", "--all-targets"]);
-    run_to_end(clippy.args(FEATURES).args(["--", "-D", "warnings"]))?;
-    // What a newcomer builds, who names no feature.
-    run_to_end(&mut cargo(&["check", "--locked", "--package", "shardlake"]))?;
-    test::test(&test::Options::default())
+    test::test_and_check(&test::Options::default(), CHECKS)
 }
+
+const CHECKS: &[Check] = &[
+    Check {
+        name: "clippy",
+        run: || {
+            let mut clippy = cargo(&["clippy", "--locked", "--workspace", "--all-targets"]);
+            run_to_end(clippy.args(FEATURES).args(["--", "-D", "warnings"]))
+        },
+    },
+    // A newcomer's build names no feature.
+    Check {
+        name: "check without features",
+        run: || run_to_end(&mut cargo(&["check", "--locked", "--package", "shardlake"])),
+    },
+];
 
 /// `cargo xtask fuzz TARGET [arguments of cargo fuzz run]`.
 pub fn fuzz(arguments: &[String]) -> Outcome {

@@ -53,6 +53,6 @@ fn describe(command: &Command) -> String {
     words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
 }
 
-fn unable(command: &Command, error: &std::io::Error) -> String {
+pub fn unable(command: &Command, error: &std::io::Error) -> String {
     format!("{} does not start: {error}", describe(command))
 }

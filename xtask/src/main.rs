@@ -2,7 +2,7 @@
 //!
 //! Everything a developer or the continuous integration does to this repository goes through here, so that both do the
 //! same. `run` builds and starts the server with demo data, `tour` one with a hot partition; `test` runs every test of the project, the
-//! suites of the official SDKs included; `ci` adds formatting and lints before it. Downloads (Python and JavaScript packages)
+//! suites of the official SDKs included; `ci` adds formatting and lints. Downloads (Python and JavaScript packages)
 //! live in a work directory outside the repository. Nothing here is compiled into the product.
 #![allow(clippy::disallowed_methods)] // commands read the environment and the clock
 #![allow(clippy::print_stdout, clippy::print_stderr)] // their output is their purpose
@@ -13,8 +13,10 @@ mod command;
 mod explorer;
 mod minimums;
 mod prerequisites;
+mod processor_time;
 mod project;
 mod run;
+mod schedule;
 mod suites;
 mod tally;
 mod test;
@@ -37,7 +39,10 @@ enum Command {
     Tour(PassedOn),
     /// Run every test: workspace, SDK suites, kill -9 harness
     Test(test::Options),
-    /// Formatting, lints, then `test`: exactly what continuous integration runs
+    /// Run one suite in this process, as `test` does
+    #[command(hide = true)]
+    Suite(schedule::SuiteOptions),
+    /// Formatting, lints and `test`: exactly what continuous integration runs
     Ci,
     /// Measure; `point` compares point reads and durable writes with an ideal handler and PostgreSQL
     Bench(bench::Options),
@@ -63,6 +68,7 @@ fn main() -> ExitCode {
         Command::Run(rest) => run::run(&rest.arguments),
         Command::Tour(rest) => run::tour(&rest.arguments),
         Command::Test(options) => test::test(&options),
+        Command::Suite(options) => schedule::run_suite(&options),
         Command::Ci => ci::ci(),
         Command::Bench(options) => bench::bench(&options),
         Command::Fuzz(rest) => ci::fuzz(&rest.arguments),

@@ -17,6 +17,7 @@ type Numbers = BTreeMap<String, u64>;
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Minimums {
+    times: Times,
     alone: Numbers,
     with: BTreeMap<String, Numbers>,
     /// The directories of the shared data that are there.
@@ -24,7 +25,46 @@ pub struct Minimums {
     present: Vec<&'static str>,
 }
 
+/// How long all suites took when that was last recorded, on two processors.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Times {
+    /// With the dependencies compiled and the packages of the SDKs installed.
+    minutes_warm: u64,
+    /// From an empty cache.
+    minutes_cold: u64,
+    /// Of all suites together, without what cargo builds.
+    processor_seconds: f64,
+    /// Of the fixed piece of work that is timed in each run.
+    yardstick_seconds: f64,
+}
+
+/// Suites that need a quarter more than was recorded are an error: either they were made cheaper, or the record is raised
+/// with the reason in the commit.
+const PROCESSOR_SECONDS_GROWTH_MAX: f64 = 1.25;
+
 impl Minimums {
+    pub fn announcement(&self) -> String {
+        let Times { minutes_warm, minutes_cold, .. } = self.times;
+        format!(
+            "all suites take about {minutes_warm} minutes on two processors, {minutes_cold} from an empty cache; \
+             `cargo xtask test quick` runs those for everyday work"
+        )
+    }
+
+    /// Why so many processor seconds are too many, on a machine that needed so long for the yardstick.
+    pub fn objection_to_processor_time(&self, seconds: f64, yardstick: f64) -> Option<String> {
+        let slowness = (yardstick / self.times.yardstick_seconds).max(1.0);
+        let max = self.times.processor_seconds * slowness * PROCESSOR_SECONDS_GROWTH_MAX;
+        (seconds > max).then(|| {
+            format!(
+                "all suites needed {seconds:.0} s of processors, more than {max:.0}; \
+                 .ci/minimums.toml records {:.0} at a yardstick of {:.2} s, this run had {yardstick:.2} s",
+                self.times.processor_seconds, self.times.yardstick_seconds
+            )
+        })
+    }
+
     pub fn read() -> Outcome<Minimums> {
         let path = project::root().join(".ci/minimums.toml");
         let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -67,8 +107,23 @@ impl Minimums {
 mod tests {
     use super::*;
 
-    const TEXT: &str =
+    const TIMES: &str =
+        "[times]\nminutes_warm = 1\nminutes_cold = 2\nprocessor_seconds = 100\nyardstick_seconds = 2\n";
+    const NUMBERS: &str =
         "[alone]\nworkspace = 3\n\"python/test_crud.py\" = 2\n[with.data]\n\"python/test_crud.py\" = 5\n";
+
+    fn parse(numbers: &str, present: Vec<&'static str>) -> Outcome<Minimums> {
+        Minimums::parse(&format!("{TIMES}{numbers}"), present)
+    }
+
+    #[test]
+    fn processor_time_is_held_to_its_record_as_far_as_the_machine_is_as_fast() {
+        let minimums = parse(NUMBERS, vec![]).expect("it is well-formed");
+        assert_eq!(minimums.objection_to_processor_time(124.0, 2.0), None);
+        assert!(minimums.objection_to_processor_time(126.0, 2.0).is_some());
+        assert_eq!(minimums.objection_to_processor_time(249.0, 4.0), None, "half as fast");
+        assert!(minimums.objection_to_processor_time(126.0, 1.0).is_some(), "a faster machine has no less");
+    }
 
     fn tally(passed: u64, failed: u64) -> Tally {
         Tally { passed, failed, skipped: 0 }
@@ -76,7 +131,7 @@ mod tests {
 
     #[test]
     fn a_suite_is_held_to_its_number() {
-        let minimums = Minimums::parse(TEXT, vec![]).expect("it is well-formed");
+        let minimums = parse(NUMBERS, vec![]).expect("it is well-formed");
         assert_eq!(minimums.objection("workspace", tally(3, 0)), None);
         assert!(minimums.objection("workspace", tally(2, 0)).is_some());
         assert!(minimums.objection("workspace", tally(9, 1)).is_some());
@@ -93,7 +148,7 @@ mod tests {
             (vec!["data"], 4, false),
             (vec!["data"], 5, true),
         ] {
-            let minimums = Minimums::parse(TEXT, present.clone()).expect("it is well-formed");
+            let minimums = parse(NUMBERS, present.clone()).expect("it is well-formed");
             assert_eq!(minimums.objection(suite, tally(passed, 0)).is_none(), is_enough, "{present:?}");
             assert_eq!(minimums.objection("workspace", tally(3, 0)), None, "it reads none of the data");
         }
@@ -107,7 +162,7 @@ mod tests {
             "[alone]\n[with.dada]\n",
             "[alone]\n[with]\n[more]\n",
         ] {
-            assert!(Minimums::parse(text, vec![]).is_err(), "{text}");
+            assert!(parse(text, vec![]).is_err(), "{text}");
         }
     }
 

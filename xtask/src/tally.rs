@@ -1,9 +1,9 @@
 //! Counts of passed, failed and skipped tests, per suite and added up.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
     pub passed: u64,
     pub failed: u64,
@@ -19,7 +19,7 @@ impl Tally {
 }
 
 /// A test that did not run, and why.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Skip {
     pub test: String,
     pub reason: String,
@@ -29,19 +29,6 @@ impl fmt::Display for Tally {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped)
     }
-}
-
-/// The summary line of `cargo nextest run`, which comes once: `Summary [ 1.2s] 10 tests run: 9 passed, 1 failed, 2 skipped`.
-pub fn of_nextest(output: &str) -> Option<Tally> {
-    let plain = without_colours(output);
-    let line = plain.lines().rev().find(|line| line.trim_start().starts_with("Summary ["))?;
-    let counts = line.split("run:").nth(1)?;
-    let timed_out = count_before(counts, "timed out");
-    Some(Tally {
-        passed: count_before(counts, "passed"),
-        failed: count_before(counts, "failed") + timed_out,
-        skipped: count_before(counts, "skipped"),
-    })
 }
 
 /// The result lines of `cargo test`, one for each test program, added up.
@@ -112,24 +99,6 @@ mod tests {
 
     fn tally(passed: u64, failed: u64, skipped: u64) -> Tally {
         Tally { passed, failed, skipped }
-    }
-
-    #[test]
-    fn nextest_summaries() {
-        let all_good = "     Summary [   0.5s] 10 tests run: 10 passed, 2 skipped\n";
-        assert_eq!(of_nextest(all_good), Some(tally(10, 0, 2)));
-        let some_bad =
-            "Summary [  12.1s] 9 tests run: 6 passed (1 slow), 2 failed, 1 timed out, 0 skipped\n   FAIL x\n";
-        assert_eq!(of_nextest(some_bad).map(|tally| tally.failed), Some(3));
-        let coloured = "\u{1b}[32;1m     Summary\u{1b}[0m [   0.5s] \u{1b}[1m7\u{1b}[0m tests run: \u{1b}[1m7\u{1b}[0m \u{1b}[32;1mpassed\u{1b}[0m, \u{1b}[1m0\u{1b}[0m skipped";
-        assert_eq!(of_nextest(coloured), Some(tally(7, 0, 0)));
-        assert_eq!(of_nextest("error: could not compile"), None);
-    }
-
-    #[test]
-    fn slow_tests_are_passed_tests() {
-        let text = "Summary [ 70.1s] 6 tests run: 6 passed (1 slow), 0 skipped";
-        assert_eq!(of_nextest(text), Some(tally(6, 0, 0)));
     }
 
     #[test]

@@ -1,42 +1,51 @@
 //! `cargo xtask test`: every test of the project, counted.
 //!
-//! The suites run one after the other, each to its end even when an earlier one failed, because one run should tell
-//! everything. A suite counts as good when nothing failed and at least its recorded minimum passed. The last line printed is the
-//! sum: `N passed, N failed, N skipped`.
+//! The suites run side by side beside cargo (`schedule.rs`), each to its end even when an earlier one failed, because one
+//! run should report everything. A suite is good when nothing failed and at least its recorded minimum passed. The last
+//! line printed is the sum: `N passed, N failed, N skipped`.
 
 use crate::minimums::Minimums;
-use crate::suites::{self, Run, SuiteResult};
+use crate::processor_time::Yardstick;
+use crate::schedule::{self, Check, Outcomes};
+use crate::suites::{self, SuiteResult};
 use crate::tally::Tally;
 use crate::{Outcome, prerequisites};
 use clap::Args;
 use shardlake_testkit::{SHARED, shared_place};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 #[derive(Debug, Default, Args)]
 pub struct Options {
-    /// Run only these suites: workspace, durability, engine, stores, explorer, explorer-browser, python, python-own, javascript, rust-sdk, mongo-drivers, mongo-cases, mongo-rust, pymongo
+    /// Run only these suites: quick (workspace and explorer), workspace, durability, engine, stores, explorer, explorer-browser, python, python-own, javascript, rust-sdk, mongo-drivers, mongo-cases, mongo-rust, pymongo
     pub suites: Vec<String>,
 }
 
 pub fn test(options: &Options) -> Outcome {
+    test_and_check(options, &[])
+}
+
+/// The suites, and these checks of cargo beside them.
+pub fn test_and_check(options: &Options, checks: &[Check]) -> Outcome {
+    let started = Instant::now();
     let minimums = Minimums::read()?;
     let chosen = suites::choose(&options.suites)?;
     prerequisites::for_building()?;
     announce_missing_data();
+    if options.suites.is_empty() {
+        println!("{}", minimums.announcement());
+    }
     let scratch = tempfile::TempDir::with_prefix("shardlake-xtask-")?;
-
-    let mut report = Report::default();
-    for suite in chosen {
-        println!("\n=== {} ===", suite.name);
-        let skip_log = scratch.path().join(format!("{}-skips.jsonl", suite.name));
-        let (run, started) = (Run::new(&skip_log), Instant::now());
-        match (suite.run)(&run) {
-            Ok(results) => report.add(&minimums, results),
-            Err(error) => report.broken(suite.name, &error.to_string()),
-        }
-        report.times.push((suite.name, run.built_for(), started.elapsed() - run.built_for()));
+    let yardstick = Yardstick::start();
+    let outcomes = schedule::run(&chosen, checks, scratch.path());
+    let yardstick = yardstick.end();
+    let mut report = Report::new(&minimums, outcomes);
+    println!("\nyardstick {yardstick:.2} s");
+    if options.suites.is_empty() {
+        report.objections.extend(minimums.objection_to_processor_time(report.processor_seconds(), yardstick));
     }
     report.print();
+    println!("all of it took {:.1} minutes", started.elapsed().as_secs_f64() / 60.0);
+    println!("{}", report.sum);
     if report.objections.is_empty() { Ok(()) } else { Err("some tests did not pass".into()) }
 }
 
@@ -45,11 +54,29 @@ struct Report {
     rows: Vec<SuiteResult>,
     sum: Tally,
     objections: Vec<String>,
-    /// Of each suite: how long it built, and how long it ran.
-    times: Vec<(&'static str, Duration, Duration)>,
+    /// Of each step of cargo: seconds.
+    steps: Vec<(String, f64)>,
+    /// Of each suite: seconds, and seconds of processors.
+    times: Vec<(&'static str, f64, f64)>,
 }
 
 impl Report {
+    fn new(minimums: &Minimums, outcomes: Outcomes) -> Report {
+        let mut report = Report::default();
+        for step in outcomes.steps {
+            report.steps.push((step.name, step.seconds));
+            report.objections.extend(step.failure);
+        }
+        for (suite, ended) in outcomes.suites {
+            report.times.push((suite, ended.seconds, ended.processor_seconds));
+            match ended.results {
+                Ok(results) => report.add(minimums, results),
+                Err(error) => report.broken(suite, &error),
+            }
+        }
+        report
+    }
+
     fn add(&mut self, minimums: &Minimums, results: Vec<SuiteResult>) {
         for result in results {
             self.objections.extend(minimums.objection(&result.suite, result.tally));
@@ -65,13 +92,21 @@ impl Report {
         self.objections.push(format!("{suite} did not run: {error}"));
     }
 
+    fn processor_seconds(&self) -> f64 {
+        self.times.iter().map(|(_, _, processor)| processor).sum()
+    }
+
     fn print(&self) {
         println!("\n=== skipped ===");
         print!("{}", self.skip_table());
         println!("\n=== times ===");
-        for (suite, building, running) in &self.times {
-            println!("{suite:<56} built {:>5} s, ran {:>5} s", building.as_secs(), running.as_secs());
+        for (step, seconds) in &self.steps {
+            println!("{step:<56} {seconds:>5.0} s");
         }
+        for (suite, seconds, processor) in &self.times {
+            println!("{suite:<56} {seconds:>5.0} s, {processor:>5.0} s of processors");
+        }
+        println!("{:<56} {:>15.0} s of processors", "all suites", self.processor_seconds());
         println!("\n=== summary ===");
         for row in &self.rows {
             println!("{:<56} {}", row.suite, row.tally);
@@ -80,7 +115,6 @@ impl Report {
         for objection in &self.objections {
             println!("NOT GOOD {objection}");
         }
-        println!("{}", self.sum);
     }
 
     /// Every test that did not run, with its reason.

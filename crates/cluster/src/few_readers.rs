@@ -114,47 +114,102 @@ mod tests {
 
     use futures::future::join_all;
     use shardlake_storage::object::object_store::ObjectStoreExt as _;
-    use shardlake_storage::object::object_store::local::LocalFileSystem;
+    use shardlake_storage::object::object_store::memory::InMemory;
+    use tokio::task::yield_now;
 
     use super::*;
 
     const READS: usize = 400;
     const OBJECT_BYTES: usize = 1 << 20;
 
-    /// Threads that a runtime begins while many parts of a file are read at the same time.
-    fn threads(store: impl Fn(LocalFileSystem) -> Arc<dyn ObjectStore>) -> usize {
-        let threads = Arc::new(AtomicUsize::new(0));
-        let counter = threads.clone();
-        let count = move || {
-            counter.fetch_add(1, Ordering::Relaxed);
-        };
-        let runtime = tokio::runtime::Builder::new_current_thread().on_thread_start(count).build();
-        let directory = tempfile::tempdir().expect("a directory");
-        let store = store(LocalFileSystem::new_with_prefix(directory.path()).expect("a store"));
-        let location = Path::from("table");
-        let content: Vec<u8> = (0..OBJECT_BYTES).map(|place| (place / 1000) as u8).collect();
-        runtime.expect("a runtime").block_on(async {
-            store.put(&location, content.clone().into()).await.expect("stored");
-            let read = |number: usize| {
-                let start = number * 1000;
-                let (store, location) = (&store, &location);
-                async move { (start, store.get_range(location, start as u64..start as u64 + 256_000).await) }
-            };
-            for (start, part) in join_all((0..READS).map(read)).await {
-                assert_eq!(part.expect("read"), content[start..start + 256_000]);
-            }
-            let whole = store.get(&location).await.expect("found");
-            assert_eq!((whole.range.clone(), whole.meta.size), (0..OBJECT_BYTES as u64, OBJECT_BYTES as u64));
-            assert_eq!(whole.bytes().await.expect("read"), content);
-        });
-        threads.load(Ordering::Relaxed)
+    /// Counts reads that have begun and whose content is not there yet: each of them may hold a thread.
+    #[derive(Debug, Default)]
+    struct Counting {
+        store: InMemory,
+        reading: Arc<AtomicUsize>,
+        reading_max: Arc<AtomicUsize>,
     }
 
-    #[test]
-    fn many_reads_at_a_time_are_made_by_few_threads() {
-        let few = threads(|store| FewReaders::of(store));
-        let many = threads(|store| Arc::new(store));
-        // More than turns: one that gives its answer is not idle yet when the next read asks for a thread.
-        assert!(few * 3 < many, "{few} threads, and {many} without turns");
+    impl Display for Counting {
+        fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+            Display::fmt(&self.store, f)
+        }
+    }
+
+    #[async_trait]
+    impl ObjectStore for Counting {
+        async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+            let reading = self.reading.fetch_add(1, Ordering::Relaxed) + 1;
+            self.reading_max.fetch_max(reading, Ordering::Relaxed);
+            yield_now().await;
+            let found = self.store.get_opts(location, options).await?;
+            let (meta, range) = (found.meta.clone(), found.range.clone());
+            let (attributes, extensions) = (found.attributes.clone(), found.extensions.clone());
+            let reading = self.reading.clone();
+            let content = async move {
+                yield_now().await;
+                let content = found.bytes().await;
+                reading.fetch_sub(1, Ordering::Relaxed);
+                content
+            };
+            let payload = GetResultPayload::Stream(stream::once(content).boxed());
+            Ok(GetResult { payload, meta, range, attributes, extensions })
+        }
+
+        async fn put_opts(&self, at: &Path, payload: PutPayload, opts: PutOptions) -> Result<PutResult> {
+            self.store.put_opts(at, payload, opts).await
+        }
+
+        async fn put_multipart_opts(
+            &self,
+            at: &Path,
+            opts: PutMultipartOptions,
+        ) -> Result<Box<dyn MultipartUpload>> {
+            self.store.put_multipart_opts(at, opts).await
+        }
+
+        fn delete_stream(&self, at: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
+            self.store.delete_stream(at)
+        }
+
+        fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+            self.store.list(prefix)
+        }
+
+        async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+            self.store.list_with_delimiter(prefix).await
+        }
+
+        async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+            self.store.copy_opts(from, to, options).await
+        }
+    }
+
+    /// Reads of many parts of an object at the same time, at most.
+    async fn reads_at_a_time(store: impl Fn(Counting) -> Arc<dyn ObjectStore>) -> usize {
+        let counting = Counting::default();
+        let reading_max = counting.reading_max.clone();
+        let store = store(counting);
+        let location = Path::from("table");
+        let content: Vec<u8> = (0..OBJECT_BYTES).map(|place| (place / 1000) as u8).collect();
+        store.put(&location, content.clone().into()).await.expect("stored");
+        let read = |number: usize| {
+            let start = number * 1000;
+            let (store, location) = (&store, &location);
+            async move { (start, store.get_range(location, start as u64..start as u64 + 256_000).await) }
+        };
+        for (start, part) in join_all((0..READS).map(read)).await {
+            assert_eq!(part.expect("read"), content[start..start + 256_000]);
+        }
+        let whole = store.get(&location).await.expect("found");
+        assert_eq!((whole.range.clone(), whole.meta.size), (0..OBJECT_BYTES as u64, OBJECT_BYTES as u64));
+        assert_eq!(whole.bytes().await.expect("read"), content);
+        reading_max.load(Ordering::Relaxed)
+    }
+
+    #[tokio::test]
+    async fn few_parts_are_read_at_a_time() {
+        assert_eq!(reads_at_a_time(|store| FewReaders::of(store)).await, READERS_MAX);
+        assert_eq!(reads_at_a_time(|store| Arc::new(store)).await, READS, "without permits");
     }
 }

@@ -1,31 +1,29 @@
-//! The suites of `cargo xtask test`, in the order they run: cheap and local first.
+//! The suites of `cargo xtask test`: what each needs, runs and counts.
 
 mod engine;
 pub mod explorer;
 mod javascript;
 mod mongo;
 mod mongo_rust;
+pub mod programs;
 mod pymongo;
 mod python;
 mod rust_sdk;
 mod stores;
 mod workspace;
 
-pub use workspace::FEATURES;
+pub use programs::FEATURES;
 
-use crate::command::run_to_end;
 use crate::tally::{Skip, Tally};
 use crate::{Outcome, project};
+use serde::{Deserialize, Serialize};
 use shardlake_testkit::{ServerOptions, ServerProcess};
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
 
 /// One line of the report. A suite may report several, each held to its own minimum.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SuiteResult {
     pub suite: String,
     pub tally: Tally,
@@ -84,34 +82,17 @@ impl SuiteResult {
     }
 }
 
-/// What a suite gets for its run, and the time it spent on building.
+/// Where a suite notes its skips, while it runs.
 #[derive(Debug)]
 pub struct Run<'a> {
     /// The file in which tests note that they were skipped.
     pub skip_log: &'a Path,
-    building: Cell<Duration>,
 }
 
-/// Started so far, by all suites: two that run over one store have different prefixes.
+/// Started so far by this process: two servers over one store have different prefixes.
 static SERVERS: AtomicU32 = AtomicU32::new(0);
 
 impl Run<'_> {
-    pub fn new(skip_log: &Path) -> Run<'_> {
-        Run { skip_log, building: Cell::default() }
-    }
-
-    /// Runs a command that compiles. Its time is reported apart, because it depends on what was built before.
-    fn build(&self, command: &mut Command) -> Outcome {
-        let started = Instant::now();
-        let outcome = run_to_end(command);
-        self.building.set(self.building.get() + started.elapsed());
-        outcome
-    }
-
-    pub fn built_for(&self) -> Duration {
-        self.building.get()
-    }
-
     /// A server for this suite alone, from the build that the workspace tests use. It refuses no request for its throughput:
     /// the suites ask for some to get partitions, and are not written for a server that throttles them.
     fn start_server(&self) -> Outcome<ServerProcess> {
@@ -120,7 +101,6 @@ impl Run<'_> {
 
     /// The same with more arguments.
     fn start_server_with(&self, arguments: &[&str]) -> Outcome<ServerProcess> {
-        self.build(&mut workspace::server_build())?;
         let options = ServerOptions::new(project::server_binary("debug"));
         let options = options.argument("--throughput=unlimited");
         let options = arguments.iter().fold(options, |options, argument| options.argument(*argument));
@@ -136,38 +116,84 @@ impl Run<'_> {
     }
 }
 
+/// What cargo has to build before a suite runs. Cargo builds one thing at a time, in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Build {
+    Nothing,
+    /// The server and the kill -9 harness, with the features that all test programs have.
+    Server,
+    /// Every test program of the workspace, and so the server.
+    Workspace,
+    MongoRust,
+    RustSdk,
+    Engine,
+}
+
+impl Build {
+    /// All builds that a suite waits for. The test programs of the workspace bring the server along, but the server is there
+    /// earlier; all suites but those without a build run beside it.
+    pub fn with_the_server(self) -> Vec<Build> {
+        match self {
+            Build::Nothing => Vec::new(),
+            Build::Server => vec![Build::Server],
+            Build::Engine => vec![Build::Engine],
+            Build::Workspace | Build::MongoRust | Build::RustSdk => vec![Build::Server, self],
+        }
+    }
+
+    pub fn run(self) -> Outcome {
+        match self {
+            Build::Nothing => Ok(()),
+            Build::Server => workspace::build_harness(),
+            Build::Workspace => workspace::build(),
+            Build::MongoRust => mongo_rust::build(),
+            Build::RustSdk => rust_sdk::build(),
+            Build::Engine => engine::build(),
+        }
+    }
+}
+
 pub struct Suite {
     pub name: &'static str,
+    /// See `Build::with_the_server`.
+    pub build: Build,
     pub run: fn(&Run<'_>) -> Outcome<Vec<SuiteResult>>,
 }
 
+const fn suite(name: &'static str, build: Build, run: fn(&Run<'_>) -> Outcome<Vec<SuiteResult>>) -> Suite {
+    Suite { name, build, run }
+}
+
+/// In the order in which they begin: the longest first, since the last one runs alone.
 const SUITES: &[Suite] = &[
-    Suite { name: "workspace", run: workspace::run },
-    Suite { name: "durability", run: workspace::run_durability },
-    Suite { name: "engine", run: engine::run },
-    Suite { name: "stores", run: stores::run },
-    Suite { name: "explorer", run: explorer::run_sources },
-    Suite { name: "explorer-browser", run: explorer::run_browser },
-    Suite { name: "javascript", run: javascript::run },
-    Suite { name: "python-own", run: python::run_own },
-    Suite { name: "python", run: python::run_sdk_tests },
-    Suite { name: "rust-sdk", run: rust_sdk::run },
-    Suite { name: "mongo-drivers", run: mongo::run_drivers },
-    Suite { name: "mongo-cases", run: mongo::run_cases },
-    Suite { name: "mongo-rust", run: mongo_rust::run },
-    Suite { name: "pymongo", run: pymongo::run },
+    suite("explorer", Build::Nothing, explorer::run_sources),
+    suite("workspace", Build::Workspace, workspace::run),
+    suite("python", Build::Server, python::run_sdk_tests),
+    suite("stores", Build::Server, stores::run),
+    suite("durability", Build::Server, workspace::run_durability),
+    suite("explorer-browser", Build::Server, explorer::run_browser),
+    suite("mongo-cases", Build::Server, mongo::run_cases),
+    suite("mongo-drivers", Build::Server, mongo::run_drivers),
+    suite("pymongo", Build::Server, pymongo::run),
+    suite("javascript", Build::Server, javascript::run),
+    suite("python-own", Build::Server, python::run_own),
+    suite("mongo-rust", Build::MongoRust, mongo_rust::run),
+    suite("rust-sdk", Build::RustSdk, rust_sdk::run),
+    suite("engine", Build::Engine, engine::run),
 ];
 
-/// All suites, or those named.
+/// For everyday work: they wait for nothing outside cargo and Node.js.
+const QUICK: [&str; 2] = ["workspace", "explorer"];
+
+/// All suites, or those named; `quick` names those for everyday work.
 pub fn choose(names: &[String]) -> Outcome<Vec<&'static Suite>> {
-    if let Some(unknown) = names.iter().find(|name| SUITES.iter().all(|suite| suite.name != name.as_str())) {
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let names = if names == ["quick"] { QUICK.to_vec() } else { names };
+    if let Some(unknown) = names.iter().find(|name| SUITES.iter().all(|suite| suite.name != **name)) {
         let known: Vec<&str> = SUITES.iter().map(|suite| suite.name).collect();
-        return Err(format!("there is no suite '{unknown}'; there are {}", known.join(", ")).into());
+        return Err(format!("there is no suite '{unknown}'; there are quick, {}", known.join(", ")).into());
     }
-    Ok(SUITES
-        .iter()
-        .filter(|suite| names.is_empty() || names.iter().any(|name| name == suite.name))
-        .collect())
+    Ok(SUITES.iter().filter(|suite| names.is_empty() || names.contains(&suite.name)).collect())
 }
 
 #[cfg(test)]
@@ -178,6 +204,7 @@ mod tests {
     fn suites_are_chosen_by_name() {
         assert_eq!(choose(&[]).expect("all").len(), SUITES.len());
         assert_eq!(choose(&["python".to_owned()]).expect("one")[0].name, "python");
+        assert_eq!(choose(&["quick".to_owned()]).expect("some").len(), QUICK.len());
         assert!(choose(&["nosuch".to_owned()]).is_err());
     }
 

@@ -2,13 +2,15 @@
 
 use super::mongo::{ARGUMENTS, address};
 use super::{Run, SuiteResult};
-use crate::command::run_and_listen;
+use crate::command::{run_and_listen, run_to_end};
 use crate::{Outcome, project, tally};
 use std::process::Command;
 
+pub fn build() -> Outcome {
+    run_to_end(cargo().args(["test", "--locked", "--no-run"]))
+}
+
 pub fn run(run: &Run<'_>) -> Outcome<Vec<SuiteResult>> {
-    let mut build = cargo();
-    run.build(build.args(["test", "--locked", "--no-run"]))?;
     let server = run.start_server_with(ARGUMENTS)?;
     let mut test = cargo();
     test.args(["test", "--locked", "--", "--test-threads=1"]).env("SHARDLAKE_MONGO", address(&server)?);

@@ -1,13 +1,15 @@
 //! What applications do with the Rust SDK: `tests-sdk/rust`, which is a workspace of its own with its own build directory.
 
 use super::{Run, SuiteResult};
-use crate::command::run_and_listen;
+use crate::command::{run_and_listen, run_to_end};
 use crate::{Outcome, project, tally};
 use std::process::Command;
 
+pub fn build() -> Outcome {
+    run_to_end(cargo().args(["test", "--locked", "--no-run"]))
+}
+
 pub fn run(run: &Run<'_>) -> Outcome<Vec<SuiteResult>> {
-    let mut build = cargo();
-    run.build(build.args(["test", "--locked", "--no-run"]))?;
     let server = run.start_server()?;
     let ready = server.ready();
     let mut test = cargo();

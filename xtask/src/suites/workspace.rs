@@ -1,59 +1,64 @@
 //! The tests of the cargo workspace, and the kill -9 harness at its full length.
 //!
-//! `cargo nextest` runs them where it is installed, because it runs test programs side by side; `cargo test` runs the same
-//! tests elsewhere. All build the same packages together, so that no crate is compiled twice with other features. The harness is
-//! left out of the first suite, so that it runs once. There is no suite of doc tests: a tidy test keeps examples that
-//! nothing runs out of the comments.
+//! The harness is left out of the first suite, so that it runs once. There is no suite of doc tests: a tidy test keeps
+//! examples that nothing runs out of the comments.
 
+use super::programs::{self, Program, Selection};
 use super::{Run, SuiteResult};
-use crate::command::{run_and_listen, succeeds};
-use crate::tally::{self, Tally};
-use crate::{Outcome, project};
+use crate::Outcome;
+use crate::command::run_and_listen;
+use crate::tally::Tally;
 use std::process::Command;
 
-/// What release artefacts have; one set in all builds here, so that each crate is compiled once.
-pub const FEATURES: [&str; 2] = ["--features", "shardlake/full"];
 /// They share the cycles that the harness is asked for.
 pub const HARNESS_RUNS: u64 = 5;
 /// Of all runs of the harness together.
 const KILL_CYCLES: u64 = 10 * HARNESS_RUNS;
+/// Test programs side by side: each has as many threads as there are processors, and many of those wait for a server.
+const PROGRAMS_AT_ONCE: usize = 2;
+
+pub fn build() -> Outcome {
+    programs::build(Selection::All)
+}
 
 pub fn run(run: &Run<'_>) -> Outcome<Vec<SuiteResult>> {
-    // All test programs, the harness included: what is built together is built once.
-    run.build(cargo_of_all(run, &["test"]).args(["--locked", "--workspace", "--all-targets", "--no-run"]))?;
-    let by_nextest = succeeds("cargo", &["nextest", "--version"]);
-    let mut command = if by_nextest {
-        let mut command = cargo_of_all(run, &["nextest", "run"]);
-        command.args(["--all-targets", "--status-level", "slow", "--filterset", "not binary(=durability)"]);
-        command
-    } else {
-        let mut command = cargo_of_all(run, &["test"]);
-        command.args(["--lib", "--bins", "--test", "it"]);
-        command
+    let mut programs = programs::programs()?;
+    programs.retain(|program| program.target != "durability");
+    programs.sort_by_key(longest_first);
+    let tally = programs::run_all(programs, PROGRAMS_AT_ONCE, |command| {
+        command.env("SHARDLAKE_SKIP_LOG", run.skip_log);
+    });
+    let ended_well = tally.failed == 0;
+    Ok(vec![SuiteResult::new("workspace", Some(tally), ended_well).with_noted_skips(run.skip_log)])
+}
+
+/// Integration tests take longest; a long program that begins last runs alone.
+fn longest_first(program: &Program) -> (u8, String) {
+    let rank = match (program.package.as_str(), program.target.as_str()) {
+        ("account" | "server", "it") => 0,
+        (_, "it") => 1,
+        _ => 2,
     };
-    command.args(["--locked", "--workspace", "--no-fail-fast"]);
-    let (output, ended_well) = run_and_listen(&mut command)?;
-    let tally = if by_nextest { tally::of_nextest(&output) } else { tally::of_cargo_test(&output) };
-    // The filter leaves the harness out; nextest counts that as skipped.
-    let tally = tally.map(|tally| Tally { skipped: 0, ..tally });
-    Ok(vec![SuiteResult::new("workspace", tally, ended_well).with_noted_skips(run.skip_log)])
+    (rank, program.package.clone())
+}
+
+/// Builds the harness, and with it the server.
+pub fn build_harness() -> Outcome {
+    programs::build(Selection::Harness)
 }
 
 /// Counts cycles, not test functions: a harness that stopped killing would still be one passing test.
 pub fn run_durability(run: &Run<'_>) -> Outcome<Vec<SuiteResult>> {
-    run.build(harness().arg("--no-run"))?;
-    let mut command = harness();
-    command.args(["--", "--nocapture"]).env("SHARDLAKE_SKIP_LOG", run.skip_log);
+    let mut command = harness()?;
+    command.arg("--nocapture").env("SHARDLAKE_SKIP_LOG", run.skip_log);
     command.env("SHARDLAKE_KILL_CYCLES", KILL_CYCLES.to_string());
     let (output, ended_well) = run_and_listen(&mut command)?;
     Ok(vec![of_cycles("durability", &output, ended_well)])
 }
 
 /// The kill -9 harness, as a command that may get further arguments.
-pub fn harness() -> Command {
-    let mut command = project::cargo();
-    command.args(["test", "--locked", "--workspace"]).args(FEATURES).args(["--test", "durability"]);
-    command
+pub fn harness() -> Outcome<Command> {
+    Ok(programs::harness()?.command())
 }
 
 pub fn of_cycles(suite: &str, output: &str, ended_well: bool) -> SuiteResult {
@@ -66,29 +71,6 @@ pub fn of_cycles(suite: &str, output: &str, ended_well: bool) -> SuiteResult {
 fn cycles_passed(output: &str) -> u64 {
     let ends_well = |line: &str| line.split_once("cycle ").is_some_and(|(_, cycle)| cycle.contains(" ok: "));
     output.lines().filter(|line| ends_well(line)).count() as u64
-}
-
-/// Builds what the SDK suites talk to, with the features the workspace tests use.
-pub fn server_build() -> Command {
-    let mut command = project::cargo();
-    command
-        .args(["build", "--locked", "--workspace", "--exclude", "xtask", "--bins"])
-        .args(FEATURES)
-        .current_dir(project::root());
-    command
-}
-
-fn cargo(run: &Run<'_>) -> Command {
-    let mut command = project::cargo();
-    command.current_dir(project::root()).env("SHARDLAKE_SKIP_LOG", run.skip_log);
-    command
-}
-
-/// Cargo with a subcommand, for every feature: what the default build leaves out is tested, too.
-fn cargo_of_all(run: &Run<'_>, subcommand: &[&str]) -> Command {
-    let mut command = cargo(run);
-    command.args(subcommand).args(FEATURES);
-    command
 }
 
 #[cfg(test)]
