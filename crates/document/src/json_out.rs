@@ -154,7 +154,10 @@ fn write_elements(bytes: &[u8], level: Level, out: &mut impl Sink) {
         if kind == kind::CODE_WITH_SCOPE
             && let Some((exact_name, scope)) = split_named_value(name, value)
         {
-            write_name(exact_name, out);
+            // Bytes of a client may have such a member in an array, whose elements are shown without names.
+            if level != Level::Array {
+                write_name(exact_name, out);
+            }
             outer_levels.push(level);
             level = Level::NamedValue;
             is_first = true;

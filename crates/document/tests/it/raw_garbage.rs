@@ -58,6 +58,18 @@ proptest! {
 }
 
 #[test]
+fn a_name_with_a_zero_is_not_shown_in_an_array() {
+    let mut bytes = parse(r#"{"a":{"x\u0000y":[1],"z":2}}"#).into_bytes();
+    assert_eq!(bytes[4], 3, "an object");
+    bytes[4] = 4;
+    let document = RawDocument::validate(&bytes).expect("arrays name their elements, too");
+    let mut out = Vec::new();
+    write_json(document, &mut out);
+    assert_eq!(String::from_utf8(out).unwrap(), r#"{"a":[[1],2]}"#);
+    assert_eq!(json_size(document), r#"{"a":[[1],2]}"#.len());
+}
+
+#[test]
 fn deep_garbage_neither_overflows_the_stack_nor_validates() {
     let mut bytes = Vec::new();
     for _ in 0..200_000 {
