@@ -6,7 +6,7 @@ use bson::doc;
 use shardlake_gateway_mongo::MongoSettings;
 use shardlake_mql::{Document, Value};
 use shardlake_stdx::{Clock, Timestamp};
-use shardlake_storage::{Shard, ShardOptions};
+use shardlake_storage::{Batch, Shard, ShardOptions};
 use tokio::runtime::Runtime;
 
 use crate::client::{Client, Server, first_batch, of};
@@ -27,8 +27,13 @@ impl Servers {
         Servers { shards, clock: Clock::manual(Timestamp(1_700_000_000_000)) }
     }
 
-    /// The one before it is gone, with all that it had in memory.
+    /// A server that starts after the end of the one before it, whose memory is lost. A process that ended writes nothing more;
+    /// here its shards go on, so that the next server waits for the commits that are queued.
     async fn next(&self) -> Server {
+        for shard in &self.shards {
+            let behind_all = shard.commit(Batch::default()).expect("the shard is open");
+            behind_all.await.expect("the engine is in memory");
+        }
         Server::over(self.shards.clone(), MongoSettings::default(), self.clock.clone()).await
     }
 }
