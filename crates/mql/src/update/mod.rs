@@ -3,8 +3,9 @@
 //! | file | what it does |
 //! |---|---|
 //! | `parse.rs` | documents and pipelines to updates |
-//! | `target.rs` | paths with positional parts, and the walk to what they name |
-//! | `modifier.rs` | what an operator makes of one value |
+//! | `target.rs` | paths with positional parts |
+//! | `tree.rs` | the tree of all paths of an update, and its walk over a document |
+//! | `modifier.rs` | the change that an operator makes to one value |
 //! | `push.rs` | `$push`, `$addToSet`, `$pull`, `$pullAll`, `$pop` |
 //! | `upsert.rs` | the document that an upsert starts from |
 
@@ -12,6 +13,7 @@ mod modifier;
 mod parse;
 mod push;
 mod target;
+mod tree;
 mod upsert;
 
 use crate::error::{Result, fail};
@@ -20,8 +22,8 @@ use crate::filter::Matched;
 use crate::order;
 use crate::pipeline::{Collections, Context, Pipeline};
 use crate::value::{Document, Str, Value};
-use modifier::Modifier;
-use target::{ArrayFilters, Target};
+use target::ArrayFilters;
+use tree::{Fields, Walk};
 
 pub use upsert::upsert_base;
 
@@ -34,7 +36,7 @@ pub struct Update(Kind);
 
 #[derive(Debug)]
 enum Kind {
-    Operators(Vec<(Target, Modifier)>, ArrayFilters),
+    Operators(Fields, ArrayFilters),
     Replacement(Document),
     Pipeline(Pipeline),
 }
@@ -72,14 +74,8 @@ impl Update {
     /// Applies the update. `matched` tells the positional `$` its element; `inserts` is true for the document of an upsert.
     pub fn apply(&self, old: &Document, matched: Matched, inserts: bool, env: &mut Env) -> Result<Updated> {
         let document = match &self.0 {
-            Kind::Operators(operators, filters) => {
-                let mut value = Value::document(old.clone());
-                for (target, modifier) in operators {
-                    if inserts || !modifier.only_on_insert() {
-                        modifier.apply(&mut value, target, filters, matched, env)?;
-                    }
-                }
-                into_document(value)
+            Kind::Operators(fields, filters) => {
+                Walk { old, filters, matched, inserts, env }.document(fields)?
             }
             Kind::Replacement(replacement) => {
                 let mut document = replacement.clone();

@@ -1,13 +1,20 @@
-//! What each operator of an update makes of a value.
+//! Operators of updates: the change that each makes to one value.
 
 use super::push::{ArrayChange, parse_array_change};
-use super::target::{ArrayFilters, Change, Target, Walk, value_at};
+use super::target::{Target, value_at};
+use super::tree::{PATH_NOT_VIABLE, Walk};
 use crate::decimal::Decimal;
 use crate::error::{BAD_VALUE, Result, TYPE_MISMATCH, fail};
 use crate::expression::{Env, Scope, add_numbers};
-use crate::filter::Matched;
 use crate::order;
-use crate::value::Value;
+use crate::value::{Document, Value};
+
+/// Change to one value.
+pub(super) enum Change {
+    None,
+    Set(Value),
+    Remove,
+}
 
 /// One operator with its operand.
 #[derive(Debug)]
@@ -17,9 +24,18 @@ pub(super) enum Modifier {
     Unset,
     Add(Value),
     Multiply(Value),
-    Extreme { value: Value, greatest: bool },
-    CurrentDate { timestamp: bool },
-    Rename(Target),
+    Extreme {
+        value: Value,
+        greatest: bool,
+    },
+    CurrentDate {
+        timestamp: bool,
+    },
+    /// At the destination of `$rename`.
+    Rename {
+        from: Target,
+        to: Target,
+    },
     Bits(Vec<(BitOperation, Value)>),
     Array(ArrayChange),
 }
@@ -72,53 +88,19 @@ impl Modifier {
             }
             "$min" | "$max" => Modifier::Extreme { value: value.clone(), greatest: name == "$max" },
             "$currentDate" => parse_current_date(value)?,
-            "$rename" => parse_rename(target, value)?,
             "$bit" => Modifier::Bits(parse_bits(value)?),
             _ => Modifier::Array(parse_array_change(name, &target.text, value, scope)?),
         })
     }
 
-    pub fn only_on_insert(&self) -> bool {
-        matches!(self, Modifier::SetOnInsert(_))
-    }
-
-    /// The second path of `$rename`.
-    pub fn other_target(&self) -> Option<&Target> {
+    /// The change to the value at the end of the path. `path` names it in messages.
+    pub fn change(&self, old: &Value, path: &str, walk: &mut Walk<'_>) -> Result<Change> {
         match self {
-            Modifier::Rename(target) => Some(target),
-            _ => None,
-        }
-    }
-
-    pub fn apply(
-        &self,
-        value: &mut Value,
-        target: &Target,
-        filters: &ArrayFilters,
-        matched: Matched,
-        env: &mut Env,
-    ) -> Result<()> {
-        let walk = |target, creates| Walk { target, filters, matched, creates };
-        match self {
-            Modifier::Rename(to) => {
-                let Some(found) = value_at(value, &target.parts)?.cloned() else { return Ok(()) };
-                let at_destination = value_through(value, to);
-                if at_destination {
-                    fail!(
-                        BAD_VALUE,
-                        "The destination field cannot be an array element, '{}' is in an array",
-                        to.text
-                    );
-                }
-                walk(target, false).change(value, &mut |_, _| Ok(Change::Remove), env)?;
-                walk(to, true).change(value, &mut |_, _| Ok(Change::Set(found.clone())), env)
-            }
-            Modifier::Unset => walk(target, false).change(value, &mut |_, _| Ok(Change::Remove), env),
-            Modifier::Array(change) => {
-                let creates = change.creates();
-                walk(target, creates).change(value, &mut |old, env| change.apply(old, &target.text, env), env)
-            }
-            _ => walk(target, true).change(value, &mut |old, env| self.scalar(old, &target.text, env), env),
+            Modifier::SetOnInsert(_) if !walk.inserts => Ok(Change::None),
+            Modifier::Unset => Ok(Change::Remove),
+            Modifier::Rename { from, to } => renamed(from, to, walk.old),
+            Modifier::Array(change) => change.apply(old, path, walk.env),
+            _ => self.scalar(old, path, walk.env),
         }
     }
 
@@ -142,9 +124,23 @@ impl Modifier {
     }
 }
 
-/// Whether a path leads through an array.
-fn value_through(value: &Value, target: &Target) -> bool {
-    value_at(value, &target.parts).is_err()
+/// The change of the destination of `$rename`. The source is unset in its own place.
+fn renamed(from: &Target, to: &Target, old: &Document) -> Result<Change> {
+    let found = match value_at(old, &from.parts) {
+        Ok(Some(found)) => found,
+        Ok(None) => return Ok(Change::None),
+        Err(Value::Array(_)) => {
+            fail!(BAD_VALUE, "The source field cannot be an array element, '{}' is in an array", from.text)
+        }
+        Err(scalar) => fail!(PATH_NOT_VIABLE, "cannot use the path '{}' to traverse {scalar}", from.text),
+    };
+    if let Err(Value::Array(_)) = value_at(old, &to.parts) {
+        fail!(BAD_VALUE, "The destination field cannot be an array element, '{}' is in an array", to.text);
+    }
+    if to.text == "_id" && old.has("_id") {
+        fail!(66, "Performing an update on the path '_id' would modify the immutable field '_id'");
+    }
+    Ok(Change::Set(found.clone()))
 }
 
 fn numeric<'a>(old: &'a Value, path: &str, verb: &str) -> Result<&'a Value> {
@@ -228,7 +224,8 @@ fn parse_current_date(value: &Value) -> Result<Modifier> {
     }
 }
 
-fn parse_rename(from: &Target, value: &Value) -> Result<Modifier> {
+/// The destination of `$rename`.
+pub(super) fn rename_destination(from: &Target, value: &Value) -> Result<Target> {
     let Value::String(to) = value else {
         fail!(BAD_VALUE, "The 'to' field for $rename must be a string: {}: {value}", from.text);
     };
@@ -252,7 +249,7 @@ fn parse_rename(from: &Target, value: &Value) -> Result<Modifier> {
             to.text
         );
     }
-    Ok(Modifier::Rename(to))
+    Ok(to)
 }
 
 fn parse_bits(value: &Value) -> Result<Vec<(BitOperation, Value)>> {

@@ -1,12 +1,13 @@
 //! Documents and pipelines to updates.
 
 use super::Kind;
-use super::modifier::Modifier;
-use super::target::{ArrayFilters, Part, Target, parse_filters};
+use super::modifier::{Modifier, rename_destination};
+use super::target::{ArrayFilters, Target, parse_filters};
+use super::tree::Fields;
 use crate::error::{BAD_VALUE, FAILED_TO_PARSE, Result, fail};
 use crate::expression::Scope;
 use crate::pipeline::Pipeline;
-use crate::value::{Document, Value};
+use crate::value::{Document, Str, Value};
 
 pub(super) fn parse(update: &Value, array_filters: &[Value], scope: &Scope) -> Result<Kind> {
     match update {
@@ -66,7 +67,8 @@ fn parse_pipeline(stages: &[Value], scope: &Scope) -> Result<Kind> {
 }
 
 fn parse_operators(document: &Document, filters: ArrayFilters, scope: &Scope) -> Result<Kind> {
-    let mut operators: Vec<(Target, Modifier)> = Vec::new();
+    let mut fields = Fields::default();
+    let mut used: Vec<Str> = Vec::new();
     for (name, operand) in document.iter() {
         if !Modifier::is_known(name) {
             fail!(
@@ -83,42 +85,27 @@ fn parse_operators(document: &Document, filters: ArrayFilters, scope: &Scope) ->
         };
         for (path, value) in members.iter() {
             let target = Target::parse(path)?;
-            for part in &target.parts {
-                if let Part::Filtered(identifier) = part
-                    && !filters.iter().any(|(known, _)| known == identifier)
-                {
+            for identifier in target.identifiers() {
+                if !filters.iter().any(|(known, _)| known == identifier) {
                     fail!(BAD_VALUE, "No array filter found for identifier '{identifier}' in path '{path}'");
                 }
+                used.push(identifier.clone());
             }
-            let modifier = Modifier::parse(name, &target, value, scope)?;
-            if let Some(other) = modifier.other_target() {
-                check_conflict(&operators, other)?;
-            }
-            check_conflict(&operators, &target)?;
-            operators.push((target, modifier));
+            add(&mut fields, name, target, value, scope)?;
         }
     }
-    for (identifier, _) in &filters {
-        let used = |target: &Target| {
-            target.parts.iter().any(|part| matches!(part, Part::Filtered(name) if name == identifier))
-        };
-        if !operators.iter().any(|(target, _)| used(target)) {
-            fail!(
-                FAILED_TO_PARSE,
-                "The array filter for identifier '{identifier}' was not used in the update"
-            );
-        }
+    if let Some((identifier, _)) = filters.iter().find(|(identifier, _)| !used.contains(identifier)) {
+        fail!(FAILED_TO_PARSE, "The array filter for identifier '{identifier}' was not used in the update");
     }
-    operators.sort_by_key(|(target, _)| target.order_key());
-    Ok(Kind::Operators(operators, filters))
+    Ok(Kind::Operators(fields, filters))
 }
 
-fn check_conflict(operators: &[(Target, Modifier)], target: &Target) -> Result<()> {
-    for (known, modifier) in operators {
-        let other = modifier.other_target();
-        if known.conflicts(target) || other.is_some_and(|other| other.conflicts(target)) {
-            fail!(40, "Updating the path '{}' would create a conflict at '{}'", target.text, known.text);
-        }
+/// Adds an operator to the tree; `$rename` is two, one at each of its paths.
+fn add(fields: &mut Fields, name: &str, target: Target, value: &Value, scope: &Scope) -> Result<()> {
+    if name != "$rename" {
+        return fields.add(&target, Modifier::parse(name, &target, value, scope)?);
     }
-    Ok(())
+    let to = rename_destination(&target, value)?;
+    fields.add(&target, Modifier::Unset)?;
+    fields.add(&to.clone(), Modifier::Rename { from: target, to })
 }

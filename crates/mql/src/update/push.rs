@@ -1,6 +1,6 @@
 //! Operators on arrays: `$push`, `$addToSet`, `$pull`, `$pullAll`, `$pop`.
 
-use super::target::Change;
+use super::modifier::Change;
 use crate::error::{BAD_VALUE, FAILED_TO_PARSE, Result, TYPE_MISMATCH, fail};
 use crate::expression::{Env, Scope};
 use crate::filter::{ElementFilter, Filter, is_operator_document};
@@ -167,7 +167,7 @@ impl Pulled {
 
 impl ArrayChange {
     /// Whether a missing array is made.
-    pub fn creates(&self) -> bool {
+    fn creates(&self) -> bool {
         matches!(self, ArrayChange::Push { .. } | ArrayChange::AddToSet(_))
     }
 

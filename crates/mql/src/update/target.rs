@@ -1,14 +1,9 @@
-//! Paths of updates, with `$`, `$[]` and `$[name]`, and the walk to what they name.
+//! Paths of updates, with `$`, `$[]` and `$[name]`, and array filters.
 
 use crate::error::{BAD_VALUE, Result, fail};
-use crate::expression::{Env, Scope};
-use crate::filter::{Filter, Matched};
-use crate::path::array_index;
+use crate::expression::Scope;
+use crate::filter::Filter;
 use crate::value::{Document, Str, Value};
-use std::sync::Arc;
-
-/// Places behind the end of an array that one update may fill with nulls.
-const PADDING_MAX: usize = 1_500_000;
 
 /// A parsed path.
 #[derive(Clone, Debug)]
@@ -29,16 +24,6 @@ pub(super) enum Part {
 
 /// Filters by their identifiers.
 pub(super) type ArrayFilters = Vec<(Str, Filter)>;
-
-/// What to do with a value at the end of a path.
-pub(super) enum Change {
-    None,
-    Set(Value),
-    Remove,
-}
-
-/// Computes the change of a value; the flag tells whether the way to it exists.
-pub(super) type Changer<'a> = &'a mut dyn FnMut(&Value, &mut Env) -> Result<Change>;
 
 impl Target {
     pub fn parse(path: &str) -> Result<Target> {
@@ -79,22 +64,16 @@ impl Target {
         self.parts.iter().zip(&other.parts).all(|(left, right)| left == right)
     }
 
-    pub fn is_plain(&self) -> bool {
-        self.parts.iter().all(|part| matches!(part, Part::Field(_)))
+    /// Identifiers of the array filters of the path.
+    pub fn identifiers(&self) -> impl Iterator<Item = &Str> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Filtered(identifier) => Some(identifier),
+            _ => None,
+        })
     }
 
-    /// The order in which operators apply: by parts, numbers as numbers.
-    pub fn order_key(&self) -> Vec<(u8, usize, String)> {
-        let key = |part: &Part| match part {
-            Part::Field(name) => match array_index(name) {
-                Some(number) => (0, number, String::new()),
-                None => (1, 0, name.to_string()),
-            },
-            Part::Matched => (1, 0, "$".into()),
-            Part::All => (1, 0, "$[]".into()),
-            Part::Filtered(name) => (1, 0, format!("$[{name}]")),
-        };
-        self.parts.iter().map(key).collect()
+    pub fn is_plain(&self) -> bool {
+        self.parts.iter().all(|part| matches!(part, Part::Field(_)))
     }
 }
 
@@ -155,174 +134,16 @@ fn identifiers(filter: &Document, names: &mut Vec<Str>) {
     }
 }
 
-/// What a walk along a path knows besides the value.
-pub(super) struct Walk<'a> {
-    pub target: &'a Target,
-    pub filters: &'a ArrayFilters,
-    pub matched: Matched,
-    /// Whether what is missing on the way is created.
-    pub creates: bool,
-}
-
-impl Walk<'_> {
-    pub fn change(&self, value: &mut Value, change: Changer<'_>, env: &mut Env) -> Result<()> {
-        self.step(value, 0, change, env)
-    }
-
-    fn step(&self, value: &mut Value, at: usize, change: Changer<'_>, env: &mut Env) -> Result<()> {
-        let Some(part) = self.target.parts.get(at) else { return Ok(()) };
-        match part {
-            Part::Field(name) => self.field(value, name, at, change, env),
-            Part::Matched => {
-                let Some(index) = self.matched.index else {
-                    fail!(BAD_VALUE, "The positional operator did not find the match needed from the query.");
-                };
-                self.field(value, &Str::from(index.to_string()), at, change, env)
-            }
-            Part::All | Part::Filtered(_) => self.elements(value, part, at, change, env),
-        }
-    }
-
-    fn elements(
-        &self,
-        value: &mut Value,
-        part: &Part,
-        at: usize,
-        change: Changer<'_>,
-        env: &mut Env,
-    ) -> Result<()> {
-        let Value::Array(items) = value else {
-            let path = &self.target.text;
-            if value.is_missing() {
-                fail!(
-                    BAD_VALUE,
-                    "The path '{path}' must exist in the document in order to apply array updates."
-                );
-            }
-            fail!(BAD_VALUE, "Cannot apply array updates to non-array element of '{path}': {value}");
-        };
-        let filter = match part {
-            Part::Filtered(name) => self.filters.iter().find(|(known, _)| known == name),
-            _ => None,
-        };
-        let items = Arc::make_mut(items);
-        for item in items.iter_mut() {
-            if let Some((name, filter)) = filter {
-                let probe = Document::one(name, item.clone());
-                if !filter.matches(&probe, env)? {
-                    continue;
-                }
-            }
-            self.end_or_step(item, at, change, env, true)?;
-        }
-        Ok(())
-    }
-
-    fn end_or_step(
-        &self,
-        slot: &mut Value,
-        at: usize,
-        change: Changer<'_>,
-        env: &mut Env,
-        in_array: bool,
-    ) -> Result<()> {
-        if at + 1 < self.target.parts.len() {
-            return self.step(slot, at + 1, change, env);
-        }
-        match change(slot, env)? {
-            Change::None => {}
-            Change::Set(value) => *slot = value,
-            // The place of an element stays.
-            Change::Remove => *slot = if in_array { Value::Null } else { Value::Missing },
-        }
-        Ok(())
-    }
-
-    fn field(
-        &self,
-        value: &mut Value,
-        name: &Str,
-        at: usize,
-        change: Changer<'_>,
-        env: &mut Env,
-    ) -> Result<()> {
-        match value {
-            Value::Document(document) => {
-                if !document.has(name) {
-                    if !self.creates && !self.needs_elements(at + 1) {
-                        return Ok(());
-                    }
-                    let mut created = self.created(at);
-                    self.end_or_step(&mut created, at, change, env, false)?;
-                    if !created.is_missing() && self.creates {
-                        Arc::make_mut(document).push(name.clone(), created);
-                    }
-                    return Ok(());
-                }
-                let document = Arc::make_mut(document);
-                let Some(slot) = document.get_mut(name) else { return Ok(()) };
-                self.end_or_step(slot, at, change, env, false)?;
-                if slot.is_missing() {
-                    document.remove(name);
-                }
-                Ok(())
-            }
-            Value::Array(items) => {
-                let Some(index) = array_index(name) else {
-                    if !self.creates {
-                        return Ok(());
-                    }
-                    fail!(28, "Cannot create field '{name}' in element {value}");
-                };
-                if index < items.len() {
-                    return self.end_or_step(&mut Arc::make_mut(items)[index], at, change, env, true);
-                }
-                if !self.creates {
-                    return Ok(());
-                }
-                if index - items.len() > PADDING_MAX {
-                    fail!(BAD_VALUE, "can't backfill more than {PADDING_MAX} elements");
-                }
-                let mut created = self.created(at);
-                self.end_or_step(&mut created, at, change, env, false)?;
-                if !created.is_missing() {
-                    let items = Arc::make_mut(items);
-                    items.resize(index, Value::Null);
-                    items.push(created);
-                }
-                Ok(())
-            }
-            _ if !self.creates => Ok(()),
-            other => fail!(28, "Cannot create field '{name}' in element {{{}: {other}}}", self.target.text),
-        }
-    }
-
-    /// What a missing part of the way starts as.
-    fn created(&self, at: usize) -> Value {
-        match self.target.parts.get(at + 1) {
-            Some(Part::Field(_)) => Value::document(Document::new()),
-            _ => Value::Missing,
-        }
-    }
-
-    /// Whether the next part wants an array that is not there.
-    fn needs_elements(&self, at: usize) -> bool {
-        matches!(self.target.parts.get(at), Some(Part::All | Part::Filtered(_)))
-    }
-}
-
-/// The value at a plain path; through an array only by places.
-pub(super) fn value_at<'a>(value: &'a Value, parts: &[Part]) -> Result<Option<&'a Value>> {
-    let Some((Part::Field(name), rest)) = parts.split_first() else { return Ok(Some(value)) };
-    match value {
-        Value::Document(document) => match document.get(name) {
-            Some(member) => value_at(member, rest),
-            None => Ok(None),
-        },
-        Value::Array(_) => fail!(
-            BAD_VALUE,
-            "The source field of $rename cannot be an array element, '{name}' is in an array"
-        ),
-        _ => Ok(None),
+/// The value at a plain path; the error is an array or a scalar on the way.
+pub(super) fn value_at<'a>(
+    document: &'a Document,
+    parts: &[Part],
+) -> std::result::Result<Option<&'a Value>, &'a Value> {
+    let Some((Part::Field(name), rest)) = parts.split_first() else { return Ok(None) };
+    match document.get(name) {
+        found if rest.is_empty() => Ok(found),
+        Some(Value::Document(inner)) => value_at(inner, rest),
+        Some(other) => Err(other),
+        None => Ok(None),
     }
 }

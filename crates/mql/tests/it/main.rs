@@ -6,4 +6,5 @@ mod commands;
 mod compare;
 mod harness;
 mod tagged;
+mod updates;
 mod writes;
