@@ -76,6 +76,25 @@ fn array_filters_see_the_elements_before_the_update() {
     );
 }
 
+/// The expressions of one stage see the document before the stage.
+#[test]
+fn stages_of_pipelines_see_the_document_before_them() {
+    let old = json!({"a": 1, "b": 2, "l": [{"x": 1, "y": 2}]});
+    for stage in ["$set", "$addFields", "$project"] {
+        let mut update = json!({"a": "$b", "b": "$a"});
+        if stage == "$project" {
+            update["l"] = json!(1);
+        }
+        check(old.clone(), json!([{stage: update}]), &[], json!({"a": 2, "b": 1, "l": [{"x": 1, "y": 2}]}));
+    }
+    check(
+        old,
+        json!([{"$set": {"l.x": "$l.y", "l.y": "$l.x"}}, {"$set": {"a": "$l.x"}}, {"$unset": "l"}]),
+        &[],
+        json!({"a": [[2]], "b": 2}),
+    );
+}
+
 #[test]
 fn updates_that_meet_are_refused() {
     let old = json!({"l": [{"k": 1, "m": {}}], "a": 1});
