@@ -1,17 +1,21 @@
 //! Batches of operations in one request: transactional (all or nothing, one logical partition) and bulk (each on its own).
 //!
-//! Both take a JSON array and answer with a JSON array of results in the same order; the status is 207 as soon as one
-//! failed. In a transaction the failed operation keeps its status and all others are 424. A body that is no item fails its
-//! operation alone.
+//! Both take a JSON array and answer with a JSON array of results in the same order. The status is
+//! 207 as soon as one operation failed by its own fault. In a transaction the failed operation keeps
+//! its status and all others are 424. A body that is no item fails its operation alone. A request
+//! that the server refuses, as where the store does not answer, has the refusal as its status:
+//! clients do not retry, and most do not throw, on 207.
 
 use http::StatusCode;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use shardlake_account::{
     BatchReply, BodyRoom, BulkOnError, ContainerHandle, HEAVY_BYTES, ItemName, ItemOperation, ItemRead,
-    ItemReply, ItemWrite, KeyedOperation, beside, item_of_json_in,
+    ItemReply, ItemWrite, KeyedOperation, beside, item_of_json_in, key_of_another_partition,
 };
-use shardlake_model::{ETagCondition, Error, ErrorKind, Limits, Preconditions, ReplyMeta, Result};
+use shardlake_model::{
+    ETagCondition, Error, ErrorKind, Limits, PartitionKey, Preconditions, ReplyMeta, Result,
+};
 
 use crate::call::Call;
 use crate::formats::text_of;
@@ -171,6 +175,12 @@ fn parse(body: &[u8], atomic: bool, reading: Reading<'_>) -> Result<Vec<Parsed>>
             operations.len()
         )));
     }
+    if atomic {
+        for operation in &operations {
+            // A text that is no key cannot be the key of the request.
+            operation.key().map_err(|_| key_of_another_partition())?;
+        }
+    }
     let read = |(index, operation): (usize, &WireOperation<'_>)| {
         operation.read(reading).map_err(|error| {
             Error::new(error.kind(), format!("batch operation {index}: {}", error.message()))
@@ -208,9 +218,8 @@ impl WireOperation<'_> {
         if self.id.is_none() && !matches!(kind, Kind::Create | Kind::Upsert) {
             return Err(needs("id"));
         }
-        let key = self.partition_key()?;
         let operation = || {
-            let key = key.as_deref().map(items::key_of_text).transpose()?;
+            let key = self.key()?;
             let operation = self.operation(kind, text, patch, reading)?;
             Ok(KeyedOperation { key, operation })
         };
@@ -258,17 +267,17 @@ impl WireOperation<'_> {
         })
     }
 
-    fn partition_key(&self) -> Result<Option<String>> {
+    fn key(&self) -> Result<Option<PartitionKey>> {
         let Some(text) = self.partition_key.map(RawValue::get).filter(|text| *text != "null") else {
             return Ok(None);
         };
         if text.starts_with('"') {
-            let inner = serde_json::from_str(text).map_err(|error| {
+            let inner: String = serde_json::from_str(text).map_err(|error| {
                 Error::bad_request(format!("the partitionKey is not a valid string: {error}"))
             })?;
-            return Ok(Some(inner));
+            return items::key_of_text(&inner).map(Some);
         }
-        Ok(Some(text.to_owned()))
+        items::key_of_text(text).map(Some)
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use shardlake_account::Patch;
 use shardlake_account::sql::{SqlError, parse_condition};
 use shardlake_document::{DocumentError, ParseLimits, PatchOperation, Value, parse_path};
-use shardlake_model::{Error, Limits, Result};
+use shardlake_model::{Error, ErrorKind, Limits, Result};
 
 #[derive(Deserialize)]
 struct Document<'a> {
@@ -77,26 +77,21 @@ pub(crate) fn parse(text: &[u8], limits: &Limits) -> Result<PatchBody> {
         .iter()
         .enumerate()
         .map(|(index, operation)| {
-            operation
-                .read(&values)
-                .map_err(|why| Error::bad_request(format!("patch operation {index}: {why}")))
+            operation.read(&values).map_err(|refusal| {
+                Error::new(refusal.kind(), format!("patch operation {index}: {}", refusal.message()))
+            })
         })
         .collect::<Result<Vec<_>>>()?;
     Ok(PatchBody { operations, condition: document.condition })
 }
 
 impl Operation<'_> {
-    fn read(&self, limits: &ParseLimits) -> Result<PatchOperation, String> {
+    fn read(&self, limits: &ParseLimits) -> Result<PatchOperation> {
         let path = pointer("path", self.path.as_deref())?;
         let value = || {
-            let text = self.value.ok_or_else(|| format!("'{}' needs a value", self.op))?;
-            Value::from_json(text.get().as_bytes(), limits).map_err(|error| match error {
-                DocumentError::NumberNotKept { path: inner, number } => {
-                    let path = format!("{}{inner}", self.path.as_deref().unwrap_or_default());
-                    DocumentError::NumberNotKept { path, number }.to_string()
-                }
-                error => error.to_string(),
-            })
+            let text =
+                self.value.ok_or_else(|| Error::bad_request(format!("'{}' needs a value", self.op)))?;
+            Value::from_json(text.get().as_bytes(), limits).map_err(|error| self.invalid(error))
         };
         Ok(match self.op.to_ascii_lowercase().as_str() {
             "add" => PatchOperation::Add { path, value: value()? },
@@ -104,20 +99,35 @@ impl Operation<'_> {
             "replace" => PatchOperation::Replace { path, value: value()? },
             "remove" => PatchOperation::Remove { path },
             "incr" | "increment" => {
-                let by = value()?.as_number().ok_or("the value of 'incr' must be a number")?;
+                let by = value()?.as_number();
+                let by = by.ok_or_else(|| Error::bad_request("the value of 'incr' must be a number"))?;
                 PatchOperation::Increment { path, by }
             }
             "move" => PatchOperation::Move { from: pointer("from", self.from.as_deref())?, path },
             _ => {
-                return Err(format!("'{}' is unknown: use add, set, replace, remove, incr or move", self.op));
+                return Err(Error::bad_request(format!(
+                    "'{}' is unknown: use add, set, replace, remove, incr or move",
+                    self.op
+                )));
             }
         })
     }
+
+    fn invalid(&self, error: DocumentError) -> Error {
+        match error {
+            DocumentError::TooLarge { .. } => Error::new(ErrorKind::TooLarge, error.to_string()),
+            DocumentError::NumberNotKept { path: inner, number } => {
+                let path = format!("{}{inner}", self.path.as_deref().unwrap_or_default());
+                Error::bad_request(DocumentError::NumberNotKept { path, number }.to_string())
+            }
+            error => Error::bad_request(error.to_string()),
+        }
+    }
 }
 
-fn pointer(member: &str, text: Option<&str>) -> Result<Vec<String>, String> {
-    let text = text.ok_or_else(|| format!("the member '{member}' is missing"))?;
-    parse_path(text).map_err(|error| error.to_string())
+fn pointer(member: &str, text: Option<&str>) -> Result<Vec<String>> {
+    let text = text.ok_or_else(|| Error::bad_request(format!("the member '{member}' is missing")))?;
+    parse_path(text).map_err(|error| Error::bad_request(error.to_string()))
 }
 
 #[cfg(test)]

@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures::StreamExt;
 use shardlake_model::{Error, ErrorKind, PartitionKey, RequestContext, Result};
 use shardlake_partition::{
-    BatchReply, CommandContext, CommitNote, HEAVY_BYTES, ItemReply, LogicalKey, Operation, Outcome,
-    PartitionWrite,
+    BatchFailure, BatchReply, CommandContext, CommitNote, HEAVY_BYTES, ItemReply, LogicalKey, Operation,
+    Outcome, PartitionWrite,
 };
 
 use crate::Items;
 use crate::command::{ItemOperation, ItemRead, KeyedOperation, ReadCommand};
 use crate::items::check_session;
 use shardlake_serving::ContainerHandle;
-use shardlake_serving::{Cost, OperationKind, Touched, key_of_read, mismatch};
+use shardlake_serving::{Cost, OperationKind, Touched, key_of_read};
 
 /// Bulk operations of one request in flight at once; enough to fill a group commit.
 const BULK_CONCURRENCY: usize = 64;
@@ -27,8 +27,9 @@ pub enum BulkOnError {
 }
 
 impl Items {
-    /// Executes operations on one logical partition as one transaction. An operation may come as the front end's refusal of it,
-    /// which fails the batch like the engine's would. `Err` is for a request that is wrong as a whole.
+    /// Executes operations on one logical partition as one transaction. An operation may come as the
+    /// front end's refusal of it, which fails the batch like the engine's would. `Err` is for a
+    /// request that is wrong as a whole, or that the server refuses.
     pub fn batch(
         &self,
         ctx: &RequestContext,
@@ -58,6 +59,9 @@ impl Items {
             )));
         }
         let logical = key_of_read(container, Some(key))?;
+        for keyed in operations.iter().flatten() {
+            check_key_in_batch(container, &logical, keyed)?;
+        }
         self.take_space_for_reads(ctx, &operations).await?;
         let mut routing = self.routing(container);
         loop {
@@ -84,15 +88,15 @@ impl Items {
             match self.planned_in_batch(container, key, &logical, operation).await {
                 Ok(operation) => planned.push(operation),
                 Err(error) => {
-                    refused = Some((index, error));
+                    refused = Some(BatchFailure::of(index, error)?);
                     break;
                 }
             }
         }
-        if let Some((index, error)) = refused {
+        if let Some(failure) = refused {
             // The operations before it could still fail first in the transaction, but nothing is applied either way.
             let meta = routing.owner(&logical).meta(100, 0);
-            return Ok(BatchReply { outcome: Err(shardlake_partition::BatchFailure { index, error }), meta });
+            return Ok(BatchReply { outcome: Err(failure), meta });
         }
         let context = CommandContext { note, ..self.command(ctx, count) };
         let command = Arc::new(PartitionWrite { key: logical.clone(), operations: planned, context });
@@ -108,7 +112,6 @@ impl Items {
         }
     }
 
-    /// One operation of a batch, whose keys must be the batch's.
     async fn planned_in_batch(
         &self,
         container: &ContainerHandle,
@@ -116,13 +119,7 @@ impl Items {
         logical: &LogicalKey,
         operation: Result<KeyedOperation>,
     ) -> Result<Operation> {
-        let KeyedOperation { key: own, operation } = operation?;
-        if let Some(own) = &own
-            && !key_of_read(container, Some(own))?.partition_key.same(&logical.partition_key)
-        {
-            return Err(mismatch());
-        }
-        Ok(match operation {
+        Ok(match operation?.operation {
             ItemOperation::Write(write) => self.planned(container, Some(key), write).await?.1,
             ItemOperation::Read(ItemRead { item, preconditions }) => {
                 let id = self.resolved(container, logical, item).await?;
@@ -131,7 +128,8 @@ impl Items {
         })
     }
 
-    /// Executes operations independently, each with its own key, and answers in their order.
+    /// Executes operations independently, each with its own key, and answers in their order. `Err`
+    /// is for a request that is wrong as a whole, or of which the server refuses every operation.
     pub async fn bulk(
         &self,
         ctx: &RequestContext,
@@ -158,7 +156,8 @@ impl Items {
             // Polled in order, so that operations on one partition take its sequencer in order.
             let one = |operation| self.bulk_one(ctx, container, operation, &read_bytes);
             let replies = operations.into_iter().map(one);
-            return Ok(futures::stream::iter(replies).buffered(BULK_CONCURRENCY).collect().await);
+            let replies = futures::stream::iter(replies).buffered(BULK_CONCURRENCY).collect().await;
+            return replies_of_bulk(replies);
         }
         let mut replies: Vec<Result<ItemReply>> = Vec::with_capacity(operations.len());
         let mut failed = false;
@@ -174,7 +173,7 @@ impl Items {
             failed = reply.is_err();
             replies.push(reply);
         }
-        Ok(replies)
+        replies_of_bulk(replies)
     }
 
     /// What is read may be as much as a page; what is written is no more than was sent.
@@ -217,6 +216,39 @@ impl Items {
         let fits = before == 0 || before + size_bytes <= limits.page_size_bytes_max;
         if fits { Ok(reply) } else { Err(limits.too_much_read()) }
     }
+}
+
+/// The replies of a bulk request. Where the server refused every operation, its refusal is the reply
+/// of the request: none took effect, and clients retry it as a whole.
+fn replies_of_bulk(replies: Vec<Result<ItemReply>>) -> Result<Vec<Result<ItemReply>>> {
+    let is_own = |reply: &Result<ItemReply>| match reply {
+        Ok(_) => true,
+        Err(error) => !error.kind().refuses_request() && error.kind() != ErrorKind::FailedDependency,
+    };
+    match replies.iter().any(is_own) {
+        true => Ok(replies),
+        false => Err(replies.into_iter().find_map(Result::err).expect("a request has an operation")),
+    }
+}
+
+/// Refuses a batch with an operation of another logical partition.
+fn check_key_in_batch(
+    container: &ContainerHandle,
+    logical: &LogicalKey,
+    keyed: &KeyedOperation,
+) -> Result<()> {
+    let Some(own) = &keyed.key else { return Ok(()) };
+    match key_of_read(container, Some(own)) {
+        Ok(own) if own.partition_key.same(&logical.partition_key) => Ok(()),
+        _ => Err(key_of_another_partition()),
+    }
+}
+
+/// The refusal of a batch with an operation whose partition key is not that of the request.
+pub fn key_of_another_partition() -> Error {
+    Error::bad_request(
+        "One or more operations within the batch request have a different partition key value than the request.",
+    )
 }
 
 fn cost_of_batch(reply: &BatchReply) -> Cost {

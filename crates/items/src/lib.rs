@@ -36,7 +36,7 @@ use tokio::sync::Semaphore;
 
 use schema_cache::SchemaCache;
 
-pub use batch::BulkOnError;
+pub use batch::{BulkOnError, key_of_another_partition};
 pub use change_feed::{ChangeFeedPage, ChangeFeedRequest, FEED_WAIT_MAX, FeedStart, any_changed};
 pub use command::{
     ItemOperation, ItemRead, ItemWrite, KeyedOperation, Patch, ReadCommand, Triggers, WriteCommand,

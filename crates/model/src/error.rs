@@ -60,6 +60,39 @@ pub enum ErrorKind {
     Internal,
 }
 
+impl ErrorKind {
+    /// Whether the server refuses a whole request with this kind, whichever operation of it met the
+    /// refusal. Other kinds answer one operation.
+    pub fn refuses_request(self) -> bool {
+        match self {
+            ErrorKind::StaleContainer
+            | ErrorKind::Unauthorized
+            | ErrorKind::OwnerNotFound
+            | ErrorKind::SessionNotAvailable
+            | ErrorKind::Timeout
+            | ErrorKind::PartitionGone
+            | ErrorKind::TooManyRequests
+            | ErrorKind::Unavailable
+            | ErrorKind::Corrupt
+            | ErrorKind::Internal => true,
+            ErrorKind::BadRequest
+            | ErrorKind::PartitionKeyMismatch
+            | ErrorKind::CrossPartitionQuery
+            | ErrorKind::Forbidden
+            | ErrorKind::LogicalPartitionFull
+            | ErrorKind::PartitionFull
+            | ErrorKind::NotFound
+            | ErrorKind::MethodNotAllowed
+            | ErrorKind::Conflict
+            | ErrorKind::InProgress
+            | ErrorKind::PreconditionFailed
+            | ErrorKind::TooLarge
+            | ErrorKind::FailedDependency
+            | ErrorKind::Unsupported => false,
+        }
+    }
+}
+
 /// What a reply tells about the partition that served it; errors carry it too, since clients read tokens from them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ReplyMeta {

@@ -159,10 +159,20 @@ pub struct BatchReply {
     pub meta: ReplyMeta,
 }
 
+/// The operation that failed a batch.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct BatchFailure {
     pub index: usize,
     pub error: Error,
+}
+
+impl BatchFailure {
+    /// The failure of one operation. A refusal of the whole request comes back as the error: no
+    /// operation is at fault.
+    pub fn of(index: usize, error: Error) -> Result<BatchFailure> {
+        if error.kind().refuses_request() { Err(error) } else { Ok(BatchFailure { index, error }) }
+    }
 }
 
 /// Time, identifiers and reading conditions that arrive with a command, so that planning it is a pure function.

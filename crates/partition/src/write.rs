@@ -94,7 +94,8 @@ impl Partition {
                 replies.iter_mut().for_each(|reply| self.tell_lsn(&mut reply.meta));
                 Ok(BatchReply { outcome: Ok(replies), meta: self.meta(charge_centi, 0) })
             }
-            (Err(BatchFailure { index, mut error }), _) => {
+            (Err(mut failure), _) => {
+                let error = &mut failure.error;
                 // What the error tells (an item exists, or not) may rest on commits that are not durable yet.
                 self.wait_for(rests_on).await?;
                 // Whoever wrote what it met may not have been woken yet.
@@ -102,7 +103,7 @@ impl Partition {
                 let charge = error.meta().charge_centi.max(shape.charges.not_found().0);
                 *error.meta_mut() = self.meta(charge, error.meta().item_lsn);
                 let meta = self.meta(charge_centi + charge, 0);
-                Ok(BatchReply { outcome: Err(BatchFailure { index, error }), meta })
+                Ok(BatchReply { outcome: Err(failure), meta })
             }
         }
     }
@@ -132,7 +133,7 @@ impl PartitionWrite {
             let etag = self.context.etags[index];
             let reply = match transaction.apply(&self.context, etag, &self.key, operation) {
                 Ok(reply) => reply,
-                Err(Stop::Error(error)) => return Ok(written.failed(index, error)),
+                Err(Stop::Error(error)) => return written.failed(index, error),
                 Err(stop) => return Err(stop),
             };
             written.charge_centi += reply.meta.charge_centi;
@@ -140,7 +141,7 @@ impl PartitionWrite {
                 read_bytes += item.json_size_bytes();
             }
             if read_bytes > limits.page_size_bytes_max {
-                return Ok(written.failed(index, limits.too_much_read()));
+                return written.failed(index, limits.too_much_read());
             }
             replies.push(reply);
             if transaction.growth_bytes() > grown_before {
@@ -149,7 +150,7 @@ impl PartitionWrite {
         }
         match transaction.record_size_within_limits() {
             // The whole decides; the last operation that took room stands for it.
-            Err(Stop::Error(error)) => Ok(written.failed(last_growth, error)),
+            Err(Stop::Error(error)) => written.failed(last_growth, error),
             Err(stop) => Err(stop),
             Ok(()) => {
                 written.outcome = Ok(replies);
@@ -160,9 +161,9 @@ impl PartitionWrite {
 }
 
 impl Written {
-    fn failed(mut self, index: usize, error: Error) -> Written {
-        self.outcome = Err(BatchFailure { index, error });
-        self
+    fn failed(mut self, index: usize, error: Error) -> Plan<Written> {
+        self.outcome = Err(BatchFailure::of(index, error)?);
+        Ok(self)
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::ThreadId;
+use std::time::Duration;
 
 use crate::{Answer, Batch, Engine, EngineView, Lookup, MemoryEngine, StorageError, Value};
 
@@ -26,6 +27,9 @@ struct Inner {
     released: Condvar,
     lets_writers_lead: AtomicBool,
     is_held_up: AtomicBool,
+    reads: AtomicU64,
+    /// Number of the first read that is refused; 0 where none is.
+    refuse_reads_at: AtomicU64,
     epoch: AtomicU64,
     /// Of the owner that took over; 0 before.
     fenced_by: AtomicU64,
@@ -94,6 +98,16 @@ impl FaultEngine {
     /// Whether a sync waits for the end of a stall.
     pub fn is_stalling(&self) -> bool {
         self.0.stall.lock().expect("no holder panics").is_stalling
+    }
+
+    /// Reads for commits after the next `n` are refused, as by an object store that does not answer.
+    pub fn refuse_reads_after(&self, n: u64) {
+        self.0.refuse_reads_at.store(self.0.reads.load(Ordering::SeqCst) + n + 1, Ordering::SeqCst);
+    }
+
+    /// Ends [`FaultEngine::refuse_reads_after`].
+    pub fn answer_reads(&self) {
+        self.0.refuse_reads_at.store(0, Ordering::SeqCst);
     }
 
     /// From now on writes are said to take long.
@@ -221,6 +235,11 @@ impl Engine for FaultEngine {
     }
 
     fn get(&self, key: &[u8]) -> Lookup<Option<Value>> {
+        let number = self.0.reads.fetch_add(1, Ordering::SeqCst) + 1;
+        let refused_from = self.0.refuse_reads_at.load(Ordering::SeqCst);
+        if refused_from > 0 && number >= refused_from {
+            return Answer::Now(Err(StorageError::Unavailable { retry_after: Duration::from_secs(2) }));
+        }
         self.0.memory.get(key)
     }
 

@@ -1,6 +1,10 @@
 //! Transactional batches and bulk requests over the wire.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
+use shardlake_storage::fault::FaultEngine;
+use shardlake_storage::{Shard, ShardOptions};
 
 use crate::harness::{Answer, ITEMS, Server};
 
@@ -107,4 +111,98 @@ async fn malformed_batches_are_refused_as_a_whole() {
         .header("x-ms-cosmos-batch-atomic", "True");
     let binary = call.key(r#"["k"]"#).body([0x81, 0x00, 0x01]).send().await;
     binary.refused(501, 0, "HybridRow");
+}
+
+#[tokio::test]
+async fn a_batch_with_the_key_of_another_partition_is_refused_as_a_whole() {
+    let server = Server::with_container().await;
+    let words = "One or more operations within the batch request have a different partition key value than the request.";
+    let body = json!({ "id": "a", "pk": "k" });
+    for key in [json!(r#"["other"]"#), json!(["other"]), json!("k"), json!("\"k\""), json!(r#"["k","l"]"#)] {
+        let create = |key: Option<&Value>| match key {
+            Some(key) => json!({ "operationType": "Create", "resourceBody": body, "partitionKey": key }),
+            None => json!({ "operationType": "Create", "resourceBody": body }),
+        };
+        let answer = atomic(&server, json!([create(None), create(Some(&key))])).await;
+        answer.refused(400, 0, words);
+    }
+    server.item("GET", "a", r#"["k"]"#).send().await.expect(404);
+    let own = |key: Value| json!([{ "operationType": "Upsert", "resourceBody": body, "partitionKey": key }]);
+    atomic(&server, own(json!(r#"["k"]"#))).await.expect(200);
+    atomic(&server, own(json!(["k"]))).await.expect(200);
+    // The key of the body is the mistake of its operation.
+    let foreign = json!([{ "operationType": "Create", "resourceBody": { "id": "b", "pk": "other" } }]);
+    assert_eq!(statuses(&atomic(&server, foreign).await.expect(207)), [400]);
+}
+
+async fn over(engine: &FaultEngine) -> Server {
+    let shard = Shard::with_engine(Arc::new(engine.clone()), &ShardOptions::memory()).expect("opens");
+    let server = Server::over(shard).await;
+    let key = json!({ "paths": ["/pk"], "kind": "Hash", "version": 2 });
+    server.create_container(json!({ "id": "items", "partitionKey": key })).await;
+    server.create(json!({ "id": "old", "pk": "k", "n": 1 })).await;
+    server
+}
+
+/// Every kind of write.
+fn writes() -> Vec<Value> {
+    let increment = json!({ "operations": [{ "op": "incr", "path": "/n", "value": 1 }] });
+    let mut writes = vec![
+        json!({ "operationType": "Create", "resourceBody": { "id": "a", "pk": "k" } }),
+        json!({ "operationType": "Upsert", "resourceBody": { "id": "b", "pk": "k" } }),
+        json!({ "operationType": "Replace", "id": "old", "resourceBody": { "id": "old", "pk": "k", "n": 1 } }),
+        json!({ "operationType": "Patch", "id": "old", "resourceBody": increment }),
+        json!({ "operationType": "Delete", "id": "old" }),
+    ];
+    for write in &mut writes {
+        write["partitionKey"] = json!(r#"["k"]"#);
+    }
+    writes
+}
+
+#[track_caller]
+fn refused_by_the_store(answer: Answer) {
+    assert_eq!(answer.header("x-ms-retry-after-ms"), Some("2000"), "{answer:?}");
+    answer.refused(503, 0, "the store does not answer");
+}
+
+/// The store may stop answering at every read of a batch: the batch is done or refused, as a whole.
+#[tokio::test]
+async fn a_batch_that_the_store_refuses_is_refused_as_a_whole() {
+    let engine = FaultEngine::new();
+    let server = over(&engine).await;
+    let mut operations = writes();
+    operations.insert(0, json!({ "operationType": "Read", "id": "old" }));
+    for answered in 0..1_000 {
+        engine.refuse_reads_after(answered);
+        let answer = atomic(&server, json!(operations)).await;
+        engine.answer_reads();
+        if answer.status == 200 {
+            assert!(answered >= 3, "a batch reads its items: {answered}");
+            return;
+        }
+        refused_by_the_store(answer);
+        let old = server.item("GET", "old", r#"["k"]"#).send().await.expect(200);
+        assert_eq!(old.json()["n"], 1, "a refused batch changes nothing");
+    }
+    panic!("the batch is never done");
+}
+
+/// A bulk request whose every operation is refused was refused itself. Others report each operation.
+#[tokio::test]
+async fn a_bulk_request_that_the_store_refuses_is_refused_as_a_whole() {
+    let engine = FaultEngine::new();
+    let server = over(&engine).await;
+    engine.refuse_reads_after(0);
+    for on_error in ["True", "False"] {
+        refused_by_the_store(bulk(&server, on_error, json!(writes())).await);
+    }
+    let faulty =
+        json!({ "operationType": "Create", "resourceBody": { "pk": "k" }, "partitionKey": r#"["k"]"# });
+    let answer = bulk(&server, "True", json!([faulty, writes()[0]])).await.expect(207);
+    assert_eq!(statuses(&answer), [400, 503]);
+    let answer = bulk(&server, "False", json!([faulty, writes()[0]])).await.expect(207);
+    assert_eq!(statuses(&answer), [400, 424]);
+    engine.answer_reads();
+    bulk(&server, "False", json!(writes())).await.expect(200);
 }

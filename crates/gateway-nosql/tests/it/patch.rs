@@ -1,7 +1,9 @@
 //! Partial updates over the wire.
 
 use serde_json::json;
+use shardlake_model::Limits;
 
+use crate::batch::atomic;
 use crate::harness::Server;
 
 #[tokio::test]
@@ -68,4 +70,18 @@ async fn a_condition_decides_whether_a_patch_applies() {
     patch("from c where c.n = 2").send().await.expect(412);
     assert_eq!(patch("from c where c.n = 1").send().await.expect(200).json()["n"], 2);
     patch("where where").send().await.expect(400);
+}
+
+#[tokio::test]
+async fn a_patch_with_a_value_larger_than_an_item_is_too_large() {
+    let server = Server::with_limits(Limits { item_size_bytes_max: 1_000, ..Limits::default() }).await;
+    server.create(json!({ "id": "a", "pk": "k" })).await;
+    for op in ["add", "set", "replace"] {
+        let operations = json!([{ "op": op, "path": "/text", "value": "x".repeat(1_001) }]);
+        let patch = json!({ "operations": operations });
+        let answer = server.item("PATCH", "a", r#"["k"]"#).json(patch.clone()).send().await;
+        answer.refused(413, 0, "patch operation 0");
+        let batch = json!([{ "operationType": "Patch", "id": "a", "resourceBody": patch }]);
+        atomic(&server, batch).await.refused(413, 0, "patch operation 0");
+    }
 }
