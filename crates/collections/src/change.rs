@@ -194,8 +194,10 @@ impl Collections {
             Err(error) => {
                 request.charge(error.meta().charge_centi);
                 Err(match (came_to.failure, error.kind()) {
-                    (Some(failure), _) => failure,
-                    (None, ErrorKind::Conflict) => duplicate_of(collection, &error, &came_to.written),
+                    (Some(failure), _) => failure.of_document(),
+                    (None, ErrorKind::Conflict) => {
+                        duplicate_of(collection, &error, &came_to.written).of_document()
+                    }
                     (None, _) => self.failed(error),
                 })
             }

@@ -14,6 +14,14 @@ pub struct Failure {
     pub details: Document,
     /// Trying the same write again may succeed, and does no harm.
     pub is_retryable: bool,
+    /// The change that the statement makes to a document is at fault.
+    pub is_of_document: bool,
+}
+
+/// Whether a code refuses a whole command, whichever of its statements met the refusal: the server
+/// is at fault. Drivers retry failed commands, and never statements.
+pub fn refuses_command(code: i32) -> bool {
+    matches!(code, 1 | 6 | 8 | 50 | 91 | 11600)
 }
 
 /// The budget of a collection is spent.
@@ -21,7 +29,12 @@ pub(crate) const TOO_MANY_REQUESTS: i32 = 16500;
 
 impl Failure {
     pub fn new(code: i32, message: impl Into<String>) -> Failure {
-        Failure { code, message: message.into(), details: Document::new(), is_retryable: false }
+        let (message, details) = (message.into(), Document::new());
+        Failure { code, message, details, is_retryable: false, is_of_document: false }
+    }
+
+    pub(crate) fn of_document(self) -> Failure {
+        Failure { is_of_document: true, ..self }
     }
 
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> Failure {

@@ -12,7 +12,7 @@ use shardlake_partition::{CommitNote, SessionWrite, Turn};
 use crate::answers::{InsertNote, NumberedInserts};
 use crate::collections::{Collection, Collections, Namespace};
 use crate::duplicates::duplicate;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, refuses_command};
 use crate::request::Request;
 use crate::stored::{body_of, id_first};
 
@@ -31,6 +31,13 @@ pub struct Inserted {
     pub count: u64,
     /// By the statement's index.
     pub failures: Vec<(usize, Failure)>,
+}
+
+impl Inserted {
+    /// Notes documents that the server refused, which fails the command as a whole.
+    fn refuse(&mut self, documents: &[Ready], failure: &Failure) {
+        self.failures.extend(documents.iter().map(|ready| (ready.index, failure.clone())));
+    }
 }
 
 /// A document on its way.
@@ -249,8 +256,10 @@ impl Collections {
         id
     }
 
-    /// Writes what waits, which is of one logical partition. A batch with a document that fails writes nothing: then those
-    /// before it go by themselves, and those behind it where the order does not matter.
+    /// Writes the documents that wait, which are of one logical partition. A batch with a document
+    /// that fails writes nothing: then the documents before it go by themselves, and those behind it
+    /// where the order does not matter. A batch that the server refuses is not sent again: the
+    /// refusal may come from a store that has the documents already.
     async fn flush(
         &self,
         request: &Request,
@@ -266,6 +275,10 @@ impl Collections {
             match self.insert_batch(request, collection, &rest).await {
                 Ok(()) => {
                     inserted.count += rest.len() as u64;
+                    return Ok(());
+                }
+                Err((_, failure)) if refuses_command(failure.code) => {
+                    inserted.refuse(&rest, &failure);
                     return Ok(());
                 }
                 Err((_, failure)) if rest.len() == 1 => {
@@ -294,6 +307,11 @@ impl Collections {
                         }
                         continue;
                     };
+                    if refuses_command(again.code) {
+                        inserted.refuse(&rest, &again);
+                        inserted.refuse(&behind, &again);
+                        return Ok(());
+                    }
                     if rest.len() == 1 {
                         inserted.failures.push((rest[0].index, again));
                         if is_ordered {
@@ -345,9 +363,13 @@ impl Collections {
         is_ordered: bool,
         inserted: &mut Inserted,
     ) {
-        for ready in rest {
-            match self.insert_batch(request, collection, std::slice::from_ref(&ready)).await {
+        for (at, ready) in rest.iter().enumerate() {
+            match self.insert_batch(request, collection, std::slice::from_ref(ready)).await {
                 Ok(()) => inserted.count += 1,
+                Err((_, failure)) if refuses_command(failure.code) => {
+                    inserted.refuse(&rest[at..], &failure);
+                    return;
+                }
                 Err((_, failure)) => {
                     inserted.failures.push((ready.index, failure));
                     if is_ordered {

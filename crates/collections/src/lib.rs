@@ -70,7 +70,7 @@ pub use change_stream::{
 pub use collections::{Collection, Collections, Found, Namespace};
 pub use effect::{Done, Form, Numbered};
 pub use expiry::ExpirySweep;
-pub use failure::{Failure, Result};
+pub use failure::{Failure, Result, refuses_command};
 pub use identity::{Identity, text_of, value_of};
 pub use index_builds::IndexChange;
 pub use indexes::identity_index;

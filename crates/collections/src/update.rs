@@ -256,7 +256,8 @@ impl Collections {
             true => equalities.get("_id").map_or_else(Document::new, |id| Document::one("_id", id.clone())),
             false => equalities.clone(),
         };
-        let mut document = update.apply(&base, Matched::default(), true, &mut statement.env)?.document;
+        let updated = update.apply(&base, Matched::default(), true, &mut statement.env);
+        let mut document = updated.map_err(|error| Failure::from(error).of_document())?.document;
         // The shard key of a replacement may be said by the filter alone.
         for path in collection.shard_key.paths() {
             if !path.contains('.')
@@ -268,7 +269,7 @@ impl Collections {
         }
         let document = self.prepared(request, Arc::new(document))?;
         if statement.checks {
-            collection.meta.check(&document, &mut statement.env)?;
+            collection.meta.check(&document, &mut statement.env).map_err(Failure::of_document)?;
         }
         collection.meta.check_places(&document)?;
         let key = collection.shard_key.of_new(&document)?;
@@ -291,6 +292,6 @@ impl Collections {
             }
         }
         let taken = shardlake_model::Error::new(shardlake_model::ErrorKind::Conflict, "");
-        Err(crate::duplicates::duplicate_of(collection, &taken, &document))
+        Err(crate::duplicates::duplicate_of(collection, &taken, &document).of_document())
     }
 }

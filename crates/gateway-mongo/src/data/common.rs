@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use shardlake_account::collections::{Collections, Failure, Namespace, Request};
+use shardlake_account::collections::{Collections, Failure, Namespace, Request, refuses_command};
 use shardlake_mql::{Document, SortPattern};
 use shardlake_stdx::Clock;
 
@@ -12,7 +12,7 @@ use crate::errors::{CommandError, RETRYABLE_WRITE, Result, code, ends_transactio
 
 impl From<Failure> for CommandError {
     fn from(failure: Failure) -> CommandError {
-        let Failure { code, message, details, is_retryable } = failure;
+        let Failure { code, message, details, is_retryable, .. } = failure;
         let mut told = CommandError::new(code, message);
         for (name, value) in details.iter() {
             told = told.with_field(name, value.clone());
@@ -26,9 +26,10 @@ impl Call {
         self.collections.as_ref().unwrap_or_else(|| self.deployment.account.collections())
     }
 
-    /// An error of a statement, where that is the end of the whole command.
+    /// An error of a statement, where the whole command ends with it.
     pub(super) fn check_goes_on(&self, error: &CommandError) -> Result<()> {
-        match self.transaction.is_some() && ends_transaction(error.code()) {
+        let code = error.code();
+        match refuses_command(code) || self.transaction.is_some() && ends_transaction(code) {
             true => Err(error.clone()),
             false => Ok(()),
         }

@@ -90,6 +90,15 @@ impl Shown {
     }
 }
 
+/// The failure of a change, in the words that the reference puts before it.
+fn in_execution(failure: Failure) -> Failure {
+    if !failure.is_of_document {
+        return failure;
+    }
+    let message = format!("Plan executor error during findAndModify :: caused by :: {}", failure.message);
+    Failure { message, ..failure }
+}
+
 pub async fn find_and_modify(call: &Call) -> Result<Reply> {
     let namespace = call.written_namespace()?;
     let arguments = call.arguments(FIELDS)?;
@@ -135,7 +144,8 @@ pub async fn find_and_modify(call: &Call) -> Result<Reply> {
     let form = Arc::new(move |done: &Done| shown.answer(done));
     let own_form = form.clone();
     statement.numbered = call.numbered(id, move |done| own_form(done));
-    let done = call.collections().run_statement(&request, &namespace, &mut statement).await?;
+    let done = call.collections().run_statement(&request, &namespace, &mut statement).await;
+    let done = done.map_err(in_execution)?;
     let reply = form(&done)?;
     if let Some(retryable) = &call.retryable {
         retryable.record(id, reply.clone());

@@ -98,8 +98,11 @@ pub async fn insert(call: &Call) -> Result<Reply> {
             }
         }
     }
-    let failures = inserted.failures.into_iter();
-    answer.errors.extend(failures.map(|(index, failure)| (places[index], CommandError::from(failure))));
+    for (index, failure) in inserted.failures {
+        let error = CommandError::from(failure);
+        call.check_goes_on(&error)?;
+        answer.errors.push((places[index], error));
+    }
     answer.errors.sort_by_key(|(place, _)| *place);
     if is_ordered(&arguments) {
         answer.errors.truncate(1);
