@@ -20,8 +20,7 @@ use crate::checkpoint::SCRATCH;
 use crate::copying::{copy_files, copy_journals};
 use crate::directory::{DATABASE, find_complete, lock_for_looking};
 use crate::files::{self, Files};
-use crate::journal::{self, Inspected, Tolerance};
-use crate::journal_mark::Mark;
+use crate::journal::{self, Inspected, Records, Tolerance};
 use crate::local::{Purpose, open_database};
 use crate::local_view::LocalView;
 use crate::pace::Pace;
@@ -75,9 +74,9 @@ impl Inspection {
         let lock = lock_for_looking(directory)?;
         let database = directory.join(DATABASE);
         let files = files::check(&database)?;
-        let mark = Mark::read(directory)?;
+        let records = Records::read(directory)?;
         let journals = journal::inspect(&database, &[])?;
-        let torn = journal::judge(&journals, mark.as_ref(), Tolerance::LastBatch)?;
+        let torn = journal::judge(&journals, &records, Tolerance::LastBatch)?;
         let torn = torn.map(|(journal, torn)| TornWrite {
             journal: journal.to_owned(),
             at: torn.at,

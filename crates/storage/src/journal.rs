@@ -6,10 +6,10 @@
 //! is no journal entry it cuts the journal off, even if good, acknowledged batches follow.
 //!
 //! So we walk the journals first. What follows the last good batch is cut off when it can only be a torn write: in the
-//! newest journal, with no good batch behind it, beyond what is known to have been on stable storage (`journal_mark.rs`),
-//! and not after the shard was closed. Anything else is damage: the shard refuses to open and leaves the files as they
-//! are. What was cut off is kept in a file next to the database. After a crash, rot in what was written since the shard was
-//! opened still looks like a torn write where no good batch follows it.
+//! newest journal, with no good batch behind it, beyond what is known to have been on stable storage (`journal_mark.rs`,
+//! `synced.rs`), and not after the shard was closed. Anything else is damage: the shard refuses to open and leaves the files as
+//! they are. What was cut off is kept in a file next to the database. After a power cut, rot in the last batch still looks
+//! like a torn write where its sync is not recorded.
 //!
 //! A journal is a sequence of batches, then zeros up to the preallocated length. Numbers are little-endian:
 //!
@@ -28,6 +28,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 use crate::StorageError;
 use crate::journal_mark::{Known, Mark};
+use crate::synced::Synced;
 
 const BUFFER_BYTES: usize = 256 * 1024;
 
@@ -75,34 +76,60 @@ fn each(
     Ok(inspected)
 }
 
+/// What a shard records beside its journals. A copy of a shard, or one of an early version, has less.
+#[derive(Debug, Default)]
+pub(crate) struct Records {
+    pub mark: Option<Mark>,
+    pub synced: Option<Synced>,
+}
+
+impl Records {
+    pub fn read(directory: &Path) -> Result<Records, StorageError> {
+        Ok(Records { mark: Mark::read(directory)?, synced: Synced::read(directory)? })
+    }
+
+    /// The greatest number of a journal that was there.
+    fn newest(&self) -> Option<u64> {
+        let marked = self.mark.as_ref().and_then(|mark| mark.journals.last()).map(|known| known.number);
+        marked.max(self.synced.map(|synced| synced.journal))
+    }
+
+    /// Of a journal, what is known to have been on stable storage.
+    fn stable_bytes(&self, number: u64) -> u64 {
+        let marked = self.mark.as_ref().and_then(|mark| mark.of(number)).map_or(0, |known| known.good_bytes);
+        let synced = self.synced.filter(|synced| synced.journal == number).map_or(0, |synced| synced.bytes);
+        marked.max(synced)
+    }
+}
+
 /// The torn write at the end of the newest journal, if there is one; an error where something is amiss that no crash
 /// leaves. `tolerance` is for a shard without a mark.
 pub(crate) fn judge<'a>(
     journals: &'a [Inspected],
-    mark: Option<&Mark>,
+    records: &Records,
     tolerance: Tolerance,
 ) -> Result<Option<(&'a Path, &'a Torn)>, StorageError> {
     let newest = journals.last().map(|journal| journal.known.number);
-    if let (Some(newest), Some(known)) = (newest, mark.and_then(|mark| mark.journals.last()))
-        && known.number > newest
+    if let (Some(newest), Some(recorded)) = (newest, records.newest())
+        && recorded > newest
     {
-        return Err(damaged(format!("the journal '{}.jnl' is missing", known.number)));
+        return Err(damaged(format!("the journal '{recorded}.jnl' is missing")));
     }
+    let mark = records.mark.as_ref();
     let tolerance = mark.map_or(tolerance, |mark| mark.tolerance);
     for journal in journals {
         let Known { number, good_bytes, .. } = journal.known;
         let path = journal.path.display();
-        let known = mark.and_then(|mark| mark.of(number));
-        if let Some(known) = known.filter(|known| known.good_bytes > good_bytes) {
+        let stable_bytes = records.stable_bytes(number);
+        if stable_bytes > good_bytes {
             return Err(damaged(format!(
-                "the journal '{path}' is damaged at byte {good_bytes}, though {} bytes of it were on stable storage",
-                known.good_bytes
+                "the journal '{path}' is damaged at byte {good_bytes}, though {stable_bytes} bytes of it were on stable storage"
             )));
         }
         let Some(torn) = &journal.torn else { continue };
         // Good batches behind a closed end are from an earlier version, which leaves no marks.
         let is_closed = mark.is_some_and(|mark| mark.is_closed)
-            && known.is_some_and(|known| known.good_bytes == good_bytes);
+            && mark.and_then(|mark| mark.of(number)).is_some_and(|known| known.good_bytes == good_bytes);
         if is_closed {
             return Err(damaged(format!(
                 "the journal '{path}' has something at byte {good_bytes}, though the shard was closed"

@@ -125,7 +125,7 @@ impl Mark {
         text + &format!("checksum {checksum:016x}\n")
     }
 
-    fn parse(content: &[u8]) -> Option<Mark> {
+    pub fn parse(content: &[u8]) -> Option<Mark> {
         let text = std::str::from_utf8(content).ok()?;
         let mut lines = text.lines().skip(1);
         let (state, tolerance) = lines.next()?.split_once(' ')?;

@@ -15,6 +15,7 @@
 //!
 //! The lock, the epoch and what earlier starts cut off journals belong to the directory and not to the state.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -26,7 +27,7 @@ use futures::future::BoxFuture;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::directory::{DATABASE, complete_format, find_complete, lock_for_looking};
-use crate::journal::{self, Tolerance};
+use crate::journal::{self, Records, Tolerance};
 use crate::journal_mark::{self, Mark};
 use crate::{StorageError, files, history};
 
@@ -78,9 +79,9 @@ impl KeptFiles {
         let lock = lock_for_looking(directory)?;
         let database = directory.join(DATABASE);
         let found = files::check(&database)?;
-        let mark = Mark::read(directory)?;
+        let records = Records::read(directory)?;
         let journals = journal::inspect(&database, &[])?;
-        let _torn_write_stays_behind = journal::judge(&journals, mark.as_ref(), Tolerance::LastBatch)?;
+        let _torn_write_stays_behind = journal::judge(&journals, &records, Tolerance::LastBatch)?;
         let place = Place::Directory { directory: directory.to_owned(), _lock: lock };
         let mut kept = KeptFiles { place, files: Vec::new(), contents: Vec::new() };
         kept.add_whole(directory, format!("{DATABASE}/version"), None)?;
@@ -96,7 +97,7 @@ impl KeptFiles {
             let path = format!("{DATABASE}/{}.jnl", journal.known.number);
             kept.add(path, journal.known.good_bytes, None, Content::InPlace);
         }
-        let tolerance = mark.map_or(Tolerance::LastBatch, |mark| mark.tolerance);
+        let tolerance = records.mark.map_or(Tolerance::LastBatch, |mark| mark.tolerance);
         let mark = Mark::new(true, tolerance, &journals).text();
         kept.add_made(journal_mark::NAME, mark.into_bytes());
         for journal in history::kept_journals(directory)? {
@@ -194,6 +195,30 @@ impl TableSum {
     pub fn checksum(&self) -> TableChecksum {
         self.0.digest128()
     }
+}
+
+/// Whether the journals are there that a copied shard records in its file `JOURNALS`: `sizes` by the paths of its files.
+///
+/// # Errors
+/// [`StorageError::Corrupt`], which names the journal.
+pub fn check_copied_journals(record: &[u8], sizes: &BTreeMap<String, u64>) -> Result<(), StorageError> {
+    let corrupt = |what: String| StorageError::Corrupt { what: what.into() };
+    let mark = Mark::parse(record)
+        .ok_or_else(|| corrupt(format!("'{}' is no record of journals", journal_mark::NAME)))?;
+    for known in mark.journals {
+        let path = format!("{DATABASE}/{}.jnl", known.number);
+        match sizes.get(&path) {
+            None => return Err(corrupt(format!("the journal '{path}' is missing"))),
+            Some(found) if *found < known.good_bytes => {
+                return Err(corrupt(format!(
+                    "the journal '{path}' has {found} bytes, though {} bytes of it were on stable storage",
+                    known.good_bytes
+                )));
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(())
 }
 
 fn read_exactly(path: &Path, offset: u64, length: usize) -> io::Result<Bytes> {

@@ -91,6 +91,7 @@ mod shard;
 pub mod slow;
 #[cfg(feature = "testing")]
 pub mod suite;
+mod synced;
 mod together;
 mod turns;
 mod view;
@@ -109,7 +110,7 @@ pub use hot_rows::{Found, HotRow};
 pub use hot_view::HotView;
 pub use inspection::{InspectionReport, TornWrite};
 pub use journal_mark::LogPosition;
-pub use kept_files::{KeptFile, KeptFiles, TableChecksum, TableSum};
+pub use kept_files::{KeptFile, KeptFiles, TableChecksum, TableSum, check_copied_journals};
 pub use key_kinds::posting_path_bytes;
 pub use lease::{Began, Lease};
 pub use memory::MemoryEngine;

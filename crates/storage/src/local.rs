@@ -43,7 +43,7 @@ use crate::directory::Directory;
 use crate::files;
 use crate::history::{self, KeptJournals};
 use crate::inspection::Inspection;
-use crate::journal::{self, Tolerance};
+use crate::journal::{self, Records, Tolerance};
 use crate::journal_mark::Mark;
 use crate::journal_room::JournalRoom;
 use crate::key_kinds::{KEY_KINDS, UID_BYTES};
@@ -51,6 +51,7 @@ use crate::local_view::{LocalView, elsewhere, one_key};
 use crate::new_tables::NewTables;
 use crate::old_memtables::OldMemtables;
 use crate::pace::{Pace, Way};
+use crate::synced::{Synced, SyncedRecord};
 use crate::whole_tables::drop_within;
 use crate::{
     Answer, Batch, Engine, EngineView, KeptFiles, LogPosition, Lookup, Op, Row, StorageError, Value,
@@ -106,6 +107,7 @@ pub(crate) struct LocalEngine {
     kept_log: OnceLock<KeptJournals>,
     /// What the journals held when they were opened.
     opened: Mark,
+    synced: SyncedRecord,
     directory: Directory,
 }
 
@@ -138,6 +140,7 @@ impl LocalEngine {
             kept_log: OnceLock::new(),
             pace: Arc::new(Pace::new(options.slow_read)),
             opened,
+            synced: SyncedRecord::open(directory.path()),
             directory,
             rows,
             database,
@@ -168,6 +171,13 @@ impl LocalEngine {
         if memtable_bytes > self.memtable_bytes_max {
             self.seal_memtable()?;
         }
+        Ok(())
+    }
+
+    /// What is acknowledged next is on stable storage, and recorded as such.
+    fn sync_journal(&self) -> Result<(), StorageError> {
+        let place = self.database.persist_to(PersistMode::SyncData)?;
+        self.synced.record(Synced { journal: place.number, bytes: place.bytes });
         Ok(())
     }
 
@@ -263,9 +273,9 @@ impl LocalEngine {
 fn prepare(directory: &Directory, tolerance: Tolerance) -> Result<Mark, StorageError> {
     let database = directory.database();
     files::check(&database)?;
-    let mark = Mark::read(directory.path())?;
+    let records = Records::read(directory.path())?;
     let journals = journal::inspect(&database, &[])?;
-    if let Some((path, torn)) = journal::judge(&journals, mark.as_ref(), tolerance)? {
+    if let Some((path, torn)) = journal::judge(&journals, &records, tolerance)? {
         torn.cut_off(path)?;
     }
     journal::sync(&journals)?;
@@ -371,7 +381,7 @@ impl Engine for LocalEngine {
     }
 
     fn sync(&self) -> Answer<'_, ()> {
-        Answer::Now(self.database.persist(PersistMode::SyncData).map_err(StorageError::from))
+        Answer::Now(self.sync_journal())
     }
 
     fn get(&self, key: &[u8]) -> Lookup<Option<Value>> {

@@ -8,7 +8,7 @@ use crate::{
     db_config::Config,
     file::{fsync_directory, KEYSPACES_FOLDER, LOCK_FILE, VERSION_MARKER},
     flush::manager::FlushManager,
-    journal::{manager::JournalManager, writer::PersistMode, Journal},
+    journal::{manager::JournalManager, writer::PersistMode, Journal, JournalPosition},
     keyspace::{name::is_valid_keyspace_name, KeyspaceKey},
     locked_file::LockedFileGuard,
     meta_keyspace::MetaKeyspace,
@@ -347,18 +347,22 @@ impl Database {
     ///
     /// Returns error, if an IO error occurred.
     pub fn persist(&self, mode: PersistMode) -> crate::Result<()> {
+        self.persist_to(mode).map(|_| ())
+    }
+
+    /// Persists the active journal, and returns which one was persisted up to which byte.
+    #[doc(hidden)]
+    pub fn persist_to(&self, mode: PersistMode) -> crate::Result<JournalPosition> {
         if self.is_poisoned.is_poisoned() {
             return Err(crate::Error::Poisoned);
         }
 
-        self.supervisor.journal.persist(mode).inspect_err(|e| {
+        self.supervisor.journal.persist_to(mode).inspect_err(|e| {
             log::error!(
                 "flush failed, which is a FATAL, and possibly hardware-related, failure: {e:?}",
             );
             self.is_poisoned.poison();
-        })?;
-
-        Ok(())
+        })
     }
 
     /// Begins a new journal, and returns the one before.

@@ -108,12 +108,21 @@ mod in_store {
         Ok(found.is_some_and(|found| found == shelf::FORMAT.as_bytes()))
     }
 
-    /// The files of a backup under their paths, as a store that takes no writes.
     pub async fn shards_of(
         at: &Path,
         place: &Place,
         manifest: &Manifest,
     ) -> Result<(Shards, Vec<PathBuf>), String> {
+        opened(&gathered(at, place, manifest).await?, &Moment::Latest).await
+    }
+
+    /// Refuses a log with a missing object, of any shard of a backup.
+    pub async fn check_logs(at: &Path, place: &Place, manifest: &Manifest) -> Result<(), String> {
+        gathered(at, place, manifest).await?.check_logs().await
+    }
+
+    /// The files of a backup under their paths, as a store that takes no writes.
+    async fn gathered(at: &Path, place: &Place, manifest: &Manifest) -> Result<Prefix, String> {
         let location = match url_of(at) {
             Some(url) => Prefix::new(&url)?.location,
             None => {
@@ -129,7 +138,7 @@ mod in_store {
         }
         let url = format!("{}, backup {}", location.url, manifest.id);
         let location = Gathered::over(&location, names, url);
-        opened(&Prefix { location }, &Moment::Latest).await
+        Ok(Prefix { location })
     }
 
     pub async fn kept_in_store(url: &StoreUrl, name: &str) -> Result<Subject<'static>, String> {
@@ -183,6 +192,10 @@ mod in_store {
         ))
     }
 
+    pub async fn check_logs(_at: &Path, _place: &Place, _manifest: &Manifest) -> Result<(), String> {
+        Ok(())
+    }
+
     pub async fn kept_in_store(url: &StoreUrl, _name: &str) -> Result<Subject<'static>, String> {
         Err(url.unsupported())
     }
@@ -196,5 +209,5 @@ mod in_store {
     }
 }
 
-pub use in_store::with_stopped;
+pub use in_store::{check_logs, with_stopped};
 use in_store::{holds_backups_in_store, kept_in_store, shards_of};

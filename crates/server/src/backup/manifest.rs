@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::digest::Digest;
 use super::identifier::BackupId;
+use super::whole;
 
 const HEAD: &str = "shardlake backup 1 sha256 ";
 /// The deepest path is that of a table.
@@ -144,12 +145,13 @@ impl Manifest {
         }
         let manifest: Manifest =
             serde_json::from_slice(json).map_err(|error| format!("is malformed: {error}"))?;
-        manifest.check()?;
+        manifest.check_paths()?;
+        whole::check_list(&manifest)?;
         Ok(manifest)
     }
 
     /// Paths lead to places of a data directory and nowhere else, each to its own.
-    fn check(&self) -> Result<(), String> {
+    fn check_paths(&self) -> Result<(), String> {
         let mut seen = HashSet::new();
         for file in &self.files {
             if !is_safe(&file.path) {
@@ -215,9 +217,12 @@ mod tests {
     fn manifests_are_read_as_written_and_no_flipped_bit_is() {
         let manifest = manifest(&[
             "shard/FORMAT",
-            "shard-1/db/keyspaces/1/tables/7",
+            "shard/db/version",
+            "shard/db/keyspaces/0/current",
+            "shard/db/keyspaces/1/current",
+            "shard/db/keyspaces/1/tables/7",
+            "shard/db/3.jnl",
             "account.json",
-            "s/00000-1/compacted/01J.sst",
             "shard/history/0000000001-open.jnl",
         ]);
         let content = manifest.encode().expect("writes");

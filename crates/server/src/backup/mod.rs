@@ -11,6 +11,7 @@
 //! | `place.rs` | the place that holds backups: contents by their digests, manifests by their ids |
 //! | `shelf.rs`, `directory.rs`, `in_store.rs` | what a place lies on: a directory, a prefix of an object store |
 //! | `manifest.rs`, `identifier.rs`, `digest.rs`, `utc.rs` | what is written down, and how |
+//! | `whole.rs` | whether what a backup lists is a whole account |
 //! | `look.rs`, `scaffold.rs` | backups and running servers, to be looked at by `verify`; links that look like a data directory |
 //!
 //! The client copies; the server keeps a state for it and answers with pieces of files (`crates/backup`). So a server writes
@@ -36,6 +37,7 @@ mod scaffold;
 mod shelf;
 mod source;
 mod utc;
+mod whole;
 mod words;
 
 use std::path::Path;
@@ -110,7 +112,7 @@ async fn list(arguments: &List) -> Result<(), String> {
 async fn check(arguments: &Check) -> Result<ExitCode, String> {
     let place = Place::open(&arguments.from).await?;
     let _lock = place.lock(Alone::No).await?;
-    let checked: Checked = review::check(&place, arguments.id.as_ref()).await?;
+    let checked: Checked = review::check((&arguments.from, &place), arguments.id.as_ref()).await?;
     words::say(&words::of_checked(&checked, arguments.json))?;
     Ok(if checked.damages.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -123,6 +125,9 @@ async fn restore(arguments: &Restore) -> Result<(), String> {
         None => (place.find(arguments.id.as_ref()).await?, None),
     };
     let ahead = ahead.as_ref();
+    whole::check_contents(&arguments.from, &place, &manifest).await.map_err(|what| {
+        format!("the backup '{}' is not whole: {what}; nothing was restored", manifest.id)
+    })?;
     match (&arguments.data_dir, &arguments.store) {
         (Some(data_dir), _) => {
             if let Some(url) = url_of(data_dir) {

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::path::Path;
 
 use serde_json::{Value, json};
 
@@ -10,6 +11,7 @@ use super::identifier::BackupId;
 use super::manifest::Manifest;
 use super::place::{Damage, Place};
 use super::shelf::Lock;
+use super::whole;
 
 /// One backup in a list.
 #[derive(Debug)]
@@ -67,7 +69,7 @@ impl Checked {
 }
 
 /// Reads one backup, or all of them.
-pub async fn check(place: &Place, id: Option<&BackupId>) -> Result<Checked, String> {
+pub async fn check((at, place): (&Path, &Place), id: Option<&BackupId>) -> Result<Checked, String> {
     let mut known = place.known().await?;
     if let Some(id) = id {
         known.retain(|known, _| known == id);
@@ -86,6 +88,7 @@ pub async fn check(place: &Place, id: Option<&BackupId>) -> Result<Checked, Stri
                 continue;
             }
         };
+        let damages = checked.damages.len();
         for file in &manifest.files {
             let damage = match read.entry(file.sha256) {
                 Entry::Occupied(known) => known.into_mut(),
@@ -98,6 +101,11 @@ pub async fn check(place: &Place, id: Option<&BackupId>) -> Result<Checked, Stri
             if let Some(damage) = damage {
                 checked.damages.push(format!("{id}: {}", damage.of(place, file)));
             }
+        }
+        if checked.damages.len() == damages
+            && let Err(what) = whole::check_contents(at, place, manifest).await
+        {
+            checked.damages.push(format!("{id}: {what}"));
         }
     }
     Ok(checked)

@@ -2,7 +2,7 @@
 
 use shardlake_account::{AccountMark, Shards};
 use shardlake_storage::object::{
-    Moment, ReadOptions, SharedCache, WithLog, forget_checkpoints, kept_files_of_closed, open_to_read,
+    Moment, ReadOptions, SharedCache, WithLog, check_log, forget_checkpoints, kept_files_of_closed, open_to_read,
 };
 use shardlake_storage::{KeptFiles, LogTail, Shard};
 
@@ -87,6 +87,14 @@ impl Prefix {
             logs.push(log.map_err(|error| error.to_string())?);
         }
         Ok(logs)
+    }
+
+    /// Refuses a log with a missing object, of any shard.
+    pub async fn check_logs(&self) -> Result<(), String> {
+        for path in paths(self).await? {
+            check_log(&self.location.store, &path).await.map_err(|error| error.to_string())?;
+        }
+        Ok(())
     }
 
     /// After files of backups were put here: what the shards were kept under elsewhere is not here.

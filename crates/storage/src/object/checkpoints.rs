@@ -12,7 +12,7 @@ use slatedb::{Checkpoint, DbReader, DbReaderMode};
 
 use super::settings::{self, SharedCache, Uid};
 use super::view::ObjectView;
-use super::{IsScanned, ObjectEngine, Place, failed, files, filters};
+use super::{IsScanned, ObjectEngine, Place, failed, files, filters, whole_log};
 use crate::{Answer, Batch, Engine, EngineView, KeptFiles, Shard, ShardOptions, StorageError};
 
 /// A checkpoint is read seldom, beside the shard itself.
@@ -55,7 +55,10 @@ pub(super) async fn names(engine: &ObjectEngine) -> Result<Vec<String>, StorageE
 pub(super) async fn files(engine: &ObjectEngine, name: &str) -> Result<KeptFiles, StorageError> {
     let found = find(engine, name).await?.ok_or(StorageError::CheckpointMissing)?;
     let place = engine.database.place();
-    let with_log = if engine.keeps_log() { files::WithLog::Yes } else { files::WithLog::No };
+    let with_log = match engine.keeps_log() {
+        true => files::WithLog::Yes(engine.log_kept),
+        false => files::WithLog::No,
+    };
     files::of_checkpoint((&place.store, &place.path), engine.admin(), found.manifest_id, with_log).await
 }
 
@@ -88,10 +91,14 @@ pub async fn open_to_read(options: ReadOptions) -> Result<Shard, StorageError> {
     let admin = Admin::builder(path.clone(), options.store.clone()).build();
     let missing = StorageError::Missing { directory: options.path.into() };
     let failed = |error: slatedb::Error| super::failed(&error, 0);
-    let _there = admin.read_manifest(None).await.map_err(failed)?.ok_or(missing)?;
     let mode = match options.moment {
-        Moment::Latest => DbReaderMode::FollowLatest,
+        Moment::Latest => {
+            let found = whole_log::read_manifest(&*options.store, &path, &admin).await?;
+            let _there = found.ok_or(missing)?;
+            DbReaderMode::FollowLatest
+        }
         Moment::Checkpoint(name) => {
+            let _there = admin.read_manifest(None).await.map_err(failed)?.ok_or(missing)?;
             let found = admin.list_checkpoints(Some(&name)).await.map_err(failed)?;
             let found = found.into_iter().next().ok_or(StorageError::CheckpointMissing)?;
             DbReaderMode::Checkpoint(found.id)

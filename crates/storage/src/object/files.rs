@@ -13,6 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::TryStreamExt as _;
@@ -23,7 +24,8 @@ use slatedb::object_store::path::Path;
 use slatedb::object_store::{self, ObjectStore, ObjectStoreExt as _};
 
 use super::log::Pack;
-use super::{failed, log};
+use super::settings::LOG_KEPT;
+use super::{failed, log, whole_log};
 use crate::kept_files::Fetch;
 use crate::{KeptFile, KeptFiles, StorageError};
 
@@ -38,7 +40,8 @@ struct InStore {
 /// Whether the kept log is copied as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WithLog {
-    Yes,
+    /// Nothing of it was collected for so long, or for [`LOG_KEPT`] where that is longer.
+    Yes(Duration),
     No,
 }
 
@@ -77,7 +80,7 @@ pub async fn of_closed(
 ) -> Result<KeptFiles, StorageError> {
     let shard = Path::from(path);
     let admin = Admin::builder(shard.clone(), store.clone()).build();
-    let found = admin.read_manifest(None).await.map_err(|error| failed(&error, 0))?;
+    let found = whole_log::read_manifest(&**store, &shard, &admin).await?;
     let found = found.ok_or_else(|| StorageError::Missing { directory: path.into() })?;
     let is_behind = |name: &&String| {
         let number = name.strip_suffix(".sst").and_then(|number| number.parse::<u64>().ok());
@@ -111,7 +114,10 @@ async fn gather(
         files.push(file(format!("compacted/{table}"), size_bytes));
     }
     files.extend(log);
-    let packs = if with_log == WithLog::Yes { log::packs(store, shard).await? } else { Vec::new() };
+    let packs = match with_log {
+        WithLog::Yes(kept_for) => log::packs(store, shard, kept_for.max(LOG_KEPT)).await?,
+        WithLog::No => Vec::new(),
+    };
     files.extend(packs.iter().map(|pack| file(pack.name.clone(), pack.size_bytes)));
     let name = format!("manifest/{:020}.manifest", manifest.id());
     let place = below(shard, &name);
@@ -133,6 +139,17 @@ pub async fn forget_checkpoints(store: &Arc<dyn ObjectStore>, path: &str) -> Res
         admin.delete_checkpoint(checkpoint.id).await.map_err(|error| failed(&error, 0))?;
     }
     Ok(())
+}
+
+/// Whether there is a shard whose log is whole.
+///
+/// # Errors
+/// [`StorageError::Missing`] where there is none, [`StorageError::Corrupt`] which names an object that is missing.
+pub async fn check_log(store: &Arc<dyn ObjectStore>, path: &str) -> Result<(), StorageError> {
+    let shard = Path::from(path);
+    let admin = Admin::builder(shard.clone(), store.clone()).build();
+    let found = whole_log::read_manifest(&**store, &shard, &admin).await?;
+    found.map(|_| ()).ok_or_else(|| StorageError::Missing { directory: path.into() })
 }
 
 /// By the names of the objects in a folder of the shard.

@@ -12,17 +12,20 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use futures::{StreamExt, TryStreamExt, stream};
+use shardlake_stdx::Clock;
 use slatedb::object_store::memory::InMemory;
 use slatedb::object_store::path::Path;
 use slatedb::object_store::{ObjectMeta, ObjectStore, ObjectStoreExt as _, PutPayload};
 use slatedb::{RowEntry, ValueDeletable, WalReader};
 use xxhash_rust::xxh3::Xxh3;
 
-use super::failed;
 use super::files::{below, unreadable};
+use super::whole_log::LISTS_MAX;
+use super::{failed, whole_log};
 use crate::history::Group;
 use crate::{Op, StorageError};
 
@@ -48,16 +51,34 @@ pub(super) struct Object {
     pub number: u64,
     pub place: Path,
     size_bytes: u64,
+    stored_ms: i64,
     /// As far as the store tells versions of an object apart.
     version: String,
 }
 
-/// The log that the store has of a shard.
-pub(super) async fn packs(store: &Arc<dyn ObjectStore>, shard: &Path) -> Result<Vec<Pack>, StorageError> {
+/// The log that the store has of a shard, of which everything is kept for `kept_for` at least.
+///
+/// # Errors
+/// [`StorageError::Corrupt`], which names an object that is missing.
+pub(super) async fn packs(
+    store: &Arc<dyn ObjectStore>,
+    shard: &Path,
+    kept_for: Duration,
+) -> Result<Vec<Pack>, StorageError> {
     let folder = below(shard, LOG);
-    let listed = store.list(Some(&folder)).try_filter_map(async |object| Ok(Object::of(object)));
-    let mut objects: Vec<Object> = listed.try_collect().await.map_err(|error| unreadable(&folder, &error))?;
-    objects.sort_unstable_by_key(|object| object.number);
+    let mut objects: Vec<Object>;
+    let mut lists = 0;
+    loop {
+        let listed = store.list(Some(&folder)).try_filter_map(async |object| Ok(Object::of(object)));
+        objects = listed.try_collect().await.map_err(|error| unreadable(&folder, &error))?;
+        objects.sort_unstable_by_key(|object| object.number);
+        lists += 1;
+        match whole_log::check_listed(&**store, shard, kept_whole(&objects, kept_for)).await? {
+            None => break,
+            Some(_) if lists < LISTS_MAX => {}
+            Some(unlisted) => return Err(whole_log::unlisted(shard, unlisted)),
+        }
+    }
     let (mut packs, mut next): (Vec<Pack>, Vec<Object>) = (Vec::new(), Vec::new());
     for object in objects {
         let size_bytes: u64 = next.iter().map(|object| object.size_bytes).sum();
@@ -76,11 +97,22 @@ pub(super) async fn packs(store: &Arc<dyn ObjectStore>, shard: &Path) -> Result<
     Ok(packs)
 }
 
+/// The objects from the oldest one on that no collector may have removed yet. Before it are fences, which stay for ever, and the
+/// rest of a collection that was cut off.
+fn kept_whole(objects: &[Object], kept_for: Duration) -> &[Object] {
+    let now = i64::try_from(Clock::System.now().milliseconds()).unwrap_or(i64::MAX);
+    let kept_ms = i64::try_from(kept_for.as_millis()).unwrap_or(i64::MAX);
+    let is_kept = |object: &Object| object.size_bytes > 0 && now.saturating_sub(object.stored_ms) < kept_ms;
+    let first = objects.iter().position(is_kept).unwrap_or(objects.len());
+    &objects[first..]
+}
+
 impl Object {
     pub fn of(object: ObjectMeta) -> Option<Object> {
         let number = object.location.filename()?.strip_suffix(".sst")?.parse().ok()?;
         let version = object.e_tag.unwrap_or_else(|| object.last_modified.to_rfc3339());
-        Some(Object { number, place: object.location, size_bytes: object.size, version })
+        let stored_ms = object.last_modified.timestamp_millis();
+        Some(Object { number, place: object.location, size_bytes: object.size, stored_ms, version })
     }
 }
 

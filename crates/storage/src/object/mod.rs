@@ -15,6 +15,7 @@
 //! | `files.rs` | the objects of a state, for backups |
 //! | `log.rs` | the kept log, for restores to a moment |
 //! | `tail.rs` | the log of a shard that somebody writes to, for a copy that follows it |
+//! | `whole_log.rs` | refuses a log with a missing object |
 //! | `write_memory.rs` | the memory of rows that are in no table yet |
 //!
 //! Facts about SlateDB 0.18.0 that this rests on (read in its source):
@@ -39,6 +40,7 @@ mod owner;
 mod settings;
 mod tail;
 mod view;
+mod whole_log;
 mod write_memory;
 
 use std::sync::Arc;
@@ -62,7 +64,7 @@ pub use circuit::{Circuit, CircuitEvent, Circuits};
 use database::Database;
 use disk_cache::Cached;
 pub use disk_cache::{DiskCache, DiskCacheEvent};
-pub use files::{WithLog, forget_checkpoints, of_closed as kept_files_of_closed};
+pub use files::{WithLog, check_log, forget_checkpoints, of_closed as kept_files_of_closed};
 pub use filters::IsScanned;
 pub(crate) use log::{groups_of, unpack};
 use own_objects::OwnObjects;
@@ -300,7 +302,7 @@ async fn open_database(
     admin: &Admin,
 ) -> Result<(Db, u64), (StorageError, Claim)> {
     let missing = |error: StorageError| (error, Claim::Missing);
-    let known = admin.read_manifest(None).await.map_err(|error| missing(failed(&error, 0)))?;
+    let known = whole_log::read_manifest(&*place.store, &place.path, admin).await.map_err(missing)?;
     if known.is_none() && options.must_exist {
         return Err(missing(StorageError::Missing { directory: options.path.as_str().into() }));
     }

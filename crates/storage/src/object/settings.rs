@@ -32,7 +32,7 @@ const MERGE_UNPACKED: u64 = 2;
 /// A reader may hold tables that were merged since for so long.
 const TABLES_KEPT: Duration = Duration::from_hours(1);
 /// A writer that slept for less cannot take the name of a log object again.
-const LOG_KEPT: Duration = Duration::from_hours(24);
+pub(super) const LOG_KEPT: Duration = Duration::from_hours(24);
 
 /// What a merge reads ahead of each of its inputs at a time, at least: a block would be a request for each.
 const MERGE_READ_BYTES: std::ops::RangeInclusive<u64> = 128 << 10..=1 << 20;

@@ -10,9 +10,9 @@ use slatedb::admin::Admin;
 use slatedb::object_store::path::Path;
 use slatedb::object_store::{ObjectStore, ObjectStoreExt as _};
 
-use super::failed;
 use super::files::{below, unreadable};
 use super::log::{LOG, Object};
+use super::whole_log;
 use crate::StorageError;
 
 /// Read at a time.
@@ -37,7 +37,7 @@ impl ObjectTail {
             None => {
                 // What lies before is in tables.
                 let admin = Admin::builder(shard.clone(), store.clone()).build();
-                let found = admin.read_manifest(None).await.map_err(|error| failed(&error, 0))?;
+                let found = whole_log::read_manifest(&**store, &shard, &admin).await?;
                 found.ok_or_else(|| StorageError::Missing { directory: path.into() })?.replay_after_wal_id()
             }
         };
@@ -58,10 +58,10 @@ impl ObjectTail {
             listed.try_collect().await.map_err(|error| unreadable(&folder, &error))?;
         objects.retain(|object| object.number > self.number);
         objects.sort_unstable_by_key(|object| object.number);
-        // A list that is read while objects come may have a later one without an earlier one: the next look has both. Where nothing
-        // lies before the hole, it stays, and the stamps tell of it.
-        if let Some(last) = objects.windows(2).position(|pair| pair[1].number != pair[0].number + 1) {
-            objects.truncate(last + 1);
+        // A list that is read while objects come may have a later one without an earlier one, which the store has: the next look
+        // has both. A hole before the first one is one that the stamps show: the log begins anywhere.
+        if let Some(unlisted) = whole_log::check_listed(&*self.store, &self.shard, &objects).await? {
+            objects.retain(|object| object.number < unlisted);
         }
         let store = self.store.clone();
         let reads = objects.into_iter().map(move |object| {

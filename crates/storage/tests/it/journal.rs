@@ -7,7 +7,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use shardlake_storage::{Batch, Durability, Shard, ShardOptions, StorageError};
+use shardlake_storage::{Batch, Durability, KeptFiles, Shard, ShardOptions, StorageError};
 use shardlake_testkit::{Logs, expects_log};
 
 const COMMITS: u64 = 40;
@@ -25,12 +25,20 @@ fn batch(number: u64) -> Batch {
     batch
 }
 
-/// A shard that was not closed, so that everything is in the journal only, and where each commit's bytes end there.
+/// A shard after a power cut that took the records of its syncs: everything is in the journal only. Also where each commit's
+/// bytes end there.
 async fn crashed_shard(directory: &Path) -> (PathBuf, Vec<u64>) {
     crashed_shard_of(ShardOptions::local(directory), directory).await
 }
 
 async fn crashed_shard_of(options: ShardOptions, directory: &Path) -> (PathBuf, Vec<u64>) {
+    let crashed = killed_shard_of(options, directory).await;
+    fs::remove_file(directory.join("SYNCED")).expect("removes");
+    crashed
+}
+
+/// The same after a kill of the process.
+async fn killed_shard_of(options: ShardOptions, directory: &Path) -> (PathBuf, Vec<u64>) {
     let shard = Shard::open(options).await.expect("opens");
     let journal = directory.join("db/0.jnl");
     let mut ends = vec![0];
@@ -196,6 +204,57 @@ async fn damage_is_no_torn_write_when_the_writer_synced_each_commit_whoever_open
     let later = ShardOptions { durability: Durability::Async, ..ShardOptions::local(directory.path()) };
     let error = Shard::open(later).await.expect_err("refuses");
     assert!(error.to_string().contains("not at its end"), "{error}");
+}
+
+/// Each commit was acknowledged: 20 tries for each of three damages, in the last one and in the one before.
+#[tokio::test]
+async fn damage_in_the_last_acknowledged_batch_of_a_killed_process_is_refused_by_name() {
+    let _logs = Logs::watch();
+    let directory = tempfile::tempdir().expect("a directory");
+    let (original, scratch) = (directory.path().join("original"), directory.path().join("scratch"));
+    fs::create_dir(&scratch).expect("creates");
+    for durability in [Durability::Sync, Durability::Async] {
+        let options = |at: &Path| ShardOptions { durability, ..ShardOptions::local(at) };
+        let (journal, ends) = killed_shard_of(options(&original), &original).await;
+        let (before, last) = (ends[COMMITS as usize - 1], ends[COMMITS as usize]);
+        let whole = fs::read(&journal).expect("reads");
+        for number in 0..20 {
+            let at = before + (last - before) * number / 20;
+            flip(&journal, at);
+            refused(&options, &original, &scratch, &format!("a flipped bit at {at}")).await;
+            fs::write(&journal, &whole).expect("writes");
+            overwrite(&journal, at, &vec![0; (last - at) as usize]);
+            refused(&options, &original, &scratch, &format!("zeros from {at} on")).await;
+            fs::write(&journal, &whole[..at as usize]).expect("writes");
+            refused(&options, &original, &scratch, &format!("cut at {at}")).await;
+            fs::write(&journal, &whole).expect("writes");
+        }
+        // A journal that was begun since, in which something was acknowledged, and which is lost.
+        let record = fs::read(original.join("SYNCED")).expect("reads");
+        let newer: Vec<u8> = [1u64, 500].iter().flat_map(|number| number.to_le_bytes()).collect();
+        let sum = xxhash_rust::xxh3::xxh3_64(&newer).to_le_bytes();
+        overwrite(&original.join("SYNCED"), 0, &[&newer[..], &sum].concat());
+        let error = Shard::open(options(&original)).await.expect_err("refuses");
+        assert!(error.to_string().contains("'1.jnl' is missing"), "{error}");
+        fs::write(original.join("SYNCED"), record).expect("writes");
+        assert_eq!(recovered(options(&original)).await, COMMITS);
+        fs::remove_dir_all(&original).expect("removes");
+    }
+}
+
+async fn refused(options: &impl Fn(&Path) -> ShardOptions, directory: &Path, scratch: &Path, case: &str) {
+    let journal = directory.join("db/0.jnl");
+    let damaged = fs::read(&journal).expect("reads");
+    for (who, error) in [
+        ("start", Shard::open(options(directory)).await.map(|_| ()).expect_err(case)),
+        ("verify", Shard::inspect(directory, scratch).await.map(|_| ()).expect_err(case)),
+        ("backup", KeptFiles::of_directory(directory).map(|_| ()).expect_err(case)),
+    ] {
+        assert!(matches!(&error, StorageError::Corrupt { .. }), "{case}: {who}: {error}");
+        let text = error.to_string();
+        assert!(text.contains("0.jnl") && text.contains("were on stable storage"), "{case}: {who}: {text}");
+    }
+    assert!(fs::read(&journal).expect("reads") == damaged, "{case}: nothing was changed");
 }
 
 fn copy_directory(from: &Path, to: &Path) {

@@ -33,6 +33,8 @@ mod object_ends;
 #[cfg(feature = "object-storage")]
 mod object_faults;
 #[cfg(feature = "object-storage")]
+mod object_holes;
+#[cfg(feature = "object-storage")]
 mod object_indexes;
 #[cfg(feature = "object-storage")]
 mod object_kept;
@@ -41,3 +43,4 @@ mod object_starts;
 mod process;
 mod slow;
 mod views;
+mod write_back;

@@ -25,6 +25,14 @@ use std::{
 };
 use writer::Writer;
 
+/// A place in the journals
+#[doc(hidden)]
+#[derive(Copy, Clone, Debug, Eq, PartialEq)]
+pub struct JournalPosition {
+    pub number: u64,
+    pub bytes: u64,
+}
+
 pub struct Journal {
     writer: Mutex<Writer>,
 }
@@ -122,6 +130,17 @@ impl Journal {
     pub fn persist(&self, mode: PersistMode) -> crate::Result<()> {
         let mut journal_writer = self.get_writer()?;
         journal_writer.persist(mode).map_err(Into::into)
+    }
+
+    /// Persists the journal, and returns which journal was persisted up to which byte.
+    pub fn persist_to(&self, mode: PersistMode) -> crate::Result<JournalPosition> {
+        let mut journal_writer = self.get_writer()?;
+        journal_writer.persist(mode)?;
+        let number = journal_writer.path.file_stem().and_then(|stem| stem.to_str()?.parse().ok());
+        Ok(JournalPosition {
+            number: number.unwrap_or_default(),
+            bytes: journal_writer.pos()?,
+        })
     }
 
     pub fn recover<P: AsRef<Path>>(

@@ -29,6 +29,12 @@ pub struct Writer {
     buf: Vec<u8>,
     is_buffer_dirty: bool,
 
+    /// A sync or a write failed
+    ///
+    /// IMPORTANT: The operating system reports it once, to whoever asks first. The next sync may succeed,
+    /// though what was lost is not there. Set under the same lock, so that no sync comes in between.
+    has_failed: bool,
+
     compression: CompressionType,
     compression_threshold: usize,
 }
@@ -147,6 +153,7 @@ impl Writer {
             file: BufWriter::new(file),
             buf: Vec::new(),
             is_buffer_dirty: false,
+            has_failed: false,
             compression: CompressionType::None,
             compression_threshold: 0,
         })
@@ -180,6 +187,7 @@ impl Writer {
                 file: BufWriter::with_capacity(JOURNAL_BUFFER_BYTES, file),
                 buf: Vec::new(),
                 is_buffer_dirty: false,
+            has_failed: false,
                 compression: CompressionType::None,
                 compression_threshold: 0,
             });
@@ -197,6 +205,7 @@ impl Writer {
             file: BufWriter::with_capacity(JOURNAL_BUFFER_BYTES, file),
             buf: Vec::new(),
             is_buffer_dirty: false,
+            has_failed: false,
             compression: CompressionType::None,
             compression_threshold: 0,
         })
@@ -204,6 +213,16 @@ impl Writer {
 
     /// Persists the journal file.
     pub(crate) fn persist(&mut self, mode: PersistMode) -> std::io::Result<()> {
+        if self.has_failed {
+            return Err(std::io::Error::other("an earlier sync of the journal failed"));
+        }
+
+        let result = self.persist_once(mode);
+        self.has_failed = result.is_err();
+        result
+    }
+
+    fn persist_once(&mut self, mode: PersistMode) -> std::io::Result<()> {
         log::trace!(
             "Persisting journal at {} with mode={mode:?}",
             self.path.display(),
@@ -238,9 +257,12 @@ impl Writer {
 
     /// Hands all writes so far to the operating system, and gives the file, which can then be synced
     /// without the journal's lock.
+    ///
+    /// IMPORTANT: It is opened anew. A clone of the descriptor is the same open file, of which Linux reports
+    /// a failed write-back once: the writer's next sync would succeed, and its batch would be acknowledged.
     pub(crate) fn written_file(&mut self) -> std::io::Result<File> {
         self.persist(PersistMode::Buffer)?;
-        self.file.get_ref().try_clone()
+        File::open(&self.path)
     }
 
     /// Writes a batch start marker to the journal

@@ -1,0 +1,147 @@
+//! Refuses a log with a missing object, before anything reads or copies the log.
+//!
+//! An owner stores the objects of its log one after the other, under numbers without a gap. SlateDB relies on that and looks for the
+//! end of the log by probing numbers: where an object was lost, a probe may meet the hole and take it for the end. Everything behind the
+//! hole, all of it acknowledged, would then be passed over; an owner would even put its fence into the hole. So all readers and
+//! owners list the log first.
+//!
+//! ```text
+//! manifest: tables have everything up to 10; the log was stored up to 14 at least
+//! wal/      10 11 12 __ 14 15         13 is missing
+//! wal/      10 11 12 13               14 is missing: the manifest says that it was stored
+//! wal/      10 11 12 13 14            whole, also where 15 was lost, of which nothing is recorded
+//! wal/                                a copy of a checkpoint, whose tables have everything
+//! ```
+//!
+//! The loss of the newest objects is known as far as a manifest or a later object proves that they were stored: a manifest is written with
+//! each flush of a memtable, a fence with each start. Which objects follow the last proof is not recorded anywhere: that would be
+//! one more request for each write.
+//!
+//! A list may be read while an owner stores objects and a collector removes them. So a hole is believed only where the store says of
+//! the object itself that it is not there, and the newest manifest still needs it.
+
+use futures::TryStreamExt as _;
+use slatedb::VersionedManifest;
+use slatedb::admin::Admin;
+use slatedb::object_store::path::Path;
+use slatedb::object_store::{self, ObjectStore, ObjectStoreExt as _};
+
+use super::failed;
+use super::files::{below, unreadable};
+use super::log::{LOG, Object};
+use crate::StorageError;
+
+/// A list that lacks what is there is read again so often.
+pub(super) const LISTS_MAX: u32 = 10;
+
+/// The newest manifest of a shard whose log is whole behind it; `None` where there is no shard.
+///
+/// # Errors
+/// [`StorageError::Corrupt`], which names the missing object.
+pub(super) async fn read_manifest(
+    store: &dyn ObjectStore,
+    shard: &Path,
+    admin: &Admin,
+) -> Result<Option<VersionedManifest>, StorageError> {
+    let mut found = 0;
+    for _ in 0..LISTS_MAX {
+        let newest = async || admin.read_manifest(None).await.map_err(|error| failed(&error, 0));
+        let Some(manifest) = newest().await? else { return Ok(None) };
+        let Some(hole) = find_hole(store, shard, &manifest).await? else { return Ok(Some(manifest)) };
+        let is_needed = newest().await?.is_none_or(|newest| newest.replay_after_wal_id() < hole.number);
+        if is_needed && is_missing(store, &place_of(shard, hole.number)).await? {
+            return Err(hole.error(shard));
+        }
+        found = hole.number;
+    }
+    Err(unlisted(shard, found))
+}
+
+pub(super) fn unlisted(shard: &Path, number: u64) -> StorageError {
+    StorageError::io(format!("the store has '{}' and does not list it", place_of(shard, number)))
+}
+
+/// The first number that is missing between the objects of a list, which are in their order; `None` where the store has it after all.
+pub(super) async fn check_listed(
+    store: &dyn ObjectStore,
+    shard: &Path,
+    objects: &[Object],
+) -> Result<Option<u64>, StorageError> {
+    let gap = objects.windows(2).find(|pair| pair[1].number != pair[0].number + 1);
+    let Some([before, after]) = gap else { return Ok(None) };
+    let hole = Hole { number: before.number + 1, proof: Proof::Object(after.number) };
+    match is_missing(store, &place_of(shard, hole.number)).await? {
+        true => Err(hole.error(shard)),
+        false => Ok(Some(hole.number)),
+    }
+}
+
+struct Hole {
+    number: u64,
+    proof: Proof,
+}
+
+/// Why an object must have been stored.
+enum Proof {
+    /// A later object is there.
+    Object(u64),
+    Manifest(u64),
+}
+
+impl Hole {
+    fn error(&self, shard: &Path) -> StorageError {
+        let place = place_of(shard, self.number);
+        let proof = match self.proof {
+            Proof::Object(number) => format!("though object {number} follows"),
+            Proof::Manifest(id) => format!("though manifest {id} records that it was stored"),
+        };
+        StorageError::Corrupt {
+            what: format!("'{place}' is missing from the log, {proof}: acknowledged writes are lost").into(),
+        }
+    }
+}
+
+async fn find_hole(
+    store: &dyn ObjectStore,
+    shard: &Path,
+    manifest: &VersionedManifest,
+) -> Result<Option<Hole>, StorageError> {
+    let in_tables = manifest.replay_after_wal_id();
+    let listed = list(store, shard, in_tables).await?;
+    let Some(last) = listed.last().copied() else {
+        // A collector leaves the last object that tables have. Where that is missing as well, this is a copy of a checkpoint.
+        return Ok(None);
+    };
+    let stored = manifest.next_wal_sst_id().saturating_sub(1);
+    let mut behind = listed.into_iter().filter(|number| *number > in_tables);
+    let missing = (in_tables + 1..=last.max(stored)).find(|number| behind.next() != Some(*number));
+    Ok(missing.map(|number| {
+        let proof = if number < last { Proof::Object(last) } else { Proof::Manifest(manifest.id()) };
+        Hole { number, proof }
+    }))
+}
+
+/// The numbers of the log from one on, in their order.
+async fn list(store: &dyn ObjectStore, shard: &Path, from: u64) -> Result<Vec<u64>, StorageError> {
+    let folder = below(shard, LOG);
+    let before = place_of(shard, from.saturating_sub(1));
+    let listed = store
+        .list_with_offset(Some(&folder), &before)
+        .try_filter_map(async |object| Ok(Object::of(object).map(|object| object.number)));
+    let mut numbers: Vec<u64> = listed.try_collect().await.map_err(|error| unreadable(&folder, &error))?;
+    numbers.retain(|number| *number >= from);
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+async fn is_missing(store: &dyn ObjectStore, place: &Path) -> Result<bool, StorageError> {
+    match store.head(place).await {
+        Ok(_) => Ok(false),
+        Err(object_store::Error::NotFound { .. }) => Ok(true),
+        Err(error) => Err(unreadable(place, &error)),
+    }
+}
+
+fn place_of(shard: &Path, number: u64) -> Path {
+    below(shard, &format!("{LOG}/{number:020}.sst"))
+}
