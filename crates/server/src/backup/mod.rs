@@ -125,20 +125,18 @@ async fn restore(arguments: &Restore) -> Result<(), String> {
         None => (place.find(arguments.id.as_ref()).await?, None),
     };
     let ahead = ahead.as_ref();
-    whole::check_contents(&arguments.from, &place, &manifest).await.map_err(|what| {
-        format!("the backup '{}' is not whole: {what}; nothing was restored", manifest.id)
-    })?;
     match (&arguments.data_dir, &arguments.store) {
         (Some(data_dir), _) => {
             if let Some(url) = url_of(data_dir) {
                 return Err(format!("--data-dir is a local directory: name '{url}' with --store"));
             }
-            restore::restore(&place, &manifest, data_dir, ahead).await?;
+            restore::restore((&arguments.from, &place), &manifest, data_dir, ahead).await?;
             words::say(&words::of_restored(&manifest, data_dir))?;
         }
         (None, store) => {
             let url = needs_url(store.as_deref().unwrap_or(Path::new("")))?;
-            restore_to_store(&place, &manifest, (&url, arguments.wal_store.as_deref()), ahead).await?;
+            let from = (arguments.from.as_path(), &place);
+            restore_to_store(from, &manifest, (&url, arguments.wal_store.as_deref()), ahead).await?;
             words::say(&words::of_restored_to_store(&manifest, &url))?;
         }
     }
@@ -147,17 +145,17 @@ async fn restore(arguments: &Restore) -> Result<(), String> {
 
 #[cfg(feature = "object-storage")]
 async fn restore_to_store(
-    place: &Place,
+    from: (&Path, &Place),
     manifest: &Manifest,
     to: (&StoreUrl, Option<&str>),
     ahead: Option<&Ahead>,
 ) -> Result<(), String> {
-    restore_store::restore(place, manifest, to, ahead).await
+    restore_store::restore(from, manifest, to, ahead).await
 }
 
 #[cfg(not(feature = "object-storage"))]
 async fn restore_to_store(
-    _place: &Place,
+    _from: (&Path, &Place),
     _manifest: &Manifest,
     (url, _log): (&StoreUrl, Option<&str>),
     _ahead: Option<&Ahead>,

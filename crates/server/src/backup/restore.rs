@@ -15,6 +15,7 @@ use super::manifest::{FileEntry, Manifest, is_of_log};
 use super::moment::{self, Ahead};
 use super::place::Place;
 use super::shelf::unwritten;
+use super::whole;
 use crate::restore_mark;
 use crate::shards;
 
@@ -22,7 +23,7 @@ use crate::shards;
 ///
 /// `ahead` brings it to a later moment than that of the backup.
 pub async fn restore(
-    place: &Place,
+    (from, place): (&Path, &Place),
     manifest: &Manifest,
     data_dir: &Path,
     ahead: Option<&Ahead>,
@@ -40,6 +41,7 @@ pub async fn restore(
     let cut_off = |what: String| {
         format!("{what}; nothing was restored: remove '{}' before the next attempt", data_dir.display())
     };
+    whole::check_contents(from, place, manifest).await.map_err(cut_off)?;
     let mut directories = BTreeSet::from([data_dir.to_owned()]);
     for file in manifest.files.iter().filter(|file| !is_of_log(&file.path)) {
         // Checked when the manifest was read: it leads to a place below the directory.

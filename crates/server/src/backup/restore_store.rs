@@ -3,14 +3,17 @@
 //! The mark of a restore that goes on (`store/marks.rs`) is the first object below the prefix, and goes last. What the shards
 //! were kept under in their old place is forgotten before.
 
+use std::path::Path;
+
 use super::manifest::{KEY_FILE, Manifest, is_of_log};
 use super::moment::{self, Ahead};
 use super::place::Place;
+use super::whole;
 use crate::store::{Filling, Prefix, StoreUrl};
 
 /// `ahead` brings it to a later moment than that of the backup.
 pub async fn restore(
-    place: &Place,
+    (from, place): (&Path, &Place),
     manifest: &Manifest,
     (url, log): (&StoreUrl, Option<&str>),
     ahead: Option<&Ahead>,
@@ -28,6 +31,7 @@ pub async fn restore(
     prefix.set_restoring(manifest.id.as_str()).await?;
     let prefix = prefix.with_log(log).await?;
     let put_back = async {
+        whole::check_contents(from, place, manifest).await?;
         for file in manifest.files.iter().filter(|file| !is_of_log(&file.path)) {
             // Checked when the manifest was read: it leads to a place below the prefix.
             let name = if file.path == KEY_FILE { "secrets/keys.json" } else { &file.path };

@@ -135,7 +135,9 @@ impl Source {
             let shards = stopped.shards().await?;
             let kept =
                 Stamp::of(&shards.first().view(), &stamp_key()).await.map_err(|error| error.to_string())?;
-            let files = stopped.files(if kept.is_some() { WithLog::Yes(Duration::ZERO) } else { WithLog::No }).await?;
+            let files = stopped
+                .files(if kept.is_some() { WithLog::Yes(Duration::ZERO) } else { WithLog::No })
+                .await?;
             Ok((describe(&shards, &files).await?, files))
         };
         match described.await {

@@ -28,7 +28,9 @@ pub fn check_list(manifest: &Manifest) -> Result<(), String> {
     if !manifest.stamps.is_empty() && manifest.stamps.len() != count {
         return Err(format!("has the logs of {} shards, and has {count} shards", manifest.stamps.len()));
     }
-    if let Some(partition) = manifest.partitions.iter().find(|partition| usize::from(partition.shard) >= count) {
+    if let Some(partition) =
+        manifest.partitions.iter().find(|partition| usize::from(partition.shard) >= count)
+    {
         return Err(format!("has a partition on shard {}, and has {count} shards", partition.shard));
     }
     let mut shards = by_shard(manifest);
@@ -41,7 +43,9 @@ pub fn check_list(manifest: &Manifest) -> Result<(), String> {
         check_shard(&folder, &files, manifest.is_of_store())?;
     }
     match shards.keys().next() {
-        Some(folder) => Err(format!("has files in '{folder}', which is no shard of an account with {count} shards")),
+        Some(folder) => {
+            Err(format!("has files in '{folder}', which is no shard of an account with {count} shards"))
+        }
         None => Ok(()),
     }
 }
@@ -68,9 +72,11 @@ fn check_shard(folder: &str, files: &BTreeSet<&str>, is_of_store: bool) -> Resul
         if !files.iter().any(|file| file.starts_with("manifest/") && file.ends_with(".manifest")) {
             return Err(format!("is incomplete: it has no '{folder}/manifest'"));
         }
-        return check_numbers(files, |number| format!("wal/{number:020}.sst"), |first| {
-            format!("is incomplete: it has no '{folder}/{first}'")
-        });
+        return check_numbers(
+            files,
+            |number| format!("wal/{number:020}.sst"),
+            |first| format!("is incomplete: it has no '{folder}/{first}'"),
+        );
     }
     if let Some(missing) = LOCAL_FILES.iter().find(|file| !files.contains(*file)) {
         return Err(format!("is incomplete: it has no '{folder}/{missing}'"));
@@ -107,9 +113,12 @@ fn check_numbers(
     }
 }
 
-/// Looks at the files that record which others there are. The contents are as they were written: the caller has looked, or will.
+/// Looks at the files that record which others there are.
 pub async fn check_contents(at: &Path, place: &Place, manifest: &Manifest) -> Result<(), String> {
     if manifest.is_of_store() {
+        for record in manifest.files.iter().filter(|file| file.path.ends_with(".manifest")) {
+            place.check(record).await.map_err(|damage| damage.of(place, record))?;
+        }
         return super::look::check_logs(at, place, manifest).await;
     }
     for folder in (0..usize::from(manifest.shards)).map(|number| folder_of(number, false)) {
@@ -120,8 +129,10 @@ pub async fn check_contents(at: &Path, place: &Place, manifest: &Manifest) -> Re
 
 /// The journals that a shard on a local disk records. A shard of an early version records none.
 async fn check_journals(place: &Place, manifest: &Manifest, folder: &str) -> Result<(), String> {
-    let below = |path: &str| path.strip_prefix(folder).and_then(|path| path.strip_prefix('/')).map(str::to_owned);
-    let Some(record) = manifest.files.iter().find(|file| below(&file.path).as_deref() == Some(JOURNALS)) else {
+    let below =
+        |path: &str| path.strip_prefix(folder).and_then(|path| path.strip_prefix('/')).map(str::to_owned);
+    let Some(record) = manifest.files.iter().find(|file| below(&file.path).as_deref() == Some(JOURNALS))
+    else {
         return Ok(());
     };
     let (mut content, mut reading) = (Vec::new(), place.reading(record));
@@ -203,7 +214,9 @@ mod tests {
                 let folder = missing.rsplit_once('/').map_or(missing.as_str(), |(folder, _)| folder);
                 assert!(refused.contains("incomplete") && refused.contains(folder), "{missing}: {refused}");
             }
-            for (shards, word) in [(0, "0 shards"), (1, "no shard of"), (3, "no '"), (u16::MAX, "65535 shards")] {
+            for (shards, word) in
+                [(0, "0 shards"), (1, "no shard of"), (3, "no '"), (u16::MAX, "65535 shards")]
+            {
                 let refused = checked(shards, files).expect_err(word);
                 assert!(refused.contains(word), "{refused}");
             }

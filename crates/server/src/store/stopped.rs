@@ -2,7 +2,8 @@
 
 use shardlake_account::{AccountMark, Shards};
 use shardlake_storage::object::{
-    Moment, ReadOptions, SharedCache, WithLog, check_log, forget_checkpoints, kept_files_of_closed, open_to_read,
+    Moment, ReadOptions, SharedCache, WithLog, check_log, forget_checkpoints, kept_files_of_closed,
+    open_to_read,
 };
 use shardlake_storage::{KeptFiles, LogTail, Shard};
 

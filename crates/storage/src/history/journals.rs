@@ -120,33 +120,46 @@ pub(crate) struct KeptJournal {
 }
 
 /// Oldest first, of a checkpoint or of a shard that nobody has open; none where no log is kept.
+///
+/// # Errors
+/// [`StorageError::Corrupt`] where one is missing between two others, which names it.
 pub(crate) fn kept_journals(directory: &Path) -> Result<Vec<KeptJournal>, StorageError> {
-    let listed = || -> io::Result<Vec<KeptJournal>> {
-        if !directory.join(KEPT).is_dir() {
-            return Ok(Vec::new());
+    let failed = |error: io::Error| failed(directory, &error);
+    let found = list(directory).map_err(failed)?;
+    if let Some([(before, _), _]) = found.windows(2).find(|pair| pair[1].0 != pair[0].0 + 1) {
+        let missing = directory.join(path_of(KEPT, before + 1));
+        return Err(StorageError::Corrupt {
+            what: format!("'{}' is missing: the log that is kept for restores has a hole", missing.display())
+                .into(),
+        });
+    }
+    let newest = found.last().map(|(number, _)| *number);
+    let kept = |(number, path): (u64, String)| {
+        let whole = directory.join(&path);
+        if Some(number) == newest {
+            let size_bytes = good_bytes(&whole)?;
+            return Ok(KeptJournal { name: format!("{KEPT}/{number:010}-open.jnl"), path, size_bytes });
         }
-        let mut found: Vec<(u64, String)> = Vec::new();
-        found.extend(
-            journals(&directory.join(KEPT))?.into_iter().map(|(number, _)| (number, path_of(KEPT, number))),
-        );
-        let last = found.last().map_or(0, |(number, _)| *number);
-        // A killed process may have begun one that it did not come to link.
-        let newer = journals(&directory.join(DATABASE))?.into_iter().filter(|(number, _)| *number > last);
-        found.extend(newer.map(|(number, _)| (number, path_of(DATABASE, number))));
-        let newest = found.last().map(|(number, _)| *number);
-        let kept = |(number, path): (u64, String)| {
-            let whole = directory.join(&path);
-            if Some(number) == newest {
-                let size_bytes = good_bytes(&whole)?;
-                return Ok(KeptJournal { name: format!("{KEPT}/{number:010}-open.jnl"), path, size_bytes });
-            }
-            let size_bytes = whole.metadata()?.len();
-            let name = format!("{KEPT}/{number:010}-{:016x}.jnl", fingerprint(&whole, size_bytes)?);
-            Ok(KeptJournal { name, path, size_bytes })
-        };
-        found.into_iter().map(kept).collect()
+        let size_bytes = whole.metadata()?.len();
+        let name = format!("{KEPT}/{number:010}-{:016x}.jnl", fingerprint(&whole, size_bytes)?);
+        Ok(KeptJournal { name, path, size_bytes })
     };
-    listed().map_err(|error| failed(directory, &error))
+    found.into_iter().map(kept).collect::<io::Result<_>>().map_err(failed)
+}
+
+/// The numbers of the kept journals, and where each lies.
+fn list(directory: &Path) -> io::Result<Vec<(u64, String)>> {
+    if !directory.join(KEPT).is_dir() {
+        return Ok(Vec::new());
+    }
+    let links = journals(&directory.join(KEPT))?;
+    let mut found: Vec<(u64, String)> =
+        links.into_iter().map(|(number, _)| (number, path_of(KEPT, number))).collect();
+    let last = found.last().map_or(0, |(number, _)| *number);
+    // A killed process may have begun one that it did not come to link.
+    let newer = journals(&directory.join(DATABASE))?.into_iter().filter(|(number, _)| *number > last);
+    found.extend(newer.map(|(number, _)| (number, path_of(DATABASE, number))));
+    Ok(found)
 }
 
 fn path_of(folder: &str, number: u64) -> String {

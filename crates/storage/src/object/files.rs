@@ -131,9 +131,12 @@ async fn gather(
     Ok(KeptFiles::of_store(Arc::new(source), files))
 }
 
-/// Removes the checkpoints that the manifest of a shard knows, which were those of the shard that it was copied from.
+/// Makes a shard of its own of one that was copied: removes the checkpoints that its manifest knows, which were those of the original,
+/// and ends the log that the manifest knows and the copy has not, since tables have everything.
 pub async fn forget_checkpoints(store: &Arc<dyn ObjectStore>, path: &str) -> Result<(), StorageError> {
-    let admin = Admin::builder(Path::from(path), store.clone()).build();
+    let shard = Path::from(path);
+    let admin = Admin::builder(shard.clone(), store.clone()).build();
+    whole_log::end_copied(&**store, &shard, &admin).await?;
     let known = admin.list_checkpoints(None).await.map_err(|error| failed(&error, 0))?;
     for checkpoint in known {
         admin.delete_checkpoint(checkpoint.id).await.map_err(|error| failed(&error, 0))?;

@@ -24,7 +24,7 @@ use futures::TryStreamExt as _;
 use slatedb::VersionedManifest;
 use slatedb::admin::Admin;
 use slatedb::object_store::path::Path;
-use slatedb::object_store::{self, ObjectStore, ObjectStoreExt as _};
+use slatedb::object_store::{self, ObjectStore, ObjectStoreExt as _, PutPayload};
 
 use super::failed;
 use super::files::{below, unreadable};
@@ -59,6 +59,27 @@ pub(super) async fn read_manifest(
 
 pub(super) fn unlisted(shard: &Path, number: u64) -> StorageError {
     StorageError::io(format!("the store has '{}' and does not list it", place_of(shard, number)))
+}
+
+/// Stores empty objects, as the fences of owners are, under the numbers of a log that the manifest of a copied checkpoint knows and the
+/// copy has not. Otherwise the first owner would begin its log before the end that the manifest knows.
+pub(super) async fn end_copied(
+    store: &dyn ObjectStore,
+    shard: &Path,
+    admin: &Admin,
+) -> Result<(), StorageError> {
+    let Some(manifest) = admin.read_manifest(None).await.map_err(|error| failed(&error, 0))? else {
+        return Ok(());
+    };
+    let in_tables = manifest.replay_after_wal_id();
+    if !list(store, shard, in_tables).await?.is_empty() {
+        return Ok(());
+    }
+    for number in in_tables + 1..manifest.next_wal_sst_id() {
+        let place = place_of(shard, number);
+        store.put(&place, PutPayload::new()).await.map_err(|error| unreadable(&place, &error))?;
+    }
+    Ok(())
 }
 
 /// The first number that is missing between the objects of a list, which are in their order; `None` where the store has it after all.

@@ -85,7 +85,10 @@ impl Ground for InStore {
     }
 
     fn of_closed<'a>(&'a self, name: &'a str) -> BoxFuture<'a, KeptFiles> {
-        async move { kept_files_of_closed(&self.0, name, WithLog::Yes(std::time::Duration::ZERO)).await.expect("files") }.boxed()
+        async move {
+            kept_files_of_closed(&self.0, name, WithLog::Yes(std::time::Duration::ZERO)).await.expect("files")
+        }
+        .boxed()
     }
 
     fn put_back<'a>(&'a self, name: &'a str, files: &'a [(String, Bytes)]) -> BoxFuture<'a, ()> {

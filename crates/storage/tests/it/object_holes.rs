@@ -118,7 +118,17 @@ async fn lost_object_of_the_log_is_refused_by_name_wherever_it_lay() {
         assert!(log.len() >= (WRITES + flushed) as usize, "{log:?}");
         let first = log.len() - WRITES as usize;
         let last = log.len() - 1;
-        for lost in [first, first + 1, first + 3, first + 7, last / 2 + first / 2, last - 30, last - 12, last - 3, last - 1] {
+        for lost in [
+            first,
+            first + 1,
+            first + 3,
+            first + 7,
+            last / 2 + first / 2,
+            last - 30,
+            last - 12,
+            last - 3,
+            last - 1,
+        ] {
             let store = copy_of(&whole).await;
             store.delete(&log[lost]).await.expect("removed");
             refused_by_name(&store, &log[lost], &format!("{lost} of {}", log.len())).await;

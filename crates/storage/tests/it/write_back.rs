@@ -55,7 +55,12 @@ fn no_commit_is_acknowledged_whose_write_back_failed_while_a_worker_synced() {
     let directory = tempfile::tempdir().expect("a directory");
     let library = directory.path().join("write_back.so");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/write_back.c");
-    let compiled = Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(source).arg("-ldl").status();
+    let compiled = Command::new("cc")
+        .args(["-shared", "-fPIC", "-O1", "-o"])
+        .arg(&library)
+        .arg(source)
+        .arg("-ldl")
+        .status();
     match compiled {
         Ok(status) => assert!(status.success(), "cc cannot compile write_back.c"),
         Err(error) => return note_skipped(TEST, &format!("there is no 'cc': {error}")),
