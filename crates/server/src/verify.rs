@@ -47,7 +47,7 @@ fn shard_to_text(inspected: &Inspected) -> String {
     let mut text = String::new();
     if let Some(torn) = &inspected.report.torn {
         text += &format!(
-            "{}: a crash tore the last write, which nobody was told of: the next start cuts off {} bytes\n",
+            "{}: the last write is torn, and no sync of it is recorded: the next start cuts off {} bytes\n",
             torn.journal.display(),
             torn.size_bytes
         );

@@ -183,6 +183,11 @@ pub fn object_of(place: &Path, id: &str, path: &str) -> PathBuf {
     place.join("objects").join(folder).join(rest)
 }
 
+pub fn sha256(content: &[u8]) -> String {
+    use sha2::Digest;
+    sha2::Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// The paths in a backup.
 pub fn paths_of(place: &Path, id: &str) -> Vec<String> {
     let manifest = fs::read_to_string(place.join(format!("backups/{id}.manifest"))).unwrap();

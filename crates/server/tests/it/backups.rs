@@ -12,8 +12,8 @@ use shardlake_testkit::{Client, eventually};
 
 use crate::backup_support::{
     Stalling, complaint, create, create_at, directory, endpoint, everything, everything_in, files_below,
-    fill, id_of, kept_states, list, make_container, object_of, options, paths_of, printed, restore, text_of,
-    verify,
+    fill, id_of, kept_states, list, make_container, object_of, options, paths_of, printed, restore, sha256,
+    text_of, verify,
 };
 use crate::support::{PATIENCE, assert_healthy, command, in_memory, metric, on_disk, refused};
 
@@ -485,11 +485,6 @@ fn hostile_ids_paths_and_directories_are_refused() {
     for arguments in [&["backup"] as &[&str], &["backup", "create"], &["backup", "delete", "--from", "x"]] {
         assert_eq!(command(arguments).output().unwrap().status.code(), Some(2), "{arguments:?}");
     }
-}
-
-fn sha256(content: &[u8]) -> String {
-    use sha2::Digest;
-    sha2::Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[test]

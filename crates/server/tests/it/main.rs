@@ -12,6 +12,7 @@
 //! | `lost_files.rs` | data directories of which something is gone; `verify` only reads |
 //! | `operate.rs` | the operator's commands |
 //! | `backups.rs`, `backup_support.rs` | backups: made beside writers, restored, damaged, interrupted, deleted |
+//! | `whole_backups.rs` | backups and logs that are not whole |
 //! | `restore_moments.rs` | restores to moments between two backups |
 //! | `store_faults.rs` | stores that are slow, fail or lose answers |
 //! | `store_places.rs` | logs in a store of their own, and a cache of the store on a local disk |
@@ -63,3 +64,4 @@ mod support;
 mod traces;
 mod transports;
 mod unread_answers;
+mod whole_backups;
