@@ -418,3 +418,58 @@ impl Writer {
         Ok(len)
     }
 }
+
+#[cfg(test)]
+#[expect(clippy::expect_used)]
+mod tests {
+    use super::*;
+
+    fn written(folder: &Path) -> crate::Result<Writer> {
+        let mut writer = Writer::create_new(folder.join("0.jnl"))?;
+        writer.write_raw(0, b"a", b"abc", ValueType::Value, 0)?;
+        Ok(writer)
+    }
+
+    /// A clone would share the position, and the failure of a write-back with it
+    #[test]
+    fn journal_written_file_is_another_open_file() -> crate::Result<()> {
+        let folder = tempfile::tempdir()?;
+        let mut writer = written(folder.path())?;
+
+        let mut file = writer.written_file()?;
+        assert!(writer.pos()? > 0);
+        assert_eq!(0, file.stream_position()?);
+        file.sync_all()?;
+
+        Ok(())
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn journal_that_failed_once_is_never_synced_again() -> crate::Result<()> {
+        let folder = tempfile::tempdir()?;
+        let mut writer = written(folder.path())?;
+        writer.persist(PersistMode::SyncData)?;
+
+        // NOTE: It takes every write, and no sync
+        let null = OpenOptions::new().write(true).open("/dev/null")?;
+        let good = std::mem::replace(&mut writer.file, BufWriter::new(null));
+        writer.write_raw(0, b"b", b"abc", ValueType::Value, 1)?;
+        writer
+            .persist(PersistMode::SyncData)
+            .expect_err("cannot be synced");
+
+        writer.file = good;
+        for mode in [
+            PersistMode::Buffer,
+            PersistMode::SyncData,
+            PersistMode::SyncAll,
+        ] {
+            writer.persist(mode).expect_err("a batch is lost");
+        }
+        writer.written_file().expect_err("a batch is lost");
+        writer.rotate().expect_err("a batch is lost");
+
+        Ok(())
+    }
+}
