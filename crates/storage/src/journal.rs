@@ -76,7 +76,7 @@ fn each(
     Ok(inspected)
 }
 
-/// What a shard records beside its journals. A copy of a shard, or one of an early version, has less.
+/// Records of a shard beside its journals. A copy of a shard, or one of an early version, has less.
 #[derive(Debug, Default)]
 pub(crate) struct Records {
     pub mark: Option<Mark>,
@@ -94,7 +94,7 @@ impl Records {
         marked.max(self.synced.map(|synced| synced.journal))
     }
 
-    /// Of a journal, what is known to have been on stable storage.
+    /// Bytes of a journal that are known to have been on stable storage.
     fn stable_bytes(&self, number: u64) -> u64 {
         let marked = self.mark.as_ref().and_then(|mark| mark.of(number)).map_or(0, |known| known.good_bytes);
         let synced = self.synced.filter(|synced| synced.journal == number).map_or(0, |synced| synced.bytes);

@@ -174,7 +174,7 @@ impl LocalEngine {
         Ok(())
     }
 
-    /// What is acknowledged next is on stable storage, and recorded as such.
+    /// Syncs the journal, and records how far it is on stable storage.
     fn sync_journal(&self) -> Result<(), StorageError> {
         let place = self.database.persist_to(PersistMode::SyncData)?;
         self.synced.record(Synced { journal: place.number, bytes: place.bytes });

@@ -45,7 +45,7 @@ pub(crate) struct Synced {
     pub bytes: u64,
 }
 
-/// What records it while the shard is open.
+/// Writer of the record while the shard is open.
 pub(crate) struct SyncedRecord {
     /// `None` where it cannot be written.
     file: Option<File>,

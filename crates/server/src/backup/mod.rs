@@ -11,7 +11,7 @@
 //! | `place.rs` | the place that holds backups: contents by their digests, manifests by their ids |
 //! | `shelf.rs`, `directory.rs`, `in_store.rs` | what a place lies on: a directory, a prefix of an object store |
 //! | `manifest.rs`, `identifier.rs`, `digest.rs`, `utc.rs` | what is written down, and how |
-//! | `whole.rs` | whether what a backup lists is a whole account |
+//! | `whole.rs` | whether the files of a backup are a whole account |
 //! | `look.rs`, `scaffold.rs` | backups and running servers, to be looked at by `verify`; links that look like a data directory |
 //!
 //! The client copies; the server keeps a state for it and answers with pieces of files (`crates/backup`). So a server writes

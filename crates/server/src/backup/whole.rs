@@ -19,7 +19,7 @@ const LOCAL_FILES: [&str; 4] = ["FORMAT", "db/version", "db/keyspaces/0/current"
 const JOURNALS: &str = "JOURNALS";
 const JOURNALS_BYTES_MAX: usize = 16 << 20;
 
-/// What is wrong with the list, in words that follow "the manifest '…'".
+/// The fault of the list, in words that follow "the manifest '…'".
 pub fn check_list(manifest: &Manifest) -> Result<(), String> {
     let count = usize::from(manifest.shards);
     if !(1..=SHARDS_MAX).contains(&count) {

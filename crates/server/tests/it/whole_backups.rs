@@ -1,5 +1,5 @@
 //! Logs with a lost object, and backups that are no whole account: `verify`, `backup create`, `backup check` and `backup restore`
-//! refuse each by the name of what is missing.
+//! refuse each by the name of the missing file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,11 +7,10 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use crate::backup_support::{
-    complaint, create, directory, files_below, fill, id_of, make_container, options, printed, sha256,
-    text_of, verify,
+    complaint, create, directory, files_below, fill, id_of, make_container, options, printed, sha256, text_of,
 };
 #[cfg(feature = "object-storage")]
-use crate::stores::Account;
+use crate::{backup_support::verify, stores::Account};
 
 fn manifest_of(place: &Path, id: &str) -> PathBuf {
     place.join(format!("backups/{id}.manifest"))
@@ -137,7 +136,7 @@ fn lost_object_of_the_log_of_a_killed_server_is_named_by_all_who_read_the_accoun
         assert!(said.contains(&name), "{lost}: {said}");
         fs::write(manifest_of(&place, id), good).unwrap();
     }
-    // A start says so as well, and puts nothing into the hole; with the object it is the account again.
+    // A start names the object as well, and stores no fence in its place; with the object it is the account again.
     let (lost, away) = (count - 20, account.path("away"));
     fs::rename(&log[lost], &away).unwrap();
     assert!(account.refused("two").contains(&names(lost)));

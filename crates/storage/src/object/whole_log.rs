@@ -31,7 +31,7 @@ use super::files::{below, unreadable};
 use super::log::{LOG, Object};
 use crate::StorageError;
 
-/// A list that lacks what is there is read again so often.
+/// Lists of one log at most: one that lacks an object which the store has is read again.
 pub(super) const LISTS_MAX: u32 = 10;
 
 /// The newest manifest of a shard whose log is whole behind it; `None` where there is no shard.

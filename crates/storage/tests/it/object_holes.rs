@@ -70,7 +70,7 @@ async fn names(store: &Arc<dyn ObjectStore>, folder: &str) -> Vec<Path> {
     names
 }
 
-/// What the killed owner's tasks still do is done elsewhere.
+/// A copy, which the tasks of the killed owner do not change.
 async fn copy_of(store: &Arc<dyn ObjectStore>) -> Arc<dyn ObjectStore> {
     let copy: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
     let listed = store.list(None).map_ok(|object| object.location);
@@ -81,7 +81,7 @@ async fn copy_of(store: &Arc<dyn ObjectStore>) -> Arc<dyn ObjectStore> {
     copy
 }
 
-/// What each reader and each owner says of the shard.
+/// The answers of each reader and each owner.
 async fn answers(store: &Arc<dyn ObjectStore>) -> Vec<(&'static str, Result<(), StorageError>)> {
     let reading = ReadOptions {
         store: store.clone(),

@@ -1,6 +1,6 @@
 /*
  * Lets the write-back of a journal fail once, in the process that this is preloaded into, as Linux reports such a failure: once to
- * each open file description that was there, whoever asks. Descriptors that were duplicated share a description.
+ * each open file description that was there, whichever thread asks. Descriptors that were duplicated share a description.
  *
  * The order is fixed. A worker begins to sync a journal, and waits; the next write to that journal fails in write-back; before the
  * writer's own sync the worker's sync ends. WRITE_BACK_DIR names a directory, in which `injected` says that the write has failed.

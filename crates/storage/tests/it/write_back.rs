@@ -17,7 +17,7 @@ fn key(number: u64) -> Vec<u8> {
     [&[0; 4][..], &number.to_be_bytes()].concat()
 }
 
-/// Not a test by itself: what the child does.
+/// The work of the child; not a test by itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn child() {
     let Some(directory) = std::env::var_os(DIRECTORY) else { return };
