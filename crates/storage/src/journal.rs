@@ -24,13 +24,19 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use xxhash_rust::xxh3::Xxh3;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use crate::StorageError;
 use crate::journal_mark::{Known, Mark};
 use crate::synced::Synced;
 
 const BUFFER_BYTES: usize = 256 * 1024;
+
+/// Of a batch, of the part of a write before its key, and of a clear.
+const START_BYTES: usize = 13;
+const END_BYTES: usize = 13;
+const WRITE_HEAD_BYTES: usize = 21;
+const CLEAR_BYTES: usize = 9;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tolerance {
@@ -239,13 +245,17 @@ fn walk_batches(path: &Path, start: Known) -> io::Result<(Known, BufReader<File>
 }
 
 impl Torn {
+    /// Whether a good batch with a later number begins at any byte behind the first. A group of sixteen megabytes may be torn,
+    /// and about every byte of it may look like the start of a batch. So the search follows lengths, which costs a few steps for
+    /// nearly every start, and hashes only bytes that lie between a start and an end of a batch.
     fn is_followed_by_batch(&self) -> bool {
-        (1..self.bytes.len()).any(|start| {
-            let mut input = &self.bytes[start..];
-            // The first byte decides nearly always, without setting up a checksum.
-            let batch = (input[0] == 1).then(|| read_batch(&mut input)).and_then(Result::ok).flatten();
-            batch.is_some_and(|batch| batch.sequence > self.last_sequence)
-        })
+        let is_end = |bytes: &[u8]| matches!(bytes, [3, .., b'F', b'J', b'L', 3]);
+        let Some(last_end) = self.bytes.windows(END_BYTES).rposition(is_end) else { return false };
+        let bytes = &self.bytes[..last_end + END_BYTES];
+        let starts = (1..bytes.len()).filter(|start| bytes[*start] == 1);
+        starts
+            .filter_map(|start| Framed::first_of(&bytes[start..]))
+            .any(|framed| framed.sequence > self.last_sequence && xxh3_64(framed.hashed) == framed.checksum)
     }
 
     pub fn cut_off(&self, path: &Path) -> Result<(), StorageError> {
@@ -295,6 +305,41 @@ pub(crate) fn good_bytes(path: &Path) -> io::Result<u64> {
 pub(crate) fn first_batch_bytes(mut piece: &[u8]) -> Option<usize> {
     let batch = read_batch(&mut piece).ok().flatten()?;
     usize::try_from(batch.size_bytes).ok()
+}
+
+/// A batch by its lengths alone.
+struct Framed<'a> {
+    sequence: u64,
+    /// All writes and clears.
+    hashed: &'a [u8],
+    checksum: u64,
+}
+
+impl<'a> Framed<'a> {
+    /// `None` where the bytes do not start with a batch, or do not hold all of it.
+    fn first_of(bytes: &'a [u8]) -> Option<Framed<'a>> {
+        let (start, entries) = bytes.split_first_chunk::<START_BYTES>()?;
+        let [1, c0, c1, c2, c3, sequence @ ..] = *start else { return None };
+        let mut left = entries;
+        for _ in 0..u32::from_le_bytes([c0, c1, c2, c3]) {
+            let size_bytes = match left.first()? {
+                2 => {
+                    let length = |at: usize| left.get(at..at + 4)?.first_chunk().copied();
+                    let key = left.get(11..13)?.first_chunk().copied().map(u16::from_le_bytes)?;
+                    WRITE_HEAD_BYTES + usize::from(key) + u32::from_le_bytes(length(17)?) as usize
+                }
+                4 => CLEAR_BYTES,
+                _ => return None,
+            };
+            left = left.get(size_bytes..)?;
+        }
+        let [3, checksum @ .., b'F', b'J', b'L', 3] = *left.first_chunk::<END_BYTES>()? else { return None };
+        Some(Framed {
+            sequence: u64::from_le_bytes(sequence),
+            hashed: &entries[..entries.len() - left.len()],
+            checksum: u64::from_le_bytes(checksum),
+        })
+    }
 }
 
 struct Batch {
@@ -371,5 +416,70 @@ impl<R: Read> Entries<'_, R> {
             length -= part.len() as u64;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MEGABYTES: usize = 1 << 20;
+
+    /// A batch of one write.
+    fn batch(sequence: u64, value: &[u8]) -> Vec<u8> {
+        let mut write = vec![2, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0];
+        write.extend([(value.len() as u32).to_le_bytes(), (value.len() as u32).to_le_bytes()].concat());
+        write.push(b'k');
+        write.extend(value);
+        let start = [&[1, 1, 0, 0, 0][..], &sequence.to_le_bytes()].concat();
+        let end = [&[3][..], &xxh3_64(&write).to_le_bytes(), b"FJL\x03"].concat();
+        [start, write, end].concat()
+    }
+
+    fn torn(bytes: Vec<u8>) -> Torn {
+        Torn { at: 0, last_sequence: 7, bytes }
+    }
+
+    #[test]
+    fn framed_batches_are_those_that_are_read() {
+        let good = batch(8, b"value");
+        let framed = Framed::first_of(&good).expect("a batch");
+        assert_eq!((framed.sequence, xxh3_64(framed.hashed)), (8, framed.checksum));
+        assert_eq!(first_batch_bytes(&good), Some(good.len()));
+        for length in 0..good.len() {
+            assert!(Framed::first_of(&good[..length]).is_none(), "{length} bytes");
+        }
+        for at in 0..good.len() {
+            let mut damaged = good.clone();
+            damaged[at] ^= 1;
+            let is_good =
+                Framed::first_of(&damaged).is_some_and(|framed| xxh3_64(framed.hashed) == framed.checksum);
+            assert_eq!(is_good, first_batch_bytes(&damaged).is_some(), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn good_batches_behind_a_torn_write_are_found_wherever_they_begin() {
+        for before in 1..40 {
+            let behind = |sequence| [vec![1; before], batch(sequence, b"value"), vec![9; 5]].concat();
+            assert!(torn(behind(8)).is_followed_by_batch(), "behind {before} bytes");
+            assert!(!torn(behind(7)).is_followed_by_batch(), "one of an earlier use of the file");
+            let mut damaged = behind(8);
+            damaged[before + 30] ^= 1;
+            assert!(!torn(damaged).is_followed_by_batch(), "no good one");
+        }
+    }
+
+    /// Hashing from each such start to the end would take minutes: two megabytes for each of half a million starts.
+    #[test]
+    fn a_large_torn_write_full_of_starts_is_searched_at_once() {
+        // What looks like a batch of a write with a long value, and then the end of a batch that is none.
+        let start = [1, 255, 255, 255, 255, 8, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 1];
+        let long = [255, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 32, 0, 0, 0, 32];
+        let mut bytes: Vec<u8> = start.iter().chain(&long).copied().cycle().take(4 * MEGABYTES).collect();
+        bytes.extend(b"\x03checksumFJL\x03");
+        assert!(!torn(bytes.clone()).is_followed_by_batch());
+        bytes.extend(batch(8, b"value"));
+        assert!(torn(bytes).is_followed_by_batch());
     }
 }
