@@ -15,10 +15,10 @@ const IDLE_MAX: Duration = Duration::from_secs(10);
 
 type Work = Box<dyn FnOnce() + Send>;
 
-#[derive(Default)]
 struct Readers {
     state: Mutex<State>,
     work_came: Condvar,
+    idle_max: Duration,
 }
 
 #[derive(Default)]
@@ -28,7 +28,7 @@ struct State {
     idle: usize,
 }
 
-static READERS: LazyLock<Readers> = LazyLock::new(Readers::default);
+static READERS: LazyLock<Readers> = LazyLock::new(|| Readers::new(IDLE_MAX));
 
 /// Does the work on a thread that may block. The receiver fails only when the work panics.
 pub(crate) fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> oneshot::Receiver<T> {
@@ -44,6 +44,10 @@ pub(crate) fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
 }
 
 impl Readers {
+    fn new(idle_max: Duration) -> Readers {
+        Readers { state: Mutex::default(), work_came: Condvar::new(), idle_max }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -72,27 +76,31 @@ impl Readers {
     }
 
     fn work(&self) {
-        let _ends = Ends(self);
+        let panics = Panics(self);
         while let Some(work) = self.next() {
             work();
         }
+        std::mem::forget(panics);
     }
 
-    /// Waits for work; none after a while.
+    /// Waits for work; none after a while. The thread that gets none is not counted any more from the moment at which it found
+    /// none: work that comes a moment later must not count on it.
     fn next(&self) -> Option<Work> {
         let mut state = self.lock();
         state.idle += 1;
-        let waited = self.work_came.wait_timeout_while(state, IDLE_MAX, |state| state.work.is_empty());
+        let waited = self.work_came.wait_timeout_while(state, self.idle_max, |state| state.work.is_empty());
         state = waited.unwrap_or_else(PoisonError::into_inner).0;
         state.idle -= 1;
-        state.work.pop_front()
+        let work = state.work.pop_front();
+        state.threads -= usize::from(work.is_none());
+        work
     }
 }
 
-/// Of a thread, however it ends.
-struct Ends<'a>(&'a Readers);
+/// Of a thread whose work panics.
+struct Panics<'a>(&'a Readers);
 
-impl Drop for Ends<'_> {
+impl Drop for Panics<'_> {
     fn drop(&mut self) {
         self.0.lock().threads -= 1;
     }
@@ -104,6 +112,18 @@ mod tests {
     use std::sync::Barrier;
 
     use super::*;
+
+    /// Else work that comes when as many threads as there may be are about to end would wait for further work.
+    #[test]
+    fn thread_that_finds_no_work_is_not_counted_any_more() {
+        let readers = Readers::new(Duration::ZERO);
+        readers.lock().threads = THREADS_MAX;
+        for ended in 1..=THREADS_MAX {
+            assert!(readers.next().is_none());
+            let state = readers.lock();
+            assert_eq!((state.threads, state.idle), (THREADS_MAX - ended, 0));
+        }
+    }
 
     #[tokio::test]
     async fn work_goes_on_side_by_side_and_outlives_a_panic() {
