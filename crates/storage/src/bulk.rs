@@ -167,7 +167,16 @@ impl Commits {
         Commits { shard, batch: Batch::new(), under_way: VecDeque::new(), bytes_under_way: 0, stored: 0 }
     }
 
-    async fn run(mut self, mut chunks: mpsc::Receiver<Vec<Row>>) -> Result<u64, StorageError> {
+    async fn run(mut self, chunks: mpsc::Receiver<Vec<Row>>) -> Result<u64, StorageError> {
+        let mut outcome = self.commit_all(chunks).await;
+        // Every commit ends before the load does, also after a failure.
+        while let Some((commit, _)) = self.under_way.pop_front() {
+            outcome = outcome.and(commit.await);
+        }
+        outcome.map(|()| self.stored)
+    }
+
+    async fn commit_all(&mut self, mut chunks: mpsc::Receiver<Vec<Row>>) -> Result<(), StorageError> {
         while let Some(rows) = chunks.recv().await {
             for (key, value) in rows {
                 self.batch.put(key, value);
@@ -176,9 +185,7 @@ impl Commits {
                 }
             }
         }
-        self.hand_over().await?;
-        self.wait(0).await?;
-        Ok(self.stored)
+        self.hand_over().await
     }
 
     async fn hand_over(&mut self) -> Result<(), StorageError> {

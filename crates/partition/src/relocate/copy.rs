@@ -120,15 +120,13 @@ impl Relocation {
             let load = target.shard.bulk_load();
             loads.push(Loading { load, rows: Vec::with_capacity(CHUNK_ROWS), size_bytes: 0 });
         }
-        let copying = self.copy_spaces(&snapshots, &mut loads, &mut copied).await;
+        let mut outcome = self.copy_spaces(&snapshots, &mut loads, &mut copied).await;
+        // Every load ends before the copy returns, also after a failure: the caller drops the targets next, and a load that is
+        // still at work would fill a target again after that.
         for load in loads {
-            // Also after a failure: whoever drops what there is must be the last to touch it.
-            let finished = load.finish().await;
-            if copying.is_ok() {
-                finished?;
-            }
+            outcome = outcome.and(load.finish().await);
         }
-        copying?;
+        outcome?;
         for (target, state) in self.targets.iter_mut().zip(copied.states) {
             let mut batch = Batch::new();
             batch.put(keys::relocation_key(target.uid()), state.encode());

@@ -103,14 +103,16 @@ impl Relocation {
         LogMarks::of_sources(&parts, last)
     }
 
-    /// Takes away what is only needed on the way.
+    /// Deletes the state of the relocation from every target. Reports the first failure.
     pub async fn clean_up(&self) -> Result<()> {
+        let mut outcome = Ok(());
         for target in &self.targets {
             let mut batch = Batch::new();
             batch.delete(keys::relocation_key(target.uid()));
-            target.shard.commit_in_background(batch).await.map_err(crate::storage_error)?;
+            let deleted = target.shard.commit_in_background(batch).await;
+            outcome = outcome.and(deleted.map_err(crate::storage_error));
         }
-        Ok(())
+        outcome
     }
 }
 

@@ -22,6 +22,8 @@ mod catch_up;
 #[cfg(test)]
 mod catch_up_tests;
 mod copy;
+#[cfg(test)]
+mod copy_tests;
 mod cutover;
 mod ordinals;
 

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use shardlake_storage::{Batch, PendingCommit, Row, Scan, ScanOptions, Shard, StorageError, View};
+use shardlake_storage::{Batch, BulkLoad, PendingCommit, Row, Scan, ScanOptions, Shard, StorageError, View};
 
 const COMMIT_OPS_MAX: usize = 2048;
 const COMMIT_BYTES_MAX: usize = 1 << 20;
@@ -55,13 +55,21 @@ pub async fn even_out(from: &View, to: &Shard) -> Result<Evened, StorageError> {
 /// The quick way into a shard that has nothing.
 async fn fill(from: &View, to: &Shard) -> Result<Evened, StorageError> {
     let mut load = to.bulk_load();
+    let pushed = push_all(from, &mut load).await;
+    // The load ends also after a failure: the target is read again, or closed, next.
+    let loaded = load.finish().await;
+    pushed?;
+    let rows = loaded?;
+    to.flush().await?;
+    Ok(Evened { rows, put: rows, deleted: 0 })
+}
+
+async fn push_all(from: &View, load: &mut BulkLoad) -> Result<(), StorageError> {
     let mut scan = scan(from);
     while let Some(rows) = scan.next_chunk().await? {
         load.push(rows).await?;
     }
-    let rows = load.finish().await?;
-    to.flush().await?;
-    Ok(Evened { rows, put: rows, deleted: 0 })
+    Ok(())
 }
 
 /// The number of rows of both; an error says where they differ.
