@@ -67,7 +67,7 @@ pub struct KeptState {
 }
 
 impl Backups {
-    /// Removes what an earlier process kept and could not remove.
+    /// Removes the states that an earlier process kept. One that cannot be removed keeps no other one.
     pub async fn start(shards: Shards, clock: Clock, random: Random) -> Backups {
         for shard in shards.iter() {
             if let Err(error) = remove_left(shard).await {
@@ -246,11 +246,15 @@ async fn drop_when_silent(state: Weak<State>, id: String) {
 }
 
 async fn remove_left(shard: &Shard) -> Result<(), StorageError> {
+    let mut outcome = Ok(());
     for name in shard.checkpoints().await?.iter().filter(|name| name.starts_with(PREFIX)) {
-        shard.remove_checkpoint(name).await?;
-        tracing::info!(checkpoint = name, "a backup that was cut off is removed");
+        let removed = shard.remove_checkpoint(name).await;
+        if removed.is_ok() {
+            tracing::info!(checkpoint = name, "a backup that was cut off is removed");
+        }
+        outcome = outcome.and(removed);
     }
-    Ok(())
+    outcome
 }
 
 fn name_of(id: &str) -> String {

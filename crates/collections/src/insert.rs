@@ -181,11 +181,17 @@ impl Collections {
             let mut done = batches
                 .map(|batch| self.flushed(request, collection, batch))
                 .buffer_unordered(BATCHES_AT_WORK);
+            // Every batch ends before the command does, also after a failure: a client that repeats the command would meet
+            // its own writes.
+            let mut outcome = Ok(());
             while let Some(done) = done.next().await {
-                let Inserted { count, failures } = done?;
-                inserted.count += count;
-                inserted.failures.extend(failures);
+                let done = done.map(|Inserted { count, failures }| {
+                    inserted.count += count;
+                    inserted.failures.extend(failures);
+                });
+                outcome = outcome.and(done);
             }
+            outcome?;
         }
         inserted.failures.sort_by_key(|(index, _)| *index);
         Ok(inserted)

@@ -196,12 +196,16 @@ impl Serving {
             let serving = self.clone();
             tokio::spawn(async move {
                 for placed in dropped {
-                    if let Err(error) = serving.patiently(|| serving.drop_partition(placed)).await {
-                        // The mark stays, so the next start tries again.
-                        if !serving.is_closing() {
-                            let (partition, shard) = (placed.uid.0, placed.shard);
-                            tracing::warn!(partition, shard, %error, "deleting a dropped partition stopped");
-                        }
+                    let Err(error) = serving.patiently(|| serving.drop_partition(placed)).await else {
+                        continue;
+                    };
+                    // The mark stays, so the next start tries again.
+                    if serving.is_closing() {
+                        return;
+                    }
+                    let (partition, shard) = (placed.uid.0, placed.shard);
+                    tracing::warn!(partition, shard, %error, "deleting a dropped partition stopped");
+                    if !serving.is_writable() {
                         return;
                     }
                 }

@@ -144,10 +144,12 @@ fn keep(shards: &[Ready], name: &str) -> Result<Vec<View>, StorageError> {
         }
     }
     if let Some(error) = made.iter().find_map(|made| made.as_ref().err()) {
-        for ((shard, _), _) in shards.iter().zip(&made).filter(|(_, made)| made.is_ok()) {
-            let removed = in_the_call(shard.engine.remove_checkpoint(name));
-            if let Err(error) = removed {
-                tracing::warn!(%error, name, "a checkpoint stays until the next start");
+        // A checkpoint that failed may be there all the same, unless there was one of the name before.
+        let is_new = |made: &Result<(), _>| !matches!(made, Err(StorageError::CheckpointExists));
+        for ((shard, _), _) in shards.iter().zip(&made).filter(|(_, made)| is_new(made)) {
+            match in_the_call(shard.engine.remove_checkpoint(name)) {
+                Ok(()) | Err(StorageError::CheckpointMissing) => {}
+                Err(error) => tracing::warn!(%error, name, "a checkpoint stays until the next start"),
             }
         }
         return Err(error.clone());

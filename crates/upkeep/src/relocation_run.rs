@@ -86,12 +86,16 @@ impl Upkeep {
         motion.state().last = Some(told);
         self.0.relocations.count(record.kind, &outcome);
         motion.state().step = None;
-        if let Err(error) = &outcome
-            && !self.is_left_for_the_next_start(error)
-        {
-            self.give_up(subject, &record).await?;
-        }
+        let given_up = match &outcome {
+            Err(error) if !self.is_left_for_the_next_start(error) => {
+                self.patiently(|| self.give_up(subject, &record)).await
+            }
+            _ => Ok(()),
+        };
         self.wake_balance();
+        if let Err(error) = given_up {
+            tracing::warn!(container = %subject, %error, "a relocation that failed is given up at the next start");
+        }
         outcome
     }
 

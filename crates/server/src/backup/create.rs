@@ -35,22 +35,32 @@ pub async fn create(
     source: Source,
     key_file: Option<&Path>,
 ) -> Result<Created, String> {
+    let created = copy_unless_stopped((place, lock), &source, key_file).await;
+    // Whatever failed: until its end the source keeps files that would be deleted otherwise.
+    source.end().await;
+    created
+}
+
+async fn copy_unless_stopped(
+    (place, lock): (&Place, &Lock),
+    source: &Source,
+    key_file: Option<&Path>,
+) -> Result<Created, String> {
     let known = place.known().await?;
     let listen = |kind| signal(kind).map_err(|error| format!("signals cannot be received: {error}"));
     let (mut interrupted, mut terminated) =
         (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
     let copied = async {
         place.sweep(&known, lock).await?;
-        Copying::new((place, lock), &source, &known).run(key_file).await
+        Copying::new((place, lock), source, &known).run(key_file).await
     };
     let created = tokio::select! {
         created = copied => created,
         _ = interrupted.recv() => Err("interrupted: no backup was made".to_owned()),
         _ = terminated.recv() => Err("terminated: no backup was made".to_owned()),
     };
-    source.end().await;
     if created.is_err() {
-        // What stays goes with the next backup.
+        // Files that stay are deleted with the next backup.
         let _best_effort = place.sweep(&known, lock).await;
     }
     created
