@@ -3,16 +3,16 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use shardlake_catalog::Definitions;
 use shardlake_charge::ChargeTable;
 use shardlake_model::{Limits, Result};
 use shardlake_partition::{ContainerShape, PartitionReport, verify_partition};
-use shardlake_storage::{ScanOptions, Shard};
+use shardlake_storage::Shard;
 
 use shardlake_serving::Shards;
 use shardlake_serving::catalog_error;
 use shardlake_serving::identity_of;
 use shardlake_serving::layouts_of;
+use shardlake_serving::{NumbersOnShard, known_partitions};
 
 #[derive(Debug, Default)]
 pub struct VerifyReport {
@@ -86,54 +86,25 @@ async fn verify_shards(shards: &Shards) -> Result<VerifyReport> {
     Ok(report)
 }
 
-/// From the numbers of partitions to their shards.
-type Known = HashMap<u32, u16>;
-
-/// The catalog is partition 0 of shard 0.
-fn known_partitions(stored: &Definitions) -> Known {
-    let dropped = stored.dropped.iter().map(|(uid, mark)| (uid.0, mark.shard()));
-    let ranges = stored.containers.values().flat_map(|record| record.all_ranges());
-    dropped.chain([(0, 0)]).chain(ranges.map(|range| (range.uid, range.shard))).collect()
-}
-
-/// Every key must belong to the catalog, or to a partition that the catalog knows to be on this shard, or be what a statement answered. Skips from
-/// partition to partition.
-async fn find_strays(shard: &Shard, number: u16, known: &Known, report: &mut VerifyReport) -> Result<()> {
-    let snapshot = shard.snapshot();
-    let mark = shardlake_catalog::key(shardlake_catalog::MEMBERSHIP, &[]);
-    let own = [mark, shardlake_catalog::stamp_key()];
-    let mut from = vec![0];
-    loop {
-        let options = ScanOptions { limit: Some(1), ..ScanOptions::default() };
-        let mut scan = snapshot.scan(from..vec![0xFF; 8], options);
-        let chunk = scan.next_chunk().await.map_err(shardlake_partition::storage_error)?;
-        let Some((key, _)) = chunk.into_iter().flatten().next() else { return Ok(()) };
-        let Some(uid) = key.get(..4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes) else {
-            let problem = format!("a key of {} bytes on shard {number} belongs to nothing", key.len());
-            report.problems.push(problem);
-            return Ok(());
-        };
-        if shardlake_partition::is_statement_key(&key) {
-            // They are of no partition, and nothing lies behind them.
-            return Ok(());
-        }
-        if number > 0 && own.iter().any(|own| *key == **own) {
-            // What makes it a shard of this account, and the stamp of its log.
-            from = [&*key, &[0]].concat();
-            continue;
-        }
-        match known.get(&uid) {
-            Some(shard) if *shard == number => {}
-            Some(shard) => report
-                .problems
-                .push(format!("partition number {uid} of shard {shard} has data on shard {number}")),
-            None => report
-                .problems
-                .push(format!("data of partition number {uid} on shard {number} belongs to no container")),
-        }
-        match uid.checked_add(1) {
-            Some(next) => from = next.to_be_bytes().to_vec(),
-            None => return Ok(()),
-        }
+/// Every key belongs to the catalog, to a partition that the catalog has on this shard, or to the answer of a statement.
+async fn find_strays(
+    shard: &Shard,
+    number: u16,
+    known: &HashMap<u32, u16>,
+    report: &mut VerifyReport,
+) -> Result<()> {
+    let NumbersOnShard { numbers, malformed_key_bytes } = NumbersOnShard::read(shard, number).await?;
+    for uid in numbers {
+        report.problems.extend(match known.get(&uid) {
+            Some(shard) if *shard == number => None,
+            Some(shard) => {
+                Some(format!("partition number {uid} of shard {shard} has data on shard {number}"))
+            }
+            None => Some(format!("data of partition number {uid} on shard {number} belongs to no container")),
+        });
     }
+    let malformed = malformed_key_bytes
+        .map(|bytes| format!("a key of {bytes} bytes on shard {number} belongs to nothing"));
+    report.problems.extend(malformed);
+    Ok(())
 }

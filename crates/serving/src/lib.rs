@@ -6,6 +6,7 @@
 //! | `shards.rs`, `membership.rs` | the stores that the data lies on; whether they belong together |
 //! | `live_catalog.rs` | the definitions in force (`shardlake-catalog`), and what runs for them |
 //! | `definition_change.rs` | the one way to change a definition, and its consequences |
+//! | `strays.rs` | data that belongs to no container, which a start deletes |
 //! | `container_handle.rs`, `script_handle.rs` | a container as an operation holds it, with its scripts |
 //! | `motion.rs`, `generations.rs` | what its entries share about relocations; generations of its index |
 //! | `history_event.rs` | what may have happened to a container |
@@ -38,6 +39,7 @@ mod routing;
 mod script_handle;
 mod serving;
 mod shards;
+mod strays;
 mod throughput;
 
 use std::ops::Deref;
@@ -78,6 +80,7 @@ pub use serving::ServingOptions;
 /// What is in force, and what ended lately.
 pub use shardlake_catalog::{Definitions, EndedContainer};
 pub use shards::{SHARDS_MAX, Shards};
+pub use strays::{NumbersOnShard, known_partitions};
 pub use throughput::{CapacityMode, Enforcement, ThroughputReport, ThroughputRules};
 
 /// Whether what keeps partitions busy is counted.

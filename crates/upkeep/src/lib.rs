@@ -101,6 +101,7 @@ impl Upkeep {
                 upkeep.relocate_in_background(container);
             }
         }
+        upkeep.drop_strays_in_background();
         index_build::start(&upkeep);
         balance::start(&upkeep);
         compaction::start(&upkeep);

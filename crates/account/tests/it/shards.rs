@@ -218,6 +218,47 @@ async fn data_on_a_shard_where_it_does_not_belong_is_found() {
     assert_eq!(problems.len(), 3, "{problems:?}");
 }
 
+/// A relocation that failed may have left rows of its targets.
+#[tokio::test]
+async fn a_start_deletes_data_that_belongs_to_no_container() {
+    expects_log("data that belongs to no container is deleted");
+    let shards = memory_shards(2).await;
+    let fixture = Fixture::over(shards.clone()).await;
+    fixture.container(12_000).await;
+    fill(&fixture, 0, 50).await;
+    fixture.account.delete_container(&fixture.ctx(), "db", "c", &none()).await.expect("deleted");
+    let problems = async || verify(&shards).await.expect("readable").problems;
+    let is_marked = async || keys_of(shards.get(0).expect("there")).await.iter().any(|key| key[4] == b'X');
+    eventually("the marks go", async || !is_marked().await).await;
+    fixture.container(12_000).await;
+    fill(&fixture, 0, 50).await;
+    drop(fixture);
+    for (number, partition) in [(0, 1), (1, 1), (1, 2), (0, NEVER_HANDED_OUT)] {
+        let mut batch = shardlake_storage::Batch::new();
+        for row in 0..3000u16 {
+            let key = [&u32::to_be_bytes(partition)[..], b"I", &row.to_be_bytes()].concat();
+            batch.put(key, b"stray".to_vec());
+        }
+        let shard = shards.get(number).expect("there");
+        shard.commit_in_background(batch).await.expect("stored");
+    }
+    assert_eq!(problems().await.len(), 4);
+    // Each start deletes the data of a number on one shard.
+    for left in [2, 1] {
+        let fixture = Fixture::over(shards.clone()).await;
+        eventually("the strays go", async || problems().await.len() == left).await;
+        eventually("the marks go", async || !is_marked().await).await;
+        let report = verify(&shards).await.expect("readable");
+        assert_eq!(report.partitions.iter().map(|partition| partition.report.items).sum::<u64>(), 50);
+        drop(fixture);
+    }
+    // The catalog is older than such data, which may be all that there is.
+    let never = format!("data of partition number {NEVER_HANDED_OUT} on shard 0 belongs to no container");
+    assert_eq!(problems().await, [never]);
+}
+
+const NEVER_HANDED_OUT: u32 = 256;
+
 /// A relocation may be stopped at every step; what it has copied by then belongs to it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_relocation_has_copied_is_no_stray() {
