@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `cli.rs` | the commands |
 //! | `settings.rs`, `layers.rs`, `near_miss.rs`, `config.rs`, `byte_size.rs` | what can be set, from where, and what it comes to |
-//! | `serve.rs`, `home.rs`, `shards.rs` | a server from start to end; where its data lies; what the data directory holds |
+//! | `serve.rs`, `start_watch.rs`, `home.rs`, `shards.rs` | a server from start to end; the steps of a start; where its data lies; what the data directory holds |
 //! | `store/` | an account in an object store, which one server at a time has |
 //! | `descriptors.rs` | how many open files storage and connections may have |
 //! | `listener.rs`, `connection.rs`, `watched_io.rs`, `counted_body.rs` | sockets, protocols, time limits of connections |
@@ -66,6 +66,7 @@ mod sent_body;
 mod serve;
 mod settings;
 mod shards;
+mod start_watch;
 mod store;
 mod store_metrics;
 mod stream_tasks;

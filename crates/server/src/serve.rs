@@ -2,7 +2,7 @@
 //!
 //! Start: listen (probes get "not yet" from here on) → open the shards, which locks the data directory → keys and certificate →
 //! open the account → remember it → seed and demo → ready record. Nothing of the data directory is read or written before it is
-//! locked, but for the names of its shards and `account.json`. Shards in an object store are opened after the certificate was loaded, when
+//! locked, but for the names of its shards and `account.json`. `start_watch.rs` knows the steps, and ends one that hangs. Shards in an object store are opened after the certificate was loaded, when
 //! no other server has them.
 //!
 //! End, at SIGTERM or SIGINT: say "not ready", stop accepting, let requests in flight finish for a bounded time, close
@@ -42,12 +42,15 @@ use crate::ready::ReadyRecord;
 use crate::sampler;
 use crate::script_worker;
 use crate::seed::{self, Seed};
+use crate::start_watch::{StartWatch, Step};
 use crate::store_metrics::StoreMetrics;
 use crate::tls::Tls;
 use crate::{heat_file, history};
 
 /// The exit code of a server whose account another one has taken.
 const FENCED: u8 = 3;
+/// How long the shards of a start that was not finished may take to close.
+const ABANDON_MAX: Duration = Duration::from_secs(60);
 
 /// What a person at the terminal wants to see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,6 +71,7 @@ pub async fn serve(
 ) -> Result<ExitCode, String> {
     let (clock, random) = (Clock::System, Random::System);
     let mut signals = Signals::listen()?;
+    let watch = StartWatch::begin()?;
     let files_max = descriptors::raise_limit();
     let bound = listener::bind("--listen", &config.listen)?;
     let bound_for_mongo = mongo::bind(&config.mongo)?;
@@ -79,8 +83,11 @@ pub async fn serve(
             tracing::info!("stopped before it was ready");
             return Ok(ExitCode::SUCCESS);
         }
+        reason = watch.given_up() => return Err(reason),
     };
+    watch.enter(Step::Keys);
     let keys = AccountKeys::load(&config, &random)?;
+    watch.enter(Step::Certificate);
     let tls = Tls::load(&config, clock.now())?;
     let hosts = HostCheck::new(&config, &tls, &keys, &authorities[0]);
     let metrics = Metrics::new(config.durability.name(), store_metrics.as_ref());
@@ -99,14 +106,19 @@ pub async fn serve(
     door.tell_of_fewer_connections(config.limits.connections_max, files_max);
 
     let started = tokio::select! {
-        account = start(&config, introduction, &mut home, &clock, &random) => Some(account),
+        account = start(&config, introduction, &mut home, &watch, (&clock, &random)) => Some(account),
         () = signals.received() => None,
+        reason = watch.given_up() => Some(Err(reason)),
     };
+    drop(watch);
     let account = match started {
         Some(Ok(account)) => account,
         ended => {
             door.abort();
-            let abandoned = home.abandon().await;
+            // A start that hangs may have left a shard that does not close. The next start recovers it.
+            let abandoned = tokio::time::timeout(ABANDON_MAX, home.abandon()).await;
+            let abandoned =
+                abandoned.unwrap_or_else(|_| Err("the shards of an unfinished start do not close".into()));
             // What went wrong first says more.
             ended.transpose()?;
             tracing::info!("stopped before it was ready");
@@ -190,10 +202,12 @@ async fn start(
     config: &Config,
     introduction: Introduction,
     home: &mut Home,
-    clock: &Clock,
-    random: &Random,
+    watch: &StartWatch,
+    (clock, random): (&Clock, &Random),
 ) -> Result<Account, String> {
+    watch.enter(Step::OpenStore);
     let shards = home.open(config).await?;
+    watch.enter(Step::ArchivedLog);
     history::begin(config, &shards, (clock, random)).await?;
     let limits = match introduction {
         Introduction::OfTour(_) => Tour::limits(),
@@ -211,11 +225,15 @@ async fn start(
         scripts: script_worker::settings(),
         ..AccountOptions::default()
     };
+    watch.enter(Step::OpenAccount);
     let account = Account::open(shards, options)
         .await
         .map_err(|error| format!("the account does not open: {error}"))?;
+    watch.enter(Step::Remember);
     home.remember(config).await?;
+    watch.enter(Step::Heat);
     heat_file::recall(&account, heat_file::path(config).as_deref());
+    watch.enter(Step::Seed);
     if let Some(file) = &config.seed {
         let loaded = seed::load(&account, &Seed::read(file)?, file).await?;
         tracing::info!(
@@ -226,6 +244,7 @@ async fn start(
             "seed loaded"
         );
     }
+    watch.enter(Step::Demo);
     if let Introduction::OfTour(tour) = introduction {
         tour.begin(&account).await.map_err(|error| format!("the demo: {error}"))?;
     }

@@ -9,7 +9,7 @@ use shardlake_catalog::{Change, ContainerRecord, Definitions, IndexRecord, Write
 use shardlake_charge::ChargeTable;
 use shardlake_model::{ConsistencyLevel, Error, Limits, Result};
 use shardlake_routing::ShardLoad;
-use shardlake_stdx::{Clock, CommitTimes, Random};
+use shardlake_stdx::{Activity, Clock, CommitTimes, Random};
 use tokio::sync::watch;
 
 use crate::definition_change::added_marks;
@@ -37,8 +37,12 @@ impl Serving {
     /// Reads the catalog, opens every partition and resumes deletions that a stop interrupted.
     pub async fn open(shards: Shards, options: ServingOptions) -> Result<Serving> {
         shards.check_count()?;
+        let joins = Activity::begin("checks that the shards belong together");
         membership::join(&shards, &options.random).await?;
+        drop(joins);
+        let reads = Activity::begin("reads the catalog");
         let definitions = Arc::new(stored_definitions(&shards).await?);
+        drop(reads);
         let writer = Writer::new(shards.first().clone(), shards.count() > 1, definitions.clone());
         let serving = Serving(Arc::new(ServingState {
             shards,
@@ -59,7 +63,9 @@ impl Serving {
             heavy_bodies: heavy_writes::room(),
         }));
         let start = Change::of_start(definitions);
+        let opens = Activity::begin(format!("opens the partitions of {} containers", start.containers.len()));
         let catalog = Arc::new(serving.derived(&LiveCatalog::default(), &start).await?);
+        drop(opens);
         serving.follow_throughput_of(&catalog, &start);
         serving.show(catalog);
         serving.drop_partitions_in_background(added_marks(&start));

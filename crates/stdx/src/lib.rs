@@ -1,10 +1,10 @@
-//! What every crate needs from outside the program: the time, randomness and identifiers, each real and simulated;
-//! and the hash and the order of texts
-//! that several of them share.
+//! What every crate needs from outside the program: the time, randomness and identifiers, each real and simulated; the hash
+//! and the order of texts that several of them share; and activities, by which the process reports where it is.
 //!
 //! Nothing here knows a database word. The engine takes these as values, so that a test can replay a run exactly;
 //! `clippy.toml` keeps the real sources out of every other crate.
 
+mod activity;
 mod clock;
 mod commit_times;
 mod murmur;
@@ -12,6 +12,7 @@ mod natural_order;
 mod priority;
 mod random;
 
+pub use activity::Activity;
 pub use clock::{Clock, Timestamp};
 pub use commit_times::{CommitTimes, UnderWay};
 pub use murmur::{murmur3_32, murmur3_128, murmur3_128_seeded};

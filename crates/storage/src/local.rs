@@ -37,7 +37,7 @@ use fjall::{
     AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions, LsmError, OwnedWriteBatch,
     PersistMode,
 };
-use shardlake_stdx::lower_thread_priority;
+use shardlake_stdx::{Activity, lower_thread_priority};
 
 use crate::directory::Directory;
 use crate::files;
@@ -113,6 +113,8 @@ pub(crate) struct LocalEngine {
 
 impl LocalEngine {
     pub fn open(options: &LocalOptions) -> Result<LocalEngine, StorageError> {
+        let at = |work: &str| Activity::begin(format!("{work} of '{}'", options.directory.display()));
+        let _opens = at("opens the shard");
         let mut directory = Directory::claim(&options.directory, options.must_exist)?;
         epoch::claim(directory.path(), options.epoch)?;
         checkpoint::sweep(directory.path());
@@ -123,8 +125,10 @@ impl LocalEngine {
             prepare(&directory, tolerance)?
         };
         let purpose = if directory.is_new() { Purpose::Create } else { Purpose::Serve };
+        let replays = at("replays the journals");
         let (database, rows) =
             open_database(&directory.database(), (options.cache_bytes, options.tables_open_max), purpose)?;
+        drop(replays);
         if directory.is_new() {
             opened.replace(directory.path())?;
         }
@@ -199,6 +203,10 @@ impl LocalEngine {
 
     /// Waits until the workers have caught up with the writers.
     fn make_room(&self) -> Result<(), StorageError> {
+        if !self.has_no_room() {
+            return Ok(());
+        }
+        let _waits = Activity::begin("waits until memtables are sorted and tables are merged");
         while self.has_no_room() {
             self.check_workers()?;
             std::thread::sleep(Duration::from_millis(1));
@@ -261,6 +269,7 @@ impl LocalEngine {
     fn sort_memtables(&self) -> Result<(), StorageError> {
         self.database.persist(PersistMode::SyncAll)?;
         self.seal_memtable()?;
+        let _waits = Activity::begin("waits until a memtable is sorted");
         while self.rows.sealed_memtable_count() > 0 {
             self.check_workers()?;
             std::thread::sleep(Duration::from_millis(1));
@@ -272,12 +281,20 @@ impl LocalEngine {
 /// Looks at everything before fjall may change anything, and takes a torn write off the newest journal.
 fn prepare(directory: &Directory, tolerance: Tolerance) -> Result<Mark, StorageError> {
     let database = directory.database();
+    let at = |work: &str| Activity::begin(format!("{work} of '{}'", directory.path().display()));
+    let looks = at("checks the files");
     files::check(&database)?;
+    drop(looks);
     let records = Records::read(directory.path())?;
+    let reads = at("reads the journals");
     let journals = journal::inspect(&database, &[])?;
+    drop(reads);
+    let judges = at("judges the ends of the journals");
     if let Some((path, torn)) = journal::judge(&journals, &records, tolerance)? {
         torn.cut_off(path)?;
     }
+    drop(judges);
+    let _syncs = at("syncs the journals");
     journal::sync(&journals)?;
     files::restore_lock(&database)?;
     let opened = Mark::new(false, tolerance, &journals);

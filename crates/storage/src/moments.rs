@@ -1,5 +1,7 @@
 //! Keeping the log of a shard, for restores to a moment: `history/` says how.
 
+use shardlake_stdx::Activity;
+
 use crate::history::{History, HistoryOptions};
 use crate::{Batch, Shard, Stamp, StorageError, View};
 
@@ -17,11 +19,14 @@ impl Shard {
     /// Where the engine has no log to keep.
     pub async fn keep_history(&self, options: &HistoryOptions) -> Result<(), StorageError> {
         let window = options.window;
+        let links = Activity::begin("links the journals of the archived log");
         self.work(move |engine| engine.keep_log(Some(window))).await?;
+        drop(links);
         let last = Stamp::of(&self.view(), &options.key).await?;
         let kept = self.shared().history.set(History::after(last, options));
         kept.map_err(|_| StorageError::io("the log of the shard is kept already"))?;
         if last.is_none() {
+            let _writes = Activity::begin("writes the first stamp of the archived log");
             // So that the next backup says where it stands, though nothing is written before it.
             self.commit(Batch::new())?.await?;
         }
@@ -30,6 +35,7 @@ impl Shard {
 
     /// Keeps no log, and none of what was kept. Called before the first commit.
     pub async fn forget_history(&self, key: &[u8]) -> Result<(), StorageError> {
+        let _forgets = Activity::begin("deletes the archived log");
         self.work(|engine| engine.keep_log(None)).await?;
         if self.view().get(key).await?.is_some() {
             // A later log must not look like the continuation of an earlier one.
