@@ -17,7 +17,7 @@ use shardlake_script_runs::ScriptRuns;
 use shardlake_serving::{
     CapacityMode, Enforcement, HeatRecording, Serving, ServingOptions, Shards, ThroughputRules,
 };
-use shardlake_stdx::{Clock, CommitTimes, Random};
+use shardlake_stdx::{Activity, Clock, CommitTimes, Random};
 use shardlake_upkeep::{Purging, RelocationHooks, Upkeep};
 
 use crate::expiry;
@@ -108,7 +108,9 @@ impl Account {
     }
 
     async fn open_shards(shards: Shards, options: AccountOptions) -> Result<Account> {
+        let removes = Activity::begin("removes states that an earlier run kept for backups");
         let backups = Backups::start(shards.clone(), options.clock.clone(), options.random.clone()).await;
+        drop(removes);
         let scripts = Scripts::new(ScriptSettings { clock: options.clock.clone(), ..options.scripts });
         let options_of_serving = ServingOptions {
             limits: options.limits,
@@ -126,6 +128,11 @@ impl Account {
         let resources = Resources::new(serving.clone(), scripts.clone());
         let queries = Queries::new(Items::new(serving.clone()), scripts.clone());
         let collections = Collections::new(queries.clone(), resources.clone());
+        let deletes = Activity::begin("deletes temporary collections");
+        if let Err(failure) = collections.drop_temporaries().await {
+            tracing::warn!(?failure, "temporary collections stay until the next start");
+        }
+        drop(deletes);
         let upkeep = Upkeep::start(serving, options.hooks, options.purging);
         let projections = Projections::start(queries.clone(), resources.clone())?;
         let script_runs = ScriptRuns::new(queries, scripts);

@@ -23,6 +23,8 @@ pub struct Creation {
     /// Fields and how they are spread; none for a collection that is not sharded.
     pub shard_key: Option<Document>,
     pub throughput: Option<Throughput>,
+    /// For the command's own use.
+    pub is_temporary: bool,
 }
 
 /// A collection or a view, as it is listed.
@@ -88,6 +90,7 @@ impl Collections {
             is_own: true,
             options: creation.options,
             shard_key: creation.shard_key.clone(),
+            is_temporary: creation.is_temporary,
             ..Meta::default()
         };
         let partition_key = partition_key_of(creation.shard_key.as_ref());
@@ -340,6 +343,7 @@ impl Collections {
             let last_ms = meta.renames.last().map_or(0, |rename| rename.at_ms);
             let at_ms = times.between(last.max(Timestamp(last_ms))).milliseconds();
             meta.note_rename(Rename { at_ms, from, to });
+            meta.is_temporary = false;
             Ok(Some(meta.encoded()))
         };
         let renamed = self

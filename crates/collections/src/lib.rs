@@ -13,6 +13,7 @@
 //! | `plan.rs` | from a filter to what the engine is asked |
 //! | `point.rs` | one document by its key |
 //! | `reads.rs`, `order.rs`, `aggregate.rs`, `needed.rs`, `output.rs` | finding documents; pipelines, what they look at, and where their results go |
+//! | `temporary.rs` | collections that a command makes for its own use |
 //! | `insert.rs`, `update.rs`, `change.rs`, `effect.rs` | writes, each document as one step, and what they did |
 //! | `answers.rs` | what statements answered that may come again |
 //! | `change_stream/` | what changed, event by event |
@@ -53,6 +54,7 @@ mod reads;
 mod request;
 mod shard_key;
 mod stored;
+mod temporary;
 mod turns;
 mod uniqueness;
 mod update;

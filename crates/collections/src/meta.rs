@@ -50,6 +50,8 @@ pub struct Meta {
     pub forgotten_ms: u64,
     /// Of `options`.
     pub validator: Option<Filter>,
+    /// A command's own: deleted when the command ends, or at the next start (`temporary.rs`).
+    pub is_temporary: bool,
 }
 
 impl Meta {
@@ -94,6 +96,7 @@ impl Meta {
             renames,
             forgotten_ms,
             validator,
+            is_temporary: flag(&kept, "temporary"),
         })
     }
 
@@ -112,6 +115,9 @@ impl Meta {
             let renames = self.renames.iter().map(|rename| Value::document(rename.document()));
             kept.push("renames", Value::array(renames.collect()));
             kept.push("renamesForgotten", Value::Long(self.forgotten_ms as i64));
+        }
+        if self.is_temporary {
+            kept.push("temporary", Value::Bool(true));
         }
         url_text_of_bytes(&kept.to_bytes())
     }

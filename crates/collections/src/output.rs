@@ -12,6 +12,7 @@ use crate::collections::{Collection, Collections, Namespace};
 use crate::failure::{Failure, Result};
 use crate::meta::BESIDE;
 use crate::request::Request;
+use crate::temporary::guarded;
 use crate::update::{Action, Statement};
 
 impl Collections {
@@ -37,7 +38,7 @@ impl Collections {
         }
     }
 
-    /// Everything is written to a collection beside the target, which then takes its name: readers see one or the other.
+    /// Everything is written to a temporary collection, which then takes the name of the target: readers see one or the other.
     async fn replace_with(&self, request: &Arc<Request>, target: &Namespace, rows: Vec<Value>) -> Result<()> {
         let old = self.writable(target)?;
         if old.as_ref().is_some_and(Collection::is_sharded) {
@@ -46,29 +47,47 @@ impl Collections {
                 format!("$out to the sharded collection {target} is not supported: use $merge"),
             ));
         }
-        let beside = format!("{BESIDE}{}", self.queries.random().guid());
-        let beside = Namespace::new(&target.database, beside);
-        let options = old.as_ref().map(|old| old.meta.options.clone()).unwrap_or_default();
-        let made = self.create(request, &beside, Creation { options, ..Creation::default() }).await?;
-        if let Some(old) = &old {
+        let (collections, request, target) = (self.clone(), request.clone(), target.clone());
+        guarded(move |interruption| async move {
+            let beside = format!("{BESIDE}{}", collections.queries.random().guid());
+            let beside = Namespace::new(&target.database, beside);
+            let options = old.as_ref().map(|old| old.meta.options.clone()).unwrap_or_default();
+            let creation = Creation { options, is_temporary: true, ..Creation::default() };
+            let made = collections.create(&request, &beside, creation).await?;
+            let filled = interruption.or(collections.fill(&request, &made, old.as_ref(), rows)).await;
+            let outcome = match filled {
+                Ok(()) => collections.rename(&beside, &target, true).await,
+                Err(failure) => Err(failure),
+            };
+            if outcome.is_err()
+                && let Err(failure) = collections.drop_temporary(made.handle.container().rid).await
+            {
+                tracing::warn!(?failure, collection = %beside, "a temporary collection stays until the next start");
+            }
+            outcome
+        })
+        .await
+    }
+
+    /// Gives a collection the indexes of another one, and documents.
+    async fn fill(
+        &self,
+        request: &Request,
+        made: &Collection,
+        old: Option<&Collection>,
+        rows: Vec<Value>,
+    ) -> Result<()> {
+        if let Some(old) = old {
             let indexes = old.meta.indexes.clone();
-            self.set_indexes(request, &made, move |own| {
+            self.set_indexes(request, made, move |own| {
                 own.indexes.clone_from(&indexes);
                 Ok(())
             })
             .await?;
         }
-        let documents = rows.into_iter().filter_map(|row| row.as_document().cloned());
-        let filled = self.insert(request, &beside, documents.collect(), (true, true), None).await;
-        let failure = match filled {
-            Ok(inserted) => inserted.failures.into_iter().next().map(|(_, failure)| failure),
-            Err(failure) => Some(failure),
-        };
-        if let Some(failure) = failure {
-            self.drop(request, &beside).await?;
-            return Err(failure);
-        }
-        self.rename(&beside, target, true).await
+        let documents = rows.into_iter().filter_map(|row| row.as_document().cloned()).collect();
+        let inserted = self.insert(request, &made.namespace, documents, (true, true), None).await?;
+        inserted.failures.into_iter().next().map_or(Ok(()), |(_, failure)| Err(failure))
     }
 
     async fn merge(

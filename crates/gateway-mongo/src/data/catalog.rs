@@ -113,7 +113,7 @@ pub async fn create(call: &Call) -> Result<Reply> {
         _ => fail!(48, "namespace {namespace} already exists, but with different options"),
     }
     check_case(call, &namespace.database)?;
-    let creation = Creation { options, shard_key, throughput: None };
+    let creation = Creation { options, shard_key, ..Creation::default() };
     call.collections().create(&call.request(), &namespace, creation).await?;
     Ok(Reply::ok())
 }

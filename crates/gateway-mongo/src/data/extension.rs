@@ -104,7 +104,7 @@ async fn create_collection(call: &Call, arguments: &Arguments<'_>) -> Result<Rep
     }
     let first = raised.map(|_| Throughput::Manual(limits.throughput_per_partition)).or(throughput);
     let indexes = indexes_of(arguments)?;
-    let creation = Creation { options: Document::new(), shard_key, throughput: first };
+    let creation = Creation { shard_key, throughput: first, ..Creation::default() };
     let made = call.collections().create(&call.request(), &namespace, creation).await?;
     if raised.is_some() {
         set_throughput(call, &made.handle.container().rid.to_string(), raised).await?;

@@ -62,8 +62,7 @@ pub async fn shard_collection(call: &Call) -> Result<Reply> {
         },
         Found::Nothing => {
             check_created(&namespace)?;
-            let creation =
-                Creation { options: Document::new(), shard_key: Some(pattern.clone()), throughput: None };
+            let creation = Creation { shard_key: Some(pattern.clone()), ..Creation::default() };
             call.collections().create(&call.request(), &namespace, creation).await?
         }
     };

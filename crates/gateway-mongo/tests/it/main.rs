@@ -29,6 +29,7 @@ mod rules;
 mod server_stages;
 mod sessions;
 mod spent_budgets;
+mod temporary;
 mod throughput;
 mod times_of_commits;
 mod transaction_histories;
