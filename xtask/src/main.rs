@@ -1,4 +1,4 @@
-//! Developer commands: `cargo xtask run | tour | test | ci | bench | fuzz | conform | explorer`.
+//! Developer commands: `cargo xtask run | tour | test | ci | bench | campaign | fuzz | conform | explorer`.
 //!
 //! Everything a developer or the continuous integration does to this repository goes through here, so that both do the
 //! same. `run` builds and starts the server with demo data, `tour` one with a hot partition; `test` runs every test of the project, the
@@ -8,6 +8,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)] // their output is their purpose
 
 mod bench;
+mod campaign;
 mod ci;
 mod command;
 mod explorer;
@@ -46,6 +47,8 @@ enum Command {
     Ci,
     /// Measure; `point` compares point reads and durable writes with an ideal handler and PostgreSQL
     Bench(bench::Options),
+    /// Long runs that look for rare faults: kill -9 and start, thousands of times
+    Campaign(campaign::Options),
     /// Run a fuzz target with cargo-fuzz; without a name, list them
     Fuzz(PassedOn),
     /// Work on the explorer: build its `dist`, take pictures of its pages
@@ -71,6 +74,7 @@ fn main() -> ExitCode {
         Command::Suite(options) => schedule::run_suite(&options),
         Command::Ci => ci::ci(),
         Command::Bench(options) => bench::bench(&options),
+        Command::Campaign(options) => campaign::campaign(&options),
         Command::Fuzz(rest) => ci::fuzz(&rest.arguments),
         Command::Explorer(options) => explorer::explorer(&options),
         Command::Conform(rest) => ci::conform(&rest.arguments),
