@@ -1,8 +1,16 @@
 //! What a reader gets: a copy of the heat of one partition at one moment, in request units and milliseconds.
 //!
-//! Totals, kinds, buckets and shares are of the window asked for, from the finest ring that reaches that far back: its first
-//! period counts as a whole. `series` are the rings as they stand. What is under `recent` (keys, templates, distinct keys,
-//! the load median) is of the last 5 to 10 minutes, whatever the window.
+//! Totals, kinds, buckets and shares are of whole seconds up to the one that is still counted, from the finest ring that
+//! reaches as far back as the window asked for. They begin where a period of that ring begins, so that a window of more than
+//! ten minutes is longer than asked for by less than one period; `window_seconds` is the length that rates are divided by:
+//!
+//! ```text
+//! window=3s    |  97  |  98  |  99  | 100…     now = 100.4 s: seconds 97 to 99
+//! window=11m   |  minute 88  | … |  minute 99  | 100.0 … 100.4 min, to the second
+//! ```
+//!
+//! `series` are the rings as they stand. `recent` (keys, templates, distinct keys, the load median) is of the last 5 to 10
+//! minutes, whatever the window.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,8 +32,11 @@ const TEMPLATES_MAX: usize = 16;
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HeatReport {
-    /// What was asked for; no further back than the longest ring, or than the partition has been open.
+    /// Length of the time that everything here but `series` and `recent` is of; no longer than the longest ring, or than the
+    /// clock has run.
     pub window_seconds: u32,
+    /// Of it, from the first period with traffic on.
+    pub busy_seconds: u32,
     pub totals: Totals,
     /// Every [`HeatKind`], also those without traffic.
     pub kinds: Vec<KindLoad>,
@@ -193,12 +204,10 @@ impl Heat {
     /// What happened in the last `window`.
     pub fn report(&self, now: Duration, window: Duration) -> HeatReport {
         let now = second_of(now).max(self.second);
-        let rings = self.rings.view(now);
-        let longest = rings.iter().map(|ring| ring.reach_seconds).max().unwrap_or(0);
-        let window = second_of(window).min(longest).min(now);
-        let start = now - window;
-        let ring = rings.iter().find(|ring| ring.reach_seconds >= window).unwrap_or(&rings[0]);
+        let whole = self.rings.whole(now);
+        let Window { ring, start, seconds } = Window::of(&whole, now, window);
         let (counts, buckets) = sum(ring, start);
+        let busy_from = ring.since(start).next().map(|(period, ..)| period * ring.period_seconds);
         let total_centi = counts.total_centi();
         let kinds = HeatKind::ALL.map(|kind| KindLoad {
             kind: kind.name(),
@@ -211,8 +220,10 @@ impl Heat {
             index => self.scale.bound(index as f64 / BUCKETS as f64).to_hex(),
         };
         let bucket = |(index, centi): (usize, &u64)| RangeLoad { min: bound(index), ru: ru(*centi) };
+        let rings = self.rings.view(now);
         HeatReport {
-            window_seconds: window,
+            window_seconds: seconds,
+            busy_seconds: busy_from.map_or(0, |from| now - from.max(start)),
             totals: Totals::from(&counts),
             kinds: kinds.to_vec(),
             buckets: buckets.iter().enumerate().map(bucket).collect(),
@@ -224,10 +235,9 @@ impl Heat {
     /// The totals of a report alone, which cost much less.
     pub fn totals(&self, now: Duration, window: Duration) -> Totals {
         let now = second_of(now).max(self.second);
-        let rings = self.rings.view(now);
-        let window = second_of(window).min(now);
-        let ring = rings.iter().find(|ring| ring.reach_seconds >= window).unwrap_or(&rings[rings.len() - 1]);
-        Totals::from(&sum(ring, now - window).0)
+        let whole = self.rings.whole(now);
+        let Window { ring, start, .. } = Window::of(&whole, now, window);
+        Totals::from(&sum(ring, start).0)
     }
 
     /// What a key has cost lately, where it is among those that are counted; and how long "lately" is, in seconds.
@@ -286,6 +296,23 @@ impl Heat {
             leaders_ascending: self.leaders.ascending(),
             load_median: median.map(|(epk, share_below)| LoadMedian { epk: epk.to_hex(), share_below }),
         }
+    }
+}
+
+/// The periods of a report, all of whose seconds are over.
+struct Window<'r> {
+    ring: &'r RingView<'r>,
+    start: u32,
+    seconds: u32,
+}
+
+impl<'r> Window<'r> {
+    fn of(rings: &'r [RingView<'r>], now: u32, length: Duration) -> Window<'r> {
+        let coarsest = &rings[rings.len() - 1];
+        let length = second_of(length).min(coarsest.reach_seconds).min(now);
+        let ring = rings.iter().find(|ring| ring.reach_seconds >= length).unwrap_or(coarsest);
+        let start = (now - length) / ring.period_seconds * ring.period_seconds;
+        Window { ring, start: start.max(ring.start()), seconds: now - start.max(ring.start()) }
     }
 }
 

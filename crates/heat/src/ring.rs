@@ -15,6 +15,13 @@ pub(super) struct Rings {
     rings: [Ring; RINGS.len()],
 }
 
+/// Where a view of the rings ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Until {
+    Now,
+    LastSecond,
+}
+
 #[derive(Debug, Clone)]
 pub(super) struct Ring {
     pub period_seconds: u32,
@@ -60,6 +67,15 @@ impl Rings {
 
     /// The rings as a reader sees them at a moment: nothing is open in the finer ones that the coarser do not show.
     pub fn view(&self, second: u32) -> [RingView<'_>; RINGS.len()] {
+        self.view_of(second, Until::Now)
+    }
+
+    /// The rings without the second that is still counted, which has no length yet: for rates.
+    pub fn whole(&self, second: u32) -> [RingView<'_>; RINGS.len()] {
+        self.view_of(second, Until::LastSecond)
+    }
+
+    fn view_of(&self, second: u32, until: Until) -> [RingView<'_>; RINGS.len()] {
         let mut finer: Vec<OpenRow> = vec![];
         std::array::from_fn(|index| {
             let ring = &self.rings[index];
@@ -68,6 +84,7 @@ impl Rings {
             };
             let mut open: Vec<OpenRow> = ring.open.iter().cloned().collect();
             if index == 0 {
+                open.retain(|row| until == Until::Now || row.period < second);
                 for row in &mut open {
                     row.counts.busiest_second_centi = row.counts.total_centi();
                 }
@@ -84,7 +101,11 @@ impl Rings {
             RingView {
                 period_seconds: ring.period_seconds,
                 reach_seconds: ring.period_seconds * ring.slots,
-                first: current.saturating_sub(ring.slots - 1),
+                first: match until {
+                    Until::Now => current.saturating_sub(ring.slots - 1),
+                    // All slots are behind the second that is left out.
+                    Until::LastSecond => current.saturating_sub(ring.slots),
+                },
                 closed: &ring.closed,
                 open,
             }
@@ -140,6 +161,11 @@ pub(super) struct RingView<'a> {
 }
 
 impl RingView<'_> {
+    /// The second in which its oldest period begins.
+    pub fn start(&self) -> u32 {
+        self.first.saturating_mul(self.period_seconds)
+    }
+
     /// Period, counts and buckets of the periods that end after a moment.
     pub fn since(&self, start: u32) -> impl Iterator<Item = (u32, &Counts, [u64; super::BUCKETS])> {
         let first = (start / self.period_seconds).max(self.first);

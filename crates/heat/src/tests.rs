@@ -48,7 +48,7 @@ proptest! {
             heat.record(seconds(now), &Sample { kind, place, ..sample(&tenant, *ru_centi) });
             total += ru_centi;
         }
-        let report = heat.report(seconds(now), seconds(28 * 86_400));
+        let report = heat.report(seconds(now + 1), seconds(28 * 86_400));
         prop_assert_eq!((report.totals.ru * 100.0).round() as u64, total);
         prop_assert_eq!(report.totals.operations, steps.len() as u64);
         let in_buckets: f64 = report.buckets.iter().map(|bucket| bucket.ru).sum();
@@ -59,7 +59,7 @@ proptest! {
             let reach = u64::from(ring::RINGS.iter().find(|ring| ring.0 == series.period_seconds).expect("a ring").1);
             let sum: f64 = series.points.iter().map(|point| point.totals.ru).sum();
             prop_assert!(series.points.len() as u64 <= reach);
-            if now < reach * u64::from(series.period_seconds) {
+            if now + 1 < reach * u64::from(series.period_seconds) {
                 prop_assert_eq!((sum * 100.0).round() as u64, total);
             }
             let busiest = |series: &Series| series.points.iter().map(|point| point.totals.busiest_second_ru).fold(0.0, f64::max);
@@ -74,9 +74,11 @@ proptest! {
             heat.record(seconds(*time), &sample(&tenant, 100));
             heat.throttle(seconds(time / 2));
         }
-        let last = seconds(*times.last().expect("one"));
-        let report = heat.report(last, seconds(u64::MAX));
-        prop_assert!(report.totals.operations >= 1 && report.totals.operations <= times.len() as u64);
+        let latest = *times.iter().max().expect("one");
+        let report = heat.report(seconds(latest.saturating_add(1)), seconds(u64::MAX));
+        let is_beyond = latest >= u64::from(u32::MAX);
+        prop_assert!(report.totals.operations >= 1 || is_beyond, "the last second never ends");
+        prop_assert!(report.totals.operations <= times.len() as u64);
         heat.report(Duration::ZERO, Duration::ZERO);
         heat.report(Duration::MAX, Duration::MAX);
     }
@@ -177,7 +179,7 @@ fn a_hot_key_and_the_query_that_hits_it_are_named() {
     let touched = report.recent.keys_touched;
     assert!((touched.count as f64 / 10_001.0 - 1.0).abs() < 4.0 * touched.error, "{touched:?}");
     assert_eq!(report.recent.keys_created.count, 0);
-    // 60 seconds are left of 100, and the one that is open.
+    // The last 60 of 100 seconds, all of them over.
     assert_eq!(report.totals.operations, 60 * 220);
     assert_eq!(report.totals.busiest_second_ru, 260.0);
     assert!((report.totals.throttled_share - 10.0 / 230.0).abs() < 1e-9);
@@ -206,8 +208,37 @@ fn what_is_idle_reports_nothing_and_ages() {
     let empty = heat.report(seconds(5), seconds(60));
     assert_eq!((empty.totals, empty.recent.load_median), (Totals::default(), None));
     heat.record(seconds(10), &sample(&key("a"), 100));
-    assert_eq!(heat.report(seconds(10), seconds(60)).recent.keys.len(), 1);
+    let open = heat.report(seconds(10), seconds(60));
+    assert_eq!((open.recent.keys.len(), open.totals.operations), (1, 0), "the second is not over");
     let later = heat.report(seconds(10 + 3600), seconds(600));
     assert_eq!((later.totals.operations, later.recent.keys.len()), (0, 0));
     assert_eq!(heat.report(seconds(10 + 3600), seconds(7200)).totals.operations, 1);
+}
+
+/// A rate is the request units of a time over its length, in every window and wherever the clock stands.
+#[test]
+fn a_constant_load_has_the_same_rate_in_every_window() {
+    let (mut heat, tenant) = (heat(), key("a"));
+    let (per_second, tick_ms) = (600.0, 50);
+    let last_ms = 3 * 86_400 * 1000 + 17 * 60_000 + 29_730;
+    // Days by the minute, for the coarse rings; then every tick.
+    for minute in 0..3 * 24 * 60 {
+        heat.record(seconds(minute * 60), &sample(&tenant, 60 * 600 * 100));
+    }
+    for ms in (3 * 86_400 * 1000..=last_ms).step_by(tick_ms) {
+        heat.record(Duration::from_millis(ms), &sample(&tenant, 600 * 100 * tick_ms as u64 / 1000));
+    }
+    let rate = |ms: u64, window: u64| {
+        let now = Duration::from_millis(ms);
+        let report = heat.report(now, seconds(window));
+        assert_eq!(heat.totals(now, seconds(window)), report.totals, "window {window}");
+        report.totals.ru / f64::from(report.window_seconds)
+    };
+    for window in [1, 2, 5, 10, 30, 60, 600, 601, 660, 3_600, 21_600, 21_601, 86_400, 2 * 86_400] {
+        let measured = rate(last_ms, window);
+        assert!((measured / per_second - 1.0).abs() < 0.02, "window {window}: {measured}");
+    }
+    let lengths = [1, 60, 600, 660]
+        .map(|window| heat.report(seconds(3 * 86_400 + 1_049), seconds(window)).window_seconds);
+    assert_eq!(lengths, [1, 60, 600, 660 + 29], "to the beginning of a minute");
 }

@@ -16,7 +16,9 @@ fn ctx(fixture: &Fixture) -> RequestContext {
     RequestContext { priority: Priority::High, ..fixture.ctx() }
 }
 
+/// Of seconds that are over.
 async fn heat(fixture: &Fixture, container: &ContainerHandle) -> Vec<HeatReport> {
+    fixture.clock.advance(Duration::from_secs(1));
     let report = fixture.account.container_report(container, WINDOW).await.expect("a report");
     report.partitions.into_iter().map(|range| range.heat).collect()
 }

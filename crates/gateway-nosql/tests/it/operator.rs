@@ -1,5 +1,7 @@
 //! The operator's interface: who may use it, what it shows, what it does, and how it refuses.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::harness::{READ_ONLY_KEY, Server, eventually};
@@ -130,6 +132,7 @@ async fn a_hot_key_shows_in_load_throttling_and_diagnosis() {
         refused += u64::from(answer.status == 429);
     }
     assert!(refused > 50, "{refused}");
+    server.clock.advance(Duration::from_secs(1));
     let shown = report(&server).await;
     let partition = &shown["partitions"][0];
     assert_eq!(partition["budget"]["refusedOperations"], refused);
@@ -140,6 +143,7 @@ async fn a_hot_key_shows_in_load_throttling_and_diagnosis() {
     assert_eq!(partition["distinctKeys"]["count"], 2);
     assert_eq!(shown["findings"][0]["kind"], "singleHotKey");
     assert_eq!(shown["findings"][0]["partition"], "0");
+    assert_eq!(shown["findings"][0]["windowSeconds"], 10, "as long as there is the partition");
     let remedy = shown["findings"][0]["remedy"].as_str().expect("words");
     assert!(remedy.contains("split does not help"), "{remedy}");
 }
