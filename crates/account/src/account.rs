@@ -96,7 +96,10 @@ pub struct ShardState {
     pub partitions: u64,
     /// JSON size of the items.
     pub size_bytes: u64,
+    /// Allocated blocks.
     pub disk_bytes: u64,
+    /// `None` where the storage is no local disk.
+    pub disk_free_bytes: Option<u64>,
     pub is_writable: bool,
 }
 
@@ -211,6 +214,7 @@ impl Account {
             partitions: 0,
             size_bytes: 0,
             disk_bytes: shard.disk_bytes(),
+            disk_free_bytes: shard.disk_free_bytes(),
             is_writable: !shard.is_poisoned(),
         });
         let mut shards: Vec<ShardState> = shards.collect();

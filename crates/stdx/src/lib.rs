@@ -1,5 +1,6 @@
-//! What every crate needs from outside the program: the time, randomness and identifiers, each real and simulated; the hash
-//! and the order of texts that several of them share; and activities, by which the process reports where it is.
+//! What every crate needs from outside the program: the time, randomness and identifiers, each real and simulated; the free
+//! space of a disk; the hash and the order of texts that several of them share; and activities, by which the process reports
+//! where it is.
 //!
 //! Nothing here knows a database word. The engine takes these as values, so that a test can replay a run exactly;
 //! `clippy.toml` keeps the real sources out of every other crate.
@@ -7,6 +8,7 @@
 mod activity;
 mod clock;
 mod commit_times;
+mod disk;
 mod murmur;
 mod natural_order;
 mod priority;
@@ -15,6 +17,7 @@ mod random;
 pub use activity::Activity;
 pub use clock::{Clock, Timestamp};
 pub use commit_times::{CommitTimes, UnderWay};
+pub use disk::free_disk_bytes;
 pub use murmur::{murmur3_32, murmur3_128, murmur3_128_seeded};
 pub use natural_order::natural_order;
 pub use priority::{lower_thread_priority, thread_processor_time};

@@ -126,8 +126,13 @@ pub trait Engine: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Bytes on disk, or in memory for an engine without one.
+    /// Bytes that its files take on the disk, or its rows in memory for an engine without files.
     fn disk_bytes(&self) -> u64;
+
+    /// Bytes that files may still take on the disk; `None` for an engine without one of its own.
+    fn disk_free_bytes(&self) -> Option<u64> {
+        None
+    }
 
     /// Whether answers may be [`Answer::Later`]: then a task commits, with a timer at hand. Otherwise `apply`, `sync`,
     /// `flush` and `close` do their work in the call, on threads that may block.

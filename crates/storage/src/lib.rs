@@ -27,6 +27,7 @@
 //! | `checkpoint.rs`, `copying.rs` | keeps a state of a shard by name; copies of its files |
 //! | `history/`, `moments.rs`, `replay.rs`, `follow.rs` | the kept log: restores to a moment between two backups; a copy that follows its original |
 //! | `together.rs`, `kept_files.rs` | one moment of several shards; the files that a kept state consists of |
+//! | `disk_space.rs` | the room that files take on their disk |
 //! | `directory.rs`, `epoch.rs` | a local shard's directory: its lock, its format and its last owner |
 //! | `view.rs`, `scan.rs` | what readers see: the acknowledged state, its keys and its ranges |
 //! | `hot_rows.rs`, `hot_view.rs` | rows that are read again and again, in front of the engine; a view with them |
@@ -50,6 +51,7 @@ mod checkpoint;
 mod committer;
 mod copying;
 mod directory;
+mod disk_space;
 mod engine;
 mod epoch;
 mod error;

@@ -37,9 +37,10 @@ use fjall::{
     AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions, LsmError, OwnedWriteBatch,
     PersistMode,
 };
-use shardlake_stdx::{Activity, lower_thread_priority};
+use shardlake_stdx::{Activity, free_disk_bytes, lower_thread_priority};
 
 use crate::directory::Directory;
+use crate::disk_space::allocated_bytes;
 use crate::files;
 use crate::history::{self, KeptJournals};
 use crate::inspection::Inspection;
@@ -510,7 +511,11 @@ impl Engine for LocalEngine {
     }
 
     fn disk_bytes(&self) -> u64 {
-        self.database.disk_space().unwrap_or(0)
+        allocated_bytes(self.directory.path()).unwrap_or(0)
+    }
+
+    fn disk_free_bytes(&self) -> Option<u64> {
+        free_disk_bytes(self.directory.path()).ok()
     }
 }
 

@@ -403,8 +403,14 @@ impl Shard {
         self.shared().engine.loads() && self.shared().history.get().is_none()
     }
 
+    /// Bytes that its files take on the disk.
     pub fn disk_bytes(&self) -> u64 {
         self.shared().engine.disk_bytes()
+    }
+
+    /// Bytes that files may still take on its disk; `None` where it has no disk of its own.
+    pub fn disk_free_bytes(&self) -> Option<u64> {
+        self.shared().engine.disk_free_bytes()
     }
 
     /// Whether a write or sync has failed: no commit is accepted any more.

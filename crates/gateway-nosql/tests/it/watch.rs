@@ -53,6 +53,8 @@ async fn a_server_says_what_it_is_and_what_it_can() {
     );
     assert_eq!(told["shards"][0]["partitions"], 1);
     assert_eq!(told["shards"][0]["isWritable"], true);
+    let (disk, used) = (&told["disk"], &told["counts"]["diskBytes"]);
+    assert_eq!((&disk["usedBytes"], &disk["freeBytes"]), (used, &Value::Null), "there is no disk");
     assert_eq!(told["limits"]["itemSizeBytesMax"], 2 << 20);
     for feature in told["features"].as_array().expect("a list") {
         assert!(feature.is_string());

@@ -34,6 +34,8 @@ pub(crate) async fn server(call: &OperatorCall<'_>) -> Result<OperatorReply> {
     let shards = account.shard_states().await?;
     let statistics = account.counts();
     let disk_bytes: u64 = shards.iter().map(|shard| shard.disk_bytes).sum();
+    // Of several disks, the one that is full first.
+    let disk_free_bytes = shards.iter().filter_map(|shard| shard.disk_free_bytes).min();
     let shards: Vec<Value> = shards
         .iter()
         .map(|shard| {
@@ -67,6 +69,7 @@ pub(crate) async fn server(call: &OperatorCall<'_>) -> Result<OperatorReply> {
         "features": FEATURES,
         "certificateDaysLeft": told.and_then(days_left),
         "shards": shards,
+        "disk": { "usedBytes": disk_bytes, "freeBytes": disk_free_bytes },
         "counts": {
             "databases": statistics.databases,
             "containers": statistics.containers,
