@@ -128,7 +128,7 @@ async fn divide(call: &OperatorCall<'_>, container: &ContainerHandle) -> Result<
     };
     let window = Window::default();
     let report = account.container_report(&changed, window.length).await?;
-    Ok(crate::ok(written(&container_document(&report, &window, account))))
+    Ok(crate::ok(written(&container_document(&report, &window, (account, &call.moments())))))
 }
 
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T> {

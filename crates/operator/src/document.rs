@@ -1,5 +1,7 @@
 //! Reports as JSON. Members carry their units; ids of ranges are texts, as in the feed of partition key ranges.
 
+use std::time::Duration;
+
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use shardlake_account::{
@@ -8,6 +10,7 @@ use shardlake_account::{
 };
 use shardlake_model::Throughput;
 
+use crate::moments::Moments;
 use crate::window::Window;
 
 /// A container and its partitions.
@@ -57,7 +60,7 @@ struct Partition<'r> {
 pub(crate) fn container<'r>(
     report: &'r ContainerReport,
     window: &Window,
-    account: &Account,
+    (account, moments): (&Account, &Moments),
 ) -> Container<'r> {
     let limits = account.limits();
     let handle = &report.container;
@@ -75,7 +78,7 @@ pub(crate) fn container<'r>(
         partition_size_bytes_max: limits.physical_partition_size_bytes_max,
         logical_partition_size_bytes_max: limits.logical_partition_size_bytes_max,
         partitions: report.partitions.iter().map(|report| partition(report, window)).collect(),
-        findings: report.diagnosis.iter().map(finding).collect(),
+        findings: report.diagnosis.iter().map(|one| finding(one, report, moments)).collect(),
         relocation: report.relocation.as_ref().map(relocation),
         last_relocation: handle.last_relocation().as_ref().map(last_relocation),
     }
@@ -127,11 +130,19 @@ fn load(report: &RangeReport) -> Value {
     })
 }
 
-/// Without a partition where it is about the container.
-fn finding(finding: &Finding) -> Value {
+/// Without a partition where it is about the container; with `until` where it has ended.
+fn finding(finding: &Finding, report: &ContainerReport, moments: &Moments) -> Value {
+    let window = report.partitions.iter().map(|partition| partition.heat.window_seconds).max();
+    let time = |seconds_ago: u32| {
+        let second = report.at.as_secs().saturating_sub(u64::from(seconds_ago));
+        moments.of(Duration::from_secs(second))
+    };
     json!({
         "kind": finding.kind,
         "partition": finding.range_id.map(|id| id.to_string()),
+        "windowSeconds": window.unwrap_or(0),
+        "since": finding.spell.since.map(time),
+        "until": finding.spell.until.map(time),
         "summary": finding.summary,
         "evidence": finding.evidence,
         "remedy": finding.remedy,

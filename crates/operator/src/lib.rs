@@ -165,10 +165,11 @@ pub async fn serve(call: &OperatorCall<'_>) -> Result<OperatorReply> {
                     let window = Window::of(parameters.get("window"))?;
                     let parts = parameters.get("parts").map(Parts::of).transpose()?;
                     let report = call.account.container_report(&container, window.length).await?;
-                    let whole = document::container(&report, &window, call.account);
+                    let moments = call.moments();
+                    let whole = document::container(&report, &window, (call.account, &moments));
                     Ok(ok(match parts {
                         None => pieces::written(&whole),
-                        Some(parts) => parts.cut(&whole, &report, call.account, &call.moments()),
+                        Some(parts) => parts.cut(&whole, &report, call.account, &moments),
                     }))
                 }
                 (Action::Heat, "GET") => heat::heat(call, &container),

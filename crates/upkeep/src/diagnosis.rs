@@ -2,9 +2,9 @@
 
 use shardlake_capacity::budget::BudgetReport;
 use shardlake_capacity::diagnosis::{
-    CollectionName, ContainerLoad, Finding, KeyLoad, Leader, PartitionLoad, diagnose,
+    CollectionName, ContainerLoad, Finding, KeyLoad, Leader, PartitionLoad, SecondLoad, diagnose,
 };
-use shardlake_heat::{HeatKind, HeatReport};
+use shardlake_heat::{HeatKind, HeatReport, Point, Series};
 use shardlake_model::Limits;
 
 use crate::reports::RangeReport;
@@ -35,12 +35,27 @@ fn budget(range: &RangeReport) -> Option<f64> {
     range.budget.map(|budget| budget.rate_centi as f64 / 100.0)
 }
 
+/// Those that are over.
+fn seconds(series: &Series) -> Vec<SecondLoad> {
+    let points = series.points.iter().filter(|point| point.seconds_ago > 0);
+    let second = |point: &Point| SecondLoad {
+        seconds_ago: point.seconds_ago,
+        ru: point.totals.ru,
+        operations: point.totals.operations,
+        throttled: point.totals.throttled,
+    };
+    points.map(second).collect()
+}
+
 fn partition(range: &RangeReport) -> PartitionLoad {
     let HeatReport { totals, recent, .. } = &range.heat;
     PartitionLoad {
         range_id: range.range.id,
         budget: budget(range),
         window_seconds: f64::from(range.heat.window_seconds),
+        busy_seconds: f64::from(range.heat.busy_seconds),
+        busiest_second_ru: totals.busiest_second_ru,
+        seconds: range.heat.series.first().map(seconds).unwrap_or_default(),
         ru: totals.ru,
         operations: totals.operations,
         throttled: totals.throttled,

@@ -48,10 +48,11 @@ impl Upkeep {
         let next = self.next_step_of(&container).await?;
         let throughput = self.throughput_of(&container);
         let relocation = container.relocation();
+        let at = self.0.clock.elapsed();
         let mut partitions = Vec::with_capacity(entry.record.ranges.len());
         let described = container.partition_key_ranges().into_iter();
         for (range, (record, partition)) in described.zip(entry.record.ranges.iter().zip(entry.map.iter())) {
-            let report = self.range_report(&entry, range, partition, window).await?;
+            let report = self.range_report(&entry, range, partition, (at, window)).await?;
             let budget = throughput.partitions.iter().find(|(range_id, _)| *range_id == record.range_id);
             partitions.push(RangeReport {
                 shard: record.shard,
@@ -69,7 +70,7 @@ impl Upkeep {
         let enforced = entry.budget.is_limited();
         let name = self.collection_name_of(&entry);
         let diagnosis = diagnosis_of(&partitions, throughput.database.as_ref(), self.limits(), name);
-        Ok(ContainerReport { throughput, enforced, partitions, relocation, diagnosis, container })
+        Ok(ContainerReport { at, throughput, enforced, partitions, relocation, diagnosis, container })
     }
 
     /// Of a container that was made over MongoDB's protocol.
@@ -90,10 +91,9 @@ impl Upkeep {
         entry: &ContainerEntry,
         range: PartitionKeyRange,
         partition: &Arc<Partition>,
-        window: Duration,
+        (now, window): (Duration, Duration),
     ) -> Result<RangeReport> {
         let definition = &entry.record.container.definition.partition_key;
-        let now = self.0.clock.elapsed();
         let counted = entry.history.counted_since(partition.range_id).map_or(window, |since| {
             // Whole seconds, like what is counted: the one in which it began is the first.
             Duration::from_secs(now.as_secs().saturating_sub(since.as_secs())).max(COUNTED_MIN)

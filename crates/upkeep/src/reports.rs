@@ -1,5 +1,7 @@
 //! What an operator sees of a container and its physical partitions.
 
+use std::time::Duration;
+
 use shardlake_capacity::budget::BudgetReport;
 use shardlake_capacity::diagnosis::Finding;
 use shardlake_heat::HeatReport;
@@ -12,6 +14,8 @@ use shardlake_serving::{ContainerHandle, RelocationStatus, ThroughputReport};
 pub struct ContainerReport {
     /// As it is now, which may be newer than the one that was asked about.
     pub container: ContainerHandle,
+    /// The moment that it is of, in the clock's elapsed time.
+    pub at: Duration,
     pub throughput: ThroughputReport,
     /// Whether operations are refused when the throughput is spent.
     pub enforced: bool,

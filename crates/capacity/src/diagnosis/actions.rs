@@ -10,6 +10,8 @@ use super::{ContainerLoad, Finding, FindingKind, PartitionLoad, SINGLE_KEY_SHARE
 /// Throughput is set in steps of this, above what was wanted so that there is room for peaks.
 const THROUGHPUT_STEP: f64 = 100.0;
 const HEADROOM: f64 = 1.25;
+/// Of an even share: a client that begins in an idle partition gets its first requests through.
+const FLOOR_SHARE: f64 = 0.1;
 /// Less of an improvement is not worth an order.
 const WORTHWHILE: f64 = 0.01;
 
@@ -40,6 +42,9 @@ pub struct Predicted {
     /// Of all request units that are wanted, what is refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub throttled_share: Option<f64>,
+    /// The upper end of the share, by the length of the window.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub throttled_share_max: Option<f64>,
 }
 
 pub(super) fn actions_of(container: &ContainerLoad, finding: &Finding) -> Vec<Action> {
@@ -86,11 +91,13 @@ fn redistribute(container: &ContainerLoad) -> Option<Action> {
         return None;
     }
     let wanted = wanted_rates(container);
-    let shares = divided(total, &wanted, max);
+    let need = |(one, wanted): (&PartitionLoad, &f64)| Need { wanted: *wanted, peak: one.busiest_second_ru };
+    let needs: Vec<Need> = container.partitions.iter().zip(&wanted).map(need).collect();
+    let shares = divided(total, &needs, max);
     let throttled = refused_share(&wanted, shares.iter().map(|share| *share as f64));
     (throttled + WORTHWHILE < refused_share(&wanted, budgets.into_iter())).then(|| Action::Redistribute {
         shares: container.partitions.iter().map(|one| one.range_id.to_string()).zip(shares).collect(),
-        predicted: Predicted { throttled_share: Some(throttled), ..Predicted::default() },
+        predicted: predicted(container, throttled),
     })
 }
 
@@ -120,8 +127,7 @@ fn merge_with_idle(container: &ContainerLoad, partition: &PartitionLoad) -> Opti
     let best = pairs.map(|left| (left, refused_after(left))).min_by(|one, other| one.1.total_cmp(&other.1));
     let (left, refused) = best.filter(|(_, refused)| refused + WORTHWHILE < refused_now)?;
     let id = |place: usize| all[place].range_id.to_string();
-    let predicted = Predicted { throttled_share: Some(refused), ..Predicted::default() };
-    Some(Action::Merge { partitions: [id(left), id(left + 1)], predicted })
+    Some(Action::Merge { partitions: [id(left), id(left + 1)], predicted: predicted(container, refused) })
 }
 
 fn throughput(container: &ContainerLoad) -> Option<Action> {
@@ -131,38 +137,79 @@ fn throughput(container: &ContainerLoad) -> Option<Action> {
     let advised = advised.max(now + THROUGHPUT_STEP);
     let growth = advised / now.max(1.0);
     let shares = container.partitions.iter().map(|one| one.budget.unwrap_or(now) * growth);
-    let predicted =
-        Predicted { throttled_share: Some(refused_share(&wanted, shares)), ..Predicted::default() };
+    let predicted = predicted(container, refused_share(&wanted, shares));
     Some(Action::Throughput { ru_per_second: advised as u64, predicted })
 }
 
-/// RU/s that each partition was asked for, refused ones included.
-fn wanted_rates(container: &ContainerLoad) -> Vec<f64> {
-    container.partitions.iter().map(PartitionLoad::wanted_rate).collect()
+/// RU/s that a partition needs.
+#[derive(Debug, Clone, Copy)]
+struct Need {
+    /// On average, with refused operations.
+    wanted: f64,
+    /// Spent in its busiest second.
+    peak: f64,
 }
 
-/// A sum in whole parts of 1 to `max`, by weight.
-fn divided(total: u64, weights: &[f64], max: u64) -> Vec<u64> {
-    let sum: f64 = weights.iter().sum();
-    let part = |weight: &f64| match sum > 0.0 {
-        true => total as f64 * weight / sum,
-        false => total as f64 / weights.len() as f64,
+/// RU/s that each partition was asked for, refused ones included, since the first request of the window.
+fn wanted_rates(container: &ContainerLoad) -> Vec<f64> {
+    let busy = container.busy_seconds();
+    let rate = |one: &PartitionLoad| {
+        one.wanted_rate() * one.window_seconds.max(1.0) / one.window_seconds.min(busy).max(1.0)
     };
-    let mut shares: Vec<u64> = weights.iter().map(|weight| (part(weight) as u64).clamp(1, max)).collect();
-    // What rounding and the bounds have left over or taken too much goes where there is most room for it.
-    loop {
-        let given: u64 = shares.iter().sum();
-        if given == total {
-            return shares;
-        }
-        if given < total {
-            let Some(least) = shares.iter_mut().filter(|share| **share < max).max() else { return shares };
-            *least += (total - given).min(max - *least);
-        } else {
-            let Some(most) = shares.iter_mut().filter(|share| **share > 1).max() else { return shares };
-            *most -= (given - total).min(*most - 1);
-        }
+    container.partitions.iter().map(rate).collect()
+}
+
+/// A share that is refused, with the most that it may come to: a window is no more exact than one of its seconds.
+fn predicted(container: &ContainerLoad, throttled_share: f64) -> Predicted {
+    let shortest = container.partitions.iter().map(|one| one.window_seconds).fold(f64::INFINITY, f64::min);
+    let error = 1.0 / shortest.min(container.busy_seconds()).max(1.0);
+    Predicted {
+        throttled_share: Some(throttled_share),
+        throttled_share_max: Some(throttled_share.max(error)),
+        ..Predicted::default()
     }
+}
+
+/// A sum in whole shares of at most `max`. Each partition first has a tenth of an even share, then its busiest second, then
+/// room above that, then all that is wanted of it, and at last its part of the sum by demand. The first of these goals
+/// that the sum does not reach is reached in part, and those behind it not at all.
+fn divided(total: u64, needs: &[Need], max: u64) -> Vec<u64> {
+    let even = total as f64 / needs.len() as f64;
+    let all_wanted: f64 = needs.iter().map(|need| need.wanted).sum();
+    let by_wanted = total as f64 / all_wanted.max(1.0);
+    let goals: [&dyn Fn(&Need) -> f64; 6] = [
+        &|_| even * FLOOR_SHARE,
+        &|need| need.peak,
+        &|need| need.peak * HEADROOM,
+        &|need| need.wanted,
+        &|need| need.wanted * by_wanted,
+        &|_| max as f64,
+    ];
+    let mut shares = vec![0.0; needs.len()];
+    for goal in goals {
+        let missing: Vec<f64> = needs
+            .iter()
+            .zip(&shares)
+            .map(|(need, share)| goal(need).ceil().min(max as f64) - share)
+            .collect();
+        let left = total as f64 - shares.iter().sum::<f64>();
+        let all_missing: f64 = missing.iter().map(|missing| missing.max(0.0)).sum();
+        let part = (left / all_missing.max(f64::MIN_POSITIVE)).clamp(0.0, 1.0);
+        shares.iter_mut().zip(missing).for_each(|(share, missing)| *share += missing.max(0.0) * part);
+    }
+    in_whole(total, &shares, max)
+}
+
+/// Whole numbers with the same sum: those that lose most by rounding down are rounded up.
+fn in_whole(total: u64, shares: &[f64], max: u64) -> Vec<u64> {
+    // Sums of fractions may miss a whole number by a hair.
+    let mut whole: Vec<u64> = shares.iter().map(|share| (share + 1e-6) as u64).collect();
+    let loss = |place: &usize| shares[*place] - whole[*place] as f64;
+    let mut by_loss: Vec<usize> = (0..shares.len()).filter(|place| whole[*place] < max).collect();
+    by_loss.sort_by(|one, other| loss(other).total_cmp(&loss(one)));
+    let left = total.saturating_sub(whole.iter().sum());
+    by_loss.into_iter().take(left as usize).for_each(|place| whole[place] += 1);
+    whole
 }
 
 fn refused_share(wanted: &[f64], shares: impl Iterator<Item = f64>) -> f64 {
@@ -273,18 +320,62 @@ mod tests {
         assert_eq!((*ru_per_second, predicted.throttled_share), (2_000, Some(0.0)));
     }
 
+    fn needs(wanted_and_peaks: &[(f64, f64)]) -> Vec<Need> {
+        wanted_and_peaks.iter().map(|(wanted, peak)| Need { wanted: *wanted, peak: *peak }).collect()
+    }
+
     #[test]
     fn shares_keep_their_sum_and_their_bounds() {
-        for (total, weights, max) in [
+        for (total, wanted, max) in [
             (1_000, vec![1.0, 0.0, 0.0], 10_000),
             (1_000, vec![0.0, 0.0, 0.0], 10_000),
             (20_000, vec![1.0, 0.0, 0.0], 10_000),
             (7, vec![1.0, 1.0, 1.0], 5),
             (3, vec![100.0, 1.0, 1.0], 5),
+            (1_801, vec![416.0, 26.0, 17.0, 0.0, 0.0, 3.5], 1_000),
         ] {
-            let shares = divided(total, &weights, max);
+            let wanted: Vec<(f64, f64)> = wanted.into_iter().map(|wanted| (wanted, 0.0)).collect();
+            let shares = divided(total, &needs(&wanted), max);
             assert_eq!(shares.iter().sum::<u64>(), total, "{shares:?}");
             assert!(shares.iter().all(|share| (1..=max).contains(share)), "{shares:?}");
         }
+    }
+
+    #[test]
+    fn no_share_is_below_a_tenth_of_an_even_one_or_below_a_peak_that_fits() {
+        let hot_and_idle = [(1_030.0, 600.0), (20.0, 60.0), (0.0, 0.0), (0.0, 0.0)];
+        let shares = divided(1_800, &needs(&hot_and_idle), 1_000);
+        assert!(shares.iter().all(|share| *share >= 45), "a tenth of 450: {shares:?}");
+        assert!(shares[1] >= 75, "its busiest second and a quarter: {shares:?}");
+        assert_eq!(shares[0], 1_000, "{shares:?}");
+        // The busiest seconds alone are more than the sum: each reaches the same part of its own.
+        let shares = divided(1_000, &needs(&[(900.0, 900.0), (300.0, 900.0)]), 1_000);
+        assert_eq!(shares, [500, 500]);
+        for total in (20_u32..3_000).step_by(7) {
+            let loads =
+                [(f64::from(total % 97), f64::from(total % 53)), (500.0, 200.0), (3.0, 40.0), (0.0, 0.0)];
+            let shares = divided(total.into(), &needs(&loads), 1_000);
+            let tenth = f64::from(total) / 40.0;
+            assert_eq!(shares.iter().sum::<u64>(), u64::from(total), "{shares:?}");
+            let floors: f64 = loads.iter().map(|(_, peak)| peak.max(tenth).ceil()).sum();
+            for (share, (_, peak)) in shares.iter().zip(loads) {
+                assert!(*share as f64 >= tenth, "{shares:?} of {total}");
+                assert!(*share as f64 >= peak || floors > f64::from(total), "{shares:?} of {total}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_prediction_is_of_the_time_with_traffic_and_no_more_exact_than_its_window() {
+        // A minute of which traffic came in the last 10 seconds only, at 700 RU/s.
+        let mut load = container(vec![partition(0, 5_000.0, 2_000), partition(1, 0.0, 0)]);
+        load.partitions[0].operations = 5_000;
+        load.partitions[0].busy_seconds = 10.0;
+        assert_eq!(wanted_rates(&load).iter().map(|rate| rate.round()).collect::<Vec<_>>(), [700.0, 0.0]);
+        let Some(Action::Redistribute { shares, predicted }) = redistribute(&load) else {
+            panic!("{load:?}")
+        };
+        assert!(shares["0"] >= 700, "{shares:?}");
+        assert_eq!((predicted.throttled_share, predicted.throttled_share_max), (Some(0.0), Some(0.1)));
     }
 }

@@ -17,6 +17,7 @@
 //! the window. Where nothing limits it, one that spends more than [`UNLIMITED_BUSY_SHARE`] of what a partition can.
 
 mod actions;
+mod course;
 mod evidence;
 mod rules;
 mod statements;
@@ -26,6 +27,7 @@ mod tests;
 use serde::Serialize;
 
 pub use actions::{Action, Predicted};
+pub use course::{CURED_SECONDS, RECENT_SECONDS, SecondLoad, Spell};
 pub use evidence::{Evidence, EvidenceValue};
 pub use statements::CollectionName;
 
@@ -79,6 +81,12 @@ pub struct PartitionLoad {
     pub budget: Option<f64>,
     /// Of what follows: shorter for a partition that came to be within the window.
     pub window_seconds: f64,
+    /// From the first operation in the window to its end.
+    pub busy_seconds: f64,
+    /// The most request units in one second.
+    pub busiest_second_ru: f64,
+    /// The last seconds that are over, oldest first; those without traffic are absent.
+    pub seconds: Vec<SecondLoad>,
     pub ru: f64,
     pub operations: u64,
     pub throttled: u64,
@@ -132,6 +140,9 @@ pub struct Finding {
     pub kind: FindingKind,
     /// `None`: of the container as a whole.
     pub range_id: Option<u32>,
+    /// Its time, where it is about load.
+    #[serde(skip)]
+    pub spell: Spell,
     /// What is the matter, in one sentence.
     pub summary: String,
     pub evidence: Vec<Evidence>,
@@ -141,7 +152,7 @@ pub struct Finding {
     pub actions: Vec<Action>,
 }
 
-/// The worst first; never empty.
+/// The worst first; never empty. A finding that has ended is among them for a while, without actions.
 pub fn diagnose(container: &ContainerLoad) -> Vec<Finding> {
     let mut findings: Vec<Finding> = [
         rules::sequential_keys(container),
@@ -154,8 +165,11 @@ pub fn diagnose(container: &ContainerLoad) -> Vec<Finding> {
     .into_iter()
     .flatten()
     .collect();
+    findings = course::dated(container, findings);
     for finding in &mut findings {
-        finding.actions = actions::actions_of(container, finding);
+        if finding.spell.until.is_none() {
+            finding.actions = actions::actions_of(container, finding);
+        }
         let statements = container.collection.as_ref().and_then(|name| statements_of(name, finding));
         if let Some(statements) = statements {
             finding.remedy = format!("{} {statements}", finding.remedy);
@@ -205,6 +219,12 @@ impl PartitionLoad {
 }
 
 impl ContainerLoad {
+    /// How long ago the first operation of the window was.
+    fn busy_seconds(&self) -> f64 {
+        let busy = self.partitions.iter().map(|one| one.busy_seconds).fold(0.0, f64::max);
+        if busy > 0.0 { busy } else { f64::INFINITY }
+    }
+
     /// RU/s spent.
     fn rate(&self) -> f64 {
         self.partitions.iter().map(PartitionLoad::rate).sum()
@@ -217,12 +237,15 @@ impl ContainerLoad {
     }
 
     fn is_pressed(&self, partition: &PartitionLoad) -> bool {
-        partition.has_traffic()
-            && (partition.throttled_share() > THROTTLED_SHARE
-                || match self.used_share(partition) {
-                    Some(share) => share > BUSY_SHARE,
-                    None => partition.rate() > UNLIMITED_BUSY_SHARE * self.partition_throughput_max,
-                })
+        partition.has_traffic() && self.is_short_of_room(partition)
+    }
+
+    fn is_short_of_room(&self, partition: &PartitionLoad) -> bool {
+        partition.throttled_share() > THROTTLED_SHARE
+            || match self.used_share(partition) {
+                Some(share) => share > BUSY_SHARE,
+                None => partition.rate() > UNLIMITED_BUSY_SHARE * self.partition_throughput_max,
+            }
     }
 
     fn pressed(&self) -> impl Iterator<Item = &PartitionLoad> {

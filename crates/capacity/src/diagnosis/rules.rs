@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 
 use shardlake_stdx::natural_order;
 
+use super::course::Spell;
 use super::evidence::{Evidence, bytes, number, percent, text};
 use super::{
     ASCENDING_LEADERS, ContainerLoad, Finding, FindingKind, LEADER_STRENGTH, LOGICAL_SIZE_SHARE, Leader,
@@ -27,6 +28,7 @@ pub(super) fn single_hot_keys(container: &ContainerLoad) -> Vec<Finding> {
             kind: FindingKind::SingleHotKey,
             range_id: Some(partition.range_id),
             actions: vec![],
+            spell: Spell::default(),
             summary: format!(
                 "partition {} is busy with one logical key: {} has at least {} of its request units",
                 partition.range_id,
@@ -63,6 +65,7 @@ pub(super) fn sequential_keys(container: &ContainerLoad) -> Vec<Finding> {
         kind: FindingKind::SequentialKeys,
         range_id: None,
         actions: vec![],
+        spell: Spell::default(),
         summary: format!(
             "the busiest logical key moves on, each time to one above the last: {} after {}",
             shown(&last.key),
@@ -108,6 +111,7 @@ pub(super) fn hot_ranges(container: &ContainerLoad) -> Vec<Finding> {
             kind: FindingKind::HotRange,
             range_id: Some(partition.range_id),
             actions: vec![],
+            spell: Spell::default(),
             summary: format!(
                 "partition {} is wanted {:.1} times as much as its fair share, for about {} logical keys of which none stands out",
                 partition.range_id,
@@ -144,6 +148,7 @@ pub(super) fn scans(container: &ContainerLoad) -> Vec<Finding> {
         kind: FindingKind::Scans,
         range_id: None,
         actions: vec![],
+        spell: Spell::default(),
         summary: format!(
             "{} of the request units go to queries and feeds over ranges of keys, in {reached} of {} partitions{}",
             percent(scanned / total),
@@ -176,6 +181,7 @@ pub(super) fn throughput_too_low(container: &ContainerLoad) -> Vec<Finding> {
         kind: FindingKind::ThroughputTooLow,
         range_id: None,
         actions: vec![],
+        spell: Spell::default(),
         summary: format!(
             "all partitions are evenly busy: about {wanted:.0} RU/s are wanted of the {throughput:.0} that are set, and {} of the \
              operations are refused",
@@ -222,6 +228,7 @@ fn large_key(container: &ContainerLoad, partition: &PartitionLoad, key: &str, si
         kind: FindingKind::StorageSkew,
         range_id: Some(partition.range_id),
         actions: vec![],
+        spell: Spell::default(),
         summary: format!(
             "one logical key of partition {} holds {}, {} of what one may: {}",
             partition.range_id,
@@ -247,6 +254,7 @@ fn oversized(container: &ContainerLoad, partition: &PartitionLoad) -> Finding {
         kind: FindingKind::StorageSkew,
         range_id: Some(partition.range_id),
         actions: vec![],
+        spell: Spell::default(),
         summary: format!(
             "partition {} holds {}, the others {} on average",
             partition.range_id,
@@ -279,6 +287,7 @@ pub(super) fn nothing_wrong(container: &ContainerLoad) -> Finding {
         kind: FindingKind::NothingWrong,
         range_id: None,
         actions: vec![],
+        spell: Spell::default(),
         summary: match used {
             Some(share) => format!(
                 "nothing is wrong: the busiest partition uses {} of its throughput, and {} of the operations are refused",

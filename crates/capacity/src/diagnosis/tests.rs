@@ -256,3 +256,36 @@ fn a_hot_key_and_a_large_one_are_two_findings() {
     let all = container(vec![large, hot]);
     assert_eq!(found(&all), [(FindingKind::SingleHotKey, Some(1)), (FindingKind::StorageSkew, Some(0))]);
 }
+
+/// A hot key that was refused in some seconds of the last two minutes.
+fn hot_key_in(seconds: impl Iterator<Item = u32>) -> ContainerLoad {
+    let mut hot = throttled(0.3, partition(0, 700.0));
+    hot.keys[0].share = 0.9;
+    let busy = |seconds_ago| SecondLoad { seconds_ago, ru: 1000.0, operations: 1000, throttled: 400 };
+    let quiet = |seconds_ago| SecondLoad { seconds_ago, ru: 100.0, operations: 100, throttled: 0 };
+    let pressed: Vec<u32> = seconds.collect();
+    let load = |ago: u32| if pressed.contains(&ago) { busy(ago) } else { quiet(ago) };
+    hot.seconds = (1..=120).rev().map(load).collect();
+    container(vec![hot, partition(1, 10.0)])
+}
+
+#[test]
+fn a_finding_says_since_when_it_holds_and_when_it_was_cured() {
+    let now = &diagnose(&hot_key_in(1..=40))[0];
+    assert_eq!((now.kind, now.spell), (FindingKind::SingleHotKey, Spell { since: Some(40), until: None }));
+    assert!(!now.actions.is_empty());
+    // Seconds in which it did not show for a moment are within it; one from long before is not.
+    let uneven = (3..=40).filter(|ago| ago % 7 == 0).chain([90]);
+    assert_eq!(diagnose(&hot_key_in(uneven))[0].spell, Spell { since: Some(35), until: None });
+    let cured = &diagnose(&hot_key_in(25..=40))[0];
+    assert_eq!(
+        (cured.kind, cured.spell),
+        (FindingKind::SingleHotKey, Spell { since: Some(40), until: Some(24) })
+    );
+    assert_eq!(cured.actions, [], "nothing is left to do");
+    assert_eq!(found(&hot_key_in(62..=100)), HEALTHY, "it leaves after a minute");
+    let mut skewed = container(vec![partition(0, 10.0), partition(1, 10.0)]);
+    skewed.partitions[0].size_bytes = 20 * GB;
+    let found = &diagnose(&skewed)[0];
+    assert_eq!((found.kind, found.spell), (FindingKind::StorageSkew, Spell::default()));
+}

@@ -186,13 +186,20 @@ fn relocations(out: &mut String, report: &Value) {
 fn findings(out: &mut String, report: &Value) {
     for finding in members(&report["findings"]) {
         let evidence: Vec<String> = members(&finding["evidence"]).map(evidence::of).collect();
-        let _infallible = writeln!(out, "\n{}", wrapped(text(&finding["summary"]), ""));
+        let is_over = !finding["until"].is_null();
+        let summary = match is_over {
+            true => format!("over: {}", text(&finding["summary"])),
+            false => text(&finding["summary"]).to_owned(),
+        };
+        let _infallible = writeln!(out, "\n{}", wrapped(&summary, ""));
         if !evidence.is_empty() {
             let _infallible =
                 writeln!(out, "{}", wrapped(&format!("evidence: {}", evidence.join(", ")), "  "));
         }
-        let _infallible =
-            writeln!(out, "{}", wrapped(&format!("remedy: {}", text(&finding["remedy"])), "  "));
+        if !is_over {
+            let _infallible =
+                writeln!(out, "{}", wrapped(&format!("remedy: {}", text(&finding["remedy"])), "  "));
+        }
     }
 }
 
@@ -313,7 +320,8 @@ mod tests {
                 { "id": "2", "minInclusive": "1FFFFFFFFFFFFFFF", "maxExclusive": "FF", "shard": 1, "items": 200, "sizeBytes": 500_000 }
             ],
             "findings": [{ "summary": "Tenant B is hot.", "evidence": [{ "name": "keyShare", "value": 0.9125 }, { "name": "key", "value": "B" }],
-                           "remedy": "Another key." }],
+                           "remedy": "Another key.", "since": 5000, "until": null },
+                         { "summary": "Tenant C was hot.", "evidence": [], "remedy": "None.", "since": 5000, "until": 9000 }],
         });
         let shown = of_container(&report);
         for line in [
@@ -323,6 +331,7 @@ mod tests {
             "      largest  [\"A\"] 1.9 MiB, 10 % of its limit\n",
             "2   1FFFFFFF…..FF      1    200  488.3 KiB  1.0 %       -      -       -        -          -        -",
             "Tenant B is hot.\n  evidence: share of the key 91 %, key B\n  remedy: Another key.",
+            "\nover: Tenant C was hot.\n",
         ] {
             assert!(shown.contains(line), "{line}\nin\n{shown}");
         }
