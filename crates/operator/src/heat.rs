@@ -1,8 +1,9 @@
 //! `GET heat`: the heat of a container as a matrix of time and hash space, with what happened to its partitions meanwhile.
 //!
 //! Cells are 32-bit floats, little-endian, one column of rows after the other, in base64: a day of a large container is as long as
-//! its picture. A cell that nobody knows anything about is not a number. With `since`, the answer has the last column that the
-//! client has seen, which was still counted then, and later ones.
+//! its picture. A cell of a time in which nothing was counted is not a number. With `since`, the answer has the last column that
+//! the client has seen, which was still counted then, and later ones. Columns are named by number, `firstSequence` to `sequence`:
+//! their times are counted back from the clock, and differ by some milliseconds from answer to answer.
 
 use base64::display::Base64Display;
 use base64::engine::general_purpose::STANDARD;
@@ -58,6 +59,7 @@ fn span(min: Option<&str>, max: Option<&str>) -> Outcome<EpkRange> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Document<'m> {
+    first_sequence: u32,
     sequence: u32,
     period_seconds: u32,
     times: Vec<u64>,
@@ -97,6 +99,7 @@ fn document<'m>(map: &'m HeatMap, request: &HeatMapRequest, moments: &Moments) -
         json!({ "from": moments.of(epoch.from), "ranges": ranges })
     });
     Document {
+        first_sequence: map.first,
         sequence: map.sequence,
         period_seconds: seconds,
         times: (map.first..=map.sequence).map(|number| moments.of_period(number, seconds)).collect(),

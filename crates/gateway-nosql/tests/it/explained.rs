@@ -117,6 +117,11 @@ async fn a_plan_names_its_steps_and_costs_nothing() {
     assert!(of("load")["figures"]["items"].as_u64().expect("counted") >= 3);
     assert!(of("filter")["label"].as_str().expect("a text").contains("10"));
     assert_eq!(of("merge")["figures"]["rowsOut"], 3);
+    // Rows that a merge sorts are not counted: null, and not zero.
+    assert_eq!(
+        (&of("sort")["figures"]["rowsIn"], &of("sort")["figures"]["rowsOut"]),
+        (&Value::Null, &Value::Null)
+    );
     let items: u64 =
         run["ranges"].as_array().expect("a list").iter().filter_map(|one| one["items"].as_u64()).sum();
     assert_eq!(of("load")["figures"]["items"], items, "steps and ranges count the same");

@@ -190,6 +190,64 @@ async fn a_hot_key_has_remedies_with_predictions() {
     assert_eq!(budgets.iter().sum::<f64>(), 400.0);
 }
 
+/// Reads of one key at a rate, for some seconds.
+async fn read_hot(server: &Server, per_second: u64, seconds: u64) {
+    for _ in 0..per_second * seconds {
+        server.clock.advance(Duration::from_millis(1000 / per_second));
+        let _answer = server.item("GET", "1", "[\"hot\"]").send().await;
+    }
+}
+
+#[tokio::test]
+async fn a_finding_has_a_time_and_is_cured_when_it_no_longer_holds() {
+    let server = Server::start().await;
+    let _database = server.post("/dbs").json(json!({ "id": "db" })).send().await.expect(201);
+    let key = json!({ "paths": ["/pk"], "kind": "Hash", "version": 2 });
+    let create = server.post("/dbs/db/colls").header("x-ms-offer-throughput", "400");
+    let _created = create.json(json!({ "id": "items", "partitionKey": key })).send().await.expect(201);
+    relocated(&server, "0/split", json!({ "at": "middle" }), &["1", "2"]).await;
+    let _hot = server.create(json!({ "id": "1", "pk": "hot" })).await;
+    let finding = async || {
+        let path = format!("{OF_ITEMS}/partitions?window=1m&parts=findings");
+        server.get(path).send().await.expect(200).json()["findings"][0].clone()
+    };
+    let now = || server.clock.now().milliseconds();
+    let began = now();
+    read_hot(&server, 500, 6).await;
+    let hot = finding().await;
+    assert_eq!((&hot["kind"], &hot["until"]), (&json!("singleHotKey"), &Value::Null), "{hot}");
+    let since = hot["since"].as_u64().expect("a time");
+    assert!((began - 1_000..began + 3_000).contains(&since), "{since} of {began}");
+    let divide = hot["actions"].as_array().expect("a list").iter().find(|one| one["kind"] == "redistribute");
+    let divide = divide.expect("the other half is idle");
+    assert!(divide["shares"].as_object().expect("shares").values().all(|share| share.as_u64() >= Some(20)));
+    assert!(divide["predicted"]["throttledShareMax"].as_f64() > Some(0.0), "{divide}");
+    let body = json!({ "shares": divide["shares"] });
+    let _done = server.put(format!("{OF_ITEMS}/throughput")).json(body).send().await.expect(200);
+    let cured_at = now();
+    read_hot(&server, 50, 12).await;
+    let cured = finding().await;
+    assert_eq!((&cured["kind"], &cured["since"]), (&json!("singleHotKey"), &hot["since"]), "{cured}");
+    let until = cured["until"].as_u64().expect("a time");
+    assert!((cured_at - 2_000..cured_at + 2_000).contains(&until), "{until} of {cured_at}");
+    assert_eq!(cured["actions"], json!([]));
+    read_hot(&server, 10, 60).await;
+    assert_eq!(finding().await["kind"], "nothingWrong");
+}
+
+#[tokio::test]
+async fn columns_are_named_by_number() {
+    let (server, _charged) = with_load().await;
+    let whole = heat(&server, "window=10m&rows=4").await;
+    let numbers =
+        |map: &Value| [&map["firstSequence"], &map["sequence"]].map(|one| one.as_u64().expect("a number"));
+    let [first, last] = numbers(&whole);
+    assert_eq!(last - first + 1, 600);
+    server.clock.advance(Duration::from_millis(2_012));
+    let next = heat(&server, &format!("window=10m&rows=4&since={last}")).await;
+    assert_eq!(numbers(&next), [last, last + 2]);
+}
+
 #[tokio::test]
 async fn what_a_map_cannot_show_is_refused_in_words() {
     let (server, _charged) = with_load().await;

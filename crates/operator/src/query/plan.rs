@@ -61,7 +61,7 @@ pub(super) fn boxes(reply: &QueryReply, figures: &QueryFigures) -> Vec<Value> {
         step(&mut plan, "distinct", "DISTINCT".into(), Figures::NONE);
     }
     if let Some(order) = &outline.order_by {
-        let sorted = Some(all.rows_sorted);
+        let sorted = Some(all.rows_sorted).filter(|_| counts_sorted(reply, figures));
         step(
             &mut plan,
             "sort",
@@ -88,6 +88,12 @@ fn passes_through(reply: &QueryReply, figures: &QueryFigures) -> bool {
     let outline = &figures.outline;
     let multiplies = outline.joins > 0 || outline.group_by.is_some() || outline.is_distinct;
     !multiplies && outline.page.is_none() && !figures.merges && reply.statistics.rows > 0
+}
+
+/// Whether the rows that were sorted are counted: a merge sorts what partitions collect, and rows that come in the order of an
+/// index are not sorted.
+fn counts_sorted(reply: &QueryReply, figures: &QueryFigures) -> bool {
+    !figures.merges && (reply.statistics.rows_sorted > 0 || reply.statistics.rows == 0)
 }
 
 /// How items were reached, or what the index could say.
