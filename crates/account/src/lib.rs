@@ -47,8 +47,8 @@ pub use shardlake_heat::{HeatKind, HeatReport, PERIODS as HEAT_PERIODS, Series};
 pub use shardlake_items::{
     BulkOnError, ChangeFeedPage, ChangeFeedRequest, FEED_WAIT_MAX, FeedPage, FeedScope, FeedStart,
     ItemOperation, ItemRead, ItemWrite, KeyedOperation, OpenTransaction, Patch, PolicyPreview, ReadCommand,
-    Schema, SchemaPath, TransactionSpace, Triggers, WriteCommand, WriteReply, item_of_json, item_of_json_in,
-    key_of_another_partition,
+    SAMPLE_ITEMS_MAX, Schema, SchemaPath, TransactionSpace, Triggers, WriteCommand, WriteReply, item_of_json,
+    item_of_json_in, key_of_another_partition,
 };
 pub use shardlake_partition::{BatchFailure, BatchReply, ItemReply, Outcome, StoredItem, Uncommitted};
 pub use shardlake_partition::{Change, ChangeFeedMode, ChangeSink, JsonChanges};

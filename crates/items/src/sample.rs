@@ -42,21 +42,27 @@ impl Items {
         let inner = (1..SPANS).map(|span| scale.bound(span as f64 / SPANS as f64));
         let bounds: Vec<_> = std::iter::once(whole.min.clone()).chain(inner).chain([whole.max]).collect();
         let end = self.clock().elapsed() + TIME_MAX;
+        let usage = container.usage();
+        // A small container is sampled whole, wherever its items lie.
+        let fits = usage.items <= count as u64 && usage.size_bytes <= BYTES_MAX as u64;
         let mut items: Vec<StoredItem> = Vec::new();
         let mut bytes = 0;
         for (place, span) in bounds.windows(2).enumerate() {
             // What one span lacks the next ones have.
-            let room = (count - items.len()).div_ceil(SPANS - place);
+            let left = count - items.len();
+            let room = if fits { left } else { left.div_ceil(SPANS - place) };
             if room == 0 || bytes >= BYTES_MAX || (place > 0 && self.clock().elapsed() > end) {
                 break;
             }
+            // An even part of the bytes, so that the end of the hash space is sampled as well as its beginning.
+            let bytes_max = if fits { BYTES_MAX } else { BYTES_MAX / SPANS * (place + 1) };
             let epk = Some((span[0].to_hex(), span[1].to_hex()));
             let scope = FeedScope::Range { range_id: None, epk };
             let page = self.read_feed(&ctx, &container, scope, Some(room as i64), None).await?;
             for item in page.items {
                 bytes += item.json_size_bytes();
                 items.push(item);
-                if bytes >= BYTES_MAX {
+                if bytes >= bytes_max {
                     break;
                 }
             }

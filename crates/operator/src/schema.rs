@@ -3,7 +3,8 @@
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use shardlake_account::{
-    ContainerHandle, PolicyFigures, QueryPreview, QueryProspect, QueryWay, Schema, SchemaPath,
+    ContainerHandle, PolicyFigures, QueryPreview, QueryProspect, QueryWay, SAMPLE_ITEMS_MAX, Schema,
+    SchemaPath,
 };
 use shardlake_model::{Error, ErrorKind, IndexPathSegment, IndexingPolicy, Result};
 
@@ -82,7 +83,7 @@ struct Asked<'a> {
 pub(crate) async fn preview(call: &OperatorCall<'_>, container: &ContainerHandle) -> Result<OperatorReply> {
     let body: Preview<'_> = serde_json::from_slice(&call.body)
         .map_err(|error| Error::bad_request(format!("the request body is no preview: {error}")))?;
-    let count = body.sample.unwrap_or(SAMPLE_DEFAULT);
+    let count = body.sample.unwrap_or(SAMPLE_ITEMS_MAX);
     let policy: IndexingPolicy = match serde_json::from_value(body.indexing_policy) {
         Ok(policy) => policy,
         Err(error) => return Ok(invalid(&error.to_string())),

@@ -125,7 +125,7 @@ pub use query::{
     MakeFunctions, Outlook, PageWork, QueryPage, QueryPageRequest, QueryStatistics, TimeTest,
     position_of_state, state_of_position,
 };
-pub use query_sketch::{QuerySketch, QueryWay, query_sketch};
+pub use query_sketch::{PageSketch, QuerySketch, QueryWay, SampledIndex, SampledItems, SketchedPart};
 pub use relocate::{Cutover, Haste, Relocation, RelocationProgress, RelocationTarget, SeededBug};
 pub use shape::{
     ContainerShape, computed_definitions, computed_properties, misfit_of, retention_of, unique_values_of,

@@ -1,8 +1,9 @@
 //! What queries would do under another indexing policy: which indexes each would use, and what it would be charged.
 //!
-//! Both answers come from the engine's own planner, over the policy in force and over the other one, as if its index were
-//! already built. Charges are predicted from a sample of items, for all pages read as one. There is no prediction where the
-//! sample says too little: with `TOP` or `LIMIT`, for one partition key of many, with functions of users, without items.
+//! Both answers come from the engine's own planner and its rules for taking an access, over the policy in force and over the
+//! other one, as if its index were already built. Charges are predicted from a sample of items, partition by partition, for all
+//! pages read as one. There is no prediction where the sample says too little: with `TOP` or `LIMIT`, for one partition key of
+//! many, with functions of users, without items.
 
 use std::sync::Arc;
 
@@ -10,15 +11,17 @@ use shardlake_charge::QueryCounters;
 use shardlake_document::Value;
 use shardlake_items::{FeedScope, Sample};
 use shardlake_model::{Error, IndexingPolicy, RequestContext, Result};
-use shardlake_partition::{ContainerShape, QuerySketch, QueryWay, query_sketch};
+use shardlake_partition::{
+    ContainerShape, PageSketch, QuerySketch, QueryWay, SampledIndex, SampledItems, SketchedPart,
+};
 use shardlake_serving::{ContainerEntry, ContainerHandle, index_of_new, layouts_of};
 use shardlake_sql::{IndexUtilization, PreparedQuery, Query, index_utilization, plan_access};
 
 use crate::Queries;
-use crate::query::hash_of;
+use crate::query::{counters_of, counters_of_repeated, hash_of};
 use crate::query_cache::Asked;
 use crate::query_key::QueryKey;
-use crate::query_targets::{Part, targets};
+use crate::query_targets::{Part, Targets, targets};
 use crate::request::{QueryRequest, QueryWants};
 
 /// Queries of one preview.
@@ -61,14 +64,21 @@ impl Queries {
         let policy = policy.normalise(self.limits())?;
         let entry = self.current_entry(&container.entry)?;
         let then = Arc::new(self.shape_under(&entry, policy)?);
-        let sample = Arc::new(self.sample(ctx, container, count).await?);
+        let Sample { items, of_items } = self.sample(ctx, container, count).await?;
+        let shape = entry.shape.clone();
+        let (now, then) = shardlake_partition::beside(move || {
+            let sample = Arc::new(SampledItems::new(items, &shape));
+            let index = |shape| Arc::new(SampledIndex::new(&sample, shape));
+            (index(&shape), index(&then))
+        })
+        .await?;
         let mut previews = Vec::with_capacity(queries.len());
         for (text, parameters) in queries {
             let query = self.question(ctx, &entry, text, parameters);
             let (now, then) = match query {
                 Ok(question) => (
-                    question.under(self, ctx, &entry.shape, &sample).await,
-                    question.under(self, ctx, &then, &sample).await,
+                    question.under(self, ctx, &now, of_items).await,
+                    question.under(self, ctx, &then, of_items).await,
                 ),
                 // The same mistake, whatever the policy.
                 Err(error) => (Err(Error::new(error.kind(), error.message())), Err(error)),
@@ -112,7 +122,7 @@ impl Queries {
         Ok(Question {
             key: QueryKey::of(entry, &prepared, &targets.parts),
             entry: entry.clone(),
-            parts: targets.parts,
+            targets,
             prepared,
             query,
         })
@@ -124,7 +134,7 @@ struct Question {
     query: Query,
     prepared: PreparedQuery,
     entry: Arc<ContainerEntry>,
-    parts: Vec<Part>,
+    targets: Targets,
     key: QueryKey,
 }
 
@@ -133,9 +143,10 @@ impl Question {
         &self,
         queries: &Queries,
         ctx: &RequestContext,
-        shape: &Arc<ContainerShape>,
-        sample: &Arc<Sample>,
+        index: &Arc<SampledIndex>,
+        of_items: u64,
     ) -> Result<QueryProspect> {
+        let shape = index.shape();
         let schema = shape.index_schema();
         let access = plan_access(&self.prepared, &schema, &self.key.values(&self.entry))?;
         let keys: Vec<Vec<String>> = match self.is_of_one_key() {
@@ -144,34 +155,40 @@ impl Question {
         };
         let indexes = index_utilization(&self.prepared, &schema, &access, &keys);
         let words = access.to_string();
-        if !self.is_told_by(sample) {
+        if !self.is_represented(index.sample().len() as u64, of_items) {
             return Ok(QueryProspect { way: None, charge_centi: None, indexes, access: words });
         }
-        let times = sample.of_items as f64 / sample.items.len() as f64;
-        let (prepared, sampled, shape) = (self.prepared.clone(), sample.clone(), shape.clone());
+        let times = of_items as f64 / index.sample().len() as f64;
+        let part = |part: &Part| SketchedPart {
+            range: part.partition.epk_range.clone(),
+            items: part.partition.items(),
+            filter: self.key.within(part),
+        };
+        let parts: Vec<SketchedPart> = self.targets.parts.iter().map(part).collect();
+        let (prepared, index, merges) = (self.prepared.clone(), index.clone(), self.targets.merges);
         let deadline = ctx.deadline;
         let clock = queries.clock().clone();
         let sketch = shardlake_partition::beside(move || {
             let is_late = move || clock.elapsed() > deadline;
-            query_sketch((&sampled.items, times), &shape, &prepared, &access, &is_late)
+            index.sketch(&prepared, &access, (&parts, merges), &is_late)
         })
         .await??;
         let charge_centi = self.charge_centi(queries, ctx, &sketch, times);
-        Ok(QueryProspect { way: Some(sketch.way), charge_centi, indexes, access: words })
+        Ok(QueryProspect { way: way_of(&sketch), charge_centi, indexes, access: words })
     }
 
     fn is_of_one_key(&self) -> bool {
-        matches!(&self.parts[..], [part] if part.is_one_logical_partition())
+        matches!(&self.targets.parts[..], [part] if part.is_one_logical_partition())
     }
 
     /// Whether a sample of the container stands for the items that the query is about.
-    fn is_told_by(&self, sample: &Sample) -> bool {
-        let is_all = sample.items.len() as u64 >= sample.of_items;
-        !sample.items.is_empty()
+    fn is_represented(&self, sampled: u64, of_items: u64) -> bool {
+        sampled > 0
             && self.prepared.user_functions().is_empty()
-            && (is_all || !self.is_of_one_key())
+            && (sampled >= of_items || !self.is_of_one_key())
     }
 
+    /// The pages are charged as those of the engine are.
     fn charge_centi(
         &self,
         queries: &Queries,
@@ -182,17 +199,21 @@ impl Question {
         if self.query.outline().page.is_some() {
             return None;
         }
-        let scaled = |figure: u64| (figure as f64 * times).round() as u64;
-        let rows = if sketch.is_whole { sketch.rows } else { scaled(sketch.rows) };
-        let done = QueryCounters {
-            partitions: self.parts.len() as u64,
-            rows,
-            items: scaled(sketch.items),
-            item_bytes: scaled(sketch.item_bytes),
-            postings: scaled(sketch.postings),
-            sorted_rows: if sketch.sorts { rows } else { 0 },
-            ..QueryCounters::default()
+        let rows = if sketch.is_whole { sketch.rows } else { (sketch.rows as f64 * times).round() as u64 };
+        let page = |page: &PageSketch| match page.is_repeated {
+            true => counters_of_repeated(&page.statistics, 0),
+            false => counters_of(&page.statistics, 0, page.stands_for_index),
         };
+        let mut done = sketch.pages.iter().map(page).fold(QueryCounters::default(), QueryCounters::plus);
+        done.rows = rows;
+        done.sorted_rows = if sketch.pages.iter().any(|page| page.sorts) { rows } else { 0 };
+        done.steps += self.prepared.steps();
         Some(queries.0.charges.query(done, ctx.consistency).0)
     }
+}
+
+/// The way that most partitions take.
+fn way_of(sketch: &QuerySketch) -> Option<QueryWay> {
+    let count = |way: QueryWay| sketch.pages.iter().filter(|page| page.way == way).count();
+    sketch.pages.iter().map(|page| page.way).max_by_key(|way| count(*way))
 }

@@ -367,40 +367,40 @@ impl Running<'_> {
     pub fn counters(&self, page: &QueryPage) -> QueryCounters {
         let rows = page.rows.len() as u64;
         if !page.is_repeated {
-            return self.counters_of(&page.statistics, rows, page.stands_for_index);
+            return counters_of(&page.statistics, rows, page.stands_for_index);
         }
-        QueryCounters {
-            partitions: 1,
-            rows,
-            sorted_rows: page.statistics.rows_sorted,
-            steps: page.statistics.steps,
-            ..QueryCounters::default()
-        }
+        counters_of_repeated(&page.statistics, rows)
     }
+}
 
-    /// The same of a page that read nothing that was counted before.
-    pub fn counters_of(
-        &self,
-        statistics: &QueryStatistics,
-        rows: u64,
-        stands_for_index: bool,
-    ) -> QueryCounters {
-        // A scan in the place of an index that could have been used costs no more than the index would have.
-        let scanned = match stands_for_index {
-            true => (0, 0),
-            false => (statistics.items_scanned, statistics.items_scanned_bytes),
-        };
-        QueryCounters {
-            partitions: 1,
-            rows,
-            items: scanned.0 + statistics.items_loaded,
-            item_bytes: scanned.1 + statistics.items_loaded_bytes,
-            postings: statistics.postings_read + statistics.entries_passed.div_ceil(PASSED_IN_A_POSTING),
-            sorted_rows: statistics.rows_sorted,
-            function_calls: statistics.function_calls,
-            steps: statistics.steps,
-            ..QueryCounters::default()
-        }
+/// Counters of a page whose reading depends on how the result is cut into pages: it is not counted.
+pub fn counters_of_repeated(statistics: &QueryStatistics, rows: u64) -> QueryCounters {
+    QueryCounters {
+        partitions: 1,
+        rows,
+        sorted_rows: statistics.rows_sorted,
+        steps: statistics.steps,
+        ..QueryCounters::default()
+    }
+}
+
+/// Counters of a page that read nothing that was counted before.
+pub fn counters_of(statistics: &QueryStatistics, rows: u64, stands_for_index: bool) -> QueryCounters {
+    // A scan in the place of an index that could have been used costs no more than the index would have.
+    let scanned = match stands_for_index {
+        true => (0, 0),
+        false => (statistics.items_scanned, statistics.items_scanned_bytes),
+    };
+    QueryCounters {
+        partitions: 1,
+        rows,
+        items: scanned.0 + statistics.items_loaded,
+        item_bytes: scanned.1 + statistics.items_loaded_bytes,
+        postings: statistics.postings_read + statistics.entries_passed.div_ceil(PASSED_IN_A_POSTING),
+        sorted_rows: statistics.rows_sorted,
+        function_calls: statistics.function_calls,
+        steps: statistics.steps,
+        ..QueryCounters::default()
     }
 }
 

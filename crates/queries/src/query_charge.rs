@@ -14,6 +14,7 @@ use shardlake_model::{Error, ErrorKind, Result};
 use shardlake_partition::{PageWork, Partition};
 
 use crate::processor_tab::ProcessorTab;
+use crate::query::counters_of;
 use crate::running::Running;
 use shardlake_serving::{Cost, Permit};
 
@@ -82,7 +83,7 @@ impl<'p> PagePermit<'p> {
         self.work.stop();
         let Some(permit) = self.permit.take() else { return 0 };
         let Some(done) = self.work.done() else { return 0 };
-        let page = self.running.counters_of(&done, 0, false);
+        let page = counters_of(&done, 0, false);
         let mut all = self.before.plus(page);
         let charge_centi = self.running.charge(&mut all);
         permit.settle(Cost { charge_centi, ..Cost::default() });

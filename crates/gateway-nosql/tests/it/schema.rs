@@ -159,3 +159,143 @@ async fn a_preview_says_what_becomes_of_queries() {
     let _refused =
         server.post(format!("{OF_ITEMS}/indexing/preview")).json(body).send().await.refused(400, 0, "20");
 }
+
+/// A web store in three partitions: orders and customers, dates, numbers, a list, and a property that few have.
+async fn web_store() -> Server {
+    let server = Server::with_container().await;
+    for number in 0..600_u64 {
+        let mut item = json!({
+            "id": format!("i{number}"), "pk": format!("k{}", number % 150), "n": number,
+            "type": if number % 4 == 0 { "customer" } else { "salesOrder" },
+            "shipDate": format!("2023-{:02}-{:02}", number * 7 % 12 + 1, number * 11 % 28 + 1),
+            "orderDate": format!("2023-{:02}-{:02}", number * 5 % 12 + 1, number * 13 % 28 + 1),
+            "tags": [if number % 3 == 0 { "red" } else { "blue" }, "all"], "text": "a rather plain text ".repeat(10),
+        });
+        if number % 50 == 0 {
+            item["rare"] = json!(number);
+        }
+        let _created = server.create(item).await;
+    }
+    for (partition, targets) in [("0", ["1", "2"]), ("1", ["3", "4"])] {
+        let path = format!("{OF_ITEMS}/partitions/{partition}/split");
+        let _begun = server.post(path).json(json!({ "at": "middle" })).send().await.expect(202);
+        eventually("the end of the split", async || {
+            let report = server.get(format!("{OF_ITEMS}/partitions")).send().await.expect(200).json();
+            report["lastRelocation"]["targets"] == json!(targets)
+        })
+        .await;
+    }
+    server
+}
+
+const STORE_QUERIES: [&str; 16] = [
+    "SELECT c.id FROM c WHERE c.type = 'salesOrder' AND STARTSWITH(c.shipDate, '2023-11') ORDER BY c.orderDate DESC",
+    "SELECT c.id FROM c WHERE c.type = 'salesOrder' AND CONTAINS(c.shipDate, '2023-11') ORDER BY c.orderDate DESC",
+    "SELECT * FROM c ORDER BY c.n",
+    "SELECT c.n FROM c WHERE c.n < 200 ORDER BY c.n DESC",
+    "SELECT * FROM c ORDER BY c.rare",
+    "SELECT * FROM c WHERE c.type = 'customer'",
+    "SELECT * FROM c WHERE c.type = 'salesOrder' AND c.n < 200",
+    "SELECT * FROM c WHERE c.n < 50",
+    "SELECT * FROM c WHERE c.n < 10 OR c.shipDate = '2023-11-05'",
+    "SELECT VALUE COUNT(1) FROM c",
+    "SELECT VALUE COUNT(1) FROM c WHERE c.n < 50",
+    "SELECT c.type, COUNT(1) AS count FROM c GROUP BY c.type",
+    "SELECT DISTINCT VALUE c.shipDate FROM c WHERE c.n >= 300",
+    "SELECT * FROM c WHERE ARRAY_CONTAINS(c.tags, 'red')",
+    "SELECT * FROM c WHERE IS_DEFINED(c.rare)",
+    "SELECT * FROM c WHERE c.pk = 'k3' ORDER BY c.n",
+];
+
+fn store_policies() -> Vec<Value> {
+    let composites = |list: Value| {
+        json!({
+            "indexingMode": "consistent", "automatic": true, "compositeIndexes": list,
+            "includedPaths": [{ "path": "/*" }], "excludedPaths": [],
+        })
+    };
+    let without = |paths: &[&str]| {
+        let excluded: Vec<Value> = paths.iter().map(|path| json!({ "path": path })).collect();
+        json!({
+            "indexingMode": "consistent", "automatic": true,
+            "includedPaths": [{ "path": "/*" }], "excludedPaths": excluded,
+        })
+    };
+    vec![
+        composites(json!([[{ "path": "/type" }, { "path": "/shipDate" }]])),
+        composites(json!([[{ "path": "/type" }, { "path": "/orderDate", "order": "descending" }]])),
+        without(&["/n/?", "/tags/*"]),
+        without(&["/type/?", "/shipDate/?", "/rare/?"]),
+        without(&[]),
+    ]
+}
+
+/// Charge of all pages of a query; `None` where the policy refuses the query.
+async fn charged_for(server: &Server, text: &str) -> Option<f64> {
+    let (mut charge, mut continuation) = (0.0, Value::Null);
+    loop {
+        let body = json!({ "query": text, "maxItems": 1000, "continuation": continuation });
+        let answer = server.post(format!("{OF_ITEMS}/query")).json(body).send().await;
+        if answer.status == 400 {
+            return None;
+        }
+        let answer = answer.expect(200);
+        charge += answer.charge();
+        continuation = answer.json()["continuation"].clone();
+        if continuation.is_null() {
+            return Some(charge);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_preview_foresees_the_charge_of_now_and_recommends_nothing_dearer() {
+    let server = web_store().await;
+    let queries: Vec<Value> = STORE_QUERIES.iter().map(|text| json!({ "query": text })).collect();
+    let measured = async || {
+        let mut charges = Vec::new();
+        for text in STORE_QUERIES {
+            charges.push(charged_for(&server, text).await);
+        }
+        charges
+    };
+    let mut now = measured().await;
+    let mut wrong = Vec::new();
+    for policy in store_policies() {
+        let body = json!({ "indexingPolicy": policy, "queries": queries });
+        let preview =
+            server.post(format!("{OF_ITEMS}/indexing/preview")).json(body).send().await.expect(200).json();
+        let key = json!({ "paths": ["/pk"], "kind": "Hash", "version": 2 });
+        let definition = json!({ "id": "items", "partitionKey": key, "indexingPolicy": policy });
+        let _replaced = server.put("/dbs/db/colls/items").json(definition).send().await.expect(200);
+        eventually("the new index serves", async || {
+            let call = server.get("/dbs/db/colls/items").header("x-ms-documentdb-populatequotainfo", "True");
+            call.send().await.expect(200).header(PROGRESS) == Some("100")
+        })
+        .await;
+        let then = measured().await;
+        for (place, text) in STORE_QUERIES.iter().enumerate() {
+            let foreseen = |when: &str| preview["queries"][place][when]["charge"].as_f64();
+            for (when, charge) in [("now", now[place]), ("then", then[place])] {
+                let is_near = match (foreseen(when), charge) {
+                    (Some(foreseen), Some(charge)) => (foreseen / charge - 1.0).abs() <= 0.1,
+                    (None, None) => true,
+                    _ => false,
+                };
+                if !is_near {
+                    wrong.push(format!(
+                        "{text} {when} of {policy}: foreseen {:?}, charged {charge:?}",
+                        foreseen(when)
+                    ));
+                }
+            }
+            let is_recommended =
+                matches!((foreseen("now"), foreseen("then")), (Some(now), Some(then)) if then < now);
+            if is_recommended && then[place] > now[place] {
+                wrong.push(format!("{text}: {policy} is recommended, and dearer"));
+            }
+        }
+        now = then;
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

@@ -1,39 +1,31 @@
 //! Which access to take.
 //!
-//! A filter offers *options*: lists of leaves that together cover it. An AND has the options of all its parts, an OR one
-//! made of the best of each part. Bounded probes of the index find the option with the fewest postings; an index that names
-//! a large part of the items loses to a scan. One logical partition is scanned when it fits one chunk, whatever the index has
-//! to offer. A later page takes the access of the first one, which its position names; one that sorted its rows is followed by
-//! one that sorts them.
+//! A filter offers options (`options.rs`). Bounded probes of the index find the one with the fewest postings, and the rules of
+//! `rules.rs` choose one. A later page takes the access of the first one, which its position names; one that sorted its
+//! rows is followed by one that sorts them.
 
 use std::collections::VecDeque;
 use std::hash::Hasher;
 
 use futures::future::{FutureExt, try_join_all};
 use rustc_hash::{FxHashSet, FxHasher};
-use shardlake_model::{Error, IndexPathSegment, Result};
-use shardlake_sql::{IndexFilter, IndexRef, Leaf, LookupClass, OrderAccess, ValueRange};
+use shardlake_model::{Error, Result};
+use shardlake_sql::{IndexFilter, Leaf, LookupClass, OrderAccess, ValueRange};
 use shardlake_storage::{Chunk, Scan, ScanOptions};
 
 use super::Reader;
 use super::ahead::Ahead;
+use super::options::{Choice, choices, is_of_key, rank};
 use super::ordered::Ordered;
 use super::position::{AccessPosition, KeyPosition, OrderedPosition};
+use super::rules::{Fact, Facts, OTHERS_MAX, PROBES, Smallest, Step, Way};
 use super::scan::ItemScan;
 use super::scope::ScopeItems;
 use super::spans::{Begun, Posting, STEPS_OF_SCAN, Spans};
 use crate::feed::FeedFilter;
 
-/// Options looked at; a filter with more has as many good ones among the first.
-const OPTIONS_MAX: usize = 8;
-/// Postings that each option is probed for, round by round, until one is exhausted.
-const PROBES: [usize; 3] = [32, 256, 2048];
-/// With at most this many postings a filter beats an ordered access: what it names is sorted.
-const SORTED_MAX: usize = 512;
 /// Ranges probed at a time in a slow store.
 const PROBES_AT_ONCE: usize = 64;
-/// Ordinals of a second condition kept in memory.
-const OTHERS_MAX: usize = 65_536;
 
 pub(super) enum Access<'p> {
     Nothing,
@@ -69,19 +61,6 @@ impl<'p> From<Access<'p>> for Chosen<'p> {
     }
 }
 
-/// Leaves that together cover the filter.
-struct Choice<'p> {
-    leaves: Vec<&'p Leaf>,
-    /// They say exactly what the filter says.
-    exact: bool,
-}
-
-impl<'p> Choice<'p> {
-    fn ranges(&self) -> impl Iterator<Item = (&'p Leaf, &'p ValueRange)> {
-        self.leaves.iter().flat_map(|leaf| leaf.ranges.iter().map(|range| (*leaf, range)))
-    }
-}
-
 /// What is known of the number of postings in a range.
 #[derive(Debug, Clone, Copy, Default)]
 struct Probe {
@@ -107,7 +86,8 @@ pub(super) async fn choose<'p>(
     sorts: bool,
 ) -> Result<Chosen<'p>> {
     let (access, query) = (reader.request.access, reader.request.query);
-    let choices = if reader.layout.is_some() { choices(&access.filter, reader) } else { Some(vec![]) };
+    let choices =
+        if reader.layout.is_some() { choices(&access.filter, &names_scope(reader)) } else { Some(vec![]) };
     let choices = choices.filter(|_| reader.scope.0 < reader.scope.1);
     let Some(choices) = choices else { return Ok(Access::Nothing.into()) };
     let order = access.order.as_ref().filter(|_| reader.layout.is_some());
@@ -161,56 +141,50 @@ async fn first<'p>(
     order: Option<&'p OrderAccess>,
 ) -> Result<Chosen<'p>> {
     // The index does not know what a transaction has not committed.
-    if (choices.is_empty() && order.is_none()) || reader.request.own().is_some() {
+    if reader.request.own().is_some() {
         return Ok(scan(None));
     }
-    let is_logical = matches!(reader.request.filter, FeedFilter::Logical(_));
-    let is_part = !reader.covers_partition();
-    if (is_logical || (is_part && order.is_some()))
-        && let Some(begun) = small_scope(reader).await?
-    {
-        return Ok(Access::Scan(ItemScan { after: None, begun: Some(begun) }).into());
-    }
-    // The first postings of the only option, which are read anyway where it is taken.
-    let mut begun = None;
-    let best = smallest(reader, &choices, &mut begun).await?;
-    if let Some(order) = order {
-        return match best {
-            Some((index, count)) if count.is_some_and(|count| count <= SORTED_MAX) => {
-                Ok(take(reader, choices, index, begun))
+    let mut facts = Facts {
+        has_options: !choices.is_empty(),
+        has_order: order.is_some(),
+        is_logical: matches!(reader.request.filter, FeedFilter::Logical(_)),
+        is_part: !reader.covers_partition(),
+        may_stop_early: reader.request.query.may_stop_early(true),
+        items: reader.partition.items(),
+        ..Facts::default()
+    };
+    // The rows of a small scope, or the first postings of the only option, which are read anyway where they are taken.
+    let (mut small, mut begun) = (None, None);
+    let way = loop {
+        match facts.step() {
+            Step::Take(way) => break way,
+            Step::Ask(Fact::FitsChunk) => {
+                small = small_scope(reader).await?;
+                facts.fits_chunk = Some(small.is_some());
             }
-            // Every item is needed: those of the scope lie together.
-            _ if is_part && !reader.request.query.may_stop_early(true) => Ok(scan(None)),
-            _ => ordered(reader, order, None).await,
-        };
-    }
-    let Some((index, count)) = best else { return Ok(scan(None)) };
-    let items = reader.partition.items();
-    let names_many = match count {
-        Some(count) if is_part && ScopeItems::of(reader).are_at_most(reader, count as u64).await? => true,
-        Some(count) => count as u64 > items / 3,
-        None if is_logical => true,
-        None => {
-            items <= 4 * PROBES[PROBES.len() - 1] as u64
-                || is_dense(reader, &choices[index], &mut begun).await?
+            Step::Ask(Fact::Smallest) => {
+                facts.smallest = Some(smallest(reader, &choices, &mut begun).await?);
+            }
+            Step::Ask(Fact::ScopeHasAtMost(count)) => {
+                facts.is_scope_named = Some(ScopeItems::of(reader).are_at_most(reader, count).await?);
+            }
+            Step::Ask(Fact::IsDense(option)) => {
+                facts.is_dense = Some(is_dense(reader, &choices[option], &mut begun).await?);
+            }
         }
     };
-    if names_many && !is_tiny(count) {
-        return Ok(scan(None));
+    match (way, order) {
+        (Way::Order, Some(order)) => ordered(reader, order, None).await,
+        (Way::Scan | Way::Order, _) => Ok(Access::Scan(ItemScan { after: None, begun: small }).into()),
+        (Way::Option { option, is_narrowed }, _) => {
+            let others = if is_narrowed { others(reader, option).await? } else { None };
+            let mut chosen = take(reader, choices, option, begun);
+            if let Access::Spans(spans) = &mut chosen.access {
+                spans.others = others;
+            }
+            Ok(chosen)
+        }
     }
-    let others = match count {
-        Some(count) if count <= PROBES[0] => None,
-        _ => others(reader, index).await?,
-    };
-    let mut chosen = take(reader, choices, index, begun);
-    if let Access::Spans(spans) = &mut chosen.access {
-        spans.others = others;
-    }
-    Ok(chosen)
-}
-
-fn is_tiny(count: Option<usize>) -> bool {
-    count.is_some_and(|count| count <= PROBES[0])
 }
 
 fn take<'p>(reader: &Reader<'p>, choices: Vec<Choice<'p>>, index: usize, begun: Option<Begun>) -> Chosen<'p> {
@@ -233,65 +207,19 @@ async fn ordered<'p>(
     Ok(Chosen { wants_counter, ..Access::Ordered(ordered).into() })
 }
 
-/// The options of a filter; `None` when it is never true, none when it needs a scan.
-fn choices<'p>(filter: &'p IndexFilter, reader: &Reader<'_>) -> Option<Vec<Choice<'p>>> {
-    match filter {
-        IndexFilter::Nothing => None,
-        IndexFilter::Everything => Some(vec![]),
-        IndexFilter::Leaf(leaf) if leaf.ranges.is_empty() => None,
-        IndexFilter::Leaf(leaf) if names_the_scope(leaf, reader) => Some(vec![]),
-        IndexFilter::Leaf(leaf) => Some(vec![Choice { leaves: vec![leaf], exact: leaf.precise }]),
-        IndexFilter::And(parts) => {
-            let mut all = Vec::new();
-            for part in parts {
-                let exact_alone = parts.len() == 1;
-                all.extend(
-                    choices(part, reader)?
-                        .into_iter()
-                        .map(|choice| Choice { exact: choice.exact && exact_alone, ..choice }),
-                );
-            }
-            all.sort_by_key(rank);
-            all.truncate(OPTIONS_MAX);
-            Some(all)
-        }
-        IndexFilter::Or(parts) => {
-            let mut whole = Choice { leaves: vec![], exact: true };
-            let mut any = false;
-            for part in parts {
-                let Some(options) = choices(part, reader) else { continue };
-                any = true;
-                let Some(best) = options.into_iter().min_by_key(rank) else { return Some(vec![]) };
-                whole.exact &= best.exact;
-                whole.leaves.extend(best.leaves);
-            }
-            any.then(|| vec![whole])
-        }
-    }
-}
-
 /// Within one logical partition, a condition on the partition key alone says nothing more.
-fn names_the_scope(leaf: &Leaf, reader: &Reader<'_>) -> bool {
-    let IndexRef::Path(path) = &leaf.index else { return false };
-    let is = |key: &shardlake_model::KeyPath| {
-        key.0.len() == path.len()
-            && key.0.iter().zip(path).all(|(name, segment)| *segment == IndexPathSegment::Name(name.clone()))
-    };
-    matches!(reader.request.filter, FeedFilter::Logical(_)) && reader.shape.key_paths.iter().any(is)
+fn names_scope<'r>(reader: &'r Reader<'_>) -> impl Fn(&Leaf) -> bool + use<'r> {
+    let is_logical = matches!(reader.request.filter, FeedFilter::Logical(_));
+    let key_paths = &reader.shape.key_paths;
+    move |leaf| is_logical && is_of_key(leaf, key_paths)
 }
 
-/// Fewer and cheaper lookups first.
-fn rank(choice: &Choice<'_>) -> (LookupClass, usize) {
-    let worst = choice.leaves.iter().map(|leaf| leaf.class).max();
-    (worst.unwrap_or(LookupClass::Seek), choice.leaves.len())
-}
-
-/// The option with the fewest postings and how many it has, as far as probes tell: `None` beyond the last probe.
+/// The option with the fewest postings and how many it has, within the last probe.
 async fn smallest(
     reader: &mut Reader<'_>,
     choices: &[Choice<'_>],
     begun: &mut Option<Begun>,
-) -> Result<Option<(usize, Option<usize>)>> {
+) -> Result<Smallest> {
     let mut probes: Vec<Vec<Probe>> =
         choices.iter().map(|choice| vec![Probe::default(); choice.ranges().count()]).collect();
     if let ([choice], [probes]) = (choices, &mut probes[..])
@@ -311,12 +239,12 @@ async fn smallest(
                 least = Some((index, count));
             }
         }
-        if let Some((index, count)) = least {
-            return Ok(Some((index, Some(count))));
+        if let Some((option, count)) = least {
+            return Ok(Smallest { option, postings: Some(count) });
         }
     }
     // Sorted by rank already, except a single OR.
-    Ok((!choices.is_empty()).then_some((0, None)))
+    Ok(Smallest { option: 0, postings: None })
 }
 
 /// Reads the first postings of an option of one range.
@@ -415,7 +343,7 @@ async fn others(reader: &mut Reader<'_>, taken: usize) -> Result<Option<FxHashSe
     let IndexFilter::And(parts) = &reader.request.access.filter else { return Ok(None) };
     let mut all = Vec::new();
     for part in parts {
-        all.extend(choices(part, reader).unwrap_or_default());
+        all.extend(choices(part, &names_scope(reader)).unwrap_or_default());
     }
     all.sort_by_key(rank);
     for (index, choice) in all.iter().enumerate() {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `mod.rs` | a page of a query from end to end |
 //! | `choose.rs` | which access to take: scan, index spans, or index order |
+//! | `options.rs`, `rules.rs` | the options of a filter, and the rules that choose one: for `choose.rs` and for predictions |
 //! | `scan.rs` | items in key order |
 //! | `kept_items.rs` | the values of items that stay in memory, side by side for conditions |
 //! | `spans.rs` | items named by ranges of the index |
@@ -28,11 +29,13 @@ mod choose;
 mod count;
 mod feed;
 mod kept_items;
-mod lookup;
+pub(crate) mod lookup;
 mod nearest;
+pub(crate) mod options;
 mod ordered;
 mod outlook;
 mod position;
+pub(crate) mod rules;
 mod scan;
 mod scope;
 mod spans;
