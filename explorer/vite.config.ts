@@ -46,7 +46,7 @@ const COMMON = {
       "/src/client/(?:endpoints|hint|json|key)\\.",
       "/src/kit/(?:asked|dialog|format|heads|icons|pane|table)\\.",
       "/src/parts/(?:cell|finding-words)\\.",
-      "/src/state/words\\.",
+      "/src/state/(?:health|words)\\.",
     ].join("|"),
   ),
 };

@@ -1,1 +1,1 @@
-import{D as e,Z as t,bt as n,dt as r,rt as i,t as a}from"./shell.js";t(),i();var o=document.getElementById(`app`);o&&r(()=>n(a,{}),o),e();
+import{Ct as e,O as t,et as n,mt as r,ot as i,t as a}from"./shell.js";n(),i();var o=document.getElementById(`app`);o&&r(()=>e(a,{}),o),t();

@@ -27,23 +27,47 @@ export interface Relocation {
   lag: number;
 }
 
+/** Of all request units that are asked for, those that are refused. */
+export interface Refused {
+  throttledShare?: number;
+  /** The most that it may come to, as far as the window tells. */
+  throttledShareMax?: number;
+}
+
 export type Action =
   | { kind: "split"; partition: string; at: string; predicted?: { shares?: number[] } }
-  | { kind: "redistribute"; shares: Record<string, number>; predicted?: { throttledShare?: number } }
+  | { kind: "redistribute"; shares: Record<string, number>; predicted?: Refused }
   | { kind: "throughput"; ruPerSecond: number }
-  | { kind: "merge"; partitions: string[]; predicted?: { throttledShare?: number } }
+  | { kind: "merge"; partitions: string[]; predicted?: Refused }
   | { kind: "rekey" };
 
 /** The kind of the finding that says that all is well. */
 export const NOTHING_WRONG = "nothingWrong";
 
+/** Something is wrong now: neither all is well nor was it cured. */
+export const isWrong = ({ kind, until }: Finding): boolean => kind !== NOTHING_WRONG && (until ?? null) === null;
+
 export interface Finding {
   kind: string;
   partition: string | null;
+  /** How far back it is judged; an older server names no window. */
+  windowSeconds?: number;
+  since?: number | string | null;
+  /** Set once it no longer holds. */
+  until?: number | string | null;
   summary: string;
   evidence: { name: string; value: number | string }[];
   remedy: string;
   actions?: Action[];
+}
+
+export interface Shard {
+  number: number;
+  partitions: number;
+  sizeBytes: number;
+  /** Allocated blocks. */
+  diskBytes?: number;
+  isWritable?: boolean;
 }
 
 export interface ServerInfo {
@@ -54,7 +78,8 @@ export interface ServerInfo {
   startedAt?: string;
   features: string[];
   limits?: Record<string, number>;
-  shards?: { number: number; partitions: number; sizeBytes: number; diskBytes?: number; isWritable?: boolean }[];
+  shards?: Shard[];
+  disk?: { usedBytes: number; freeBytes: number | null };
   counts?: Record<string, number>;
   certificateDaysLeft?: number | null;
   [member: string]: unknown;

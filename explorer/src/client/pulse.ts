@@ -32,10 +32,16 @@ export async function readPulse(window: string): Promise<Pulse> {
   return JSON.parse(reply.text) as Pulse;
 }
 
-/** The newest of a list that may also be a single number. */
-export function newest(values: (number | null)[] | number | null | undefined): number {
+/** The newest of a list that may also be a single number; null where nothing is known. */
+export function newest(values: (number | null)[] | number | null | undefined): number | null {
   if (typeof values === "number") return values;
-  return values?.findLast((value) => value !== null) ?? 0;
+  return values?.findLast((value) => value !== null) ?? null;
+}
+
+/** The length that a rate is of: `second`, `minute`, `10 minutes`, `hour`. */
+export function periodWords({ periodSeconds }: Pick<Pulse, "periodSeconds">): string {
+  const words: Record<number, string> = { 1: "second", 60: "minute", 600: "10 minutes", 3600: "hour" };
+  return words[periodSeconds] ?? `${periodSeconds} seconds`;
 }
 
 /** Sums per period as rates; the last period is still open and left out. */

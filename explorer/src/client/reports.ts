@@ -92,6 +92,8 @@ export function readReport(db: string, coll: string, window: string, signal?: Ab
 }
 
 export interface Heat {
+  /** The number of the first column; `sequence` is that of the last one. */
+  firstSequence: number;
   sequence: number;
   periodSeconds: number;
   times: (number | string)[];
@@ -133,9 +135,12 @@ export async function readHeat(db: string, coll: string, query: HeatQuery, signa
   if (query.min) words.push(`min=${query.min}`);
   if (query.max) words.push(`max=${query.max}`);
   if (query.since !== undefined) words.push(`since=${query.since}`);
-  type Packed = Omit<Heat, "cells"> & { cells: string };
+  type Packed = Omit<Heat, "cells" | "firstSequence"> & { cells: string; firstSequence?: number };
   const packed = await offered(get<Packed>(operatorOf(db, coll, "heat", `?${words.join("&")}`), signal));
-  return packed && { ...packed, cells: floats(packed.cells) };
+  if (!packed) return null;
+  // An older server leaves it to the count of its columns.
+  const firstSequence = packed.firstSequence ?? packed.sequence - packed.times.length + 1;
+  return { ...packed, firstSequence, cells: floats(packed.cells) };
 }
 
 export interface KeyPlace {

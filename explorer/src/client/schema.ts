@@ -3,7 +3,8 @@
 import { send } from "./request";
 import { operatorOf } from "./names";
 
-const SAMPLED = 1000;
+/** As many as a preview may look at: a small container is then predicted from all of its items. */
+const SAMPLED = 5000;
 
 interface Schema {
   paths: { path: string }[];
@@ -33,6 +34,8 @@ export interface IndexingPreview {
 /** What becomes of a query. */
 export interface QueryFate {
   query: string;
+  /** What it was charged when it ran here last; null where that run has not read all rows. */
+  measured: number | null;
   now: Prospect;
   then: Prospect;
 }
@@ -48,7 +51,7 @@ export async function previewIndexing(
   db: string,
   coll: string,
   policy: string,
-  queries: { text: string; parameters?: { name: string; value: string }[] }[],
+  queries: { text: string; parameters?: { name: string; value: string }[]; charge: number; state: string }[],
 ): Promise<IndexingPreview> {
   const asked = queries.map(({ text, parameters }) => {
     const given = (parameters ?? []).map(({ name, value }) => `{"name":${JSON.stringify(name)},"value":${value}}`);
@@ -56,5 +59,8 @@ export async function previewIndexing(
   });
   const body = `{"indexingPolicy":${policy},"sample":${SAMPLED},"queries":[${asked.join(",")}]}`;
   const reply = await send({ method: "POST", ...operatorOf(db, coll, "indexing/preview"), body });
-  return JSON.parse(reply.text) as IndexingPreview;
+  const told = JSON.parse(reply.text) as IndexingPreview;
+  const measured = (at: number) => (queries[at]?.state === "done" ? (queries[at]?.charge ?? null) : null);
+  const fates = told.queries?.map((fate, at) => ({ ...fate, measured: measured(at) }));
+  return fates ? { ...told, queries: fates } : told;
 }

@@ -16,7 +16,7 @@ import { place } from "../kit/router";
 import { later, type Later } from "../kit/later";
 import { Loading } from "../kit/loading";
 import { poll } from "../client/poll";
-import { isAway, isRefused, leave, phase, refreshTree, server } from "../state/account";
+import { phase, refreshTree } from "../state/account";
 import { isTreeShown } from "../state/settings";
 import { Header } from "./header";
 import { Tree } from "./tree";
@@ -54,6 +54,7 @@ function pageOf(segments: string[]): string {
 }
 
 export function Shell(): JSX.Element {
+  const [bands, setBands] = createSignal<Component | null>(null);
   const [isPaletteOpen, setPaletteOpen] = createSignal(false);
   const [isHelpOpen, setHelpOpen] = createSignal(false);
   onMount(() => {
@@ -68,7 +69,8 @@ export function Shell(): JSX.Element {
       setPaletteOpen(true);
     });
     void after().then(
-      ({ handleKeys }) => {
+      ({ Bands, handleKeys }) => {
+        setBands(() => Bands);
         handleKeys({ openHelp: () => setHelpOpen(true) });
         // There before it is opened: what is typed right behind Ctrl K is for it.
         void Palette.preload();
@@ -96,8 +98,8 @@ export function Shell(): JSX.Element {
       <Match when={phase() === "ready"}>
         <div class="shell" classList={{ "no-tree": !isTreeShown() }}>
           <Header openPalette={() => setPaletteOpen(true)} />
-          <Show when={isAway() || isRefused() || server()?.label}>
-            <Bands />
+          <Show when={bands()} keyed>
+            {(Bands) => <Bands />}
           </Show>
           <Tree />
           <main class="main" id="main" tabindex="-1">
@@ -111,26 +113,6 @@ export function Shell(): JSX.Element {
         <Show when={isHelpOpen()}>
           <KeyHelp onClose={() => setHelpOpen(false)} />
         </Show>
-      </Match>
-    </Switch>
-  );
-}
-
-function Bands(): JSX.Element {
-  return (
-    <Switch fallback={<div class="band label">{server()?.label}</div>}>
-      <Match when={isAway()}>
-        <div class="band away" role="alert">
-          The server does not answer. It is asked again every few seconds; what you typed is kept.
-        </div>
-      </Match>
-      <Match when={isRefused()}>
-        <div class="band away row" role="alert">
-          The server no longer takes this key. What you typed into an item is kept as a draft.
-          <button type="button" onClick={() => void leave()}>
-            Sign in again
-          </button>
-        </div>
       </Match>
     </Switch>
   );

@@ -1,7 +1,7 @@
 // The status bar: who is signed in, what this tab has spent, how busy it is, what the server says of itself.
 
 import { createEffect, createMemo, createSignal, onCleanup, Show, type JSX } from "solid-js";
-import { NOTHING_WRONG, readFindings } from "../client/account";
+import { isWrong, readFindings } from "../client/account";
 import { poll } from "../client/poll";
 import { plural, ru } from "../kit/format";
 import { place } from "../kit/router";
@@ -31,8 +31,7 @@ export function StatusBar(props: { openHelp: () => void }): JSX.Element {
     if (phase() !== "ready" || access() === "token" || !db || !coll || !offers("parts")) return;
     onCleanup(poll(FINDINGS_MS, async () => noteFindings(db, coll, await readFindings(db, coll))));
   });
-  const findingCount = () =>
-    [...findings().values()].reduce((sum, found) => sum + found.filter(({ kind }) => kind !== NOTHING_WRONG).length, 0);
+  const findingCount = () => [...findings().values()].reduce((sum, found) => sum + found.filter(isWrong).length, 0);
   return (
     <footer class="status">
       <span>signed in: {signedInWords()}</span>

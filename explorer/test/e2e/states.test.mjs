@@ -124,6 +124,36 @@ test("21b: each page says that the server is away, and goes on", { timeout: 600_
   await now.stop();
 });
 
+test(
+  "a full disk: the first line of every page says that writes are refused, and Home is not well",
+  { timeout: 600_000 },
+  async () => {
+    const { page, at, ready, context, close } = await openPage(browser, server);
+    let isFull = true;
+    await context.route(/_shardlake\/v1\/server$/, async (route) => {
+      const response = await route.fetch();
+      const told = await response.json();
+      if (isFull) told.shards[0].isWritable = false;
+      await route.fulfill({ response, json: told });
+    });
+    const band = page.getByRole("alert").getByText(/^Every write is refused: .* Reads go on\./);
+    for (const [path, wanted] of Object.entries({ ...PAGES, "": (page) => page.getByText("Needs attention") })) {
+      await at(path);
+      await ready();
+      await band.waitFor();
+      await wanted(page).first().waitFor();
+    }
+    const attention = page.getByRole("region", { name: "Needs attention" });
+    await attention.getByText(/Every write is refused/).waitFor();
+    assert.equal(await attention.getByText("Nothing in the last minute").count(), 0);
+    await accessible(page, "Home while writes are refused");
+    isFull = false;
+    await band.waitFor({ state: "detached" });
+    await attention.getByText("Nothing in the last minute").waitFor();
+    await close();
+  },
+);
+
 test("21c: a page or an editor whose files do not come says so, and comes with the page when it is loaded anew", async () => {
   const { page, at, ready, context, close } = await openPage(browser, server);
   let isAway = true;

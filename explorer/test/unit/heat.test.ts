@@ -8,8 +8,10 @@ const encode = (cells: number[]) => Buffer.from(Float32Array.from(cells).buffer)
 const packed = (cells: number[]) => Float32Array.from(cells);
 
 function heat(times: number[], cells: number[], more: Partial<Heat> = {}): Heat {
+  const numberOf = (time: number) => Math.round((time - T) / 1000);
   return {
-    sequence: times.at(-1) ?? 0,
+    firstSequence: numberOf(times[0] ?? T),
+    sequence: numberOf(times.at(-1) ?? T),
     periodSeconds: 1,
     times,
     rowBounds: ["", "20", "FF"],
@@ -70,6 +72,47 @@ test("a map that is opened early grows to its window, and each division of it is
   }
   expect(known.times).toEqual([4, 5, 6, 7, 8, 9].map((second) => T + second * 1000));
   expect(known.epochs.map(({ ranges }) => ranges[0]?.id)).toEqual(["0", "1"]);
+});
+
+test("answers whose times differ by some milliseconds merge into the matrix of one whole answer", () => {
+  const owned = (id: string, budget: number) => [{ id, firstRow: 0, rows: 2, budgetRuPerSecond: budget }];
+  /** Columns from one number to another, as a server answers whose clock is `off` by so much. */
+  const answer = (first: number, last: number, off: number, open: number): Heat => {
+    const columns = Array.from({ length: last - first + 1 }, (_, at) => first + at);
+    const at = (column: number) => T + column * 1000 + off;
+    const cell = (column: number) => (column === last ? open : column);
+    return heat(
+      columns.map(at),
+      columns.flatMap((column) => [cell(column), -cell(column)]),
+      {
+        firstSequence: first,
+        sequence: last,
+        throttled: columns.map((column) => [at(column), 0, 1, cell(column) / 100]),
+        epochs: [
+          { from: at(0), ranges: owned("0", 400) },
+          ...(last >= 5 ? [{ from: at(5), ranges: owned("1", 900) }] : []),
+        ],
+        events: columns.filter((column) => column === 5).map((column) => ({ time: at(column), kind: "throughput" })),
+        knownSince: at(0),
+      },
+    );
+  };
+  let known = answer(0, 4, 0, 0.5);
+  for (const [last, off] of [
+    [5, 12],
+    [6, -12],
+    [8, 5],
+  ] as const) {
+    known = append(known, answer(known.sequence, last, off, 0.5), 600);
+    expect(known).toEqual(answer(0, last, off, 0.5));
+  }
+  expect(modelOf(known).throttled.map(({ column }) => column)).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8]);
+});
+
+test("columns that do not follow the known ones begin anew", () => {
+  const known = heat([T, T + 1000], [1, 1, 2, 2]);
+  const later = heat([T + 9000], [7, 7]);
+  expect(append(known, later, 600)).toBe(later);
 });
 
 test("another division of rows begins anew", () => {

@@ -16,6 +16,12 @@ import { dearestQueries } from "../../src/pages/partitions/hot-lists";
 import { momentOf, type HeatModel } from "../../src/pages/partitions/heat-model";
 import { dividedBy, measured, stepOf, worse } from "../../src/pages/partitions/tour-steps";
 import { changeWords } from "../../src/pages/query/change-words";
+import { figureWords, together } from "../../src/pages/query/plan-words";
+import { refusedWords } from "../../src/pages/partitions/remedies";
+import { verdictOf } from "../../src/pages/settings/verdict";
+import { isWrong, type Finding } from "../../src/client/account";
+import { newest, periodWords } from "../../src/client/pulse";
+import { secondsWords, whenWords } from "../../src/parts/finding-words";
 
 const rowsOf = (pieces: string[]) => {
   const reader = new CsvReader();
@@ -234,4 +240,67 @@ test("a remedy is told to be in force when it is, and what it came to", () => {
   );
   expect(isInForce({ kind: "shares", shares: {} }, before, before)).toBe(true);
   expect(cameTo({ kind: "shares", shares: {} }, before, before)).toBe("the busiest partition uses 100 % of its budget");
+});
+
+test("a figure that was not counted is a dash, and a sum over partitions says so", () => {
+  const none = { rowsIn: null, rowsOut: null, postings: null, items: null, bytes: null, timeUs: null };
+  expect(figureWords(none)).toBe("– rows");
+  expect(figureWords({ ...none, rowsIn: 1475 })).toBe("1,475 → – rows");
+  expect(figureWords({ ...none, rowsIn: 5, rowsOut: 0 })).toBe("5 → 0 rows");
+  expect([together(1), together(5)]).toEqual(["", " in 5 partitions together"]);
+  expect([newest([1, null]), newest([null]), newest(undefined)]).toEqual([1, null, null]);
+  expect([1, 60, 600].map((periodSeconds) => periodWords({ periodSeconds }))).toEqual([
+    "second",
+    "minute",
+    "10 minutes",
+  ]);
+});
+
+test("a prediction is no more exact than its window", () => {
+  expect(refusedWords({ throttledShare: 0, throttledShareMax: 1 / 30 })).toBe(
+    "about 0 to 4 % of what is asked for refused",
+  );
+  expect(refusedWords({ throttledShare: 0.14, throttledShareMax: 0.14 })).toBe("14 % of what is asked for refused");
+  expect(refusedWords({ throttledShare: 0.14 })).toBe("14 % of what is asked for refused");
+  expect(refusedWords({})).toBeUndefined();
+});
+
+test("a finding says since when it holds, and how long ago it was cured", () => {
+  const at = (seconds: number) => 1_700_000_000_000 + seconds * 1000;
+  const finding = (more: Partial<Finding>) => ({ kind: "singleHotKey", ...more }) as Finding;
+  expect(whenWords({ since: at(0), until: null }, at(40))).toMatch(/^since \d\d:\d\d:\d\d$/);
+  expect(whenWords({ since: at(0), until: at(16) }, at(40))).toBe("cured 24 s ago");
+  expect(whenWords({}, at(40))).toBe("");
+  expect([isWrong(finding({})), isWrong(finding({ until: null })), isWrong(finding({ until: at(1) }))]).toEqual([
+    true,
+    true,
+    false,
+  ]);
+  expect(isWrong(finding({ kind: "nothingWrong" }))).toBe(false);
+  expect([10, 60, 119, 120, 600, 21_600, 4 * 86_400].map((seconds) => secondsWords(seconds * 1000))).toEqual([
+    "10 s",
+    "60 s",
+    "119 s",
+    "2 min",
+    "10 min",
+    "6 h",
+    "4 d",
+  ]);
+});
+
+test("no policy is called cheaper whose prediction is above what was measured", () => {
+  const prospect = (charge: number | null, way: "scan" | "index" = "index") => ({ way, charge, refusal: null });
+  const fate = (now: number | null, then: number | null, measured: number | null) => ({
+    query: "",
+    now: prospect(now),
+    then: prospect(then),
+    measured,
+  });
+  expect(verdictOf(fate(151.98, 20.35, 18.23))).toBe("the same");
+  expect(verdictOf(fate(18.2, 20.35, 18.23))).toBe("dearer");
+  expect(verdictOf(fate(20, 5, 21))).toBe("cheaper");
+  expect(verdictOf(fate(20, 5, null))).toBe("cheaper");
+  expect(verdictOf(fate(null, null, 3))).toBe("–");
+  expect(verdictOf({ ...fate(null, null, 3), then: prospect(null, "scan") })).toBe("no index");
+  expect(verdictOf({ ...fate(1, 1, 1), then: { way: null, charge: null, refusal: "no" } })).toBe("refused");
 });

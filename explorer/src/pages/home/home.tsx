@@ -2,18 +2,19 @@
 
 import { createMemo, createSignal, createEffect, For, onCleanup, Show, type JSX } from "solid-js";
 import { poll } from "../../client/poll";
-import { newest, perSecond, readPulse, type Pulse } from "../../client/pulse";
-import { NOTHING_WRONG, type ContainerRow } from "../../client/account";
+import { newest, perSecond, periodWords, readPulse, type Pulse } from "../../client/pulse";
+import { isWrong, NOTHING_WRONG, type ContainerRow } from "../../client/account";
 import { readReport, type Report } from "../../client/reports";
 import { bytes, clock, integer, milliseconds, percent, plural, rate, timeOf } from "../../kit/format";
 import { short } from "../../kit/short";
 import { go, pathOf, place, setState } from "../../kit/router";
 import { Icon } from "../../kit/icons";
 import { Failed } from "../../kit/pane";
-import { findingWords } from "../../parts/finding-words";
+import { findingWords, whenWords } from "../../parts/finding-words";
 import { Spark, StackedArea } from "../../kit/spark";
 import { Table, type Column } from "../../kit/table";
 import { access, containers, noteFindings, offers } from "../../state/account";
+import { health, refusedWritesWords } from "../../state/health";
 import { failureWords } from "../../state/words";
 import { FirstSteps } from "./first-steps";
 
@@ -77,7 +78,9 @@ export default function Home(): JSX.Element {
 
 /** Findings of the containers that are busiest, else largest. */
 async function lookAtBusiest(pulse: Pulse | null): Promise<ReadonlyMap<string, Report>> {
-  const busy = new Map((pulse?.containers ?? []).map((one) => [`${one.database}/${one.container}`, newest(one.ru)]));
+  const busy = new Map(
+    (pulse?.containers ?? []).map((one) => [`${one.database}/${one.container}`, newest(one.ru) ?? 0]),
+  );
   const order = (row: ContainerRow) => (busy.get(`${row.database}/${row.container}`) ?? 0) * 1e12 + row.items;
   const chosen = [...containers()].sort((left, right) => order(right) - order(left)).slice(0, LOOKED_AT_MAX);
   const found = new Map<string, Report>();
@@ -113,29 +116,35 @@ function Totals(props: { pulse: Pulse | null }): JSX.Element {
     return props.pulse ? perSecond(props.pulse, sums) : [];
   });
   const recent = (values: number[]) => values.slice(-60);
+  const latest = (values: (number | null)[]) => {
+    const found = newest(values);
+    return found === null ? "–" : milliseconds(found);
+  };
+  const last = () => (props.pulse ? `, last ${periodWords(props.pulse)}` : "");
+  const disk = () => health().disk?.usedBytes ?? newest(props.pulse?.diskBytes);
+  const free = () => health().disk?.freeBytes ?? null;
   return (
     <section class="totals" aria-label="Totals">
       <Show when={props.pulse}>
         {(pulse) => (
           <>
-            <Total name="RU/s" value={rate(newest(total()))} values={recent(total())} />
+            <Total name={`RU/s${last()}`} value={rate(newest(total()) ?? 0)} values={recent(total())} />
             <Total
-              name="429/s"
-              value={rate(newest(perSecond(pulse(), pulse().throttled)))}
+              name={`429/s${last()}`}
+              value={rate(newest(perSecond(pulse(), pulse().throttled)) ?? 0)}
               values={recent(perSecond(pulse(), pulse().throttled))}
             />
-            <Total
-              name="p50 / p99"
-              value={`${milliseconds(newest(pulse().latencyP50Ms))} / ${milliseconds(newest(pulse().latencyP99Ms))}`}
-            />
+            <Total name="p50 / p99" value={`${latest(pulse().latencyP50Ms)} / ${latest(pulse().latencyP99Ms)}`} />
           </>
         )}
       </Show>
       <Total name="containers" value={integer(containers().length)} />
       <Total name="items" value={short(items())} />
       <Total name="data" value={bytes(size())} />
-      <Show when={props.pulse && newest(props.pulse.diskBytes) > 0}>
-        <Total name="disk" value={bytes(newest(props.pulse?.diskBytes))} />
+      <Show when={disk()}>
+        {(used) => (
+          <Total name="disk" value={free() === null ? bytes(used()) : `${bytes(used())}, ${bytes(free() ?? 0)} free`} />
+        )}
       </Show>
     </section>
   );
@@ -147,7 +156,7 @@ function Total(props: { name: string; value: string; values?: number[] }): JSX.E
       <span class="dim">{props.name}</span>
       <b>{props.value}</b>
       <Show when={props.values}>
-        {(values) => <Spark values={values()} label={`${props.name} of the last minute`} />}
+        {(values) => <Spark values={values()} label={`${props.name}, and the 59 before`} />}
       </Show>
     </div>
   );
@@ -199,13 +208,30 @@ function Attention(props: { reports: Report[] }): JSX.Element {
         : []),
       ...report.findings
         .filter(({ kind }) => kind !== NOTHING_WRONG)
-        .map((finding) => ({ report, icon: "warn" as const, words: finding.summary, kind: finding.kind })),
+        .map((finding) => {
+          const isNow = isWrong(finding);
+          const when = whenWords(finding, Date.now());
+          return {
+            report,
+            icon: isNow ? ("warn" as const) : ("good" as const),
+            words: when ? `${finding.summary} (${when})` : finding.summary,
+            kind: isNow ? finding.kind : "cured",
+          };
+        }),
     ]);
+  const colour = (kind: string) => ({ progress: "", cured: "good" })[kind] ?? "warn";
   return (
     <section class="card" aria-labelledby="attention">
       <h2 id="attention">Needs attention</h2>
+      <Show when={refusedWritesWords()}>
+        {(words) => (
+          <p class="after bad">
+            <Icon name="warn" /> {words()}
+          </p>
+        )}
+      </Show>
       <Show
-        when={found().length > 0}
+        when={found().length > 0 || refusedWritesWords()}
         fallback={
           <p class="dim after">
             <span class="good">
@@ -219,7 +245,7 @@ function Attention(props: { reports: Report[] }): JSX.Element {
           <For each={found()}>
             {(entry) => (
               <li>
-                <span class={entry.kind === "progress" ? "" : "warn"}>
+                <span class={colour(entry.kind)}>
                   <Icon name={entry.icon} />
                 </span>
                 <span>
@@ -321,7 +347,7 @@ function refused(report: Report | undefined): string {
 }
 
 function FindingWords(props: { report: Report | undefined }): JSX.Element {
-  const real = () => props.report?.findings.filter(({ kind }) => kind !== NOTHING_WRONG) ?? [];
+  const real = () => props.report?.findings.filter(isWrong) ?? [];
   return (
     <Show when={real()[0]} fallback={<span class="none">–</span>}>
       {(finding) => (

@@ -8,6 +8,7 @@ import { Heads } from "../../kit/heads";
 import { Failed } from "../../kit/pane";
 import { place, setState } from "../../kit/router";
 import { access, offers, server } from "../../state/account";
+import { health } from "../../state/health";
 import { failureWords } from "../../state/words";
 
 const LEVELS = ["error", "warn", "info", "debug"];
@@ -82,13 +83,13 @@ function Shards(): JSX.Element {
         <table class="plain after">
           <Heads names={["Shard", { number: "Partitions" }, { number: "Data" }, { number: "On disk" }, "Writes"]} />
           <tbody>
-            <For each={server()?.shards ?? []}>
+            <For each={health().shards ?? []}>
               {(shard) => (
                 <tr>
                   <th scope="row">{shard.number}</th>
                   <td class="number">{integer(shard.partitions)}</td>
                   <td class="number">{bytes(shard.sizeBytes)}</td>
-                  <td class="number">{bytes(shard.diskBytes ?? 0)}</td>
+                  <td class="number">{shard.diskBytes === undefined ? "–" : bytes(shard.diskBytes)}</td>
                   <td class={shard.isWritable === false ? "bad" : "good"}>
                     {shard.isWritable === false ? "refused" : "accepted"}
                   </td>
@@ -98,6 +99,14 @@ function Shards(): JSX.Element {
           </tbody>
         </table>
       </div>
+      <Show when={health().disk}>
+        {(disk) => (
+          <p class="pad dim">
+            {bytes(disk().usedBytes)} on disk
+            <Show when={disk().freeBytes !== null}>, {bytes(disk().freeBytes ?? 0)} free</Show>
+          </p>
+        )}
+      </Show>
     </section>
   );
 }

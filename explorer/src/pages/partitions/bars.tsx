@@ -4,6 +4,7 @@ import { createMemo, createSignal, For, Show, type JSX } from "solid-js";
 import type { Partition, Report } from "../../client/reports";
 import { bytes, integer, milliseconds, percent, rate } from "../../kit/format";
 import { pathOf } from "../../kit/router";
+import { secondsWords } from "../../parts/finding-words";
 import { mayWrite, server } from "../../state/account";
 import { neighbour, type Remedy } from "./remedies";
 
@@ -46,6 +47,9 @@ export function PartitionTable(props: { report: Report; onRemedy: (remedy: Remed
     <section class="section" aria-labelledby="all-partitions">
       <div class="row">
         <h2 id="all-partitions">Partitions</h2>
+        <Show when={props.report.partitions[0]?.load.windowSeconds}>
+          {(seconds) => <span class="dim">load of the last {secondsWords(seconds() * 1000)}</span>}
+        </Show>
         <Show when={props.report.partitions.length > SHOWN_MAX}>
           <span class="dim">
             {SHOWN_MAX} of {props.report.partitions.length} are shown

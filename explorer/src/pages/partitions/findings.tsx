@@ -1,12 +1,12 @@
 // What is wrong, with the numbers that show it, what helps, and buttons that do it.
 
 import { For, Show, type JSX } from "solid-js";
-import { NOTHING_WRONG, type Finding } from "../../client/account";
+import { isWrong, NOTHING_WRONG, type Finding } from "../../client/account";
 import { type Report } from "../../client/reports";
 import { bytes, integer, percent, rate } from "../../kit/format";
 import { Icon } from "../../kit/icons";
 import { pathOf } from "../../kit/router";
-import { findingWords } from "../../parts/finding-words";
+import { findingWords, secondsWords, whenWords } from "../../parts/finding-words";
 import { mayWrite } from "../../state/account";
 import { plainRemedies, remedyOf, remedyTitle, type Remedy } from "./remedies";
 
@@ -21,7 +21,14 @@ export function Findings(props: { report: Report; onRemedy: (remedy: Remedy) => 
 }
 
 function OneFinding(props: { finding: Finding; report: Report; onRemedy: (remedy: Remedy) => void }): JSX.Element {
-  const isGood = () => props.finding.kind === NOTHING_WRONG;
+  const isGood = () => !isWrong(props.finding);
+  const isWell = () => props.finding.kind === NOTHING_WRONG;
+  /** Reports come every two seconds, so that what was cured counts up with them. */
+  const when = () => whenWords(props.finding, Date.now());
+  const window = () => {
+    const seconds = props.finding.windowSeconds;
+    return seconds ? `in the last ${secondsWords(seconds * 1000)}` : "";
+  };
   /** In the order of `NAMES`, so that what a partition uses stands beside what it may use; what has no name there comes first. */
   const evidence = () =>
     [...props.finding.evidence].sort((left, right) => ORDER.indexOf(left.name) - ORDER.indexOf(right.name));
@@ -39,8 +46,12 @@ function OneFinding(props: { finding: Finding; report: Report; onRemedy: (remedy
         <h2>
           {findingWords(props.finding.kind)}
           <Show when={props.finding.partition}> · partition {props.finding.partition}</Show>
+          <span class="dim">
+            <Show when={when()}> · {when()}</Show>
+            <Show when={window() && !when().startsWith("cured")}> · {window()}</Show>
+          </span>
         </h2>
-        <p>{isGood() ? props.finding.summary : sentence(props.finding.summary)}</p>
+        <p>{isWell() ? props.finding.summary : sentence(props.finding.summary)}</p>
         <Show when={evidence().length > 0 && !isGood()}>
           <dl class="evidence">
             <For each={evidence()}>

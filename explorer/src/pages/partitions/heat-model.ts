@@ -119,42 +119,52 @@ export function scaleOf(model: HeatModel): number {
   return isShare(model) ? 1 : Math.max(model.most, 1e-9);
 }
 
-/** Columns of a `since` answer behind the known ones: the open column comes again, and of more than `most` the oldest go. */
+/**
+ * Columns of a `since` answer behind the known ones: the open column comes again, and of more than `most` the oldest go.
+ *
+ * Columns are the same by their number. Their times are counted back from the server's clock, some milliseconds apart from
+ * answer to answer: the known ones are moved to the newest answer's count.
+ */
 export function append(known: Heat, delta: Heat, most: number): Heat {
-  const first = delta.times[0];
   const isOther =
     delta.rowBounds.length !== known.rowBounds.length ||
     delta.rowBounds[1] !== known.rowBounds[1] ||
-    delta.unit !== known.unit;
-  if (isOther || first === undefined) return isOther ? delta : { ...known, sequence: delta.sequence };
-  const firstAt = timeOf(first).getTime();
-  const keptTimes = known.times.filter((time) => timeOf(time).getTime() < firstAt);
-  if (keptTimes.length === 0 || delta.times.length >= most) return delta;
-  const dropped = Math.max(0, keptTimes.length + delta.times.length - most);
-  const before = known.cells;
-  const rows = before.length / known.times.length;
-  const kept = before.subarray(dropped * rows, keptTimes.length * rows);
-  const added = delta.cells;
-  const cells = new Float32Array(kept.length + added.length);
+    delta.unit !== known.unit ||
+    delta.periodSeconds !== known.periodSeconds;
+  const keptCount = delta.firstSequence - known.firstSequence;
+  const isBehind = keptCount > 0 && keptCount <= known.times.length;
+  if (isOther || !isBehind || delta.times.length === 0 || delta.times.length >= most) return delta;
+  const dropped = Math.max(0, keptCount + delta.times.length - most);
+  const rows = known.cells.length / known.times.length;
+  const kept = known.cells.subarray(dropped * rows, keptCount * rows);
+  const cells = new Float32Array(kept.length + delta.cells.length);
   cells.set(kept);
-  cells.set(added, kept.length);
-  const times = [...keptTimes.slice(dropped), ...delta.times];
-  const since = timeOf(times[0] as number | string).getTime();
-  const earlier = known.epochs.filter(({ from }) => timeOf(from).getTime() < firstAt);
-  const epochs = epochsSince([...earlier, ...delta.epochs], since);
-  const isIn = (time: number | string) => timeOf(time).getTime() >= since && timeOf(time).getTime() < firstAt;
+  cells.set(delta.cells, kept.length);
+  const firstAt = millis(delta.times[0] as number | string);
+  const lastKept = millis(known.times[keptCount - 1] as number | string);
+  const by = firstAt - 1000 * known.periodSeconds - lastKept;
+  const moved = (time: number | string) => millis(time) + by;
+  const times = [...known.times.slice(dropped, keptCount).map(moved), ...delta.times];
+  const since = millis(times[0] as number | string);
+  const isKept = (time: number) => time >= since && time < firstAt;
+  const earlier = known.epochs.map((epoch) => ({ ...epoch, from: moved(epoch.from) }));
+  const dots = known.throttled.map(([time, ...dot]): Heat["throttled"][number] => [moved(time), ...dot]);
+  const events = known.events.map((event) => ({ ...event, time: moved(event.time) }));
   return {
     ...delta,
+    firstSequence: known.firstSequence + dropped,
     times,
     cells,
-    epochs,
-    throttled: [...known.throttled.filter(([time]) => isIn(time)), ...delta.throttled],
-    events: [...known.events.filter(({ time }) => isIn(time)), ...delta.events],
-    knownSince: known.knownSince,
+    epochs: epochsSince([...earlier.filter(({ from }) => from < firstAt), ...delta.epochs], since),
+    throttled: [...dots.filter(([time]) => isKept(time)), ...delta.throttled],
+    events: [...events.filter(({ time }) => isKept(time)), ...delta.events],
+    knownSince: known.knownSince === null ? null : moved(known.knownSince),
   };
 }
 
-/** Without those that were over by then, and each once: every answer tells the division that it begins with again. */
+const millis = (time: number | string): number => timeOf(time).getTime();
+
+/** Without those that were over by then, and each once: every answer begins with the division of its first column. */
 function epochsSince(epochs: Heat["epochs"], since: number): Heat["epochs"] {
   const begins = epochs.findLastIndex(({ from }) => timeOf(from).getTime() <= since);
   const shown = epochs.slice(Math.max(0, begins));

@@ -19,6 +19,9 @@ export function MomentBar(props: MomentProps): JSX.Element {
   const at = () => Math.min(Math.max(0, props.column), last());
   const time = () => new Date(props.model.times[at()] ?? 0);
   const words = () => (props.model.periodSeconds >= 60 ? `${day(time())} ${clock(time())}` : clock(time()));
+  /** A figure names the time that it is of. */
+  const spanWords = () =>
+    props.model.periodSeconds === 1 ? `in the second ${words()}` : `in the period from ${words()}`;
   const partitions = createMemo(() =>
     momentOf(props.model, at())
       .sort((left, right) => (right.most || 0) - (left.most || 0))
@@ -40,7 +43,7 @@ export function MomentBar(props: MomentProps): JSX.Element {
         }}
       />
       <p class="moment-words">
-        <span class="dim">{at() === last() ? "now" : words()}, the hottest row of</span>
+        <span class="dim">{spanWords()}, the hottest row of</span>
         <For each={partitions()}>
           {({ id, most, refused }) => (
             <span class="moment-part" classList={{ bad: refused > 0 }}>

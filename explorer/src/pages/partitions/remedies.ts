@@ -1,6 +1,6 @@
 // What an operator may do about a partition, and what clients will notice of it.
 
-import type { Action } from "../../client/account";
+import type { Action, Refused } from "../../client/account";
 import type { Partition, Report } from "../../client/reports";
 
 export type Remedy =
@@ -17,18 +17,24 @@ export function remedyOf(action: Action): Remedy | null {
     return { kind: "split", partition: action.partition, at: action.at, ...(predicted ? { predicted } : {}) };
   }
   if (action.kind === "redistribute") {
-    const predicted = refusedWords(action.predicted?.throttledShare);
+    const predicted = refusedWords(action.predicted);
     return { kind: "shares", shares: action.shares, ...(predicted ? { predicted } : {}) };
   }
   if (action.kind === "merge") {
-    const predicted = refusedWords(action.predicted?.throttledShare);
+    const predicted = refusedWords(action.predicted);
     return { kind: "merge", partitions: action.partitions, ...(predicted ? { predicted } : {}) };
   }
   return null;
 }
 
-const refusedWords = (share: number | undefined): string | undefined =>
-  share === undefined ? undefined : `${Math.round(share * 100)} % of what is asked for refused`;
+/** A window tells a share no more exactly than one of its seconds. */
+export function refusedWords(predicted: Refused | undefined): string | undefined {
+  const { throttledShare: share, throttledShareMax: most = share } = predicted ?? {};
+  if (share === undefined || most === undefined) return undefined;
+  const words = `${Math.round(share * 100)}`;
+  const range = most > share ? `about ${words} to ${Math.ceil(most * 100)}` : words;
+  return `${range} % of what is asked for refused`;
+}
 
 export function remedyTitle(remedy: Remedy): string {
   const isSplit = remedy.kind === "split" && remedy.predicted;

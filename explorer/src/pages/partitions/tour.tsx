@@ -5,7 +5,7 @@
 
 import { createMemo, createSignal, For, onCleanup, Show, type JSX } from "solid-js";
 import { poll } from "../../client/poll";
-import { NOTHING_WRONG } from "../../client/account";
+import { isWrong } from "../../client/account";
 import { readReport, type Report } from "../../client/reports";
 import { percent, rate } from "../../kit/format";
 import { Heads } from "../../kit/heads";
@@ -15,10 +15,10 @@ import { mayWrite } from "../../state/account";
 import { remedyOf, remedyTitle, type Remedy } from "./remedies";
 import { dividedBy, measured, stepOf, worse, type Figures } from "./tour-steps";
 
-export const TOUR_WINDOW = "30s";
+/** Of every figure of the tour. */
+export const TOUR_WINDOW = "10s";
 const FIRST = "by-tenant";
 const OTHER = "by-tenant-and-user";
-const NOW = "10s";
 
 interface TourProps {
   report: Report;
@@ -45,7 +45,7 @@ function Steps(props: TourProps): JSX.Element {
   const [after, setAfter] = createSignal<Figures | null>(null);
   const [before, setBefore] = createSignal<Figures | null>(null);
   const [isRead, setRead] = createSignal(false);
-  const finding = () => props.report.findings.find(({ kind, partition }) => kind !== NOTHING_WRONG && partition);
+  const finding = () => props.report.findings.find((one) => isWrong(one) && one.partition);
   const first = dividedBy(props.report);
   const isEven = new Set(props.report.partitions.map(({ budget }) => Math.round(budget?.ruPerSecond ?? 0))).size === 1;
   const isTreated = createMemo(() => !isEven || dividedBy(props.report) !== first);
@@ -56,7 +56,7 @@ function Steps(props: TourProps): JSX.Element {
     poll(2_000, async () => {
       // What was asked for before the remedy says nothing of what it did.
       const isAfter = isTreated();
-      const report = await readReport(props.report.database, props.report.container, NOW).catch(() => null);
+      const report = await readReport(props.report.database, props.report.container, TOUR_WINDOW).catch(() => null);
       if (!report) return;
       if (isAfter) setAfter(measured(report));
       else setBefore((known) => worse(known, measured(report)));
@@ -189,7 +189,7 @@ function Comparison(props: { report: Report }): JSX.Element {
     poll(2_000, async () => {
       const { database } = props.report;
       const reports = await Promise.all(
-        [FIRST, OTHER].map((name) => readReport(database, name, NOW).catch(() => null)),
+        [FIRST, OTHER].map((name) => readReport(database, name, TOUR_WINDOW).catch(() => null)),
       );
       setBoth(
         reports

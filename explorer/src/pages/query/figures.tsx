@@ -2,11 +2,19 @@
 
 import { createMemo, For, Show, type JSX } from "solid-js";
 import type { IndexUse, PlanBox, QueryPage, RangeFigures } from "../../client/query";
-import { bytes, integer, milliseconds, percent, plural, ru } from "../../kit/format";
+import { integer, milliseconds, percent, ru } from "../../kit/format";
 import { Heads } from "../../kit/heads";
 import { Icon } from "../../kit/icons";
+import { figureWords, together } from "./plan-words";
 
-export function Plan(props: { boxes: PlanBox[]; advice: { id: string; words: string }[] }): JSX.Element {
+interface PlanProps {
+  boxes: PlanBox[];
+  /** Partitions whose figures are summed. */
+  partitions: number;
+  advice: { id: string; words: string }[];
+}
+
+export function Plan(props: PlanProps): JSX.Element {
   const dearest = createMemo(() => {
     const times = props.boxes.map(({ figures }) => figures?.timeUs ?? 0);
     const most = Math.max(...times, 0);
@@ -17,6 +25,12 @@ export function Plan(props: { boxes: PlanBox[]; advice: { id: string; words: str
     <div class="pad scroll">
       <Show when={!props.boxes.some(({ figures }) => figures)}>
         <p class="dim">The plan alone: the query did not run and cost nothing.</p>
+      </Show>
+      <Show when={total() > 0 && props.partitions > 1}>
+        <p class="dim">
+          Times and figures are sums over {props.partitions} partitions, which worked side by side: they exceed the time
+          of the whole.
+        </p>
       </Show>
       <ol class="plan" aria-label="Plan, from the stored items to the rows">
         <For each={props.boxes}>
@@ -32,8 +46,9 @@ export function Plan(props: { boxes: PlanBox[]; advice: { id: string; words: str
                         <span style={{ width: `${((figures().timeUs ?? 0) / total()) * 100}%` }} />
                       </span>
                       <span>
-                        {milliseconds((figures().timeUs ?? 0) / 1000)} · {percent((figures().timeUs ?? 0) / total())} of
-                        the time
+                        {milliseconds((figures().timeUs ?? 0) / 1000)}
+                        {box.kind === "merge" ? "" : together(props.partitions)} ·{" "}
+                        {percent((figures().timeUs ?? 0) / total())} of the time
                       </span>
                     </Show>
                     <span class="dim">{figureWords(figures())}</span>
@@ -61,17 +76,6 @@ export function Plan(props: { boxes: PlanBox[]; advice: { id: string; words: str
       </For>
     </div>
   );
-}
-
-function figureWords(figures: NonNullable<PlanBox["figures"]>): string {
-  const parts: string[] = [];
-  if (figures.rowsIn !== null && figures.rowsOut !== null)
-    parts.push(`${integer(figures.rowsIn)} → ${integer(figures.rowsOut)} rows`);
-  else if (figures.rowsOut !== null) parts.push(`${integer(figures.rowsOut)} rows`);
-  if (figures.postings) parts.push(`${integer(figures.postings)} postings`);
-  if (figures.items) parts.push(plural(figures.items, "item"));
-  if (figures.bytes) parts.push(bytes(figures.bytes));
-  return parts.join(" · ");
 }
 
 export function RangeBars(props: { ranges: RangeFigures[]; charge: number; link: string }): JSX.Element {

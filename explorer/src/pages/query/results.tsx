@@ -149,7 +149,11 @@ export function Results(props: ResultsProps): JSX.Element {
       </Show>
       <Switch>
         <Match when={shownTab() === "plan"}>
-          <Plan boxes={run.page()?.plan ?? []} advice={run.page()?.advice ?? []} />
+          <Plan
+            boxes={run.page()?.plan ?? []}
+            partitions={run.page()?.ranges.length ?? 0}
+            advice={run.page()?.advice ?? []}
+          />
         </Match>
         <Match when={shownTab() === "partitions"}>
           <RangeBars

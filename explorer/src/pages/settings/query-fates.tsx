@@ -4,6 +4,7 @@ import { For, Show, type JSX } from "solid-js";
 import type { Prospect, QueryFate } from "../../client/schema";
 import { ru } from "../../kit/format";
 import { Heads } from "../../kit/heads";
+import { verdictOf } from "./verdict";
 
 const WAYS: Record<string, string> = {
   nothing: "finds nothing",
@@ -11,12 +12,6 @@ const WAYS: Record<string, string> = {
   index: "index",
   order: "index, in order",
 };
-
-/** Worth a look: refused, or without the index that it had. */
-const isWorse = ({ now, then }: QueryFate) =>
-  (then.refusal !== null && now.refusal === null) ||
-  (then.way === "scan" && now.way !== "scan" && now.way !== null) ||
-  (now.charge !== null && then.charge !== null && then.charge > now.charge * 1.1);
 
 export function QueryFates(props: { fates: QueryFate[] }): JSX.Element {
   return (
@@ -32,7 +27,15 @@ export function QueryFates(props: { fates: QueryFate[] }): JSX.Element {
         <table class="plain fit">
           <caption class="hidden-label">What becomes of the latest queries of this browser</caption>
           <Heads
-            names={["Query of this browser", "Now", { number: "RU, predicted" }, "Then", { number: "RU, predicted" }]}
+            names={[
+              "Query of this browser",
+              { number: "RU, last run" },
+              "Now",
+              { number: "RU, predicted" },
+              "Then",
+              { number: "RU, predicted" },
+              "Verdict",
+            ]}
           />
           <tbody>
             <For each={props.fates}>
@@ -41,8 +44,10 @@ export function QueryFates(props: { fates: QueryFate[] }): JSX.Element {
                   <td class="mono query-cell" title={fate.query}>
                     {fate.query}
                   </td>
+                  <td class="number">{charge(fate.measured)}</td>
                   <Cells prospect={fate.now} isWorse={false} />
                   <Cells prospect={fate.then} isWorse={isWorse(fate)} />
+                  <td classList={{ warn: isWorse(fate), good: verdictOf(fate) === "cheaper" }}>{verdictOf(fate)}</td>
                 </tr>
               )}
             </For>
@@ -53,17 +58,20 @@ export function QueryFates(props: { fates: QueryFate[] }): JSX.Element {
   );
 }
 
+const charge = (charge: number | null): string => (charge === null ? "–" : ru(charge).replace(" RU", ""));
+
+const isWorse = (fate: QueryFate): boolean => ["refused", "dearer", "no index"].includes(verdictOf(fate));
+
 function Cells(props: { prospect: Prospect; isWorse: boolean }): JSX.Element {
   const words = () =>
     props.prospect.refusal !== null ? "refused" : props.prospect.way === null ? "–" : (WAYS[props.prospect.way] ?? "–");
-  const charge = () => (props.prospect.charge === null ? "–" : ru(props.prospect.charge).replace(" RU", ""));
   return (
     <>
       <td classList={{ warn: props.isWorse }} title={props.prospect.refusal ?? undefined}>
         {words()}
       </td>
       <td class="number" classList={{ warn: props.isWorse }}>
-        {charge()}
+        {charge(props.prospect.charge)}
       </td>
     </>
   );
