@@ -95,6 +95,7 @@ mod tests {
                 session_version: 7,
                 index: Default::default(),
                 relocation: None,
+                former: Vec::new(),
             };
             definitions.containers.put(rid, record);
         }

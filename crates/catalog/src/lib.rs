@@ -41,8 +41,8 @@ pub use projection::{
     ProjectionStart, ProjectionTarget, SetPair,
 };
 pub use records::{
-    ContainerRecord, DroppedMark, EndedContainer, EndedForgotten, IndexGeneration, IndexRecord, Numbers,
-    Placed, RangeRecord, RelocationKind, RelocationRecord,
+    ContainerRecord, DroppedMark, EndedContainer, EndedForgotten, FORMER_RANGES_MAX, FormerRange,
+    IndexGeneration, IndexRecord, Numbers, Placed, RangeRecord, RelocationKind, RelocationRecord,
 };
 pub use stored::{MEMBERSHIP, decode, encode, key, load, load_view, stamp_key};
 pub use table::Table;

@@ -6,6 +6,7 @@
 //! | partition numbers are used once, and below the next | two containers in one key space delete each other's items |
 //! | ranges cover the hash space once | a key must have one owner |
 //! | a relocation's targets are reserved and cover its sources | else a restart would drop or publish foreign data |
+//! | former ranges have ids of their own, given before the newest | else a page would be answered for another range |
 //! | names are unique among siblings | of two, the one that is opened last would hide the other |
 //! | owners exist | a record without its owner cannot be reached, nor deleted |
 //! | ended containers are named once, with versions that were, and none that was forgotten | else a stream would pass over an end in silence |
@@ -18,7 +19,7 @@ use std::hash::Hash;
 use shardlake_routing::{EpkRange, PartitionMap};
 
 use crate::ended::ENDED_MAX;
-use crate::{Change, ContainerRecord, Definitions, RangeRecord, RelocationKind};
+use crate::{Change, ContainerRecord, Definitions, FORMER_RANGES_MAX, RangeRecord, RelocationKind};
 
 type Problems = Vec<String>;
 
@@ -126,6 +127,9 @@ fn containers(definitions: &Definitions, problems: &mut Problems) {
         if let Err(error) = relocation(record) {
             problems.push(format!("the relocation of container {rid} does not fit its ranges: {error}"));
         }
+        if let Err(error) = former(record) {
+            problems.push(format!("the former ranges of container {rid} are wrong: {error}"));
+        }
     }
     partition_numbers(definitions, problems);
 }
@@ -223,6 +227,26 @@ fn relocation(record: &ContainerRecord) -> Result<(), String> {
         return Err("the ids of its targets were given before".into());
     }
     cover(&after)
+}
+
+/// Ids are given once, so a range that has ended is none of the live ones, and older than the newest.
+fn former(record: &ContainerRecord) -> Result<(), String> {
+    if record.former.len() > FORMER_RANGES_MAX {
+        return Err(format!("there are {} of them", record.former.len()));
+    }
+    let newest = record.ranges.iter().map(|range| range.range_id).max();
+    let mut ids = HashSet::new();
+    for former in &record.former {
+        let id = former.range_id;
+        if Some(id) >= newest || record.range(id).is_some() || !ids.insert(id) {
+            return Err(format!("the id {id} is in use"));
+        }
+        let bounds = EpkRange::from_hex(&former.min, &former.max).map_err(|error| error.to_string())?;
+        if bounds.is_empty() {
+            return Err(format!("range {id} was empty"));
+        }
+    }
+    Ok(())
 }
 
 fn scripts(definitions: &Definitions, problems: &mut Problems) {

@@ -20,11 +20,24 @@ pub struct ContainerRecord {
     pub index: IndexRecord,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relocation: Option<RelocationRecord>,
+    /// Ranges that splits and merges have ended, oldest first, the newest [`FORMER_RANGES_MAX`] of them. Queries that began in
+    /// one go on under its id. Empty in records from before they were kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub former: Vec<FormerRange>,
 }
+
+/// Enough for a container that grows from one partition to its most.
+pub const FORMER_RANGES_MAX: usize = 512;
 
 impl ContainerRecord {
     pub fn range(&self, range_id: u32) -> Option<&RangeRecord> {
         self.ranges.iter().find(|range| range.range_id == range_id)
+    }
+
+    /// The bounds of a range that has ended; `None` for a live one and for one that is no longer on record.
+    pub fn former_bounds(&self, range_id: u32) -> Option<EpkRange> {
+        let former = self.former.iter().find(|former| former.range_id == range_id)?;
+        EpkRange::from_hex(&former.min, &former.max).ok()
     }
 
     /// Its ranges, and those that a relocation is filling.
@@ -58,6 +71,15 @@ impl RangeRecord {
     pub fn bounds(&self) -> Result<EpkRange, RangeError> {
         EpkRange::from_hex(&self.min, &self.max)
     }
+}
+
+/// A range that a split or a merge has ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FormerRange {
+    pub range_id: u32,
+    /// Hexadecimal bounds.
+    pub min: String,
+    pub max: String,
 }
 
 /// A partition and the shard that holds its data.

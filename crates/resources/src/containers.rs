@@ -109,6 +109,7 @@ impl Resources {
             session_version: now.milliseconds() as i64,
             index: index_of_new(&container),
             relocation: None,
+            former: Vec::new(),
             container,
         }
     }

@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 use std::time::Duration;
 
 use shardlake_catalog::{
-    CatalogError, ContainerRecord, Definitions, Placed, RangeRecord, RelocationRecord, Urgency,
+    CatalogError, ContainerRecord, Definitions, FORMER_RANGES_MAX, FormerRange, Placed, RangeRecord,
+    RelocationKind, RelocationRecord, Urgency,
 };
 use shardlake_model::{Error, ErrorKind, Result};
 use shardlake_partition::{
@@ -330,11 +331,26 @@ fn take_over(draft: &mut Definitions, rid: Subject, record: &RelocationRecord) -
         ranges: ranges.into_iter().map(|(_, range)| range).collect(),
         generation: old.generation + 1,
         relocation: None,
+        former: former_after(&old.former, &sources, record.kind),
         ..ContainerRecord::clone(&old)
     };
     draft.containers.put(rid, published);
     sources.iter().for_each(|source| draft.drop_data(source.placed()));
     Ok(())
+}
+
+/// A moved range goes on under its id; the sources of a split and a merge have ended.
+fn former_after(before: &[FormerRange], sources: &[RangeRecord], kind: RelocationKind) -> Vec<FormerRange> {
+    let mut former = before.to_vec();
+    if kind != RelocationKind::Move {
+        former.extend(sources.iter().map(|source| FormerRange {
+            range_id: source.range_id,
+            min: source.min.clone(),
+            max: source.max.clone(),
+        }));
+    }
+    former.drain(..former.len().saturating_sub(FORMER_RANGES_MAX));
+    former
 }
 
 fn taken(cutover: &StdMutex<Option<Cutover>>) -> Option<Cutover> {

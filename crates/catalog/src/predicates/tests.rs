@@ -7,7 +7,7 @@ use shardlake_model::{
 };
 
 use super::*;
-use crate::{DroppedMark, Numbers, RelocationRecord};
+use crate::{DroppedMark, FormerRange, Numbers, RelocationRecord};
 
 fn range(uid: u32, range_id: u32, min: &str, max: &str) -> RangeRecord {
     RangeRecord {
@@ -45,6 +45,7 @@ fn container(number: u32, id: &str, ranges: Vec<RangeRecord>) -> ContainerRecord
         session_version: 0,
         index: Default::default(),
         relocation: None,
+        former: Vec::new(),
     }
 }
 
@@ -79,8 +80,21 @@ fn targets(record: &mut ContainerRecord) -> &mut Vec<RangeRecord> {
     &mut record.relocation.as_mut().expect("it is being split").targets
 }
 
+fn former(range_id: u32, min: &str, max: &str) -> FormerRange {
+    FormerRange { range_id, min: min.into(), max: max.into() }
+}
+
+/// The container's one range is the successor of these.
+fn ended(record: &mut ContainerRecord, former: Vec<FormerRange>) {
+    record.relocation = None;
+    record.ranges[0].range_id = 7;
+    record.former = former;
+}
+
 #[test]
 fn sound_definitions_have_no_problems() {
+    let merged = edited(|record| ended(record, vec![former(0, "", "20"), former(3, "20", "FF")]));
+    assert_eq!(broken(&merged), Vec::<String>::new());
     assert_eq!(broken(&sound()), Vec::<String>::new());
     assert_eq!(loose_ends(&sound()), Vec::<String>::new());
     assert_eq!(broken(&Definitions::default()), Vec::<String>::new());
@@ -103,6 +117,11 @@ fn each_contradiction_is_named() {
         ("does not fit its ranges", edited(|record| drop(targets(record).pop()))),
         ("does not fit its ranges", edited(|record| targets(record)[0].range_id = 0)),
         ("does not fit its ranges", edited(|record| record.ranges[0].range_id = 5)),
+        ("former ranges", edited(|record| record.former.push(former(0, "", "20")))),
+        ("former ranges", edited(|record| record.former = vec![former(1, "", "20")])),
+        ("former ranges", edited(|record| ended(record, vec![former(1, "20", "20")]))),
+        ("former ranges", edited(|record| ended(record, vec![former(1, "", "x")]))),
+        ("former ranges", edited(|record| ended(record, vec![former(1, "", "20"), former(1, "20", "FF")]))),
         ("two containers", edited(|record| record.container.definition.id = "one".into())),
     ];
     for (words, definitions) in cases {
