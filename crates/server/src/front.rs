@@ -11,8 +11,10 @@
 //! | anything else | yes | the gateway |
 //!
 //! No path is answered before the head has passed: one host by which this server may be called (`host_check.rs`), no more headers
-//! than [`HEADERS_MAX`], no transfer coding but `chunked`. The listener is open before the account is, so that a probe gets a clear "not yet" instead of a refused connection. A
-//! panic in a handler becomes a 500 and a log line; a request that outlives its time gets a 408.
+//! than [`HEADERS_MAX`], no transfer coding but `chunked`. The listener is open before the account is, so that a probe gets a clear
+//! "not yet" instead of a refused connection. Requests for the gateway wait for the account up to [`STARTING_MAX`], also those of
+//! a spare that takes over: with one region, SDKs hand a 503 to the application at once.
+//! A panic in a handler becomes a 500 and a log line; a request that outlives its time gets a 408.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -32,6 +34,7 @@ use hyper::body::Body;
 use shardlake_account::Account;
 use shardlake_gateway_nosql::{AnswerBody, ConnectionSpace, Endpoint, Gateway, MessageSpace, Scheme};
 use shardlake_stdx::Clock;
+use tokio::sync::Notify;
 
 use crate::answers::{Refusal, Reply, failure};
 use crate::container_counters::ContainerLabels;
@@ -43,6 +46,8 @@ use crate::welcome;
 
 /// The gateway ends an operation at its deadline; this much later the server stops waiting for it.
 const GRACE: Duration = Duration::from_secs(2);
+/// How long a request waits for the account to open. Longer than a start after a crash; shorter than SDKs wait for an answer.
+const STARTING_MAX: Duration = Duration::from_secs(10);
 const NOT_LEASED: &str = "this server cannot reach its object store, or another one has the account: retry";
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const HTML_TYPE: &str = "text/html; charset=utf-8";
@@ -68,6 +73,8 @@ pub struct Front {
     request_max: Duration,
     ca_pem: Option<String>,
     gateway: OnceLock<Gateway>,
+    /// Wakes the requests that came before the gateway was there.
+    opened: Notify,
     ready: AtomicBool,
 }
 
@@ -89,6 +96,7 @@ impl Front {
             request_max,
             ca_pem,
             gateway: OnceLock::new(),
+            opened: Notify::new(),
             ready: AtomicBool::new(false),
         }
     }
@@ -97,6 +105,7 @@ impl Front {
     pub fn open(&self, gateway: Gateway) {
         let _set_once = self.gateway.set(gateway);
         self.ready.store(true, Ordering::Release);
+        self.opened.notify_waiters();
     }
 
     /// The server is stopping: probes are told, requests still work.
@@ -217,7 +226,7 @@ impl Front {
         B: Body<Data = Bytes>,
         B::Error: std::fmt::Display,
     {
-        let Some(gateway) = self.gateway.get() else {
+        let Some(gateway) = self.opened_gateway().await else {
             return unavailable("the server is starting: retry");
         };
         if !gateway.account().is_leased() {
@@ -257,6 +266,22 @@ impl Front {
         let names = |database: &str, container: &str| names_of(gateway.account(), database, container);
         self.metrics.record(operation, uri.path(), &reply, duration, names);
         reply
+    }
+}
+
+impl Front {
+    /// The gateway, as soon as it is there; `None` where that takes too long.
+    async fn opened_gateway(&self) -> Option<&Gateway> {
+        if let Some(gateway) = self.gateway.get() {
+            return Some(gateway);
+        }
+        let mut opened = pin!(self.opened.notified());
+        // From here on the waiter is woken, so that a gateway set behind the next look is not missed.
+        opened.as_mut().enable();
+        if self.gateway.get().is_none() {
+            let _ = tokio::time::timeout(self.request_max.min(STARTING_MAX), opened).await;
+        }
+        self.gateway.get()
     }
 }
 
@@ -344,6 +369,9 @@ fn refuse_method<B>(request: &Request<B>) -> Option<Reply> {
 mod tests {
     use futures::future::join_all;
     use http_body_util::Full;
+    use shardlake_account::AccountOptions;
+    use shardlake_gateway_nosql::GatewaySettings;
+    use shardlake_storage::{Shard, ShardOptions};
 
     use super::*;
 
@@ -365,7 +393,34 @@ mod tests {
         front.answer(request, &origin).await.status()
     }
 
-    #[tokio::test]
+    async fn gateway() -> Gateway {
+        let shard = Shard::open(ShardOptions::memory()).await.expect("a shard in memory opens");
+        let account = Account::open(shard, AccountOptions::default()).await.expect("the account opens");
+        Gateway::new(account, GatewaySettings::default()).expect("no key is invalid")
+    }
+
+    /// With one region, SDKs hand a 503 to the application, and repeat a request that is not answered yet.
+    #[tokio::test(start_paused = true)]
+    async fn requests_wait_for_a_start_and_probes_do_not() {
+        // Before the request: the paused clock runs on where the test waits for another thread.
+        let (server, gateway) = (front(&Clock::System, None), gateway().await);
+        let begun = tokio::time::Instant::now();
+        let mut early = pin!(ask(&server, "GET", "/dbs"));
+        assert!(poll!(early.as_mut()).is_pending());
+        for (path, status) in [("/livez", 200), ("/readyz", 503), ("/metrics", 200)] {
+            assert_eq!(ask(&server, "GET", path).await, status, "{path}");
+        }
+        assert_eq!(begun.elapsed(), Duration::ZERO, "no probe waits");
+        assert!(poll!(early.as_mut()).is_pending());
+        server.open(gateway);
+        assert_eq!(early.await, 401, "the account answers");
+        let never = front(&Clock::System, None);
+        let begun = tokio::time::Instant::now();
+        assert_eq!(ask(&never, "GET", "/dbs").await, 503);
+        assert_eq!(begun.elapsed(), Duration::from_secs(1), "as long as a request may take at most");
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn before_the_account_is_open_only_liveness_is_good() {
         let server = front(&Clock::System, None);
         assert_eq!(ask(&server, "GET", "/livez").await, 200);
