@@ -15,6 +15,8 @@ use shardlake_routing::{Epk, EpkRange};
 
 /// More parts than a position may have.
 const PARTS_MAX: usize = 4096;
+/// Longer than any hash of a key.
+const EPK_BYTES_MAX: usize = 255;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FeedPosition {
@@ -105,7 +107,7 @@ fn parse(text: &str) -> Option<FeedPosition> {
     let mut starts: Vec<(Epk, u64)> = Vec::new();
     for part in parts.split(';') {
         let (start, lsn) = part.split_once(':')?;
-        let start = Epk::from_hex(start)?;
+        let start = Epk::from_hex(start).filter(|start| start.0.len() <= EPK_BYTES_MAX)?;
         if starts.len() == PARTS_MAX || starts.last().is_some_and(|(last, _)| *last >= start) {
             return None;
         }

@@ -109,7 +109,8 @@ pub(crate) struct VersionPart {
 impl VersionPart {
     pub fn new(partition: Arc<Partition>, place: FeedPart, inside: Option<&InsideCommit>) -> VersionPart {
         let FeedPart { span, after } = place;
-        let is_here = |inside: &&InsideCommit| span.contains(&inside.epk) && after + 1 == inside.lsn;
+        let is_here =
+            |inside: &&InsideCommit| span.contains(&inside.epk) && after.checked_add(1) == Some(inside.lsn);
         let inside = inside.filter(is_here).cloned();
         VersionPart {
             partition,

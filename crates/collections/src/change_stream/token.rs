@@ -11,6 +11,8 @@
 //! of the hash space, so a token holds across splits,
 //! merges, moves and restarts.
 
+use std::collections::HashSet;
+
 use shardlake_items::{VersionPosition, read_number, write_number};
 use shardlake_model::{ContainerRid, DatabaseRid};
 use shardlake_mql::{Document, Value};
@@ -129,12 +131,17 @@ fn parse(bytes: &[u8]) -> Option<Token> {
     let time_ms = read_number(&mut rest)?;
     let ends_told = if is_current { Some(read_number(&mut rest)?) } else { None };
     let count = read_number(&mut rest).filter(|count| *count <= CONTAINERS_MAX)?;
-    let mut containers = Vec::new();
+    let mut containers: Vec<TokenContainer> = Vec::new();
+    let mut seen = HashSet::new();
     for _ in 0..count {
         let database = DatabaseRid(u32::try_from(read_number(&mut rest)?).ok()?);
         let number = u32::try_from(read_number(&mut rest)?).ok()?;
         let renamed_ms = if is_current { read_number(&mut rest)? } else { time_ms };
         let (rid, position) = (ContainerRid { database, number }, VersionPosition::decode(&mut rest)?);
+        // A container that came twice would give its events twice.
+        if !seen.insert(rid) {
+            return None;
+        }
         containers.push(TokenContainer { rid, renamed_ms, position });
     }
     rest.is_empty().then_some(Token { kind, scope, time_ms, ends_told, containers })
@@ -161,6 +168,34 @@ mod tests {
             let token = Token { kind, ..token() };
             assert_eq!(Token::read(&token.document()).expect("its own"), token);
         }
+    }
+
+    #[test]
+    fn a_container_comes_once() {
+        let twice = vec![token().containers[0].clone(), token().containers[0].clone()];
+        let refused = Token::read(&Token { containers: twice, ..token() }.document());
+        assert_eq!(refused.expect_err("its events would come twice").code, INVALID_RESUME_TOKEN);
+    }
+
+    /// `fuzz/fuzz_targets/resume_token.rs` asserts the same of any bytes.
+    #[test]
+    fn damaged_tokens_are_refused_or_survive_being_sent_again() {
+        let random = shardlake_stdx::Random::seeded(5);
+        let whole = token().document();
+        let whole = bytes_of(whole.value("_data").as_str().expect("is text")).expect("hexadecimal");
+        let mut understood = 0;
+        for _ in 0..4_000 {
+            let mut bytes = whole.clone();
+            for _ in 0..=random.below(2) {
+                let at = random.below(bytes.len() as u64) as usize;
+                bytes[at] = random.below(256) as u8;
+            }
+            let text: String = bytes.iter().map(|byte| format!("{byte:02X}")).collect();
+            let Ok(read) = Token::read(&Document::one("_data", text.as_str())) else { continue };
+            understood += 1;
+            assert_eq!(Token::read(&read.document()).expect("its own").containers, read.containers);
+        }
+        assert!(understood > 100, "{understood}");
     }
 
     #[test]

@@ -116,7 +116,11 @@ async fn at<'p>(
         }
         AccessPosition::Ordered { plan, at } => {
             check_plan(reader, *plan)?;
-            ordered(reader, order.ok_or_else(changed)?, Some(at.clone())).await
+            let order = order.ok_or_else(changed)?;
+            if matches!(at, OrderedPosition::Undefined(_)) && !order.includes_undefined {
+                return Err(changed());
+            }
+            ordered(reader, order, Some(at.clone())).await
         }
     }
 }

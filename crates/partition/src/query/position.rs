@@ -216,11 +216,15 @@ fn read_position(reader: &mut Reader<'_>) -> Option<Position> {
 }
 
 fn read_key(reader: &mut Reader<'_>) -> Option<KeyPosition> {
-    Some(match reader.u8()? {
-        1 => KeyPosition::Key(reader.bytes()?),
-        2 => KeyPosition::Cut { start: reader.bytes()?, hash: u128::from_be_bytes(reader.array()?) },
-        _ => return None,
-    })
+    let kind = reader.u8()?;
+    let bytes = reader.bytes()?;
+    match kind {
+        1 if bytes.len() <= KEY_BYTES_MAX => Some(KeyPosition::Key(bytes)),
+        2 if bytes.len() == KEY_BYTES_MAX => {
+            Some(KeyPosition::Cut { start: bytes, hash: u128::from_be_bytes(reader.array()?) })
+        }
+        _ => None,
+    }
 }
 
 fn read_place(reader: &mut Reader<'_>) -> Option<Place> {

@@ -47,6 +47,11 @@ impl Resumed {
         Resumed { start, skip_to: None }
     }
 
+    /// Keeps to the range that is asked for: a position may be of a range that was cut since, or made up.
+    pub fn not_before(self, start: Vec<u8>) -> Resumed {
+        Resumed { start: self.start.max(start), ..self }
+    }
+
     /// Whether the key at hand is at or before the position. `common` is the length of the common part.
     pub fn skips(&mut self, key: &[u8], common: usize) -> Result<bool> {
         let Some((prefix, hash)) = &self.skip_to else { return Ok(false) };
@@ -75,11 +80,7 @@ pub(super) async fn run(reader: &mut Reader<'_>, feed: &mut Feed<'_>, scan: Item
     let (start, end) = reader.scope.clone();
     let common = start[..HEADER].to_vec();
     let mut resumed = match &scan.after {
-        Some(position) => {
-            let mut resumed = Resumed::after(&common, position);
-            resumed.start = resumed.start.max(start);
-            resumed
-        }
+        Some(position) => Resumed::after(&common, position).not_before(start),
         None => Resumed::from(start),
     };
     let (mut begun, mut rows) = match scan.begun {

@@ -100,7 +100,8 @@ async fn run_range(
     let start = [&prefix[..], &leaf.ranges[range].start].concat();
     let end = [&prefix[..], &leaf.ranges[range].end].concat();
     let mut resumed = match after {
-        Some(place) => Resumed::after(&prefix, &place.after),
+        // A client's token may lie before the range, where no condition was looked at.
+        Some(place) => Resumed::after(&prefix, &place.after).not_before(start),
         None => Resumed::from(start),
     };
     if resumed.start >= end {
