@@ -20,7 +20,6 @@ use crate::feed::scope;
 use crate::headers::RequestHeaders;
 use crate::items::reading;
 use crate::reply::Reply;
-use crate::session;
 
 pub(crate) async fn read(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply> {
     let headers = call.headers;
@@ -95,8 +94,6 @@ fn respond(page: ChangeFeedPage, container: &ContainerHandle) -> Reply {
     let body = (!is_unmodified).then(|| Text::of_pieces([head, page.changes, end]));
     let reply = Reply {
         status: if is_unmodified { StatusCode::NOT_MODIFIED } else { StatusCode::OK },
-        session_token: (!page.ranges.is_empty())
-            .then(|| session::joined(page.meta.session_version, &page.ranges)),
         meta: page.meta,
         container: Some(container.clone()),
         item_count: Some(page.count),

@@ -12,7 +12,7 @@ use crate::call::Call;
 use crate::headers::RequestHeaders;
 use crate::items::{key_of_text, reading};
 use crate::reply::Reply;
-use crate::{session, unsupported};
+use crate::unsupported;
 
 pub(crate) async fn read(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply> {
     let headers = call.headers;
@@ -70,8 +70,6 @@ fn respond(page: FeedPage, container: &ContainerHandle) -> Reply {
         status: StatusCode::OK,
         meta: page.meta,
         container: Some(container.clone()),
-        session_token: (!page.ranges.is_empty())
-            .then(|| session::joined(page.meta.session_version, &page.ranges)),
         item_count: Some(count),
         continuation: page.continuation,
         body: Some(text.finish()),

@@ -10,8 +10,6 @@ use shardlake_model::{ConsistencyLevel, ETagCondition, Error, Preconditions, Pri
 #[cfg(test)]
 pub(crate) const IGNORED: &[(&str, &str)] = &[
     ("x-ms-version", "one behaviour serves every version in use"),
-    ("user-agent", "who calls does not matter"),
-    ("x-ms-useragent", "who calls does not matter"),
     ("x-ms-client-id", "who calls does not matter"),
     ("cache-control", "nothing is cached between client and server"),
     ("x-ms-cosmos-correlated-activityid", "the activity id identifies the request"),
@@ -93,6 +91,9 @@ pub(crate) struct RequestHeaders<'h> {
     pub supported_formats: Option<&'h str>,
     pub content_format: Option<&'h str>,
     pub intended_rid: Option<&'h str>,
+    /// Both may name the SDK; in a browser only the second does. Only `life.rs` goes by them.
+    pub user_agent: Option<&'h str>,
+    pub ms_user_agent: Option<&'h str>,
     pub throughput_bucket: Option<&'h str>,
     pub priority: Option<&'h str>,
     /// How long resource tokens are to be good for.
@@ -134,6 +135,8 @@ impl<'h> RequestHeaders<'h> {
             "a-im" => &mut self.a_im,
             "prefer" => &mut self.prefer,
             "x-ms-date" => &mut self.ms_date,
+            "user-agent" => &mut self.user_agent,
+            "x-ms-useragent" => &mut self.ms_user_agent,
             "x-ms-read-key-type" => &mut self.read_key_type,
             "x-ms-start-epk" => &mut self.start_epk,
             "x-ms-end-epk" => &mut self.end_epk,

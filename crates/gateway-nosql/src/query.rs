@@ -14,7 +14,7 @@ use crate::items::reading;
 use crate::query_body::QueryBody;
 use crate::query_headers::QueryDiagnostics;
 use crate::reply::{Reply, SUBSTATUS};
-use crate::{feed, query_plan, session};
+use crate::{feed, life, query_plan};
 
 const CROSS_PARTITION_DISABLED: &str = "Cross partition query is required but disabled. Please set x-ms-documentdb-query-enablecrosspartition to true, specify x-ms-documentdb-partitionkey, or revise your query to avoid this exception.";
 
@@ -22,6 +22,7 @@ pub(crate) async fn execute(call: &Call<'_>, container: &ContainerHandle) -> Res
     let headers = call.headers;
     let body = QueryBody::read(call)?;
     let context = reading(call)?;
+    life::check_query(headers, container, context.session.as_ref())?;
     let diagnostics = QueryDiagnostics::asked(headers)?;
     let allows_cross_partition =
         flag("x-ms-documentdb-query-enablecrosspartition", headers.enable_cross_partition)?;
@@ -69,8 +70,6 @@ fn respond(reply: &mut QueryReply, container: &ContainerHandle) -> Reply {
         status: StatusCode::OK,
         meta: reply.meta,
         container: Some(container.clone()),
-        session_token: (!reply.ranges.is_empty())
-            .then(|| session::joined(reply.meta.session_version, &reply.ranges)),
         item_count: Some(item_count),
         body: Some(text.finish()),
         ..Reply::default()

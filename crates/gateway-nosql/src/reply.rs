@@ -27,8 +27,6 @@ pub(crate) struct Reply {
     pub etag: Option<Guid>,
     /// The container that was read or written, on item operations.
     pub container: Option<ContainerHandle>,
-    /// Replaces the session token of `meta` where several ranges were read.
-    pub session_token: Option<String>,
     pub item_count: Option<usize>,
     pub continuation: Option<String>,
     /// Rare headers.
@@ -163,9 +161,6 @@ impl Renderer {
                 headers
             }
         };
-        if let Some(token) = reply.session_token {
-            set_text(&mut headers, &SESSION_TOKEN, token);
-        }
         if let Some(count) = reply.item_count {
             headers.insert(&ITEM_COUNT, HeaderValue::from(count));
         }
@@ -209,7 +204,8 @@ impl Renderer {
         headers.insert(&ACTIVITY_ID, ascii(&echo.activity_id.to_ascii()));
         headers.insert(&TRANSPORT_REQUEST_ID, HeaderValue::from(self.next_request_id()));
         headers.insert(&REQUEST_DURATION, written(|out| push_milliseconds(out, echo.duration)));
-        if let Some(container) = container {
+        // With a position only: the Python SDK drops its ranges at a container's answer that names none of them.
+        if let Some(container) = container.filter(|_| meta.range_id.is_some()) {
             headers.insert(&CONTENT_PATH, ascii(container.rid_text().as_bytes()));
             headers
                 .insert(&ALT_CONTENT_PATH, written(|out| push_alt_content_path(out, container.alt_link())));

@@ -1,4 +1,7 @@
-//! Session tokens as text (wire.md §13): `{range}:{version}#{lsn}`, one per range, joined by commas.
+//! Session tokens as text (wire.md §13): `{range}:{version}#{lsn}`. Clients join those of several ranges by commas.
+//!
+//! A reply has one position, also where several ranges were read: SDKs parse one, and fail at two. It is that of the first range
+//! that was read, or of the range that the request named.
 //!
 //! The version is the container's: it tells a container from an earlier one of the same name, whose tokens clients may
 //! still hold. No regions are listed; clients take the higher LSN of two tokens, which is all that one region needs.
@@ -13,18 +16,6 @@ pub(crate) fn push_token(out: &mut Vec<u8>, range_id: u32, version: i64, lsn: u6
     push_number(out, version.unsigned_abs());
     out.push(b'#');
     push_number(out, lsn);
-}
-
-/// The token of a reply that read several ranges.
-pub(crate) fn joined(version: i64, ranges: &[(u32, u64)]) -> String {
-    let mut text = Vec::with_capacity(ranges.len() * 16);
-    for (range_id, lsn) in ranges {
-        if !text.is_empty() {
-            text.push(b',');
-        }
-        push_token(&mut text, *range_id, version, *lsn);
-    }
-    String::from_utf8(text).expect("digits and punctuation are ASCII")
 }
 
 /// The position a read has to have reached: only session consistency waits for one.
@@ -45,9 +36,13 @@ mod tests {
 
     #[test]
     fn what_is_written_can_be_read() {
-        let token = joined(5, &[(0, 42), (7, 3)]);
-        assert_eq!(token, "0:5#42,7:5#3");
-        let parsed = wanted(Some(&token), ConsistencyLevel::Session).expect("valid").expect("present");
+        let mut token = Vec::new();
+        push_token(&mut token, 7, 5, 3);
+        let token = String::from_utf8(token).expect("digits and punctuation are ASCII");
+        assert_eq!(token, "7:5#3");
+        // Clients join the tokens that they keep.
+        let joined = format!("0:5#42,{token}");
+        let parsed = wanted(Some(&joined), ConsistencyLevel::Session).expect("valid").expect("present");
         assert_eq!(parsed.entry_of(7).map(|entry| (entry.version, entry.lsn)), Some((5, 3)));
     }
 

@@ -31,6 +31,16 @@ pub enum FeedScope {
     Range { range_id: Option<u32>, epk: Option<(String, String)> },
 }
 
+impl FeedScope {
+    /// The partition key range that the request names.
+    pub fn range_id(&self) -> Option<u32> {
+        match self {
+            FeedScope::All | FeedScope::Key(_) => None,
+            FeedScope::Range { range_id, .. } => *range_id,
+        }
+    }
+}
+
 #[derive(Debug)]
 pub struct FeedPage {
     pub items: Vec<StoredItem>,
@@ -225,12 +235,7 @@ pub fn resolve(entry: &ContainerEntry, scope: &FeedScope) -> Result<(FeedFilter,
             }
         }
         FeedScope::Range { range_id, epk } => {
-            let span = match epk {
-                Some((min, max)) => EpkRange::from_hex(min, max).map_err(|error| {
-                    Error::bad_request(format!("the effective partition key range is invalid: {error}"))
-                })?,
-                None => EpkRange::full(),
-            };
+            let span = window_of(epk.as_ref())?;
             let partitions = match range_id {
                 Some(id) => vec![find_range(entry, *id)?.clone()],
                 None => of_range(&span),
@@ -240,7 +245,14 @@ pub fn resolve(entry: &ContainerEntry, scope: &FeedScope) -> Result<(FeedFilter,
     })
 }
 
-fn find_range(entry: &ContainerEntry, id: u32) -> Result<&Arc<Partition>> {
+/// The span of the hash space that a request names by its bounds in hexadecimal; all of it where it names none.
+pub fn window_of(epk: Option<&(String, String)>) -> Result<EpkRange> {
+    let Some((min, max)) = epk else { return Ok(EpkRange::full()) };
+    EpkRange::from_hex(min, max)
+        .map_err(|error| Error::bad_request(format!("the effective partition key range is invalid: {error}")))
+}
+
+pub fn find_range(entry: &ContainerEntry, id: u32) -> Result<&Arc<Partition>> {
     entry.map.iter().find(|partition| partition.range_id == id).ok_or_else(|| {
         Error::new(
             ErrorKind::PartitionGone,
@@ -262,6 +274,11 @@ pub fn encode_token(entry: &ContainerEntry, position: &[u8]) -> String {
 }
 
 pub fn decode_token(entry: &ContainerEntry, token: &str) -> Result<Vec<u8>> {
+    position_of_token(entry.record.container.rid.number, token)
+}
+
+/// The position in a token of a container, which may be made up: the last item of a page.
+pub fn position_of_token(container: u32, token: &str) -> Result<Vec<u8>> {
     let invalid = || Error::bad_request("Invalid Continuation Token");
     let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| invalid())?;
     let (content, checksum) = bytes.split_last_chunk::<4>().ok_or_else(invalid)?;
@@ -269,7 +286,7 @@ pub fn decode_token(entry: &ContainerEntry, token: &str) -> Result<Vec<u8>> {
         return Err(invalid());
     }
     let (header, position) = content.split_at_checked(5).ok_or_else(invalid)?;
-    if header[0] != TOKEN_VERSION || header[1..] != entry.record.container.rid.number.to_be_bytes() {
+    if header[0] != TOKEN_VERSION || header[1..] != container.to_be_bytes() {
         return Err(invalid());
     }
     epk_of_position(position).map_err(|_| invalid())?;

@@ -38,11 +38,15 @@ use schema_cache::SchemaCache;
 
 pub use batch::{BulkOnError, key_of_another_partition};
 pub use change_feed::{ChangeFeedPage, ChangeFeedRequest, FEED_WAIT_MAX, FeedStart, any_changed};
+pub use change_feed_position::FeedPosition;
 pub use command::{
     ItemOperation, ItemRead, ItemWrite, KeyedOperation, Patch, ReadCommand, Triggers, WriteCommand,
     WriteReply,
 };
-pub use feed::{FeedPage, FeedScope, decode_token, encode_token, resolve, span_of_point};
+pub use feed::{
+    FeedPage, FeedScope, decode_token, encode_token, find_range, position_of_token, resolve, span_of_point,
+    window_of,
+};
 pub use items::{check_session, no_such_item};
 pub use json_items::{item_of_json, item_of_json_in};
 pub use policy_preview::PolicyPreview;

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use shardlake_charge::QueryCounters;
 use shardlake_document::Value;
-use shardlake_model::{ErrorKind, KeyPath, ReplyMeta, RequestContext, Result};
+use shardlake_model::{KeyPath, ReplyMeta, RequestContext, Result};
 use shardlake_partition::{FeedFilter, QueryPage, QueryStatistics};
 use shardlake_sql::{
     IndexUtilization, PageLimits, Query, QueryEnvironment, Rows, SupportedFeatures, index_utilization,
@@ -26,14 +26,14 @@ use crate::Queries;
 use crate::figures::QueryFigures;
 use crate::query_cache::{Asked, KnownQuery};
 use crate::query_charge::PagePermit;
-use crate::query_former;
+use crate::query_former::{self, Former, Signature};
 use crate::query_key::QueryKey;
 use crate::query_targets::{Part, PlanReply, Targets, plan_ranges, targets};
 use crate::query_token::{Piece, QueryToken};
 use crate::request::{ItemsRequest, PageOfQuery, QueryReply, QueryRequest, QueryWants};
 use crate::running::Running;
+use shardlake_items::OpenTransaction;
 use shardlake_items::check_session;
-use shardlake_items::{FeedScope, OpenTransaction};
 use shardlake_serving::ContainerEntry;
 use shardlake_serving::ContainerHandle;
 use shardlake_serving::{Cost, OperationKind, Touched};
@@ -106,26 +106,43 @@ impl Queries {
     ) -> Result<QueryReply> {
         let query_hash = hash_of(request.text, request.parameters);
         let asked = Asked { query, parameters: request.parameters, hash: query_hash };
+        let decode = |text| QueryToken::decode(text, entry.record.container.rid.number, query_hash);
+        let token = request.continuation.map(decode).transpose()?;
+        let former = Former::of(entry, &request.scope, token.as_ref())?;
+        let signature = match &former {
+            Some(former) => Some(former.signature()),
+            None => Signature::of_live(entry, &request.scope),
+        };
+        let mut reply = self.page_behind(ctx, entry, asked, request, (token, former), within).await;
+        if let Some(signature) = signature {
+            signature.sign(&mut reply);
+        }
+        reply
+    }
+
+    /// The page that a token names; `former` where it is of a range that has ended.
+    async fn page_behind(
+        &self,
+        ctx: &RequestContext,
+        entry: &Arc<ContainerEntry>,
+        asked: Asked<'_>,
+        request: &QueryRequest<'_>,
+        (token, former): (Option<QueryToken>, Option<Former>),
+        within: Option<&OpenTransaction>,
+    ) -> Result<QueryReply> {
         // Before its turn, a mistake in the query would hide what is wrong with the request.
         let mut known = None;
         let plan = || Ok(known.insert(self.known(ctx, entry, asked)?).plan(entry)?);
-        let decode = |text| QueryToken::decode(text, entry.record.container.rid.number, query_hash);
-        let token = request.continuation.map(decode).transpose()?;
-        let (mut targets, gone) = match targets(entry, request, plan) {
-            Err(error) if error.kind() == ErrorKind::PartitionGone => {
-                match query_former::targets(entry, &request.scope, token.as_ref()) {
-                    Some(targets) => (targets, Some(error)),
-                    None => return Err(error),
-                }
-            }
-            targets => (targets?, None),
+        let (mut targets, gone) = match former {
+            Some(Former { parts, gone, .. }) => (Targets { parts, merges: false }, Some(gone)),
+            None => (targets(entry, request, plan)?, None),
         };
+        let range_id = request.scope.range_id();
         let limits = self.row_limits(request.max_items)?;
-        if let (FeedScope::Range { range_id: Some(_), epk: None }, Some(token)) = (&request.scope, &token) {
+        if let (Some(range), Some(token)) = (range_id.and_then(|id| entry.record.range(id)), &token) {
+            token.check_range(range.range_id, &range.parents)?;
             // The range may have been joined with others, which the query is not about.
-            targets.parts.retain_mut(|part| part.end_at(token.end()));
-        }
-        if let (Some(_), Some(token)) = (&gone, &token) {
+            targets.parts.retain_mut(|part| part.end_at(&token.span().max));
             targets.parts = targets.parts.iter().flat_map(|part| part.cut_by(token)).collect();
         }
         let known = known.map_or_else(|| self.known(ctx, entry, asked), Ok)?;
@@ -135,21 +152,23 @@ impl Queries {
             let partitions = targets.parts.iter().map(|part| &part.partition);
             running.within = transaction.view(self, ctx, entry, partitions).await?;
         }
-        let mut reply = running.begin(request.wants, query, &targets.parts)?;
+        let mut reply = running.begin(request.wants, asked.query, &targets.parts)?;
         if let Some(figures) = &mut reply.figures {
             figures.merges = targets.merges;
         }
         let prepared = self.clock().elapsed();
-        let page = PageOfQuery { limits, token, query_hash };
+        let page = PageOfQuery { limits, token, query_hash: asked.hash, range_id };
         // What is rarer lies apart: the future of a query in one partition is moved as a whole on its way.
         match targets {
             Targets { merges: true, parts } => Box::pin(running.fan_out(&mut reply, &parts, page)).await?,
-            Targets { merges: false, parts } => match gone {
-                Some(gone) if parts.len() > 1 && running.prepared.is_ordered() => {
-                    Box::pin(running.merge_in_order(&mut reply, &parts, page, gone)).await?;
-                }
-                _ => running.drain(&mut reply, parts, page).await?,
-            },
+            // A range that was cut since the token was made, joined again or not: its parts are at different rows.
+            Targets { merges: false, parts }
+                if range_id.is_some() && parts.len() > 1 && running.prepared.is_ordered() =>
+            {
+                let gone = gone.unwrap_or_else(query_former::cut_anew);
+                Box::pin(running.merge_in_order(&mut reply, &parts, page, gone)).await?;
+            }
+            Targets { merges: false, parts } => running.drain(&mut reply, parts, page).await?,
         }
         reply.execution = self.clock().elapsed().saturating_sub(prepared);
         Ok(reply)
@@ -277,7 +296,7 @@ impl Running<'_> {
         &self,
         reply: &mut QueryReply,
         parts: Vec<Part>,
-        PageOfQuery { limits, token, query_hash }: PageOfQuery,
+        PageOfQuery { limits, token, query_hash, range_id }: PageOfQuery,
     ) -> Result<()> {
         let mut done = token.as_ref().map(|token| token.counters).unwrap_or_default();
         let charged = done.charged;
@@ -303,14 +322,16 @@ impl Running<'_> {
             permit.settle(Cost { charge_centi: done.charged - charged, size_bytes, creates: false });
             self.note(reply, &part, &page);
             reply.rows = page.rows;
-            let at = page.next.map(|position| Piece { span: part.span.clone(), position });
+            // Where there is no hash, nothing is left.
+            let position = page.next.filter(|_| !part.span.is_empty());
+            let at = position.map(|position| Piece { span: part.span.clone(), position });
             if at.is_some() || parts.next().is_some() {
                 let mut pieces = QueryToken::pieces_after(token.as_ref(), &part.span, at);
                 if let Some(end) = end {
                     QueryToken::end_pieces_at(&mut pieces, &end);
                 }
                 let container = self.entry.record.container.rid.number;
-                let next = QueryToken { container, query_hash, counters: done, pieces };
+                let next = QueryToken { container, query_hash, range_id, counters: done, pieces };
                 reply.continuation = Some(next.encode()?);
             }
         }

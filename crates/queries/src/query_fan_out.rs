@@ -25,7 +25,7 @@ impl Running<'_> {
         &self,
         reply: &mut QueryReply,
         parts: &[Part],
-        PageOfQuery { limits, token, query_hash }: PageOfQuery,
+        PageOfQuery { limits, token, query_hash, .. }: PageOfQuery,
     ) -> Result<()> {
         let mut done = token.as_ref().map(|token| token.counters).unwrap_or_default();
         let charged = done.charged;
@@ -70,7 +70,7 @@ impl Running<'_> {
     fn token_at(&self, position: Vec<u8>, query_hash: u64, counters: QueryCounters) -> Result<String> {
         let piece = Piece { span: EpkRange::full(), position };
         let container = self.entry.record.container.rid.number;
-        QueryToken { container, query_hash, counters, pieces: vec![piece] }.encode()
+        QueryToken { container, query_hash, range_id: None, counters, pieces: vec![piece] }.encode()
     }
 
     /// What all partitions together have for the rest of a page. The merge is paid for by all of them alike.

@@ -1,9 +1,22 @@
-//! Pages of a query whose range was split or merged while it was read.
+//! Pages of a query whose range has ended by a split or a merge.
 //!
-//! A client goes on by the id of the range that it began in, with the token of the page before. Not every client survives being
-//! told in the middle that the range is gone: one asks for ever, another starts again and has items twice (docs/partitions.md).
-//! The token says what is left of the range, so the ranges that took its place answer. Without a token the range is gone,
-//! which is how clients learn of the new ones.
+//! A client goes on by the id of the range that it began in, with the token of the page before. Not every client survives a
+//! 410 in the middle: one asks for ever, another starts again and has items twice (docs/partitions.md). So these pages are
+//! answered, by one rule:
+//!
+//! ```text
+//! asked for             with                        answered by
+//! a live range          a token of it or of an      the range, as far as token and window reach
+//!                       ancestor
+//! a range that ended    a token of that range       the ranges in its place, as far as its bounds, token and window reach,
+//!                                                   under the id that was asked
+//! a range that ended    no token, a window inside   that range, likewise
+//!                       one range in its place
+//! a range that ended    anything else               410/1002: the client reads the ranges again
+//! ```
+//!
+//! The answer names the range that was asked, and one session position: the lowest of the ranges in its place, which none of
+//! them is behind. SDKs parse one position, and drop their maps at a range that they do not know.
 //!
 //! Rows in an order are merged: the successors are read by turns of the order, each from its own position. How many rows a page
 //! takes of one is known only when all have been read, so those of which some are left are read again, up to there.
@@ -11,33 +24,91 @@
 use shardlake_charge::QueryCounters;
 use shardlake_model::{Error, Result};
 use shardlake_partition::{FeedFilter, QueryPage, QueryStatistics};
-use shardlake_routing::EpkRange;
 use shardlake_sql::{PageLimits, Rows, SortKeys};
 
 use crate::query_charge::PagePermit;
-use crate::query_targets::{Part, Targets};
+use crate::query_targets::Part;
 use crate::query_token::{DONE, Piece, QueryToken};
 use crate::request::{PageOfQuery, QueryReply};
 use crate::running::Running;
 use shardlake_items::FeedScope;
-use shardlake_items::check_session;
+use shardlake_items::{check_session, find_range, window_of};
 use shardlake_serving::ContainerEntry;
 use shardlake_serving::Cost;
 
-/// What answers for the rest of a range that is gone; `None` if the token is not about one.
-pub fn targets(entry: &ContainerEntry, scope: &FeedScope, token: Option<&QueryToken>) -> Option<Targets> {
-    let FeedScope::Range { range_id: Some(former), .. } = scope else { return None };
-    let first = token?.pieces.first()?;
-    let left = EpkRange { min: first.span.min.clone(), max: token?.end().clone() };
-    let partitions: Vec<_> = entry.map.overlapping(&left).cloned().collect();
-    let is_successor = |id: u32| {
-        let range = entry.record.ranges.iter().find(|range| range.range_id == id);
-        range.is_some_and(|range| range.parents.contains(former))
-    };
-    let are_successors = partitions.iter().all(|partition| is_successor(partition.range_id));
-    let part = |partition| Part::new(partition, FeedFilter::Range(left.clone()));
-    (are_successors && !partitions.is_empty())
-        .then(|| Targets { parts: partitions.iter().map(part).collect(), merges: false })
+/// A range that has ended, in the place of which others answer a page.
+pub struct Former {
+    pub parts: Vec<Part>,
+    signature: Signature,
+    /// The answer where rows in an order do not show their sort keys.
+    pub gone: Error,
+}
+
+/// The range that a request names, and the lowest LSN of those that answer for it.
+#[derive(Debug, Clone, Copy)]
+pub struct Signature {
+    range_id: u32,
+    lsn: u64,
+    is_former: bool,
+}
+
+impl Former {
+    /// `None` where the request names no range, or a live one.
+    pub fn of(
+        entry: &ContainerEntry,
+        scope: &FeedScope,
+        token: Option<&QueryToken>,
+    ) -> Result<Option<Former>> {
+        let FeedScope::Range { range_id: Some(range_id), epk } = scope else { return Ok(None) };
+        let Err(gone) = find_range(entry, *range_id) else { return Ok(None) };
+        let Some(bounds) = entry.record.former_bounds(*range_id) else { return Err(gone) };
+        let mut span = window_of(epk.as_ref())?.intersection(&bounds);
+        if let Some(token) = token {
+            if token.range_id != Some(*range_id) {
+                return Err(gone);
+            }
+            span = span.intersection(&token.span());
+        }
+        let part = |partition| Part::new(partition, FeedFilter::Range(span.clone()));
+        let mut parts: Vec<Part> = entry.map.overlapping(&span).map(part).collect();
+        let is_answered = token.is_some() || (epk.is_some() && parts.len() == 1);
+        if parts.is_empty() || !is_answered {
+            return Err(gone);
+        }
+        if let Some(token) = token {
+            parts = parts.iter().flat_map(|part| part.cut_by(token)).collect();
+        }
+        let successors = entry.map.overlapping(&bounds);
+        let lsn = successors.map(|partition| partition.durable_lsn()).min().unwrap_or(0);
+        Ok(Some(Former { parts, signature: Signature { range_id: *range_id, lsn, is_former: true }, gone }))
+    }
+
+    pub fn signature(&self) -> Signature {
+        self.signature
+    }
+}
+
+impl Signature {
+    pub fn of_live(entry: &ContainerEntry, scope: &FeedScope) -> Option<Signature> {
+        let partition = find_range(entry, scope.range_id()?).ok()?;
+        let (range_id, lsn) = (partition.range_id, partition.durable_lsn());
+        Some(Signature { range_id, lsn, is_former: false })
+    }
+
+    /// Has the answer name the range that was asked, also where it read nothing.
+    pub fn sign(self, reply: &mut Result<QueryReply>) {
+        let meta = match reply {
+            Ok(reply) if self.is_former || reply.meta.range_id.is_none() => &mut reply.meta,
+            Err(error) if self.is_former && error.meta().range_id.is_some() => error.meta_mut(),
+            Ok(_) | Err(_) => return,
+        };
+        (meta.range_id, meta.lsn) = (Some(self.range_id), self.lsn);
+    }
+}
+
+/// For rows in an order whose sort keys do not show.
+pub fn cut_anew() -> Error {
+    Error::bad_request("the range was cut anew while the query was read: start the query again")
 }
 
 /// One successor, as far as it was read for this page.
@@ -57,7 +128,7 @@ impl Running<'_> {
         &self,
         reply: &mut QueryReply,
         parts: &[Part],
-        PageOfQuery { limits, token, query_hash }: PageOfQuery,
+        PageOfQuery { limits, token, query_hash, range_id }: PageOfQuery,
         gone: Error,
     ) -> Result<()> {
         let mut done = token.as_ref().map(|token| token.counters).unwrap_or_default();
@@ -90,7 +161,8 @@ impl Running<'_> {
         pieces.sort_by(|left, right| left.span.min.cmp(&right.span.min));
         if pieces.iter().any(|piece| piece.position != DONE) {
             let container = self.entry.record.container.rid.number;
-            reply.continuation = Some(QueryToken { container, query_hash, counters: done, pieces }.encode()?);
+            reply.continuation =
+                Some(QueryToken { container, query_hash, range_id, counters: done, pieces }.encode()?);
         }
         self.complete(reply, done.charged - charged);
         Ok(())

@@ -1,14 +1,19 @@
 //! Continuation tokens of queries.
 //!
 //! ```text
-//! base64url(version u8 | container u32 | query hash u64 | counters 9 × varint | pieces u8 | pieces | crc32 u32)
+//! base64url(version u8 | container u32 | query hash u64 | range varint | counters 9 × varint | pieces u8 | pieces | crc32 u32)
+//! range: 0 for a request that names none, else one more than its id
 //! piece: min | max | position, each its length as a varint and its bytes
 //! ```
 //! A piece is a span of the hash space and where to go on in every partition within it; an empty position is its start, a zero
 //! (which begins no position) its end.
 //! Nothing below the first piece is left, everything behind the last is still to do. There are further pieces only where the
 //! ranges were cut differently since the token was made: the partition at hand has moved on, the rest of its former range not.
-//! A token is good for one query with its parameters, whoever holds it, and names no partition.
+//!
+//! A token is good for one query with its parameters. It names the partition key range that its page was asked for, and holds
+//! there and in the ranges that take its place: a token of a sibling is invalid, because its rows would be missed in silence.
+//! Clients can make up tokens: the checksum is no secret. So every bound is checked, and a page never reads outside the scope of
+//! its own request.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -16,19 +21,24 @@ use shardlake_charge::QueryCounters;
 use shardlake_model::{Error, Result};
 use shardlake_routing::{Epk, EpkRange};
 
-const VERSION: u8 = 4;
-/// A version without the last counter: its pages made no steps that counted.
+const VERSION: u8 = 5;
+/// A version that names no range.
+const VERSION_WITHOUT_RANGE: u8 = 4;
+/// A version without the last counter, too: its pages made no steps that counted.
 const VERSION_WITHOUT_STEPS: u8 = 3;
 const PIECES_MAX: usize = 8;
 /// The position in a piece of which nothing is left.
 pub const DONE: &[u8] = &[0];
 /// Below 1 KB of text.
 const SIZE_BYTES_MAX: usize = 767;
+const TEXT_BYTES_MAX: usize = SIZE_BYTES_MAX.div_ceil(3) * 4;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueryToken {
     pub container: u32,
     pub query_hash: u64,
+    /// The range that the request named; also `None` in tokens from before ranges were recorded.
+    pub range_id: Option<u32>,
     /// What all pages so far have done: charges are differences of it.
     pub counters: QueryCounters,
     pub pieces: Vec<Piece>,
@@ -72,9 +82,17 @@ impl QueryToken {
         pieces
     }
 
-    /// Where the part of the hash space ends that the token is about.
-    pub fn end(&self) -> &Epk {
-        &self.pieces.last().expect("a token has a piece").span.max
+    /// The rest of the hash space that the token is about.
+    pub fn span(&self) -> EpkRange {
+        let (first, last) = (self.pieces.first(), self.pieces.last());
+        let (first, last) = first.zip(last).expect("a token has a piece");
+        EpkRange { min: first.span.min.clone(), max: last.span.max.clone() }
+    }
+
+    /// Refuses a token of another range than the request's, of which it is no ancestor either.
+    pub fn check_range(&self, range_id: u32, ancestors: &[u32]) -> Result<()> {
+        let is_of_range = |id: u32| id == range_id || ancestors.contains(&id);
+        if self.range_id.is_none_or(is_of_range) { Ok(()) } else { Err(invalid()) }
     }
 
     /// Leaves out what lies above the part of the hash space that a request is about.
@@ -96,6 +114,7 @@ impl QueryToken {
         let mut bytes = vec![VERSION];
         bytes.extend_from_slice(&self.container.to_be_bytes());
         bytes.extend_from_slice(&self.query_hash.to_be_bytes());
+        push_number(&mut bytes, self.range_id.map_or(0, |id| u64::from(id) + 1));
         self.counters.to_array().into_iter().for_each(|number| push_number(&mut bytes, number));
         bytes.push(self.pieces.len() as u8);
         for piece in &self.pieces {
@@ -161,7 +180,11 @@ impl<'a> Reader<'a> {
         let mut number = 0_u64;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
-            number |= u64::from(byte & 0x7F) << shift;
+            let bits = u64::from(byte & 0x7F);
+            number |= bits << shift;
+            if number >> shift != bits {
+                return None;
+            }
             if byte & 0x80 == 0 {
                 return Some(number);
             }
@@ -181,19 +204,27 @@ impl<'a> Reader<'a> {
 }
 
 fn parse(text: &str) -> Option<QueryToken> {
+    if text.len() > TEXT_BYTES_MAX {
+        return None;
+    }
     let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
     let (content, checksum) = bytes.split_last_chunk::<4>()?;
     if crc32fast::hash(content) != u32::from_be_bytes(*checksum) {
         return None;
     }
     let mut reader = Reader(content);
-    let counters = match reader.byte()? {
-        VERSION => QueryCounters::COUNT,
+    let version = reader.byte()?;
+    let counters = match version {
+        VERSION | VERSION_WITHOUT_RANGE => QueryCounters::COUNT,
         VERSION_WITHOUT_STEPS => QueryCounters::COUNT - 1,
         _ => return None,
     };
     let container = u32::from_be_bytes(reader.array()?);
     let query_hash = u64::from_be_bytes(reader.array()?);
+    let range_id = match version {
+        VERSION => reader.number()?.checked_sub(1).map(u32::try_from).transpose().ok()?,
+        _ => None,
+    };
     let mut numbers = [0; QueryCounters::COUNT];
     for number in &mut numbers[..counters] {
         *number = reader.number()?;
@@ -202,9 +233,16 @@ fn parse(text: &str) -> Option<QueryToken> {
     if !(1..=PIECES_MAX).contains(&count) {
         return None;
     }
-    let pieces = (0..count).map(|_| reader.piece()).collect::<Option<_>>()?;
+    let pieces = (0..count).map(|_| reader.piece()).collect::<Option<Vec<_>>>()?;
     let counters = QueryCounters::from_array(numbers);
-    reader.0.is_empty().then_some(QueryToken { container, query_hash, counters, pieces })
+    let is_whole = reader.0.is_empty() && are_in_order(&pieces);
+    is_whole.then_some(QueryToken { container, query_hash, range_id, counters, pieces })
+}
+
+/// Pieces enclose something, and follow one another in the hash space without overlaps.
+fn are_in_order(pieces: &[Piece]) -> bool {
+    let follows = |pair: &[Piece]| pair[0].span.max <= pair[1].span.min;
+    pieces.iter().all(|piece| !piece.span.is_empty()) && pieces.windows(2).all(follows)
 }
 
 #[cfg(test)]
@@ -221,7 +259,7 @@ mod tests {
     }
 
     fn token(pieces: Vec<Piece>) -> QueryToken {
-        QueryToken { container: 7, query_hash: 1, counters: QueryCounters::default(), pieces }
+        QueryToken { container: 7, query_hash: 1, range_id: None, counters: QueryCounters::default(), pieces }
     }
 
     #[test]
@@ -261,14 +299,14 @@ mod tests {
         assert_eq!(pieces, [piece("10", "18", b"low"), piece("18", "20", b"parent")]);
         QueryToken::end_pieces_at(&mut pieces, &span("", "18").max);
         assert_eq!(pieces, [piece("10", "18", b"low")]);
-        assert_eq!(token(pieces).end(), &span("", "18").max);
+        assert_eq!(token(pieces).span(), span("10", "18"));
     }
 
     #[test]
-    fn token_of_the_version_before_goes_on_without_steps() {
+    fn tokens_of_earlier_versions_go_on() {
         let counters = QueryCounters { rows: 300, charged: 4711, ..QueryCounters::default() };
         let pieces = vec![piece("10", "20", b"position")];
-        let token = QueryToken { container: 7, query_hash: 1, counters, pieces };
+        let token = QueryToken { container: 7, query_hash: 1, range_id: None, counters, pieces };
         // As version 3 wrote it: 8 counters.
         let mut bytes = vec![3, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0xAC, 0x02, 0, 0, 0, 0, 0, 0xE7, 0x24];
         bytes.extend([1, 1, 0x10, 1, 0x20, 8]);
@@ -286,6 +324,7 @@ mod tests {
         #[test]
         fn tokens_survive_and_any_change_is_noticed(
             query_hash in any::<u64>(),
+            range_id in any::<Option<u32>>(),
             rows in any::<u64>(),
             min in prop::collection::vec(any::<u8>(), 0..49),
             position in prop::collection::vec(any::<u8>(), 0..520),
@@ -294,7 +333,7 @@ mod tests {
             let counters = QueryCounters { rows, ..QueryCounters::default() };
             let span = EpkRange { max: Epk([&min[..], &[0xFF]].concat()), min: Epk(min) };
             let pieces = vec![Piece { span, position }];
-            let token = QueryToken { container: 7, query_hash, counters, pieces };
+            let token = QueryToken { container: 7, query_hash, range_id, counters, pieces };
             let text = token.encode().expect("one piece fits");
             prop_assert!(text.len() < 1024);
             prop_assert_eq!(QueryToken::decode(&text, 7, query_hash).expect("its own"), token);

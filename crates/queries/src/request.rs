@@ -73,4 +73,6 @@ pub struct PageOfQuery {
     pub limits: PageLimits,
     pub token: Option<QueryToken>,
     pub query_hash: u64,
+    /// The range that the request names.
+    pub range_id: Option<u32>,
 }

@@ -237,7 +237,7 @@ impl<'a> ScriptStore<'a> {
         let mut running = self.runs.prepare(&self.ctx, self.entry, &known, &parts)?;
         running.own = Some(self.transaction.own_items().clone());
         let mut reply = running.begin(QueryWants::default(), &query, &parts)?;
-        let page = PageOfQuery { limits, token, query_hash };
+        let page = PageOfQuery { limits, token, query_hash, range_id: None };
         let drained = running.drain(&mut reply, parts, page).await;
         self.spent_centi += match &drained {
             Ok(()) => reply.meta.charge_centi,

@@ -182,6 +182,11 @@ impl ContainerHandle {
         Ok(())
     }
 
+    /// Session tokens carry it, so that those of an earlier container of the same name are recognised.
+    pub fn session_version(&self) -> i64 {
+        self.entry.record.session_version
+    }
+
     pub fn routing_generation(&self) -> u64 {
         self.entry.record.generation
     }

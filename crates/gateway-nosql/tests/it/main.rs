@@ -13,6 +13,7 @@ mod change_feed;
 mod expiry;
 mod explained;
 mod feeds;
+mod former_ranges;
 mod golden;
 mod harness;
 mod heat_map;
