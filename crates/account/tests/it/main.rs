@@ -4,6 +4,8 @@
 //! script host again. `support` opens accounts; `storm` moves partitions under many clients.
 
 mod after_failure;
+mod any_token;
+mod any_tokens;
 mod backups;
 mod bson_door;
 mod cancellation;
@@ -12,6 +14,7 @@ mod crash;
 mod crash_async;
 mod equivalence;
 mod feeds_and_batches;
+mod forged_tokens;
 mod heat;
 mod heavy_items;
 mod index;
