@@ -74,14 +74,11 @@ async fn filled(fixture: &Fixture) -> ContainerHandle {
         let number = if n % 9 == 0 { String::new() } else { format!(r#""n":{n},"#) };
         let body = format!(r#"{{"id":"i{n}","pk":"k{pk}",{number}"t":{t},"s":"long{long}{}"}}"#, n % 11);
         let key = format!(r#"["k{pk}"]"#);
-        let written = fixture.account.upsert_item(
-            &fixture.ctx(),
-            &container,
-            Some(KeyInput(&key)),
-            body.as_bytes(),
-            &none(),
-        );
-        written.await.expect("written");
+        fixture
+            .account
+            .upsert_item(&fixture.ctx(), &container, Some(KeyInput(&key)), body.as_bytes(), &none())
+            .await
+            .expect("written");
     }
     let split = fixture.account.split(&container, 0, SplitAt::Middle).await.expect("begins");
     split.finished().await.expect("ends");
