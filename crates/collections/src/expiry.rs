@@ -180,14 +180,14 @@ fn date_path(index: &Document) -> Option<&str> {
 /// What is over at a moment. Dates compare with dates alone, and of an array the earliest decides whether one is before it.
 fn filter_of(index: &Document, now: Timestamp) -> Option<Document> {
     let seconds = index.get("expireAfterSeconds")?.to_f64().filter(|seconds| seconds.is_finite())?;
-    let last = now.milliseconds() as i64 - (seconds * 1000.0) as i64;
+    let last = (now.milliseconds() as i64).saturating_sub((seconds * 1000.0) as i64);
     let path = date_path(index)?;
     let over = |path: &str, operator: &str, value: Value| {
         Value::document(Document::one(path, Value::document(Document::one(operator, value))))
     };
     let mut either = vec![over(path, "$lte", Value::Date(last))];
     // The other door writes a date as the object that it is shown by. Its text sorts right to the second.
-    let second = (last.div_euclid(1000) - 1) * 1000;
+    let second = (last.div_euclid(1000) - 1).saturating_mul(1000);
     if let Some((member, text)) = shown(&Value::Date(second)) {
         either.push(over(&format!("{path}.{member}"), "$lt", Value::string(text)));
     }

@@ -71,7 +71,7 @@ impl Zone {
         let before = self.offset_at(wall.checked_sub(super::DAY)?);
         let after = self.offset_at(wall.checked_add(super::DAY)?);
         let candidates = [wall.checked_sub(before)?, wall.checked_sub(after)?];
-        let right = |moment: &&i64| **moment + self.offset_at(**moment) == wall;
+        let right = |moment: &&i64| moment.checked_add(self.offset_at(**moment)) == Some(wall);
         // A time that the clock skips is read with the offset before the gap.
         Some(candidates.iter().find(right).copied().unwrap_or(candidates[0]))
     }
@@ -113,7 +113,8 @@ impl Rules {
 impl YearRule {
     fn offset_at(&self, second: i64) -> i64 {
         let Some((summer, start, end)) = self.summer else { return self.standard };
-        let year = super::Civil::from_millis((second + self.standard) * 1000).year;
+        // At the ends of all dates the year is what counts.
+        let year = super::Civil::from_millis((second + self.standard).saturating_mul(1000)).year;
         let (start, end) = (start.second_of(year) - self.standard, end.second_of(year) - summer);
         let is_summer =
             if start < end { second >= start && second < end } else { second >= start || second < end };
@@ -221,5 +222,16 @@ mod tests {
         assert_eq!(Zone::parse("Asia/Kolkata").unwrap().offset_at(0), 19_800_000);
         assert!(Zone::parse("Nowhere/At_All").is_none());
         assert_eq!(Zone::parse("+05:30").unwrap().offset_at(0), 19_800_000);
+    }
+
+    #[test]
+    fn named_zones_know_the_first_and_the_last_moment() {
+        let zone = Zone::parse("America/New_York").unwrap();
+        for moment in [i64::MIN, i64::MIN + 1, i64::MAX - 1, i64::MAX] {
+            assert!(zone.offset_at(moment).abs() < super::super::DAY);
+            let _ = (zone.to_utc(moment), zone.to_wall(moment));
+        }
+        let first = i64::MIN + 2 * super::super::DAY;
+        assert_eq!(zone.to_utc(zone.to_wall(first)), Some(first));
     }
 }
