@@ -50,6 +50,8 @@ mod bulk;
 mod checkpoint;
 mod committer;
 mod copying;
+#[cfg(feature = "testing")]
+pub mod counted;
 mod directory;
 mod disk_space;
 mod engine;

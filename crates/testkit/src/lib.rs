@@ -4,13 +4,14 @@
 //! [`Client`] signs requests with the account key and returns whatever came back, well-formed or not as far as
 //! the HTTP framing allows; [`RawConnection`] below it sends any bytes. [`Logs`] fails tests in whose own process a warning
 //! was logged that they did not announce. [`shared_directory`] finds test data that lives outside the repository and makes
-//! the absence heard. [`bucket`] is an object store with faults, and [`FaultProxy`] has them happen before another one. [`history`] judges what concurrent clients saw. Nothing here is compiled into the product, and nothing
+//! the absence heard. [`Counts`] holds work that has no noise to recorded numbers. [`bucket`] is an object store with faults, and [`FaultProxy`] has them happen before another one. [`history`] judges what concurrent clients saw. Nothing here is compiled into the product, and nothing
 //! here but the history interprets a reply: a status that a test did not expect is the test's business.
 #![allow(clippy::disallowed_methods)] // tests read the environment and the clock on purpose
 #![allow(clippy::print_stderr)] // a skipped test and a dead server have to be heard
 
 pub mod bucket;
 mod client;
+mod counts;
 mod fault_proxy;
 pub mod history;
 mod link;
@@ -23,6 +24,7 @@ mod signature;
 mod wait;
 
 pub use client::{Client, Request};
+pub use counts::Counts;
 pub use fault_proxy::FaultProxy;
 pub use link::{container_path, database_path, item_path, items_path, resource_of_path};
 pub use logs::{Logs, expects_log};

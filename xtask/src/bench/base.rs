@@ -36,6 +36,14 @@ pub fn take(name: &str, arguments: &mut Vec<String>) -> Outcome<Option<Base>> {
 }
 
 impl Base {
+    /// `None` of a program.
+    pub fn revision(&self) -> Option<&str> {
+        match self {
+            Base::Program(_) => None,
+            Base::Revision(revision) => Some(revision),
+        }
+    }
+
     /// The server's program.
     pub fn program(self, profile: &str) -> Outcome<PathBuf> {
         match self {

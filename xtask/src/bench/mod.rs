@@ -5,6 +5,7 @@
 //! should not have to build; so it is a program that this command builds and starts.
 
 mod base;
+mod counts;
 
 use std::process::Command;
 
@@ -41,8 +42,13 @@ pub fn bench(options: &Options) -> Outcome {
     let base = base::take(&options.name, &mut arguments)?;
     let mut bench = Command::new(project::target_directory().join(profile).join("shardlake-bench"));
     bench.arg(&options.name).arg("--server").arg(project::server_binary(profile));
+    let revision = base.as_ref().and_then(|base| base.revision().map(str::to_owned));
     if let Some(base) = base {
         bench.arg("--base").arg(base.program(profile)?);
     }
-    command::run_to_end(bench.args(arguments).current_dir(project::root()))
+    let measured = command::run_to_end(bench.args(arguments).current_dir(project::root()));
+    if options.name == "guard" {
+        counts::print(revision.as_deref())?;
+    }
+    measured
 }

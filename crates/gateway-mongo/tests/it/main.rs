@@ -11,6 +11,7 @@ mod change_streams;
 mod client;
 mod cluster_tools;
 mod connections;
+mod counts;
 mod cursors;
 mod data;
 mod dispatch;

@@ -1,11 +1,16 @@
 //! An account in memory behind a gateway, and requests to it.
 
-use http::{HeaderMap, HeaderName, HeaderValue, Request};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 use shardlake_account::{Account, AccountOptions};
 use shardlake_document::{ParseLimits, binary_of_json, json_of_binary};
-use shardlake_gateway_nosql::{Access, AccountKey, Endpoint, Gateway, GatewaySettings, MessageSpace, Scheme};
+use shardlake_gateway_nosql::{
+    Access, AccountKey, AnswerBody, ConnectionSpace, Endpoint, Gateway, GatewaySettings, MessageSpace, Scheme,
+};
 use shardlake_model::Limits;
 use shardlake_stdx::{Clock, Random, Timestamp};
 use shardlake_storage::{Shard, ShardOptions};
@@ -21,7 +26,7 @@ pub struct Server {
     pub gateway: Gateway,
     pub clock: Clock,
     /// Last, because what ends with the account may warn, too.
-    pub space: std::sync::Arc<MessageSpace>,
+    pub space: Arc<MessageSpace>,
     _logs: Logs,
 }
 
@@ -35,6 +40,14 @@ pub struct Call<'s> {
     key: &'static str,
     signed: bool,
     scheme: Scheme,
+}
+
+/// A request that has only to be handled.
+pub struct Prepared<'s> {
+    gateway: &'s Gateway,
+    request: Request<Full<Bytes>>,
+    scheme: Scheme,
+    space: Arc<ConnectionSpace>,
 }
 
 #[derive(Debug)]
@@ -230,7 +243,12 @@ impl<'s> Call<'s> {
         self
     }
 
-    pub async fn send(mut self) -> Answer {
+    pub async fn send(self) -> Answer {
+        Answer::of(self.prepared().handled().await).await
+    }
+
+    /// The request as it arrives at the gateway, signed.
+    pub fn prepared(mut self) -> Prepared<'s> {
         if self.signed {
             let date = http_date_after_epoch(std::time::Duration::from_millis(
                 self.server.clock.now().milliseconds(),
@@ -246,8 +264,19 @@ impl<'s> Call<'s> {
             .expect("a request");
         *request.headers_mut() = self.headers;
         let space = self.server.space.connection();
-        let endpoint = Endpoint { scheme: self.scheme, authority: None, space: &space };
-        let response = self.server.gateway.handle(request, endpoint).await;
+        Prepared { gateway: &self.server.gateway, request, scheme: self.scheme, space }
+    }
+}
+
+impl Prepared<'_> {
+    pub async fn handled(self) -> Response<AnswerBody> {
+        let endpoint = Endpoint { scheme: self.scheme, authority: None, space: &self.space };
+        self.gateway.handle(self.request, endpoint).await
+    }
+}
+
+impl Answer {
+    pub async fn of(response: Response<AnswerBody>) -> Answer {
         let (parts, body) = response.into_parts();
         let body = body.collect().await.expect("bodies in memory do not break off").to_bytes();
         let is_binary = body.first() == Some(&0x80);
@@ -260,9 +289,7 @@ impl<'s> Call<'s> {
         answer.is_well_formed();
         answer
     }
-}
 
-impl Answer {
     #[track_caller]
     pub fn expect(self, status: u16) -> Answer {
         assert_eq!(self.status, status, "{self:?}");

@@ -10,6 +10,7 @@ mod answer_space;
 mod batch;
 mod binary;
 mod change_feed;
+mod counts;
 mod expiry;
 mod explained;
 mod feeds;
