@@ -5,6 +5,6 @@
 mod dependencies;
 mod doors;
 mod http_client;
-mod rooms;
+mod ratchets;
 mod signature_vectors;
 mod tidy;

@@ -10,7 +10,7 @@ use std::process::Command;
 
 const LINES_MAX: usize = 1000;
 
-fn root() -> PathBuf {
+pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
