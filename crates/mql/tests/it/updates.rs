@@ -527,7 +527,8 @@ fn shuffled(steps: &[Step], random: &Random) -> Vec<Step> {
 
 #[test]
 fn updates_equal_an_oracle_in_every_order_of_their_operators() {
-    let rounds = std::env::var("MQL_UPDATES").map_or(2_000, |rounds| rounds.parse().unwrap());
+    let rounds =
+        std::env::var_os("MQL_UPDATES").map_or(2_000, |rounds| rounds.to_str().unwrap().parse().unwrap());
     let (mut applied, mut conflicts) = (0, 0);
     for seed in 0..rounds {
         let random = Random::seeded(seed);
