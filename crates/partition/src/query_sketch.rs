@@ -35,6 +35,9 @@ use crate::query::options::{Choice, choices, is_of_key, rank};
 use crate::query::rules::{Fact, Facts, OTHERS_MAX, PROBES, Smallest, Step, Way};
 use crate::shape::ContainerShape;
 
+/// A leaf, and the value of an entry in its ranges.
+type Entry<'e> = (&'e Leaf, &'e [u8]);
+
 /// Bytes of a term's path.
 const HASH: usize = 8;
 
@@ -451,7 +454,7 @@ impl<'s> Seen<'s> {
     fn entries(
         &self,
         leaves: &[&Leaf],
-        visit: &mut dyn FnMut(usize, (&Leaf, &[u8])) -> Result<()>,
+        visit: &mut dyn FnMut(usize, Entry<'_>) -> Result<()>,
     ) -> Result<u64> {
         let mut count = 0;
         for leaf in leaves {

@@ -27,7 +27,7 @@ async fn child() {
     let options = ShardOptions {
         memtable_bytes: 256 * 1024,
         durability: Durability::Sync,
-        ..ShardOptions::local(&Path::new(&directory).join("shard"))
+        ..ShardOptions::local(Path::new(&directory).join("shard"))
     };
     let shard = Shard::open(options).await.expect("opens");
     for number in 0..COMMITS {
