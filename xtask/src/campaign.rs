@@ -1,9 +1,10 @@
 //! `cargo xtask campaign TARGET`: long runs that look for faults too rare for the tests.
 //!
 //! A campaign repeats one thing until a number of cycles, or a time, is reached. It ends at the first fault, names the seed of
-//! the run, and keeps the evidence. A new target is a variant of [`Target`] and a module with its `run`.
+//! the run, and keeps the evidence; `tests` goes on and keeps a log. A new target is a variant of [`Target`] and a module with its `run`.
 
 mod starts;
+mod tests;
 
 use crate::command::run_to_end;
 use crate::{Outcome, prerequisites, project};
@@ -31,6 +32,12 @@ pub struct Options {
     /// A server that is built already; without it, one is built
     #[arg(long, value_name = "FILE")]
     binary: Option<PathBuf>,
+    /// Of `tests`: only programs whose PACKAGE/TARGET contains this, such as `cluster/lib`; may be repeated
+    #[arg(long)]
+    program: Vec<String>,
+    /// Of `tests`: only tests whose names contain this
+    #[arg(long)]
+    test: Option<String>,
     /// Where evidence of a fault is kept [default: the work directory]
     #[arg(long, value_name = "DIR")]
     evidence: Option<PathBuf>,
@@ -40,6 +47,8 @@ pub struct Options {
 enum Target {
     /// kill -9 under writes, relocations and a backup, and a start; again and again
     Starts,
+    /// Test programs under changing load, 20 times each or as `--cycles` says, to find tests that pass by luck
+    Tests,
 }
 
 /// How long a campaign goes on, and how it chooses.
@@ -64,6 +73,10 @@ impl Campaign {
 }
 
 pub fn campaign(options: &Options) -> Outcome {
+    if options.target == Target::Tests {
+        prerequisites::for_building()?;
+        return tests::run(options.cycles, &options.program, options.test.as_deref());
+    }
     let binary = match &options.binary {
         Some(binary) => binary.clone(),
         None => built()?,
@@ -83,6 +96,7 @@ pub fn campaign(options: &Options) -> Outcome {
     println!("campaign {:?}, seed {seed}, server {}", options.target, campaign.binary.display());
     let outcome = match options.target {
         Target::Starts => starts::run(&campaign),
+        Target::Tests => unreachable!("it needs no server"),
     };
     outcome.map_err(|error| format!("campaign {:?}, seed {seed}: {error}", options.target).into())
 }
@@ -117,7 +131,7 @@ impl Choices {
 }
 
 #[cfg(test)]
-mod tests {
+mod own_tests {
     use super::*;
 
     #[test]

@@ -12,6 +12,7 @@ use shardlake_account::{ContainerHandle, FeedScope, QueryRequest, SplitAt};
 use shardlake_model::{ContainerDefinition, ErrorKind, KeyComponent, PartitionKey, PartitionKeyDefinition};
 use shardlake_stdx::Random;
 
+use crate::storm::number_from_environment;
 use crate::support::json_door::{JsonDoor, KeyInput};
 use crate::support::{Fixture, none};
 
@@ -169,10 +170,8 @@ async fn forged_query_token_shows_nothing_that_its_request_could_not() {
         }
     }
     assert!(targets.len() > 30, "{}", targets.len());
-    let count =
-        std::env::var("SHARDLAKE_FORGED_TOKENS").map_or(FORGED, |text| text.parse().expect("a number"));
-    let seed = std::env::var("SHARDLAKE_SEED").map_or(7, |text| text.parse().expect("a number"));
-    let random = Random::seeded(seed);
+    let count = number_from_environment("SHARDLAKE_FORGED_TOKENS").unwrap_or(FORGED);
+    let random = Random::seeded(number_from_environment("SHARDLAKE_SEED").unwrap_or(7));
     let any = |count: usize| random.below(count as u64) as usize;
     for number in 0..count {
         let target = &targets[any(targets.len())];

@@ -131,7 +131,7 @@ async fn expect_calm(weather: Weather) {
     assert!(problems.is_empty(), "SHARDLAKE_SEED={} of {weather:?}:\n{}", weather.seed, problems.join("\n"));
 }
 
-fn number_from_environment(name: &str) -> Option<u64> {
+pub(crate) fn number_from_environment(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
 }
