@@ -17,8 +17,8 @@ use std::process::{Command, Stdio};
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Instant;
 
-/// Most suites wait for a server or a client most of the time: two processors carry three of them beside cargo.
-const AT_ONCE: usize = 3;
+/// Most suites wait for a server or a client half of the time: two processors carry two of them beside cargo.
+const AT_ONCE: usize = 2;
 
 /// `cargo xtask suite NAME`: one suite, in the process that runs it.
 #[derive(Debug, Args)]

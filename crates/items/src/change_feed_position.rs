@@ -113,6 +113,10 @@ fn parse(text: &str) -> Option<FeedPosition> {
         }
         starts.push((start, number(lsn)?));
     }
+    // A single part is written as its LSN alone.
+    if starts.len() < 2 {
+        return None;
+    }
     let next = usize::try_from(number(next)?).ok()?;
     Some(FeedPosition { starts, next })
 }

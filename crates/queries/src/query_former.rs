@@ -15,8 +15,8 @@
 //! a range that ended    anything else               410/1002: the client reads the ranges again
 //! ```
 //!
-//! The answer names the range that was asked, and one session position: the lowest of the ranges in its place, which none of
-//! them is behind. SDKs parse one position, and drop their maps at a range that they do not know.
+//! The answer names the range that was asked, and one session position: the lowest of all ranges that come after it, which none
+//! of them is behind. SDKs parse one position, and drop their maps at a range that they do not know.
 //!
 //! Rows in an order are merged: the successors are read by turns of the order, each from its own position. How many rows a page
 //! takes of one is known only when all have been read, so those of which some are left are read again, up to there.
@@ -24,6 +24,7 @@
 use shardlake_charge::QueryCounters;
 use shardlake_model::{Error, Result};
 use shardlake_partition::{FeedFilter, QueryPage, QueryStatistics};
+use shardlake_routing::EpkRange;
 use shardlake_sql::{PageLimits, Rows, SortKeys};
 
 use crate::query_charge::PagePermit;
@@ -78,14 +79,22 @@ impl Former {
         if let Some(token) = token {
             parts = parts.iter().flat_map(|part| part.cut_by(token)).collect();
         }
-        let successors = entry.map.overlapping(&bounds);
-        let lsn = successors.map(|partition| partition.durable_lsn()).min().unwrap_or(0);
+        let lsn = lowest_lsn_after(entry, *range_id, &bounds);
         Ok(Some(Former { parts, signature: Signature { range_id: *range_id, lsn, is_former: true }, gone }))
     }
 
     pub fn signature(&self) -> Signature {
         self.signature
     }
+}
+
+/// The lowest LSN of all ranges that a session position of this ended range speaks for: those in its place, and those that have
+/// it among their ancestors. A range that was merged with it and split off again is one of these, outside its bounds.
+fn lowest_lsn_after(entry: &ContainerEntry, range_id: u32, bounds: &EpkRange) -> u64 {
+    let heirs = entry.record.ranges.iter().filter(|range| range.parents.contains(&range_id));
+    let heirs = heirs.filter_map(|range| find_range(entry, range.range_id).ok());
+    let partitions = entry.map.overlapping(bounds).chain(heirs);
+    partitions.map(|partition| partition.durable_lsn()).min().unwrap_or(0)
 }
 
 impl Signature {

@@ -12,7 +12,7 @@ const KILL_CYCLES: u64 = 4;
 /// One request in so many fails, in a round of its own.
 const FAULTS_ONE_IN: u64 = 10;
 /// Of each of two fights of two servers for one prefix.
-const FIGHT_SECONDS: u64 = 60;
+const FIGHT_SECONDS: u64 = 20;
 
 pub fn run(_run: &Run<'_>) -> Outcome<Vec<SuiteResult>> {
     prerequisites::for_python()?;

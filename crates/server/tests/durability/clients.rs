@@ -48,6 +48,9 @@ pub struct Owner {
     is_confused: bool,
 }
 
+/// After an answer that leaves open whether the operation took place.
+const RETRY_AFTER: Duration = Duration::from_millis(100);
+
 impl Owner {
     pub fn new(name: String, estate: Estate, random: &Random, state: State) -> Owner {
         Owner {
@@ -62,7 +65,10 @@ impl Owner {
     }
 
     pub fn work_until_killed(&mut self, cycle: &Cycle<'_>) {
-        while !self.is_confused && !self.worlds.is_full() && !cycle.is_being_killed.load(Ordering::Relaxed) {
+        let may_go_on = |owner: &Owner| {
+            !owner.is_confused && !owner.worlds.is_full() && !owner.worlds.has_too_many_pending()
+        };
+        while may_go_on(self) && !cycle.is_being_killed.load(Ordering::Relaxed) {
             let operation = self.choose(cycle, |chooser, estate| match estate {
                 Estate::Databases(names) => chooser.in_databases(names),
                 Estate::LogicalPartition { at, partition } => chooser.in_partition(at, partition),
@@ -140,6 +146,8 @@ impl Owner {
             408 | 503 => {
                 self.tally.count("answered with 408 or 503");
                 self.worlds.unanswered(operation);
+                // A store that does not answer needs a moment.
+                std::thread::sleep(RETRY_AFTER);
             }
             _ => {
                 if status < 300 && status != 207 {

@@ -17,7 +17,8 @@
 use crate::model::{Operation, Question, Seen, State};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// More pending operations than this make too many orders.
+/// A client with more pending operations than this, as one whose server answers 503 again and again, waits for the next
+/// restart.
 const PENDING_MAX: usize = 3;
 /// A client that sees more possible worlds does nothing more before the next restart.
 const WORLDS_MAX: usize = 400;
@@ -61,6 +62,11 @@ impl Worlds {
 
     pub fn may_have_more_pending(&self) -> bool {
         self.pending() < PENDING_MAX && !self.is_full()
+    }
+
+    /// Whether its client does nothing more before the next restart: orders of many more operations take hours to follow.
+    pub fn has_too_many_pending(&self) -> bool {
+        self.pending() > PENDING_MAX
     }
 
     pub fn is_full(&self) -> bool {

@@ -13,7 +13,7 @@ use crate::tally::Tally;
 use crate::weather::{LOOK_AGAIN, Weather};
 use shardlake_stdx::{Clock, Random};
 use shardlake_testkit::bucket::{self, Fault};
-use shardlake_testkit::{Client, FaultProxy, ServerOptions, ServerProcess};
+use shardlake_testkit::{Client, FaultProxy, HANG, ServerOptions, ServerProcess};
 use std::ffi::OsStr;
 use std::panic::AssertUnwindSafe;
 use std::process::{Command, Stdio};
@@ -243,7 +243,7 @@ impl Run {
             let moving = operator.map(|operator| scope.spawn(move || operator.move_until_killed()));
             let started = Clock::System.elapsed();
             while !is_enough() && !running.iter().all(|one| one.is_finished()) {
-                assert!(Clock::System.elapsed() - started < PATIENCE, "clients are stuck");
+                assert!(Clock::System.elapsed() - started < HANG, "clients are stuck");
                 std::thread::sleep(LOOK_AGAIN);
             }
             if ending == Ending::Kill {
