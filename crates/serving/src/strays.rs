@@ -97,16 +97,20 @@ impl Serving {
     }
 
     async fn drop_strays(&self) -> Result<()> {
+        // A deletion that is under way ends while the shards are read: its data is found, and its mark is gone.
+        let before = self.0.catalog.load_full();
         let mut found = Vec::new();
         for (shard, number) in self.0.shards.iter().zip(0..) {
             found.push(NumbersOnShard::read(shard, number).await?.numbers);
         }
-        let known = self.0.catalog.load_full();
-        if strays_among(&found, &known.definitions).is_empty() {
+        let strays = strays_among(&found, &before.definitions);
+        if strays.is_empty() {
             return Ok(());
         }
         let marked = self.change(move |_, draft| {
-            let strays = strays_among(&found, draft);
+            let known = known_partitions(draft);
+            let strays: Vec<Placed> =
+                strays.iter().filter(|stray| !known.contains_key(&stray.uid.0)).copied().collect();
             strays.iter().for_each(|stray| draft.drop_data(*stray));
             Ok(strays)
         });

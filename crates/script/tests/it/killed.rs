@@ -15,7 +15,8 @@ const TIME: Duration = Duration::from_secs(5);
 
 /// Ends only by what a test does to it.
 fn endless() -> Invocation<'static> {
-    let limits = ScriptLimits { time: Duration::from_secs(3600), ..ScriptLimits::default() };
+    let limits =
+        ScriptLimits { time: Duration::from_secs(3600), steps_max: u64::MAX, ..ScriptLimits::default() };
     Invocation { limits, ..procedure("function () { for (;;); }", "[]") }
 }
 

@@ -123,6 +123,10 @@ const CLOCKS: &[(&str, &str)] = &[
         "moments of kills and hang-ups that chance decides, a guard against hangs",
     ),
     ("crates/script/tests/it/hostile.rs", "lets go of endless scripts at some moment; looks for a process"),
+    (
+        "crates/server/src/front.rs",
+        "tokio's clock, paused: a request waits for a start exactly as long as it may",
+    ),
     ("crates/cluster/tests/it/takers.rs", "tokio's clock, paused, and a clock of ours that goes with it"),
     (
         "crates/storage/tests/it/object_faults.rs",
