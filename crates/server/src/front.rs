@@ -370,8 +370,9 @@ mod tests {
     use futures::future::join_all;
     use http_body_util::Full;
     use shardlake_account::AccountOptions;
-    use shardlake_gateway_nosql::GatewaySettings;
+    use shardlake_gateway_nosql::{Access, AccountKey, GatewaySettings};
     use shardlake_storage::{Shard, ShardOptions};
+    use shardlake_testkit::EMULATOR_KEY;
 
     use super::*;
 
@@ -396,7 +397,8 @@ mod tests {
     async fn gateway() -> Gateway {
         let shard = Shard::open(ShardOptions::memory()).await.expect("a shard in memory opens");
         let account = Account::open(shard, AccountOptions::default()).await.expect("the account opens");
-        Gateway::new(account, GatewaySettings::default()).expect("no key is invalid")
+        let keys = vec![AccountKey { key: EMULATOR_KEY.into(), access: Access::Full }];
+        Gateway::new(account, GatewaySettings { keys, ..GatewaySettings::default() }).expect("a valid key")
     }
 
     /// With one region, SDKs hand a 503 to the application, and repeat a request that is not answered yet.

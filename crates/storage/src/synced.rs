@@ -154,7 +154,7 @@ mod tests {
             std::fs::write(&path, &damaged).expect("written");
             assert_eq!(read(), Some(at(1, 0)), "byte {byte}");
         }
-        for length in [0, 7, 24, 600] {
+        for length in [0, 7, SLOT_BYTES, SLOTS[1] as usize + SLOT_BYTES - 1] {
             std::fs::write(&path, &content[..length]).expect("written");
             assert!(read().is_none_or(|read| read == at(1, 0)), "{length} bytes");
         }
