@@ -30,7 +30,9 @@ impl Account {
 
     pub fn node(&self, name: &str, arguments: &[&str]) -> ServerOptions {
         let options = on_disk().data_dir(self.path(name)).argument(format!("--store={}", self.url()));
-        let options = options.argument(LEASE).argument(format!("--node-name={name}"));
+        let has_lease = arguments.iter().any(|argument| argument.starts_with("--lease="));
+        let options = if has_lease { options } else { options.argument(LEASE) };
+        let options = options.argument(format!("--node-name={name}"));
         // On a busy machine an answer may take longer than a third of so short a lease.
         let options = options.may_log("the lease could not be renewed");
         arguments.iter().fold(options, |options, argument| options.argument(argument))
