@@ -14,8 +14,8 @@ use std::process::Command;
 pub const HARNESS_RUNS: u64 = 5;
 /// Of all runs of the harness together.
 const KILL_CYCLES: u64 = 10 * HARNESS_RUNS;
-/// Test programs side by side: each has as many threads as there are processors, and many of those wait for a server.
-const PROGRAMS_AT_ONCE: usize = 2;
+/// Test programs side by side: each has as many threads as there are processors, and another suite runs beside them.
+const PROGRAMS_AT_ONCE: usize = 1;
 
 pub fn build() -> Outcome {
     programs::build(Selection::All)
