@@ -3,8 +3,8 @@
 //! A campaign repeats one thing until a number of cycles, or a time, is reached. It ends at the first fault, names the seed of
 //! the run, and keeps the evidence; `tests` goes on and keeps a log. A new target is a variant of [`Target`] and a module with its `run`.
 
+mod repeats;
 mod starts;
-mod tests;
 
 use crate::command::run_to_end;
 use crate::{Outcome, prerequisites, project};
@@ -75,7 +75,7 @@ impl Campaign {
 pub fn campaign(options: &Options) -> Outcome {
     if options.target == Target::Tests {
         prerequisites::for_building()?;
-        return tests::run(options.cycles, &options.program, options.test.as_deref());
+        return repeats::run(options.cycles, &options.program, options.test.as_deref());
     }
     let binary = match &options.binary {
         Some(binary) => binary.clone(),
