@@ -139,6 +139,10 @@ const CLOCKS: &[(&str, &str)] = &[
     ),
     ("crates/storage/tests/it/slow.rs", "tokio's clock, paused: it moves by the engine's delays alone"),
     ("tests-sdk/js/support.mjs", "waits for an event"),
+    (
+        "tests-sdk/python/own/operator_client.py",
+        "waits for the end of a motion; its guard turns a hang into a failure",
+    ),
     ("tests-sdk/mongo/python/budgets.py", "waits as the server's refusals say, and counts what comes of it"),
     ("tests-sdk/mongo/js/test/own_server.test.mjs", "the same"),
     ("tests-sdk/stores/gateway.py", "waits for the start of a store"),
