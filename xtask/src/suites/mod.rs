@@ -116,7 +116,7 @@ impl Run<'_> {
     }
 }
 
-/// What cargo has to build before a suite runs. Cargo builds one thing at a time, in this order.
+/// Build that a suite needs. Cargo makes one build at a time, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Build {
     Nothing,
