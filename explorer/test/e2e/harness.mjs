@@ -2,6 +2,7 @@
 //
 // SHARDLAKE_BINARY names the server's binary. SHARDLAKE_PROXY=1 puts test/proxy.mjs in front of one that has no
 // `/_explorer/` of its own; then only the content policy is tested, not the server's own headers.
+// SHARDLAKE_SLOW_PAGES=20 gives pages a twentieth of a processor: tests that expect a page to be quick fail then.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -18,6 +19,7 @@ import { client, KEY } from "../fixtures/client.mjs";
 const require = createRequire(import.meta.url);
 const AXE = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 const BINARY = process.env.SHARDLAKE_BINARY;
+const SLOW_PAGES = Number(process.env.SHARDLAKE_SLOW_PAGES ?? 1);
 const CHROMIUM = process.env.SHARDLAKE_CHROMIUM ?? "/usr/bin/chromium";
 const ARGUMENTS = [
   "--no-sandbox",
@@ -115,6 +117,10 @@ export async function openPage(browser, server, options = {}) {
     addEventListener("unhandledrejection", (event) => console.error(`unhandled: ${event.reason}`));
   });
   const page = await context.newPage();
+  if (SLOW_PAGES > 1) {
+    const session = await context.newCDPSession(page);
+    await session.send("Emulation.setCPUThrottlingRate", { rate: SLOW_PAGES });
+  }
   const wrong = [];
   page.on("console", (message) => {
     // The browser notes every answer of 400 and above; whether one may be is each test's business.
