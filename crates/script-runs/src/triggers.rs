@@ -253,17 +253,17 @@ fn trigger(
     }
     if !runs_at(definition.operation, operation) {
         return Err(Error::bad_request(format!(
-            "the trigger '{name}' is for the operation {:?}, not for {operation:?}",
+            "Trigger '{name}' was defined with operation type '{:?}', and therefore is invalid for '{operation:?}'",
             definition.operation
         )));
     }
     Ok(Some(script.clone()))
 }
 
-/// Whether a trigger for `defined` may run at a request's operation.
+/// Whether a trigger for `defined` may run at a request's operation. An upsert is no update, for it may create.
 fn runs_at(defined: TriggerOperation, operation: TriggerOperation) -> bool {
-    use TriggerOperation::{All, Replace, Update, Upsert};
-    defined == All || defined == operation || (defined == Update && matches!(operation, Replace | Upsert))
+    use TriggerOperation::{All, Replace, Update};
+    defined == All || defined == operation || (defined == Update && operation == Replace)
 }
 
 #[cfg(test)]
@@ -280,7 +280,7 @@ mod tests {
         assert_eq!(of(Create), [Create]);
         assert_eq!(of(Replace), [Replace]);
         assert_eq!(of(Delete), [Delete]);
-        assert_eq!(of(Update), [Replace, Upsert]);
+        assert_eq!(of(Update), [Replace]);
         assert_eq!(of(Upsert), [Upsert]);
     }
 }

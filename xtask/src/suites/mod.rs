@@ -101,7 +101,15 @@ impl Run<'_> {
 
     /// The same with more arguments.
     fn start_server_with(&self, arguments: &[&str]) -> Outcome<ServerProcess> {
-        let options = ServerOptions::new(project::server_binary("debug"));
+        self.start(ServerOptions::new(project::server_binary("debug")), arguments)
+    }
+
+    /// The same, whose writes do not wait for the disk: for thousands of small cases, none of which ends the server.
+    fn start_unsynced_server_with(&self, arguments: &[&str]) -> Outcome<ServerProcess> {
+        self.start(ServerOptions::new(project::server_binary("debug")).durability("async"), arguments)
+    }
+
+    fn start(&self, options: ServerOptions, arguments: &[&str]) -> Outcome<ServerProcess> {
         let options = options.argument("--throughput=unlimited");
         let options = arguments.iter().fold(options, |options, argument| options.argument(*argument));
         // Where the suites are run over a store: see `tests-sdk/stores`.

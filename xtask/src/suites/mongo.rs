@@ -124,7 +124,7 @@ pub fn run_cases(run: &Run<'_>) -> Outcome<Vec<SuiteResult>> {
         return Ok(vec![SuiteResult { skips: vec![skip], ..SuiteResult::new(SUITE, Some(tally), true) }]);
     }
     prerequisites::for_python()?;
-    let server = run.start_server_with(ARGUMENTS)?;
+    let server = run.start_unsynced_server_with(ARGUMENTS)?;
     let report = server.scratch().join("mongo-cases.json");
     let mut runner = Command::new("python3");
     runner.arg(folder.join("run.py")).arg(address(&server)?).arg("--report").arg(&report);

@@ -117,10 +117,15 @@ async fn replaces_upserts_and_deletes_have_triggers_too() {
     let (ctx, container) = (fixture.ctx(), current(&fixture));
     let key = Some(KeyInput(r#"["a"]"#));
     let (update, count, guards) = (names(&["update"]), names(&["count"]), names(&["guards"]));
+    let shout = names(&["shout"]);
     let both = Triggers { pre: &update, post: &count };
     let account = &fixture.account;
+    let first = br#"{"id":"1","pk":"a","v":"one"}"#;
+    let refused = account.upsert_item_with_triggers(&ctx, &container, key, first, &none(), both).await;
+    assert_eq!(refused.expect_err("an upsert is no update").kind(), ErrorKind::BadRequest);
+    let for_all = Triggers { pre: &shout, post: &count };
     let made = account
-        .upsert_item_with_triggers(&ctx, &container, key, br#"{"id":"1","pk":"a","v":"one"}"#, &none(), both)
+        .upsert_item_with_triggers(&ctx, &container, key, first, &none(), for_all)
         .await
         .expect("created");
     assert_eq!(fixture.stored("a", "1").await.expect("there")["v"], "ONE");

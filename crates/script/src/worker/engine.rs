@@ -18,7 +18,7 @@ use super::budget::Budget;
 use super::exception;
 use super::heap::{Heap, Image};
 use super::images::{Images, Texts};
-use super::source::{self, FunctionText};
+use super::source::{self, FunctionText, Shape};
 use crate::protocol::{Failure, FailureKind};
 use crate::settings::ScriptLimits;
 
@@ -71,18 +71,37 @@ impl Host {
         print.restore(ctx)?.call((This(function.clone()),))
     }
 
-    /// Evaluates an expression that is a function. The text was looked at before: what is wrong is thrown.
+    /// Evaluates a text as a function. The text was looked at before: what is wrong is thrown.
     fn evaluate<'js>(&self, ctx: &Ctx<'js>, text: &FunctionText<'_>) -> rquickjs::Result<Function<'js>> {
+        let mut shapes = text.shapes();
+        let last = shapes.pop().ok_or(rquickjs::Error::Unknown)?;
+        for shape in shapes {
+            match self.evaluate_as(ctx, text, shape) {
+                Ok(function) => return Ok(function),
+                // Also what is no more than the end of a budget, which the next one meets again.
+                Err(rquickjs::Error::Exception) => drop(ctx.catch()),
+                Err(error) => return Err(error),
+            }
+        }
+        self.evaluate_as(ctx, text, last)
+    }
+
+    fn evaluate_as<'js>(
+        &self,
+        ctx: &Ctx<'js>,
+        text: &FunctionText<'_>,
+        shape: Shape<'_>,
+    ) -> rquickjs::Result<Function<'js>> {
         let mut options = EvalOptions::default();
         options.strict = false;
         options.filename = Some(text.file_name());
-        let value: Value = ctx.eval_with_options(text.expression(), options)?;
-        let value = if text.is_method() { only_member(value)? } else { value };
+        let value: Value = ctx.eval_with_options(text.expression(shape), options)?;
+        let value = if shape == Shape::Method { only_member(value)? } else { value };
         let Some(function) = value.as_function() else {
-            return Err(rquickjs::Exception::throw_syntax(ctx, source::NOT_ONE_FUNCTION));
+            return Err(rquickjs::Exception::throw_syntax(ctx, source::NOT_A_FUNCTION));
         };
-        if !text.is_just(&self.print(ctx, &value)?) {
-            return Err(rquickjs::Exception::throw_syntax(ctx, source::NOT_ONE_FUNCTION));
+        if !text.is(shape, &self.print(ctx, &value)?) {
+            return Err(rquickjs::Exception::throw_syntax(ctx, source::NOT_A_FUNCTION));
         }
         Ok(function.clone())
     }
@@ -165,7 +184,7 @@ impl Engine {
         self.runtime.set_max_stack_size(limits.stack_bytes_max);
     }
 
-    /// Makes an image that has the functions of these texts. Of what [`FunctionText::is_just`] one function, as the engine itself prints it, nothing
+    /// Makes an image that has the functions of these texts. Of what [`FunctionText::is`] a function, as the engine itself prints it, nothing
     /// runs while it is compiled; and if something did, it would have no run's data before it, and nobody else's image behind it.
     fn compile(&self, texts: &Texts<'_>) {
         self.heap.open();
@@ -204,7 +223,7 @@ impl Engine {
         Ok(functions)
     }
 
-    /// Whether a text is one function.
+    /// Whether a text is a function.
     pub(super) fn evaluate(&self, ctx: &Ctx<'_>, text: &FunctionText<'_>) -> rquickjs::Result<()> {
         self.host.evaluate(ctx, text).map(drop)
     }

@@ -107,7 +107,9 @@ fn shorten(text: &str) -> String {
 
 /// The lines of a stack that are in the script, with the column of the first line put right.
 fn own_lines(stack: &str) -> String {
-    let is_own = |line: &&str| line.contains(".js:") && !line.contains(OUR_FILE);
+    let is_own = |line: &&str| {
+        line.contains(".js:") && !line.contains(OUR_FILE) && !line.contains(source::ENTRY_OF_STATEMENTS)
+    };
     let lines = stack.lines().filter(is_own).take(STACK_LINES_MAX);
     lines.map(|line| format!("\n   {}", without_prefix(line.trim()))).collect()
 }
@@ -117,7 +119,7 @@ fn without_prefix(line: &str) -> String {
     let (line_text, close) = line.strip_suffix(')').map_or((line, ""), |line| (line, ")"));
     let corrected = line_text.rsplit_once(":1:").and_then(|(before, column)| {
         let column = column.parse::<u32>().ok()?;
-        Some(format!("{before}:1:{}{close}", column.saturating_sub(source::PREFIX.len() as u32).max(1)))
+        Some(format!("{before}:1:{}{close}", column.saturating_sub(source::PREFIX_LENGTH as u32).max(1)))
     });
     corrected.unwrap_or_else(|| line.to_owned())
 }
@@ -128,7 +130,7 @@ mod tests {
 
     #[test]
     fn stacks_keep_the_lines_of_the_script() {
-        let stack = "    at f (p.js:1:9)\n    at <shardlake>:3:4\n    at call (native)\n    at p.js:12:7\n";
+        let stack = "    at f (p.js:1:35)\n    at shardlakeEntry (p.js:13:2)\n    at <shardlake>:3:4\n    at call (native)\n    at p.js:12:7\n";
         assert_eq!(own_lines(stack), "\n   at f (p.js:1:7)\n   at p.js:12:7");
     }
 }

@@ -9,6 +9,7 @@ mod calls;
 mod channel;
 mod confinement;
 mod engine;
+mod entry;
 mod exception;
 mod functions;
 mod heap;
@@ -153,7 +154,7 @@ fn completed(completion: Result<Completion, Failure>, used: Used) -> Report {
     }
 }
 
-/// Refuses a text that is not one function.
+/// Refuses a text that has no entry.
 fn check(source: &str, engine: &Engine) -> Result<(), Failure> {
     if source.contains('\0') {
         return Err(Failure {

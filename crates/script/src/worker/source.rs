@@ -1,16 +1,31 @@
 //! The text of a script: one function, written as a declaration, as an expression or as a method of an object is (which is
-//! how clients print methods), comments around it allowed.
+//! how clients print methods), comments around it allowed; or a text of statements, of which the first function is the entry and the rest
+//! is in its scope, as build tools write it.
 //!
-//! The engine evaluates the text as an expression and prints the function that results; the text must be that print and
-//! nothing else but white space, comments and semicolons. So two functions, a call, or anything that comes after are told from one
-//! function without a parser of our own.
+//! One function is evaluated as an expression, and the engine prints the function that results; the text must be that print and
+//! nothing else but white space, comments and semicolons. A text of statements becomes the body of a function that calls the entry, and
+//! what the engine prints must be that function. So a call, or what closes the function and goes on, is told from a function, and
+//! nothing of a text runs before its script does.
 
-pub(super) const NOT_ONE_FUNCTION: &str = "a script is the text of one function";
+use super::entry::{self, Entry};
 
-/// Makes a function that follows an expression and not a declaration, and lets semicolons follow that.
-pub(super) const PREFIX: &str = "0,";
-/// As long as the other, so that positions are off by the same.
-const METHOD_PREFIX: &str = "({";
+pub(super) const NOT_A_FUNCTION: &str = "a script is the text of a function, or its first function is a declaration or a variable";
+
+/// How one way of evaluating a text begins and ends. All beginnings are as long as each other, so that positions are off by the same.
+pub(super) struct Frame {
+    before: &'static str,
+    after: &'static str,
+}
+
+/// Nothing but an expression: of a text with more in it, nothing runs.
+const EXPRESSION: Frame = Frame { before: "                           (", after: "\n)" };
+/// Semicolons may follow.
+const STATEMENT: Frame = Frame { before: "                          0,", after: "" };
+const METHOD: Frame = Frame { before: "                          ({", after: "\n})" };
+/// The name is left out of stacks, see `exception.rs`.
+const BODY: Frame = Frame { before: "0,function shardlakeEntry(){", after: "" };
+pub(super) const ENTRY_OF_STATEMENTS: &str = "at shardlakeEntry ";
+pub(super) const PREFIX_LENGTH: usize = BODY.before.len();
 
 /// How the print of a function ends that is not written in JavaScript.
 const NATIVE: &str = "() {\n    [native code]\n}";
@@ -21,7 +36,16 @@ pub(super) struct FunctionText<'a> {
     pub source: &'a str,
 }
 
-impl FunctionText<'_> {
+/// A way to evaluate a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shape<'a> {
+    Expression,
+    Statement,
+    Method,
+    Body(Entry<'a>),
+}
+
+impl<'a> FunctionText<'a> {
     /// The name of the script in positions.
     pub(super) fn file_name(&self) -> String {
         // A name for people: what would end a line or a text of the engine is left out.
@@ -29,18 +53,32 @@ impl FunctionText<'_> {
         format!("{name}.js")
     }
 
-    /// What the engine evaluates: the text keeps its lines; columns of the first one are off by the prefix.
-    pub(super) fn expression(&self) -> String {
-        if self.is_method() {
+    /// The ways to evaluate it, the first that succeeds counts. What is wrong is told by the last.
+    pub(super) fn shapes(&self) -> Vec<Shape<'a>> {
+        let entry = entry::of(self.source).map(Shape::Body);
+        let alone = match entry {
+            _ if self.is_method() => Shape::Method,
+            Some(_) => Shape::Expression,
+            None => Shape::Statement,
+        };
+        [alone].into_iter().chain(entry).collect()
+    }
+
+    /// What the engine evaluates: the text keeps its lines; columns of the first one are off by [`PREFIX_LENGTH`].
+    pub(super) fn expression(&self, shape: Shape<'_>) -> String {
+        let (frame, source) = match shape {
+            Shape::Expression => (EXPRESSION, self.source.to_owned()),
+            Shape::Statement => (STATEMENT, self.source.to_owned()),
             // A comment may be last.
-            return format!("{METHOD_PREFIX}{}\n}})", self.source);
-        }
-        format!("{PREFIX}{}", self.source)
+            Shape::Method => (METHOD, self.source.to_owned()),
+            Shape::Body(entry) => (BODY, entry.named(self.source)),
+        };
+        format!("{}{source}{}", frame.before, frame.after)
     }
 
     /// Whether it begins with a name and a parenthesis: then the engine is given an object with it, for as an expression it could
     /// only be a call.
-    pub(super) fn is_method(&self) -> bool {
+    fn is_method(&self) -> bool {
         let text = skip_trivia(self.source);
         let is_part = |character: char| character.is_alphanumeric() || matches!(character, '_' | '$');
         let end = text.find(|character| !is_part(character)).unwrap_or(text.len());
@@ -49,9 +87,17 @@ impl FunctionText<'_> {
         is_name && !matches!(name, "function" | "async") && skip_trivia(rest).starts_with('(')
     }
 
+    /// Whether what the engine printed is the text, evaluated as this shape.
+    pub(super) fn is(&self, shape: Shape<'_>, printed: &str) -> bool {
+        match shape {
+            Shape::Body(_) => self.expression(shape).strip_prefix("0,") == Some(printed),
+            _ => self.is_just(printed),
+        }
+    }
+
     /// Whether the text is the function that the engine printed, and no class or generator. What is not written in JavaScript prints the name that
     /// somebody gave it, which may be anything.
-    pub(super) fn is_just(&self, printed: &str) -> bool {
+    fn is_just(&self, printed: &str) -> bool {
         if printed.ends_with(NATIVE) || !(self.is_method() || begins_as_function(printed)) {
             return false;
         }
@@ -141,7 +187,9 @@ mod tests {
         ] {
             assert!(!is_method(source), "{source}");
         }
-        assert_eq!(PREFIX.len(), METHOD_PREFIX.len());
+        for frame in [EXPRESSION, STATEMENT, METHOD, BODY] {
+            assert_eq!(frame.before.len(), PREFIX_LENGTH, "{}", frame.before);
+        }
         assert!(is_just("run() { } // end", "run() { }") && !is_just("run() { }, go() { }", "run() { }"));
     }
 

@@ -230,7 +230,7 @@ fn scripts_that_come_again_run_as_at_first() {
             }
             2 => {
                 block_on(scripts.check(HERE, &sources[n])).expect("is a function");
-                block_on(scripts.check(HERE, "function () {} + 1")).expect_err("is none");
+                block_on(scripts.check(HERE, "1 + function () {}")).expect_err("is none");
             }
             _ => {}
         }
@@ -265,7 +265,7 @@ fn what_prints_itself_as_one_function_is_not_taken_for_it() {
         for _ in 0..4 {
             let (kind, message) = refusal(run(&scripts, &mut Documents::default(), text, "[]"));
             assert_eq!(kind, ErrorKind::BadRequest);
-            assert!(message.contains("one function"), "{message}");
+            assert!(message.contains("SyntaxError"), "{message}");
         }
     }
     let honest = "function () { __.response.setBody('[native code]'); }";

@@ -6,7 +6,7 @@ use crate::support::{Documents, HERE, Shared, block_on, body, procedure, process
 use futures::future::BoxFuture;
 use serde_json::json;
 use shardlake_model::ErrorKind;
-use shardlake_script::{Store, StoreAnswer, StoreReply, StoreRequest};
+use shardlake_script::{Scripts, Store, StoreAnswer, StoreReply, StoreRequest};
 
 #[test]
 fn a_procedure_answers_with_its_body_and_nothing_else() {
@@ -128,8 +128,10 @@ fn a_text_is_checked_with_line_and_column() {
             "SyntaxError: unexpected token in expression: ';' at line 2, column 11",
         ),
         ("function ( {}", "at line 1, column"),
-        ("function () {}, 3", "a script is the text of one function"),
-        ("function a() {} function b() {}", "SyntaxError"),
+        ("function () {}, 3", "SyntaxError"),
+        ("(function () {}, 3)", "a script is the text of a function"),
+        ("function a() {}\nfunction b( {}", "at line 2, column"),
+        ("const a = 1;", "SyntaxError"),
         ("", "SyntaxError"),
     ] {
         let error = check(source).expect_err(source);
@@ -137,6 +139,48 @@ fn a_text_is_checked_with_line_and_column() {
         assert!(error.message().contains(expected), "{source}: {error}");
         assert!(error.message().starts_with("Encountered exception while compiling Javascript."), "{error}");
     }
+}
+
+#[test]
+fn the_first_function_is_the_entry_and_the_rest_is_in_its_scope() {
+    let scripts = processes(1);
+    let mut documents = Documents::default();
+    let mut answer = |source: &str| {
+        // The third run is of an image that was made with the text compiled.
+        let bodies: Vec<_> = (0..3)
+            .map(|_| run(&scripts, &mut documents, source, "[2]").map(|done| done.response_body))
+            .collect();
+        bodies.into_iter().collect::<Result<Vec<_>, _>>()
+    };
+    for source in [
+        "function main(a) { __.response.setBody(help(a)); } function help(a) { return a + 1; }",
+        "\"use strict\";\nvar __n = (this && this.__n) || function (a) { return a + 1; };\nfunction main(a) { __.response.setBody(__n(a)); }",
+        "// why\nfunction (a) { __.response.setBody(new Help(a).value); } class Help { constructor(a) { this.value = a + ONE; } }\nconst ONE = 1;",
+        "const main = (a) => { help(a); }; function help(a) { __.response.setBody(a + 1); }",
+        "let runs = 1; async function main(a) { await null; runs++; __.response.setBody(a + runs - 1); };",
+    ] {
+        check_all(&scripts, source);
+        assert_eq!(answer(source).expect(source), vec![Some("3".to_owned()); 3], "{source}");
+    }
+    let thrown = "function main() { help(); }\n  function help() { throw new Error('no'); }";
+    let (kind, message) = refusal(answer(thrown));
+    assert_eq!(kind, ErrorKind::BadRequest, "{message}");
+    assert!(message.contains("help (p.js:2:27)") || message.contains(".js:2:"), "{message}");
+    assert!(!message.contains("shardlakeEntry"), "{message}");
+}
+
+/// Neither what a text does before its first function, nor what comes out of the function around it, runs when it is checked.
+#[test]
+fn nothing_runs_when_a_text_with_helpers_is_checked() {
+    let scripts = processes(1);
+    check_all(&scripts, "while (true) { } function main() { }");
+    for source in ["function main() { } } function () { while (false) { }", "function main() { } }, function () {"] {
+        block_on(scripts.check(HERE, source)).expect_err(source);
+    }
+}
+
+fn check_all(scripts: &Scripts, source: &str) {
+    block_on(scripts.check(HERE, source)).expect(source);
 }
 
 #[test]
