@@ -39,7 +39,7 @@ pub const TLS_HANDSHAKE: u8 = 0x16;
 const HTTP2_OPENING: &[u8] = b"PRI ";
 /// HTTP/2 clients send their opening in one piece; this often, this far apart, is looked for the rest of a part of it.
 const PART_LOOKS_MAX: usize = 50;
-const PART_LOOKS_APART: Duration = Duration::from_millis(10);
+pub const PART_LOOKS_APART: Duration = Duration::from_millis(10);
 /// How often a connection is looked at: seldom enough to cost nothing, and twice in the time that answers have while room is short.
 const WATCH_PERIOD_MIN: Duration = Duration::from_millis(100);
 const WATCH_PERIOD_MAX: Duration = Duration::from_millis(2500);

@@ -1,6 +1,14 @@
-//! The door for MongoDB's drivers: its listeners, and the first byte of a connection, which tells TLS from plain messages.
+//! The MongoDB API's listeners, and the first bytes of a connection, which separate TLS from plain messages.
 //!
-//! The port is bound with the others, so that one that is taken is told of at once; connections are accepted when the account is open.
+//! The port is bound with the others, so that a port in use is reported at once; connections are accepted when the account is open.
+//!
+//! A message begins with its length, least significant byte first, so its first byte alone may be that of a TLS handshake:
+//!
+//! ```text
+//! byte      0     1     2       3 4      5                6 7 8    9
+//! TLS       0x16  3     0..=4   length   1: ClientHello   length   3
+//! message   length ───────────────────   request id ───────────    0: a request responds to nothing
+//! ```
 
 use std::io;
 use std::sync::Arc;
@@ -11,9 +19,15 @@ use shardlake_signature::AccountKey;
 use tokio::net::TcpStream;
 
 use crate::config::{Config, MongoConfig};
-use crate::connection::{Connections, TLS_HANDSHAKE};
+use crate::connection::{Connections, PART_LOOKS_APART, TLS_HANDSHAKE};
 use crate::keys::AccountKeys;
 use crate::listener::{self, Bound};
+
+/// Bytes that separate TLS from messages. Both protocols' clients send more before they wait for an answer.
+const OPENING_BYTES: usize = 10;
+const TLS_MAJOR_VERSION: u8 = 3;
+const TLS_MINOR_VERSION_MAX: u8 = 4;
+const CLIENT_HELLO: u8 = 1;
 
 /// Binds the listeners. One that nobody asked for is left out where another program has its port.
 pub fn bind(config: &MongoConfig) -> Result<Vec<Bound>, String> {
@@ -69,20 +83,94 @@ impl MongoConnections {
         let ends = (stream.peer_addr()?, stream.local_addr()?);
         let shared = &self.connections;
         let mut stopping = shared.stopping.subscribe();
-        let mut first = [0];
         let opening = tokio::select! {
-            seen = tokio::time::timeout(shared.limits.idle_max, stream.peek(&mut first)) => seen??,
-            _ = stopping.wait_for(|stopping| *stopping) => 0,
+            opening = tokio::time::timeout(shared.limits.header_max, opening(&stream)) => opening??,
+            _ = stopping.wait_for(|stopping| *stopping) => Opening::Nothing,
         };
         let stopping = shared.stopping.subscribe();
-        match first {
-            _ if opening == 0 => Ok(()),
-            [TLS_HANDSHAKE] => {
+        match opening {
+            Opening::Nothing => Ok(()),
+            Opening::Tls => {
                 let accepting = shared.tls.accept(stream);
                 let stream = tokio::time::timeout(shared.limits.header_max, accepting).await??;
                 self.gateway.serve(stream, ends, stopping).await
             }
-            _ => self.gateway.serve(stream, ends, stopping).await,
+            Opening::Message => self.gateway.serve(stream, ends, stopping).await,
         }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Opening {
+    /// The client closed, or the server stops.
+    Nothing,
+    Tls,
+    Message,
+}
+
+/// Looks at the first bytes without taking them.
+async fn opening(stream: &TcpStream) -> io::Result<Opening> {
+    let mut bytes = [0; OPENING_BYTES];
+    loop {
+        match stream.peek(&mut bytes).await? {
+            0 => return Ok(Opening::Nothing),
+            seen => match opening_of(&bytes[..seen]) {
+                Some(opening) => return Ok(opening),
+                // Peeking does not wait for more than is there, so time must pass.
+                None => tokio::time::sleep(PART_LOOKS_APART).await,
+            },
+        }
+    }
+}
+
+/// `None` where bytes that are still to come decide.
+fn opening_of(seen: &[u8]) -> Option<Opening> {
+    let is_of_tls = |(place, byte): (usize, &u8)| match place {
+        0 => *byte == TLS_HANDSHAKE,
+        1 | 9 => *byte == TLS_MAJOR_VERSION,
+        2 => *byte <= TLS_MINOR_VERSION_MAX,
+        5 => *byte == CLIENT_HELLO,
+        _ => true,
+    };
+    match seen.iter().enumerate().all(is_of_tls) {
+        false => Some(Opening::Message),
+        true if seen.len() >= OPENING_BYTES => Some(Opening::Tls),
+        true => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first bytes of a message of this length.
+    fn message(length: u32, request_id: u32) -> Vec<u8> {
+        [length, request_id, 0, 2013].map(u32::to_le_bytes).concat()
+    }
+
+    #[test]
+    fn no_length_of_a_message_opens_tls() {
+        for length in 16..=48_000_000u32 {
+            // Only these look like TLS at first; a handful of others stand for the rest.
+            if length % 0x100 == 0x16 || length < 0x400 {
+                for request_id in [0, 1, 0x100, 0x1FF, 0x0303_0103, u32::MAX] {
+                    let bytes = message(length, request_id);
+                    let opening = opening_of(&bytes[..OPENING_BYTES]);
+                    assert_eq!(opening, Some(Opening::Message), "{length} {request_id:#x}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn client_hellos_open_tls_and_parts_of_them_wait_for_the_rest() {
+        for record_version in 0..=4 {
+            let hello = [0x16, 3, record_version, 2, 0, 1, 0, 1, 252, 3, 3];
+            for length in 1..OPENING_BYTES {
+                assert_eq!(opening_of(&hello[..length]), None, "{length} bytes");
+            }
+            assert_eq!(opening_of(&hello[..OPENING_BYTES]), Some(Opening::Tls));
+        }
+        assert_eq!(opening_of(&[0x17]), Some(Opening::Message));
     }
 }

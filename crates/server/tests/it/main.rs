@@ -26,6 +26,7 @@
 //! | `hostile.rs` | clients that are slow, broken, many or malicious |
 //! | `scripts.rs` | workers: confined, killed from outside, held by loops |
 //! | `traces.rs` | slow requests in the log, spans at a collector |
+//! | `mongo_connections.rs` | the MongoDB API's port: TLS and plain messages of any length |
 //! | `support.rs` | what the tests share |
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)] // tests
 
@@ -43,6 +44,7 @@ mod hot_tenant;
 mod large_documents;
 mod lifecycle;
 mod lost_files;
+mod mongo_connections;
 mod newcomer;
 mod open_files;
 mod operate;
