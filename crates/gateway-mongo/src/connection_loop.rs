@@ -24,8 +24,8 @@ use crate::wire::{
 
 /// Most commands fit in it with their headers.
 const BUFFER_SIZE_BYTES: usize = 8 << 10;
-/// A client that has to prove who it is, and has not, needs no longer message, and gets no more memory.
-const UNPROVED_SIZE_BYTES_MAX: usize = 64 << 10;
+/// Of a message of a client that has to authenticate and has not. Such messages are not counted: the number of connections bounds them.
+const UNAUTHENTICATED_SIZE_BYTES_MAX: usize = 16 << 10;
 
 pub struct Loop<'s, T> {
     pub deployment: &'s Arc<Deployment>,
@@ -36,6 +36,10 @@ pub struct Loop<'s, T> {
     stopped: BoxFuture<'static, ()>,
     /// Looks now and then whether the connection has been idle for too long.
     alarm: Pin<Box<Sleep>>,
+    /// The place is needed for another connection.
+    ended: BoxFuture<'static, ()>,
+    /// As of the last command.
+    is_authenticated: bool,
     last_reply: i32,
 }
 
@@ -75,7 +79,10 @@ impl<'s, T: AsyncRead + AsyncWrite + Unpin + Send> Loop<'s, T> {
         // A server that is gone has stopped, too.
         let stopped = Box::pin(async move { drop(stopping.wait_for(|stopping| *stopping).await) });
         let alarm = Box::pin(tokio::time::sleep(deployment.settings.idle_max));
-        Loop { deployment, memory, connection, io, stopped, alarm, last_reply: 0 }
+        let place = connection.ended.clone();
+        let ended = Box::pin(async move { place.notified().await });
+        let is_authenticated = connection.is_authenticated(deployment);
+        Loop { deployment, memory, connection, io, stopped, alarm, ended, is_authenticated, last_reply: 0 }
     }
 
     pub async fn run(mut self) -> io::Result<()> {
@@ -84,6 +91,7 @@ impl<'s, T: AsyncRead + AsyncWrite + Unpin + Send> Loop<'s, T> {
                 Next::GoOn => {}
                 Next::End => break,
             }
+            self.is_authenticated = self.connection.is_authenticated(self.deployment);
         }
         self.io.shutdown().await
     }
@@ -91,7 +99,10 @@ impl<'s, T: AsyncRead + AsyncWrite + Unpin + Send> Loop<'s, T> {
     /// The header of the next message; `None` where the connection is to end.
     async fn header(&mut self) -> io::Result<Option<Header>> {
         let mut bytes = [0; HEADER_SIZE_BYTES];
-        let idle = Idle { since: Instant::now(), max: self.deployment.settings.idle_max };
+        let idle = Idle { since: Instant::now(), max: self.idle_max() };
+        if self.alarm.deadline() > idle.ends_at() {
+            self.alarm.as_mut().reset(idle.ends_at());
+        }
         loop {
             tokio::select! {
                 biased;
@@ -100,6 +111,10 @@ impl<'s, T: AsyncRead + AsyncWrite + Unpin + Send> Loop<'s, T> {
                     0 => return Ok(None),
                     _ => break,
                 },
+                () = &mut self.ended, if !self.is_authenticated => {
+                    tracing::debug!(connection = self.connection.id, "closed: another connection needs its place");
+                    return Ok(None);
+                }
                 () = &mut self.alarm => match idle.ends_at() {
                     end if end <= Instant::now() => {
                         tracing::debug!(connection = self.connection.id, "closed: idle for too long");
@@ -132,12 +147,32 @@ impl<'s, T: AsyncRead + AsyncWrite + Unpin + Send> Loop<'s, T> {
         &'a mut self,
         read: impl FnOnce(&'a mut BufReader<T>) -> BoxFuture<'a, io::Result<R>>,
     ) -> io::Result<R> {
-        let time = self.deployment.settings.message_max;
+        let time = self.message_max();
         tokio::time::timeout(time, read(&mut self.io)).await?
     }
 
+    fn message_max(&self) -> Duration {
+        match self.is_authenticated {
+            true => self.deployment.settings.message_max,
+            false => self.deployment.settings.unauthenticated_message_max,
+        }
+    }
+
+    fn idle_max(&self) -> Duration {
+        let settings = &self.deployment.settings;
+        match self.is_authenticated {
+            true => settings.idle_max,
+            // No reply was sent yet.
+            false if self.last_reply == 0 => settings.unauthenticated_message_max,
+            false => settings.unauthenticated_idle_max,
+        }
+    }
+
     async fn message(&mut self, header: Header) -> io::Result<Next> {
-        let time = self.deployment.settings.message_max;
+        let time = self.message_max();
+        if !self.is_authenticated {
+            self.deployment.unauthenticated.heard(self.connection.id);
+        }
         let (incoming, hold) = match self.incoming(&header, time).await? {
             Ok(incoming) => incoming,
             Err(fault) => return self.refuse(&header, fault).await,
@@ -145,7 +180,7 @@ impl<'s, T: AsyncRead + AsyncWrite + Unpin + Send> Loop<'s, T> {
         let Incoming { body, answer_as, compressor } = incoming;
         let way = Way { response_to: header.request_id, answer_as, compressor };
         let mut batch = Hold::default();
-        if dispatch::has_batch(&body) {
+        if self.is_authenticated && dispatch::has_batch(&body) {
             let Some(taken) = self.memory.take(BATCH_BYTES, time).await else {
                 self.note(&Fault::close("there is no memory for an answer"));
                 return Ok(Next::End);
@@ -171,7 +206,7 @@ impl<'s, T: AsyncRead + AsyncWrite + Unpin + Send> Loop<'s, T> {
     ) -> io::Result<Result<(Incoming, (Hold, Hold)), Fault>> {
         let no_memory = || Fault::close("there is no memory for a message");
         let size_bytes_max = self.size_bytes_max();
-        let too_long = || Fault::close("a message is too long for a client that has proved nothing");
+        let too_long = || Fault::close("a message is too long for a client that has not authenticated");
         if header.length > size_bytes_max {
             return Ok(Err(too_long()));
         }
@@ -195,10 +230,9 @@ impl<'s, T: AsyncRead + AsyncWrite + Unpin + Send> Loop<'s, T> {
     }
 
     fn size_bytes_max(&self) -> usize {
-        let must_prove = self.deployment.settings.requires_authentication;
-        match must_prove && self.connection.principal().is_none() {
-            true => UNPROVED_SIZE_BYTES_MAX,
-            false => MESSAGE_SIZE_BYTES_MAX,
+        match self.is_authenticated {
+            true => MESSAGE_SIZE_BYTES_MAX,
+            false => UNAUTHENTICATED_SIZE_BYTES_MAX,
         }
     }
 

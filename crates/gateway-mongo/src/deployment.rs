@@ -10,6 +10,8 @@ use crate::cursors::{CursorLimits, Cursors};
 use crate::fail_points::FailPoints;
 use crate::operations::Operations;
 use crate::sessions::{Past, SessionLimits, Sessions, TIMEOUT_MINUTES, TransactionLimits};
+use crate::shares::Shares;
+use crate::unauthenticated::Unauthenticated;
 
 /// How the gateway behaves.
 #[derive(Debug, Clone)]
@@ -21,12 +23,18 @@ pub struct MongoSettings {
     pub requires_authentication: bool,
     /// Commands that only tests need, such as fail points.
     pub has_test_commands: bool,
-    /// Connections of the server at once, for `serverStatus`; the server bounds them itself.
+    /// Connections at once, which the server bounds itself: one user may have half of those that other users leave, and clients that
+    /// have not authenticated may have half.
     pub connections_max: usize,
     /// Time for a command.
     pub request_timeout: Duration,
-    /// A connection that says nothing for so long is closed.
+    /// A connection that sends nothing for so long is closed.
     pub idle_max: Duration,
+    /// The same for a client that has to authenticate and has not: longer than drivers wait between two greetings of the connection by
+    /// which they watch the server, which never authenticates.
+    pub unauthenticated_idle_max: Duration,
+    /// Time for the first message of such a client, and for the rest of any message that has begun.
+    pub unauthenticated_message_max: Duration,
     /// Time for the rest of a message whose beginning is there, and for a client to take an answer.
     pub message_max: Duration,
     /// Of messages and answers of all connections together.
@@ -50,6 +58,8 @@ impl Default for MongoSettings {
             connections_max: 10_000,
             request_timeout: Duration::from_secs(60),
             idle_max: Duration::from_secs(1800),
+            unauthenticated_idle_max: Duration::from_secs(120),
+            unauthenticated_message_max: Duration::from_secs(20),
             message_max: Duration::from_secs(60),
             message_bytes_max: 512 << 20,
             version: env!("CARGO_PKG_VERSION"),
@@ -69,6 +79,9 @@ pub struct Deployment {
     pub users: Users,
     pub fail_points: FailPoints,
     pub operations: Operations,
+    /// Connections whose clients have authenticated.
+    pub authenticated: Shares,
+    pub unauthenticated: Unauthenticated,
     pub counters: Counters,
     /// Whether there is a command of this name. The table stands above the commands, which may ask.
     pub knows_command: fn(&str) -> bool,
@@ -123,6 +136,8 @@ impl Deployment {
             users: Users::new(&settings.account_name, &settings.keys),
             fail_points: FailPoints::default(),
             operations: Operations::default(),
+            authenticated: Shares::new(settings.connections_max),
+            unauthenticated: Unauthenticated::new(settings.connections_max.div_ceil(2)),
             counters: Counters::default(),
             knows_command,
             started: clock.elapsed(),

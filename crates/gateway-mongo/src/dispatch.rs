@@ -306,7 +306,9 @@ async fn enter(
 ) -> Result<Call> {
     let account = &deployment.account;
     let user = principal.as_ref().map(|principal| principal.key());
-    let session = generic.session.map(|id| deployment.sessions.enter(SessionKey { id, user })).transpose()?;
+    // As in the reference, an `lsid` is passed over where the client has to authenticate and has not.
+    let id = generic.session.filter(|_| connection.is_authenticated(deployment));
+    let session = id.map(|id| deployment.sessions.enter(SessionKey { id, user })).transpose()?;
     // Before anything is read.
     let now = account.clock().now();
     let seen_before = account.times().seen_before_at(now);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use shardlake_account::Account;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use crate::call::{Connection, Ends};
 use crate::connection_loop::Loop;
@@ -43,9 +43,28 @@ impl MongoGateway {
         MongoGateway(Arc::new(Inner { deployment, memory }))
     }
 
-    /// Serves a connection to its end. When `stopping` becomes true it ends with the command that is being carried out.
+    /// A place for a connection that has just been accepted.
+    pub fn place(&self) -> Place {
+        Place::new(&self.0.deployment)
+    }
+
+    /// Serves a connection to its end, as [`MongoGateway::serve_at`] does.
     pub async fn serve<T>(
         &self,
+        io: T,
+        ends: (SocketAddr, SocketAddr),
+        stopping: watch::Receiver<bool>,
+    ) -> io::Result<()>
+    where
+        T: AsyncRead + AsyncWrite + Unpin + Send,
+    {
+        self.serve_at(self.place(), io, ends, stopping).await
+    }
+
+    /// Serves a connection to its end. When `stopping` becomes true it ends with the command that is being carried out.
+    pub async fn serve_at<T>(
+        &self,
+        place: Place,
         io: T,
         (client, server): (SocketAddr, SocketAddr),
         stopping: watch::Receiver<bool>,
@@ -54,11 +73,9 @@ impl MongoGateway {
         T: AsyncRead + AsyncWrite + Unpin + Send,
     {
         let deployment = &self.0.deployment;
-        let connection = Arc::new(Connection::new(
-            (deployment.next_connection(), deployment.account.random().guid()),
-            Ends { client, server },
-        ));
-        let _open = Open::new(deployment);
+        let numbers = (place.number, deployment.account.random().guid());
+        let ends = Ends { client, server };
+        let connection = Arc::new(Connection::new(numbers, ends, place.ended.clone()));
         Loop::new(deployment, &self.0.memory, connection, io, stopping).run().await
     }
 
@@ -73,20 +90,34 @@ impl MongoGateway {
     }
 }
 
-/// Counts a connection as long as it is there.
-struct Open<'d>(&'d Deployment);
+/// A connection among the others, as long as it is there.
+pub struct Place {
+    deployment: Arc<Deployment>,
+    number: i32,
+    ended: Arc<Notify>,
+}
 
-impl<'d> Open<'d> {
-    fn new(deployment: &'d Deployment) -> Open<'d> {
+impl Place {
+    fn new(deployment: &Arc<Deployment>) -> Place {
         deployment.counters.connections.fetch_add(1, Ordering::Relaxed);
         deployment.counters.connections_made.fetch_add(1, Ordering::Relaxed);
-        Open(deployment)
+        let (number, ended) = (deployment.next_connection(), Arc::new(Notify::new()));
+        if deployment.settings.requires_authentication {
+            deployment.unauthenticated.enter(number, ended.clone());
+        }
+        Place { deployment: deployment.clone(), number, ended }
+    }
+
+    /// Waits until the place is needed for another connection. A connection that is served looks itself.
+    pub async fn ended(&self) {
+        self.ended.notified().await;
     }
 }
 
-impl Drop for Open<'_> {
+impl Drop for Place {
     fn drop(&mut self) {
-        self.0.counters.connections.fetch_sub(1, Ordering::Relaxed);
+        self.deployment.unauthenticated.leave(self.number);
+        self.deployment.counters.connections.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -56,14 +56,16 @@ mod memory;
 mod operations;
 mod reply;
 mod sessions;
+mod shares;
 mod stable;
 mod table;
 mod transactions;
+mod unauthenticated;
 /// Messages as bytes; open for the fuzzer and for tests.
 pub mod wire;
 
 pub use access::{Access, Key};
 pub use cursors::CursorLimits;
 pub use deployment::MongoSettings;
-pub use gateway::MongoGateway;
+pub use gateway::{MongoGateway, Place};
 pub use sessions::{SessionLimits, TransactionLimits};

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::config::ListenAddress;
 use crate::metrics::Metrics;
@@ -64,12 +64,31 @@ fn explain(setting: &str, address: SocketAddr, error: &io::Error) -> String {
     format!("the address {address} cannot be served on ({error}){advice}")
 }
 
-/// What bounds the connections of all listeners together.
+/// Bounds of the connections of one API's listeners.
 #[derive(Clone)]
 pub struct Slots {
+    /// Of all APIs together.
     pub connections: Arc<Semaphore>,
+    /// Of this API, which leaves some connections to the others.
+    pub own: Arc<Semaphore>,
     /// Connections that are told that there are too many.
     pub refusals: Arc<Semaphore>,
+}
+
+impl Slots {
+    fn take(&self) -> Option<(OwnedSemaphorePermit, OwnedSemaphorePermit)> {
+        let own = self.own.clone().try_acquire_owned().ok()?;
+        let slot = self.connections.clone().try_acquire_owned().ok()?;
+        Some((own, slot))
+    }
+}
+
+/// Connections that one API may have: where the MongoDB API is served, too, each API keeps a quarter of all connections for itself.
+pub fn own_max(connections_max: usize, bound_for_mongo: &[Bound]) -> usize {
+    match bound_for_mongo {
+        [] => connections_max,
+        _ => connections_max - connections_max / 4,
+    }
 }
 
 /// How a connection that is one too many is told.
@@ -100,13 +119,13 @@ pub async fn accept<F, S>(
                 continue;
             }
         };
-        if let Ok(slot) = slots.connections.clone().try_acquire_owned() {
+        if let Some(taken) = slots.take() {
             metrics.connections.inc();
             let (served, metrics) = (serve(stream), metrics.clone());
             tokio::spawn(async move {
                 served.await;
                 metrics.connections.dec();
-                drop(slot);
+                drop(taken);
             });
         } else {
             metrics.connections_refused.inc();

@@ -40,7 +40,13 @@ pub fn bind(config: &MongoConfig) -> Result<Vec<Bound>, String> {
     }
 }
 
-pub fn gateway(account: &Account, config: &Config, keys: &AccountKeys) -> MongoGateway {
+/// A gateway for as many connections as the MongoDB API may have.
+pub fn gateway(
+    account: &Account,
+    config: &Config,
+    keys: &AccountKeys,
+    connections_max: usize,
+) -> MongoGateway {
     let key = |key: &AccountKey| Key {
         text: key.key.trim().to_owned(),
         access: match key.access {
@@ -53,9 +59,10 @@ pub fn gateway(account: &Account, config: &Config, keys: &AccountKeys) -> MongoG
         // The well-known key is no secret, and only this machine can reach a server that takes it.
         requires_authentication: !keys.accept_the_well_known(),
         has_test_commands: config.mongo.has_test_commands,
-        connections_max: config.limits.connections_max,
+        connections_max,
         request_timeout: config.limits.request_max,
         message_max: config.limits.request_max,
+        unauthenticated_message_max: config.limits.header_max,
         message_bytes_max: config.limits.message_bytes_max,
         version: env!("CARGO_PKG_VERSION"),
         arguments: std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect(),
@@ -83,26 +90,31 @@ impl MongoConnections {
         let ends = (stream.peer_addr()?, stream.local_addr()?);
         let shared = &self.connections;
         let mut stopping = shared.stopping.subscribe();
+        let place = self.gateway.place();
         let opening = tokio::select! {
             opening = tokio::time::timeout(shared.limits.header_max, opening(&stream)) => opening??,
+            () = place.ended() => Opening::Nothing,
             _ = stopping.wait_for(|stopping| *stopping) => Opening::Nothing,
         };
         let stopping = shared.stopping.subscribe();
         match opening {
             Opening::Nothing => Ok(()),
             Opening::Tls => {
-                let accepting = shared.tls.accept(stream);
-                let stream = tokio::time::timeout(shared.limits.header_max, accepting).await??;
-                self.gateway.serve(stream, ends, stopping).await
+                let accepting = tokio::time::timeout(shared.limits.header_max, shared.tls.accept(stream));
+                let stream = tokio::select! {
+                    accepted = accepting => accepted??,
+                    () = place.ended() => return Ok(()),
+                };
+                self.gateway.serve_at(place, stream, ends, stopping).await
             }
-            Opening::Message => self.gateway.serve(stream, ends, stopping).await,
+            Opening::Message => self.gateway.serve_at(place, stream, ends, stopping).await,
         }
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Opening {
-    /// The client closed, or the server stops.
+    /// The client closed, another connection needs the place, or the server stops.
     Nothing,
     Tls,
     Message,

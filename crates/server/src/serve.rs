@@ -102,7 +102,8 @@ pub async fn serve(
         clock: clock.clone(),
         stopping: watch::Sender::new(false),
     };
-    let mut door = Door::open(bound, connections, &descriptors);
+    let own_max = |all| listener::own_max(all, &bound_for_mongo);
+    let mut door = Door::open(bound, connections, &descriptors, own_max);
     door.tell_of_fewer_connections(config.limits.connections_max, files_max);
 
     let started = tokio::select! {
@@ -125,7 +126,7 @@ pub async fn serve(
             return abandoned.map(|()| ExitCode::SUCCESS);
         }
     };
-    let gateway_for_mongo = || mongo::gateway(&account, &config, &keys);
+    let gateway_for_mongo = |connections_max| mongo::gateway(&account, &config, &keys, connections_max);
     let mongo_authorities = door.open_for_mongo(bound_for_mongo, gateway_for_mongo);
     let installation = Arc::new(installation(&config, &tls, &clock, log));
     let settings = gateway_settings(&config, keys.keys, installation.clone());
@@ -269,15 +270,24 @@ struct Door {
     connections: Arc<Connections>,
     slots: Slots,
     connections_max: usize,
+    /// Of one API.
+    own_max: usize,
 }
 
 impl Door {
-    fn open(bound: Vec<Bound>, connections: Connections, descriptors: &Descriptors) -> Door {
+    fn open(
+        bound: Vec<Bound>,
+        connections: Connections,
+        descriptors: &Descriptors,
+        own_max: impl Fn(usize) -> usize,
+    ) -> Door {
         let connections_max = descriptors.connections_max.min(Semaphore::MAX_PERMITS);
+        let own_max = own_max(connections_max);
         connections.front.metrics.connections_max.set(connections_max as i64);
         let connections = Arc::new(connections);
         let slots = Slots {
             connections: Arc::new(Semaphore::new(connections_max)),
+            own: Arc::new(Semaphore::new(own_max)),
             refusals: Arc::new(Semaphore::new(descriptors.refusals_max)),
         };
         let accept = |bound: Bound| {
@@ -289,17 +299,23 @@ impl Door {
             tokio::spawn(listener::accept(bound.listener, (slots.clone(), Refusal::Http), metrics, serve))
         };
         let accepting = bound.into_iter().map(accept).collect();
-        Door { accepting, connections, slots, connections_max }
+        Door { accepting, connections, slots, connections_max, own_max }
     }
 
-    /// Begins to accept on the other door's listeners, under the same bound. Clients that came earlier have waited.
-    /// Answers how they are called.
-    fn open_for_mongo(&mut self, bound: Vec<Bound>, gateway: impl FnOnce() -> MongoGateway) -> Vec<String> {
+    /// Begins to accept on the MongoDB API's listeners, under the same bound and one of their own. Clients that came earlier have waited.
+    /// Answers their addresses.
+    fn open_for_mongo(
+        &mut self,
+        bound: Vec<Bound>,
+        gateway: impl FnOnce(usize) -> MongoGateway,
+    ) -> Vec<String> {
         let authorities = bound.iter().map(|bound| bound.authority.clone()).collect();
         if bound.is_empty() {
             return authorities;
         }
-        let served = Arc::new(MongoConnections { gateway: gateway(), connections: self.connections.clone() });
+        let gateway = gateway(self.own_max);
+        let served = Arc::new(MongoConnections { gateway, connections: self.connections.clone() });
+        let slots = Slots { own: Arc::new(Semaphore::new(self.own_max)), ..self.slots.clone() };
         for bound in bound {
             let (served, metrics) = (served.clone(), self.connections.front.metrics.clone());
             let serve = move |stream| {
@@ -307,7 +323,7 @@ impl Door {
                 async move { served.serve(stream).await }
             };
             let accepting =
-                listener::accept(bound.listener, (self.slots.clone(), Refusal::Close), metrics, serve);
+                listener::accept(bound.listener, (slots.clone(), Refusal::Close), metrics, serve);
             self.accepting.push(tokio::spawn(accepting));
         }
         authorities

@@ -5,10 +5,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use shardlake_mql::Document;
 use shardlake_stdx::Guid;
+use tokio::sync::Notify;
 
 use crate::access::{Conversation, Principal};
+use crate::deployment::Deployment;
 use crate::errors::{Result, code, fail};
 use crate::last_request::LastRequest;
+use crate::shares::Share;
 
 /// The two ends of a connection.
 #[derive(Debug, Clone, Copy)]
@@ -23,6 +26,8 @@ pub struct Connection {
     /// As clients are told; numbers begin anew with every start.
     pub guid: Guid,
     pub ends: Ends,
+    /// Notified when other clients need its place.
+    pub ended: Arc<Notify>,
     state: Mutex<State>,
 }
 
@@ -30,6 +35,8 @@ pub struct Connection {
 pub struct State {
     /// Who has proved to be somebody.
     pub principal: Option<Arc<Principal>>,
+    /// Of the user's connections.
+    pub share: Option<Share>,
     /// A proof in progress.
     pub conversation: Option<Conversation>,
     /// What the client says that it is; once.
@@ -38,12 +45,17 @@ pub struct State {
 }
 
 impl Connection {
-    pub fn new((id, guid): (i32, Guid), ends: Ends) -> Connection {
-        Connection { id, guid, ends, state: Mutex::default() }
+    pub fn new((id, guid): (i32, Guid), ends: Ends, ended: Arc<Notify>) -> Connection {
+        Connection { id, guid, ends, ended, state: Mutex::default() }
     }
 
     pub fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the client may hold something of the server: sessions, cursors, transactions, memory.
+    pub fn is_authenticated(&self, deployment: &Deployment) -> bool {
+        !deployment.settings.requires_authentication || self.principal().is_some()
     }
 
     pub fn principal(&self) -> Option<Arc<Principal>> {

@@ -55,7 +55,7 @@ async fn start(call: &Call, arguments: Arguments<'_>, database: &str) -> Result<
         (database, payload(&arguments)?),
         skips_empty_exchange,
     );
-    Ok(told(call, step.await?))
+    told(call, step.await?)
 }
 
 async fn sasl_continue(call: &Call) -> Result<Reply> {
@@ -73,7 +73,7 @@ async fn sasl_continue(call: &Call) -> Result<Reply> {
         fail!(code::PROTOCOL_ERROR, "sasl: Mismatched conversation id");
     }
     let step = conversation.go_on(&call.deployment.users, payload(&arguments)?)?;
-    Ok(told(call, step).into())
+    Ok(told(call, step)?.into())
 }
 
 /// A connection has one conversation at a time.
@@ -88,24 +88,39 @@ fn payload<'b>(arguments: &Arguments<'b>) -> Result<&'b [u8]> {
     }
 }
 
-fn told(call: &Call, step: Step) -> Document {
+fn told(call: &Call, step: Step) -> Result<Document> {
     let mut state = call.connection.state();
     let is_done = step.next.is_none();
     state.conversation = step.next;
     if let Some(principal) = step.proved {
+        // Of the user that the connection was of before.
+        state.share = None;
+        let share = call.deployment.authenticated.take(Some(&principal.key())).map_err(|full| {
+            let held = full.held;
+            error!(
+                code::TOO_MANY_REQUESTS,
+                "this user has {held} connections, and the rest is for other users: close some"
+            )
+        })?;
+        state.share = Some(share);
         state.principal = Some(Arc::new(principal));
+        call.deployment.unauthenticated.leave(call.connection.id);
     }
     let mut reply = Document::one("conversationId", CONVERSATION as i32);
     reply.push("done", Value::Bool(is_done));
     reply.push("payload", Value::Binary(0, step.payload.into()));
-    reply
+    Ok(reply)
 }
 
 async fn logout(call: &Call) -> Result<Reply> {
     call.arguments(&[])?;
     let mut state = call.connection.state();
     state.principal = None;
+    state.share = None;
     state.conversation = None;
+    if call.deployment.settings.requires_authentication {
+        call.deployment.unauthenticated.enter(call.connection.id, call.connection.ended.clone());
+    }
     Ok(Reply::ok())
 }
 

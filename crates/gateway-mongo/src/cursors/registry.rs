@@ -12,6 +12,7 @@ use shardlake_stdx::{Clock, Random};
 use super::source::BatchSource;
 use crate::arguments::SessionId;
 use crate::errors::{Result, code, error, fail};
+use crate::shares::{Share, Shares};
 
 /// Who may go on with a cursor.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,6 +53,7 @@ pub struct Cursors {
     clock: Clock,
     random: Random,
     limits: CursorLimits,
+    shares: Shares,
 }
 
 struct Entry {
@@ -61,6 +63,7 @@ struct Entry {
     last_used: Duration,
     is_stream: bool,
     state: State,
+    _share: Share,
 }
 
 enum State {
@@ -82,7 +85,7 @@ pub enum Killed {
 
 impl Cursors {
     pub fn new(clock: Clock, random: Random, limits: CursorLimits) -> Cursors {
-        Cursors { table: Arc::default(), clock, random, limits }
+        Cursors { table: Arc::default(), clock, random, limits, shares: Shares::new(limits.count_max) }
     }
 
     fn table(&self) -> MutexGuard<'_, HashMap<i64, Entry>> {
@@ -93,16 +96,18 @@ impl Cursors {
     pub fn open(&self, cursor: NewCursor) -> Result<i64> {
         let now = self.clock.elapsed();
         let mut table = self.table();
-        if table.len() >= self.limits.count_max {
+        let user = cursor.owner.user.as_ref();
+        let share = self.shares.take(user).or_else(|_| {
             remove_idle(&mut table, now, self.limits.idle_max);
-        }
-        if table.len() >= self.limits.count_max {
-            fail!(
+            self.shares.take(user)
+        });
+        let share = share.map_err(|full| {
+            let held = full.held;
+            error!(
                 code::TOO_MANY_REQUESTS,
-                "{} cursors are open: read some to their end, or kill them",
-                self.limits.count_max
-            );
-        }
+                "this user has {held} open cursors, and the rest is for other users: read some to their end, or kill them"
+            )
+        })?;
         let id = loop {
             let id = (self.random.u64() >> 1) as i64;
             if id != 0 && !table.contains_key(&id) {
@@ -111,7 +116,8 @@ impl Cursors {
         };
         let NewCursor { namespace, owner, source, is_kept } = cursor;
         let (is_stream, state) = (source.is_stream(), State::Idle(source));
-        table.insert(id, Entry { namespace, owner, is_kept, last_used: now, is_stream, state });
+        let entry = Entry { namespace, owner, is_kept, last_used: now, is_stream, state, _share: share };
+        table.insert(id, entry);
         Ok(id)
     }
 

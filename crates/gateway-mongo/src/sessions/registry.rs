@@ -11,8 +11,9 @@ use shardlake_stdx::{Clock, Random};
 use super::statements::{ResultSpace, Statements};
 use super::transactions::{OpenTransactions, TransactionLimits};
 use crate::arguments::SessionId;
-use crate::errors::{Result, code, fail};
+use crate::errors::{Result, code, error};
 use crate::last_request::LastRequest;
+use crate::shares::{Share, Shares};
 
 /// How long a session lives after its last use, as clients are told.
 pub const TIMEOUT_MINUTES: i32 = 30;
@@ -73,11 +74,13 @@ pub struct Sessions {
     clock: Clock,
     random: Random,
     limits: SessionLimits,
+    shares: Shares,
 }
 
 struct Entry {
     session: Arc<Session>,
     last_used: Duration,
+    _share: Share,
 }
 
 impl Sessions {
@@ -88,7 +91,8 @@ impl Sessions {
         transactions: TransactionLimits,
     ) -> Sessions {
         let open = Arc::new(OpenTransactions::new(transactions));
-        Sessions { table: Mutex::default(), space: Arc::default(), open, clock, random, limits }
+        let shares = Shares::new(limits.count_max);
+        Sessions { table: Mutex::default(), space: Arc::default(), open, clock, random, limits, shares }
     }
 
     fn table(&self) -> MutexGuard<'_, HashMap<SessionKey, Entry>> {
@@ -113,19 +117,21 @@ impl Sessions {
             }
             table.remove(&key);
         }
-        if table.len() >= self.limits.count_max {
+        let share = self.shares.take(key.user.as_ref()).or_else(|_| {
             remove_idle(&mut table, now, self.limits.idle_max);
-        }
-        if table.len() >= self.limits.count_max {
-            fail!(
+            self.shares.take(key.user.as_ref())
+        });
+        let share = share.map_err(|full| {
+            let held = full.held;
+            error!(
                 code::TOO_MANY_SESSIONS,
-                "{} sessions are open: end some with endSessions",
-                self.limits.count_max
-            );
-        }
-        let statements = Arc::new(Statements::new(self.space.clone(), self.open.clone(), key.digest()));
+                "this user has {held} sessions, and the rest is for other users: end some with endSessions"
+            )
+        })?;
+        let shared = (self.space.clone(), self.open.clone());
+        let statements = Arc::new(Statements::new(shared, (key.digest(), key.user.clone())));
         let session = Arc::new(Session { key: key.clone(), statements, last_request: Mutex::default() });
-        table.insert(key, Entry { session: session.clone(), last_used: now });
+        table.insert(key, Entry { session: session.clone(), last_used: now, _share: share });
         Ok(session)
     }
 

@@ -35,6 +35,7 @@ pub struct Statements {
     space: Arc<ResultSpace>,
     pub(super) open: Arc<OpenTransactions>,
     name: SessionName,
+    pub(super) user: Option<Arc<str>>,
     /// What was stored before has been read, or is too old to be asked for.
     is_learned: AtomicBool,
 }
@@ -69,9 +70,12 @@ pub struct RetryableWrite {
 }
 
 impl Statements {
-    pub fn new(space: Arc<ResultSpace>, open: Arc<OpenTransactions>, name: SessionName) -> Statements {
+    pub fn new(
+        (space, open): (Arc<ResultSpace>, Arc<OpenTransactions>),
+        (name, user): (SessionName, Option<Arc<str>>),
+    ) -> Statements {
         let (state, turn, is_learned) = (Mutex::default(), Arc::default(), AtomicBool::new(false));
-        Statements { state, turn, space, open, name, is_learned }
+        Statements { state, turn, space, open, name, user, is_learned }
     }
 
     /// Begins, or repeats, the write of this number.

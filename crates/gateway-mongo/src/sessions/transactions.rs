@@ -12,7 +12,6 @@
 //! transaction is aborted. One that is idle is aborted by time, by the end of its session, and by a higher number.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use shardlake_account::{OpenTransaction, TransactionSpace};
@@ -21,6 +20,7 @@ use tokio::sync::OwnedMutexGuard;
 
 use super::statements::{Past, Statements};
 use crate::errors::{CommandError, Result, TRANSIENT_TRANSACTION, code, error, fail};
+use crate::shares::{Share, Shares};
 
 /// How long transactions may last, and how many may be open.
 #[derive(Debug, Clone, Copy)]
@@ -44,10 +44,10 @@ impl Default for TransactionLimits {
     }
 }
 
-/// How many transactions are open in all sessions.
+/// The transactions that are open in all sessions.
 #[derive(Debug)]
 pub struct OpenTransactions {
-    count: AtomicUsize,
+    shares: Shares,
     space: Arc<TransactionSpace>,
     limits: TransactionLimits,
 }
@@ -55,11 +55,11 @@ pub struct OpenTransactions {
 impl OpenTransactions {
     pub fn new(limits: TransactionLimits) -> OpenTransactions {
         let space = Arc::new(TransactionSpace::new(limits.size_bytes_max));
-        OpenTransactions { count: AtomicUsize::new(0), space, limits }
+        OpenTransactions { shares: Shares::new(limits.count_max), space, limits }
     }
 
     pub fn count(&self) -> usize {
-        self.count.load(Ordering::Relaxed)
+        self.shares.count()
     }
 }
 
@@ -84,30 +84,33 @@ pub(super) struct Open {
     seen_before: Timestamp,
     begun: Duration,
     last_used: Duration,
-    counted: Arc<OpenTransactions>,
+    limits: TransactionLimits,
+    _share: Share,
 }
 
 impl Open {
-    fn begin(counted: &Arc<OpenTransactions>, now: Duration) -> Result<Open> {
-        let before = counted.count.fetch_add(1, Ordering::Relaxed);
-        let open = Open {
-            transaction: Arc::new(OpenTransaction::new(counted.space.clone())),
+    fn begin(all: &OpenTransactions, user: Option<&Arc<str>>, now: Duration) -> Result<Open> {
+        let share = all.shares.take(user).map_err(|full| {
+            let held = full.held;
+            // Drivers begin anew after a moment.
+            error!(
+                code::WRITE_CONFLICT,
+                "this user has {held} open transactions, and the rest is for other users: retry when some have ended"
+            )
+            .with_label(TRANSIENT_TRANSACTION)
+        })?;
+        Ok(Open {
+            transaction: Arc::new(OpenTransaction::new(all.space.clone())),
             seen_before: Timestamp::default(),
             begun: now,
             last_used: now,
-            counted: counted.clone(),
-        };
-        if before >= counted.limits.count_max {
-            // Drivers begin anew after a moment.
-            let told =
-                error!(code::WRITE_CONFLICT, "{before} transactions are open: retry when some have ended");
-            return Err(told.with_label(TRANSIENT_TRANSACTION));
-        }
-        Ok(open)
+            limits: all.limits,
+            _share: share,
+        })
     }
 
     fn has_expired(&self, now: Duration) -> bool {
-        let limits = &self.counted.limits;
+        let limits = &self.limits;
         now.saturating_sub(self.begun) >= limits.lifetime_max
             || now.saturating_sub(self.last_used) >= limits.idle_max
     }
@@ -116,7 +119,6 @@ impl Open {
 impl Drop for Open {
     fn drop(&mut self) {
         self.transaction.abort();
-        self.counted.count.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -176,7 +178,7 @@ impl Statements {
             }
             _ => {}
         }
-        let open = Open::begin(&self.open, now)?;
+        let open = Open::begin(&self.open, self.user.as_ref(), now)?;
         self.renumber(&mut state, number, Some(Phase::AtWork));
         drop(state);
         Ok(TransactionTurn { statements: self.clone(), number, open: Some(open), _turn: turn })

@@ -30,6 +30,7 @@ mod rules;
 mod server_stages;
 mod sessions;
 mod spent_budgets;
+mod strangers;
 mod temporary;
 mod throughput;
 mod times_of_commits;
