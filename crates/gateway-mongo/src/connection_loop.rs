@@ -17,7 +17,7 @@ use tokio::time::{Instant, Sleep};
 use crate::call::Connection;
 use crate::deployment::Deployment;
 use crate::dispatch::{self, Answered};
-use crate::memory::{BATCH_BYTES, Hold, Memory};
+use crate::memory::{BATCH_BYTES, FACTOR, Hold, Memory, SMALL_BYTES};
 use crate::wire::{
     self, Answer, AnswerAs, Compressor, Fault, HEADER_SIZE_BYTES, Header, Incoming, MESSAGE_SIZE_BYTES_MAX,
 };
@@ -124,7 +124,8 @@ impl<'s, T: AsyncRead + AsyncWrite + Unpin + Send> Loop<'s, T> {
                 },
             }
         }
-        self.read_in_time(&mut bytes[1..]).await?;
+        let deadline = self.deadline();
+        self.read_until(deadline, &mut bytes[1..]).await?;
         let header = Header::parse(&bytes);
         if header.is_none() {
             self.note(&Fault::close("a message has an impossible length"));
@@ -132,30 +133,23 @@ impl<'s, T: AsyncRead + AsyncWrite + Unpin + Send> Loop<'s, T> {
         Ok(header)
     }
 
-    /// Fills a buffer in time: mostly with what is here already.
-    async fn read_in_time(&mut self, out: &mut [u8]) -> io::Result<()> {
+    /// Fills a buffer: mostly with what is here already.
+    async fn read_until(&mut self, deadline: Instant, out: &mut [u8]) -> io::Result<()> {
         if let Some(here) = self.io.buffer().get(..out.len()) {
             out.copy_from_slice(here);
             Pin::new(&mut self.io).consume(out.len());
             return Ok(());
         }
-        self.in_time(|io| Box::pin(io.read_exact(out))).await.map(|_| ())
+        tokio::time::timeout_at(deadline, self.io.read_exact(out)).await?.map(|_| ())
     }
 
-    /// Reading goes on only as long as a message may take.
-    async fn in_time<'a, R>(
-        &'a mut self,
-        read: impl FnOnce(&'a mut BufReader<T>) -> BoxFuture<'a, io::Result<R>>,
-    ) -> io::Result<R> {
-        let time = self.message_max();
-        tokio::time::timeout(time, read(&mut self.io)).await?
-    }
-
-    fn message_max(&self) -> Duration {
-        match self.is_authenticated {
-            true => self.deployment.settings.message_max,
-            false => self.deployment.settings.unauthenticated_message_max,
-        }
+    /// Of a message, or an answer, that begins now.
+    fn deadline(&self) -> Instant {
+        Instant::now()
+            + match self.is_authenticated {
+                true => self.deployment.settings.message_max,
+                false => self.deployment.settings.unauthenticated_message_max,
+            }
     }
 
     fn idle_max(&self) -> Duration {
@@ -169,11 +163,11 @@ impl<'s, T: AsyncRead + AsyncWrite + Unpin + Send> Loop<'s, T> {
     }
 
     async fn message(&mut self, header: Header) -> io::Result<Next> {
-        let time = self.message_max();
+        let deadline = self.deadline();
         if !self.is_authenticated {
             self.deployment.unauthenticated.heard(self.connection.id);
         }
-        let (incoming, hold) = match self.incoming(&header, time).await? {
+        let (incoming, hold) = match self.incoming(&header, deadline).await? {
             Ok(incoming) => incoming,
             Err(fault) => return self.refuse(&header, fault).await,
         };
@@ -181,7 +175,7 @@ impl<'s, T: AsyncRead + AsyncWrite + Unpin + Send> Loop<'s, T> {
         let way = Way { response_to: header.request_id, answer_as, compressor };
         let mut batch = Hold::default();
         if self.is_authenticated && dispatch::has_batch(&body) {
-            let Some(taken) = self.memory.take(BATCH_BYTES, time).await else {
+            let Some(taken) = self.memory.answers.take(BATCH_BYTES, self.deadline()).await else {
                 self.note(&Fault::close("there is no memory for an answer"));
                 return Ok(Next::End);
             };
@@ -190,7 +184,7 @@ impl<'s, T: AsyncRead + AsyncWrite + Unpin + Send> Loop<'s, T> {
         // In memory of its own: a connection that waits for its client should be small.
         let answered = Box::pin(dispatch::answer(self.deployment, &self.connection, body)).await;
         drop(hold);
-        self.memory.settle(&mut batch, answered.document.len());
+        self.memory.answers.settle(&mut batch, answered.document.len());
         if answered.closes_connection {
             return Ok(Next::End);
         }
@@ -202,31 +196,53 @@ impl<'s, T: AsyncRead + AsyncWrite + Unpin + Send> Loop<'s, T> {
     async fn incoming(
         &mut self,
         header: &Header,
-        time: Duration,
-    ) -> io::Result<Result<(Incoming, (Hold, Hold)), Fault>> {
+        deadline: Instant,
+    ) -> io::Result<Result<(Incoming, Hold), Fault>> {
         let no_memory = || Fault::close("there is no memory for a message");
         let size_bytes_max = self.size_bytes_max();
         let too_long = || Fault::close("a message is too long for a client that has not authenticated");
         if header.length > size_bytes_max {
             return Ok(Err(too_long()));
         }
-        let Some(hold) = self.memory.take_for_message(header.length, time).await else {
+        let mut hold = Hold::default();
+        let Some(payload) = self.payload(header, &mut hold, deadline).await? else {
             return Ok(Err(no_memory()));
         };
-        let mut payload = vec![0; header.payload_size_bytes()];
-        self.read_in_time(&mut payload).await?;
         let counters = &self.deployment.counters;
         counters.bytes_in.fetch_add(header.length as u64, Ordering::Relaxed);
         counters.requests.fetch_add(1, Ordering::Relaxed);
         let unpacked = match wire::unpacked_size_bytes(header, &payload) {
             Ok(bytes) if bytes > size_bytes_max => return Ok(Err(too_long())),
-            Ok(bytes) => bytes.saturating_sub(payload.len()),
+            Ok(bytes) => bytes.max(payload.len()),
             Err(fault) => return Ok(Err(fault)),
         };
-        let Some(more) = self.memory.take_for_message(unpacked, time).await else {
+        let whole = if unpacked <= SMALL_BYTES { 0 } else { FACTOR * unpacked };
+        if !self.memory.messages.grow(&mut hold, whole, deadline).await {
             return Ok(Err(no_memory()));
-        };
-        Ok(wire::decode(header, &payload).map(|incoming| (incoming, (hold, more))))
+        }
+        Ok(wire::decode(header, &payload).map(|incoming| (incoming, hold)))
+    }
+
+    /// Reads a message with room for as much again as has arrived. `None` where there was no room in time.
+    async fn payload(
+        &mut self,
+        header: &Header,
+        hold: &mut Hold,
+        deadline: Instant,
+    ) -> io::Result<Option<Vec<u8>>> {
+        let whole = header.payload_size_bytes();
+        let mut payload = Vec::new();
+        while payload.len() < whole {
+            let arrived = payload.len();
+            let next = whole.min(SMALL_BYTES.max(2 * arrived));
+            if next > SMALL_BYTES && !self.memory.messages.grow(hold, next, deadline).await {
+                return Ok(None);
+            }
+            payload.reserve_exact(next - arrived);
+            payload.resize(next, 0);
+            self.read_until(deadline, &mut payload[arrived..]).await?;
+        }
+        Ok(Some(payload))
     }
 
     fn size_bytes_max(&self) -> usize {
@@ -264,13 +280,12 @@ impl<'s, T: AsyncRead + AsyncWrite + Unpin + Send> Loop<'s, T> {
         });
         drop(answered);
         self.deployment.counters.bytes_out.fetch_add(message.len() as u64, Ordering::Relaxed);
-        self.in_time(|io| {
-            Box::pin(async move {
-                io.write_all(&message).await?;
-                io.flush().await
-            })
-        })
-        .await
+        let deadline = self.deadline();
+        let writing = async {
+            self.io.write_all(&message).await?;
+            self.io.flush().await
+        };
+        tokio::time::timeout_at(deadline, writing).await?
     }
 
     fn note(&self, fault: &Fault) {

@@ -250,6 +250,57 @@ async fn what_does_not_fit_into_memory_waits_or_ends() {
     assert_eq!(server.gateway.message_bytes(), 0);
 }
 
+/// A `ping` with so many bytes and some more.
+fn large_ping(size: usize) -> Vec<u8> {
+    let mut body = ping();
+    body.push("comment", Value::string("x".repeat(size)));
+    framed(1, OP_MSG, &message(0, &[body_section(&body)]))
+}
+
+#[tokio::test]
+async fn announced_lengths_take_no_memory_before_the_bytes_arrive() {
+    const CLIENTS: usize = 200;
+    let settings = MongoSettings { message_bytes_max: 8 << 20, ..MongoSettings::default() };
+    let server = Server::start_with(settings).await;
+    let mut announced = Vec::new();
+    for _ in 0..CLIENTS {
+        let mut client = server.connect();
+        let mut header = framed(1, OP_MSG, &[]);
+        header[..4].copy_from_slice(&48_000_000i32.to_le_bytes());
+        client.send_bytes(&[header, vec![0; 1000]].concat()).await;
+        announced.push(client);
+    }
+    let mut client = server.connect();
+    client.send_bytes(&large_ping(1 << 20)).await;
+    assert_eq!(client.receive().await.document().value("ok").to_f64(), Some(1.0));
+    assert_eq!(server.gateway.message_bytes(), 0);
+}
+
+#[tokio::test]
+async fn messages_that_arrive_side_by_side_do_not_wait_for_each_other() {
+    const CLIENTS: usize = 4;
+    // Two of them together have no room.
+    let settings = MongoSettings { message_bytes_max: 8 << 20, ..MongoSettings::default() };
+    let server = Server::start_with(settings).await;
+    let bytes = large_ping(2 << 20);
+    let (first, rest) = bytes.split_at(64 << 10);
+    let all_have_begun = std::sync::Arc::new(tokio::sync::Barrier::new(CLIENTS));
+    let clients = (0..CLIENTS).map(|_| {
+        let (mut client, all_have_begun) = (server.connect(), all_have_begun.clone());
+        let (first, rest) = (first.to_vec(), rest.to_vec());
+        tokio::spawn(async move {
+            client.send_bytes(&first).await;
+            all_have_begun.wait().await;
+            client.send_bytes(&rest).await;
+            client.receive().await.document()
+        })
+    });
+    for client in clients.collect::<Vec<_>>() {
+        assert_eq!(client.await.expect("answered").value("ok").to_f64(), Some(1.0));
+    }
+    assert_eq!(server.gateway.message_bytes(), 0);
+}
+
 #[tokio::test]
 async fn a_server_that_stops_answers_what_it_has_and_ends_connections() {
     let server = Server::start().await;
