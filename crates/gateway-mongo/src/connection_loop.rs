@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use shardlake_mql::Document;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep};
@@ -181,8 +182,7 @@ impl<'s, T: AsyncRead + AsyncWrite + Unpin + Send> Loop<'s, T> {
             };
             batch = taken;
         }
-        // In memory of its own: a connection that waits for its client should be small.
-        let answered = Box::pin(dispatch::answer(self.deployment, &self.connection, body)).await;
+        let answered = self.answer(body).await;
         drop(hold);
         self.memory.answers.settle(&mut batch, answered.document.len());
         if answered.closes_connection {
@@ -190,6 +190,20 @@ impl<'s, T: AsyncRead + AsyncWrite + Unpin + Send> Loop<'s, T> {
         }
         self.send(answered, way).await?;
         Ok(Next::GoOn)
+    }
+
+    /// Carries a command out. A read ends when the client has gone.
+    async fn answer(&mut self, body: Document) -> Answered {
+        // In memory of its own: a connection that waits for its client should be small.
+        let mut answering = Box::pin(dispatch::answer(self.deployment, &self.connection, body));
+        tokio::select! {
+            biased;
+            answered = &mut answering => return answered,
+            () = gone(&mut self.io) => {}
+        }
+        self.connection.note_gone();
+        self.deployment.operations.end_reads_of(self.connection.id);
+        answering.await
     }
 
     /// Reads and unpacks a message, with room for it.
@@ -291,4 +305,12 @@ impl<'s, T: AsyncRead + AsyncWrite + Unpin + Send> Loop<'s, T> {
     fn note(&self, fault: &Fault) {
         tracing::debug!(connection = self.connection.id, %fault, "a message is refused");
     }
+}
+
+/// Waits until the client has closed its side. One that has sent more is there.
+async fn gone<T: AsyncRead + Unpin>(io: &mut BufReader<T>) {
+    if io.buffer().is_empty() && matches!(io.fill_buf().await, Ok([]) | Err(_)) {
+        return;
+    }
+    std::future::pending().await
 }

@@ -23,6 +23,7 @@ use crate::errors::{
 };
 use crate::fail_points::Strike;
 use crate::last_request::LastRequest;
+use crate::operations::{Interruption, Work};
 use crate::reply::Reply;
 use crate::sessions::{RetryableWrite, Session, SessionKey, TransactionTurn};
 use crate::{cluster_time, stable, table, transactions};
@@ -196,12 +197,28 @@ async fn run(
     };
     let time = time + GRACE;
     let started = deployment.account.clock().elapsed();
-    let names = (row.name, call.generic.database.as_str());
-    let at_work = deployment.operations.begin(names, connection.id, started);
+    let work = Work {
+        command: row.name,
+        database: call.generic.database.clone(),
+        connection: connection.id,
+        session: call.session.as_ref().map(|session| session.key.clone()),
+        is_read: !row.rules.is_write && !row.rules.ends_transaction && !has_output(&call.body),
+        started,
+    };
+    let is_read = work.is_read;
+    let at_work = deployment.operations.begin(work);
+    if is_read && connection.is_gone() {
+        // It went before the command could be ended.
+        return Err(interrupted(Interruption::ClientGone));
+    }
     let outcome = tokio::select! {
         biased;
-        outcome = (row.handler)(&call) => outcome,
-        () = at_work.killed() => Err(error!(code::INTERRUPTED, "operation was interrupted")),
+        // A command that ends with its session is told so, and not that its cursor has ended.
+        outcome = (row.handler)(&call) => match (outcome, at_work.interruption()) {
+            (Err(_), Some(why)) => Err(interrupted(why)),
+            (outcome, _) => outcome,
+        },
+        why = at_work.interrupted() => Err(interrupted(why)),
         () = tokio::time::sleep(time) => Err(error!(code::MAX_TIME_EXPIRED, "operation exceeded time limit")),
     };
     drop(at_work);
@@ -209,6 +226,20 @@ async fn run(
     transactions::give_back(&mut call, &outcome);
     let reply = outcome?;
     Ok(finish(row, &call, reply, concern_error))
+}
+
+fn interrupted(why: Interruption) -> CommandError {
+    match why {
+        Interruption::Killed => error!(code::INTERRUPTED, "operation was interrupted"),
+        Interruption::ClientGone => error!(code::CLIENT_DISCONNECT, "the client has closed its connection"),
+    }
+}
+
+/// Whether a pipeline writes its results.
+fn has_output(body: &Document) -> bool {
+    let stages = body.get("pipeline").and_then(Value::as_array);
+    let last = stages.and_then(|stages| stages.last()).and_then(Value::as_document);
+    last.is_some_and(|stage| stage.has("$out") || stage.has("$merge"))
 }
 
 /// For `getLastRequestStatistics`, which does not count itself; nor do the commands by which drivers keep connections.

@@ -116,6 +116,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
+        self.deployment.cursors.kill_of_connection(self.number);
         self.deployment.unauthenticated.leave(self.number);
         self.deployment.counters.connections.fetch_sub(1, Ordering::Relaxed);
     }

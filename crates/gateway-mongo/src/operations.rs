@@ -1,22 +1,47 @@
-//! The commands that are being carried out, by numbers, so that they can be looked at and ended.
+//! The commands that are being carried out, by numbers, so that they can be listed and ended.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
+
+use crate::sessions::SessionKey;
+
+/// What is known of a command when it begins.
+#[derive(Debug, Clone)]
+pub struct Work {
+    pub command: &'static str,
+    pub database: String,
+    pub connection: i32,
+    pub session: Option<SessionKey>,
+    /// Changes nothing, so it is of no use when its client has gone.
+    pub is_read: bool,
+    /// In terms of the account's clock.
+    pub started: Duration,
+}
 
 /// A command at work.
 #[derive(Debug, Clone)]
 pub struct Operation {
     pub number: i32,
-    pub command: &'static str,
-    pub database: String,
-    pub connection: i32,
-    /// In terms of the account's clock.
-    pub started: Duration,
-    killed: Arc<Notify>,
+    pub work: Work,
+    end: Arc<End>,
+}
+
+/// Why a command ends before its result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Interruption {
+    /// By `killOp`, or with its session.
+    Killed,
+    ClientGone,
+}
+
+#[derive(Debug, Default)]
+struct End {
+    wanted: Notify,
+    reason: OnceLock<Interruption>,
 }
 
 #[derive(Debug, Default)]
@@ -29,7 +54,7 @@ pub struct Operations {
 pub struct AtWork<'o> {
     operations: &'o Operations,
     number: i32,
-    killed: Arc<Notify>,
+    end: Arc<End>,
 }
 
 impl Operations {
@@ -37,18 +62,11 @@ impl Operations {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn begin(
-        &self,
-        (command, database): (&'static str, &str),
-        connection: i32,
-        started: Duration,
-    ) -> AtWork<'_> {
+    pub fn begin(&self, work: Work) -> AtWork<'_> {
         let number = self.last.fetch_add(1, Ordering::Relaxed).wrapping_add(1) & i32::MAX;
-        let killed = Arc::new(Notify::new());
-        let database = database.to_owned();
-        let operation = Operation { number, command, database, connection, started, killed: killed.clone() };
-        self.table().insert(number, operation);
-        AtWork { operations: self, number, killed }
+        let end = Arc::new(End::default());
+        self.table().insert(number, Operation { number, work, end: end.clone() });
+        AtWork { operations: self, number, end }
     }
 
     /// Those at work, oldest number first.
@@ -59,16 +77,45 @@ impl Operations {
     /// Ends a command, if it is at work.
     pub fn kill(&self, number: i32) {
         if let Some(operation) = self.table().get(&number) {
-            // It is remembered where the command does not wait for it yet.
-            operation.killed.notify_one();
+            operation.end.begin(Interruption::Killed);
         }
+    }
+
+    /// Ends the commands of sessions.
+    pub fn kill_of_sessions(&self, ends: impl Fn(&SessionKey) -> bool) {
+        let table = self.table();
+        let killed = table.values().filter(|operation| operation.work.session.as_ref().is_some_and(&ends));
+        killed.for_each(|operation| operation.end.begin(Interruption::Killed));
+    }
+
+    /// The client of a connection has gone: what it reads is ended, and what it writes goes on.
+    pub fn end_reads_of(&self, connection: i32) {
+        let table = self.table();
+        let reads = table.values().filter(|operation| operation.work.is_read);
+        let ended = reads.filter(|operation| operation.work.connection == connection);
+        ended.for_each(|operation| operation.end.begin(Interruption::ClientGone));
+    }
+}
+
+impl End {
+    fn begin(&self, reason: Interruption) {
+        // The first reason stays.
+        let _known = self.reason.set(reason);
+        // It is remembered where the command does not wait for it yet.
+        self.wanted.notify_one();
     }
 }
 
 impl AtWork<'_> {
-    /// Waits until somebody wants the command to end.
-    pub async fn killed(&self) {
-        self.killed.notified().await;
+    /// Whether the command is to end.
+    pub fn interruption(&self) -> Option<Interruption> {
+        self.end.reason.get().copied()
+    }
+
+    /// Waits until the command is to end.
+    pub async fn interrupted(&self) -> Interruption {
+        self.end.wanted.notified().await;
+        self.interruption().unwrap_or(Interruption::Killed)
     }
 }
 

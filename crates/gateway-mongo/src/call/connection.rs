@@ -1,6 +1,7 @@
 //! What is known of a connection beyond its bytes: who speaks on it, and what was agreed at its beginning.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use shardlake_mql::Document;
@@ -28,6 +29,8 @@ pub struct Connection {
     pub ends: Ends,
     /// Notified when other clients need its place.
     pub ended: Arc<Notify>,
+    /// The client has closed its side.
+    is_gone: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -46,11 +49,19 @@ pub struct State {
 
 impl Connection {
     pub fn new((id, guid): (i32, Guid), ends: Ends, ended: Arc<Notify>) -> Connection {
-        Connection { id, guid, ends, ended, state: Mutex::default() }
+        Connection { id, guid, ends, ended, is_gone: AtomicBool::new(false), state: Mutex::default() }
     }
 
     pub fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn note_gone(&self) {
+        self.is_gone.store(true, Ordering::SeqCst);
+    }
+
+    pub fn is_gone(&self) -> bool {
+        self.is_gone.load(Ordering::SeqCst)
     }
 
     /// Whether the client may hold something of the server: sessions, cursors, transactions, memory.

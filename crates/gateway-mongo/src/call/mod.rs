@@ -164,6 +164,7 @@ impl Call {
                 owner: self.owner(),
                 source,
                 is_kept: options.is_kept,
+                connection: self.connection.id,
             })?;
         }
         Ok(Reply { fields: Document::new(), cursor: Some(answer) })

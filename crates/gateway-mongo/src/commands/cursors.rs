@@ -55,7 +55,7 @@ async fn get_more(call: &Call) -> Result<Reply> {
         context,
         charged: call.charged.clone(),
     };
-    let batch = cursor.source().next(&wants).await?;
+    let batch = cursor.next(&wants).await?;
     let left = if batch.is_last { 0 } else { id };
     if batch.is_last {
         cursor.close();

@@ -23,17 +23,18 @@ async fn current_op(call: &Call) -> Result<Reply> {
 /// A command at work, as `currentOp` and the stage of this name show it.
 pub fn describe_operation(call: &Call, operation: &Operation) -> Document {
     let now = call.deployment.account.clock().elapsed();
-    let running = now.saturating_sub(operation.started);
+    let work = &operation.work;
+    let running = now.saturating_sub(work.started);
     let mut described = Document::one("type", "op");
-    described.push("desc", Value::string(format!("conn{}", operation.connection)));
-    described.push("connectionId", Value::Int(operation.connection));
+    described.push("desc", Value::string(format!("conn{}", work.connection)));
+    described.push("connectionId", Value::Int(work.connection));
     described.push("active", Value::Bool(true));
     described.push("opid", Value::Int(operation.number));
     described.push("secs_running", Value::Long(running.as_secs() as i64));
     described.push("microsecs_running", Value::Long(running.as_micros() as i64));
     described.push("op", Value::string("command"));
-    described.push("ns", Value::string(format!("{}.$cmd", operation.database)));
-    described.push("command", Document::one(operation.command, 1).into());
+    described.push("ns", Value::string(format!("{}.$cmd", work.database)));
+    described.push("command", Document::one(work.command, 1).into());
     described
 }
 

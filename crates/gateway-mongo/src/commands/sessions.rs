@@ -59,6 +59,12 @@ fn end(call: &Call, ends: impl Fn(&SessionKey) -> bool) {
     });
 }
 
+/// Ends sessions with the commands that run in them.
+fn kill(call: &Call, ends: impl Fn(&SessionKey) -> bool) {
+    call.deployment.operations.kill_of_sessions(&ends);
+    end(call, ends);
+}
+
 async fn refresh_sessions(call: &Call) -> Result<Reply> {
     let keys = named(call)?;
     call.deployment.sessions.refresh(&keys);
@@ -76,9 +82,9 @@ async fn kill_sessions(call: &Call) -> Result<Reply> {
     if keys.is_empty() {
         // All of the user's.
         let user = user(call);
-        end(call, |key| key.user == user);
+        kill(call, |key| key.user == user);
     } else {
-        end(call, |key| keys.contains(key));
+        kill(call, |key| keys.contains(key));
     }
     Ok(Reply::ok())
 }
@@ -94,7 +100,7 @@ async fn kill_all_sessions(call: &Call) -> Result<Reply> {
         let name = |name| fields.string(name).unwrap_or_default();
         users.insert(Some(Arc::<str>::from(format!("{}.{}", name("db"), name("user")))));
     }
-    end(call, |key| items.is_empty() || users.contains(&key.user));
+    kill(call, |key| items.is_empty() || users.contains(&key.user));
     Ok(Reply::ok())
 }
 
@@ -115,6 +121,6 @@ async fn kill_all_sessions_by_pattern(call: &Call) -> Result<Reply> {
         }
     }
     let is_all = items.is_empty() || patterns.iter().any(|pattern| pattern.is_empty());
-    end(call, |key| is_all || ids.contains(&key.id));
+    kill(call, |key| is_all || ids.contains(&key.id));
     Ok(Reply::ok())
 }

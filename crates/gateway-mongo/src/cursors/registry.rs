@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use shardlake_stdx::{Clock, Random};
+use tokio::sync::Notify;
 
-use super::source::BatchSource;
+use super::source::{Batch, BatchSource, Wants};
 use crate::arguments::SessionId;
 use crate::errors::{Result, code, error, fail};
 use crate::shares::{Share, Shares};
@@ -46,6 +47,8 @@ pub struct NewCursor {
     pub source: Box<dyn BatchSource>,
     /// It ends with its session and not before.
     pub is_kept: bool,
+    /// The one that it ends with, where it has no session.
+    pub connection: i32,
 }
 
 pub struct Cursors {
@@ -60,6 +63,7 @@ struct Entry {
     namespace: String,
     owner: Owner,
     is_kept: bool,
+    connection: i32,
     last_used: Duration,
     is_stream: bool,
     state: State,
@@ -68,8 +72,8 @@ struct Entry {
 
 enum State {
     Idle(Box<dyn BatchSource>),
-    /// A command reads from it.
-    Borrowed,
+    /// A command reads from it, and ends when this is notified.
+    Borrowed(Arc<Notify>),
     /// Its collection is gone: the next command is told so.
     Ended(&'static str),
 }
@@ -114,9 +118,11 @@ impl Cursors {
                 break id;
             }
         };
-        let NewCursor { namespace, owner, source, is_kept } = cursor;
+        let NewCursor { namespace, owner, source, is_kept, connection } = cursor;
         let (is_stream, state) = (source.is_stream(), State::Idle(source));
-        let entry = Entry { namespace, owner, is_kept, last_used: now, is_stream, state, _share: share };
+        let last_used = now;
+        let entry =
+            Entry { namespace, owner, is_kept, connection, last_used, is_stream, state, _share: share };
         table.insert(id, entry);
         Ok(id)
     }
@@ -134,15 +140,15 @@ impl Cursors {
             table.remove(&id);
             fail!(code::QUERY_PLAN_KILLED, "{reason}");
         }
-        match std::mem::replace(&mut entry.state, State::Borrowed) {
-            State::Idle(source) => Ok(Borrowed {
-                id,
-                source: Some(source),
-                table: self.table.clone(),
-                clock: self.clock.clone(),
-            }),
-            _ => Err(error!(code::CURSOR_IN_USE, "cursor id {id} is already in use")),
+        if matches!(entry.state, State::Borrowed(_)) {
+            fail!(code::CURSOR_IN_USE, "cursor id {id} is already in use");
         }
+        let killed = Arc::new(Notify::new());
+        let State::Idle(source) = std::mem::replace(&mut entry.state, State::Borrowed(killed.clone())) else {
+            fail!(code::CURSOR_IN_USE, "cursor id {id} is already in use");
+        };
+        let (table, clock) = (self.table.clone(), self.clock.clone());
+        Ok(Borrowed { id, source: Some(source), killed, table, clock })
     }
 
     /// Whatever collection the command names: the id is enough.
@@ -151,7 +157,7 @@ impl Cursors {
         match table.get(&id) {
             Some(entry) if entry.owner.user != owner.user => Killed::Alive,
             Some(_) => {
-                table.remove(&id);
+                table.remove(&id).iter().for_each(Entry::end_reader);
                 Killed::Yes
             }
             None => Killed::NotFound,
@@ -160,7 +166,22 @@ impl Cursors {
 
     /// Ends the cursors of sessions that ended.
     pub fn kill_of_sessions(&self, ended: impl Fn(&Owner) -> bool) {
-        self.table().retain(|_, entry| !ended(&entry.owner));
+        self.kill_those(|entry| ended(&entry.owner));
+    }
+
+    /// Ends the cursors without a session of a connection that ended.
+    pub fn kill_of_connection(&self, connection: i32) {
+        self.kill_those(|entry| entry.owner.session.is_none() && entry.connection == connection);
+    }
+
+    fn kill_those(&self, ends: impl Fn(&Entry) -> bool) {
+        self.table().retain(|_, entry| {
+            let ends = ends(entry);
+            if ends {
+                entry.end_reader();
+            }
+            !ends
+        });
     }
 
     /// Whether there is such a change stream.
@@ -235,8 +256,15 @@ impl Entry {
         Ok(())
     }
 
+    fn end_reader(&self) {
+        if let State::Borrowed(killed) = &self.state {
+            // It is remembered where the command does not wait for it yet.
+            killed.notify_one();
+        }
+    }
+
     fn is_idle(&self, now: Duration, idle_max: Duration) -> bool {
-        let is_out = matches!(self.state, State::Borrowed);
+        let is_out = matches!(self.state, State::Borrowed(_));
         !is_out && !self.is_kept && now.saturating_sub(self.last_used) >= idle_max
     }
 }
@@ -260,6 +288,7 @@ fn locked(table: &Mutex<HashMap<i64, Entry>>) -> MutexGuard<'_, HashMap<i64, Ent
 pub struct Borrowed {
     pub id: i64,
     source: Option<Box<dyn BatchSource>>,
+    killed: Arc<Notify>,
     table: Arc<Mutex<HashMap<i64, Entry>>>,
     clock: Clock,
 }
@@ -267,6 +296,16 @@ pub struct Borrowed {
 impl Borrowed {
     pub fn source(&mut self) -> &mut dyn BatchSource {
         &mut **self.source.as_mut().expect("it is given back only when this is dropped")
+    }
+
+    /// The next batch, unless the cursor is killed while it is made.
+    pub async fn next(&mut self, wants: &Wants) -> Result<Batch> {
+        let killed = self.killed.clone();
+        tokio::select! {
+            biased;
+            batch = self.source().next(wants) => batch,
+            () = killed.notified() => Err(error!(code::CURSOR_KILLED, "cursor id {} was killed", self.id)),
+        }
     }
 
     /// Its last batch was read: it does not go back.
@@ -281,7 +320,7 @@ impl Drop for Borrowed {
         match self.source.take() {
             Some(source) => {
                 if let Some(entry) = table.get_mut(&self.id)
-                    && matches!(entry.state, State::Borrowed)
+                    && matches!(entry.state, State::Borrowed(_))
                 {
                     entry.state = State::Idle(source);
                     entry.last_used = self.clock.elapsed();

@@ -15,6 +15,7 @@ mod counts;
 mod cursors;
 mod data;
 mod dispatch;
+mod endings;
 mod expiring;
 mod frames;
 mod index_builds;
