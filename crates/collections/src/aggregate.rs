@@ -1,12 +1,14 @@
-//! Pipelines over collections: documents are read here page by page, and pushed through the stages beside the threads that
-//! answer requests.
+//! Pipelines over collections: documents are read here page by page, and pushed through the stages on the blocking pool.
+//!
+//! A pipeline runs as far as its results are asked for ([`Aggregating`]), and each call has a time of its own. Between two calls it holds its
+//! position, what its stages keep and at most two pages; no thread and no snapshot.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use shardlake_mql::{Context, Document, Env, Pipeline, Scope, Str, Value};
+use shardlake_mql::{Context, Document, Env, Pipeline, Run, Scope, Str, TimeTest, Value};
 use tokio::runtime::Handle;
-use tokio::sync::mpsc;
 
 use crate::collections::{Collections, Found, Namespace};
 use crate::failure::{Failure, Result};
@@ -14,8 +16,12 @@ use crate::needed::Needed;
 use crate::reads::{MEMORY_BYTES_MAX, Page, Scan, Source};
 use crate::request::Request;
 
-/// Pages that wait for the stages.
-const PAGES_WAITING_MAX: usize = 2;
+/// A page at work is followed by one that is read meanwhile.
+const PAGES_MAX: usize = 2;
+/// Of a document that is made for a client: 16 MiB, and what the reference adds for itself.
+pub const RESULT_BYTES_MAX: usize = (16 << 20) + (16 << 10);
+const OBJECT_TOO_LARGE: i32 = 10334;
+const CURSOR_NOT_FOUND: i32 = 43;
 
 /// A pipeline with what it runs on.
 #[derive(Debug)]
@@ -30,8 +36,8 @@ pub struct Aggregation {
 }
 
 impl Collections {
-    /// What a pipeline gives, within the bound of memory. Where its results go elsewhere is for the caller to do.
-    pub async fn aggregate(&self, request: &Arc<Request>, aggregation: Aggregation) -> Result<Vec<Value>> {
+    /// A pipeline at its beginning. Where its results go elsewhere is for the caller to do.
+    pub fn aggregate(&self, aggregation: Aggregation) -> Result<Aggregating> {
         let Aggregation { database, collection, mut stages, scope, env } = aggregation;
         let mut indexes = Vec::new();
         let source = match collection {
@@ -57,56 +63,20 @@ impl Collections {
             }
         };
         let pipeline = (Pipeline::parse(&stages, &scope)?, Needed::by(&stages));
-        self.run((request, database), pipeline, (source, indexes), env).await
+        Ok(Aggregating::new(self, database, pipeline, (source, indexes), env))
     }
 
-    /// What the stages behind the first give of its documents.
-    pub async fn run_on(
+    /// The stages behind the first over that one's documents.
+    pub fn aggregate_on(
         &self,
-        request: &Arc<Request>,
         database: &str,
         stages: &[Value],
         documents: Vec<Value>,
-        scope: Scope,
-        env: Env,
-    ) -> Result<Vec<Value>> {
-        let pipeline = (Pipeline::parse_behind_first(stages, &scope)?, None);
+        (scope, env): (&Scope, Env),
+    ) -> Result<Aggregating> {
+        let pipeline = (Pipeline::parse_behind_first(stages, scope)?, None);
         let source = Source::Ready(documents.into());
-        self.run((request, database.to_owned()), pipeline, (source, Vec::new()), env).await
-    }
-
-    async fn run(
-        &self,
-        (request, database): (&Arc<Request>, String),
-        (pipeline, needed): (Pipeline, Option<Needed>),
-        (source, indexes): (Source, Vec<Document>),
-        env: Env,
-    ) -> Result<Vec<Value>> {
-        let (pages, mut read) = mpsc::channel::<Result<Page>>(PAGES_WAITING_MAX);
-        let refused: Refused = Arc::default();
-        let others = Others {
-            collections: self.clone(),
-            request: request.clone(),
-            database,
-            runtime: Handle::current(),
-            refused: refused.clone(),
-        };
-        let stages = tokio::task::spawn_blocking(move || {
-            let told = others.refused.clone();
-            // Made here, so that reading goes on meanwhile, and the thread that needs the documents gives them back.
-            let input = std::iter::from_fn(move || read.blocking_recv())
-                .flat_map(move |page| documents(page, needed.as_ref(), &told));
-            let mut context =
-                Context { env, collections: &others, indexes, memory_bytes_max: MEMORY_BYTES_MAX };
-            pipeline.run(input, &mut context)
-        });
-        let feeding = feed(request, source, pages);
-        let (_, results) = futures::join!(feeding, stages);
-        let results = results.map_err(|_| Failure::new(1, "a pipeline ended without an answer"))?;
-        results.map_err(|error| {
-            let refused = refused.lock().unwrap_or_else(PoisonError::into_inner).take();
-            refused.filter(|failure| failure.code == error.code()).unwrap_or_else(|| error.into())
-        })
+        Ok(Aggregating::new(self, database.to_owned(), pipeline, (source, Vec::new()), env))
     }
 
     /// All that a view shows.
@@ -123,8 +93,297 @@ impl Collections {
             scope: Scope::new(),
             env: request.env(),
         };
-        let shown = Box::pin(self.aggregate(request, aggregation)).await?;
-        Ok(shown.into())
+        Ok(self.aggregate(aggregation)?.all(request).await?.into())
+    }
+}
+
+/// A pipeline at work.
+pub struct Aggregating {
+    collections: Collections,
+    database: String,
+    source: Source,
+    needed: Option<Arc<Needed>>,
+    /// Read, and not yet given to the stages.
+    pages: VecDeque<Page>,
+    has_read_all: bool,
+    /// None while a thread has them, and for good when it fails or is given up.
+    stages: Option<Box<Stages>>,
+}
+
+/// The part that a blocking thread works on.
+struct Stages {
+    pipeline: Pipeline,
+    /// None before the first call.
+    run: Option<Run>,
+    env: Env,
+    indexes: Vec<Document>,
+    /// Documents of a page.
+    input: VecDeque<shardlake_mql::Result<Value>>,
+    /// A result that the last batch had no room for.
+    left: Option<Value>,
+    has_ended: bool,
+    /// What stays in memory until the next call.
+    held_bytes: usize,
+}
+
+/// Results that are asked for.
+enum Results {
+    All(Vec<Value>),
+    Batch(Batch),
+}
+
+/// Results as BSON, within bounds.
+struct Batch {
+    documents: Vec<Vec<u8>>,
+    size_bytes: usize,
+    documents_max: usize,
+    size_bytes_max: usize,
+}
+
+/// Set when the results are no longer waited for.
+#[derive(Default)]
+struct Abandoned(Arc<AtomicBool>);
+
+impl Drop for Abandoned {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Aggregating {
+    fn new(
+        collections: &Collections,
+        database: String,
+        (pipeline, needed): (Pipeline, Option<Needed>),
+        (source, indexes): (Source, Vec<Document>),
+        env: Env,
+    ) -> Aggregating {
+        let (run, input, left) = (None, VecDeque::new(), None);
+        let (has_ended, held_bytes) = (false, 0);
+        let stages = Stages { pipeline, run, env, indexes, input, left, has_ended, held_bytes };
+        Aggregating {
+            collections: collections.clone(),
+            database,
+            source,
+            needed: needed.map(Arc::new),
+            pages: VecDeque::new(),
+            has_read_all: false,
+            stages: Some(Box::new(stages)),
+        }
+    }
+
+    /// All results.
+    pub async fn all(mut self, request: &Arc<Request>) -> Result<Vec<Value>> {
+        match self.results(request, Results::All(Vec::new())).await? {
+            (Results::All(values), _) => Ok(values),
+            (Results::Batch(_), _) => Err(Failure::new(1, "a pipeline ended without an answer")),
+        }
+    }
+
+    /// The next results as BSON, and whether they were the last. A batch ends before the document that would go beyond its bytes, but has
+    /// at least one.
+    pub async fn batch(
+        &mut self,
+        request: &Arc<Request>,
+        documents_max: usize,
+        size_bytes_max: usize,
+    ) -> Result<(Vec<Vec<u8>>, bool)> {
+        let batch = Batch { documents: Vec::new(), size_bytes: 0, documents_max, size_bytes_max };
+        match self.results(request, Results::Batch(batch)).await? {
+            (Results::Batch(batch), is_last) => Ok((batch.documents, is_last)),
+            (Results::All(_), _) => Err(Failure::new(1, "a pipeline ended without an answer")),
+        }
+    }
+
+    /// Bytes that stay in memory until the next call, but for two pages.
+    pub fn held_bytes(&self) -> usize {
+        self.stages.as_ref().map_or(0, |stages| stages.held_bytes)
+    }
+
+    /// Runs until the results are complete, or there are no more.
+    async fn results(&mut self, request: &Arc<Request>, results: Results) -> Result<(Results, bool)> {
+        let abandoned = Abandoned::default();
+        let mut results = results;
+        // A small collection is read as a whole, so that one thread has it once.
+        let is_new = self.stages.as_ref().is_some_and(|stages| stages.run.is_none());
+        while is_new && self.pages.len() < PAGES_MAX && !self.has_read_all {
+            let page = self.source.next_raw(request, None).await?;
+            self.has_read_all = page.is_none();
+            self.pages.extend(page);
+        }
+        loop {
+            let Some(mut stages) = self.stages.take() else {
+                return Err(Failure::new(CURSOR_NOT_FOUND, "the pipeline ended with an error"));
+            };
+            let others = self.others(request);
+            let refused = others.refused.clone();
+            stages.env.set_time(time_test(request, &abandoned));
+            let page = if stages.input.is_empty() { self.pages.pop_front() } else { None };
+            let is_last = self.has_read_all && self.pages.is_empty();
+            let needed = self.needed.clone();
+            let working = tokio::task::spawn_blocking(move || {
+                if let Some(page) = page {
+                    stages.input.extend(documents(page, needed.as_deref(), &others.refused));
+                }
+                let worked = stages.work(&others, is_last, &mut results);
+                stages.held_bytes = stages.count_held();
+                (stages, results, worked)
+            });
+            let reading = async {
+                match self.has_read_all || self.pages.len() >= PAGES_MAX {
+                    true => Ok(None),
+                    false => self.source.next_raw(request, None).await.map(Some),
+                }
+            };
+            let (worked, read) = futures::join!(working, reading);
+            let (stages, made, worked) =
+                worked.map_err(|_| Failure::new(1, "a pipeline ended without an answer"))?;
+            results = made;
+            let is_complete = worked.map_err(|error| {
+                let refused = refused.lock().unwrap_or_else(PoisonError::into_inner).take();
+                refused.filter(|failure| failure.code == error.code()).unwrap_or_else(|| error.into())
+            })?;
+            let has_ended = stages.has_ended;
+            self.stages = Some(stages);
+            if is_complete || has_ended {
+                // A page that could not be read is asked for again, where it is needed.
+                self.note_read(read.ok().flatten());
+                return Ok((results, has_ended));
+            }
+            match read {
+                Ok(read) => self.note_read(read),
+                // The client gets what is there, and the failure with its next request.
+                Err(_) if results.is_begun() => return Ok((results, false)),
+                Err(failure) => return Err(failure),
+            }
+        }
+    }
+
+    /// `Some` where the source was asked for a page.
+    fn note_read(&mut self, read: Option<Option<Page>>) {
+        if let Some(page) = read {
+            self.has_read_all |= page.is_none();
+            self.pages.extend(page);
+        }
+    }
+
+    fn others(&self, request: &Arc<Request>) -> Others {
+        Others {
+            collections: self.collections.clone(),
+            request: request.clone(),
+            database: self.database.clone(),
+            runtime: Handle::current(),
+            refused: Refused::default(),
+        }
+    }
+}
+
+/// A document that no client takes.
+pub fn too_large(size: usize) -> Failure {
+    let words = format!(
+        "BSONObj size: {size} (0x{size:X}) is invalid. Size must be between 0 and {RESULT_BYTES_MAX}(16MB)"
+    );
+    Failure::new(OBJECT_TOO_LARGE, words)
+}
+
+fn time_test(request: &Request, abandoned: &Abandoned) -> TimeTest {
+    let (is_over, abandoned) = (request.time_is_over(), abandoned.0.clone());
+    TimeTest::new(move || abandoned.load(Ordering::Relaxed) || is_over())
+}
+
+impl Stages {
+    /// Makes results until they are complete, which is answered as true, or needs more documents.
+    fn work(&mut self, others: &Others, is_last: bool, results: &mut Results) -> shardlake_mql::Result<bool> {
+        let env = std::mem::replace(&mut self.env, Env::new(0, 0));
+        let indexes = std::mem::take(&mut self.indexes);
+        let mut context = Context { env, collections: others, indexes, memory_bytes_max: MEMORY_BYTES_MAX };
+        let worked = self.work_with(&mut context, is_last, results);
+        let Context { env, indexes, .. } = context;
+        (self.env, self.indexes) = (env, indexes);
+        worked
+    }
+
+    fn count_held(&self) -> usize {
+        let input = self.input.iter().flatten().chain(&self.left).map(Value::size).sum::<usize>();
+        input + self.run.as_ref().map_or(0, Run::held_bytes)
+    }
+
+    fn work_with(
+        &mut self,
+        context: &mut Context<'_>,
+        is_last: bool,
+        results: &mut Results,
+    ) -> shardlake_mql::Result<bool> {
+        context.env.look_at_time()?;
+        let run = match &mut self.run {
+            Some(run) => run,
+            none => none.insert(self.pipeline.start(context)?),
+        };
+        loop {
+            let next = match self.left.take() {
+                Some(left) => Some(left),
+                None => run.next(context)?,
+            };
+            match next {
+                Some(result) => {
+                    if let Some(left) = results.take(result, context)? {
+                        self.left = Some(left);
+                        return Ok(true);
+                    }
+                }
+                None if run.has_ended() => {
+                    self.has_ended = true;
+                    return Ok(true);
+                }
+                None => match self.input.pop_front() {
+                    Some(document) => run.push(document?),
+                    None if is_last => run.end(),
+                    None => return Ok(false),
+                },
+            }
+        }
+    }
+}
+
+impl Results {
+    /// Takes a result, or gives it back where there is no room for it.
+    fn take(&mut self, result: Value, context: &Context<'_>) -> shardlake_mql::Result<Option<Value>> {
+        match self {
+            Results::All(values) => {
+                values.push(result);
+                Ok(None)
+            }
+            Results::Batch(batch) => batch.take(result, context),
+        }
+    }
+}
+
+impl Results {
+    /// Whether a client can use them as they are.
+    fn is_begun(&self) -> bool {
+        matches!(self, Results::Batch(batch) if !batch.documents.is_empty())
+    }
+}
+
+impl Batch {
+    fn take(&mut self, result: Value, context: &Context<'_>) -> shardlake_mql::Result<Option<Value>> {
+        let Value::Document(document) = &result else { return Ok(None) };
+        if self.documents.len() >= self.documents_max {
+            return Ok(Some(result));
+        }
+        // Results share values, so their bytes are counted before they are made.
+        let size = document.size();
+        if size > RESULT_BYTES_MAX {
+            let Failure { code, message, .. } = too_large(size);
+            return Err(shardlake_mql::Error::new(code, message.as_str()));
+        }
+        if !self.documents.is_empty() && self.size_bytes + size > self.size_bytes_max {
+            return Ok(Some(result));
+        }
+        context.env.look_at_time()?;
+        self.size_bytes += size;
+        self.documents.push(document.to_bytes());
+        Ok(None)
     }
 }
 
@@ -139,30 +398,10 @@ fn told(failure: Failure, refused: &Refused) -> shardlake_mql::Error {
 }
 
 /// The documents of a page, or why there are none.
-fn documents(
-    page: Result<Page>,
-    needed: Option<&Needed>,
-    refused: &Refused,
-) -> Vec<shardlake_mql::Result<Value>> {
-    match page.and_then(|page| page.documents(needed)) {
+fn documents(page: Page, needed: Option<&Needed>, refused: &Refused) -> Vec<shardlake_mql::Result<Value>> {
+    match page.documents(needed) {
         Ok(documents) => documents.into_iter().map(Ok).collect(),
         Err(failure) => vec![Err(told(failure, refused))],
-    }
-}
-
-/// Hands pages to the stages until there are no more, or no more are wanted.
-async fn feed(request: &Request, source: Source, pages: mpsc::Sender<Result<Page>>) {
-    let mut source = source;
-    loop {
-        let page = match source.next_raw(request, None).await {
-            Ok(Some(page)) => Ok(page),
-            Ok(None) => return,
-            Err(failure) => Err(failure),
-        };
-        let is_last = page.is_err();
-        if pages.send(page).await.is_err() || is_last {
-            return;
-        }
     }
 }
 

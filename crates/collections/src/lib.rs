@@ -62,7 +62,7 @@ mod uses;
 mod validation;
 mod wildcard_rules;
 
-pub use aggregate::Aggregation;
+pub use aggregate::{Aggregating, Aggregation, RESULT_BYTES_MAX, too_large};
 pub use answers::{KeptAnswers, NumberedInserts, SessionName, SessionWrite, inserted_answer};
 pub use catalog::{Creation, Listed, NAMESPACE_EXISTS, NAMESPACE_NOT_FOUND, policy_of_versions};
 pub use change_stream::{

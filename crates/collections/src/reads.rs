@@ -211,6 +211,11 @@ impl Finding {
         Ok(batch)
     }
 
+    /// Bytes that stay in memory until the next call.
+    pub fn held_bytes(&self) -> usize {
+        self.ready.iter().map(|(document, _)| document.size()).sum()
+    }
+
     async fn batch(
         &mut self,
         request: &Request,

@@ -63,8 +63,13 @@ impl Request {
 
     /// Of expressions that go on from an earlier command.
     pub(crate) fn time_test(&self) -> TimeTest {
+        TimeTest::new(self.time_is_over())
+    }
+
+    /// Whether the command has had its time.
+    pub(crate) fn time_is_over(&self) -> impl Fn() -> bool + Send + Sync + 'static {
         let (clock, deadline) = (self.clock.clone(), self.ctx.deadline);
-        TimeTest::new(move || clock.elapsed() > deadline)
+        move || clock.elapsed() > deadline
     }
 
     /// With the variables of a command's `let`.

@@ -21,7 +21,7 @@ pub use error::{Error, Result};
 pub use expression::{Env, Expression, Scope, Sum, TimeTest, parse as parse_expression};
 pub use filter::{Filter, Matched, Near, Places};
 pub use order::{compare, equal, identical, identical_documents};
-pub use pipeline::{Collections, Context, MergeTarget, Output, Pipeline, WhenMatched, WhenNotMatched};
+pub use pipeline::{Collections, Context, MergeTarget, Output, Pipeline, Run, WhenMatched, WhenNotMatched};
 pub use projection::{FindProjection, Projection};
 pub use sort::{SortKey, SortPattern};
 pub use update::{Update, Updated, upsert_base};

@@ -322,8 +322,7 @@ impl Door {
                 let served = served.clone();
                 async move { served.serve(stream).await }
             };
-            let accepting =
-                listener::accept(bound.listener, (slots.clone(), Refusal::Close), metrics, serve);
+            let accepting = listener::accept(bound.listener, (slots.clone(), Refusal::Close), metrics, serve);
             self.accepting.push(tokio::spawn(accepting));
         }
         authorities

@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
-use shardlake_account::collections::{Aggregation, Found, Namespace, Request};
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use shardlake_account::collections::{Aggregating, Aggregation, Found, Namespace, Request};
 use shardlake_mql::{Document, Output, Pipeline, Value};
+use shardlake_stdx::Clock;
 
 use super::change_stream;
 use super::collation::check_collation;
@@ -14,7 +17,7 @@ use super::find::{check_hint, hint_of, refuse_null, rows_of_hint};
 use super::server_stages;
 use crate::arguments::{Arguments, Field, ReadLevel, Types, optional, required};
 use crate::call::{Call, CursorOptions};
-use crate::cursors::Listed;
+use crate::cursors::{Batch, BatchSource, Wants};
 use crate::errors::{Result, code, fail};
 use crate::reply::Reply;
 
@@ -64,10 +67,9 @@ pub async fn aggregate(call: &Call) -> Result<Reply> {
     if let Some(documents) = documents {
         let rest = Pipeline::parse_behind_first(&stages, &scope)?;
         check_output(call, &rest)?;
-        let documents =
-            call.collections().run_on(&request, call.database(), &stages, documents, scope, env).await?;
-        let documents = written(call, (&request, &rest), &arguments, documents).await?;
-        return answer(call, namespace, documents, batch_size).await;
+        let collections = call.collections();
+        let results = collections.aggregate_on(call.database(), &stages, documents, (&scope, env))?;
+        return answer(call, namespace, results, (&request, &rest), &arguments, batch_size).await;
     }
     if let Some((fields, rest)) = change_stream::asked(&stages)? {
         let watched = change_stream::watched(call, collection, &fields)?;
@@ -97,9 +99,8 @@ pub async fn aggregate(call: &Call) -> Result<Reply> {
     }
     check_output(call, &parsed)?;
     let aggregation = Aggregation { database: call.database().to_owned(), collection, stages, scope, env };
-    let rows = call.collections().aggregate(&request, aggregation).await?;
-    let rows = written(call, (&request, &parsed), &arguments, rows).await?;
-    answer(call, namespace, rows, batch_size).await
+    let results = call.collections().aggregate(aggregation)?;
+    answer(call, namespace, results, (&request, &parsed), &arguments, batch_size).await
 }
 
 /// The documents that the server itself answers a first stage with, and the stages with that one.
@@ -133,19 +134,6 @@ fn check_output(call: &Call, pipeline: &Pipeline) -> Result<()> {
     Ok(())
 }
 
-/// The documents for the client: none where they went into a collection.
-async fn written(
-    call: &Call,
-    (request, pipeline): (&Arc<Request>, &Pipeline),
-    arguments: &Arguments<'_>,
-    rows: Vec<Value>,
-) -> Result<Vec<Value>> {
-    let Some(output) = pipeline.output() else { return Ok(rows) };
-    let lets = document(arguments, "let");
-    call.collections().write_output(request, call.database(), output, &lets, rows).await?;
-    Ok(Vec::new())
-}
-
 /// The collection that the pipeline is over; none for 1.
 fn collection_of(call: &Call) -> Result<Option<String>> {
     Ok(match call.first() {
@@ -161,18 +149,47 @@ fn collection_of(call: &Call) -> Result<Option<String>> {
     })
 }
 
+/// Answers with the first batch, which is empty where the results go into a collection.
 async fn answer(
     call: &Call,
     namespace: Namespace,
-    rows: Vec<Value>,
+    results: Aggregating,
+    (request, pipeline): (&Arc<Request>, &Pipeline),
+    arguments: &Arguments<'_>,
     batch_size: Option<u64>,
 ) -> Result<Reply> {
-    let documents = rows.into_iter().filter_map(|row| match row {
-        Value::Document(document) => Some(Document::clone(&document)),
-        _ => None,
-    });
+    if let Some(output) = pipeline.output() {
+        let rows = results.all(request).await?;
+        let lets = document(arguments, "let");
+        call.collections().write_output(request, call.database(), output, &lets, rows).await?;
+        return Ok(Reply::of_all(namespace.to_string(), None));
+    }
     let options = CursorOptions { batch_size, ..CursorOptions::default() };
-    call.open_cursor(namespace.to_string(), Box::new(Listed::new(documents)), options).await
+    let source = AggregateSource { results, seed: call.seed(), clock: call.clock() };
+    call.open_cursor(namespace.to_string(), Box::new(source), options).await
+}
+
+/// A pipeline as a cursor reads it.
+struct AggregateSource {
+    results: Aggregating,
+    /// Decides what is drawn by chance.
+    seed: u64,
+    clock: Clock,
+}
+
+impl BatchSource for AggregateSource {
+    fn next<'s>(&'s mut self, wants: &'s Wants) -> BoxFuture<'s, Result<Batch>> {
+        Box::pin(async move {
+            let (context, charged) = (wants.context.clone(), wants.charged.clone());
+            let request = Arc::new(Request::charged_to(context, self.seed, charged, self.clock.clone()));
+            let documents_max = wants.documents_max.and_then(|max| usize::try_from(max).ok());
+            let documents_max = documents_max.unwrap_or(usize::MAX);
+            let (documents, is_last) =
+                self.results.batch(&request, documents_max, wants.size_bytes_max).await?;
+            let documents = documents.into_iter().map(Bytes::from).collect();
+            Ok(Batch { documents, is_last, resume_token: None })
+        })
+    }
 }
 
 fn stages(arguments: &Arguments<'_>) -> Result<Vec<Value>> {

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use shardlake_account::collections::{
-    BeforeChange, ChangeStream, FullDocument, Namespace, Request, StreamOptions, StreamRoom, StreamStart,
-    Token, Watched, milliseconds_of,
+    BeforeChange, ChangeStream, FullDocument, Namespace, RESULT_BYTES_MAX, Request, StreamOptions,
+    StreamRoom, StreamStart, Token, Watched, milliseconds_of, too_large,
 };
 use shardlake_mql::{Document, Env, Scope, Value};
 use shardlake_stdx::Clock;
@@ -102,7 +102,7 @@ pub async fn open(
     let stream = call.collections().watch(watched, asked, rest, (scope, env)).await;
     let stream = stream.map_err(|failure| told(failure.into()))?;
     let seed = call.deployment.account.random().u64();
-    let source = Box::new(StreamSource { stream, seed, clock: call.clock() });
+    let source = Box::new(StreamSource { stream, too_large: None, seed, clock: call.clock() });
     call.open_cursor(namespace, source, CursorOptions { batch_size, ..CursorOptions::default() }).await
 }
 
@@ -166,6 +166,8 @@ fn told(error: CommandError) -> CommandError {
 
 struct StreamSource {
     stream: ChangeStream,
+    /// The size of an event that no client takes. The stream ends before it, so that no client goes on behind it.
+    too_large: Option<usize>,
     /// Decides what is drawn by chance.
     seed: u64,
     clock: Clock,
@@ -174,6 +176,9 @@ struct StreamSource {
 impl BatchSource for StreamSource {
     fn next<'s>(&'s mut self, wants: &'s Wants) -> BoxFuture<'s, Result<Batch>> {
         async move {
+            if let Some(size) = self.too_large {
+                return Err(too_large(size).into());
+            }
             let documents_max = wants.documents_max.and_then(|max| usize::try_from(max).ok());
             let room = StreamRoom {
                 documents_max: documents_max.unwrap_or(usize::MAX),
@@ -187,11 +192,20 @@ impl BatchSource for StreamSource {
                 self.clock.clone(),
             );
             let batch = self.stream.next(&request, room).await.map_err(|failure| told(failure.into()))?;
-            Ok(Batch {
-                documents: batch.events.into_iter().map(Bytes::from).collect(),
-                is_last: batch.is_last,
-                resume_token: Some(batch.token),
-            })
+            let mut documents: Vec<Bytes> = batch.events.into_iter().map(Bytes::from).collect();
+            let (mut is_last, mut token) = (batch.is_last, batch.token);
+            if let Some(at) = documents.iter().position(|event| event.len() > RESULT_BYTES_MAX) {
+                let size = documents[at].len();
+                self.too_large = Some(size);
+                documents.truncate(at);
+                let Some(before) = documents.last() else { return Err(too_large(size).into()) };
+                let before = Document::from_bytes(before)?;
+                if let Value::Document(id) = before.value("_id") {
+                    token = Document::clone(&id);
+                }
+                is_last = false;
+            }
+            Ok(Batch { documents, is_last, resume_token: Some(token) })
         }
         .boxed()
     }

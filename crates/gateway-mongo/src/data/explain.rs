@@ -302,7 +302,7 @@ pub async fn explain_aggregate(call: &Call, command: &Document, verbosity: Verbo
         };
         let database = call.database().to_owned();
         let aggregation = Aggregation { database, collection, stages: read, scope, env };
-        let rows = call.collections().aggregate(&request, aggregation).await?;
+        let rows = call.collections().aggregate(aggregation)?.all(&request).await?;
         let took = call.deployment.account.clock().elapsed().saturating_sub(started).as_millis() as u64;
         let stage = stage_name(&question, found.as_ref(), false);
         let stats = execution(&request, rows.len() as u64, took, stage, verbosity);

@@ -26,6 +26,7 @@ mod narrowed_indexes;
 mod places;
 mod points;
 mod refused_commands;
+mod results;
 mod retried;
 mod rules;
 mod server_stages;

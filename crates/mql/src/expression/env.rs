@@ -68,9 +68,12 @@ impl Env {
     /// Error 50 where the command has had its time.
     pub(crate) fn repeat(&mut self) -> Result<()> {
         self.repetitions = self.repetitions.wrapping_add(1);
-        if self.repetitions.is_multiple_of(REPETITIONS_PER_LOOK)
-            && self.time.as_ref().is_some_and(|time| (time.0)())
-        {
+        if self.repetitions.is_multiple_of(REPETITIONS_PER_LOOK) { self.look_at_time() } else { Ok(()) }
+    }
+
+    /// Error 50 where the command has had its time.
+    pub fn look_at_time(&self) -> Result<()> {
+        if self.time.as_ref().is_some_and(|time| (time.0)()) {
             fail!(MAX_TIME_EXPIRED, "operation exceeded time limit");
         }
         Ok(())

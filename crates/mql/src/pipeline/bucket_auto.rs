@@ -1,5 +1,7 @@
 //! `$bucketAuto`: so many buckets of about the same size.
 
+use std::sync::Arc;
+
 use super::buckets::{counted, is_expression, parse_outputs};
 use super::run::{Context, Operator, Stage};
 use crate::accumulator::{Accumulator, State};
@@ -146,18 +148,18 @@ impl Granularity {
 }
 
 impl Stage for BucketAuto {
-    fn start(&self) -> Box<dyn Operator + '_> {
+    fn start(self: Arc<Self>) -> Box<dyn Operator> {
         Box::new(BucketAutoRun { stage: self, rows: Vec::new(), bytes: 0 })
     }
 }
 
-struct BucketAutoRun<'a> {
-    stage: &'a BucketAuto,
+struct BucketAutoRun {
+    stage: Arc<BucketAuto>,
     rows: Vec<(Value, Value)>,
     bytes: usize,
 }
 
-impl BucketAutoRun<'_> {
+impl BucketAutoRun {
     fn check(&self, key: &Value) -> Result<()> {
         if self.stage.granularity.is_none() {
             return Ok(());
@@ -225,7 +227,7 @@ fn rounded(key: &Value, round: impl Fn(f64) -> f64) -> Value {
     Value::Double(round(key.to_f64().unwrap_or(0.0)))
 }
 
-impl Operator for BucketAutoRun<'_> {
+impl Operator for BucketAutoRun {
     fn push(&mut self, document: Value, context: &mut Context<'_>, _: &mut Vec<Value>) -> Result<bool> {
         let key = self.stage.group_by.evaluate_on(&mut context.env, &document)?.or_null();
         self.check(&key)?;

@@ -12,6 +12,7 @@ use crate::path::field_path;
 use crate::time::Zone;
 use crate::value::{Document, Str, Value};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Documents that one stage may make.
 const MADE_MAX: usize = 500_000;
@@ -156,20 +157,20 @@ fn bounds_of(range: &Document, unit: Option<DateUnit>) -> Result<Bounds> {
 }
 
 impl Stage for Densify {
-    fn start(&self) -> Box<dyn Operator + '_> {
+    fn start(self: Arc<Self>) -> Box<dyn Operator> {
         Box::new(DensifyRun { stage: self, rows: Vec::new(), bytes: 0, made: 0 })
     }
 }
 
-struct DensifyRun<'a> {
-    stage: &'a Densify,
+struct DensifyRun {
+    stage: Arc<Densify>,
     /// With the value of the field.
     rows: Vec<(Value, Value)>,
     bytes: usize,
     made: usize,
 }
 
-impl Operator for DensifyRun<'_> {
+impl Operator for DensifyRun {
     fn push(&mut self, document: Value, context: &mut Context<'_>, out: &mut Vec<Value>) -> Result<bool> {
         let value = member_at(&document, &self.stage.field);
         match (&value, self.stage.unit) {
@@ -218,7 +219,7 @@ impl Operator for DensifyRun<'_> {
     }
 }
 
-impl DensifyRun<'_> {
+impl DensifyRun {
     /// The members that a document is partitioned by.
     fn partition_of(&self, document: &Value) -> Value {
         self.stage.partitions.iter().fold(Value::document(Document::new()), |members, path| {

@@ -1,6 +1,8 @@
 //! Stages that say something of the server. Whoever runs a pipeline answers them where they come first, and hands the documents to the
 //! stages behind them; in other places there is nobody to answer.
 
+use std::sync::Arc;
+
 use super::run::{Context, Operator, Stage};
 use crate::error::{NOT_SUPPORTED, Result, fail};
 use crate::value::{Str, Value};
@@ -24,14 +26,14 @@ pub(super) fn is_answered(name: &str) -> bool {
 pub(super) struct Elsewhere(pub Str);
 
 impl Stage for Elsewhere {
-    fn start(&self) -> Box<dyn Operator + '_> {
-        Box::new(Refusing(&self.0))
+    fn start(self: Arc<Self>) -> Box<dyn Operator> {
+        Box::new(Refusing(self.0.clone()))
     }
 }
 
-struct Refusing<'a>(&'a str);
+struct Refusing(Str);
 
-impl Operator for Refusing<'_> {
+impl Operator for Refusing {
     fn push(&mut self, _: Value, _: &mut Context<'_>, _: &mut Vec<Value>) -> Result<bool> {
         fail!(NOT_SUPPORTED, "{} is not supported within another stage or in a view", self.0)
     }

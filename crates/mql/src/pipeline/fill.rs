@@ -1,6 +1,8 @@
 //! `$fill`: values in place of those that are null or missing. It is a `$setWindowFields` for values that follow from neighbours, and an
 //! `$addFields` for those that are said.
 
+use std::sync::Arc;
+
 use super::run::Stage;
 use super::simple::Each;
 use super::window;
@@ -10,9 +12,9 @@ use crate::path::field_path;
 use crate::projection::Projection;
 use crate::value::{Document, Str, Value};
 
-type BoxedStage = Box<dyn Stage + Send + Sync>;
+type SharedStage = Arc<dyn Stage + Send + Sync>;
 
-pub(super) fn parse_fill(value: &Value, scope: &Scope, out: &mut Vec<BoxedStage>) -> Result<()> {
+pub(super) fn parse_fill(value: &Value, scope: &Scope, out: &mut Vec<SharedStage>) -> Result<()> {
     let Value::Document(options) = value else {
         fail!(
             FAILED_TO_PARSE,
@@ -45,11 +47,11 @@ pub(super) fn parse_fill(value: &Value, scope: &Scope, out: &mut Vec<BoxedStage>
         windows.push("partitionBy", partition_by(options)?);
         windows.push("sortBy", options.value("sortBy"));
         windows.push("output", Value::document(carried));
-        out.push(Box::new(window::parse_window_fields(&Value::document(windows), scope)?));
+        out.push(Arc::new(window::parse_window_fields(&Value::document(windows), scope)?));
     }
     if !said.is_empty() {
         let said = Projection::add_fields("$addFields", &Value::document(said), scope)?;
-        out.push(Box::new(Each::Project(said)));
+        out.push(Arc::new(Each::Project(said)));
     }
     Ok(())
 }

@@ -2,6 +2,8 @@
 //!
 //! The stage asks the indexes of the collection that the pipeline reads which field holds the places; it reads all documents and sorts them.
 
+use std::sync::Arc;
+
 use super::run::{Context, Operator, Stage};
 use super::simple::with_member;
 use crate::error::{BAD_VALUE, Error, Result, TYPE_MISMATCH, error, fail};
@@ -204,19 +206,19 @@ fn field_of(indexes: &[Document]) -> Result<String> {
 }
 
 impl Stage for GeoNear {
-    fn start(&self) -> Box<dyn Operator + '_> {
+    fn start(self: Arc<Self>) -> Box<dyn Operator> {
         Box::new(GeoNearRun { stage: self, near: None, rows: Vec::new(), bytes: 0 })
     }
 }
 
-struct GeoNearRun<'a> {
-    stage: &'a GeoNear,
+struct GeoNearRun {
+    stage: Arc<GeoNear>,
     near: Option<Near>,
     rows: Vec<(f64, Value)>,
     bytes: usize,
 }
 
-impl GeoNearRun<'_> {
+impl GeoNearRun {
     fn near(&mut self, context: &mut Context<'_>) -> Result<&Near> {
         if self.near.is_none() {
             self.near = Some(self.stage.condition(&mut context.env, &context.indexes)?);
@@ -225,9 +227,9 @@ impl GeoNearRun<'_> {
     }
 }
 
-impl Operator for GeoNearRun<'_> {
+impl Operator for GeoNearRun {
     fn push(&mut self, document: Value, context: &mut Context<'_>, _: &mut Vec<Value>) -> Result<bool> {
-        let stage = self.stage;
+        let stage = self.stage.clone();
         let near = self.near(context)?;
         let Value::Document(members) = &document else { return Ok(true) };
         let Some(found) = near.distance(members) else { return Ok(true) };

@@ -12,6 +12,7 @@ use crate::path;
 use crate::path::field_path;
 use crate::value::{Str, Value};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 pub(super) struct GraphLookup {
     from: Source,
@@ -86,14 +87,15 @@ pub(super) fn parse_graph_lookup(value: &Value, scope: &Scope) -> Result<GraphLo
 }
 
 impl Stage for GraphLookup {
-    fn start(&self) -> Box<dyn Operator + '_> {
-        Box::new(GraphRun { stage: self, foreign: None })
+    fn start(self: Arc<Self>) -> Box<dyn Operator> {
+        Box::new(GraphRun { stage: self, foreign: None, foreign_bytes: 0 })
     }
 }
 
-struct GraphRun<'a> {
-    stage: &'a GraphLookup,
+struct GraphRun {
+    stage: Arc<GraphLookup>,
     foreign: Option<Vec<Value>>,
+    foreign_bytes: usize,
 }
 
 fn spread(value: Value) -> Vec<Value> {
@@ -104,12 +106,16 @@ fn spread(value: Value) -> Vec<Value> {
     }
 }
 
-impl Operator for GraphRun<'_> {
+impl Operator for GraphRun {
     fn push(&mut self, document: Value, context: &mut Context<'_>, out: &mut Vec<Value>) -> Result<bool> {
-        let stage = self.stage;
+        let stage = self.stage.clone();
         let foreign = match self.foreign.take() {
             Some(foreign) => foreign,
-            None => read(&Some(stage.from.clone()), context)?,
+            None => {
+                let read = read(&Some(stage.from.clone()), context)?;
+                self.foreign_bytes = read.iter().map(Value::size).sum();
+                read
+            }
         };
         let mut frontier = spread(stage.start.evaluate_on(&mut context.env, &document)?);
         let (mut asked, mut taken, mut found) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
@@ -136,6 +142,10 @@ impl Operator for GraphRun<'_> {
         self.foreign = Some(foreign);
         out.push(with_member(&document, &stage.target, Value::array(found)));
         Ok(true)
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.foreign_bytes
     }
 }
 

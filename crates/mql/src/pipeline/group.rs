@@ -7,6 +7,7 @@ use crate::expression::{Expression, Scope, parse as parse_expression};
 use crate::order::Key;
 use crate::value::{Document, Str, Value};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A parsed `$group`.
 pub(super) struct Group {
@@ -66,19 +67,19 @@ pub(super) fn parse_output(name: &str, value: &Value, scope: &Scope) -> Result<A
 }
 
 impl Stage for Group {
-    fn start(&self) -> Box<dyn Operator + '_> {
+    fn start(self: Arc<Self>) -> Box<dyn Operator> {
         Box::new(GroupRun { group: self, places: BTreeMap::new(), groups: Vec::new(), bytes: 0 })
     }
 }
 
-struct GroupRun<'a> {
-    group: &'a Group,
+struct GroupRun {
+    group: Arc<Group>,
     places: BTreeMap<Key, usize>,
     groups: Vec<(Value, Vec<State>)>,
     bytes: usize,
 }
 
-impl Operator for GroupRun<'_> {
+impl Operator for GroupRun {
     fn push(&mut self, document: Value, context: &mut Context<'_>, _: &mut Vec<Value>) -> Result<bool> {
         let id = self.group.id.evaluate_on(&mut context.env, &document)?.or_null();
         let at = match self.places.get(&Key(id.clone())) {
@@ -137,17 +138,17 @@ pub(super) fn parse_count(value: &Value) -> Result<Count> {
 }
 
 impl Stage for Count {
-    fn start(&self) -> Box<dyn Operator + '_> {
-        Box::new(CountRun { name: &self.0, count: 0 })
+    fn start(self: Arc<Self>) -> Box<dyn Operator> {
+        Box::new(CountRun { stage: self, count: 0 })
     }
 }
 
-struct CountRun<'a> {
-    name: &'a Str,
+struct CountRun {
+    stage: Arc<Count>,
     count: i64,
 }
 
-impl Operator for CountRun<'_> {
+impl Operator for CountRun {
     fn push(&mut self, _: Value, _: &mut Context<'_>, _: &mut Vec<Value>) -> Result<bool> {
         self.count += 1;
         Ok(true)
@@ -155,7 +156,7 @@ impl Operator for CountRun<'_> {
 
     fn finish(&mut self, _: &mut Context<'_>, out: &mut Vec<Value>) -> Result<()> {
         if self.count > 0 {
-            out.push(Value::document(Document::one(self.name, crate::value::int_or_long(self.count))));
+            out.push(Value::document(Document::one(&self.stage.0, crate::value::int_or_long(self.count))));
         }
         Ok(())
     }

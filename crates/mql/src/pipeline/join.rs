@@ -1,5 +1,7 @@
 //! `$lookup`, `$unionWith`, `$facet`: stages with pipelines inside.
 
+use std::sync::Arc;
+
 use super::output::collection_name;
 use super::parse::Pipeline;
 use super::run::{Context, Operator, Stage};
@@ -114,14 +116,15 @@ pub(super) fn parse_lookup(value: &Value, scope: &Scope, depth: usize) -> Result
 }
 
 impl Stage for Lookup {
-    fn start(&self) -> Box<dyn Operator + '_> {
-        Box::new(LookupRun { lookup: self, foreign: None })
+    fn start(self: Arc<Self>) -> Box<dyn Operator> {
+        Box::new(LookupRun { lookup: self, foreign: None, foreign_bytes: 0 })
     }
 }
 
-struct LookupRun<'a> {
-    lookup: &'a Lookup,
+struct LookupRun {
+    lookup: Arc<Lookup>,
     foreign: Option<Vec<Value>>,
+    foreign_bytes: usize,
 }
 
 /// The documents of a collection or a view.
@@ -156,12 +159,16 @@ fn run_over(
     results
 }
 
-impl Operator for LookupRun<'_> {
+impl Operator for LookupRun {
     fn push(&mut self, document: Value, context: &mut Context<'_>, out: &mut Vec<Value>) -> Result<bool> {
-        let lookup = self.lookup;
+        let lookup = self.lookup.clone();
         let foreign = match self.foreign.take() {
             Some(foreign) => foreign,
-            None => read(&lookup.from, context)?,
+            None => {
+                let read = read(&lookup.from, context)?;
+                self.foreign_bytes = read.iter().map(Value::size).sum();
+                read
+            }
         };
         let found: Vec<Value> = match &lookup.fields {
             Some((local, other)) => {
@@ -187,6 +194,10 @@ impl Operator for LookupRun<'_> {
         };
         out.push(with_member(&document, &lookup.target, Value::array(found)));
         Ok(true)
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.foreign_bytes
     }
 }
 
@@ -267,14 +278,14 @@ pub(super) fn parse_union_with(value: &Value, scope: &Scope, depth: usize) -> Re
 }
 
 impl Stage for UnionWith {
-    fn start(&self) -> Box<dyn Operator + '_> {
+    fn start(self: Arc<Self>) -> Box<dyn Operator> {
         Box::new(UnionWithRun(self))
     }
 }
 
-struct UnionWithRun<'a>(&'a UnionWith);
+struct UnionWithRun(Arc<UnionWith>);
 
-impl Operator for UnionWithRun<'_> {
+impl Operator for UnionWithRun {
     fn push(&mut self, document: Value, _: &mut Context<'_>, out: &mut Vec<Value>) -> Result<bool> {
         out.push(document);
         Ok(true)
@@ -372,18 +383,18 @@ pub(super) fn parse_facet(value: &Value, scope: &Scope, depth: usize) -> Result<
 }
 
 impl Stage for Facet {
-    fn start(&self) -> Box<dyn Operator + '_> {
-        Box::new(FacetRun { parts: &self.0, rows: Vec::new(), bytes: 0 })
+    fn start(self: Arc<Self>) -> Box<dyn Operator> {
+        Box::new(FacetRun { stage: self, rows: Vec::new(), bytes: 0 })
     }
 }
 
-struct FacetRun<'a> {
-    parts: &'a [(Str, Pipeline)],
+struct FacetRun {
+    stage: Arc<Facet>,
     rows: Vec<Value>,
     bytes: usize,
 }
 
-impl Operator for FacetRun<'_> {
+impl Operator for FacetRun {
     fn push(&mut self, document: Value, context: &mut Context<'_>, _: &mut Vec<Value>) -> Result<bool> {
         self.bytes += document.size();
         context.check_memory("$facet", self.bytes)?;
@@ -393,8 +404,17 @@ impl Operator for FacetRun<'_> {
 
     fn finish(&mut self, context: &mut Context<'_>, out: &mut Vec<Value>) -> Result<()> {
         let mut result = Document::new();
-        for (name, pipeline) in self.parts {
-            let found = pipeline.run(self.rows.iter().cloned().map(Ok), context)?;
+        // Results share values with each other, and the document has them all.
+        let mut bytes = 0;
+        for (name, pipeline) in &self.stage.0 {
+            let mut found = Vec::new();
+            let mut run = pipeline.start(context)?;
+            let mut rows = self.rows.iter();
+            while let Some(row) = run.next_of(&mut rows, context)? {
+                bytes += row.size();
+                context.check_memory("$facet", bytes)?;
+                found.push(row);
+            }
             result.push(name.clone(), Value::array(found));
         }
         out.push(Value::document(result));

@@ -38,4 +38,4 @@ mod window_functions;
 
 pub use output::{MergeTarget, Output, WhenMatched, WhenNotMatched};
 pub use parse::Pipeline;
-pub use run::{Collections, Context};
+pub use run::{Collections, Context, Run};

@@ -1,7 +1,7 @@
 //! Arrays of stages to pipelines.
 
 use super::output::{Output, parse_merge, parse_out};
-use super::run::{Context, Stage, run};
+use super::run::{Context, Run, Stage};
 use super::{bucket_auto, buckets, densify, elsewhere, fill, geo_near, graph, group};
 use super::{join, redact, simple, sort, window};
 use crate::error::{Result, fail};
@@ -14,12 +14,12 @@ use std::sync::Arc;
 const STAGES_MAX: usize = 1000;
 pub(super) const DEPTH_MAX: usize = 20;
 
-type BoxedStage = Box<dyn Stage + Send + Sync>;
+type SharedStage = Arc<dyn Stage + Send + Sync>;
 
 /// A parsed pipeline.
 #[derive(Clone)]
 pub struct Pipeline {
-    stages: Arc<Vec<BoxedStage>>,
+    stages: Arc<[SharedStage]>,
     /// `$documents` in place of a collection.
     documents: Option<Expression>,
     output: Option<Output>,
@@ -102,7 +102,7 @@ impl Pipeline {
             }
         }
         let begins_with_geo_near = first_name(stages) == Some("$geoNear");
-        Ok(Pipeline { stages: Arc::new(pipeline), documents, output, begins_with_geo_near })
+        Ok(Pipeline { stages: pipeline.into(), documents, output, begins_with_geo_near })
     }
 
     /// Whether the pipeline asks which indexes the collection has that it reads.
@@ -120,17 +120,12 @@ impl Pipeline {
         self.output.as_ref()
     }
 
-    /// Runs the pipeline over documents.
-    pub fn run(
-        &self,
-        input: impl Iterator<Item = Result<Value>>,
-        context: &mut Context<'_>,
-    ) -> Result<Vec<Value>> {
-        if self.begins_with_geo_near {
-            let results = run(&self.stages, input, context)?;
-            return Ok(results.into_iter().map(geo_near::without_metadata).collect());
-        }
-        let Some(documents) = &self.documents else { return run(&self.stages, input, context) };
+    /// Begins to run. A pipeline that makes its documents has them already.
+    pub fn start(&self, context: &mut Context<'_>) -> Result<Run> {
+        let shown =
+            if self.begins_with_geo_near { geo_near::without_metadata } else { std::convert::identity };
+        let mut run = Run::new(&self.stages, shown);
+        let Some(documents) = &self.documents else { return Ok(run) };
         let Value::Array(items) = documents.evaluate(&mut context.env)? else {
             fail!(5858203, "$documents must evaluate to an array of objects");
         };
@@ -139,7 +134,31 @@ impl Pipeline {
                 fail!(40228, "$documents must evaluate to an array of objects, found {}", item.type_name());
             }
         }
-        run(&self.stages, items.iter().cloned().map(Ok), context)
+        items.iter().for_each(|item| run.push(item.clone()));
+        run.end();
+        Ok(run)
+    }
+
+    /// Runs the pipeline over documents to its end.
+    pub fn run(
+        &self,
+        mut input: impl Iterator<Item = Result<Value>>,
+        context: &mut Context<'_>,
+    ) -> Result<Vec<Value>> {
+        let mut run = self.start(context)?;
+        let mut results = Vec::new();
+        loop {
+            while let Some(result) = run.next(context)? {
+                results.push(result);
+            }
+            if run.has_ended() {
+                return Ok(results);
+            }
+            match input.next() {
+                Some(document) => run.push(document?),
+                None => run.end(),
+            }
+        }
     }
 }
 
@@ -198,40 +217,40 @@ fn parse_stage(
     value: &Value,
     scope: &Scope,
     depth: usize,
-    out: &mut Vec<BoxedStage>,
+    out: &mut Vec<SharedStage>,
 ) -> Result<()> {
     use simple::Each;
-    let stage: BoxedStage = match name {
-        "$match" => Box::new(simple::parse_match(value, scope)?),
-        "$project" => Box::new(Each::Project(Projection::project(value, scope)?)),
-        "$addFields" | "$set" => Box::new(Each::Project(Projection::add_fields(name, value, scope)?)),
-        "$unset" => Box::new(simple::parse_unset(value)?),
-        "$replaceRoot" => Box::new(simple::parse_replace_root(value, scope)?),
-        "$replaceWith" => Box::new(simple::parse_replace_with(value, scope)?),
-        "$limit" => Box::new(simple::parse_limit(value)?),
-        "$skip" => Box::new(simple::parse_skip(value)?),
-        "$unwind" => Box::new(simple::parse_unwind(value)?),
-        "$group" => Box::new(group::parse_group(value, scope)?),
-        "$count" => Box::new(group::parse_count(value)?),
+    let stage: SharedStage = match name {
+        "$match" => Arc::new(simple::parse_match(value, scope)?),
+        "$project" => Arc::new(Each::Project(Projection::project(value, scope)?)),
+        "$addFields" | "$set" => Arc::new(Each::Project(Projection::add_fields(name, value, scope)?)),
+        "$unset" => Arc::new(simple::parse_unset(value)?),
+        "$replaceRoot" => Arc::new(simple::parse_replace_root(value, scope)?),
+        "$replaceWith" => Arc::new(simple::parse_replace_with(value, scope)?),
+        "$limit" => Arc::new(simple::parse_limit(value)?),
+        "$skip" => Arc::new(simple::parse_skip(value)?),
+        "$unwind" => Arc::new(simple::parse_unwind(value)?),
+        "$group" => Arc::new(group::parse_group(value, scope)?),
+        "$count" => Arc::new(group::parse_count(value)?),
         "$sortByCount" => {
             let (group, order) = group::parse_sort_by_count(value, scope)?;
-            out.push(Box::new(group));
-            Box::new(order)
+            out.push(Arc::new(group));
+            Arc::new(order)
         }
-        "$sort" => Box::new(sort::parse_sort(value)?),
-        "$sample" => Box::new(sort::parse_sample(value)?),
-        "$bucket" => Box::new(buckets::parse_bucket(value, scope)?),
-        "$bucketAuto" => Box::new(bucket_auto::parse_bucket_auto(value, scope)?),
-        "$facet" => Box::new(join::parse_facet(value, scope, depth)?),
-        "$lookup" => Box::new(join::parse_lookup(value, scope, depth)?),
-        "$unionWith" => Box::new(join::parse_union_with(value, scope, depth)?),
-        "$graphLookup" => Box::new(graph::parse_graph_lookup(value, scope)?),
-        "$setWindowFields" => Box::new(window::parse_window_fields(value, scope)?),
-        "$redact" => Box::new(redact::parse_redact(value, scope)?),
-        "$geoNear" => Box::new(geo_near::parse_geo_near(value, scope)?),
-        "$densify" => Box::new(densify::parse_densify(value)?),
+        "$sort" => Arc::new(sort::parse_sort(value)?),
+        "$sample" => Arc::new(sort::parse_sample(value)?),
+        "$bucket" => Arc::new(buckets::parse_bucket(value, scope)?),
+        "$bucketAuto" => Arc::new(bucket_auto::parse_bucket_auto(value, scope)?),
+        "$facet" => Arc::new(join::parse_facet(value, scope, depth)?),
+        "$lookup" => Arc::new(join::parse_lookup(value, scope, depth)?),
+        "$unionWith" => Arc::new(join::parse_union_with(value, scope, depth)?),
+        "$graphLookup" => Arc::new(graph::parse_graph_lookup(value, scope)?),
+        "$setWindowFields" => Arc::new(window::parse_window_fields(value, scope)?),
+        "$redact" => Arc::new(redact::parse_redact(value, scope)?),
+        "$geoNear" => Arc::new(geo_near::parse_geo_near(value, scope)?),
+        "$densify" => Arc::new(densify::parse_densify(value)?),
         "$fill" => return fill::parse_fill(value, scope, out),
-        answered if elsewhere::is_answered(answered) => Box::new(elsewhere::Elsewhere(answered.into())),
+        answered if elsewhere::is_answered(answered) => Arc::new(elsewhere::Elsewhere(answered.into())),
         refused if REFUSED.contains(&refused) => fail!(303, "{refused} is not supported"),
         other => fail!(40324, "Unrecognized pipeline stage name: '{other}'"),
     };

@@ -1,5 +1,7 @@
 //! `$redact`: shows, prunes or descends into each level of a document.
 
+use std::sync::Arc;
+
 use super::run::{Context, Operator, Stage};
 use crate::error::{Result, fail};
 use crate::expression::{Env, Expression, Scope, parse as parse_expression};
@@ -12,17 +14,17 @@ pub(super) fn parse_redact(value: &Value, scope: &Scope) -> Result<Redact> {
 }
 
 impl Stage for Redact {
-    fn start(&self) -> Box<dyn Operator + '_> {
-        Box::new(RedactRun(&self.0))
+    fn start(self: Arc<Self>) -> Box<dyn Operator> {
+        Box::new(RedactRun(self))
     }
 }
 
-struct RedactRun<'a>(&'a Expression);
+struct RedactRun(Arc<Redact>);
 
-impl Operator for RedactRun<'_> {
+impl Operator for RedactRun {
     fn push(&mut self, document: Value, context: &mut Context<'_>, out: &mut Vec<Value>) -> Result<bool> {
         context.env.set_root(document.clone());
-        if let Some(shown) = redact(self.0, &document, &mut context.env)? {
+        if let Some(shown) = redact(&self.0.0, &document, &mut context.env)? {
             out.push(shown);
         }
         Ok(true)

@@ -1,4 +1,7 @@
-//! Runs pipelines: documents are pushed through operators one by one.
+//! Runs pipelines: documents are pushed through operators one by one, as results are asked for.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
 
 use crate::error::{MEMORY_LIMIT, Result, fail};
 use crate::expression::Env;
@@ -46,11 +49,11 @@ impl Context<'_> {
 
 /// A parsed stage, from which each run makes an operator.
 pub(super) trait Stage {
-    fn start(&self) -> Box<dyn Operator + '_>;
+    fn start(self: Arc<Self>) -> Box<dyn Operator>;
 }
 
 /// A stage at work.
-pub(super) trait Operator {
+pub(super) trait Operator: Send {
     /// Takes a document, and gives those that it can already give. False ends the run: no more are needed.
     fn push(&mut self, document: Value, context: &mut Context<'_>, out: &mut Vec<Value>) -> Result<bool>;
 
@@ -58,50 +61,128 @@ pub(super) trait Operator {
     fn finish(&mut self, _context: &mut Context<'_>, _out: &mut Vec<Value>) -> Result<()> {
         Ok(())
     }
+
+    /// Bytes that it keeps from one document to the next, where it gives results before the last one has come.
+    fn held_bytes(&self) -> usize {
+        0
+    }
 }
 
-type Operators<'a> = [Box<dyn Operator + 'a>];
+/// In place of an operator that has given everything.
+struct Finished;
 
-/// Pushes documents through stages.
-pub(super) fn run(
-    stages: &[Box<dyn Stage + Send + Sync>],
-    input: impl Iterator<Item = Result<Value>>,
-    context: &mut Context<'_>,
-) -> Result<Vec<Value>> {
-    let mut operators: Vec<Box<dyn Operator + '_>> = stages.iter().map(|stage| stage.start()).collect();
-    let mut results = Vec::new();
-    for document in input {
-        if !feed(&mut operators, document?, context, &mut results)? {
-            break;
+impl Operator for Finished {
+    fn push(&mut self, _: Value, _: &mut Context<'_>, _: &mut Vec<Value>) -> Result<bool> {
+        Ok(false)
+    }
+}
+
+/// A pipeline at work. It stops behind every result, and goes on when it is asked for the next one.
+///
+/// ```text
+/// push ─► waiting[0] ─► operator 0 ─► waiting[1] ─► operator 1 ─► waiting[2] ─► next
+/// ```
+///
+/// A document is handed to the last operator that has one waiting, so that little waits.
+pub struct Run {
+    operators: Vec<Box<dyn Operator>>,
+    /// Documents before the operator of this place; behind the last operator they are results.
+    waiting: Vec<VecDeque<Value>>,
+    /// No more documents come, or none are needed.
+    has_input_ended: bool,
+    /// Operators before this one have given what was left.
+    finished: usize,
+    /// Makes what is shown of a result.
+    shown: fn(Value) -> Value,
+}
+
+impl Run {
+    pub(super) fn new(stages: &[Arc<dyn Stage + Send + Sync>], shown: fn(Value) -> Value) -> Run {
+        let operators: Vec<_> = stages.iter().map(|stage| stage.clone().start()).collect();
+        let waiting = (0..=operators.len()).map(|_| VecDeque::new()).collect();
+        Run { operators, waiting, has_input_ended: false, finished: 0, shown }
+    }
+
+    /// Takes a document; [`Run::next`] works on it.
+    pub fn push(&mut self, document: Value) {
+        if !self.has_input_ended {
+            self.waiting[0].push_back(document);
         }
     }
-    for at in 0..operators.len() {
-        let mut out = Vec::new();
-        operators[at].finish(context, &mut out)?;
-        for document in out {
-            if !feed(&mut operators[at + 1..], document, context, &mut results)? {
-                break;
+
+    /// No more documents come.
+    pub fn end(&mut self) {
+        self.has_input_ended = true;
+    }
+
+    /// Whether documents are of no more use.
+    pub fn has_ended(&self) -> bool {
+        self.has_input_ended
+    }
+
+    /// The next result. `None` where more documents are needed, or, behind the last one, where there are no more results.
+    pub fn next(&mut self, context: &mut Context<'_>) -> Result<Option<Value>> {
+        let end = self.operators.len();
+        loop {
+            if let Some(result) = self.waiting[end].pop_front() {
+                return Ok(Some((self.shown)(result)));
+            }
+            match (0..end).rev().find(|at| !self.waiting[*at].is_empty()) {
+                Some(at) => self.step(at, context)?,
+                None if self.has_input_ended && self.finished < end => self.finish(context)?,
+                None => return Ok(None),
             }
         }
     }
-    Ok(results)
-}
 
-fn feed(
-    operators: &mut Operators<'_>,
-    document: Value,
-    context: &mut Context<'_>,
-    results: &mut Vec<Value>,
-) -> Result<bool> {
-    let Some((first, rest)) = operators.split_first_mut() else {
-        results.push(document);
-        return Ok(true);
-    };
-    context.env.repeat()?;
-    let mut out = Vec::new();
-    let mut more = first.push(document, context, &mut out)?;
-    for document in out {
-        more &= feed(rest, document, context, results)?;
+    /// The next result, with as many of these documents as it needs.
+    pub(super) fn next_of<'v>(
+        &mut self,
+        input: &mut impl Iterator<Item = &'v Value>,
+        context: &mut Context<'_>,
+    ) -> Result<Option<Value>> {
+        loop {
+            let result = self.next(context)?;
+            if result.is_some() || self.has_input_ended {
+                return Ok(result);
+            }
+            match input.next() {
+                Some(document) => self.push(document.clone()),
+                None => self.end(),
+            }
+        }
     }
-    Ok(more)
+
+    /// Hands a document to an operator.
+    fn step(&mut self, at: usize, context: &mut Context<'_>) -> Result<()> {
+        let Some(document) = self.waiting[at].pop_front() else { return Ok(()) };
+        context.env.repeat()?;
+        let mut out = Vec::new();
+        let needs_more = self.operators[at].push(document, context, &mut out)?;
+        self.waiting[at + 1].extend(out);
+        if !needs_more {
+            // Whatever came from the operators before this one would be passed over.
+            self.has_input_ended = true;
+            self.finished = self.finished.max(at);
+            self.waiting[..=at].iter_mut().for_each(VecDeque::clear);
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, context: &mut Context<'_>) -> Result<()> {
+        context.env.look_at_time()?;
+        let at = self.finished;
+        self.finished += 1;
+        let mut out = Vec::new();
+        let mut operator = std::mem::replace(&mut self.operators[at], Box::new(Finished));
+        operator.finish(context, &mut out)?;
+        self.waiting[at + 1].extend(out);
+        Ok(())
+    }
+
+    /// Bytes that are kept until the next result is asked for, as if no value were shared.
+    pub fn held_bytes(&self) -> usize {
+        let waiting = self.waiting.iter().flatten().map(Value::size).sum::<usize>();
+        waiting + self.operators.iter().map(|operator| operator.held_bytes()).sum::<usize>()
+    }
 }

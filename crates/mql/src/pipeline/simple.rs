@@ -17,16 +17,16 @@ pub(super) enum Each {
 }
 
 impl Stage for Each {
-    fn start(&self) -> Box<dyn Operator + '_> {
+    fn start(self: Arc<Self>) -> Box<dyn Operator> {
         Box::new(EachRun(self))
     }
 }
 
-struct EachRun<'a>(&'a Each);
+struct EachRun(Arc<Each>);
 
-impl Operator for EachRun<'_> {
+impl Operator for EachRun {
     fn push(&mut self, document: Value, context: &mut Context<'_>, out: &mut Vec<Value>) -> Result<bool> {
-        match self.0 {
+        match &*self.0 {
             Each::Match(filter) => {
                 if let Value::Document(members) = &document
                     && filter.matches(members, &mut context.env)?
@@ -128,7 +128,7 @@ pub(super) fn parse_skip(value: &Value) -> Result<Cut> {
 }
 
 impl Stage for Cut {
-    fn start(&self) -> Box<dyn Operator + '_> {
+    fn start(self: Arc<Self>) -> Box<dyn Operator> {
         Box::new(CutRun { skip: self.skip, left: self.limit.unwrap_or(u64::MAX) })
     }
 }
@@ -210,14 +210,14 @@ pub(super) fn parse_unwind(value: &Value) -> Result<Unwind> {
 }
 
 impl Stage for Unwind {
-    fn start(&self) -> Box<dyn Operator + '_> {
+    fn start(self: Arc<Self>) -> Box<dyn Operator> {
         Box::new(UnwindRun(self))
     }
 }
 
-struct UnwindRun<'a>(&'a Unwind);
+struct UnwindRun(Arc<Unwind>);
 
-impl Operator for UnwindRun<'_> {
+impl Operator for UnwindRun {
     fn push(&mut self, document: Value, _: &mut Context<'_>, out: &mut Vec<Value>) -> Result<bool> {
         let value = member_at(&document, &self.0.path);
         let with = |value: Option<Value>, index: Value| {

@@ -1,5 +1,7 @@
 //! `$sort` and `$sample`.
 
+use std::sync::Arc;
+
 use super::run::{Context, Operator, Stage};
 use crate::decimal::Rounding;
 use crate::error::{Result, error, fail};
@@ -22,27 +24,28 @@ pub(super) fn parse_sort(value: &Value) -> Result<Sort> {
 }
 
 impl Stage for Sort {
-    fn start(&self) -> Box<dyn Operator + '_> {
-        Box::new(SortRun { pattern: &self.pattern, rows: Vec::new(), bytes: 0 })
+    fn start(self: Arc<Self>) -> Box<dyn Operator> {
+        Box::new(SortRun { stage: self, rows: Vec::new(), bytes: 0 })
     }
 }
 
-struct SortRun<'a> {
-    pattern: &'a SortPattern,
+struct SortRun {
+    stage: Arc<Sort>,
     rows: Vec<(SortKey, Value)>,
     bytes: usize,
 }
 
-impl Operator for SortRun<'_> {
+impl Operator for SortRun {
     fn push(&mut self, document: Value, context: &mut Context<'_>, _: &mut Vec<Value>) -> Result<bool> {
         self.bytes += document.size();
         context.check_memory("$sort", self.bytes)?;
-        self.rows.push((self.pattern.key(&document)?, document));
+        self.rows.push((self.stage.pattern.key(&document)?, document));
         Ok(true)
     }
 
     fn finish(&mut self, _: &mut Context<'_>, out: &mut Vec<Value>) -> Result<()> {
-        self.rows.sort_by(|(left, _), (right, _)| self.pattern.compare_keys(left, right));
+        let pattern = &self.stage.pattern;
+        self.rows.sort_by(|(left, _), (right, _)| pattern.compare_keys(left, right));
         out.extend(self.rows.drain(..).map(|(_, document)| document));
         Ok(())
     }
@@ -72,7 +75,7 @@ pub(super) fn parse_sample(value: &Value) -> Result<Sample> {
 }
 
 impl Stage for Sample {
-    fn start(&self) -> Box<dyn Operator + '_> {
+    fn start(self: Arc<Self>) -> Box<dyn Operator> {
         Box::new(SampleRun { size: self.0, rows: Vec::new(), bytes: 0 })
     }
 }

@@ -14,6 +14,7 @@ use crate::sort::{SortKey, SortPattern};
 use crate::time::Zone;
 use crate::value::{Document, Str, Value};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 pub(super) struct SetWindowFields {
     partition_by: Option<Expression>,
@@ -184,13 +185,13 @@ fn pair(bounds: &Value) -> Result<(Bound, Bound)> {
 }
 
 impl Stage for SetWindowFields {
-    fn start(&self) -> Box<dyn Operator + '_> {
+    fn start(self: Arc<Self>) -> Box<dyn Operator> {
         Box::new(WindowRun { stage: self, rows: Vec::new(), bytes: 0 })
     }
 }
 
-struct WindowRun<'a> {
-    stage: &'a SetWindowFields,
+struct WindowRun {
+    stage: Arc<SetWindowFields>,
     rows: Vec<Value>,
     bytes: usize,
 }
@@ -201,7 +202,7 @@ pub(super) struct Partition {
     pub keys: Vec<SortKey>,
 }
 
-impl Operator for WindowRun<'_> {
+impl Operator for WindowRun {
     fn push(&mut self, document: Value, context: &mut Context<'_>, _: &mut Vec<Value>) -> Result<bool> {
         self.bytes += document.size();
         context.check_memory("$setWindowFields", self.bytes)?;

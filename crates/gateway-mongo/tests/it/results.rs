@@ -1,0 +1,205 @@
+//! Results of pipelines: made as they are asked for, in documents and replies that clients take.
+
+use std::time::Duration;
+
+use bson::doc;
+use shardlake_gateway_mongo::MongoSettings;
+use shardlake_mql::{Document, Value};
+
+use crate::change_streams::Stream;
+use crate::client::{Client, OP_MSG, Server, body_section, first_batch, message, of};
+use crate::endings::is_at_work;
+
+const TOO_LARGE: i32 = 10334;
+/// Of a reply, as the greeting has it.
+const MESSAGE_BYTES_MAX: usize = 48_000_000;
+
+/// A collection `c` of documents of a million bytes each.
+async fn of_megabytes(count: i32) -> (Server, Client) {
+    let server = Server::start().await;
+    let mut client = server.connect();
+    for id in 0..count {
+        let document = doc! { "_id": id, "k": 1, "text": "x".repeat(1_000_000) };
+        client.ok("d", of(&doc! { "insert": "c", "documents": [document] })).await;
+    }
+    (server, client)
+}
+
+fn aggregate(pipeline: Vec<bson::Document>, batch_size: i32) -> Document {
+    of(&doc! { "aggregate": "c", "pipeline": pipeline, "cursor": { "batchSize": batch_size } })
+}
+
+fn cursor_of(reply: &Document) -> i64 {
+    reply.value("cursor").as_document().expect("a cursor").value("id").to_i64_exact().expect("an id")
+}
+
+fn next_batch(reply: &Document) -> usize {
+    let batch = reply.value("cursor").as_document().expect("a cursor").value("nextBatch");
+    batch.as_array().expect("a list").len()
+}
+
+#[tokio::test]
+async fn results_above_sixteen_mebibytes_are_refused_whatever_makes_them() {
+    let (_server, mut client) = of_megabytes(18).await;
+    let pushed = doc! { "$group": { "_id": null, "all": { "$push": "$text" } } };
+    let lookup = doc! { "from": "c", "localField": "k", "foreignField": "k", "as": "all" };
+    for pipeline in [
+        vec![pushed.clone()],
+        vec![doc! { "$facet": { "a": [{ "$match": {} }] } }],
+        vec![doc! { "$limit": 1 }, doc! { "$lookup": lookup.clone() }],
+        vec![doc! { "$group": { "_id": null, "all": { "$push": "$$ROOT" } } }],
+        vec![
+            doc! { "$limit": 1 },
+            doc! { "$project": {
+                "all": { "$map": { "input": { "$range": [0, 18] }, "in": "$text" } },
+            } },
+        ],
+    ] {
+        assert_eq!(client.fails("d", aggregate(pipeline.clone(), 10)).await, TOO_LARGE, "{pipeline:?}");
+    }
+    // Only what is sent is bounded so.
+    let unwound = vec![pushed, doc! { "$unwind": "$all" }, doc! { "$count": "n" }];
+    let counted = client.ok("d", aggregate(unwound, 10)).await;
+    assert_eq!(first_batch(&counted)[0].value("n").to_i64_exact(), Some(18));
+}
+
+#[tokio::test]
+async fn a_facet_that_multiplies_its_input_is_refused() {
+    let (_server, mut client) = of_megabytes(18).await;
+    let facets: bson::Document = (0..10)
+        .map(|n| (format!("f{n}"), doc! { "$match": {} }))
+        .map(|(name, stage)| (name, bson::Bson::Array(vec![stage.into()])))
+        .collect();
+    let pipeline = vec![doc! { "$facet": facets }, doc! { "$count": "n" }];
+    assert_eq!(client.fails("d", aggregate(pipeline, 10)).await, 292);
+}
+
+#[tokio::test]
+async fn replies_are_as_large_as_clients_take() {
+    let (_server, mut client) = of_megabytes(60).await;
+    let mut command = aggregate(vec![doc! { "$match": {} }], 1000);
+    command.push("$db", Value::string("d"));
+    client.send(OP_MSG, &message(0, &[body_section(&command)])).await;
+    let answer = client.receive().await;
+    assert!(answer.payload.len() + 16 <= MESSAGE_BYTES_MAX);
+    let reply = answer.document();
+    let mut all = first_batch(&reply).len();
+    assert!(all > 10, "as many as have room");
+    let mut id = cursor_of(&reply);
+    while id != 0 {
+        let reply = client.ok("d", of(&doc! { "getMore": id, "collection": "c" })).await;
+        all += next_batch(&reply);
+        id = cursor_of(&reply);
+    }
+    assert_eq!(all, 60);
+}
+
+#[tokio::test]
+async fn results_are_made_as_they_are_asked_for() {
+    let server = Server::start().await;
+    let mut client = server.connect();
+    let documents: Vec<bson::Document> = (0..100).map(|id| doc! { "_id": id, "n": 99 - id }).collect();
+    client.ok("d", of(&doc! { "insert": "c", "documents": documents })).await;
+    // The last document fails.
+    let divided =
+        vec![doc! { "$sort": { "_id": 1 } }, doc! { "$project": { "x": { "$divide": [1, "$n"] } } }];
+    let reply = client.ok("d", aggregate(divided.clone(), 10)).await;
+    assert_eq!(first_batch(&reply).len(), 10);
+    let get_more = |batch_size: i32| {
+        of(&doc! { "getMore": cursor_of(&reply), "collection": "c", "batchSize": batch_size })
+    };
+    assert_eq!(next_batch(&client.ok("d", get_more(80)).await), 80);
+    assert_eq!(client.fails("d", get_more(10)).await, 2);
+    assert_eq!(client.fails("d", get_more(10)).await, 43, "no result is passed over");
+    // Whatever the batches, the results are the same, and the end is known with the last one.
+    let pipeline = vec![
+        doc! { "$sort": { "_id": 1 } },
+        doc! { "$project": { "r": { "$range": [0, "$_id"] } } },
+        doc! { "$unwind": "$r" },
+        doc! { "$skip": 3 },
+        doc! { "$limit": 1000 },
+    ];
+    let mut seen = Vec::new();
+    for batch_size in [1, 7, 1000, 2000] {
+        let reply = client.ok("d", aggregate(pipeline.clone(), batch_size)).await;
+        let mut rows: Vec<Vec<u8>> = first_batch(&reply).iter().map(Document::to_bytes).collect();
+        let mut id = cursor_of(&reply);
+        while id != 0 {
+            let more = doc! { "getMore": id, "collection": "c", "batchSize": batch_size };
+            let reply = client.ok("d", of(&more)).await;
+            let cursor = reply.value("cursor");
+            let batch = cursor.as_document().expect("a cursor").value("nextBatch");
+            let batch = batch.as_array().expect("a list").iter().filter_map(Value::as_document);
+            rows.extend(batch.map(|document| document.to_bytes()));
+            id = cursor_of(&reply);
+        }
+        assert_eq!(rows.len(), 1000);
+        seen.push(rows);
+    }
+    assert!(seen.windows(2).all(|pair| pair[0] == pair[1]));
+}
+
+/// Expressions that take hours; the thread that evaluates them has to end, or the test does not.
+#[tokio::test]
+async fn a_pipeline_ends_when_its_client_has_gone() {
+    // No other end comes in the time of a test.
+    let request_timeout = Duration::from_secs(24 * 3600);
+    let server = Server::start_with(MongoSettings { request_timeout, ..MongoSettings::default() }).await;
+    let (mut client, mut other) = (server.connect(), server.connect());
+    other.ok("d", of(&doc! { "insert": "c", "documents": [{ "_id": 1 }] })).await;
+    let range = doc! { "$range": [0, 1000] };
+    let mut slow = bson::Bson::Int32(1);
+    for _ in 0..6 {
+        slow = doc! { "$size": { "$map": { "input": range.clone(), "in": slow } } }.into();
+    }
+    let pipeline = vec![doc! { "$project": { "x": slow } }];
+    let command = doc! { "aggregate": "c", "pipeline": pipeline, "cursor": {}, "$db": "d" };
+    client.send(OP_MSG, &message(0, &[body_section(&of(&command))])).await;
+    while !is_at_work(&mut other, "aggregate").await {
+        tokio::task::yield_now().await;
+    }
+    drop(client);
+    while is_at_work(&mut other, "aggregate").await {
+        tokio::task::yield_now().await;
+    }
+    // The runtime waits for its blocking threads when it is dropped.
+}
+
+/// A million documents from one, and a thousand million from that: no list of them is made.
+#[tokio::test]
+async fn results_that_nobody_asks_for_are_not_made() {
+    let server = Server::start().await;
+    let mut client = server.connect();
+    client.ok("d", of(&doc! { "insert": "c", "documents": [{ "_id": 1 }] })).await;
+    let range = doc! { "$range": [0, 1000] };
+    let pipeline = vec![
+        doc! { "$set": { "a": range.clone(), "b": range.clone(), "c": range } },
+        doc! { "$unwind": "$a" },
+        doc! { "$unwind": "$b" },
+        doc! { "$unwind": "$c" },
+    ];
+    let reply = client.ok("d", aggregate(pipeline, 5)).await;
+    assert_eq!(first_batch(&reply).len(), 5);
+    assert_ne!(cursor_of(&reply), 0);
+}
+
+#[tokio::test]
+async fn a_change_event_above_sixteen_mebibytes_ends_its_stream_before_it() {
+    let server = Server::start().await;
+    let mut client = server.connect();
+    let large = "x".repeat(9 << 20);
+    client.ok("d", of(&doc! { "create": "c", "changeStreamPreAndPostImages": { "enabled": true } })).await;
+    client.ok("d", of(&doc! { "insert": "c", "documents": [{ "_id": 1, "t": &large }] })).await;
+    let fields = doc! { "fullDocument": "updateLookup", "fullDocumentBeforeChange": "whenAvailable" };
+    let mut stream = Stream::open(&mut client, "c", fields.clone()).await;
+    client.ok("d", of(&doc! { "insert": "c", "documents": [{ "_id": 2 }] })).await;
+    let update = doc! { "q": { "_id": 1 }, "u": { "$set": { "n": 1 } } };
+    client.ok("d", of(&doc! { "update": "c", "updates": [update] })).await;
+    client.ok("d", of(&doc! { "insert": "c", "documents": [{ "_id": 3 }] })).await;
+    let events = stream.next(&mut client, 100).await;
+    assert_eq!(events.len(), 1, "what is before it");
+    let get_more = doc! { "getMore": stream.id, "collection": "c" };
+    for _ in 0..2 {
+        assert_eq!(client.fails("d", of(&get_more)).await, TOO_LARGE);
+    }
+}
