@@ -159,6 +159,17 @@ pub struct IndexGeneration {
     /// Names and queries.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub computed_properties: Vec<(String, String)>,
+    /// Terms of an item beyond which its large arrays are summarised. `None` for a generation of an
+    /// earlier version, in which every value has its term.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exact_terms_max: Option<usize>,
+}
+
+impl IndexGeneration {
+    /// Whether it is about the same policies, whichever way it holds them.
+    pub fn follows(&self, other: &IndexGeneration) -> bool {
+        (&self.policy, &self.computed_properties) == (&other.policy, &other.computed_properties)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -17,6 +17,9 @@ use crate::path_hash::{composite_hash, path_hash};
 #[derive(Debug)]
 pub struct IndexLayout {
     pub id: u16,
+    /// Terms of an item's body beyond which its large arrays have one summary term each. `None`:
+    /// every value has its term.
+    pub(crate) exact_terms_max: Option<usize>,
     pub paths: PathMatcher,
     /// Paths that the policy names itself, without array elements: an item that lacks one gets an undefined term.
     pub(crate) explicit: Vec<ExplicitPath>,
@@ -87,7 +90,25 @@ impl IndexLayout {
         let composites = policy.composite_indexes.iter();
         let composites = composites.map(|members| compile(members, &computed));
         let composites = composites.filter_map(Result::transpose).collect::<Result<_>>()?;
-        Ok(Some(IndexLayout { id, paths, explicit, composites, computed, indexed_computed }))
+        let exact_terms_max = None;
+        Ok(Some(IndexLayout { id, exact_terms_max, paths, explicit, composites, computed, indexed_computed }))
+    }
+
+    /// With summaries of the large arrays of items that have more terms than the maximum, which stays
+    /// the same for the whole life of a generation.
+    pub fn with_exact_terms_max(self, exact_terms_max: Option<usize>) -> IndexLayout {
+        IndexLayout { exact_terms_max, ..self }
+    }
+
+    /// Whether items may have summaries.
+    pub fn summarises(&self) -> bool {
+        self.exact_terms_max.is_some()
+    }
+
+    /// Whether an item of this size can have summaries. A term is at least two characters of JSON, and
+    /// three bytes of BSON.
+    pub fn may_summarise(&self, size_bytes: usize) -> bool {
+        self.exact_terms_max.is_some_and(|max| size_bytes / 2 > max)
     }
 
     /// What queries may make of it.

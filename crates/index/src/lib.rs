@@ -17,5 +17,5 @@ pub mod witness;
 
 pub use charged::{SYSTEM_TERMS, TermSet};
 pub use layout::{CompositeLayout, CompositeMember, IndexLayout, is_cut_string};
-pub use path_hash::path_hash;
-pub use terms::ItemTerms;
+pub use path_hash::{path_hash, summary_hash};
+pub use terms::{ItemTerms, summary_term};

@@ -10,6 +10,7 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 pub(crate) const ROOT_HASH: u64 = 0x5348_4152_444c_414b;
 const ELEMENT: u64 = 0x5b5d;
 const COMPOSITE: u64 = 0x636f_6d70;
+const SUMMARY: u64 = 0x7375_6d6d;
 
 /// Hash of the path one property further.
 pub(crate) fn hash_of_member(parent: u64, name: &str) -> u64 {
@@ -26,6 +27,18 @@ pub fn path_hash(path: &[IndexPathSegment]) -> u64 {
         IndexPathSegment::Name(name) => hash_of_member(parent, name),
         IndexPathSegment::AnyElement | IndexPathSegment::Element(_) => hash_of_elements(parent),
     })
+}
+
+/// Hash under which the summary of an array lies, given the hash of its elements.
+pub(crate) fn hash_of_summary(elements: u64) -> u64 {
+    xxh3_64_with_seed(&SUMMARY.to_be_bytes(), elements)
+}
+
+/// Hash under which an item has its summary of the outermost array on a path. `None` for a path
+/// without array elements.
+pub fn summary_hash(path: &[IndexPathSegment]) -> Option<u64> {
+    let outermost = path.iter().position(|segment| !matches!(segment, IndexPathSegment::Name(_)))?;
+    Some(hash_of_summary(path_hash(&path[..=outermost])))
 }
 
 /// Hash that stands for a composite index: of its members and their order.

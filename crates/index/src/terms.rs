@@ -1,8 +1,22 @@
 //! The postings of one item: a walk over its body, which may count what it is charged for on the way.
 //!
+//! Each term is a row of the commit that writes the item. To keep commits short, a layout has a
+//! maximum of exact terms. An item with more has one *summary term* for each of its large arrays,
+//! in the place of all terms below that array:
+//!
+//! ```text
+//! {"id":"1","tags":["a","b"],"n":[1,2,…,300000]}
+//! /id, /tags, /tags/[], /tags/[], /n    one term per value, as in any item
+//! summary of /n/[]                      in the place of 300,000 terms
+//! ```
+//! A condition on array elements also meets the items with a summary of the outermost array on its
+//! path, and decides by their values. Properties outside of arrays keep their terms: orders, counts
+//! and composites know every item.
+//!
 //! All terms lie in one buffer, each known by its path hash and its place, so that an item costs two allocations and most
 //! comparisons of the sort are of one integer.
 
+use rustc_hash::FxHashSet;
 use shardlake_document::{
     ItemView, RawDocument, RawValue, TypeTag, Value, encode_index_value, encode_index_value_raw,
 };
@@ -10,13 +24,26 @@ use shardlake_model::{PathMatcher, PathState};
 
 use crate::charged::{Charged, TermSet};
 use crate::layout::IndexLayout;
-use crate::path_hash::{ROOT_HASH, hash_of_elements, hash_of_member};
+use crate::path_hash::{ROOT_HASH, hash_of_elements, hash_of_member, hash_of_summary};
+
+/// Distinct terms that an array keeps exact. The second bound holds if the first leaves the item with
+/// too many terms.
+const ARRAY_TERMS_MAX: [usize; 2] = [256, 1];
+
+/// The term that lies under a [`summary_hash`](crate::summary_hash): the value is null.
+pub fn summary_term(summary_hash: u64) -> [u8; 9] {
+    let mut term = [TypeTag::Null as u8; 9];
+    term[..HASH].copy_from_slice(&summary_hash.to_be_bytes());
+    term
+}
 
 /// The terms of an item under one layout, distinct and sorted: path hash and index value each.
 #[derive(Debug, Clone, Default)]
 pub struct ItemTerms {
     bytes: Vec<u8>,
     spans: Vec<Span>,
+    /// How many there are without summaries.
+    found: usize,
 }
 
 /// Where a term lies in the buffer.
@@ -31,7 +58,7 @@ const HASH: usize = 8;
 
 impl ItemTerms {
     pub fn of(item: &ItemView<'_>, layout: &IndexLayout) -> ItemTerms {
-        let (mut terms, _) = ItemTerms::walked(item.body, layout, None);
+        let (mut terms, _) = ItemTerms::of_body(item.body, layout, None);
         terms.push_rest(item, layout);
         terms.sort();
         terms
@@ -43,9 +70,17 @@ impl ItemTerms {
         layout: &IndexLayout,
         paths: Option<&PathMatcher>,
     ) -> (ItemTerms, TermSet) {
-        let (mut terms, charged) = ItemTerms::walked(body, layout, paths.and_then(Charged::by));
+        let charged = paths.and_then(Charged::by);
+        let (mut terms, charged) = ItemTerms::walked(body, layout, (None, charged));
         terms.sort();
-        (terms, charged)
+        let found = terms.len();
+        for array_terms_max in ARRAY_TERMS_MAX {
+            if layout.exact_terms_max.is_some_and(|max| terms.len() > max) {
+                (terms, _) = ItemTerms::walked(body, layout, (Some(array_terms_max), None));
+                terms.sort();
+            }
+        }
+        (ItemTerms { found, ..terms }, charged)
     }
 
     /// Those that do not follow from the body alone. No term is among both.
@@ -59,10 +94,11 @@ impl ItemTerms {
     fn walked<'l>(
         body: RawDocument<'_>,
         layout: &'l IndexLayout,
-        charged: Option<Charged<'l>>,
+        (array_terms_max, charged): (Option<usize>, Option<Charged<'l>>),
     ) -> (ItemTerms, TermSet) {
-        let terms = ItemTerms { bytes: Vec::with_capacity(768), spans: Vec::with_capacity(40) };
-        let mut walk = Walk { terms, layout, filters: !layout.paths.indexes_everything(), charged };
+        let terms = ItemTerms { bytes: Vec::with_capacity(768), spans: Vec::with_capacity(40), found: 0 };
+        let filters = !layout.paths.indexes_everything();
+        let mut walk = Walk { terms, layout, filters, array_terms_max, charged };
         walk.item(body);
         #[cfg(feature = "testing")]
         crate::witness::note(walk.terms.len());
@@ -91,6 +127,11 @@ impl ItemTerms {
 
     pub fn len(&self) -> usize {
         self.spans.len()
+    }
+
+    /// How many terms the body would have without summaries.
+    pub fn found(&self) -> usize {
+        self.found
     }
 
     pub fn is_empty(&self) -> bool {
@@ -158,6 +199,22 @@ impl ItemTerms {
         self.spans.push(Span { path_hash, start: start as u32, end: self.bytes.len() as u32 });
     }
 
+    /// Puts a summary in the place of the terms below an array, which begin at `first`, if they are
+    /// too many.
+    fn summarise_from(&mut self, first: usize, elements: u64, max: usize) {
+        let (bytes, mut distinct) = (&self.bytes, FxHashSet::default());
+        let term = |span: &Span| &bytes[span.start as usize..span.end as usize];
+        if !self.spans[first..].iter().any(|span| distinct.insert(term(span)) && distinct.len() > max) {
+            return;
+        }
+        let start = self.spans[first].start as usize;
+        self.spans.truncate(first);
+        self.bytes.truncate(start);
+        let (hash, start) = (hash_of_summary(elements), self.bytes.len());
+        self.bytes.extend_from_slice(&summary_term(hash));
+        self.close(hash, start);
+    }
+
     fn sort(&mut self) {
         let bytes = &self.bytes;
         self.spans.sort_unstable_by(|left, right| left.order(right, bytes));
@@ -182,6 +239,8 @@ struct Walk<'l> {
     layout: &'l IndexLayout,
     /// Whether the policy leaves anything out.
     filters: bool,
+    /// Distinct terms that an outermost array keeps exact. `None` keeps all, also within an array.
+    array_terms_max: Option<usize>,
     /// `None` where nobody asks.
     charged: Option<Charged<'l>>,
 }
@@ -236,8 +295,13 @@ impl Walk<'_> {
             RawValue::Array(array) => {
                 let hash = hash_of_elements(hash);
                 let states = self.elements(states);
+                let (first, max) = (self.terms.len(), self.array_terms_max.take());
                 for element in array.iter() {
                     self.value(element, hash, states);
+                }
+                if let Some(max) = max {
+                    self.terms.summarise_from(first, hash, max);
+                    self.array_terms_max = Some(max);
                 }
             }
             scalar => {

@@ -22,12 +22,15 @@ pub struct Limits {
     /// BSON size of one item of a collection: 16 MiB of the document that its client sent, and room for the names that are
     /// stored under longer ones (mongo.md §11.1, §11.6).
     pub collection_item_size_bytes_max: usize,
-    /// Ours: terms of one item in the index of its container: distinct values per path, and one per object and array.
-    /// The reference names no such limit; but each term is a row that all writers of a shard wait for. A vector of
-    /// 3,072 numbers has as many terms; a polygon of 10,000 points 20,000.
+    /// Ours: values of one item that its container's indexing policy covers: distinct ones per path,
+    /// and one per object and array. 2 MB of JSON holds at most as many as the default: each is a
+    /// character and a separator.
     pub item_index_terms_max: usize,
-    /// Ours: entries of each index that one transaction changes, as many as two items with the most terms have that take
-    /// the place of two others.
+    /// Ours: values of one item beyond which new generations of an index summarise its large arrays.
+    /// A commit then has hardly more rows than one turn of large commits. A vector of 3,072 numbers
+    /// stays exact.
+    pub index_terms_exact_max: usize,
+    /// Ours: entries of each index that one transaction of several operations changes.
     pub transaction_index_entries_max: usize,
     /// Nesting levels of an item (wire.md §17).
     pub nesting_max: usize,
@@ -148,7 +151,8 @@ impl Default for Limits {
         Limits {
             item_size_bytes_max: 2 * 1024 * 1024,
             collection_item_size_bytes_max: 16 * 1024 * 1024 + 16 * 1024,
-            item_index_terms_max: 25_000,
+            item_index_terms_max: 1 << 20,
+            index_terms_exact_max: 8192,
             transaction_index_entries_max: 100_000,
             nesting_max: 128,
             numbers: Numbers::Exact,

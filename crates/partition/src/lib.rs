@@ -82,6 +82,8 @@ mod sizes;
 mod slow_tests;
 mod statements;
 #[cfg(test)]
+mod summary_tests;
+#[cfg(test)]
 mod test_fixture;
 mod times;
 mod transaction;

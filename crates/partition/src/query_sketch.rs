@@ -16,7 +16,7 @@
 use std::sync::Arc;
 
 use shardlake_document::decode_index_value;
-use shardlake_index::{IndexLayout, ItemTerms, path_hash};
+use shardlake_index::{IndexLayout, ItemTerms, path_hash, summary_term};
 use shardlake_model::Result;
 use shardlake_routing::{EpkRange, effective_partition_key};
 use shardlake_sql::{
@@ -29,14 +29,11 @@ use crate::feed::FeedFilter;
 use crate::item::StoredItem;
 use crate::operation::LogicalKey;
 use crate::prepare::extract_partition_key;
-use crate::query::QueryStatistics;
 use crate::query::lookup::is_many_valued;
 use crate::query::options::{Choice, choices, is_of_key, rank};
 use crate::query::rules::{Fact, Facts, OTHERS_MAX, PROBES, Smallest, Step, Way};
+use crate::query::{QueryStatistics, summary_of};
 use crate::shape::ContainerShape;
-
-/// A leaf, and the value of an entry in its ranges.
-type Entry<'e> = (&'e Leaf, &'e [u8]);
 
 /// Bytes of a term's path.
 const HASH: usize = 8;
@@ -333,11 +330,19 @@ impl<'s> Seen<'s> {
         Ok(smallest)
     }
 
-    /// The engine judges by the ordinals of the first entries, which lie as close as all of them do.
+    /// The engine judges by the ordinals of the first entries, which lie as close as all of them do,
+    /// and not by summaries.
     fn is_dense(&self, choice: &Choice<'_>) -> Result<bool> {
         let [leaf] = choice.leaves[..] else { return Ok(false) };
-        let is_equality = leaf.class == LookupClass::Seek && leaf.ranges.len() == 1;
-        Ok(is_equality && 3 * self.entries(&[leaf], &mut |_, _| Ok(()))? > self.places.len() as u64)
+        if leaf.class != LookupClass::Seek || leaf.ranges.len() != 1 {
+            return Ok(false);
+        }
+        let mut own = 0;
+        self.entries(&[leaf], &mut |_, entry| {
+            own += u64::from(entry.value.is_some());
+            Ok(())
+        })?;
+        Ok(3 * own > self.places.len() as u64)
     }
 
     fn scanned(&self) -> QueryStatistics {
@@ -357,9 +362,9 @@ impl<'s> Seen<'s> {
     fn named(&self, options: &[Choice<'_>], taken: usize, is_narrowed: bool) -> Result<QueryStatistics> {
         let narrowing = if is_narrowed { self.others(taken)? } else { Narrowing::default() };
         let (meter, mut loaded, mut bytes) = (Meter::default(), 0, 0);
-        let postings = self.entries(&options[taken].leaves, &mut |place, (leaf, value)| {
+        let postings = self.entries(&options[taken].leaves, &mut |place, entry| {
             let is_other = narrowing.kept.as_ref().is_some_and(|kept| !kept[place]);
-            if !is_other && self.is_in_scope(place) && self.passes(leaf, value, &meter)? {
+            if !is_other && self.is_in_scope(place) && self.passes(entry, &meter)? {
                 loaded += 1;
                 bytes += self.item(place).json_size_bytes() as u64;
             }
@@ -388,8 +393,8 @@ impl<'s> Seen<'s> {
                 continue;
             }
             let mut kept = vec![false; self.index.sample.len()];
-            let postings = self.entries(&choice.leaves, &mut |place, (leaf, value)| {
-                kept[place] |= self.passes(leaf, value, &meter)?;
+            let postings = self.entries(&choice.leaves, &mut |place, entry| {
+                kept[place] |= self.passes(entry, &meter)?;
                 Ok(())
             })?;
             narrowing.postings += postings.min((OTHERS_MAX as f64 / self.times) as u64 + 1);
@@ -450,7 +455,7 @@ impl<'s> Seen<'s> {
         .to_be_bytes()
     }
 
-    /// Visits each entry in the ranges of the leaves; how many there are.
+    /// Visits each entry in the ranges of the leaves and each of their summaries; how many there are.
     fn entries(
         &self,
         leaves: &[&Leaf],
@@ -459,12 +464,17 @@ impl<'s> Seen<'s> {
         let mut count = 0;
         for leaf in leaves {
             let prefix = self.prefix_of(&leaf.index);
+            let summary = summary_of(leaf).map(summary_term);
             for place in self.places.iter().copied() {
-                let terms = self.index.terms[place].iter();
-                for value in terms.filter_map(|term| term.strip_prefix(&prefix[..])) {
+                let terms = &self.index.terms[place];
+                if summary.is_some_and(|summary| terms.contains(&summary)) {
+                    count += 1;
+                    visit(place, Entry { leaf, value: None })?;
+                }
+                for value in terms.iter().filter_map(|term| term.strip_prefix(&prefix[..])) {
                     if leaf.ranges.iter().any(|range| is_within(range, value)) {
                         count += 1;
-                        visit(place, (leaf, value))?;
+                        visit(place, Entry { leaf, value: Some(value) })?;
                     }
                 }
             }
@@ -472,10 +482,20 @@ impl<'s> Seen<'s> {
         Ok(count)
     }
 
-    fn passes(&self, leaf: &Leaf, value: &[u8], meter: &Meter) -> Result<bool> {
-        let (Some(test), Some(value)) = (&leaf.test, decode_index_value(value)) else { return Ok(true) };
+    /// Whether the item of an entry comes into question. The values of one with a summary decide later.
+    fn passes(&self, entry: Entry<'_>, meter: &Meter) -> Result<bool> {
+        let value = entry.value.and_then(decode_index_value);
+        let (Some(test), Some(value)) = (&entry.leaf.test, value) else { return Ok(true) };
         Ok(test.matches(&value, meter, self.interrupt)?)
     }
+}
+
+/// An entry of the index that a leaf names.
+#[derive(Clone, Copy)]
+struct Entry<'e> {
+    leaf: &'e Leaf,
+    /// `None` for the summary of an array.
+    value: Option<&'e [u8]>,
 }
 
 /// A second option: which items of the sample it names, and how many entries were read for that.

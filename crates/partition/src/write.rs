@@ -111,8 +111,8 @@ impl Partition {
 
 impl PartitionWrite {
     fn rows(&self) -> usize {
-        let terms = |operation: &Operation| operation.item().map_or(0, |item| item.terms.charged.len());
-        self.operations.iter().map(terms).sum::<u64>() as usize
+        let rows = |operation: &Operation| operation.item().map_or(0, |item| item.terms.rows());
+        self.operations.iter().map(rows).sum()
     }
 
     fn is_heavy(&self) -> bool {

@@ -92,8 +92,8 @@ impl Queries {
     fn shape_under(&self, entry: &ContainerEntry, policy: IndexingPolicy) -> Result<ContainerShape> {
         let mut container = entry.record.container.clone();
         container.definition.indexing_policy = policy;
-        let layouts = layouts_of(&index_of_new(&container))?;
         let shape = &entry.shape;
+        let layouts = layouts_of(&index_of_new(&container, &shape.limits))?;
         ContainerShape::new(&container, layouts, shape.limits.clone(), shape.charges.clone())
     }
 

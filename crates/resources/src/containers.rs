@@ -107,7 +107,7 @@ impl Resources {
             ranges: ranges.collect(),
             generation: 1,
             session_version: now.milliseconds() as i64,
-            index: index_of_new(&container),
+            index: index_of_new(&container, self.limits()),
             relocation: None,
             former: Vec::new(),
             container,
@@ -164,11 +164,12 @@ impl Resources {
         let (rid, id) = (old.record.container.rid, container.to_owned());
         let retention = retention_of(&replacement);
         let (etag, now, preconditions) = (self.random().guid().0, ctx.now, preconditions.clone());
+        let limits = self.limits().clone();
         let plan = move |_: &LiveCatalog, draft: &mut Definitions| {
             let old = draft.containers.get(&rid).ok_or_else(|| not_found("container", &id))?.clone();
             let definition = replacement_of(&old.container, &definition, &preconditions)?;
             let container = Container { etag, timestamp: now.seconds(), definition, ..old.container.clone() };
-            let index = index_moved_to(&old.index, &container)?;
+            let index = index_moved_to(&old.index, &container, &limits)?;
             draft.containers.put(rid, ContainerRecord { index, container, ..ContainerRecord::clone(&old) });
             Ok(())
         };

@@ -62,7 +62,7 @@ impl Resources {
             let timestamp = now.seconds();
             let container =
                 Container { etag, timestamp, definition, kept, narrowings, ..old.container.clone() };
-            let index = index_moved_to(&old.index, &container)?;
+            let index = index_moved_to(&old.index, &container, &limits)?;
             draft.containers.put(rid, ContainerRecord { index, container, ..ContainerRecord::clone(&old) });
             Ok(())
         };

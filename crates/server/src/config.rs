@@ -3,6 +3,7 @@
 //! [`Settings`](crate::settings::Settings) says what each one means; here are the defaults and the rules between them.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -61,6 +62,8 @@ pub struct Config {
     pub heat: HeatRecording,
     pub limits: ConnectionLimits,
     pub limits_scale: LimitScale,
+    /// Values of one item that its container may index; `None`: what 2 MB of JSON holds.
+    pub index_terms_max: Option<NonZeroUsize>,
     pub numbers: Numbers,
     pub drain_max: Duration,
     pub seed: Option<PathBuf>,
@@ -195,6 +198,7 @@ impl Config {
             },
             limits,
             limits_scale: settings.limits_scale.unwrap_or_default(),
+            index_terms_max: settings.max_index_terms,
             numbers: match settings.numbers {
                 None | Some(NumbersRule::Exact) => Numbers::Exact,
                 Some(NumbersRule::Rounded) => Numbers::Rounded,

@@ -10,6 +10,7 @@
 //! was taken by another one ends at once, too, with the exit code 3.
 
 use std::io::IsTerminal;
+use std::num::NonZeroUsize;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -214,8 +215,9 @@ async fn start(
         Introduction::OfTour(_) => Tour::limits(),
         Introduction::Default | Introduction::OfDemo => Limits::default().scaled(config.limits_scale),
     };
+    let item_index_terms_max = config.index_terms_max.map_or(limits.item_index_terms_max, NonZeroUsize::get);
     let options = AccountOptions {
-        limits: Limits { numbers: config.numbers, ..limits },
+        limits: Limits { numbers: config.numbers, item_index_terms_max, ..limits },
         clock: clock.clone(),
         random: random.clone(),
         consistency: config.consistency,

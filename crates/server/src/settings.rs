@@ -7,6 +7,7 @@
 //! is told of otherwise, since it may be somebody else's. `layers.rs` brings the three together. Lists are written with commas in a variable.
 //! `config.rs` fills in defaults and checks what belongs together.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -240,6 +241,17 @@ pub struct Settings {
     #[arg(skip)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<LimitsTable>,
+
+    /// Values of one item that its container may index, distinct per path; more is answered 413
+    /// [default: 1048576]
+    ///
+    /// 2 MB of JSON cannot hold more than the default. Of an item with more than 8192, the index
+    /// summarises the large arrays: its commit stays short, and queries by the elements of such an
+    /// array read every item with a summary of it. A lower value refuses such items; documents of
+    /// MongoDB's clients, of up to 16 MB, may need a higher one.
+    #[arg(long, value_name = "NUMBER", help_heading = "Limits")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_index_terms: Option<NonZeroUsize>,
 
     /// Integers in items that neither 64 bits nor a double hold: exact or rounded [default: exact]
     ///

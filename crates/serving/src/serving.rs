@@ -41,7 +41,7 @@ impl Serving {
         membership::join(&shards, &options.random).await?;
         drop(joins);
         let reads = Activity::begin("reads the catalog");
-        let definitions = Arc::new(stored_definitions(&shards).await?);
+        let definitions = Arc::new(stored_definitions(&shards, &options.limits).await?);
         drop(reads);
         let writer = Writer::new(shards.first().clone(), shards.count() > 1, definitions.clone());
         let serving = Serving(Arc::new(ServingState {
@@ -155,7 +155,7 @@ impl Serving {
 }
 
 /// What the catalog's shard holds, on shards that are all there.
-async fn stored_definitions(shards: &Shards) -> Result<Definitions> {
+async fn stored_definitions(shards: &Shards, limits: &Limits) -> Result<Definitions> {
     let mut definitions = shardlake_catalog::load(shards.first()).await.map_err(catalog_error)?;
     for (_, mark) in definitions.dropped.iter() {
         shards.get(mark.shard())?;
@@ -164,7 +164,7 @@ async fn stored_definitions(shards: &Shards) -> Result<Definitions> {
     let is_old = |record: &&Arc<ContainerRecord>| record.index == IndexRecord::default();
     let old: Vec<_> = definitions.containers.values().filter(is_old).cloned().collect();
     for record in old {
-        let index = index_moved_to(&record.index, &record.container)?;
+        let index = index_moved_to(&record.index, &record.container, limits)?;
         let record = ContainerRecord { index, ..ContainerRecord::clone(&record) };
         definitions.containers.put(record.container.rid, record);
     }

@@ -33,6 +33,12 @@ fn numbers(first: usize, count: usize) -> String {
     format!("[{}]", numbers.join(","))
 }
 
+/// An item with so many properties outside of arrays, which are never summarised.
+fn wide(id: &str, count: usize) -> Vec<u8> {
+    let members: Vec<String> = (0..count).map(|number| format!("\"p{number}\":0")).collect();
+    format!(r#"{{"id":"{id}","pk":"a",{}}}"#, members.join(",")).into_bytes()
+}
+
 /// An item with the numbers from `first` on.
 fn heavy(id: &str, first: usize, count: usize) -> Vec<u8> {
     format!(r#"{{"id":"{id}","pk":"a","n":{}}}"#, numbers(first, count)).into_bytes()
@@ -61,12 +67,23 @@ struct World {
     container: ContainerHandle,
 }
 
+/// With a limit of index terms that an item of some 200 KB exceeds.
+const TERMS_MAX: usize = 25_000;
+
 impl World {
     async fn new(policy: &str) -> World {
+        World::with(policy, Limits::default()).await
+    }
+
+    async fn limited(policy: &str) -> World {
+        World::with(policy, Limits { item_index_terms_max: TERMS_MAX, ..Limits::default() }).await
+    }
+
+    async fn with(policy: &str, limits: Limits) -> World {
         let engine = FaultEngine::new();
         let options = ShardOptions { durability: Durability::Sync, ..ShardOptions::memory() };
         let shard = Shard::with_engine(Arc::new(engine.clone()), &options).expect("opens");
-        let options = AccountOptions { purging: Purging::WhenAsked, ..AccountOptions::default() };
+        let options = AccountOptions { limits, purging: Purging::WhenAsked, ..AccountOptions::default() };
         let fixture = Fixture::over_with(&shard, options).await;
         let container = fixture.container_with(definition(policy), 400).await;
         World { engine, shard, fixture, container }
@@ -130,7 +147,7 @@ async fn neither_sweeps_nor_builds_nor_splits_work_on_heavy_terms_where_requests
     let world = World::new(r#"{"includedPaths":[{"path":"/id/?"}],"excludedPaths":[{"path":"/*"}]}"#).await;
     let (account, ctx) = (&world.fixture.account, world.fixture.ctx());
     for id in 0..4 {
-        world.upsert(&heavy(&format!("h{id}"), id, NUMBERS)).await.expect("written");
+        world.upsert(&wide(&format!("h{id}"), NUMBERS)).await.expect("written");
     }
     let before = terms_here();
     let groups = world.engine.group_rows().len();
@@ -151,11 +168,52 @@ async fn neither_sweeps_nor_builds_nor_splits_work_on_heavy_terms_where_requests
     assert!(terms_here() - before < FEW, "{} terms", terms_here() - before);
 }
 
+/// An item of nearly 2 MB: a post with some 50,000 comments, of more than 100,000 values.
+fn largest(id: &str) -> Vec<u8> {
+    const BYTES: usize = 2 * 1024 * 1024 - 1024;
+    let mut body = format!(r#"{{"id":"{id}","pk":"a","first":["x"],"comments":["#).into_bytes();
+    let mut number = 0;
+    while body.len() < BYTES {
+        let next = format!(r#"{{"id":"c{number}","by":"u{}","likes":{number}}},"#, number % 800);
+        body.extend_from_slice(next.as_bytes());
+        number += 1;
+    }
+    body.extend_from_slice(b"0]}");
+    body
+}
+
 #[tokio::test]
-async fn more_terms_than_an_item_may_have_are_refused_whichever_way_they_come() {
+async fn items_of_2_mb_are_stored_found_and_deleted_in_commits_of_few_rows() {
     let world = World::new("{}").await;
     let (account, container, ctx) = (&world.fixture.account, &world.container, || world.fixture.ctx());
-    let max = Limits::default().item_index_terms_max;
+    let found = async |filter: &str| {
+        let text = format!("SELECT VALUE c.id FROM c WHERE {filter}");
+        world.fixture.answer(container, &text, 100).await.expect("a query").rows.len()
+    };
+    let present = "EXISTS(SELECT VALUE t FROM t IN c.comments WHERE t.by = 'u7')";
+    let absent = "ARRAY_CONTAINS(c.comments, {'by':'no'}, true)";
+    let before = terms_here();
+    let created = account.create_item(&ctx(), container, A, &largest("h")).await.expect("stored");
+    assert_eq!(created.meta.charge_centi, 125_000 + 20 * 25_000, "the row of 2 MiB, and 25,000 terms");
+    assert_eq!((found(present).await, found(absent).await), (1, 0));
+    assert_eq!((found("ARRAY_CONTAINS(c.first, 'x')").await, found("c.pk = 'a'").await), (1, 1));
+    // Checks work on the terms of all items.
+    let of_create = terms_here() - before;
+    world.expect_sound().await;
+    let before = terms_here() - of_create;
+    account.delete_item(&ctx(), container, A, "h", &none()).await.expect("deleted");
+    assert_eq!((found(present).await, found("c.pk = 'a'").await), (0, 0));
+    assert!(terms_here() - before < FEW, "{} terms where requests are answered", terms_here() - before);
+    let most = world.engine.group_rows().into_iter().max().expect("something was written");
+    assert!(most <= Limits::default().index_terms_exact_max + FEW, "a commit of {most} rows");
+    world.expect_sound().await;
+}
+
+#[tokio::test]
+async fn more_terms_than_an_item_may_have_are_refused_whichever_way_they_come() {
+    let world = World::limited("{}").await;
+    let (account, container, ctx) = (&world.fixture.account, &world.container, || world.fixture.ctx());
+    let max = TERMS_MAX;
     // Besides the numbers: the array, the id and the key.
     world.upsert(&heavy("full", 0, max - 3)).await.expect("as many as there may be");
     let expect = |refused: Error| {
@@ -187,9 +245,10 @@ async fn more_terms_than_an_item_may_have_are_refused_whichever_way_they_come() 
 
 #[tokio::test]
 async fn an_item_stored_with_more_terms_than_a_later_policy_allows_stays_whole_and_is_found() {
-    let world = World::new(r#"{"includedPaths":[{"path":"/id/?"}],"excludedPaths":[{"path":"/*"}]}"#).await;
+    let world =
+        World::limited(r#"{"includedPaths":[{"path":"/id/?"}],"excludedPaths":[{"path":"/*"}]}"#).await;
     let (account, ctx) = (&world.fixture.account, || world.fixture.ctx());
-    let count = 2 * Limits::default().item_index_terms_max;
+    let count = 2 * TERMS_MAX;
     world.upsert(&heavy("h", 0, count)).await.expect("written");
     account.replace_container(&ctx(), "db", "c", definition("{}"), &none()).await.expect("replaced");
     let container = || account.container("db", "c").expect("there");

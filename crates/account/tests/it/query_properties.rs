@@ -1,5 +1,6 @@
 //! Queries give the same answers with an index and without, in one partition and in five, in one page and in many, whatever
-//! the indexing policy; and the charges of the pages add up to the charge of the whole, but for what each page pays for asking.
+//! the indexing policy, with and without summaries of arrays; and the charges of the pages add up to
+//! the charge of the whole, but for what each page pays for asking.
 
 use crate::support::json_door::JsonDoor;
 use std::cmp::Ordering;
@@ -7,9 +8,11 @@ use std::cmp::Ordering;
 use crate::support::queries::ASKED_CENTI;
 use crate::support::{Fixture, none};
 use proptest::prelude::*;
-use shardlake_account::{ContainerHandle, FeedScope, ParseLimits, QueryReply, QueryRequest, Value};
+use shardlake_account::{
+    AccountOptions, ContainerHandle, FeedScope, ParseLimits, QueryReply, QueryRequest, Value,
+};
 use shardlake_document::compare;
-use shardlake_model::{ContainerDefinition, PartitionKeyDefinition};
+use shardlake_model::{ContainerDefinition, Limits, PartitionKeyDefinition};
 
 /// Values that meet one another in filters and orders.
 fn scalar() -> impl Strategy<Value = String> {
@@ -138,8 +141,10 @@ struct Containers {
 }
 
 impl Containers {
-    async fn new(policy: &str) -> Containers {
-        let fixture = Fixture::new().await;
+    /// The index has summaries of the arrays of items with more than `exact_max` values.
+    async fn new(policy: &str, exact_max: usize) -> Containers {
+        let limits = Limits { index_terms_exact_max: exact_max, ..Limits::default() };
+        let fixture = Fixture::with_options(AccountOptions { limits, ..AccountOptions::default() }).await;
         let definition = |id: &str, policy: &str| {
             let mut definition = ContainerDefinition::new(id, PartitionKeyDefinition::hash("/pk"));
             definition.indexing_policy = serde_json::from_str(policy).expect("a policy");
@@ -298,10 +303,11 @@ proptest! {
         queries in prop::collection::vec(query(), 1..6),
         policy in policy(),
         page in prop::sample::select(vec![1i64, 2, 3, 7]),
+        exact_max in prop::sample::select(vec![0usize, 6, 8192]),
     ) {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
         runtime.block_on(async {
-            let containers = Containers::new(policy).await;
+            let containers = Containers::new(policy, exact_max).await;
             containers.fill(&items).await;
             for (text, answers) in &queries {
                 let expected = expected(&containers, text).await;
@@ -329,7 +335,7 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
         runtime.block_on(async {
             let policy = r#"{"includedPaths":[{"path":"/*"}],"compositeIndexes":[[{"path":"/a"},{"path":"/b","order":"descending"}]]}"#;
-            let containers = Containers::new(policy).await;
+            let containers = Containers::new(policy, 4).await;
             let member = |name: &str, value: &Option<String>| value.as_ref().map(|value| format!("\"{name}\":{value}"));
             let items: Vec<_> = items.iter().enumerate().map(|(number, (a, b))| {
                 let members: Vec<String> = [member("a", a), member("b", b)].into_iter().flatten().collect();

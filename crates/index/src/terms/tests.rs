@@ -117,7 +117,56 @@ fn policy() -> impl Strategy<Value = String> {
     })
 }
 
+/// The terms of an item whose arrays are summarised, from all of its terms: one in the place of those
+/// below an outermost array, if these are more than `max`.
+fn summarised(item: &serde_json::Value, all: &BTreeSet<Vec<u8>>, max: usize) -> BTreeSet<Vec<u8>> {
+    fn arrays(
+        value: &serde_json::Value,
+        path: &mut Vec<IndexPathSegment>,
+        out: &mut Vec<(Vec<IndexPathSegment>, serde_json::Value)>,
+    ) {
+        match value {
+            serde_json::Value::Array(_) => out.push((path.clone(), value.clone())),
+            serde_json::Value::Object(members) => {
+                for (member, value) in members {
+                    path.push(name(member));
+                    arrays(value, path, out);
+                    path.pop();
+                }
+            }
+            _ => {}
+        }
+    }
+    let (mut found, mut terms) = (Vec::new(), all.clone());
+    arrays(item, &mut Vec::new(), &mut found);
+    for (path, array) in found {
+        let mut below = BTreeSet::new();
+        expect_nodes(&array, &mut path.clone(), &layout("{}", &[]), &mut below);
+        let below: Vec<_> = below.intersection(all).collect();
+        if below.len() > max {
+            below.into_iter().for_each(|term| assert!(terms.remove(term)));
+            let elements: Vec<_> = path.into_iter().chain([IndexPathSegment::AnyElement]).collect();
+            let hash = crate::summary_hash(&elements).expect("it ends in an element");
+            terms.insert(summary_term(hash).to_vec());
+        }
+    }
+    terms
+}
+
 proptest! {
+    #[test]
+    fn an_item_with_too_many_terms_has_summaries_of_its_large_arrays(item in json(), policy in policy(), max in 0usize..8) {
+        let exact = layout(&policy, &[]);
+        let all = terms_of(&item.to_string(), &exact);
+        let of_body = |layout: &IndexLayout| {
+            with_item(&item.to_string(), |view| ItemTerms::of_body(view.body, layout, None).0)
+        };
+        let (body, summarising) = (of_body(&exact), layout(&policy, &[]).with_exact_terms_max(Some(max)));
+        let expected = if body.len() > max { summarised(&item, &all, 1) } else { all };
+        prop_assert_eq!(terms_of(&item.to_string(), &summarising), expected);
+        prop_assert_eq!(of_body(&summarising).found(), body.len());
+    }
+
     #[test]
     fn every_node_that_the_policy_covers_has_its_term(item in json(), policy in policy()) {
         let layout = layout(&policy, &[]);
@@ -196,4 +245,18 @@ fn long_strings_are_cut_and_large_items_take_one_pass() {
     let prefix = path_hash(&[name("s")]).to_be_bytes();
     let cut = terms.iter().find(|term| term.starts_with(&prefix)).expect("there");
     assert!(cut.len() < 150 && decode_index_value(&cut[8..]).is_none());
+}
+
+#[test]
+fn large_arrays_are_summarised_first_and_small_ones_where_that_is_not_enough() {
+    let layout = layout("{}", &[]).with_exact_terms_max(Some(1000));
+    let numbers = |count: usize| (0..count).map(|n| n.to_string()).collect::<Vec<_>>().join(",");
+    let one = format!(r#"{{"id":"1","many":[{}],"few":[1,2,3]}}"#, numbers(2000));
+    // id, many, few and its elements, _ts, and the summary of many.
+    assert_eq!(terms_of(&one, &layout).len(), 1 + 1 + 4 + 1 + 1);
+    let lists: Vec<String> = (0..100).map(|n| format!("\"l{n}\":[{}]", numbers(50))).collect();
+    let all = format!(r#"{{"id":"1",{}}}"#, lists.join(","));
+    assert_eq!(terms_of(&all, &layout).len(), 1 + 2 * 100 + 1);
+    let exact = format!(r#"{{"id":"1","many":[{}]}}"#, numbers(998));
+    assert_eq!(terms_of(&exact, &layout).len(), 1 + 999 + 1, "as many as there may be");
 }

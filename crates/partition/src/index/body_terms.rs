@@ -65,7 +65,7 @@ impl BodyTerms {
 
     /// Refuses what a client is to write with more terms than an item may have.
     pub fn check(&self, limits: &Limits) -> Result<()> {
-        let most = self.layouts.iter().map(|(_, terms)| terms.len()).max().unwrap_or(0);
+        let most = self.layouts.iter().map(|(_, terms)| terms.found()).max().unwrap_or(0);
         let (terms, max) = (most.max(self.charged.len() as usize), limits.item_index_terms_max);
         if terms <= max {
             return Ok(());

@@ -5,6 +5,8 @@
 //! partition u32 | C | index id u16 | path hash u64                                  → items u64
 //! partition u32 | M | index id u16                                                  → how far the build is: items u64 | last item key
 //! ```
+//! The summary of an array (`shardlake-index`, `terms.rs`) is a posting under a hash of its own, with
+//! the value null.
 //! Numbers are big-endian. The index id numbers a generation of a container's whole index. A path is known by its hash alone,
 //! so that documents with endless different property names cost no memory: two paths of one container collide with a
 //! probability of about (number of paths)² / 2^65.

@@ -22,7 +22,7 @@ pub(crate) use counters::load_counted;
 pub(crate) use keys::POSTINGS;
 #[cfg(feature = "testing")]
 pub(crate) use keys::{BuildMarker, COUNTERS, MARKERS, parse_posting};
-pub(crate) use keys::{counter_key, decode_counter, index_prefix};
+pub(crate) use keys::{counter_key, decode_counter, index_prefix, posting_key};
 #[cfg(feature = "testing")]
 pub(crate) use maintain::PostingOps;
 pub(crate) use maintain::{IndexChange, Maintained};

@@ -10,7 +10,7 @@ use std::hash::Hasher;
 use futures::future::{FutureExt, try_join_all};
 use rustc_hash::{FxHashSet, FxHasher};
 use shardlake_model::{Error, Result};
-use shardlake_sql::{IndexFilter, Leaf, LookupClass, OrderAccess, ValueRange};
+use shardlake_sql::{IndexFilter, Leaf, LookupClass, OrderAccess};
 use shardlake_storage::{Chunk, Scan, ScanOptions};
 
 use super::Reader;
@@ -21,7 +21,7 @@ use super::position::{AccessPosition, KeyPosition, OrderedPosition};
 use super::rules::{Fact, Facts, OTHERS_MAX, PROBES, Smallest, Step, Way};
 use super::scan::ItemScan;
 use super::scope::ScopeItems;
-use super::spans::{Begun, Posting, STEPS_OF_SCAN, Spans};
+use super::spans::{Begun, Posting, Range, STEPS_OF_SCAN, Spans};
 use crate::feed::FeedFilter;
 
 /// Ranges probed at a time in a slow store.
@@ -225,9 +225,10 @@ async fn smallest(
     begun: &mut Option<Begun>,
 ) -> Result<Smallest> {
     let mut probes: Vec<Vec<Probe>> =
-        choices.iter().map(|choice| vec![Probe::default(); choice.ranges().count()]).collect();
+        choices.iter().map(|choice| vec![Probe::default(); choice.ranges(reader).len()]).collect();
     if let ([choice], [probes]) = (choices, &mut probes[..])
-        && let [probe] = &mut probes[..]
+        && let ([leaf], Some(probe)) = (&choice.leaves[..], probes.first_mut())
+        && leaf.ranges.len() == 1
     {
         *probe = begin(reader, choice, begun).await?;
     }
@@ -253,9 +254,9 @@ async fn smallest(
 
 /// Reads the first postings of an option of one range.
 async fn begin(reader: &Reader<'_>, choice: &Choice<'_>, begun: &mut Option<Begun>) -> Result<Probe> {
-    let Some((leaf, range)) = choice.ranges().next() else { return Ok(Probe::default()) };
+    let Some((leaf, place)) = choice.ranges(reader).first().copied() else { return Ok(Probe::default()) };
     reader.check_interrupted()?;
-    let mut scan = scan_of(reader, leaf, range, None)?;
+    let mut scan = scan_of(reader, leaf, place, None)?;
     let (mut first, mut is_all) = (Vec::new(), false);
     while first.len() < PROBES[1] && !is_all {
         match scan.next_chunk().await.map_err(crate::storage_error)? {
@@ -269,9 +270,9 @@ async fn begin(reader: &Reader<'_>, choice: &Choice<'_>, begun: &mut Option<Begu
     Ok(probe)
 }
 
-fn scan_of(reader: &Reader<'_>, leaf: &Leaf, range: &ValueRange, limit: Option<usize>) -> Result<Scan> {
-    let prefix = reader.prefix_of(&leaf.index)?;
-    let (start, end) = ([&prefix[..], &range.start].concat(), [&prefix[..], &range.end].concat());
+fn scan_of(reader: &Reader<'_>, leaf: &Leaf, place: usize, limit: Option<usize>) -> Result<Scan> {
+    let range = Range::of(reader, leaf, (0, place))?;
+    let Range { start, end, .. } = range.ok_or_else(|| Error::internal("a leaf has no such range"))?;
     Ok(reader.hot.scan(start..end, ScanOptions { limit, ..ScanOptions::default() }))
 }
 
@@ -282,12 +283,12 @@ async fn probe_all(
     probes: &mut [Vec<Probe>],
     limit: usize,
 ) -> Result<()> {
-    let ranges = choices.iter().flat_map(Choice::ranges).zip(probes.iter_mut().flatten());
+    let ranges = choices.iter().flat_map(|choice| choice.ranges(reader)).zip(probes.iter_mut().flatten());
     let mut unknown: Vec<_> = ranges.filter(|(_, probe)| !probe.is_all && probe.postings < limit).collect();
     for together in unknown.chunks_mut(PROBES_AT_ONCE) {
         let mut counting = Vec::with_capacity(together.len());
-        for ((leaf, range), _) in &*together {
-            counting.push(count_range(reader, leaf, range, limit).boxed());
+        for ((leaf, place), _) in &*together {
+            counting.push(count_range(reader, leaf, *place, limit).boxed());
         }
         let counted = try_join_all(counting).await?;
         together.iter_mut().zip(counted).for_each(|((_, probe), counted)| **probe = counted);
@@ -295,8 +296,8 @@ async fn probe_all(
     Ok(())
 }
 
-async fn count_range(reader: &Reader<'_>, leaf: &Leaf, range: &ValueRange, limit: usize) -> Result<Probe> {
-    let mut scan = scan_of(reader, leaf, range, Some(limit))?;
+async fn count_range(reader: &Reader<'_>, leaf: &Leaf, place: usize, limit: usize) -> Result<Probe> {
+    let mut scan = scan_of(reader, leaf, place, Some(limit))?;
     let mut postings = 0;
     while let Some(more) = scan.count_chunk().await.map_err(crate::storage_error)? {
         postings += more;
@@ -311,12 +312,12 @@ async fn count_postings(
     limit: usize,
 ) -> Result<usize> {
     let mut count = 0;
-    for ((leaf, range), probe) in choice.ranges().zip(probes) {
+    for ((leaf, place), probe) in choice.ranges(reader).into_iter().zip(probes) {
         reader.check_interrupted()?;
         reader.request.work.meter().add(STEPS_OF_SCAN);
         let wanted = limit - count;
         if !probe.is_all && probe.postings < wanted {
-            *probe = count_range(reader, leaf, range, wanted).await?;
+            *probe = count_range(reader, leaf, place, wanted).await?;
         }
         count += probe.postings.min(wanted);
         if count >= limit {
@@ -336,7 +337,10 @@ async fn is_dense(reader: &mut Reader<'_>, choice: &Choice<'_>, begun: &mut Opti
         begin(reader, choice, begun).await?;
     }
     let common = reader.prefix_of(&leaf.index)?.len();
-    let begun = begun.as_ref().map_or(&[][..], |begun| &begun.rows);
+    // With fewer, the summaries are most of the option, and say nothing of how close its own postings lie.
+    let Some(begun) = begun.as_ref().map(|begun| &begun.rows).filter(|rows| rows.len() >= PROBES[1]) else {
+        return Ok(false);
+    };
     let (Some((first, _)), Some((last, _))) = (begun.first(), begun.last()) else { return Ok(false) };
     let (first, last) = (Posting::parse(first, common)?.ordinal, Posting::parse(last, common)?.ordinal);
     Ok(last - first < 3 * begun.len() as u64)
@@ -363,10 +367,10 @@ async fn others(reader: &mut Reader<'_>, taken: usize) -> Result<Option<FxHashSe
 
 async fn ordinals(reader: &mut Reader<'_>, choice: &Choice<'_>) -> Result<Option<FxHashSet<u64>>> {
     let mut found = FxHashSet::default();
-    for leaf in &choice.leaves {
-        let prefix = reader.prefix_of(&leaf.index)?;
-        for range in &leaf.ranges {
-            let (start, end) = ([&prefix[..], &range.start].concat(), [&prefix[..], &range.end].concat());
+    for (branch, leaf) in choice.leaves.iter().enumerate() {
+        for number in 0..=leaf.ranges.len() {
+            let Some(range) = Range::of(reader, leaf, (branch, number))? else { continue };
+            let Range { prefix, start, end, is_summary, .. } = range;
             reader.request.work.meter().add(STEPS_OF_SCAN);
             let mut scan = reader.hot.scan(start..end, ScanOptions::default());
             while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
@@ -374,7 +378,8 @@ async fn ordinals(reader: &mut Reader<'_>, choice: &Choice<'_>) -> Result<Option
                 reader.statistics.postings_read += count as u64;
                 for (key, _) in rows {
                     let posting = Posting::parse(&key, prefix.len())?;
-                    if reader.passes_test(leaf, posting.value(), reader.request.work.meter())? {
+                    let meter = reader.request.work.meter();
+                    if is_summary || reader.passes_test(leaf, posting.value(), meter)? {
                         found.insert(posting.ordinal);
                     }
                 }

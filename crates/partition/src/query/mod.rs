@@ -64,6 +64,7 @@ use feed::Feed;
 pub use outlook::Outlook;
 use position::{AccessPosition, KeyPosition, OrderedPosition, Place, Position};
 pub use position::{position_of_state, state_of_position};
+pub(crate) use spans::summary_of;
 use turn::Turn;
 pub use work::PageWork;
 

@@ -3,7 +3,9 @@
 //! An AND has the options of all its parts, an OR one that is made of the best of each part.
 
 use shardlake_model::{IndexPathSegment, KeyPath};
-use shardlake_sql::{IndexFilter, IndexRef, Leaf, LookupClass, ValueRange};
+use shardlake_sql::{IndexFilter, IndexRef, Leaf, LookupClass};
+
+use super::Reader;
 
 /// Options looked at; a filter with more has as many good ones among the first.
 const OPTIONS_MAX: usize = 8;
@@ -16,8 +18,11 @@ pub(crate) struct Choice<'p> {
 }
 
 impl<'p> Choice<'p> {
-    pub fn ranges(&self) -> impl Iterator<Item = (&'p Leaf, &'p ValueRange)> {
-        self.leaves.iter().flat_map(|leaf| leaf.ranges.iter().map(|range| (*leaf, range)))
+    /// The ranges to count, each by its leaf and its place in the leaf. The summaries of a leaf come
+    /// behind its own ranges.
+    pub(super) fn ranges(&self, reader: &Reader<'_>) -> Vec<(&'p Leaf, usize)> {
+        let count = |leaf: &Leaf| leaf.ranges.len() + usize::from(reader.has_summaries(leaf));
+        self.leaves.iter().flat_map(|leaf| (0..count(leaf)).map(|place| (*leaf, place))).collect()
     }
 }
 

@@ -3,11 +3,15 @@
 //! An option of an access plan is a list of leaves that together cover the filter: each is a branch. An item can be met again,
 //! by a later branch or by another of its values under the same path; it is dealt with where it is met first, which its own
 //! values tell. So nothing is remembered from one item to the next, and a position is one posting.
+//!
+//! Behind the ranges of a leaf about array elements comes one more: the items with a summary of that
+//! array (`shardlake-index`, `terms.rs`). Such an item has no other posting of the leaf, and its own
+//! values decide whether it matches.
 
 use bytes::Bytes;
 use rustc_hash::FxHashSet;
 use shardlake_document::decode_index_value;
-use shardlake_index::path_hash;
+use shardlake_index::{path_hash, summary_hash, summary_term};
 use shardlake_model::{Error, Result};
 use shardlake_sql::{IndexRef, Leaf, Meter};
 use shardlake_storage::{Row, Scan, ScanOptions};
@@ -17,7 +21,7 @@ use super::lookup::is_many_valued;
 use super::position::Place;
 use super::scan::Resumed;
 use super::{Ended, Feed, Last, Reader};
-use crate::index;
+use crate::{index, keys};
 
 /// What it takes to find the start of a range.
 pub(super) const STEPS_OF_SCAN: u64 = 100;
@@ -69,6 +73,51 @@ impl Reader<'_> {
         };
         Ok(index::index_prefix(self.partition.uid, layout.id, path_hash))
     }
+
+    /// Whether items can have a summary of the array that a leaf is about.
+    pub fn has_summaries(&self, leaf: &Leaf) -> bool {
+        self.layout.as_ref().is_some_and(|layout| layout.summarises()) && summary_of(leaf).is_some()
+    }
+
+    /// Prefix of the summaries that stand for values under the path of a leaf. `None` where there are
+    /// no such summaries.
+    fn summaries_of(&self, leaf: &Leaf) -> Option<Vec<u8>> {
+        let layout = self.layout.as_ref().filter(|layout| layout.summarises())?;
+        Some(index::index_prefix(self.partition.uid, layout.id, summary_of(leaf)?))
+    }
+}
+
+/// Hash under which an item has its summary of the array that a leaf is about.
+pub(crate) fn summary_of(leaf: &Leaf) -> Option<u64> {
+    match &leaf.index {
+        IndexRef::Path(path) => summary_hash(path),
+        IndexRef::Composite(_) => None,
+    }
+}
+
+/// A range of postings: one of a leaf, or the summaries behind those.
+pub(super) struct Range {
+    branch: usize,
+    range: usize,
+    pub prefix: Vec<u8>,
+    pub start: Vec<u8>,
+    pub end: Vec<u8>,
+    pub is_summary: bool,
+}
+
+impl Range {
+    pub fn of(reader: &Reader<'_>, leaf: &Leaf, (branch, range): (usize, usize)) -> Result<Option<Range>> {
+        if let Some(values) = leaf.ranges.get(range) {
+            let prefix = reader.prefix_of(&leaf.index)?;
+            let start = [&prefix[..], &values.start].concat();
+            let end = [&prefix[..], &values.end].concat();
+            return Ok(Some(Range { branch, range, prefix, start, end, is_summary: false }));
+        }
+        Ok(reader.summaries_of(leaf).map(|prefix| {
+            let (start, end) = (prefix.clone(), keys::after_prefix(&prefix));
+            Range { branch, range, prefix, start, end, is_summary: true }
+        }))
+    }
 }
 
 pub(super) async fn run(reader: &mut Reader<'_>, feed: &mut Feed<'_>, mut spans: Spans<'_>) -> Result<Ended> {
@@ -78,9 +127,10 @@ pub(super) async fn run(reader: &mut Reader<'_>, feed: &mut Feed<'_>, mut spans:
         let leaf = spans.branches[branch];
         let resumed = after.as_ref().filter(|place| usize::from(place.branch) == branch);
         let first_range = resumed.map_or(0, |place| usize::from(place.range));
-        for range in first_range..leaf.ranges.len() {
+        for range in first_range..=leaf.ranges.len() {
             let resumed = resumed.filter(|place| usize::from(place.range) == range);
-            if let Some(ended) = run_range(reader, feed, &mut spans, (branch, range), resumed).await? {
+            let Some(range) = Range::of(reader, leaf, (branch, range))? else { continue };
+            if let Some(ended) = run_range(reader, feed, &mut spans, range, resumed).await? {
                 return Ok(ended);
             }
         }
@@ -92,25 +142,23 @@ async fn run_range(
     reader: &mut Reader<'_>,
     feed: &mut Feed<'_>,
     spans: &mut Spans<'_>,
-    (branch, range): (usize, usize),
+    mut range: Range,
     after: Option<&Place>,
 ) -> Result<Option<Ended>> {
-    let leaf = spans.branches[branch];
-    let prefix = reader.prefix_of(&leaf.index)?;
-    let start = [&prefix[..], &leaf.ranges[range].start].concat();
-    let end = [&prefix[..], &leaf.ranges[range].end].concat();
+    let start = std::mem::take(&mut range.start);
     let mut resumed = match after {
         // A client's token may lie before the range, where no condition was looked at.
-        Some(place) => Resumed::after(&prefix, &place.after).not_before(start),
+        Some(place) => Resumed::after(&range.prefix, &place.after).not_before(start),
         None => Resumed::from(start),
     };
-    if resumed.start >= end {
+    if resumed.start >= range.end {
         return Ok(None);
     }
     reader.check_interrupted()?;
     reader.request.work.meter().add(STEPS_OF_SCAN);
+    let end = std::mem::take(&mut range.end);
     let (mut scan, mut begun) = match spans.begun.take() {
-        Some(Begun { rows, scan }) if (branch, range) == (0, 0) => (scan, Some(rows)),
+        Some(Begun { rows, scan }) if (range.branch, range.range) == (0, 0) => (scan, Some(rows)),
         _ => (reader.hot.scan(resumed.start.clone()..end, ScanOptions::default()), None),
     };
     loop {
@@ -119,19 +167,19 @@ async fn run_range(
             begun => begun,
         };
         let Some(chunk) = chunk else { break };
-        let examined = chunk.last().map(|(key, _)| key.slice(prefix.len()..));
+        let examined = chunk.last().map(|(key, _)| key.slice(range.prefix.len()..));
         let mut rows = chunk.into_iter();
         while !rows.as_slice().is_empty() {
-            let wanted = spans.ahead.next(reader, feed, spans.exact);
-            let met =
-                meet(reader, (leaf, spans.others.as_ref()), &mut rows, wanted, (&mut resumed, prefix.len()))
-                    .await?;
+            let wanted = spans.ahead.next(reader, feed, spans.exact && !range.is_summary);
+            let sought = (&spans.branches[..], spans.others.as_ref());
+            let met = meet(reader, sought, (&range, &mut resumed), &mut rows, wanted).await?;
             for met in met {
-                if let Some(ended) = offer(reader, feed, spans, (branch, range), met)? {
+                if let Some(ended) = offer(reader, feed, spans, &range, met)? {
                     return Ok(Some(ended));
                 }
             }
         }
+        let (branch, range) = (range.branch, range.range);
         let examined =
             examined.map(|key| Last::Posting { branch, range, key, in_group: false, ordered: false });
         if let Some(ended) = reader.pause(feed, examined)? {
@@ -150,6 +198,8 @@ struct Met {
     posting: Posting,
     /// Of its item, where that comes into question.
     record: Option<Bytes>,
+    /// A summary of the item belongs to an earlier branch.
+    is_in_earlier_summary: bool,
     /// What it took to find that out.
     steps: u64,
 }
@@ -157,11 +207,12 @@ struct Met {
 /// The next postings, up to so many that come into question, with the items of those.
 async fn meet(
     reader: &Reader<'_>,
-    (leaf, others): (&Leaf, Option<&FxHashSet<u64>>),
+    (branches, others): (&[&Leaf], Option<&FxHashSet<u64>>),
+    (range, resumed): (&Range, &mut Resumed),
     rows: &mut impl Iterator<Item = Row>,
     wanted: usize,
-    (resumed, common): (&mut Resumed, usize),
 ) -> Result<Vec<Met>> {
+    let (leaf, earlier, common) = (branches[range.branch], &branches[..range.branch], range.prefix.len());
     let (mut met, mut candidates) = (Vec::with_capacity(wanted), Vec::with_capacity(wanted));
     while candidates.len() < wanted
         && let Some((key, _)) = rows.next()
@@ -171,43 +222,72 @@ async fn meet(
         }
         let posting = Posting::parse(&key, common)?;
         let meter = Meter::default();
-        let is_candidate = reader.passes_test(leaf, posting.value(), &meter)?
+        let is_candidate = (range.is_summary || reader.passes_test(leaf, posting.value(), &meter)?)
             && others.is_none_or(|others| others.contains(&posting.ordinal));
         if is_candidate {
             candidates.push((met.len(), posting.ordinal));
         }
-        met.push(Met { posting, record: None, steps: meter.steps() });
+        met.push(Met { posting, record: None, is_in_earlier_summary: false, steps: meter.steps() });
     }
     let records = reader.records_of(candidates.iter().map(|(_, ordinal)| *ordinal)).await?;
-    for ((place, _), record) in candidates.into_iter().zip(records) {
+    for ((place, ordinal), record) in candidates.into_iter().zip(records) {
+        met[place].is_in_earlier_summary = match &record {
+            Some(record) => reader.has_summary(earlier, record, ordinal).await?,
+            None => false,
+        };
         met[place].record = record;
     }
     Ok(met)
+}
+
+impl Reader<'_> {
+    /// Whether an item has a summary that belongs to one of some leaves.
+    async fn has_summary(&self, leaves: &[&Leaf], record: &[u8], ordinal: u64) -> Result<bool> {
+        let Some(layout) = self.layout.as_ref().filter(|layout| layout.summarises() && !leaves.is_empty())
+        else {
+            return Ok(false);
+        };
+        if !layout.may_summarise(record.len()) {
+            return Ok(false);
+        }
+        for leaf in leaves {
+            let Some(hash) = summary_of(leaf) else { continue };
+            let key = index::posting_key(self.partition.uid, layout.id, &summary_term(hash), ordinal);
+            if self.snapshot.get(&key).await.map_err(crate::storage_error)?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
 }
 
 fn offer(
     reader: &mut Reader<'_>,
     feed: &mut Feed<'_>,
     spans: &Spans<'_>,
-    (branch, range): (usize, usize),
-    Met { posting, record, steps }: Met,
+    range: &Range,
+    met: Met,
 ) -> Result<Option<Ended>> {
-    let leaf = spans.branches[branch];
+    let Met { posting, record, is_in_earlier_summary, steps } = met;
+    let leaf = spans.branches[range.branch];
     let before = reader.statistics;
     reader.statistics.postings_read += 1;
     reader.request.work.meter().add(steps);
     let item = record.map(|record| reader.load(record)).transpose()?.flatten();
     let item = match item {
-        Some(item) if is_met_before(reader, spans, (branch, range), &posting, &item)? => None,
+        Some(item) if is_in_earlier_summary || is_met_before(reader, spans, range, &posting, &item)? => None,
         item => item,
     };
-    let last = || Last::Posting { branch, range, key: posting.key.clone(), in_group: false, ordered: false };
+    let (branch, place) = (range.branch, range.range);
+    let last =
+        || Last::Posting { branch, range: place, key: posting.key.clone(), in_group: false, ordered: false };
     let Some(item) = item else {
         feed.last = Some(last());
         return Ok(None);
     };
-    // A test cannot see all of a cut value.
-    let is_proven = spans.exact && (leaf.test.is_none() || decode_index_value(posting.value()).is_some());
+    // A test cannot see all of a cut value, and a summary has no value.
+    let knows_value = leaf.test.is_none() || decode_index_value(posting.value()).is_some();
+    let is_proven = spans.exact && !range.is_summary && knows_value;
     feed.offer(reader, &item.view(), is_proven, before, last)
 }
 
@@ -215,19 +295,19 @@ fn offer(
 fn is_met_before(
     reader: &Reader<'_>,
     spans: &Spans<'_>,
-    (branch, range): (usize, usize),
+    range: &Range,
     posting: &Posting,
     item: &crate::item::StoredItem,
 ) -> Result<bool> {
     let Some(layout) = &reader.layout else { return Ok(false) };
-    let leaf = spans.branches[branch];
-    if is_many_valued(leaf) {
+    let leaf = spans.branches[range.branch];
+    if is_many_valued(leaf) && !range.is_summary {
         let first = reader.first_match(leaf, item, layout)?;
-        if first.is_some_and(|(least, value)| (least, &value[..]) != (range, posting.value())) {
+        if first.is_some_and(|(least, value)| (least, &value[..]) != (range.range, posting.value())) {
             return Ok(true);
         }
     }
-    for earlier in &spans.branches[..branch] {
+    for earlier in &spans.branches[..range.branch] {
         if reader.first_match(earlier, item, layout)?.is_some() {
             return Ok(true);
         }

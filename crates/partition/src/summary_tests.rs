@@ -1,0 +1,245 @@
+//! Queries over items with summaries in the index: every answer is that of a scan, every prediction that
+//! of the engine.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use shardlake_charge::ChargeTable;
+use shardlake_document::parse_item;
+use shardlake_index::IndexLayout;
+use shardlake_model::{
+    ConsistencyLevel, Container, ContainerDefinition, ContainerRid, DatabaseRid, KeyComponent, PartitionKey,
+    PartitionKeyDefinition, Preconditions,
+};
+use shardlake_routing::{EpkRange, effective_partition_key};
+use shardlake_sql::{
+    AccessPlan, ComputedProperties, GeometryKind, PageLimits, PreparedQuery, QueryEnvironment, parse_query,
+    plan_access,
+};
+use shardlake_stdx::{Clock, CommitTimes, Guid, Random, Timestamp};
+use shardlake_storage::{Shard, ShardOptions};
+
+use crate::{
+    CommandContext, ContainerShape, FeedFilter, LogicalKey, Operation, PageWork, Partition,
+    PartitionIdentity, PartitionUid, PartitionWrite, QueryPage, QueryPageRequest, QueryStatistics, QueryWay,
+    SampledIndex, SampledItems, SketchedPart, prepare_body, verify_partition,
+};
+
+const QUERIES: [&str; 8] = [
+    "ARRAY_CONTAINS(c.t, 3)",
+    "ARRAY_CONTAINS(c.t, 3) OR ARRAY_CONTAINS(c.u, 3)",
+    "ARRAY_CONTAINS(c.t, 3) OR ARRAY_CONTAINS(c.t, 5) OR c.n = 1",
+    "c.n = 1 OR ARRAY_CONTAINS(c.u, 7)",
+    "ARRAY_CONTAINS(c.t, 3) AND ARRAY_CONTAINS(c.u, 3)",
+    "EXISTS(SELECT VALUE t FROM t IN c.t WHERE t > 4 AND t < 7)",
+    "EXISTS(SELECT VALUE w FROM w IN c.w WHERE w.x = 2) OR c.t[0] = 2",
+    "c.n > 1 AND c.n <= 3",
+];
+
+struct Fixture {
+    shard: Shard,
+    shape: Arc<ContainerShape>,
+    partition: Partition,
+}
+
+fn identity() -> PartitionIdentity {
+    PartitionIdentity {
+        uid: PartitionUid(3),
+        range_id: 0,
+        epk_range: EpkRange::full(),
+        rid_prefix: 0,
+        inherited_prefixes: Vec::new(),
+        session_version: 0,
+    }
+}
+
+impl Fixture {
+    /// An index with summaries of the arrays of items with more terms than this; `None`: no index.
+    async fn new(exact_terms_max: Option<usize>) -> Fixture {
+        let container = Container {
+            rid: ContainerRid { database: DatabaseRid(1), number: 1 },
+            etag: [0; 16],
+            timestamp: 0,
+            definition: ContainerDefinition::new("c", PartitionKeyDefinition::hash("/pk")),
+            kept: None,
+            is_collection: false,
+            narrowings: Vec::new(),
+        };
+        let policy = &container.definition.indexing_policy;
+        let layout = IndexLayout::new(1, policy, ComputedProperties::default()).expect("compiles");
+        let layout = layout.filter(|_| exact_terms_max.is_some());
+        let layouts = (layout.map(|layout| Arc::new(layout.with_exact_terms_max(exact_terms_max))), None);
+        let shape = ContainerShape::new(&container, layouts, Arc::default(), ChargeTable::default());
+        let shape = Arc::new(shape.expect("a plain container"));
+        let shard = Shard::open(ShardOptions::memory()).await.expect("opens");
+        let times = CommitTimes::new(Clock::manual(Timestamp(0)));
+        let partition = Partition::open((shard.clone(), times), identity(), shape.maintained()).await;
+        Fixture { shard, shape, partition: partition.expect("opens") }
+    }
+
+    fn command(&self) -> CommandContext {
+        CommandContext {
+            now: Timestamp(1_700_000_000_000),
+            consistency: ConsistencyLevel::default(),
+            etags: vec![Guid([1; 16])],
+            patience: Duration::from_secs(60),
+            note: None,
+        }
+    }
+
+    async fn upsert(&self, json: &str) {
+        let body = parse_item(json.as_bytes(), &Default::default()).expect("a body");
+        let item = prepare_body(body, &self.shape).expect("valid");
+        self.write(Operation::Upsert { item, preconditions: Preconditions::default() }).await;
+    }
+
+    async fn write(&self, operation: Operation) {
+        let partition_key = PartitionKey::single(KeyComponent::String("p".to_owned()));
+        let epk = effective_partition_key(&self.shape.key_definition, &partition_key);
+        let key = LogicalKey { epk, partition_key };
+        let write = PartitionWrite { key, operations: vec![operation], context: self.command() };
+        self.partition.write(&self.shape, &Arc::new(write)).await.expect("written");
+    }
+
+    fn planned(&self, filter: &str) -> (PreparedQuery, AccessPlan) {
+        let query = parse_query(&format!("SELECT VALUE c.id FROM c WHERE {filter}")).expect("parses");
+        let environment = QueryEnvironment {
+            computed: &self.shape.computed,
+            geometry: GeometryKind::Geography,
+            now: Timestamp(1_700_000_000_000),
+            random_seed: 1,
+            scripts: None,
+        };
+        let query = PreparedQuery::prepare(&query, &[], &environment).expect("binds");
+        let access = plan_access(&query, &self.shape.index_schema(), &[]).expect("plans");
+        (query, access)
+    }
+
+    async fn page(
+        &self,
+        (query, access): &(PreparedQuery, AccessPlan),
+        rows: usize,
+        resume: Option<&[u8]>,
+    ) -> QueryPage {
+        let request = QueryPageRequest {
+            query,
+            access,
+            filter: &FeedFilter::Range(EpkRange::full()),
+            own: None,
+            within: None,
+            resume,
+            limits: PageLimits { rows, size_bytes: 1 << 20 },
+            collects: None,
+            functions: None,
+            is_page_time_spent: &|| false,
+            is_interrupted: &|| false,
+            work: &PageWork::default(),
+            clock: None,
+        };
+        self.partition.query_page(&self.shape, &self.command(), request).await.expect("answers")
+    }
+
+    /// The ids that a filter finds, page by page, and the accesses taken.
+    async fn ids(&self, filter: &str, page: usize) -> (Vec<String>, BTreeSet<&'static str>) {
+        let planned = self.planned(filter);
+        let (mut ids, mut accesses, mut resume) = (Vec::new(), BTreeSet::new(), None::<Vec<u8>>);
+        loop {
+            let found = self.page(&planned, page, resume.as_deref()).await;
+            accesses.insert(found.access);
+            ids.extend(found.rows.iter().map(|row| String::from_utf8_lossy(row).into_owned()));
+            resume = found.next;
+            if resume.is_none() {
+                ids.sort();
+                return (ids, accesses);
+            }
+        }
+    }
+
+    /// The index of a sample that has all items.
+    async fn sampled(&self) -> SampledIndex {
+        let limits = crate::PageLimits { items: 1000, size_bytes: 1 << 24 };
+        let all = FeedFilter::Range(EpkRange::full());
+        let page = self.partition.read_page(&self.shape, &self.command(), &all, None, limits).await;
+        let items = page.expect("items").items;
+        SampledIndex::new(&Arc::new(SampledItems::new(items, &self.shape)), &self.shape)
+    }
+}
+
+fn item(random: &Random, id: u64) -> String {
+    let below = |end: u64| random.below(end);
+    let numbers = |random: &Random, most: u64, values: u64| {
+        let list: Vec<String> = (0..random.below(most)).map(|_| random.below(values).to_string()).collect();
+        format!("[{}]", list.join(","))
+    };
+    let objects: Vec<String> = (0..below(4)).map(|_| format!("{{\"x\":{}}}", random.below(6))).collect();
+    let (t, u, n) = (numbers(random, 9, 90), numbers(random, 9, 90), below(60));
+    format!(r#"{{"id":"{id}","pk":"p","n":{n},"t":{t},"u":{u},"w":[{}]}}"#, objects.join(","))
+}
+
+#[tokio::test]
+async fn answers_are_those_of_a_scan_with_and_without_summaries() {
+    let random = Random::seeded(7);
+    let (bare, exact) = (Fixture::new(None).await, Fixture::new(Some(8192)).await);
+    let (few, all) = (Fixture::new(Some(22)).await, Fixture::new(Some(0)).await);
+    let fixtures = [&bare, &exact, &few, &all];
+    // Enough for the index to be worth its while, and each item more than once.
+    for _ in 0..900 {
+        let item = item(&random, random.below(600));
+        for fixture in fixtures {
+            fixture.upsert(&item).await;
+        }
+    }
+    let mut by_index = [0; 4];
+    for filter in QUERIES {
+        let (expected, _) = bare.ids(filter, 1000).await;
+        for (fixture, by_index) in fixtures.iter().zip(&mut by_index).skip(1) {
+            for page in [3, 1000] {
+                let (found, accesses) = fixture.ids(filter, page).await;
+                assert_eq!(found, expected, "{filter}, {page} a page, by {accesses:?}");
+                *by_index += usize::from(accesses.iter().any(|access| access.starts_with("index")));
+            }
+        }
+    }
+    let [_, exactly, with_few, _] = by_index;
+    assert!(exactly > 10 && with_few > 8, "answers by the index: {by_index:?}");
+    for fixture in fixtures {
+        let report = verify_partition(&fixture.shard, &identity(), &fixture.shape).await.expect("readable");
+        assert_eq!(report.problems, Vec::<String>::new());
+    }
+}
+
+/// Without rows and steps of evaluation.
+fn reads(statistics: &QueryStatistics) -> QueryStatistics {
+    QueryStatistics {
+        postings_read: statistics.postings_read,
+        items_loaded: statistics.items_loaded,
+        items_loaded_bytes: statistics.items_loaded_bytes,
+        items_scanned: statistics.items_scanned,
+        ..QueryStatistics::default()
+    }
+}
+
+#[tokio::test]
+async fn predictions_from_all_items_have_the_figures_of_the_engine() {
+    let mut by_entries = 0;
+    for exact_terms_max in [22, 0] {
+        let (random, fixture) = (Random::seeded(7), Fixture::new(Some(exact_terms_max)).await);
+        for id in 0..500 {
+            fixture.upsert(&item(&random, id)).await;
+        }
+        let index = fixture.sampled().await;
+        let full = EpkRange::full();
+        let part = SketchedPart { range: full.clone(), items: 500, filter: FeedFilter::Range(full) };
+        for filter in QUERIES {
+            let planned = fixture.planned(filter);
+            let page = fixture.page(&planned, 1000, None).await;
+            let (query, access) = &planned;
+            let sketch = index.sketch(query, access, (&[part.clone()], false), &|| false).expect("a sketch");
+            let [predicted] = &sketch.pages[..] else { panic!("one page per part") };
+            assert_eq!(reads(&predicted.statistics), reads(&page.statistics), "{filter}: {}", page.access);
+            by_entries += usize::from(predicted.way == QueryWay::Entries);
+        }
+    }
+    assert!(by_entries > 2, "{by_entries} by entries");
+}
