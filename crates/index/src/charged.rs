@@ -1,6 +1,10 @@
 //! The index terms of an item, counted for its charge: one per distinct (indexed path, scalar value).
 //!
-//! Only hashes are kept; two terms that collide in 64 bits would be counted as one, which no user can notice.
+//! Terms below arrays are charged up to [`ELEMENT_TERMS_CHARGED_MAX`]: of an item with more, the index
+//! holds summaries of its arrays (`terms.rs`), and more values make it no more work. Terms outside of
+//! arrays are never summarised, and each is charged.
+//!
+//! Only hashes are kept; two terms that collide in 63 bits would be counted as one, which no user can notice.
 
 use std::hash::Hasher;
 
@@ -10,42 +14,97 @@ use shardlake_model::{PathMatcher, PathState};
 
 use crate::path_hash::{ROOT_HASH, hash_of_elements, hash_of_member};
 
-/// Sorted, distinct hashes of an item's terms, without the system terms.
+/// Sorted, distinct hashes of an item's terms, without the system terms. The lowest bit of a hash says
+/// whether the term is below an array.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TermSet(Vec<u64>);
 
 /// Terms that every indexed item has besides its own: `id` and `_ts`.
 pub const SYSTEM_TERMS: u64 = 2;
 
+/// Terms below arrays that one version of an item is charged for.
+pub(crate) const ELEMENT_TERMS_CHARGED_MAX: u64 = 8192;
+
+const OF_ELEMENT: u64 = 1;
+
+/// Terms outside of arrays and below them.
+#[derive(Default)]
+struct Counted {
+    outside: u64,
+    below: u64,
+}
+
+impl Counted {
+    fn add(&mut self, terms: &[u64]) {
+        let below = terms.iter().filter(|term| *term & OF_ELEMENT == OF_ELEMENT).count();
+        self.below += below as u64;
+        self.outside += (terms.len() - below) as u64;
+    }
+
+    fn charged(&self) -> u64 {
+        self.outside + self.below.min(ELEMENT_TERMS_CHARGED_MAX)
+    }
+}
+
 impl TermSet {
     pub fn of(document: RawDocument<'_>, paths: &PathMatcher) -> TermSet {
         let Some(mut charged) = Charged::by(paths) else { return TermSet::default() };
-        charged.object(document, ROOT_HASH, paths.root());
+        let root = charged.root();
+        charged.object(document, ROOT_HASH, root);
         #[cfg(feature = "testing")]
         crate::witness::note(charged.terms.len());
         charged.finish()
     }
 
-    pub fn len(&self) -> u64 {
-        self.0.len() as u64
+    /// How many terms the item is charged for.
+    pub fn charged(&self) -> u64 {
+        let mut counted = Counted::default();
+        counted.add(&self.0);
+        counted.charged()
+    }
+
+    /// How many terms there are, charged or not.
+    pub fn len(&self) -> usize {
+        self.0.len()
     }
 
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// How many terms `new` lacks and how many it adds.
+    /// How many terms a replace is charged for: of those that `new` lacks, and of those that it adds.
     pub fn difference(&self, new: &TermSet) -> (u64, u64) {
-        let (mut removed, mut added) = (0, 0);
+        let (mut removed, mut added) = (Counted::default(), Counted::default());
         let (mut old, mut new) = (self.0.as_slice(), new.0.as_slice());
         while let ([a, old_rest @ ..], [b, new_rest @ ..]) = (old, new) {
             match a.cmp(b) {
-                std::cmp::Ordering::Less => (removed, old) = (removed + 1, old_rest),
-                std::cmp::Ordering::Greater => (added, new) = (added + 1, new_rest),
+                std::cmp::Ordering::Less => {
+                    removed.add(&old[..1]);
+                    old = old_rest;
+                }
+                std::cmp::Ordering::Greater => {
+                    added.add(&new[..1]);
+                    new = new_rest;
+                }
                 std::cmp::Ordering::Equal => (old, new) = (old_rest, new_rest),
             }
         }
-        (removed + old.len() as u64, added + new.len() as u64)
+        removed.add(old);
+        added.add(new);
+        (removed.charged(), added.charged())
+    }
+}
+
+/// How far the policy of the charge has come, and whether that is below an array.
+#[derive(Clone, Copy)]
+pub(crate) struct ChargedState {
+    path: PathState,
+    is_element: bool,
+}
+
+impl ChargedState {
+    pub fn outside_arrays(path: PathState) -> ChargedState {
+        ChargedState { path, is_element: false }
     }
 }
 
@@ -70,29 +129,32 @@ impl<'p> Charged<'p> {
         TermSet(self.terms)
     }
 
-    pub fn root(&self) -> PathState {
-        self.paths.root()
+    pub fn root(&self) -> ChargedState {
+        ChargedState::outside_arrays(self.paths.root())
     }
 
-    pub fn member(&self, state: PathState, name: &str) -> PathState {
-        if self.filters { self.paths.member(state, name) } else { state }
+    pub fn member(&self, state: ChargedState, name: &str) -> ChargedState {
+        let path = if self.filters { self.paths.member(state.path, name) } else { state.path };
+        ChargedState { path, ..state }
     }
 
-    pub fn elements(&self, state: PathState) -> PathState {
-        if self.filters { self.paths.elements(state) } else { state }
+    pub fn elements(&self, state: ChargedState) -> ChargedState {
+        let path = if self.filters { self.paths.elements(state.path) } else { state.path };
+        ChargedState { path, is_element: true }
     }
 
-    pub fn covers_nothing_below(&self, state: PathState) -> bool {
-        self.filters && self.paths.covers_nothing_below(state)
+    pub fn covers_nothing_below(&self, state: ChargedState) -> bool {
+        self.filters && self.paths.covers_nothing_below(state.path)
     }
 
-    pub fn scalar(&mut self, value: RawValue<'_>, path_hash: u64, state: PathState) {
-        if !self.filters || self.paths.covers(state) {
-            self.terms.push(scalar_hash(value, path_hash));
+    pub fn scalar(&mut self, value: RawValue<'_>, path_hash: u64, state: ChargedState) {
+        if !self.filters || self.paths.covers(state.path) {
+            let hash = scalar_hash(value, path_hash) & !OF_ELEMENT;
+            self.terms.push(if state.is_element { hash | OF_ELEMENT } else { hash });
         }
     }
 
-    fn object(&mut self, document: RawDocument<'_>, path_hash: u64, state: PathState) {
+    fn object(&mut self, document: RawDocument<'_>, path_hash: u64, state: ChargedState) {
         for (name, value) in document.iter() {
             let state = self.member(state, name);
             self.value(value, hash_of_member(path_hash, name), state);
@@ -100,7 +162,7 @@ impl<'p> Charged<'p> {
     }
 
     /// All of a value.
-    pub fn value(&mut self, value: RawValue<'_>, path_hash: u64, state: PathState) {
+    pub fn value(&mut self, value: RawValue<'_>, path_hash: u64, state: ChargedState) {
         match value {
             RawValue::Object(document) => self.object(document, path_hash, state),
             RawValue::NonJson(value) => self.object(value.shown().raw(), path_hash, state),
@@ -161,17 +223,33 @@ mod tests {
 
     #[test]
     fn leaves_are_counted_once_per_path_and_value() {
-        assert_eq!(terms(r#"{"id":"1","name":"x"}"#, "{}").len(), 2);
-        assert_eq!(terms(r#"{"tags":["a","b","a"],"o":{"p":1,"q":null}}"#, "{}").len(), 4);
-        assert_eq!(terms(r#"{"a":1,"b":1}"#, "{}").len(), 2);
-        assert_eq!(terms(r#"{"a":[],"b":{}}"#, "{}").len(), 0);
+        assert_eq!(terms(r#"{"id":"1","name":"x"}"#, "{}").charged(), 2);
+        assert_eq!(terms(r#"{"tags":["a","b","a"],"o":{"p":1,"q":null}}"#, "{}").charged(), 4);
+        assert_eq!(terms(r#"{"a":1,"b":1}"#, "{}").charged(), 2);
+        assert_eq!(terms(r#"{"a":[],"b":{}}"#, "{}").charged(), 0);
     }
 
     #[test]
     fn excluded_paths_and_mode_none_cost_no_terms() {
         let policy = r#"{"includedPaths":[{"path":"/*"}],"excludedPaths":[{"path":"/big/*"}]}"#;
-        assert_eq!(terms(r#"{"id":"1","big":{"a":1,"b":[1,2,3]}}"#, policy).len(), 1);
-        assert_eq!(terms(r#"{"id":"1"}"#, r#"{"indexingMode":"none","automatic":false}"#).len(), 0);
+        assert_eq!(terms(r#"{"id":"1","big":{"a":1,"b":[1,2,3]}}"#, policy).charged(), 1);
+        assert_eq!(terms(r#"{"id":"1"}"#, r#"{"indexingMode":"none","automatic":false}"#).charged(), 0);
+    }
+
+    #[test]
+    fn terms_below_arrays_are_charged_up_to_a_maximum_and_others_each() {
+        let most = ELEMENT_TERMS_CHARGED_MAX;
+        let numbers = |range: std::ops::Range<u64>| {
+            range.map(|number| number.to_string()).collect::<Vec<_>>().join(",")
+        };
+        let of_list = |range| terms(&format!(r#"{{"id":"1","list":[{}]}}"#, numbers(range)), "{}");
+        let (small, large, other) = (of_list(0..100), of_list(0..9000), of_list(9000..18_000));
+        assert_eq!([small.charged(), large.charged(), other.charged()], [101, most + 1, most + 1]);
+        assert_eq!(large.len(), 9001);
+        assert_eq!(small.difference(&large), (0, most));
+        assert_eq!(large.difference(&other), (most, most));
+        let members: Vec<String> = (0..9000).map(|number| format!("\"p{number}\":{{\"q\":0}}")).collect();
+        assert_eq!(terms(&format!("{{{}}}", members.join(",")), "{}").charged(), 9000);
     }
 
     #[test]

@@ -105,10 +105,9 @@ impl IndexLayout {
         self.exact_terms_max.is_some()
     }
 
-    /// Whether an item of this size can have summaries. A term is at least two characters of JSON, and
-    /// three bytes of BSON.
+    /// Whether an item whose record has this size can have summaries. A term is at least a byte of it.
     pub fn may_summarise(&self, size_bytes: usize) -> bool {
-        self.exact_terms_max.is_some_and(|max| size_bytes / 2 > max)
+        self.exact_terms_max.is_some_and(|max| size_bytes > max)
     }
 
     /// What queries may make of it.

@@ -22,7 +22,7 @@ use shardlake_document::{
 };
 use shardlake_model::{PathMatcher, PathState};
 
-use crate::charged::{Charged, TermSet};
+use crate::charged::{Charged, ChargedState, TermSet};
 use crate::layout::IndexLayout;
 use crate::path_hash::{ROOT_HASH, hash_of_elements, hash_of_member, hash_of_summary};
 
@@ -249,13 +249,13 @@ struct Walk<'l> {
 #[derive(Clone, Copy)]
 struct States {
     layout: PathState,
-    charged: PathState,
+    charged: ChargedState,
 }
 
 impl Walk<'_> {
     fn item(&mut self, body: RawDocument<'_>) {
         let layout = self.layout.paths.root();
-        let charged = self.charged.as_ref().map_or(layout, Charged::root);
+        let charged = self.charged.as_ref().map_or(ChargedState::outside_arrays(layout), Charged::root);
         let root = States { layout, charged };
         for (name, value) in body.iter() {
             let hash = hash_of_member(ROOT_HASH, name);

@@ -157,7 +157,7 @@ impl Transaction<'_> {
         let version = plan::new_version(item, self.stamp(etag, ordinal), self.shape);
         self.put(name, &version, expired.as_ref(), ChangeKind::Create)?;
         let shape = self.shape;
-        let terms = item.terms.charged.len() + system_terms(shape);
+        let terms = item.terms.charged.charged() + system_terms(shape);
         let meta = self.origin.meta(shape.charges.create(version.json_size_bytes(), terms).0, self.lsn);
         Ok(ItemReply { outcome: Outcome::Created, item: Some(version), meta })
     }
@@ -210,7 +210,7 @@ impl Transaction<'_> {
     /// Deletes an item, and says what that costs a client.
     pub fn end_charged(&mut self, name: &ItemName<'_>, item: StoredItem, kind: ChangeKind) -> Plan<u64> {
         let item = self.with_terms(item)?;
-        let terms = item.known_terms().map_or(0, |terms| terms.charged.len()) + system_terms(self.shape);
+        let terms = item.known_terms().map_or(0, |terms| terms.charged.charged()) + system_terms(self.shape);
         self.delete(name, &item, kind)?;
         Ok(self.shape.charges.delete(item.json_size_bytes(), terms).0)
     }

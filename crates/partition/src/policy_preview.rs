@@ -24,7 +24,7 @@ pub fn policy_figures(items: &[StoredItem], paths: &PathMatcher, charges: &Charg
     let always = u64::from(paths.indexes_anything());
     let mut sum = PolicyFigures::default();
     for item in items {
-        let terms = TermSet::of(item.body(), paths).len() + of_system;
+        let terms = TermSet::of(item.body(), paths).charged() + of_system;
         let size = item.json_size_bytes();
         sum.terms += terms as f64;
         sum.create_centi += charges.create(size, terms).0 as f64;

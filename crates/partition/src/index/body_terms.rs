@@ -66,15 +66,15 @@ impl BodyTerms {
     /// Refuses what a client is to write with more terms than an item may have.
     pub fn check(&self, limits: &Limits) -> Result<()> {
         let most = self.layouts.iter().map(|(_, terms)| terms.found()).max().unwrap_or(0);
-        let (terms, max) = (most.max(self.charged.len() as usize), limits.item_index_terms_max);
+        let (terms, max) = (most.max(self.charged.len()), limits.item_index_terms_max);
         if terms <= max {
             return Ok(());
         }
         Err(Error::new(
             ErrorKind::TooLarge,
             format!(
-                "the item has {terms} index terms, more than the limit of {max}: exclude paths from the container's \
-                 indexing policy, such as those of long arrays, or store less in one item"
+                "the item has {terms} index terms, more than the limit of {max} (`max-index-terms`): exclude paths \
+                 from the container's indexing policy, such as those of long arrays, or store less in one item"
             ),
         ))
     }
