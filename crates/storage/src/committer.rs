@@ -22,6 +22,7 @@ use shardlake_stdx::Clock;
 use crate::history::History;
 use crate::queue::{GroupWriter, Queued, Unshown};
 use crate::shard::Shared;
+use crate::turns::RowsTurn;
 use crate::view::View;
 use crate::{Answer, Batch, Durability, Seq, StorageError};
 
@@ -150,6 +151,9 @@ fn commit(shared: &Shared, writing: &mut Writing, group: Vec<Queued>) {
     }
     if !turns.is_empty() {
         shared.large_commits.rest_after(took);
+        if turns.iter().any(RowsTurn::is_oversize) && shared.queue.has_small_since() {
+            shared.large_commits.rest_after_oversize(took);
+        }
         drop(turns);
     }
     for writer in writers {

@@ -123,7 +123,7 @@ pub use pending_commit::PendingCommit;
 pub use replay::{Reached, Replay};
 pub use scan::{Chunk, Extract, KeptRows, Scan, ScanOptions};
 pub use shard::{Seq, Shard};
-pub use turns::{LARGE_ROWS_IN_FLIGHT, RowsTurn, SMALL_COMMIT_ROWS};
+pub use turns::{LARGE_ROWS_IN_FLIGHT, OVERSIZE_COMMIT_ROWS, RowsTurn, SMALL_COMMIT_ROWS};
 pub use view::View;
 
 /// [`View`] by its old name.

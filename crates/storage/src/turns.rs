@@ -10,6 +10,11 @@
 //! ```
 //!
 //! The rest is skipped where no small commit has come meanwhile: then nobody would gain by it.
+//!
+//! A commit of more than [`OVERSIZE_COMMIT_ROWS`] holds up small ones for longer than the rest of a
+//! large one makes good. Where small commits have waited for one, the next oversize commit waits for
+//! [`OVERSIZE_REST`] times as long, so that about one small commit in so many meets one. Large commits
+//! do not wait for oversize ones that rest.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,6 +29,14 @@ use crate::StorageError;
 pub const SMALL_COMMIT_ROWS: usize = 1024;
 /// Rows of the large commits that may be queued at a time; a single one may have more.
 pub const LARGE_ROWS_IN_FLIGHT: usize = 8192;
+/// A commit of more rows has a turn of its own kind. A replace of 25,000 index entries has no more.
+pub const OVERSIZE_COMMIT_ROWS: usize = 50_000;
+/// The rest after an oversize commit, as a multiple of the time that it took.
+const OVERSIZE_REST: u32 = 100;
+/// The longest rest between two oversize commits.
+const OVERSIZE_REST_MAX: Duration = Duration::from_secs(30);
+/// Oversize commits that may wait for their turn; more are refused with [`StorageError::Overloaded`].
+const OVERSIZE_WAITING_MAX: usize = 16;
 /// Large commits that may wait for their turn; more are refused with [`StorageError::Overloaded`].
 const WAITING_MAX: usize = 256;
 /// The longest rest between two large commits.
@@ -35,6 +48,13 @@ const REST_MAX: Duration = Duration::from_millis(100);
 pub struct RowsTurn {
     #[expect(dead_code, reason = "held, and given back when it is dropped")]
     permit: OwnedSemaphorePermit,
+    oversize: Option<OwnedSemaphorePermit>,
+}
+
+impl RowsTurn {
+    pub(crate) fn is_oversize(&self) -> bool {
+        self.oversize.is_some()
+    }
 }
 
 #[derive(Debug)]
@@ -44,6 +64,11 @@ pub(crate) struct LargeCommits {
     waiting: Semaphore,
     /// When the rest after the last one ends, in nanoseconds of the process's clock.
     rest_until: AtomicU64,
+    /// One oversize commit at a time, from the end of the last one's rest until it is written.
+    oversize: Arc<Semaphore>,
+    oversize_waiting: Semaphore,
+    /// When the rest after the last oversize commit ends.
+    oversize_rest_until: AtomicU64,
 }
 
 impl Default for LargeCommits {
@@ -52,6 +77,9 @@ impl Default for LargeCommits {
             rows: Arc::new(Semaphore::new(LARGE_ROWS_IN_FLIGHT)),
             waiting: Semaphore::new(WAITING_MAX),
             rest_until: AtomicU64::new(0),
+            oversize: Arc::new(Semaphore::new(1)),
+            oversize_waiting: Semaphore::new(OVERSIZE_WAITING_MAX),
+            oversize_rest_until: AtomicU64::new(0),
         }
     }
 }
@@ -63,20 +91,35 @@ impl LargeCommits {
         rows: usize,
         somebody_waited: impl Fn() -> bool,
     ) -> Result<RowsTurn, StorageError> {
+        let oversize = if rows > OVERSIZE_COMMIT_ROWS { Some(self.oversize_turn().await?) } else { None };
         let _waiting = self.waiting.try_acquire().map_err(|_| StorageError::Overloaded)?;
         let rows = rows.min(LARGE_ROWS_IN_FLIGHT) as u32;
         let permit = self.rows.clone().acquire_many_owned(rows).await.map_err(|_| StorageError::Closed)?;
-        while let Some(rest) = self.rest_left().filter(|_| somebody_waited()) {
+        while let Some(rest) = left_until(&self.rest_until).filter(|_| somebody_waited()) {
             tokio::time::sleep(rest).await;
         }
-        Ok(RowsTurn { permit })
+        Ok(RowsTurn { permit, oversize })
+    }
+
+    async fn oversize_turn(&self) -> Result<OwnedSemaphorePermit, StorageError> {
+        let _waiting = self.oversize_waiting.try_acquire().map_err(|_| StorageError::Overloaded)?;
+        let permit = self.oversize.clone().acquire_owned().await.map_err(|_| StorageError::Closed)?;
+        while let Some(rest) = left_until(&self.oversize_rest_until) {
+            tokio::time::sleep(rest).await;
+        }
+        Ok(permit)
     }
 
     pub fn try_turn(&self, rows: usize, somebody_waited: impl Fn() -> bool) -> Option<RowsTurn> {
+        let oversize = match rows > OVERSIZE_COMMIT_ROWS {
+            true if left_until(&self.oversize_rest_until).is_some() => return None,
+            true => Some(self.oversize.clone().try_acquire_owned().ok()?),
+            false => None,
+        };
         let rows = rows.min(LARGE_ROWS_IN_FLIGHT) as u32;
         let permit = self.rows.clone().try_acquire_many_owned(rows).ok()?;
-        let rests = self.rest_left().is_some() && somebody_waited();
-        (!rests).then_some(RowsTurn { permit })
+        let rests = left_until(&self.rest_until).is_some() && somebody_waited();
+        (!rests).then_some(RowsTurn { permit, oversize })
     }
 
     /// Notes how long small commits had to wait for a group with large ones.
@@ -85,8 +128,16 @@ impl LargeCommits {
         self.rest_until.store(until.as_nanos() as u64, Ordering::Relaxed);
     }
 
-    fn rest_left(&self) -> Option<Duration> {
-        let until = Duration::from_nanos(self.rest_until.load(Ordering::Relaxed));
-        until.checked_sub(Clock::System.elapsed()).filter(|rest| !rest.is_zero())
+    /// Notes how long small commits had to wait for an oversize one.
+    pub fn rest_after_oversize(&self, took: Duration) {
+        let rest = (took * OVERSIZE_REST).min(OVERSIZE_REST_MAX);
+        let until = Clock::System.elapsed() + rest;
+        self.oversize_rest_until.store(until.as_nanos() as u64, Ordering::Relaxed);
     }
+}
+
+/// How long it is until a rest ends.
+fn left_until(until: &AtomicU64) -> Option<Duration> {
+    let until = Duration::from_nanos(until.load(Ordering::Relaxed));
+    until.checked_sub(Clock::System.elapsed()).filter(|rest| !rest.is_zero())
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use shardlake_storage::fault::FaultEngine;
 use shardlake_storage::{
-    Batch, LARGE_ROWS_IN_FLIGHT, PendingCommit, SMALL_COMMIT_ROWS, Shard, ShardOptions, StorageError,
+    Batch, LARGE_ROWS_IN_FLIGHT, OVERSIZE_COMMIT_ROWS, PendingCommit, SMALL_COMMIT_ROWS, Shard, ShardOptions,
+    StorageError,
 };
 use shardlake_testkit::{Logs, expects_log};
 
@@ -109,6 +110,36 @@ async fn large_commits_get_their_turn_between_small_ones_that_never_pause() {
     }
     let larger = engine.group_rows().into_iter().filter(|rows| *rows >= 6000).count();
     assert_eq!(larger, 5, "each is a group, perhaps with small ones behind it");
+}
+
+#[tokio::test]
+async fn an_oversize_commit_rests_where_small_ones_have_waited_for_the_last_one() {
+    const ROWS: usize = OVERSIZE_COMMIT_ROWS + 1;
+    let _logs = Logs::watch();
+    let engine = FaultEngine::new();
+    let shard = shard(&engine);
+    let oversize = async |name: &str, waits_for_it: bool| {
+        let turn = shard.turn_for(ROWS).await.expect("its turn comes");
+        engine.stall_syncs(true);
+        let commit = shard.commit_in_turn(rows(name, ROWS), turn).expect("room");
+        while !engine.is_stalling() {
+            tokio::task::yield_now().await;
+        }
+        let small = waits_for_it.then(|| shard.commit(rows("small", 1)).expect("room"));
+        engine.stall_syncs(false);
+        commit.await.expect("commits");
+        if let Some(small) = small {
+            small.await.expect("commits");
+        }
+    };
+    oversize("alone", false).await;
+    assert!(shard.try_turn_for(ROWS).is_some(), "nothing has waited");
+    oversize("before others", true).await;
+    assert!(shard.try_turn_for(ROWS).is_none());
+    // Large commits rest for as long as the last commit took, a hundredth of that.
+    drop(shard.turn_for(OVERSIZE_COMMIT_ROWS).await.expect("its turn comes"));
+    assert!(shard.try_turn_for(ROWS).is_none());
+    assert!(shard.try_turn_for(OVERSIZE_COMMIT_ROWS).is_some());
 }
 
 #[tokio::test]
