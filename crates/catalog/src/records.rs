@@ -155,6 +155,9 @@ impl IndexRecord {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct IndexGeneration {
     pub id: u16,
+    /// Earlier versions have the name `policy`. They refuse records without it, and so do not read an
+    /// index with summaries, of which they know nothing.
+    #[serde(rename = "summarised_policy", alias = "policy")]
     pub policy: IndexingPolicy,
     /// Names and queries.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

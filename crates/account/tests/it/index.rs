@@ -9,8 +9,8 @@ use proptest::prelude::*;
 use shardlake_account::{AccountOptions, verify};
 use shardlake_document::{PatchOperation, Value, parse_path};
 use shardlake_model::{
-    ComputedProperty, ContainerDefinition, ErrorKind, IndexingPolicy, Limits, PartitionKeyDefinition,
-    Preconditions,
+    ComputedProperty, ContainerDefinition, ErrorKind, ExcludedPath, IndexingPolicy, Limits,
+    PartitionKeyDefinition, Preconditions,
 };
 use shardlake_stdx::Random;
 use shardlake_storage::fault::FaultEngine;
@@ -371,6 +371,54 @@ async fn a_container_deleted_during_a_build_leaves_nothing() {
     fixture.account.close().await.expect("closes");
     assert_eq!(stored_postings(&shard).await, 0);
     assert_eq!(verify(&shard).await.expect("readable").problem_count(), 0);
+}
+
+/// Rewrites the records of containers as a version without summaries would have left them.
+async fn forget_maximum(shard: &Shard) {
+    let mut batch = Batch::new();
+    let mut scan = shard.snapshot().scan(vec![0; 4]..vec![0, 0, 0, 1], ScanOptions::default());
+    while let Some(rows) = scan.next_chunk().await.expect("readable") {
+        for (key, value) in rows.into_iter().filter(|(key, _)| key[4] == b'C') {
+            let mut record: serde_json::Value = serde_json::from_slice(&value[4..]).expect("a record");
+            let serving = record["index"]["serving"].as_object_mut().expect("it serves");
+            serving.remove("exact_terms_max").expect("a maximum");
+            let policy = serving.remove("summarised_policy").expect("a policy");
+            serving.insert("policy".to_owned(), policy);
+            let json = serde_json::to_vec(&record).expect("renders");
+            batch.put(key, [&crc32fast::hash(&json).to_le_bytes()[..], &json].concat());
+        }
+    }
+    shard.commit(batch).expect("accepted").await.expect("written");
+}
+
+#[tokio::test]
+async fn an_index_of_an_earlier_version_holds_every_value_until_its_policy_changes() {
+    let shard = memory().await;
+    // Nothing exceeds the maximum of the first account, so all values have their postings.
+    let fixture = summarising(&shard, 8192).await;
+    fixture.container_with(definition(0), 400).await;
+    fill(&fixture, 50).await;
+    fixture.account.close().await.expect("closes");
+    forget_maximum(&shard).await;
+    let fixture = summarising(&shard, 0).await;
+    let found = async |values: usize| {
+        let container = fixture.account.container("db", "c").expect("there");
+        let text = "SELECT VALUE c.id FROM c WHERE EXISTS(SELECT VALUE t FROM t IN c.t WHERE t.n = 1)";
+        assert_eq!(fixture.answer(&container, text, 1000).await.expect("a query").rows.len(), values);
+    };
+    let container = fixture.account.container("db", "c").expect("there");
+    let before = settle(&fixture, &shard).await;
+    let body = br#"{"id":"more","pk":"a","t":[{"n":1},2,3,4,5,6,7,8]}"#;
+    fixture.account.create_item(&fixture.ctx(), &container, None, body).await.expect("created");
+    found(51).await;
+    assert!(settle(&fixture, &shard).await > before + 8, "each value has its posting");
+    let all = settle(&fixture, &shard).await;
+    let mut policy = definition(0);
+    policy.indexing_policy.excluded_paths.push(ExcludedPath { path: "/unused/*".to_owned() });
+    let changed = fixture.account.replace_container(&fixture.ctx(), "db", "c", policy, &none()).await;
+    changed.expect("replaced");
+    assert!(settle(&fixture, &shard).await < all, "arrays have summaries");
+    found(51).await;
 }
 
 /// Rewrites a shard as a version without an index would have left it.
