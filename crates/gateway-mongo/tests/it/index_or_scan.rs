@@ -1,10 +1,14 @@
 //! Whatever index there is, a filter means the same documents: those that the language says it means.
 
 use bson::{Bson, doc};
+use shardlake_account::AccountOptions;
+use shardlake_gateway_mongo::MongoSettings;
+use shardlake_model::Limits;
 use shardlake_mql::{Document, Env, Filter, Scope, Value, identical_documents};
-use shardlake_stdx::Random;
+use shardlake_stdx::{Clock, Random};
+use shardlake_storage::{Shard, ShardOptions};
 
-use crate::client::{Server, first_batch, of};
+use crate::client::{NOW, Server, first_batch, of};
 
 const DOCUMENTS: i32 = 200;
 const FILTERS: usize = 400;
@@ -52,7 +56,14 @@ fn filter(random: &Random) -> bson::Document {
 }
 
 async fn check(indexes: Vec<bson::Document>, shard_key: Option<bson::Document>) {
-    let server = Server::start().await;
+    check_with(Limits::default(), indexes, shard_key).await;
+}
+
+async fn check_with(limits: Limits, indexes: Vec<bson::Document>, shard_key: Option<bson::Document>) {
+    let shard = Shard::open(ShardOptions::memory()).await.expect("a shard in memory opens");
+    let options = AccountOptions { limits, ..AccountOptions::default() };
+    let clock = Clock::manual(NOW);
+    let server = Server::with_options(vec![shard], MongoSettings::default(), clock, options).await;
     let (mut client, random) = (server.connect(), Random::seeded(11));
     let mut create = doc! { "create": "c" };
     let is_sharded = shard_key.is_some();
@@ -109,6 +120,14 @@ async fn without_an_index() {
 async fn with_an_index_of_each_path() {
     let index = |path: &str| doc! { "key": { path: 1 }, "name": path };
     check(vec![index("a"), index("a.b"), index("c")], None).await;
+}
+
+#[tokio::test]
+async fn with_summaries_of_all_arrays() {
+    let limits = Limits { index_terms_exact_max: 0, ..Limits::default() };
+    check_with(limits.clone(), vec![doc! { "key": { "$**": 1 }, "name": "all" }], None).await;
+    let index = |path: &str| doc! { "key": { path: 1 }, "name": path };
+    check_with(limits, vec![index("a"), index("a.b"), index("c")], None).await;
 }
 
 #[tokio::test]

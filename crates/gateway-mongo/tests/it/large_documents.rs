@@ -239,3 +239,27 @@ async fn containers_of_the_other_door_keep_its_limit() {
     let reply = insert(&mut client, "c", &[document_of(2, 1 << 20)]).await;
     assert_eq!(reply.value("n").to_i32_exact(), Some(1));
 }
+
+#[tokio::test]
+async fn a_post_of_two_megabytes_of_comments_is_found_by_any_of_them() {
+    let server = Server::start().await;
+    let mut client = server.connect();
+    let comment = |number: i32| doc! { "id": format!("c{number}"), "by": format!("u{}", number % 800), "text": "x".repeat(20) };
+    let post = |id: i32, comments: std::ops::Range<i32>| {
+        doc! { "_id": id, "title": "post", "comments": comments.map(comment).collect::<Vec<_>>() }
+    };
+    let all = doc! { "createIndexes": "c", "indexes": [{ "key": { "$**": 1 }, "name": "all" }] };
+    client.ok("d", of(&all)).await;
+    let documents = [post(1, 0..26_000), post(2, 0..3)];
+    assert!(documents[0].to_vec().expect("BSON").len() > 2 << 20);
+    assert_eq!(insert(&mut client, "c", &documents).await.value("n").to_i32_exact(), Some(2));
+    for (id, ids) in [("c25999", vec![1]), ("c2", vec![1, 2]), ("c26000", vec![])] {
+        let find = doc! { "find": "c", "filter": { "comments.id": id }, "projection": { "_id": 1 }, "sort": { "_id": 1 } };
+        let found = first_batch(&client.ok("d", of(&find)).await);
+        let found: Vec<_> = found.iter().filter_map(|found| found.value("_id").to_i32_exact()).collect();
+        assert_eq!(found, ids, "{id}");
+    }
+    let removed = client
+        .ok("d", of(&doc! { "delete": "c", "deletes": [{ "q": { "comments.by": "u799" }, "limit": 0 }] }));
+    assert_eq!(removed.await.value("n").to_i32_exact(), Some(1));
+}

@@ -106,6 +106,50 @@ fn a_small_scale_of_limits_makes_small_partitions() {
     shardlake_testkit::eventually("a partition that is too large is split", || ranges("c") > 1);
 }
 
+/// A post with so many comments of 76 bytes.
+fn post(comments: usize) -> Value {
+    let comment = |number: usize| json!({ "id": format!("c{number}"), "by": format!("u{}", number % 800), "text": "x".repeat(35) });
+    json!({ "id": "p", "pk": "k", "comments": (0..comments).map(comment).collect::<Vec<_>>() })
+}
+
+#[test]
+fn a_post_of_two_megabytes_of_comments_is_stored_and_found_by_any_of_them() {
+    let server = in_memory().start();
+    let client = server.client();
+    let _ = client.create_database("db").expect_status(201);
+    let _ = client.create_container("db", "c", "/pk").expect_status(201);
+    let post = post(26_000);
+    let size = post.to_string().len();
+    assert!((1_900_000..=2 << 20).contains(&size), "{size} bytes");
+    let _ = client.create_item("db", "c", &json!(["k"]), &post).expect_status(201);
+    for (by, count) in [("c25999", 1), ("c26000", 0)] {
+        let text = format!(
+            "SELECT VALUE p.id FROM p WHERE EXISTS(SELECT VALUE c FROM c IN p.comments WHERE c.id = '{by}')"
+        );
+        let headers = [
+            ("x-ms-documentdb-isquery", "true"),
+            ("x-ms-documentdb-partitionkey", r#"["k"]"#),
+            ("content-type", "application/query+json"),
+        ];
+        let query = json!({ "query": text }).to_string();
+        let path = "/dbs/db/colls/c/docs";
+        let found = client.request("POST", path, &headers, query.as_bytes()).expect_status(200).json();
+        assert_eq!(found["_count"], count, "{by}: {found}");
+    }
+}
+
+#[test]
+fn items_of_more_values_than_the_setting_allows_are_refused_by_its_name() {
+    let server = in_memory().argument("--max-index-terms=1000").start();
+    let client = server.client();
+    let _ = client.create_database("db").expect_status(201);
+    let _ = client.create_container("db", "c", "/pk").expect_status(201);
+    let key = json!(["k"]);
+    let refused = client.create_item("db", "c", &key, &post(2000)).expect_status(413);
+    assert!(refused.text().contains("more than the limit of 1000 (`max-index-terms`)"), "{}", refused.text());
+    let _ = client.create_item("db", "c", &key, &post(200)).expect_status(201);
+}
+
 #[test]
 fn json_logs_are_json() {
     let server = in_memory().argument("--log-format=json").argument("--log-level=debug").start();
