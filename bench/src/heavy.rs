@@ -1,9 +1,10 @@
 //! `cargo xtask bench heavy`: what others feel while items with very many properties are written.
 //!
 //! Clients write small items to a container of their own by the clock, another asks whether the server lives: alone, and then
-//! while writers replace items of some 2 MB whose numbers are all other ones each time. The numbers
-//! are as many as the index holds one by one, so that each replacement is the largest commit of an
-//! item with arrays; and once more as many as the text holds, which the index summarises.
+//! while writers replace items of some 2 MB whose values are all other ones each time:
+//! - an array of as many numbers as the index holds one by one, the largest commit of an item with arrays;
+//! - an array of as many numbers as the text holds, which the index summarises;
+//! - an object of as many property names as the text holds, the largest commit of all.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -23,8 +24,19 @@ const LARGE: &str = "large";
 const CONNECTIONS: u64 = 4;
 /// Text of a heavy item; what its numbers leave is one string.
 const TEXT_BYTES: usize = 1_900_000;
-/// Numbers of an item whose values the index holds, and of one with a summary.
-const NUMBERS: [usize; 2] = [8_100, 230_000];
+
+/// Values of a heavy item.
+#[derive(Clone, Copy)]
+enum Values {
+    Numbers(usize),
+    Names(usize),
+}
+
+const HEAVY: [(&str, Values); 3] = [
+    ("beside items indexed exactly", Values::Numbers(8_100)),
+    ("beside items with a summary", Values::Numbers(230_000)),
+    ("beside items of many names", Values::Names(150_000)),
+];
 
 struct Found {
     writes: Got,
@@ -46,11 +58,9 @@ pub fn run(options: &HeavyOptions) -> Outcome {
         let _ = client.create_container_of(DATABASE, &definition, &[]).expect_status(201);
     }
     let mut found = vec![("alone", measure(&server, options, None)?)];
-    for (name, numbers) in
-        ["beside items indexed exactly", "beside items with a summary"].into_iter().zip(NUMBERS)
-    {
+    for (name, values) in HEAVY {
         eprintln!("{name}");
-        found.push((name, measure(&server, options, Some(numbers))?));
+        found.push((name, measure(&server, options, Some(values))?));
     }
     let text = format!(
         "Machine: {machine}. {} s each, over HTTP: {} small durable writes a second by {CONNECTIONS} connections, as many questions for `/livez` by one, and {} \
@@ -63,13 +73,15 @@ pub fn run(options: &HeavyOptions) -> Outcome {
     publish(options.publish.as_ref(), &text)
 }
 
-fn measure(server: &ServerProcess, options: &HeavyOptions, numbers: Option<usize>) -> Outcome<Found> {
+fn measure(server: &ServerProcess, options: &HeavyOptions, values: Option<Values>) -> Outcome<Found> {
     let signer = Signer::new(EMULATOR_KEY);
     let small: Vec<_> =
         (0..500).map(|number| upsert(&signer, SMALL, &document(&format!("i{number}"), "a"))).collect();
     let lives = [b"GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n".to_vec()];
     let large: Vec<_> = (0..2 * options.writers as usize)
-        .map(|number| upsert(&signer, LARGE, &heavy(number, numbers.unwrap_or(0), options.writers)))
+        .map(|number| {
+            upsert(&signer, LARGE, &heavy(number, values.unwrap_or(Values::Numbers(0)), options.writers))
+        })
         .collect();
     let pace = |requests, rate, connections| Pace {
         address: server.address(),
@@ -79,9 +91,9 @@ fn measure(server: &ServerProcess, options: &HeavyOptions, numbers: Option<usize
         time: Duration::from_secs(options.seconds),
     };
     let (writes, lives) = (pace(&small[..], options.rate, CONNECTIONS), pace(&lives[..], options.rate, 1));
-    let heavy = pace(&large[..], u64::MAX, options.writers);
+    let heavy = pace(&large[..], options.heavy_rate.unwrap_or(u64::MAX), options.writers);
     std::thread::scope(|scope| {
-        let heavy = numbers.map(|_| scope.spawn(|| heavy.run().map_err(|error| error.to_string())));
+        let heavy = values.map(|_| scope.spawn(|| heavy.run().map_err(|error| error.to_string())));
         let (writes, lives) = writes.run_beside(&lives)?;
         let resident_mb = resident_megabytes(server.process_id());
         let heavy = heavy.map(|heavy| heavy.join().expect("no client panics")).transpose()?;
@@ -89,13 +101,21 @@ fn measure(server: &ServerProcess, options: &HeavyOptions, numbers: Option<usize
     })
 }
 
-/// An item of the writer that asks with it; the other one of the same writer has other numbers.
-fn heavy(number: usize, numbers: usize, writers: u64) -> String {
-    let first = number * numbers;
-    let list: Vec<String> = (first..first + numbers).map(|number| number.to_string()).collect();
-    let list = list.join(",");
-    let rest = "x".repeat(TEXT_BYTES.saturating_sub(list.len()));
-    format!(r#"{{"id":"h{}","pk":"a","n":[{list}],"rest":"{rest}"}}"#, number as u64 % writers)
+/// An item of the writer that asks with it; the other one of the same writer has other values.
+fn heavy(number: usize, values: Values, writers: u64) -> String {
+    let range = |count: usize| number * count..(number + 1) * count;
+    let values = match values {
+        Values::Numbers(count) => {
+            let numbers: Vec<String> = range(count).map(|number| number.to_string()).collect();
+            format!("[{}]", numbers.join(","))
+        }
+        Values::Names(count) => {
+            let members: Vec<String> = range(count).map(|number| format!("\"{number:x}\":1")).collect();
+            format!("{{{}}}", members.join(","))
+        }
+    };
+    let rest = "x".repeat(TEXT_BYTES.saturating_sub(values.len()));
+    format!(r#"{{"id":"h{}","pk":"a","n":{values},"rest":"{rest}"}}"#, number as u64 % writers)
 }
 
 fn upsert(signer: &Signer, container: &str, body: &str) -> Vec<u8> {

@@ -274,6 +274,9 @@ pub struct HeavyOptions {
     /// Writers of heavy items
     #[arg(long, default_value_t = 4)]
     pub writers: u64,
+    /// Heavy items per second; without a rate each writer sends its next one at once
+    #[arg(long)]
+    pub heavy_rate: Option<u64>,
     /// Write the result to this page
     #[arg(long)]
     pub publish: Option<std::path::PathBuf>,
