@@ -191,7 +191,10 @@ fn pipeline_of(stages: &[Value], variables: &Variables) -> Result<Pipeline> {
         let stage = stage.as_document();
         let name = stage.and_then(|stage| stage.first()).map_or("", |(name, _)| &**name);
         if name == SPLIT {
-            return Err(Failure::new(303, format!("{SPLIT} is not supported: an event of more than 16 MB is refused")));
+            return Err(Failure::new(
+                303,
+                format!("{SPLIT} is not supported: an event of more than 16 MB is refused"),
+            ));
         }
         if name.starts_with('$') && !STAGES.contains(&name) {
             // A stage that is unknown altogether is told so.

@@ -91,16 +91,16 @@ pub(super) fn of(source: &str) -> Option<Entry<'_>> {
 /// Whether a value is a function as it stands.
 fn is_function(value: &[Token<'_>]) -> bool {
     let value = match value {
-        [first, rest @ ..] if first.is_word("async") && !rest.first().is_some_and(|next| next.is_sign("=>")) => {
+        [first, rest @ ..]
+            if first.is_word("async") && !rest.first().is_some_and(|next| next.is_sign("=>")) =>
+        {
             rest
         }
         _ => value,
     };
     match value {
         [first, next, ..] if first.is_word("function") => !next.is_sign("*"),
-        [first, next, ..] => {
-            matches!(first.kind, Kind::Word | Kind::Group(b'(')) && next.is_sign("=>")
-        }
+        [first, next, ..] => matches!(first.kind, Kind::Word | Kind::Group(b'(')) && next.is_sign("=>"),
         _ => false,
     }
 }
@@ -117,7 +117,8 @@ fn begins_statement(tokens: &[Token<'_>], at: usize) -> bool {
 
 /// The tokens outside brackets; `None` where brackets or literals do not end.
 fn tokens(source: &str) -> Option<Vec<Token<'_>>> {
-    let mut reader = Reader { source, at: 0, open: Vec::new(), tokens: Vec::new(), is_operand: false, begins_line: true };
+    let mut reader =
+        Reader { source, at: 0, open: Vec::new(), tokens: Vec::new(), is_operand: false, begins_line: true };
     while reader.step()? {}
     reader.open.is_empty().then_some(reader.tokens)
 }
@@ -264,9 +265,8 @@ impl<'a> Reader<'a> {
 }
 
 /// A slash behind one of these begins a regular expression.
-const WORDS_BEFORE_OPERANDS: [&str; 12] = [
-    "return", "typeof", "case", "in", "of", "delete", "void", "throw", "new", "else", "do", "instanceof",
-];
+const WORDS_BEFORE_OPERANDS: [&str; 12] =
+    ["return", "typeof", "case", "in", "of", "delete", "void", "throw", "new", "else", "do", "instanceof"];
 
 fn is_part(character: char) -> bool {
     character.is_alphanumeric() || matches!(character, '_' | '$')
@@ -286,7 +286,10 @@ mod tests {
             ("function main() { help() } function help() { }", "main"),
             ("'use strict'; function main() { }", "main"),
             ("\"use strict\"\nconst a = 1\nasync function main() { }", "main"),
-            ("var __a = (this && this.__a) || function (x) { return /[}]/.test(`${`}`}`) };\nfunction main() { }", "main"),
+            (
+                "var __a = (this && this.__a) || function (x) { return /[}]/.test(`${`}`}`) };\nfunction main() { }",
+                "main",
+            ),
             ("class A { run() { } } function $run_2(a) { }", "$run_2"),
             ("/* function no() { } */ // function no() { }\nfunction main() { }", "main"),
             ("let x = a / b; let y = '/'; function main() { }", "main"),

@@ -9,7 +9,8 @@
 
 use super::entry::{self, Entry};
 
-pub(super) const NOT_A_FUNCTION: &str = "a script is the text of a function, or its first function is a declaration or a variable";
+pub(super) const NOT_A_FUNCTION: &str =
+    "a script is the text of a function, or its first function is a declaration or a variable";
 
 /// How one way of evaluating a text begins and ends. All beginnings are as long as each other, so that positions are off by the same.
 pub(super) struct Frame {

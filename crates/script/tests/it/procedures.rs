@@ -174,7 +174,9 @@ fn the_first_function_is_the_entry_and_the_rest_is_in_its_scope() {
 fn nothing_runs_when_a_text_with_helpers_is_checked() {
     let scripts = processes(1);
     check_all(&scripts, "while (true) { } function main() { }");
-    for source in ["function main() { } } function () { while (false) { }", "function main() { } }, function () {"] {
+    for source in
+        ["function main() { } } function () { while (false) { }", "function main() { } }, function () {"]
+    {
         block_on(scripts.check(HERE, source)).expect_err(source);
     }
 }
