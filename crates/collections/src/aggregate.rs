@@ -39,7 +39,7 @@ impl Collections {
     /// A pipeline at its beginning. Where its results go elsewhere is for the caller to do.
     pub fn aggregate(&self, aggregation: Aggregation) -> Result<Aggregating> {
         let Aggregation { database, collection, mut stages, scope, env } = aggregation;
-        let mut indexes = Vec::new();
+        let (mut indexes, mut reads) = (Vec::new(), None);
         let source = match collection {
             None => Source::Ready(VecDeque::new()),
             Some(name) => {
@@ -59,11 +59,13 @@ impl Collections {
                         || format!("$geoNear requires a geo index to run, but {namespace} does not exist");
                     indexes = found.as_ref().ok_or_else(|| Failure::new(26, words()))?.indexes();
                 }
+                reads = Some(namespace);
                 self.scan(found, &pipeline_filter)
             }
         };
         let pipeline = (Pipeline::parse(&stages, &scope)?, Needed::by(&stages));
-        Ok(Aggregating::new(self, database, pipeline, (source, indexes), env))
+        let aggregating = Aggregating::new(self, database, pipeline, (source, indexes), env);
+        Ok(Aggregating { reads, ..aggregating })
     }
 
     /// The stages behind the first over that one's documents.
@@ -101,6 +103,8 @@ impl Collections {
 pub struct Aggregating {
     collections: Collections,
     database: String,
+    /// The collection that the documents come from.
+    reads: Option<Namespace>,
     source: Source,
     needed: Option<Arc<Needed>>,
     /// Read, and not yet given to the stages.
@@ -128,8 +132,15 @@ struct Stages {
 
 /// Results that are asked for.
 enum Results {
-    All(Vec<Value>),
+    Rows(Rows),
     Batch(Batch),
+}
+
+/// Results as values, until they have so many bytes.
+struct Rows {
+    values: Vec<Value>,
+    size_bytes: usize,
+    size_bytes_max: usize,
 }
 
 /// Results as BSON, within bounds.
@@ -164,6 +175,7 @@ impl Aggregating {
         Aggregating {
             collections: collections.clone(),
             database,
+            reads: None,
             source,
             needed: needed.map(Arc::new),
             pages: VecDeque::new(),
@@ -174,8 +186,18 @@ impl Aggregating {
 
     /// All results.
     pub async fn all(mut self, request: &Arc<Request>) -> Result<Vec<Value>> {
-        match self.results(request, Results::All(Vec::new())).await? {
-            (Results::All(values), _) => Ok(values),
+        Ok(self.rows(request, usize::MAX).await?.0)
+    }
+
+    /// The next results, which are complete with the first one that reaches so many bytes, and whether they were the last.
+    pub async fn rows(
+        &mut self,
+        request: &Arc<Request>,
+        size_bytes_max: usize,
+    ) -> Result<(Vec<Value>, bool)> {
+        let rows = Rows { values: Vec::new(), size_bytes: 0, size_bytes_max };
+        match self.results(request, Results::Rows(rows)).await? {
+            (Results::Rows(rows), is_last) => Ok((rows.values, is_last)),
             (Results::Batch(_), _) => Err(Failure::new(1, "a pipeline ended without an answer")),
         }
     }
@@ -191,8 +213,13 @@ impl Aggregating {
         let batch = Batch { documents: Vec::new(), size_bytes: 0, documents_max, size_bytes_max };
         match self.results(request, Results::Batch(batch)).await? {
             (Results::Batch(batch), is_last) => Ok((batch.documents, is_last)),
-            (Results::All(_), _) => Err(Failure::new(1, "a pipeline ended without an answer")),
+            (Results::Rows(_), _) => Err(Failure::new(1, "a pipeline ended without an answer")),
         }
+    }
+
+    /// Whether the documents come from this collection.
+    pub(crate) fn reads(&self, namespace: &Namespace) -> bool {
+        self.reads.as_ref() == Some(namespace)
     }
 
     /// Bytes that stay in memory until the next call, but for two pages.
@@ -264,6 +291,7 @@ impl Aggregating {
         if let Some(page) = read {
             self.has_read_all |= page.is_none();
             self.pages.extend(page);
+            assert!(self.pages.len() <= PAGES_MAX, "pages are read when they are needed");
         }
     }
 
@@ -349,8 +377,12 @@ impl Results {
     /// Takes a result, or gives it back where there is no room for it.
     fn take(&mut self, result: Value, context: &Context<'_>) -> shardlake_mql::Result<Option<Value>> {
         match self {
-            Results::All(values) => {
-                values.push(result);
+            Results::Rows(rows) if rows.size_bytes >= rows.size_bytes_max => Ok(Some(result)),
+            Results::Rows(rows) => {
+                if rows.size_bytes_max < usize::MAX {
+                    rows.size_bytes += result.size();
+                }
+                rows.values.push(result);
                 Ok(None)
             }
             Results::Batch(batch) => batch.take(result, context),

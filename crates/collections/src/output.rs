@@ -7,6 +7,7 @@ use shardlake_mql::{
     parse_expression,
 };
 
+use crate::aggregate::Aggregating;
 use crate::catalog::Creation;
 use crate::collections::{Collection, Collections, Namespace};
 use crate::failure::{Failure, Result};
@@ -15,31 +16,41 @@ use crate::request::Request;
 use crate::temporary::guarded;
 use crate::update::{Action, Statement};
 
+/// Results that are written at a time.
+const PART_BYTES: usize = 4 << 20;
+
 impl Collections {
-    /// Writes results where a pipeline sends them; `database` is the command's.
+    /// Writes results where a pipeline sends them, a part at a time; `database` is the command's.
     pub async fn write_output(
         &self,
         request: &Arc<Request>,
         database: &str,
         output: &Output,
         variables: &Document,
-        rows: Vec<Value>,
+        results: Aggregating,
     ) -> Result<()> {
         match output {
             Output::Replace { database: other, collection } => {
                 let database = other.as_deref().unwrap_or(database);
-                self.replace_with(request, &Namespace::new(database, &**collection), rows).await
+                self.replace_with(request, &Namespace::new(database, &**collection), results).await
             }
             Output::Merge(target) => {
                 let database = target.database.as_deref().unwrap_or(database);
                 let namespace = Namespace::new(database, &*target.collection);
-                Box::pin(self.merge(request, &namespace, (target, variables), rows)).await
+                // A pipeline that met its own results might not end.
+                let bytes_max = if results.reads(&namespace) { usize::MAX } else { PART_BYTES };
+                Box::pin(self.merge(request, &namespace, (target, variables), (results, bytes_max))).await
             }
         }
     }
 
     /// Everything is written to a temporary collection, which then takes the name of the target: readers see one or the other.
-    async fn replace_with(&self, request: &Arc<Request>, target: &Namespace, rows: Vec<Value>) -> Result<()> {
+    async fn replace_with(
+        &self,
+        request: &Arc<Request>,
+        target: &Namespace,
+        results: Aggregating,
+    ) -> Result<()> {
         let old = self.writable(target)?;
         if old.as_ref().is_some_and(Collection::is_sharded) {
             return Err(Failure::new(
@@ -54,7 +65,7 @@ impl Collections {
             let options = old.as_ref().map(|old| old.meta.options.clone()).unwrap_or_default();
             let creation = Creation { options, is_temporary: true, ..Creation::default() };
             let made = collections.create(&request, &beside, creation).await?;
-            let filled = interruption.or(collections.fill(&request, &made, old.as_ref(), rows)).await;
+            let filled = interruption.or(collections.fill(&request, &made, old.as_ref(), results)).await;
             let outcome = match filled {
                 Ok(()) => collections.rename(&beside, &target, true).await,
                 Err(failure) => Err(failure),
@@ -72,10 +83,10 @@ impl Collections {
     /// Gives a collection the indexes of another one, and documents.
     async fn fill(
         &self,
-        request: &Request,
+        request: &Arc<Request>,
         made: &Collection,
         old: Option<&Collection>,
-        rows: Vec<Value>,
+        mut results: Aggregating,
     ) -> Result<()> {
         if let Some(old) = old {
             let indexes = old.meta.indexes.clone();
@@ -85,9 +96,17 @@ impl Collections {
             })
             .await?;
         }
-        let documents = rows.into_iter().filter_map(|row| row.as_document().cloned()).collect();
-        let inserted = self.insert(request, &made.namespace, documents, (true, true), None).await?;
-        inserted.failures.into_iter().next().map_or(Ok(()), |(_, failure)| Err(failure))
+        loop {
+            let (rows, is_last) = results.rows(request, PART_BYTES).await?;
+            let documents = rows.into_iter().filter_map(|row| row.as_document().cloned()).collect();
+            let inserted = self.insert(request, &made.namespace, documents, (true, true), None).await?;
+            if let Some((_, failure)) = inserted.failures.into_iter().next() {
+                return Err(failure);
+            }
+            if is_last {
+                return Ok(());
+            }
+        }
     }
 
     async fn merge(
@@ -95,7 +114,7 @@ impl Collections {
         request: &Arc<Request>,
         namespace: &Namespace,
         (target, variables): (&MergeTarget, &Document),
-        rows: Vec<Value>,
+        (mut results, bytes_max): (Aggregating, usize),
     ) -> Result<()> {
         let collection = self.writable(namespace)?;
         let on = match (&target.on[..], &collection) {
@@ -111,10 +130,16 @@ impl Collections {
         let Some(nullish) = uniqueness(&on, collection.as_ref()) else {
             return Err(Failure::new(51183, "Cannot find index to verify that join fields will be unique"));
         };
-        for row in rows {
-            Box::pin(self.merge_row(request, namespace, (target, variables), (&on, nullish), &row)).await?;
+        loop {
+            let (rows, is_last) = results.rows(request, bytes_max).await?;
+            for row in rows {
+                Box::pin(self.merge_row(request, namespace, (target, variables), (&on, nullish), &row))
+                    .await?;
+            }
+            if is_last {
+                return Ok(());
+            }
         }
-        Ok(())
     }
 
     async fn merge_row(

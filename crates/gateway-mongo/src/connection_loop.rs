@@ -10,15 +10,14 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use shardlake_mql::Document;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep};
 
 use crate::call::Connection;
 use crate::deployment::Deployment;
-use crate::dispatch::{self, Answered};
-use crate::memory::{BATCH_BYTES, FACTOR, Hold, Memory, SMALL_BYTES};
+use crate::dispatch::{self, Answered, Asked};
+use crate::memory::{BATCH_BYTES_MIN, FACTOR, Hold, SMALL_BYTES};
 use crate::wire::{
     self, Answer, AnswerAs, Compressor, Fault, HEADER_SIZE_BYTES, Header, Incoming, MESSAGE_SIZE_BYTES_MAX,
 };
@@ -30,7 +29,6 @@ const UNAUTHENTICATED_SIZE_BYTES_MAX: usize = 16 << 10;
 
 pub struct Loop<'s, T> {
     pub deployment: &'s Arc<Deployment>,
-    pub memory: &'s Memory,
     pub connection: Arc<Connection>,
     pub io: BufReader<T>,
     /// The server stops. Asked by all messages alike, as the next field is: what waits once need not be set up for each.
@@ -71,7 +69,6 @@ struct Way {
 impl<'s, T: AsyncRead + AsyncWrite + Unpin + Send> Loop<'s, T> {
     pub fn new(
         deployment: &'s Arc<Deployment>,
-        memory: &'s Memory,
         connection: Arc<Connection>,
         io: T,
         mut stopping: watch::Receiver<bool>,
@@ -83,7 +80,7 @@ impl<'s, T: AsyncRead + AsyncWrite + Unpin + Send> Loop<'s, T> {
         let place = connection.ended.clone();
         let ended = Box::pin(async move { place.notified().await });
         let is_authenticated = connection.is_authenticated(deployment);
-        Loop { deployment, memory, connection, io, stopped, alarm, ended, is_authenticated, last_reply: 0 }
+        Loop { deployment, connection, io, stopped, alarm, ended, is_authenticated, last_reply: 0 }
     }
 
     pub async fn run(mut self) -> io::Result<()> {
@@ -174,18 +171,23 @@ impl<'s, T: AsyncRead + AsyncWrite + Unpin + Send> Loop<'s, T> {
         };
         let Incoming { body, answer_as, compressor } = incoming;
         let way = Way { response_to: header.request_id, answer_as, compressor };
-        let mut batch = Hold::default();
+        let (mut batch, mut batch_bytes_max) = (Hold::default(), BATCH_BYTES_MIN);
+        let memory = &self.deployment.memory;
         if self.is_authenticated && dispatch::has_batch(&body) {
-            let Some(taken) = self.memory.answers.take(BATCH_BYTES, self.deadline()).await else {
+            let Some(taken) = memory.answers.take_for_batch(self.deadline()).await else {
                 self.note(&Fault::close("there is no memory for an answer"));
                 return Ok(Next::End);
             };
-            batch = taken;
+            (batch, batch_bytes_max) = taken;
         }
-        let answered = self.answer(body).await;
+        let answered = self.answer(Asked { body, batch_bytes_max }).await;
         drop(hold);
-        self.memory.answers.settle(&mut batch, answered.document.len());
         if answered.closes_connection {
+            return Ok(Next::End);
+        }
+        let bytes = answered.document.len();
+        if self.is_authenticated && !memory.answers.settle(&mut batch, bytes, self.deadline()).await {
+            self.note(&Fault::close("there is no memory for an answer"));
             return Ok(Next::End);
         }
         self.send(answered, way).await?;
@@ -193,9 +195,9 @@ impl<'s, T: AsyncRead + AsyncWrite + Unpin + Send> Loop<'s, T> {
     }
 
     /// Carries a command out. A read ends when the client has gone.
-    async fn answer(&mut self, body: Document) -> Answered {
+    async fn answer(&mut self, asked: Asked) -> Answered {
         // In memory of its own: a connection that waits for its client should be small.
-        let mut answering = Box::pin(dispatch::answer(self.deployment, &self.connection, body));
+        let mut answering = Box::pin(dispatch::answer(self.deployment, &self.connection, asked));
         tokio::select! {
             biased;
             answered = &mut answering => return answered,
@@ -231,7 +233,7 @@ impl<'s, T: AsyncRead + AsyncWrite + Unpin + Send> Loop<'s, T> {
             Err(fault) => return Ok(Err(fault)),
         };
         let whole = if unpacked <= SMALL_BYTES { 0 } else { FACTOR * unpacked };
-        if !self.memory.messages.grow(&mut hold, whole, deadline).await {
+        if !self.deployment.memory.messages.grow(&mut hold, whole, deadline).await {
             return Ok(Err(no_memory()));
         }
         Ok(wire::decode(header, &payload).map(|incoming| (incoming, hold)))
@@ -249,7 +251,7 @@ impl<'s, T: AsyncRead + AsyncWrite + Unpin + Send> Loop<'s, T> {
         while payload.len() < whole {
             let arrived = payload.len();
             let next = whole.min(SMALL_BYTES.max(2 * arrived));
-            if next > SMALL_BYTES && !self.memory.messages.grow(hold, next, deadline).await {
+            if next > SMALL_BYTES && !self.deployment.memory.messages.grow(hold, next, deadline).await {
                 return Ok(None);
             }
             payload.reserve_exact(next - arrived);

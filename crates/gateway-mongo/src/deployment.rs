@@ -8,6 +8,7 @@ use shardlake_account::Account;
 use crate::access::{Key, Users};
 use crate::cursors::{CursorLimits, Cursors};
 use crate::fail_points::FailPoints;
+use crate::memory::Memory;
 use crate::operations::Operations;
 use crate::sessions::{Past, SessionLimits, Sessions, TIMEOUT_MINUTES, TransactionLimits};
 use crate::shares::Shares;
@@ -37,7 +38,7 @@ pub struct MongoSettings {
     pub unauthenticated_message_max: Duration,
     /// Time for the rest of a message whose beginning is there, and for a client to take an answer.
     pub message_max: Duration,
-    /// Of messages and answers of all connections together.
+    /// Of messages, answers and open cursors of all connections together.
     pub message_bytes_max: u64,
     /// The version of this program.
     pub version: &'static str,
@@ -74,6 +75,7 @@ impl Default for MongoSettings {
 pub struct Deployment {
     pub account: Account,
     pub settings: MongoSettings,
+    pub memory: Memory,
     pub sessions: Sessions,
     pub cursors: Cursors,
     pub users: Users,
@@ -130,9 +132,11 @@ impl OperationCounters {
 impl Deployment {
     pub fn new(account: Account, settings: MongoSettings, knows_command: fn(&str) -> bool) -> Deployment {
         let (clock, random) = (account.clock().clone(), account.random().clone());
+        let memory = Memory::new(settings.message_bytes_max);
         Deployment {
             sessions: Sessions::new(clock.clone(), random.clone(), settings.sessions, settings.transactions),
-            cursors: Cursors::new(clock.clone(), random, settings.cursors),
+            cursors: Cursors::new(clock.clone(), random, settings.cursors, memory.cursors.clone()),
+            memory,
             users: Users::new(&settings.account_name, &settings.keys),
             fail_points: FailPoints::default(),
             operations: Operations::default(),

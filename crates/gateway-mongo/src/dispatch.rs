@@ -55,19 +55,27 @@ pub fn is_never_compressed(name: &str) -> bool {
     PLAIN.contains(&name)
 }
 
-pub async fn answer(deployment: &Arc<Deployment>, connection: &Arc<Connection>, body: Document) -> Answered {
-    let row = match find(deployment, &body) {
+/// A command as it came, and the room for its answer.
+pub struct Asked {
+    pub body: Document,
+    /// A batch has no more bytes, but one document at least.
+    pub batch_bytes_max: usize,
+}
+
+pub async fn answer(deployment: &Arc<Deployment>, connection: &Arc<Connection>, asked: Asked) -> Answered {
+    let body = &asked.body;
+    let row = match find(deployment, body) {
         Ok(row) => row,
         Err(error) => return failed("", &error),
     };
     deployment.counters.operations.count(row.name);
-    let repeats = Repeats::of(row, &body);
-    let is_of_stream = is_of_stream(deployment, row.name, &body);
+    let repeats = Repeats::of(row, body);
+    let is_of_stream = is_of_stream(deployment, row.name, body);
     let strike = strike(deployment, connection, row.name).await;
     if let Some(Strike { closes_connection: true, .. }) = strike {
         return Answered { document: Vec::new(), failed: true, name: row.name, closes_connection: true };
     }
-    let run = AssertUnwindSafe(run(deployment, connection, row, (body, strike))).catch_unwind();
+    let run = AssertUnwindSafe(run(deployment, connection, row, (asked, strike))).catch_unwind();
     match run.await {
         Ok(Ok(document)) => Answered { document, failed: false, name: row.name, closes_connection: false },
         Ok(Err(error)) => {
@@ -174,7 +182,7 @@ async fn run(
     deployment: &Arc<Deployment>,
     connection: &Arc<Connection>,
     row: &'static Command,
-    (body, strike): (Document, Option<Strike>),
+    (asked, strike): (Asked, Option<Strike>),
 ) -> Result<Vec<u8>> {
     let principal = connection.principal();
     check_access(deployment, row, principal.as_deref())?;
@@ -182,14 +190,15 @@ async fn run(
         None => None,
         Some(outcome) => outcome?,
     };
-    let generic = Generic::parse(&body)?;
-    check_rights(deployment, row, (&body, &generic.database), principal.as_deref())?;
+    let body = &asked.body;
+    let generic = Generic::parse(body)?;
+    check_rights(deployment, row, (body, &generic.database), principal.as_deref())?;
     check_rules(row, &generic)?;
     if generic.is_api_strict {
-        stable::check(row.name, &body)?;
+        stable::check(row.name, body)?;
     }
-    transactions::check(row, &body, &generic)?;
-    let mut call = enter(deployment, connection, row, (body, generic), principal).await?;
+    transactions::check(row, body, &generic)?;
+    let mut call = enter(deployment, connection, row, (asked, generic), principal).await?;
     // The time that a cursor's next batch is given is for waiting; what it then reads has a command's.
     let time = match row.name {
         "getMore" => deployment.settings.request_timeout,
@@ -332,7 +341,7 @@ async fn enter(
     deployment: &Arc<Deployment>,
     connection: &Arc<Connection>,
     row: &'static Command,
-    (body, generic): (Document, Generic),
+    (asked, generic): (Asked, Generic),
     principal: Option<Arc<Principal>>,
 ) -> Result<Call> {
     let account = &deployment.account;
@@ -372,7 +381,7 @@ async fn enter(
         deployment,
         connection,
         name,
-        body,
+        body: asked.body,
         generic,
         principal,
         session,
@@ -381,6 +390,7 @@ async fn enter(
         collections,
         context,
         seen_before,
+        batch_bytes_max: asked.batch_bytes_max,
         charged: Arc::default(),
         seeds: AtomicU64::default(),
     })

@@ -13,7 +13,6 @@ use tokio::sync::{Notify, watch};
 use crate::call::{Connection, Ends};
 use crate::connection_loop::Loop;
 use crate::deployment::{Deployment, MongoSettings};
-use crate::memory::Memory;
 use crate::table;
 
 /// How often transactions that nobody uses are looked for: others may wait for them.
@@ -30,17 +29,15 @@ pub struct MongoGateway(Arc<Inner>);
 
 struct Inner {
     deployment: Arc<Deployment>,
-    memory: Memory,
 }
 
 impl MongoGateway {
     /// Needs a runtime, for the tasks that end what nobody uses.
     pub fn new(account: Account, settings: MongoSettings) -> MongoGateway {
-        let memory = Memory::new(settings.message_bytes_max);
         let deployment = Arc::new(Deployment::new(account, settings, |name| table::find(name).is_some()));
         tokio::spawn(expire(Arc::downgrade(&deployment)));
         tokio::spawn(forget(Arc::downgrade(&deployment)));
-        MongoGateway(Arc::new(Inner { deployment, memory }))
+        MongoGateway(Arc::new(Inner { deployment }))
     }
 
     /// A place for a connection that has just been accepted.
@@ -76,12 +73,12 @@ impl MongoGateway {
         let numbers = (place.number, deployment.account.random().guid());
         let ends = Ends { client, server };
         let connection = Arc::new(Connection::new(numbers, ends, place.ended.clone()));
-        Loop::new(deployment, &self.0.memory, connection, io, stopping).run().await
+        Loop::new(deployment, connection, io, stopping).run().await
     }
 
-    /// Bytes of messages and answers that are counted.
+    /// Bytes of messages, answers and cursors that are counted.
     pub fn message_bytes(&self) -> u64 {
-        self.0.memory.held_bytes()
+        self.0.deployment.memory.held_bytes()
     }
 
     /// Connections that are open.

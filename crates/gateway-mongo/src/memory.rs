@@ -1,13 +1,16 @@
-//! Memory for messages and answers of all connections together: half for messages, half for answers, so that neither stops the other.
+//! Memory for messages, answers and open cursors of all connections together. Each has a part of its own, so that none stops the others:
+//! three eighths for messages, a quarter for answers, three eighths for cursors.
 //!
 //! A message is counted as it arrives, so an announced length costs nothing. When it is whole it is counted with the values that are made
 //! of it. Small messages are not counted: the number of connections bounds them.
 //!
-//! Messages that arrive hold a part of the memory and need more, so they could wait for each other. One of them at a time goes on without
-//! room when there is none. The bound is therefore the room and one message.
+//! A command that may answer with a batch takes room before it runs, and its batch has no more bytes than that, but one document at least.
+//! The answer is counted whole until the client has taken it.
 //!
-//! A command that may answer with a batch takes room for a usual one before it runs; when the answer is made the room is corrected to its
-//! size, as far as there is any, and it is given back when the client has taken the answer.
+//! Messages that arrive and answers that are larger than expected hold a part of the room and need more, so they could wait for each other.
+//! One of them at a time goes on without room when there is none. The bound is therefore the room and one message or answer.
+//!
+//! A cursor that stays open is counted with what it keeps in memory. Cursors do not wait for room: they are refused.
 
 use std::sync::Arc;
 
@@ -18,15 +21,21 @@ use tokio::time::Instant;
 pub const SMALL_BYTES: usize = 16 << 10;
 /// A whole message takes so many times its bytes: they, the values made of them, and the results of those.
 pub const FACTOR: usize = 3;
-/// Taken before a command that may answer with a batch.
-pub const BATCH_BYTES: usize = 1 << 20;
+/// Of a batch where there is little room, and where there is much.
+pub const BATCH_BYTES_MIN: usize = 1 << 20;
+pub const BATCH_BYTES_MAX: usize = 16 << 20;
+/// A batch takes this part of the room that is left at most, so that many commands run at once.
+const BATCH_SHARE: usize = 8;
 const UNIT_BYTES: usize = 1 << 10;
 
 pub struct Memory {
     pub messages: Room,
     pub answers: Room,
+    pub cursors: Room,
 }
 
+/// Cloning is cheap and shares everything.
+#[derive(Clone)]
 pub struct Room {
     units: Arc<Semaphore>,
     units_max: usize,
@@ -43,12 +52,13 @@ pub struct Hold {
 
 impl Memory {
     pub fn new(bytes_max: u64) -> Memory {
-        Memory { messages: Room::new(bytes_max / 2), answers: Room::new(bytes_max / 2) }
+        let parts = |count| Room::new(bytes_max / 8 * count);
+        Memory { messages: parts(3), answers: parts(2), cursors: parts(3) }
     }
 
     /// Bytes that are taken.
     pub fn held_bytes(&self) -> u64 {
-        self.messages.held_bytes() + self.answers.held_bytes()
+        self.messages.held_bytes() + self.answers.held_bytes() + self.cursors.held_bytes()
     }
 }
 
@@ -84,17 +94,42 @@ impl Room {
         tokio::time::timeout_at(deadline, growing).await.is_ok()
     }
 
-    /// Corrects a hold to the size of an answer. What is larger than what was taken for it is counted as far as there is room.
-    pub fn settle(&self, hold: &mut Hold, bytes: usize) {
-        let wanted = if bytes <= SMALL_BYTES { 0 } else { self.units(bytes) };
-        let held = hold.units();
-        if wanted < held {
-            // Dropped, which gives it back.
-            let _surplus = hold.permit.as_mut().and_then(|permit| permit.split(held - wanted));
-        } else if wanted > held {
-            let more = (wanted - held).min(self.units.available_permits()) as u32;
-            hold.merge(self.units.clone().try_acquire_many_owned(more).ok());
+    /// Room for a batch, and the bytes that it may have.
+    pub async fn take_for_batch(&self, deadline: Instant) -> Option<(Hold, usize)> {
+        let mut hold = self.take(BATCH_BYTES_MIN, deadline).await?;
+        let share = self.units.available_permits() / BATCH_SHARE;
+        let more = share.min((BATCH_BYTES_MAX - BATCH_BYTES_MIN) / UNIT_BYTES) as u32;
+        hold.merge(self.units.clone().try_acquire_many_owned(more).ok());
+        let bytes = BATCH_BYTES_MIN.max(hold.units() * UNIT_BYTES);
+        Some((hold, bytes))
+    }
+
+    /// Corrects a hold to the size of an answer. `false` where there was no room in time.
+    pub async fn settle(&self, hold: &mut Hold, bytes: usize, deadline: Instant) -> bool {
+        let bytes = if bytes <= SMALL_BYTES { 0 } else { bytes };
+        self.shrink(hold, bytes);
+        self.grow(hold, bytes, deadline).await
+    }
+
+    /// Corrects a hold to so many bytes at once. `false` where there is no room; the hold is then as it was.
+    pub fn resize(&self, hold: &mut Hold, bytes: usize) -> bool {
+        let bytes = if bytes <= SMALL_BYTES { 0 } else { bytes };
+        self.shrink(hold, bytes);
+        // One that is larger than the room is not refused where it is the only one.
+        let more = self.units(bytes).saturating_sub(hold.units());
+        if more == 0 {
+            return true;
         }
+        let more = self.units.clone().try_acquire_many_owned(more as u32).ok();
+        let is_there = more.is_some();
+        hold.merge(more);
+        is_there
+    }
+
+    fn shrink(&self, hold: &mut Hold, bytes: usize) {
+        let surplus = hold.units().saturating_sub(self.units(bytes));
+        // Dropped, which gives it back.
+        let _surplus = hold.permit.as_mut().and_then(|permit| permit.split(surplus));
     }
 
     /// What is larger than all the room takes all of it.
@@ -123,9 +158,16 @@ impl Hold {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     const MIB: usize = 1 << 20;
+
+    /// A deadline for what is not to wait.
+    async fn now() -> Instant {
+        tokio::time::interval(Duration::from_secs(1)).tick().await
+    }
 
     fn room() -> Room {
         Room::new(8 << 20)
@@ -133,7 +175,7 @@ mod tests {
 
     #[tokio::test]
     async fn room_is_bounded_and_comes_back() {
-        let (room, now) = (room(), Instant::now());
+        let (room, now) = (room(), now().await);
         let first = room.take(6 * MIB, now).await.expect("there is room");
         assert!(room.take(3 * MIB, now).await.is_none());
         drop(first);
@@ -143,7 +185,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_of_those_that_hold_a_part_goes_on_without_room() {
-        let (room, now) = (room(), Instant::now());
+        let (room, now) = (room(), now().await);
         let mut first = room.take(5 * MIB, now).await.expect("there is room");
         let mut second = room.take(3 * MIB, now).await.expect("there is room");
         assert!(room.grow(&mut first, 6 * MIB, now).await);
@@ -158,16 +200,42 @@ mod tests {
 
     #[tokio::test]
     async fn a_hold_becomes_as_large_as_the_answer() {
-        let room = room();
-        let mut hold = room.take(BATCH_BYTES, Instant::now()).await.expect("there is room");
-        room.settle(&mut hold, 5 << 20);
+        let (room, now) = (room(), now().await);
+        let mut hold = room.take(MIB, now).await.expect("there is room");
+        assert!(room.settle(&mut hold, 5 * MIB, now).await);
         assert_eq!(room.held_bytes(), 5 << 20);
-        room.settle(&mut hold, 2 << 20);
+        assert!(room.settle(&mut hold, 2 * MIB, now).await);
         assert_eq!(room.held_bytes(), 2 << 20);
-        room.settle(&mut hold, 100);
+        let mut other = Hold::default();
+        assert!(!room.settle(&mut other, 7 * MIB, now).await, "it waits for the first one");
+        assert!(room.settle(&mut hold, 100, now).await);
         assert_eq!(room.held_bytes(), 0);
-        let mut late = Hold::default();
-        room.settle(&mut late, 16 << 20);
+        assert!(room.settle(&mut other, 16 * MIB, now).await);
         assert_eq!(room.held_bytes(), 8 << 20);
+    }
+
+    #[tokio::test]
+    async fn a_batch_has_as_many_bytes_as_there_is_room_for() {
+        let (room, now) = (Room::new(256 << 20), now().await);
+        let mut batches = Vec::new();
+        while let Some((hold, bytes)) = room.take_for_batch(now).await {
+            assert_eq!(hold.units() * UNIT_BYTES, bytes);
+            batches.push((hold, bytes));
+        }
+        assert_eq!(batches[0].1, BATCH_BYTES_MAX);
+        assert!(batches.iter().all(|(_, bytes)| *bytes >= BATCH_BYTES_MIN));
+        assert!(batches.len() > 40, "{}", batches.len());
+        assert!(room.held_bytes() <= 256 << 20);
+    }
+
+    #[test]
+    fn cursors_are_refused_where_there_is_no_room() {
+        let room = room();
+        let (mut first, mut second) = (Hold::default(), Hold::default());
+        assert!(room.resize(&mut first, 6 * MIB));
+        assert!(!room.resize(&mut second, 3 * MIB));
+        assert!(room.resize(&mut first, 5 * MIB) && room.resize(&mut second, 3 * MIB));
+        assert!(room.resize(&mut second, 100));
+        assert_eq!(room.held_bytes(), 5 << 20);
     }
 }

@@ -103,8 +103,7 @@ pub async fn serve(
         clock: clock.clone(),
         stopping: watch::Sender::new(false),
     };
-    let own_max = |all| listener::own_max(all, &bound_for_mongo);
-    let mut door = Door::open(bound, connections, &descriptors, own_max);
+    let mut door = Door::open(bound, connections, &descriptors, &bound_for_mongo);
     door.tell_of_fewer_connections(config.limits.connections_max, files_max);
 
     let started = tokio::select! {
@@ -281,10 +280,10 @@ impl Door {
         bound: Vec<Bound>,
         connections: Connections,
         descriptors: &Descriptors,
-        own_max: impl Fn(usize) -> usize,
+        bound_for_mongo: &[Bound],
     ) -> Door {
         let connections_max = descriptors.connections_max.min(Semaphore::MAX_PERMITS);
-        let own_max = own_max(connections_max);
+        let own_max = listener::own_max(connections_max, bound_for_mongo);
         connections.front.metrics.connections_max.set(connections_max as i64);
         let connections = Arc::new(connections);
         let slots = Slots {

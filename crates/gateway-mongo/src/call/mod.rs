@@ -18,7 +18,7 @@ pub use connection::{Connection, Ends};
 
 use crate::access::{Identity, Principal, Privilege, Rights};
 use crate::arguments::{self, Arguments, Field, Generic};
-use crate::cursors::{BATCH_SIZE_BYTES_MAX, BatchSource, FIRST_BATCH_DOCUMENTS, NewCursor, Owner, Wants};
+use crate::cursors::{BatchSource, FIRST_BATCH_DOCUMENTS, NewCursor, Owner, Wants};
 use crate::deployment::Deployment;
 use crate::errors::Result;
 use crate::reply::{CursorReply, Reply};
@@ -49,6 +49,8 @@ pub struct Call {
     /// before its transaction began. `None` where it writes, which is told with the time of its
     /// end.
     pub seen_before: Option<Timestamp>,
+    /// A batch has no more bytes, but one document at least.
+    pub batch_bytes_max: usize,
     /// Hundredths of a request unit, of all that is done in its name.
     pub charged: Arc<AtomicU64>,
     /// What it has drawn by chance so far.
@@ -146,7 +148,7 @@ impl Call {
         if options.batch_size != Some(0) {
             let wants = Wants {
                 documents_max: Some(options.batch_size.unwrap_or(FIRST_BATCH_DOCUMENTS)),
-                size_bytes_max: BATCH_SIZE_BYTES_MAX,
+                size_bytes_max: self.batch_bytes_max,
                 wait: Duration::ZERO,
                 context: self.context.clone(),
                 charged: self.charged.clone(),

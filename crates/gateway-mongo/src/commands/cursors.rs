@@ -6,7 +6,7 @@ use shardlake_mql::{Document, Value};
 
 use crate::arguments::{Field, Types, check_collection, optional, required, wrong_type};
 use crate::call::{Call, Command, command};
-use crate::cursors::{BATCH_SIZE_BYTES_MAX, Killed, Wants};
+use crate::cursors::{Killed, Wants};
 use crate::errors::{Result, code, fail};
 use crate::reply::{CursorReply, Reply};
 
@@ -50,15 +50,16 @@ async fn get_more(call: &Call) -> Result<Reply> {
     let wants = Wants {
         // None and zero leave it to the bytes.
         documents_max: batch_size.filter(|size| *size > 0),
-        size_bytes_max: BATCH_SIZE_BYTES_MAX,
+        size_bytes_max: call.batch_bytes_max,
         wait,
         context,
         charged: call.charged.clone(),
     };
     let batch = cursor.next(&wants).await?;
     let left = if batch.is_last { 0 } else { id };
-    if batch.is_last {
-        cursor.close();
+    match batch.is_last {
+        true => cursor.close(),
+        false => cursor.settle()?,
     }
     let cursor = CursorReply {
         id: left,

@@ -12,7 +12,8 @@ use tokio::sync::Notify;
 
 use super::source::{Batch, BatchSource, Wants};
 use crate::arguments::SessionId;
-use crate::errors::{Result, code, error, fail};
+use crate::errors::{CommandError, Result, code, error, fail};
+use crate::memory::{Hold, Room};
 use crate::shares::{Share, Shares};
 
 /// Who may go on with a cursor.
@@ -57,6 +58,7 @@ pub struct Cursors {
     random: Random,
     limits: CursorLimits,
     shares: Shares,
+    room: Room,
 }
 
 struct Entry {
@@ -67,6 +69,7 @@ struct Entry {
     last_used: Duration,
     is_stream: bool,
     state: State,
+    hold: Hold,
     _share: Share,
 }
 
@@ -88,8 +91,10 @@ pub enum Killed {
 }
 
 impl Cursors {
-    pub fn new(clock: Clock, random: Random, limits: CursorLimits) -> Cursors {
-        Cursors { table: Arc::default(), clock, random, limits, shares: Shares::new(limits.count_max) }
+    /// What the cursors keep takes room.
+    pub fn new(clock: Clock, random: Random, limits: CursorLimits, room: Room) -> Cursors {
+        let shares = Shares::new(limits.count_max);
+        Cursors { table: Arc::default(), clock, random, limits, shares, room }
     }
 
     fn table(&self) -> MutexGuard<'_, HashMap<i64, Entry>> {
@@ -99,6 +104,7 @@ impl Cursors {
     /// Keeps a cursor for its owner, and names it.
     pub fn open(&self, cursor: NewCursor) -> Result<i64> {
         let now = self.clock.elapsed();
+        let held_bytes = cursor.source.held_bytes();
         let mut table = self.table();
         let user = cursor.owner.user.as_ref();
         let share = self.shares.take(user).or_else(|_| {
@@ -112,6 +118,10 @@ impl Cursors {
                 "this user has {held} open cursors, and the rest is for other users: read some to their end, or kill them"
             )
         })?;
+        let mut hold = Hold::default();
+        if !self.room.resize(&mut hold, held_bytes) {
+            return Err(no_room());
+        }
         let id = loop {
             let id = (self.random.u64() >> 1) as i64;
             if id != 0 && !table.contains_key(&id) {
@@ -122,7 +132,7 @@ impl Cursors {
         let (is_stream, state) = (source.is_stream(), State::Idle(source));
         let last_used = now;
         let entry =
-            Entry { namespace, owner, is_kept, connection, last_used, is_stream, state, _share: share };
+            Entry { namespace, owner, is_kept, connection, last_used, is_stream, state, hold, _share: share };
         table.insert(id, entry);
         Ok(id)
     }
@@ -148,7 +158,7 @@ impl Cursors {
             fail!(code::CURSOR_IN_USE, "cursor id {id} is already in use");
         };
         let (table, clock) = (self.table.clone(), self.clock.clone());
-        Ok(Borrowed { id, source: Some(source), killed, table, clock })
+        Ok(Borrowed { id, source: Some(source), killed, table, clock, room: self.room.clone() })
     }
 
     /// Whatever collection the command names: the id is enough.
@@ -279,6 +289,13 @@ fn remove_if_idle(table: &mut HashMap<i64, Entry>, id: i64, now: Duration, idle_
     }
 }
 
+fn no_room() -> CommandError {
+    error!(
+        code::TOO_MANY_REQUESTS,
+        "open cursors hold too much memory: read some to their end, or sort and group fewer documents"
+    )
+}
+
 /// A change of the table is made whole under the lock, so a panic leaves nothing half done.
 fn locked(table: &Mutex<HashMap<i64, Entry>>) -> MutexGuard<'_, HashMap<i64, Entry>> {
     table.lock().unwrap_or_else(PoisonError::into_inner)
@@ -291,6 +308,7 @@ pub struct Borrowed {
     killed: Arc<Notify>,
     table: Arc<Mutex<HashMap<i64, Entry>>>,
     clock: Clock,
+    room: Room,
 }
 
 impl Borrowed {
@@ -306,6 +324,21 @@ impl Borrowed {
             batch = self.source().next(wants) => batch,
             () = killed.notified() => Err(error!(code::CURSOR_KILLED, "cursor id {} was killed", self.id)),
         }
+    }
+
+    /// Its next batch was read: it goes back if there is room for what it keeps.
+    pub fn settle(mut self) -> Result<()> {
+        let held_bytes = self.source().held_bytes();
+        let has_room = match locked(&self.table).get_mut(&self.id) {
+            Some(entry) => self.room.resize(&mut entry.hold, held_bytes),
+            // It was killed.
+            None => true,
+        };
+        if !has_room {
+            self.close();
+            return Err(no_room());
+        }
+        Ok(())
     }
 
     /// Its last batch was read: it does not go back.

@@ -11,8 +11,6 @@ use shardlake_mql::Document;
 
 use crate::errors::Result;
 
-/// A batch has at most so many bytes of documents; a single document may be larger.
-pub const BATCH_SIZE_BYTES_MAX: usize = 16 << 20;
 /// Documents of a first batch whose client did not say how many.
 pub const FIRST_BATCH_DOCUMENTS: u64 = 101;
 
@@ -25,6 +23,11 @@ pub trait BatchSource: Send {
     /// Waits for documents that are still to come: a change stream. It outlives its collection, whose end it tells.
     fn is_stream(&self) -> bool {
         false
+    }
+
+    /// Bytes of results that are kept for the next call.
+    fn held_bytes(&self) -> usize {
+        0
     }
 
     /// Where a change stream begins, for a first batch that is to be empty.
@@ -83,5 +86,9 @@ impl BatchSource for Listed {
         }
         let batch = Batch { documents, is_last: self.0.as_slice().is_empty(), resume_token: None };
         Box::pin(std::future::ready(Ok(batch)))
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.0.as_slice().iter().map(Bytes::len).sum()
     }
 }

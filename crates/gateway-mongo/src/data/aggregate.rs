@@ -159,9 +159,8 @@ async fn answer(
     batch_size: Option<u64>,
 ) -> Result<Reply> {
     if let Some(output) = pipeline.output() {
-        let rows = results.all(request).await?;
         let lets = document(arguments, "let");
-        call.collections().write_output(request, call.database(), output, &lets, rows).await?;
+        call.collections().write_output(request, call.database(), output, &lets, results).await?;
         return Ok(Reply::of_all(namespace.to_string(), None));
     }
     let options = CursorOptions { batch_size, ..CursorOptions::default() };
@@ -189,6 +188,10 @@ impl BatchSource for AggregateSource {
             let documents = documents.into_iter().map(Bytes::from).collect();
             Ok(Batch { documents, is_last, resume_token: None })
         })
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.results.held_bytes()
     }
 }
 

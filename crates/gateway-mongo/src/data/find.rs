@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use shardlake_account::collections::{Collection, Find, Finding, Found, Namespace, Point, Request, Source};
+use shardlake_account::collections::{
+    Collection, Find, Finding, Found, Namespace, Point, RESULT_BYTES_MAX, Request, Source, too_large,
+};
 use shardlake_mql::{Document, Filter, FindProjection, Str, Value, compare, equal};
 use shardlake_stdx::Clock;
 
@@ -265,9 +267,16 @@ impl BatchSource for FindSource {
                 Request::charged_to(wants.context.clone(), 1, wants.charged.clone(), self.clock.clone());
             let documents_max = wants.documents_max.map_or(usize::MAX, |max| max as usize);
             let (found, more) = self.finding.next(&request, documents_max, wants.size_bytes_max).await?;
+            if let Some(size) = found.iter().map(Value::size).find(|size| *size > RESULT_BYTES_MAX) {
+                return Err(too_large(size).into());
+            }
             let documents = found.iter().map(bytes_of).collect();
             Ok(Batch { documents, is_last: !more, resume_token: None })
         })
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.finding.held_bytes()
     }
 }
 

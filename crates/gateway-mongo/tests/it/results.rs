@@ -203,3 +203,83 @@ async fn a_change_event_above_sixteen_mebibytes_ends_its_stream_before_it() {
         assert_eq!(client.fails("d", of(&get_more)).await, TOO_LARGE);
     }
 }
+
+#[tokio::test]
+async fn answers_that_nobody_takes_are_bounded_and_come_all_the_same() {
+    const CLIENTS: usize = 30;
+    let settings = MongoSettings { message_bytes_max: 32 << 20, ..MongoSettings::default() };
+    let server = Server::start_with(settings).await;
+    let mut other = server.connect();
+    for id in 0..4 {
+        let document = doc! { "_id": id, "text": "x".repeat(1_000_000) };
+        other.ok("d", of(&doc! { "insert": "c", "documents": [document] })).await;
+    }
+    let before = bytes_out(&mut other).await;
+    let mut find = of(&doc! { "find": "c", "$db": "d" });
+    let mut clients = Vec::new();
+    for _ in 0..CLIENTS {
+        let mut client = server.connect();
+        client.send(OP_MSG, &message(0, &[body_section(&find)])).await;
+        clients.push(client);
+    }
+    for _ in 0..200 {
+        other.ok("admin", of(&doc! { "ping": 1 })).await;
+    }
+    // A quarter of the room, and one answer beyond it.
+    let made = bytes_out(&mut other).await - before;
+    assert!((4_000_000..=(8 << 20) + 4_100_000).contains(&made), "{made} bytes were made");
+    assert!(server.gateway.message_bytes() <= 32 << 20);
+    find.remove("$db");
+    for client in &mut clients {
+        let mut reply = client.receive().await.document();
+        let mut found = first_batch(&reply).len();
+        while cursor_of(&reply) != 0 {
+            let more = doc! { "getMore": cursor_of(&reply), "collection": "c" };
+            reply = client.ok("d", of(&more)).await;
+            found += next_batch(&reply);
+        }
+        assert_eq!(found, 4);
+    }
+    assert_eq!(server.gateway.message_bytes(), 0);
+}
+
+async fn bytes_out(client: &mut Client) -> i64 {
+    let status = client.ok("admin", of(&doc! { "serverStatus": 1 })).await;
+    let network = status.value("network");
+    network.as_document().expect("a section").value("bytesOut").to_i64_exact().expect("a number")
+}
+
+#[tokio::test]
+async fn what_open_cursors_keep_is_bounded() {
+    let settings = MongoSettings { message_bytes_max: 32 << 20, ..MongoSettings::default() };
+    let server = Server::start_with(settings).await;
+    let mut client = server.connect();
+    for id in 0..6 {
+        let document = doc! { "_id": id, "k": -id, "text": "x".repeat(1_000_000) };
+        client.ok("d", of(&doc! { "insert": "c", "documents": [document] })).await;
+    }
+    let sorted = doc! { "$sort": { "k": 1 } };
+    let grouped = doc! { "$group": { "_id": "$text", "k": { "$sum": 1 } } };
+    let keep = [
+        aggregate(vec![sorted.clone()], 1),
+        aggregate(vec![sorted, doc! { "$set": { "a": 1 } }], 1),
+        of(&doc! { "find": "c", "sort": { "k": 1 }, "batchSize": 1 }),
+    ];
+    for command in &keep {
+        // Twelve megabytes have room for two of five.
+        let first = client.ok("d", command.clone()).await;
+        client.ok("d", command.clone()).await;
+        assert_eq!(client.fails("d", command.clone()).await, 16500);
+        // What keeps nothing is not refused.
+        client.ok("d", aggregate(vec![grouped.clone()], 10)).await;
+        let rest = of(&doc! { "getMore": cursor_of(&first), "collection": "c", "batchSize": 4 });
+        assert_eq!(next_batch(&client.ok("d", rest).await), 4);
+        client.ok("d", command.clone()).await;
+        client.ok("admin", of(&doc! { "killAllSessions": [] })).await;
+        drop(std::mem::replace(&mut client, server.connect()));
+        while server.gateway.connections() > 1 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(server.gateway.message_bytes(), 0);
+    }
+}
