@@ -14,7 +14,7 @@ use shardlake_model::{
 };
 use shardlake_partition::witness::terms_here;
 use shardlake_storage::fault::FaultEngine;
-use shardlake_storage::{Durability, SMALL_COMMIT_ROWS, Shard, ShardOptions};
+use shardlake_storage::{Durability, OVERSIZE_COMMIT_ROWS, SMALL_COMMIT_ROWS, Shard, ShardOptions};
 
 const A: Option<KeyInput<'static>> = Some(KeyInput(r#"["a"]"#));
 /// Numbers of a heavy item here: some 130 KB of text.
@@ -219,6 +219,26 @@ async fn items_of_2_mb_are_stored_found_and_deleted_in_commits_of_few_rows() {
     let most = world.engine.group_rows().into_iter().max().expect("something was written");
     assert!(most <= Limits::default().index_terms_exact_max + FEW, "a commit of {most} rows");
     world.expect_sound().await;
+}
+
+#[tokio::test]
+async fn heavy_items_are_whole_after_a_crash() {
+    let world = World::new("{}").await;
+    world.upsert(&largest("h")).await.expect("stored");
+    world.upsert(&wide("w", OVERSIZE_COMMIT_ROWS)).await.expect("stored");
+    world.upsert(&wide("w", OVERSIZE_COMMIT_ROWS + 1)).await.expect("replaced");
+    let engine = world.engine.crash(0);
+    let options = ShardOptions { durability: Durability::Sync, ..ShardOptions::memory() };
+    let shard = Shard::with_engine(Arc::new(engine), &options).expect("opens");
+    assert_eq!(verify(&shard).await.expect("readable").problem_count(), 0);
+    let fixture = Fixture::over(shard).await;
+    let container = fixture.account.container("db", "c").expect("there");
+    for filter in
+        [format!("c.p{OVERSIZE_COMMIT_ROWS} = 0"), "ARRAY_CONTAINS(c.comments, {'by':'u7'}, true)".to_owned()]
+    {
+        let text = format!("SELECT VALUE c.id FROM c WHERE {filter}");
+        assert_eq!(fixture.answer(&container, &text, 100).await.expect("a query").rows.len(), 1, "{filter}");
+    }
 }
 
 #[tokio::test]
