@@ -13,8 +13,8 @@
 //!
 //! A commit of more than [`OVERSIZE_COMMIT_ROWS`] holds up small ones for longer than the rest of a
 //! large one makes good. Where small commits have waited for one, the next oversize commit waits for
-//! [`OVERSIZE_REST`] times as long, so that about one small commit in so many meets one. Large commits
-//! do not wait for oversize ones that rest.
+//! [`OVERSIZE_REST`] times as long, at most [`OVERSIZE_REST_MAX`], so that about one small commit in so
+//! many meets one that is not too long. Large commits do not wait for oversize ones that rest.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,7 +34,7 @@ pub const OVERSIZE_COMMIT_ROWS: usize = 50_000;
 /// The rest after an oversize commit, as a multiple of the time that it took.
 const OVERSIZE_REST: u32 = 100;
 /// The longest rest between two oversize commits.
-const OVERSIZE_REST_MAX: Duration = Duration::from_secs(30);
+const OVERSIZE_REST_MAX: Duration = Duration::from_secs(3);
 /// Oversize commits that may wait for their turn; more are refused with [`StorageError::Overloaded`].
 const OVERSIZE_WAITING_MAX: usize = 16;
 /// Large commits that may wait for their turn; more are refused with [`StorageError::Overloaded`].
