@@ -210,12 +210,10 @@ async fn answers_that_nobody_takes_are_bounded_and_come_all_the_same() {
     let settings = MongoSettings { message_bytes_max: 32 << 20, ..MongoSettings::default() };
     let server = Server::start_with(settings).await;
     let mut other = server.connect();
-    for id in 0..4 {
-        let document = doc! { "_id": id, "text": "x".repeat(1_000_000) };
-        other.ok("d", of(&doc! { "insert": "c", "documents": [document] })).await;
-    }
+    let document = doc! { "_id": 1, "text": "x".repeat(1_000_000) };
+    other.ok("d", of(&doc! { "insert": "c", "documents": [document] })).await;
     let before = bytes_out(&mut other).await;
-    let mut find = of(&doc! { "find": "c", "$db": "d" });
+    let find = of(&doc! { "find": "c", "limit": 1, "$db": "d" });
     let mut clients = Vec::new();
     for _ in 0..CLIENTS {
         let mut client = server.connect();
@@ -227,18 +225,10 @@ async fn answers_that_nobody_takes_are_bounded_and_come_all_the_same() {
     }
     // A quarter of the room, and one answer beyond it.
     let made = bytes_out(&mut other).await - before;
-    assert!((4_000_000..=(8 << 20) + 4_100_000).contains(&made), "{made} bytes were made");
+    assert!((2_000_000..=(8 << 20) + 1_100_000).contains(&made), "{made} bytes were made");
     assert!(server.gateway.message_bytes() <= 32 << 20);
-    find.remove("$db");
     for client in &mut clients {
-        let mut reply = client.receive().await.document();
-        let mut found = first_batch(&reply).len();
-        while cursor_of(&reply) != 0 {
-            let more = doc! { "getMore": cursor_of(&reply), "collection": "c" };
-            reply = client.ok("d", of(&more)).await;
-            found += next_batch(&reply);
-        }
-        assert_eq!(found, 4);
+        assert_eq!(first_batch(&client.receive().await.document()).len(), 1);
     }
     assert_eq!(server.gateway.message_bytes(), 0);
 }
@@ -272,11 +262,16 @@ async fn what_open_cursors_keep_is_bounded() {
         assert_eq!(client.fails("d", command.clone()).await, 16500);
         // What keeps nothing is not refused.
         client.ok("d", aggregate(vec![grouped.clone()], 10)).await;
-        let rest = of(&doc! { "getMore": cursor_of(&first), "collection": "c", "batchSize": 4 });
-        assert_eq!(next_batch(&client.ok("d", rest).await), 4);
+        let mut id = cursor_of(&first);
+        while id != 0 {
+            id = cursor_of(&client.ok("d", of(&doc! { "getMore": id, "collection": "c" })).await);
+        }
         client.ok("d", command.clone()).await;
         client.ok("admin", of(&doc! { "killAllSessions": [] })).await;
-        drop(std::mem::replace(&mut client, server.connect()));
+        let mut next = server.connect();
+        // The new connection is counted before the old one ends.
+        next.ok("admin", of(&doc! { "ping": 1 })).await;
+        drop(std::mem::replace(&mut client, next));
         while server.gateway.connections() > 1 {
             tokio::task::yield_now().await;
         }
