@@ -95,9 +95,10 @@ impl Store {
 
     /// The server's requests go through the proxy; those of the harness and of `verify` do not.
     fn over(&self, options: ServerOptions) -> ServerOptions {
+        // A store on a busy disk, too, may take longer than a renewal waits for it.
+        let options = options.may_log("the lease could not be renewed");
         let Some(proxy) = &self.proxy else { return options };
-        let mut options =
-            options.may_log("the lease could not be renewed").may_log("the object store does not answer");
+        let mut options = options.may_log("the object store does not answer");
         let endpoint = format!("http://{}", proxy.address());
         options.environment.push(("AWS_ENDPOINT".into(), endpoint.into()));
         options
