@@ -65,7 +65,9 @@ impl Collections {
             let options = old.as_ref().map(|old| old.meta.options.clone()).unwrap_or_default();
             let creation = Creation { options, is_temporary: true, ..Creation::default() };
             let made = collections.create(&request, &beside, creation).await?;
-            let filled = interruption.or(collections.fill(&request, &made, old.as_ref(), results)).await;
+            // Large, and moved as a whole otherwise.
+            let filling = Box::pin(collections.fill(&request, &made, old.as_ref(), results));
+            let filled = interruption.or(filling).await;
             let outcome = match filled {
                 Ok(()) => collections.rename(&beside, &target, true).await,
                 Err(failure) => Err(failure),

@@ -338,7 +338,9 @@ async fn predictions_from_all_items_have_the_figures_of_the_engine() {
             let planned = fixture.planned(filter);
             let page = fixture.page(&planned, 1000, None).await;
             let (query, access) = &planned;
-            let sketch = index.sketch(query, access, (&[part.clone()], false), &|| false).expect("a sketch");
+            let sketch = index
+                .sketch(query, access, (std::slice::from_ref(&part), false), &|| false)
+                .expect("a sketch");
             let [predicted] = &sketch.pages[..] else { panic!("one page per part") };
             assert_eq!(reads(&predicted.statistics), reads(&page.statistics), "{filter}: {}", page.access);
             by_entries += usize::from(predicted.way == QueryWay::Entries);

@@ -190,7 +190,7 @@ async fn items_of_2_mb_are_stored_found_and_deleted_in_commits_of_few_rows() {
         let text = format!("SELECT VALUE c.id FROM c WHERE {filter}");
         world.fixture.answer(container, &text, 100).await.expect("a query").rows.len()
     };
-    let present = "EXISTS(SELECT VALUE t FROM t IN c.comments WHERE t.by = 'u7')";
+    let present = "EXISTS(SELECT VALUE t FROM t IN c.comments WHERE t['by'] = 'u7')";
     let absent = "ARRAY_CONTAINS(c.comments, {'by':'no'}, true)";
     let before = terms_here();
     let created = account.create_item(&ctx(), container, A, &largest("h")).await.expect("stored");

@@ -398,8 +398,9 @@ async fn an_index_of_an_earlier_version_holds_every_value_until_its_policy_chang
     let fixture = summarising(&shard, 8192).await;
     fixture.container_with(definition(0), 400).await;
     fill(&fixture, 50).await;
-    fixture.account.close().await.expect("closes");
+    settle(&fixture, &shard).await;
     forget_maximum(&shard).await;
+    drop(fixture);
     let fixture = summarising(&shard, 0).await;
     let found = async |values: usize| {
         let container = fixture.account.container("db", "c").expect("there");

@@ -244,7 +244,7 @@ async fn containers_of_the_other_door_keep_its_limit() {
 async fn a_post_of_two_megabytes_of_comments_is_found_by_any_of_them() {
     let server = Server::start().await;
     let mut client = server.connect();
-    let comment = |number: i32| doc! { "id": format!("c{number}"), "by": format!("u{}", number % 800), "text": "x".repeat(20) };
+    let comment = |number: i32| doc! { "id": format!("c{number}"), "by": format!("u{}", number % 800), "text": "x".repeat(40) };
     let post = |id: i32, comments: std::ops::Range<i32>| {
         doc! { "_id": id, "title": "post", "comments": comments.map(comment).collect::<Vec<_>>() }
     };

@@ -225,7 +225,7 @@ async fn smallest(
     begun: &mut Option<Begun>,
 ) -> Result<Smallest> {
     let mut probes: Vec<Vec<Probe>> =
-        choices.iter().map(|choice| vec![Probe::default(); choice.ranges(reader).len()]).collect();
+        choices.iter().map(|choice| vec![Probe::default(); choice.ranges(reader).count()]).collect();
     if let ([choice], [probes]) = (choices, &mut probes[..])
         && let ([leaf], Some(probe)) = (&choice.leaves[..], probes.first_mut())
         && leaf.ranges.len() == 1
@@ -254,7 +254,7 @@ async fn smallest(
 
 /// Reads the first postings of an option of one range.
 async fn begin(reader: &Reader<'_>, choice: &Choice<'_>, begun: &mut Option<Begun>) -> Result<Probe> {
-    let Some((leaf, place)) = choice.ranges(reader).first().copied() else { return Ok(Probe::default()) };
+    let Some((leaf, place)) = choice.ranges(reader).next() else { return Ok(Probe::default()) };
     reader.check_interrupted()?;
     let mut scan = scan_of(reader, leaf, place, None)?;
     let (mut first, mut is_all) = (Vec::new(), false);
@@ -312,7 +312,7 @@ async fn count_postings(
     limit: usize,
 ) -> Result<usize> {
     let mut count = 0;
-    for ((leaf, place), probe) in choice.ranges(reader).into_iter().zip(probes) {
+    for ((leaf, place), probe) in choice.ranges(reader).zip(probes) {
         reader.check_interrupted()?;
         reader.request.work.meter().add(STEPS_OF_SCAN);
         let wanted = limit - count;

@@ -20,9 +20,9 @@ pub(crate) struct Choice<'p> {
 impl<'p> Choice<'p> {
     /// The ranges to count, each by its leaf and its place in the leaf. The summaries of a leaf come
     /// behind its own ranges.
-    pub(super) fn ranges(&self, reader: &Reader<'_>) -> Vec<(&'p Leaf, usize)> {
+    pub(super) fn ranges(&self, reader: &Reader<'_>) -> impl Iterator<Item = (&'p Leaf, usize)> {
         let count = |leaf: &Leaf| leaf.ranges.len() + usize::from(reader.has_summaries(leaf));
-        self.leaves.iter().flat_map(|leaf| (0..count(leaf)).map(|place| (*leaf, place))).collect()
+        self.leaves.iter().flat_map(move |leaf| (0..count(leaf)).map(|place| (*leaf, place)))
     }
 }
 
