@@ -42,7 +42,8 @@ fn signalled(how: Signal) -> shardlake_model::Result<Completion> {
 
 #[test]
 fn a_worker_that_is_killed_from_outside_is_not_its_scripts_fault() {
-    for how in [Signal::KILL, Signal::TERM, Signal::INT] {
+    // An interrupt is left out: programs that a shell has put into the background ignore it, and so do their children.
+    for how in [Signal::KILL, Signal::TERM] {
         let error = signalled(how).expect_err("is told");
         assert!(is_worker_lost(&error), "{error}");
         assert_eq!(error.kind(), ErrorKind::Unavailable);
