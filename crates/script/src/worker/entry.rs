@@ -22,6 +22,7 @@ impl Entry<'_> {
             Entry::Named(name) => (source, name, ""),
             Entry::Nameless(at) => (&source[..at], NAME, &source[at..]),
         };
+        debug_assert!(after.is_empty() || before.ends_with("function"), "a name follows its keyword");
         let insertion = if after.is_empty() { String::new() } else { format!(" {name}") };
         format!("{before}{insertion}{after}\nreturn {name}.apply(this, arguments);}}")
     }
