@@ -190,7 +190,7 @@ export async function writeEditor(page, label, text) {
 }
 
 /** Minutes, so that a hang fails and a busy machine does not. */
-const PATIENCE_MS = 120_000;
+const PATIENCE_MS = 240_000;
 
 /** Waits until `ask` answers true. */
 export async function until(ask, words) {
