@@ -244,7 +244,7 @@ test("27: another host's name is refused, and no page of another origin can read
   assert.equal(good.headers["x-content-type-options"], "nosniff");
 });
 
-test("21: the page goes on after the server was killed", { timeout: 120_000 }, async () => {
+test("21: the page goes on after the server was killed", { timeout: 600_000 }, async () => {
   const own = await startServer(["--durability", "sync"]);
   await own.client.createDatabase("shop");
   await own.client.createContainer("shop", "orders", ["/customer"]);
