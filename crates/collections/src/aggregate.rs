@@ -1,7 +1,7 @@
 //! Pipelines over collections: documents are read here page by page, and pushed through the stages on the blocking pool.
 //!
 //! A pipeline runs as far as its results are asked for ([`Aggregating`]), and each call has a time of its own. Between two calls it holds its
-//! position, what its stages keep and at most two pages; no thread and no snapshot.
+//! position, the state of its stages and at most two pages; no thread and no snapshot.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -123,10 +123,10 @@ struct Stages {
     indexes: Vec<Document>,
     /// Documents of a page.
     input: VecDeque<shardlake_mql::Result<Value>>,
-    /// A result that the last batch had no room for.
+    /// A result that did not fit into the last batch.
     left: Option<Value>,
     has_ended: bool,
-    /// What stays in memory until the next call.
+    /// Bytes that stay in memory until the next call.
     held_bytes: usize,
 }
 
@@ -279,7 +279,7 @@ impl Aggregating {
             }
             match read {
                 Ok(read) => self.note_read(read),
-                // The client gets what is there, and the failure with its next request.
+                // The client gets the results so far, and the failure with its next request.
                 Err(_) if results.is_begun() => return Ok((results, false)),
                 Err(failure) => return Err(failure),
             }
@@ -374,7 +374,7 @@ impl Stages {
 }
 
 impl Results {
-    /// Takes a result, or gives it back where there is no room for it.
+    /// Takes a result, or returns it if it does not fit.
     fn take(&mut self, result: Value, context: &Context<'_>) -> shardlake_mql::Result<Option<Value>> {
         match self {
             Results::Rows(rows) if rows.size_bytes >= rows.size_bytes_max => Ok(Some(result)),

@@ -131,7 +131,7 @@ impl<'s, T: AsyncRead + AsyncWrite + Unpin + Send> Loop<'s, T> {
         Ok(header)
     }
 
-    /// Fills a buffer: mostly with what is here already.
+    /// Fills a buffer, mostly from bytes that have already arrived.
     async fn read_until(&mut self, deadline: Instant, out: &mut [u8]) -> io::Result<()> {
         if let Some(here) = self.io.buffer().get(..out.len()) {
             out.copy_from_slice(here);
@@ -194,7 +194,7 @@ impl<'s, T: AsyncRead + AsyncWrite + Unpin + Send> Loop<'s, T> {
         Ok(Next::GoOn)
     }
 
-    /// Carries a command out. A read ends when the client has gone.
+    /// Executes a command. A read ends when its client closes the connection.
     async fn answer(&mut self, asked: Asked) -> Answered {
         // In memory of its own: a connection that waits for its client should be small.
         let mut answering = Box::pin(dispatch::answer(self.deployment, &self.connection, asked));

@@ -222,7 +222,7 @@ async fn run(
     }
     let outcome = tokio::select! {
         biased;
-        // A command that ends with its session is told so, and not that its cursor has ended.
+        // A command that ends with its session reports the session, not its cursor.
         outcome = (row.handler)(&call) => match (outcome, at_work.interruption()) {
             (Err(_), Some(why)) => Err(interrupted(why)),
             (outcome, _) => outcome,

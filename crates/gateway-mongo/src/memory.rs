@@ -21,7 +21,7 @@ use tokio::time::Instant;
 pub const SMALL_BYTES: usize = 16 << 10;
 /// A whole message takes so many times its bytes: they, the values made of them, and the results of those.
 pub const FACTOR: usize = 3;
-/// Of a batch where there is little room, and where there is much.
+/// Bytes of a batch when little memory is left, and when much is left.
 pub const BATCH_BYTES_MIN: usize = 1 << 20;
 pub const BATCH_BYTES_MAX: usize = 16 << 20;
 /// A batch takes this part of the room that is left at most, so that many commands run at once.
@@ -85,7 +85,7 @@ impl Room {
             tokio::select! {
                 biased;
                 more = self.units.clone().acquire_many_owned(more as u32) => hold.merge(more.ok()),
-                // What holds nothing keeps no other message waiting.
+                // A message that holds no memory keeps no other message waiting.
                 beyond = self.beyond.clone().acquire_owned(), if hold.permit.is_some() => {
                     hold.beyond = beyond.ok();
                 }
@@ -164,7 +164,7 @@ mod tests {
 
     const MIB: usize = 1 << 20;
 
-    /// A deadline for what is not to wait.
+    /// Deadline of a take that must not wait.
     async fn now() -> Instant {
         tokio::time::interval(Duration::from_secs(1)).tick().await
     }

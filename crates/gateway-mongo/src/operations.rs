@@ -9,14 +9,14 @@ use tokio::sync::Notify;
 
 use crate::sessions::SessionKey;
 
-/// What is known of a command when it begins.
+/// Properties of a command that are known when it begins.
 #[derive(Debug, Clone)]
 pub struct Work {
     pub command: &'static str,
     pub database: String,
     pub connection: i32,
     pub session: Option<SessionKey>,
-    /// Changes nothing, so it is of no use when its client has gone.
+    /// Changes no data, so it is useless once its client has closed the connection.
     pub is_read: bool,
     /// In terms of the account's clock.
     pub started: Duration,
@@ -88,7 +88,7 @@ impl Operations {
         killed.for_each(|operation| operation.end.begin(Interruption::Killed));
     }
 
-    /// The client of a connection has gone: what it reads is ended, and what it writes goes on.
+    /// Ends the reads of a connection that its client has closed. Writes go on.
     pub fn end_reads_of(&self, connection: i32) {
         let table = self.table();
         let reads = table.values().filter(|operation| operation.work.is_read);

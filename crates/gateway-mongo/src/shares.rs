@@ -25,7 +25,7 @@ struct Held {
     by_user: HashMap<Arc<str>, usize>,
 }
 
-/// One of what the bound counts.
+/// One unit of the bound.
 #[derive(Debug)]
 pub struct Share {
     shares: Shares,

@@ -14,7 +14,7 @@ use shardlake_model::{PathMatcher, PathState};
 
 use crate::path_hash::{ROOT_HASH, hash_of_elements, hash_of_member};
 
-/// Sorted, distinct hashes of an item's terms, without the system terms. The lowest bit of a hash says
+/// Sorted, distinct hashes of an item's terms, without the system terms. The lowest bit of a hash records
 /// whether the term is below an array.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TermSet(Vec<u64>);

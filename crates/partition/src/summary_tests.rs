@@ -37,7 +37,7 @@ const QUERIES: [&str; 8] = [
     "c.n > 1 AND c.n <= 3",
 ];
 
-/// Conditions on array elements in every form that the planner reads, and on what surrounds them.
+/// Conditions on array elements in every form that the planner reads, and on properties around them.
 const MORE: [&str; 26] = [
     "NOT ARRAY_CONTAINS(c.t, 3)",
     "NOT (ARRAY_CONTAINS(c.t, 3) OR c.n > 5)",

@@ -62,7 +62,7 @@ pub struct Config {
     pub heat: HeatRecording,
     pub limits: ConnectionLimits,
     pub limits_scale: LimitScale,
-    /// Values of one item that its container may index; `None`: what 2 MB of JSON holds.
+    /// Most indexed values of one item. `None` stands for the most that 2 MB of JSON can have.
     pub index_terms_max: Option<NonZeroUsize>,
     pub numbers: Numbers,
     pub drain_max: Duration,

@@ -1,6 +1,6 @@
 //! Queries give the same answers with an index and without, in one partition and in five, in one page and in many, whatever
 //! the indexing policy, with and without summaries of arrays; and the charges of the pages add up to
-//! the charge of the whole, but for what each page pays for asking.
+//! the charge of the whole, but for the fixed price of each page.
 
 use crate::support::json_door::JsonDoor;
 use std::cmp::Ordering;

@@ -55,7 +55,7 @@ async fn start(call: &Call, arguments: Arguments<'_>, database: &str) -> Result<
         (database, payload(&arguments)?),
         skips_empty_exchange,
     );
-    told(call, step.await?)
+    step_document(call, step.await?)
 }
 
 async fn sasl_continue(call: &Call) -> Result<Reply> {
@@ -73,7 +73,7 @@ async fn sasl_continue(call: &Call) -> Result<Reply> {
         fail!(code::PROTOCOL_ERROR, "sasl: Mismatched conversation id");
     }
     let step = conversation.go_on(&call.deployment.users, payload(&arguments)?)?;
-    Ok(told(call, step)?.into())
+    Ok(step_document(call, step)?.into())
 }
 
 /// A connection has one conversation at a time.
@@ -88,7 +88,7 @@ fn payload<'b>(arguments: &Arguments<'b>) -> Result<&'b [u8]> {
     }
 }
 
-fn told(call: &Call, step: Step) -> Result<Document> {
+fn step_document(call: &Call, step: Step) -> Result<Document> {
     let mut state = call.connection.state();
     let is_done = step.next.is_none();
     state.conversation = step.next;

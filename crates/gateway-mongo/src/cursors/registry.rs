@@ -91,7 +91,7 @@ pub enum Killed {
 }
 
 impl Cursors {
-    /// What the cursors keep takes room.
+    /// `room` is the memory budget for results that cursors keep.
     pub fn new(clock: Clock, random: Random, limits: CursorLimits, room: Room) -> Cursors {
         let shares = Shares::new(limits.count_max);
         Cursors { table: Arc::default(), clock, random, limits, shares, room }
@@ -326,7 +326,7 @@ impl Borrowed {
         }
     }
 
-    /// Its next batch was read: it goes back if there is room for what it keeps.
+    /// Returns the cursor after a batch, if the memory budget allows the results that it keeps.
     pub fn settle(mut self) -> Result<()> {
         let held_bytes = self.source().held_bytes();
         let has_room = match locked(&self.table).get_mut(&self.id) {

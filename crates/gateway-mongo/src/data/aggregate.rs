@@ -171,7 +171,7 @@ async fn answer(
 /// A pipeline as a cursor reads it.
 struct AggregateSource {
     results: Aggregating,
-    /// Decides what is drawn by chance.
+    /// Seed of random choices.
     seed: u64,
     clock: Clock,
 }

@@ -92,7 +92,7 @@ impl Open {
     fn begin(all: &OpenTransactions, user: Option<&Arc<str>>, now: Duration) -> Result<Open> {
         let share = all.shares.take(user).map_err(|full| {
             let held = full.held;
-            // Drivers begin anew after a moment.
+            // Drivers begin the transaction again after a pause.
             error!(
                 code::WRITE_CONFLICT,
                 "this user has {held} open transactions, and the rest is for other users: retry when some have ended"

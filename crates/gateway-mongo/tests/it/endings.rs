@@ -1,4 +1,4 @@
-//! What ends with its client, its session and its cursor.
+//! Commands and cursors that end with their client, session or cursor.
 
 use std::time::Duration;
 

@@ -279,7 +279,7 @@ async fn announced_lengths_take_no_memory_before_the_bytes_arrive() {
 #[tokio::test]
 async fn messages_that_arrive_side_by_side_do_not_wait_for_each_other() {
     const CLIENTS: usize = 4;
-    // Two of them together have no room.
+    // Two of them together exceed the memory budget.
     let settings = MongoSettings { message_bytes_max: 8 << 20, ..MongoSettings::default() };
     let server = Server::start_with(settings).await;
     let bytes = large_ping(2 << 20);

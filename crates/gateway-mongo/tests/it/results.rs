@@ -57,7 +57,7 @@ async fn results_above_sixteen_mebibytes_are_refused_whatever_makes_them() {
     ] {
         assert_eq!(client.fails("d", aggregate(pipeline.clone(), 10)).await, TOO_LARGE, "{pipeline:?}");
     }
-    // Only what is sent is bounded so.
+    // Only documents that are sent have this limit.
     let unwound = vec![pushed, doc! { "$unwind": "$all" }, doc! { "$count": "n" }];
     let counted = client.ok("d", aggregate(unwound, 10)).await;
     assert_eq!(first_batch(&counted)[0].value("n").to_i64_exact(), Some(18));
@@ -111,7 +111,7 @@ async fn results_are_made_as_they_are_asked_for() {
     assert_eq!(next_batch(&client.ok("d", get_more(80)).await), 80);
     assert_eq!(client.fails("d", get_more(10)).await, 2);
     assert_eq!(client.fails("d", get_more(10)).await, 43, "no result is passed over");
-    // Whatever the batches, the results are the same, and the end is known with the last one.
+    // Every batch size gives the same results, and the last batch reports the end.
     let pipeline = vec![
         doc! { "$sort": { "_id": 1 } },
         doc! { "$project": { "r": { "$range": [0, "$_id"] } } },
@@ -223,7 +223,7 @@ async fn answers_that_nobody_takes_are_bounded_and_come_all_the_same() {
     for _ in 0..200 {
         other.ok("admin", of(&doc! { "ping": 1 })).await;
     }
-    // A quarter of the room, and one answer beyond it.
+    // A quarter of the memory budget, and one answer beyond it.
     let made = bytes_out(&mut other).await - before;
     assert!((2_000_000..=(8 << 20) + 1_100_000).contains(&made), "{made} bytes were made");
     assert!(server.gateway.message_bytes() <= 32 << 20);
@@ -256,11 +256,11 @@ async fn what_open_cursors_keep_is_bounded() {
         of(&doc! { "find": "c", "sort": { "k": 1 }, "batchSize": 1 }),
     ];
     for command in &keep {
-        // Twelve megabytes have room for two of five.
+        // Twelve megabytes hold two of five.
         let first = client.ok("d", command.clone()).await;
         client.ok("d", command.clone()).await;
         assert_eq!(client.fails("d", command.clone()).await, 16500);
-        // What keeps nothing is not refused.
+        // A cursor that keeps no results is not refused.
         client.ok("d", aggregate(vec![grouped.clone()], 10)).await;
         let mut id = cursor_of(&first);
         while id != 0 {

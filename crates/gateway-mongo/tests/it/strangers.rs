@@ -131,7 +131,7 @@ async fn cursors_and_transactions_are_shared_by_users() {
     assert_eq!(ada.fails("d", begin(3)).await, 112);
     bob.ok("d", begin(1)).await;
     owner.ok("d", begin(1)).await;
-    // What is dropped in any way is given back.
+    // Every way to drop a share returns it.
     ada.ok("admin", of(&doc! { "endSessions": [session(1), session(2)] })).await;
     ada.ok("d", begin(4)).await;
 }
@@ -141,7 +141,7 @@ async fn connections_are_shared_by_users() {
     let server = Server::start_with(MongoSettings { connections_max: 8, ..settings() }).await;
     let mut owner = authenticated(&server).await;
     let mut adas = vec![user(&server, &mut owner, "ada").await];
-    // Half of what the owner leaves.
+    // Half of the owner's remainder.
     while adas.len() < 4 {
         adas.push(as_user(&server, "d", "ada", "secret").await);
     }

@@ -77,7 +77,7 @@ impl Operator for Finished {
     }
 }
 
-/// A pipeline at work. It stops behind every result, and goes on when it is asked for the next one.
+/// Resumable run of a pipeline: it stops behind every result, and continues when the next one is requested.
 ///
 /// ```text
 /// push ─► waiting[0] ─► operator 0 ─► waiting[1] ─► operator 1 ─► waiting[2] ─► next
@@ -90,9 +90,9 @@ pub struct Run {
     waiting: Vec<VecDeque<Value>>,
     /// No more documents come, or none are needed.
     has_input_ended: bool,
-    /// Operators before this one have given what was left.
+    /// Whether the operators before this one have ended.
     finished: usize,
-    /// Makes what is shown of a result.
+    /// Projection of a result.
     shown: fn(Value) -> Value,
 }
 
@@ -161,7 +161,7 @@ impl Run {
         let needs_more = self.operators[at].push(document, context, &mut out)?;
         self.waiting[at + 1].extend(out);
         if !needs_more {
-            // Whatever came from the operators before this one would be passed over.
+            // This operator would skip all further input.
             self.has_input_ended = true;
             self.finished = self.finished.max(at);
             self.waiting[..=at].iter_mut().for_each(VecDeque::clear);

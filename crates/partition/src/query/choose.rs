@@ -337,7 +337,7 @@ async fn is_dense(reader: &mut Reader<'_>, choice: &Choice<'_>, begun: &mut Opti
         begin(reader, choice, begun).await?;
     }
     let common = reader.prefix_of(&leaf.index)?.len();
-    // With fewer, the summaries are most of the option, and say nothing of how close its own postings lie.
+    // With fewer postings, summaries are most of the option, and do not show how close its own postings lie.
     let Some(begun) = begun.as_ref().map(|begun| &begun.rows).filter(|rows| rows.len() >= PROBES[1]) else {
         return Ok(false);
     };

@@ -71,14 +71,14 @@ impl Host {
         print.restore(ctx)?.call((This(function.clone()),))
     }
 
-    /// Evaluates a text as a function. The text was looked at before: what is wrong is thrown.
+    /// Evaluates a text as a function, and throws the text's errors.
     fn evaluate<'js>(&self, ctx: &Ctx<'js>, text: &FunctionText<'_>) -> rquickjs::Result<Function<'js>> {
         let mut shapes = text.shapes();
         let last = shapes.pop().ok_or(rquickjs::Error::Unknown)?;
         for shape in shapes {
             match self.evaluate_as(ctx, text, shape) {
                 Ok(function) => return Ok(function),
-                // Also what is no more than the end of a budget, which the next one meets again.
+                // The end of a budget is caught, too: the next shape meets it again.
                 Err(rquickjs::Error::Exception) => drop(ctx.catch()),
                 Err(error) => return Err(error),
             }
@@ -184,8 +184,8 @@ impl Engine {
         self.runtime.set_max_stack_size(limits.stack_bytes_max);
     }
 
-    /// Makes an image that has the functions of these texts. Of what [`FunctionText::is`] a function, as the engine itself prints it, nothing
-    /// runs while it is compiled; and if something did, it would have no run's data before it, and nobody else's image behind it.
+    /// Makes an image that has the functions of these texts. No part of a text that [`FunctionText::is`] a function, as the engine itself prints it,
+    /// runs while it is compiled. If some part did, it would see no data of a run and no image of another script.
     fn compile(&self, texts: &Texts<'_>) {
         self.heap.open();
         let made = self.context.with(|ctx| {

@@ -32,7 +32,7 @@ impl Entry<'_> {
 enum Kind {
     Word,
     Literal,
-    /// What stands between brackets of one kind, with them.
+    /// Brackets of one kind, with their contents.
     Group(u8),
     /// One character, but for the arrow.
     Sign,
@@ -57,7 +57,7 @@ impl Token<'_> {
     }
 }
 
-/// `None` of a text whose first function is an expression, and of what cannot be read.
+/// Entry of a text. `None` where the first function is an expression, or brackets or literals do not end.
 pub(super) fn of(source: &str) -> Option<Entry<'_>> {
     let tokens = tokens(source)?;
     for at in 0..tokens.len() {
@@ -111,7 +111,7 @@ fn begins_statement(tokens: &[Token<'_>], at: usize) -> bool {
     match before.kind {
         Kind::Group(b'{') => true,
         Kind::Sign => before.text == ";",
-        // `async` belongs to what follows it.
+        // `async` belongs to the next token.
         _ => tokens[at].begins_line && !before.is_word("async"),
     }
 }
@@ -130,7 +130,7 @@ struct Reader<'a> {
     /// Brackets, and where each began; a backtick is a value inside a template.
     open: Vec<(u8, usize)>,
     tokens: Vec<Token<'a>>,
-    /// Whether a slash divides what was read last.
+    /// Whether the last token is an operand, so that a slash behind it divides.
     is_operand: bool,
     begins_line: bool,
 }

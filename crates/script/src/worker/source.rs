@@ -4,8 +4,8 @@
 //!
 //! One function is evaluated as an expression, and the engine prints the function that results; the text must be that print and
 //! nothing else but white space, comments and semicolons. A text of statements becomes the body of a function that calls the entry, and
-//! what the engine prints must be that function. So a call, or what closes the function and goes on, is told from a function, and
-//! nothing of a text runs before its script does.
+//! the engine must print exactly that function. So a call is refused, as is a text that closes the function early, and no part of a text
+//! runs before its script does.
 
 use super::entry::{self, Entry};
 
@@ -54,7 +54,7 @@ impl<'a> FunctionText<'a> {
         format!("{name}.js")
     }
 
-    /// The ways to evaluate it, the first that succeeds counts. What is wrong is told by the last.
+    /// Ways to evaluate the text: the first that succeeds counts, and the last reports the error.
     pub(super) fn shapes(&self) -> Vec<Shape<'a>> {
         let entry = entry::of(self.source).map(Shape::Body);
         let alone = match entry {
@@ -65,7 +65,7 @@ impl<'a> FunctionText<'a> {
         [alone].into_iter().chain(entry).collect()
     }
 
-    /// What the engine evaluates: the text keeps its lines; columns of the first one are off by [`PREFIX_LENGTH`].
+    /// Text for the engine. Lines stay as they are; columns of the first line are off by [`PREFIX_LENGTH`].
     pub(super) fn expression(&self, shape: Shape<'_>) -> String {
         let (frame, source) = match shape {
             Shape::Expression => (EXPRESSION, self.source.to_owned()),
@@ -88,7 +88,7 @@ impl<'a> FunctionText<'a> {
         is_name && !matches!(name, "function" | "async") && skip_trivia(rest).starts_with('(')
     }
 
-    /// Whether what the engine printed is the text, evaluated as this shape.
+    /// Whether the engine printed the text that this shape evaluates.
     pub(super) fn is(&self, shape: Shape<'_>, printed: &str) -> bool {
         match shape {
             Shape::Body(_) => self.expression(shape).strip_prefix("0,") == Some(printed),

@@ -169,7 +169,7 @@ fn the_first_function_is_the_entry_and_the_rest_is_in_its_scope() {
     assert!(!message.contains("shardlakeEntry"), "{message}");
 }
 
-/// Neither what a text does before its first function, nor what comes out of the function around it, runs when it is checked.
+/// A check runs no statement of a text, also not one behind a bracket that closes the function around the text.
 #[test]
 fn nothing_runs_when_a_text_with_helpers_is_checked() {
     let scripts = processes(1);

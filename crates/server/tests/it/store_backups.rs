@@ -40,7 +40,7 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
 }
 
-/// Ends writers that a scope waits for, also where what they write beside fails.
+/// Guard that ends the writers of a scope, also when the scope's test panics.
 struct EndsWriters<'a>(&'a AtomicBool);
 
 impl Drop for EndsWriters<'_> {
