@@ -224,8 +224,10 @@ async fn smallest(
     choices: &[Choice<'_>],
     begun: &mut Option<Begun>,
 ) -> Result<Smallest> {
-    let mut probes: Vec<Vec<Probe>> =
-        choices.iter().map(|choice| vec![Probe::default(); choice.ranges(reader).count()]).collect();
+    let mut probes: Vec<Vec<Probe>> = choices
+        .iter()
+        .map(|choice| vec![Probe::default(); choice.ranges(|leaf| reader.has_summaries(leaf)).count()])
+        .collect();
     if let ([choice], [probes]) = (choices, &mut probes[..])
         && let ([leaf], Some(probe)) = (&choice.leaves[..], probes.first_mut())
         && leaf.ranges.len() == 1
@@ -254,7 +256,9 @@ async fn smallest(
 
 /// Reads the first postings of an option of one range.
 async fn begin(reader: &Reader<'_>, choice: &Choice<'_>, begun: &mut Option<Begun>) -> Result<Probe> {
-    let Some((leaf, place)) = choice.ranges(reader).next() else { return Ok(Probe::default()) };
+    let Some((leaf, place)) = choice.ranges(|leaf| reader.has_summaries(leaf)).next() else {
+        return Ok(Probe::default());
+    };
     reader.check_interrupted()?;
     let mut scan = scan_of(reader, leaf, place, None)?;
     let (mut first, mut is_all) = (Vec::new(), false);
@@ -283,7 +287,10 @@ async fn probe_all(
     probes: &mut [Vec<Probe>],
     limit: usize,
 ) -> Result<()> {
-    let ranges = choices.iter().flat_map(|choice| choice.ranges(reader)).zip(probes.iter_mut().flatten());
+    let ranges = choices
+        .iter()
+        .flat_map(|choice| choice.ranges(|leaf| reader.has_summaries(leaf)))
+        .zip(probes.iter_mut().flatten());
     let mut unknown: Vec<_> = ranges.filter(|(_, probe)| !probe.is_all && probe.postings < limit).collect();
     for together in unknown.chunks_mut(PROBES_AT_ONCE) {
         let mut counting = Vec::with_capacity(together.len());
@@ -312,7 +319,7 @@ async fn count_postings(
     limit: usize,
 ) -> Result<usize> {
     let mut count = 0;
-    for ((leaf, place), probe) in choice.ranges(reader).zip(probes) {
+    for ((leaf, place), probe) in choice.ranges(|leaf| reader.has_summaries(leaf)).zip(probes) {
         reader.check_interrupted()?;
         reader.request.work.meter().add(STEPS_OF_SCAN);
         let wanted = limit - count;

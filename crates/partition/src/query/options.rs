@@ -5,8 +5,6 @@
 use shardlake_model::{IndexPathSegment, KeyPath};
 use shardlake_sql::{IndexFilter, IndexRef, Leaf, LookupClass};
 
-use super::Reader;
-
 /// Options looked at; a filter with more has as many good ones among the first.
 const OPTIONS_MAX: usize = 8;
 
@@ -20,9 +18,12 @@ pub(crate) struct Choice<'p> {
 impl<'p> Choice<'p> {
     /// The ranges to count, each by its leaf and its place in the leaf. The summaries of a leaf come
     /// behind its own ranges.
-    pub(super) fn ranges(&self, reader: &Reader<'_>) -> impl Iterator<Item = (&'p Leaf, usize)> {
-        let count = |leaf: &Leaf| leaf.ranges.len() + usize::from(reader.has_summaries(leaf));
-        self.leaves.iter().flat_map(move |leaf| (0..count(leaf)).map(|place| (*leaf, place)))
+    pub(super) fn ranges(
+        &self,
+        has_summaries: impl Fn(&Leaf) -> bool,
+    ) -> impl Iterator<Item = (&'p Leaf, usize)> {
+        let count = move |leaf: &Leaf| leaf.ranges.len() + usize::from(has_summaries(leaf));
+        self.leaves.iter().flat_map(move |leaf| (0..count(leaf)).map(move |place| (*leaf, place)))
     }
 }
 
