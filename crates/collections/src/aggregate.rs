@@ -1,7 +1,7 @@
 //! Pipelines over collections: documents are read here page by page, and pushed through the stages on the blocking pool.
 //!
 //! A pipeline runs as far as its results are asked for ([`Aggregating`]), and each call has a time of its own. Between two calls it holds its
-//! position, the state of its stages and at most two pages; no thread and no snapshot.
+//! position, the state of its stages and the rest of a page; no thread and no snapshot.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,11 +13,9 @@ use tokio::runtime::Handle;
 use crate::collections::{Collections, Found, Namespace};
 use crate::failure::{Failure, Result};
 use crate::needed::Needed;
-use crate::reads::{MEMORY_BYTES_MAX, Page, Scan, Source};
+use crate::reads::{MEMORY_BYTES_MAX, Page, Position, Scan, Source};
 use crate::request::Request;
 
-/// A page at work is followed by one that is read meanwhile.
-const PAGES_MAX: usize = 2;
 /// Of a document that is made for a client: 16 MiB, and what the reference adds for itself.
 pub const RESULT_BYTES_MAX: usize = (16 << 20) + (16 << 10);
 const OBJECT_TOO_LARGE: i32 = 10334;
@@ -107,9 +105,8 @@ pub struct Aggregating {
     reads: Option<Namespace>,
     source: Source,
     needed: Option<Arc<Needed>>,
-    /// Read, and not yet given to the stages.
-    pages: VecDeque<Page>,
-    has_read_all: bool,
+    /// Read, and not yet given to the stages, with the position before it.
+    page: Option<(Page, Option<Position>)>,
     /// None while a thread has them, and for good when it fails or is given up.
     stages: Option<Box<Stages>>,
 }
@@ -178,8 +175,7 @@ impl Aggregating {
             reads: None,
             source,
             needed: needed.map(Arc::new),
-            pages: VecDeque::new(),
-            has_read_all: false,
+            page: None,
             stages: Some(Box::new(stages)),
         }
     }
@@ -222,7 +218,7 @@ impl Aggregating {
         self.reads.as_ref() == Some(namespace)
     }
 
-    /// Bytes that stay in memory until the next call, but for two pages.
+    /// Bytes that stay in memory until the next call.
     pub fn held_bytes(&self) -> usize {
         self.stages.as_ref().map_or(0, |stages| stages.held_bytes)
     }
@@ -231,25 +227,25 @@ impl Aggregating {
     async fn results(&mut self, request: &Arc<Request>, results: Results) -> Result<(Results, bool)> {
         let abandoned = Abandoned::default();
         let mut results = results;
-        // A small collection is read as a whole, so that one thread has it once.
-        let is_new = self.stages.as_ref().is_some_and(|stages| stages.run.is_none());
-        while is_new && self.pages.len() < PAGES_MAX && !self.has_read_all {
-            let page = self.source.next_raw(request, None).await?;
-            self.has_read_all = page.is_none();
-            self.pages.extend(page);
-        }
+        // Few pipelines need a second page for a batch. One that does gets the third while it works on the second.
+        let mut reads_ahead = false;
         loop {
+            if self.needs_page()
+                && let Err(failure) = self.read(request).await
+            {
+                return results.before(failure);
+            }
             let Some(mut stages) = self.stages.take() else {
                 return Err(Failure::new(CURSOR_NOT_FOUND, "the pipeline ended with an error"));
             };
             let others = self.others(request);
             let refused = others.refused.clone();
             stages.env.set_time(time_test(request, &abandoned));
-            let page = if stages.input.is_empty() { self.pages.pop_front() } else { None };
-            let is_last = self.has_read_all && self.pages.is_empty();
+            let page = if stages.input.is_empty() { self.page.take() } else { None };
+            let is_last = self.source.is_done() && self.page.is_none();
             let needed = self.needed.clone();
             let working = tokio::task::spawn_blocking(move || {
-                if let Some(page) = page {
+                if let Some((page, _)) = page {
                     stages.input.extend(documents(page, needed.as_deref(), &others.refused));
                 }
                 let worked = stages.work(&others, is_last, &mut results);
@@ -257,9 +253,9 @@ impl Aggregating {
                 (stages, results, worked)
             });
             let reading = async {
-                match self.has_read_all || self.pages.len() >= PAGES_MAX {
-                    true => Ok(None),
-                    false => self.source.next_raw(request, None).await.map(Some),
+                match reads_ahead && !is_last && self.page.is_none() {
+                    true => self.read(request).await,
+                    false => Ok(()),
                 }
             };
             let (worked, read) = futures::join!(working, reading);
@@ -274,24 +270,31 @@ impl Aggregating {
             self.stages = Some(stages);
             if is_complete || has_ended {
                 // A page that could not be read is asked for again, where it is needed.
-                self.note_read(read.ok().flatten());
+                self.put_page_back();
                 return Ok((results, has_ended));
             }
-            match read {
-                Ok(read) => self.note_read(read),
-                // The client gets the results so far, and the failure with its next request.
-                Err(_) if results.is_begun() => return Ok((results, false)),
-                Err(failure) => return Err(failure),
+            if let Err(failure) = read {
+                return results.before(failure);
             }
+            reads_ahead = !results.is_begun();
         }
     }
 
-    /// `Some` where the source was asked for a page.
-    fn note_read(&mut self, read: Option<Option<Page>>) {
-        if let Some(page) = read {
-            self.has_read_all |= page.is_none();
-            self.pages.extend(page);
-            assert!(self.pages.len() <= PAGES_MAX, "pages are read when they are needed");
+    fn needs_page(&self) -> bool {
+        let is_empty = self.stages.as_ref().is_some_and(|stages| stages.input.is_empty());
+        is_empty && self.page.is_none() && !self.source.is_done()
+    }
+
+    async fn read(&mut self, request: &Request) -> Result<()> {
+        let before = self.source.position();
+        self.page = self.source.next_raw(request, None).await?.map(|page| (page, before));
+        Ok(())
+    }
+
+    /// A page that was read ahead is read again when it is needed, so that an idle cursor does not keep it.
+    fn put_page_back(&mut self) {
+        if let Some((_, Some(before))) = self.page.take_if(|(_, before)| before.is_some()) {
+            self.source.return_to(before);
         }
     }
 
@@ -394,6 +397,11 @@ impl Results {
     /// Whether a client can use them as they are.
     fn is_begun(&self) -> bool {
         matches!(self, Results::Batch(batch) if !batch.documents.is_empty())
+    }
+
+    /// The client gets the results so far, and the failure with its next request.
+    fn before(self, failure: Failure) -> Result<(Results, bool)> {
+        if self.is_begun() { Ok((self, false)) } else { Err(failure) }
     }
 }
 

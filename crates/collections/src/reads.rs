@@ -48,6 +48,10 @@ impl Scan {
         (self.continuation, self.is_done) = (None, false);
     }
 
+    fn position(&self) -> Position {
+        Position { continuation: self.continuation.clone(), is_done: self.is_done }
+    }
+
     fn transaction(&self) -> Option<&OpenTransaction> {
         self.collections.transaction.as_deref()
     }
@@ -87,6 +91,13 @@ impl Scan {
         self.is_done = self.continuation.is_none();
         Ok(Some(Bodies::Rows(page.rows)))
     }
+}
+
+/// Position of a scan between two pages.
+#[derive(Debug, Clone)]
+pub(crate) struct Position {
+    continuation: Option<String>,
+    is_done: bool,
 }
 
 /// Bodies of items, as a page brings them.
@@ -166,6 +177,28 @@ impl Source {
             Source::Ready(ready) if ready.is_empty() => None,
             Source::Ready(ready) => Some(Page::Ready(std::mem::take(ready))),
         })
+    }
+
+    /// Whether the last page was read.
+    pub(crate) fn is_done(&self) -> bool {
+        match self {
+            Source::Scan(scan) => scan.is_done,
+            Source::Ready(ready) => ready.is_empty(),
+        }
+    }
+
+    /// `None` for documents that cannot be read again.
+    pub(crate) fn position(&self) -> Option<Position> {
+        match self {
+            Source::Scan(scan) => Some(scan.position()),
+            Source::Ready(_) => None,
+        }
+    }
+
+    pub(crate) fn return_to(&mut self, position: Position) {
+        if let Source::Scan(scan) = self {
+            (scan.continuation, scan.is_done) = (position.continuation, position.is_done);
+        }
     }
 }
 
