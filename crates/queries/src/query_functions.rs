@@ -7,14 +7,16 @@
 //! All calls of a page have the time of one script, and no longer than the request may. What a batch that was stopped has
 //! taken is gone: its rows are then called one by one, as far as they are needed, and each of those has a portion's time at least.
 
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
 use shardlake_model::{ContainerScripts, Error, ErrorKind, Result, ScriptKind};
 use shardlake_partition::Partition;
-use shardlake_script::{Functions, ScriptLimits, Scripts, Turn, is_worker_lost};
+use shardlake_script::{Functions, ScriptKey, ScriptLimits, Scripts, Turn, is_worker_lost};
 use shardlake_sql::{Arguments, PreparedQuery, SqlError, UserFunctions};
 use shardlake_stdx::Clock;
+use xxhash_rust::xxh3::Xxh3;
 
 use crate::processor_tab::ProcessorTab;
 use crate::running::Running;
@@ -50,12 +52,20 @@ impl Running<'_> {
         };
         if !self.prepared.user_functions().is_empty() {
             let tab = Arc::new(ProcessorTab::open(self.queries, self.ctx, self.entry, partition));
-            let container = self.entry.record.container.rid;
-            let turn = source.scripts.function_turn(container, tab.meter());
+            let turn = source.scripts.function_turn(self.functions_key(), tab.meter());
             let turn = tokio::time::timeout(source.time_left(), turn).await;
             source.place = Some((turn.map_err(|_| Error::from(SqlError::Interrupted))??, tab));
         }
         Ok(source)
+    }
+}
+
+impl Running<'_> {
+    /// The functions of a query have their turns together.
+    fn functions_key(&self) -> ScriptKey {
+        let mut hasher = Xxh3::new();
+        self.prepared.user_functions().hash(&mut hasher);
+        ScriptKey { container: self.entry.record.container.rid, script: hasher.finish() }
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use shardlake_model::{Error, ErrorKind, RequestContext, Result};
 use shardlake_partition::Partition;
 use shardlake_queries::ProcessorTab;
-use shardlake_script::{ScriptLimits, Turn, is_worker_lost};
+use shardlake_script::{ScriptKey, ScriptLimits, Turn, is_worker_lost};
 use shardlake_serving::{ContainerEntry, ContainerHandle, Cost, OperationKind, Touched};
 
 use crate::ScriptRuns;
@@ -54,7 +54,8 @@ impl ScriptRuns {
         let mut permit = self.admit(ctx, entry, partition, OperationKind::Query, touched)?;
         let tab = ProcessorTab::open(self, ctx, entry, partition);
         let left = ctx.deadline.saturating_sub(self.clock().elapsed());
-        let turn = self.0.scripts.function_turn(entry.record.container.rid, tab.meter());
+        let key = ScriptKey { container: entry.record.container.rid, script: 0 };
+        let turn = self.0.scripts.function_turn(key, tab.meter());
         let turn = tokio::time::timeout(left, turn).await.map_err(|_| no_turn())??;
         self.admit_again(ctx, partition, &mut permit)?;
         let outcome = self.called(ctx, turn, source, arguments).await?;

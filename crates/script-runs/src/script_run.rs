@@ -9,12 +9,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use shardlake_model::{
-    ContainerRid, Error, ErrorKind, PartitionKey, ReplyMeta, RequestContext, Result, Script,
-};
+use shardlake_model::{Error, ErrorKind, PartitionKey, ReplyMeta, RequestContext, Result, Script};
 use shardlake_partition::{LogicalKey, Partition};
 use shardlake_script::{
-    Completion, Invocation, Meter, Role, ScriptLimits, Turn, is_misjudged, is_worker_lost,
+    Completion, Invocation, Meter, Role, ScriptKey, ScriptLimits, Turn, is_misjudged, is_worker_lost,
 };
 
 use crate::ScriptRuns;
@@ -92,34 +90,36 @@ impl ScriptRuns {
         permit: &mut Permit<'_>,
     ) -> Result<(ProcedureReply, Cost)> {
         let partition = partition_of(entry, logical);
-        let mut run = self.begin_run(ctx, entry, partition, logical, permit).await?;
+        let place = (partition, logical);
+        let mut run = self.begin_run(ctx, entry, place, work.script.number, permit).await?;
         run.foresees = work.foresees;
         let completion = run.script(work.script, work.role.clone(), work.logs).await;
         let (completion, cost, meta) = run.finish(completion).await?;
         Ok((ProcedureReply { body: completion.response_body, log: completion.log, meta }, cost))
     }
 
+    /// `script` is the number of the first script of the run, whose turn it is.
     pub async fn begin_run<'a>(
         &'a self,
         ctx: &RequestContext,
         entry: &'a Arc<ContainerEntry>,
-        partition: &Arc<Partition>,
-        logical: &LogicalKey,
+        (partition, logical): (&Arc<Partition>, &LogicalKey),
+        script: u64,
         permit: &mut Permit<'_>,
     ) -> Result<ScriptRun<'a>> {
         check_session(ctx, entry, partition)?;
-        let container = entry.record.container.rid;
+        let key = ScriptKey { container: entry.record.container.rid, script };
         let tab = ProcessorTab::open(self, ctx, entry, partition);
         let begin = || partition.begin(&entry.shape, self.command(ctx, 0), logical, self.clock());
         let mut transaction = begin().await?;
         let space = ctx.answer_space.as_ref();
-        let turn = self.0.scripts.try_turn(container, tab.meter());
+        let turn = self.0.scripts.try_turn(key, tab.meter());
         let turn = match turn.filter(|_| try_take_space(space)) {
             Some(turn) => turn,
             None => {
                 // Others may write to the logical partition while all workers are busy elsewhere.
                 drop(transaction);
-                let turn = self.script_turn(ctx, container, tab.meter()).await?;
+                let turn = self.script_turn(ctx, key, tab.meter()).await?;
                 transaction = begin().await?;
                 turn
             }
@@ -140,12 +140,12 @@ impl ScriptRuns {
     }
 
     /// Waits for a worker, no longer than the request may.
-    async fn script_turn(&self, ctx: &RequestContext, container: ContainerRid, meter: Meter) -> Result<Turn> {
+    async fn script_turn(&self, ctx: &RequestContext, key: ScriptKey, meter: Meter) -> Result<Turn> {
         let left = || ctx.deadline.saturating_sub(self.clock().elapsed());
         let space = ctx.answer_space.as_ref();
         loop {
             wait_for_space(space, left()).await?;
-            let turn = self.0.scripts.turn(container, meter.clone());
+            let turn = self.0.scripts.turn(key, meter.clone());
             let turn = tokio::time::timeout(left(), turn).await.unwrap_or_else(|_| {
                 Err(Error::new(
                     ErrorKind::Timeout,

@@ -10,7 +10,9 @@ use shardlake_model::{
     PartitionKeyDefinition, Priority, RequestContext, Result, ScriptDefinition, ScriptKind, Throughput,
 };
 use shardlake_partition::Partition;
-use shardlake_script::{Meter, ScriptSettings, Scripts, Store, StoreOperation, StoreReply, StoreRequest};
+use shardlake_script::{
+    Meter, ScriptKey, ScriptSettings, Scripts, Store, StoreOperation, StoreReply, StoreRequest,
+};
 use shardlake_stdx::{Clock, Random, Timestamp};
 use shardlake_storage::{Shard, ShardOptions};
 
@@ -93,7 +95,7 @@ async fn begin<'a>(
     let partition = partition_of(&container.entry, &logical);
     let touched = Touched::Logical(&logical);
     let mut permit = runs.admit(ctx, &container.entry, partition, OperationKind::Write, touched)?;
-    runs.begin_run(ctx, &container.entry, partition, &logical, &mut permit).await
+    runs.begin_run(ctx, &container.entry, (partition, &logical), 1, &mut permit).await
 }
 
 fn first(container: &ContainerHandle) -> Arc<Partition> {
@@ -165,7 +167,7 @@ async fn who_waits_for_a_worker_keeps_nobody_from_writing() {
     let clock = Clock::manual(Timestamp(1_700_000_000_000));
     let (runs, ctx, container) = account(&clock).await;
     let rid = container.entry.record.container.rid;
-    let turn = || runs.runs.0.scripts.try_turn(rid, Meter::default());
+    let turn = || runs.runs.0.scripts.try_turn(ScriptKey { container: rid, script: 1 }, Meter::default());
     let mut busy: Vec<_> = std::iter::from_fn(turn).collect();
     let mut waiting = Box::pin(begin(&runs, &ctx, &container));
     assert!(futures::poll!(&mut waiting).is_pending());
@@ -250,8 +252,10 @@ async fn the_budget_is_asked_again_when_a_turn_comes() {
     let (runs, ctx, container) = enforced_account(&clock).await;
     let ctx = RequestContext { priority: Priority::High, ..ctx };
     let rid = container.entry.record.container.rid;
-    let mut busy: Vec<_> =
-        std::iter::from_fn(|| runs.runs.0.scripts.try_turn(rid, Meter::default())).collect();
+    let mut busy: Vec<_> = std::iter::from_fn(|| {
+        runs.runs.0.scripts.try_turn(ScriptKey { container: rid, script: 1 }, Meter::default())
+    })
+    .collect();
     let mut waiting = Box::pin(begin(&runs, &ctx, &container));
     assert!(futures::poll!(&mut waiting).is_pending());
     let tab = tab(&runs, &ctx, &container);
@@ -314,5 +318,14 @@ async fn a_function_that_does_not_end_takes_the_time_of_a_page_once() {
     assert!(needed.message().contains("more than 0.05 s"), "{needed}");
     assert_eq!(ends, [Some("0".to_owned())]);
     // The turn came back, and the container is known for what it did.
-    assert!(runs.runs.0.scripts.try_turn(container.entry.record.container.rid, Meter::default()).is_some());
+    assert!(
+        runs.runs
+            .0
+            .scripts
+            .try_turn(
+                ScriptKey { container: container.entry.record.container.rid, script: 1 },
+                Meter::default()
+            )
+            .is_some()
+    );
 }

@@ -86,7 +86,8 @@ impl ScriptRuns {
             let entry = routing.entry.clone();
             let mut permit = self.admit(ctx, &entry, &partition, OperationKind::Write, touched)?;
             let outcome = async {
-                let mut run = self.begin_run(ctx, &entry, &partition, &logical, &mut permit).await?;
+                let mut run =
+                    self.begin_run(ctx, &entry, (&partition, &logical), script.number, &mut permit).await?;
                 run.store.writes = Some(Vec::new());
                 let completed = trial.run(&mut run, &script).await;
                 trial.ended(run, completed).await

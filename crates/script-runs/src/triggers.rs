@@ -104,7 +104,9 @@ impl TriggeredWrite<'_> {
         (logical, pre, post): (&LogicalKey, Option<&Script>, Option<&Script>),
         permit: &mut Permit<'_>,
     ) -> Result<(WriteReply, Cost)> {
-        let mut run = runs.begin_run(ctx, entry, partition_of(entry, logical), logical, permit).await?;
+        let first = pre.or(post).map_or(0, |script| script.number);
+        let place = (partition_of(entry, logical), logical);
+        let mut run = runs.begin_run(ctx, entry, place, first, permit).await?;
         let outcome = self.run(&mut run, pre, post).await;
         let (mut triggered, cost, meta) = run.finish(outcome).await?;
         triggered.reply.meta = meta;

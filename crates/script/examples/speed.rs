@@ -9,8 +9,8 @@ use futures::future::BoxFuture;
 use rustix::time::{ClockId, clock_gettime};
 use shardlake_model::{ContainerRid, DatabaseRid};
 use shardlake_script::{
-    Invocation, Meter, Role, ScriptLimits, ScriptSettings, Scripts, Store, StoreAnswer, StoreReply,
-    StoreRequest, WorkerKind,
+    Invocation, Meter, Role, ScriptKey, ScriptLimits, ScriptSettings, Scripts, Store, StoreAnswer,
+    StoreReply, StoreRequest, WorkerKind,
 };
 use shardlake_stdx::Clock;
 
@@ -87,7 +87,10 @@ fn functions(scripts: &Scripts) {
         ("item", "function (item) { return item.tags.length; }"),
     ];
     let limits = ScriptLimits::default();
-    let turn = futures::executor::block_on(scripts.function_turn(HERE, Meter::default())).expect("is free");
+    let turn = futures::executor::block_on(
+        scripts.function_turn(ScriptKey { container: HERE, script: 1 }, Meter::default()),
+    )
+    .expect("is free");
     let mut functions = scripts.functions(&turn, &definitions, limits).expect("prepares");
     for (name, argument) in [("scalar", "21".to_owned()), ("item", item())] {
         let rows = vec![vec![Some(argument)]; 100];

@@ -168,6 +168,7 @@ impl Conversation {
     /// After the report that ends the order, with what that says.
     pub(crate) fn end(mut self, used: Used) {
         self.watch.tell(used.processor);
+        self.watch.turn.ended();
         // A worker that said more than it was asked for is not asked again.
         if !used.is_spent && self.line.is_quiet() {
             self.lease.give_back(Some(self.line.at_rest()));

@@ -76,6 +76,9 @@ impl Functions {
                 if values.len() <= rows.len() && values.is_empty() == rows.is_empty() =>
             {
                 self.count(processor);
+                if let Some((lease, _)) = &self.worker {
+                    lease.turn().ended();
+                }
                 Ok(values)
             }
             Report::Failed { failure, used } => {

@@ -33,13 +33,17 @@ pub use functions::Functions;
 pub use meter::Meter;
 pub use settings::{ScriptLimits, ScriptSettings, WorkerKind};
 pub use store::{Store, StoreAnswer, StoreFailure, StoreOperation, StoreReply, StoreRequest};
-pub use turns::Turn;
+pub use turns::{ScriptKey, Turn};
 pub use worker::{confine, worker_main};
 
 /// A pool of workers, started when first needed. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Scripts {
     pool: Arc<Pool>,
+}
+
+fn unregistered(container: ContainerRid) -> ScriptKey {
+    ScriptKey { container, script: 0 }
 }
 
 /// One run of a stored procedure or trigger.
@@ -104,7 +108,7 @@ impl Scripts {
     }
 
     async fn check_once(&self, container: ContainerRid, source: &str) -> Result<()> {
-        let lease = self.pool.lease(&self.turn(container, Meter::default()).await?)?;
+        let lease = self.pool.lease(&self.turn(unregistered(container), Meter::default()).await?)?;
         let mut conversation = Conversation::begin(lease, ScriptLimits::of_check().time).await?;
         conversation.send(&Order::Check { source: source.to_owned() }).await?;
         match conversation.receive().await? {
@@ -126,23 +130,23 @@ impl Scripts {
         invocation: Invocation<'_>,
         store: &mut dyn Store,
     ) -> Result<Completion> {
-        let turn = self.turn(container, Meter::default()).await?;
+        let turn = self.turn(unregistered(container), Meter::default()).await?;
         self.run_in(&turn, invocation, store).await
     }
 
     /// Waits for a turn, which [`Scripts::run_in`] needs. The processor time of its scripts is added to `meter`.
-    pub async fn turn(&self, container: ContainerRid, meter: Meter) -> Result<Turn> {
-        self.pool.turns().turn(Lane::Scripts, container, meter).await
+    pub async fn turn(&self, key: ScriptKey, meter: Meter) -> Result<Turn> {
+        self.pool.turns().turn(Lane::Scripts, key, meter).await
     }
 
     /// A turn, if there is one at once.
-    pub fn try_turn(&self, container: ContainerRid, meter: Meter) -> Option<Turn> {
-        self.pool.turns().try_turn(Lane::Scripts, container, meter)
+    pub fn try_turn(&self, key: ScriptKey, meter: Meter) -> Option<Turn> {
+        self.pool.turns().try_turn(Lane::Scripts, key, meter)
     }
 
     /// Waits for a turn that [`Scripts::functions`] needs.
-    pub async fn function_turn(&self, container: ContainerRid, meter: Meter) -> Result<Turn> {
-        self.pool.turns().turn(Lane::Functions, container, meter).await
+    pub async fn function_turn(&self, key: ScriptKey, meter: Meter) -> Result<Turn> {
+        self.pool.turns().turn(Lane::Functions, key, meter).await
     }
 
     /// [`Scripts::run`] for those whose turn it is.

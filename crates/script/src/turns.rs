@@ -1,9 +1,12 @@
 //! Whose turn it is at the workers.
 //!
-//! Containers take turns one after the other, and the scripts of one container in the order of their arrival. No container
-//! holds all workers, so that another one finds a worker at once, or after one turn of each container that waits before it.
-//! A container whose script had to be stopped is an *offender* for a while: it holds one worker, and all offenders together
-//! leave one worker to the others.
+//! Containers take turns one after the other, and so do the scripts of one container; the runs of one script go in the order of
+//! their arrival. No container holds all workers, so that another one finds a worker at once, or after one turn of each container
+//! that waits before it.
+//!
+//! A container whose script had to be stopped is an *offender* for a while. All of its scripts are then *suspects*, but for those
+//! that have lately ended by themselves: its suspects together hold one worker, and all suspects leave one worker to the others. So
+//! an honest script waits for no endless one of its container, or for one turn of each where it is new.
 //!
 //! Scripts and functions of queries have workers of their own: a script's query may call functions, and scripts that hold
 //! all workers would else wait for functions that wait for them. Both go by the same rules and know the same offenders.
@@ -12,6 +15,7 @@
 //! gives the turn back.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -23,6 +27,10 @@ use crate::meter::Meter;
 
 /// How long a container is an offender after its last offence.
 pub(crate) const OFFENCE_TIME: Duration = Duration::from_secs(60);
+/// How long a script is proven that has ended by itself.
+pub(crate) const PROOF_TIME: Duration = Duration::from_secs(10 * 60);
+/// Scripts that are known as proven at a time; further ones are not, and wait as suspects do where their container has offended.
+const PROVEN_MAX: usize = 10_000;
 /// What a client is told to wait when its container's queue is full.
 const RETRY_AFTER_MS: u64 = 1_000;
 
@@ -31,6 +39,14 @@ const RETRY_AFTER_MS: u64 = 1_000;
 pub(crate) enum Lane {
     Scripts,
     Functions,
+}
+
+/// A script of a container, which has turns of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ScriptKey {
+    pub container: ContainerRid,
+    /// Any number that tells it from the others; 0 for texts that are not registered.
+    pub script: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -55,15 +71,20 @@ struct State {
     next_ticket: u64,
     /// Until when each is one.
     offenders: HashMap<ContainerRid, Duration>,
+    /// Until when each is known to end by itself.
+    proven: HashMap<ScriptKey, Duration>,
 }
 
 #[derive(Debug, Default)]
 struct LaneState {
-    /// Workers that a container holds, where it holds any.
-    held: HashMap<ContainerRid, usize>,
+    /// Workers that a script holds, where it holds any.
+    held: HashMap<ScriptKey, usize>,
     /// Containers with waiters, in the order of their turns.
-    queues: VecDeque<(ContainerRid, VecDeque<Waiter>)>,
+    queues: VecDeque<(ContainerRid, ScriptQueues)>,
 }
+
+/// Scripts of a container with waiters, in the order of their turns.
+type ScriptQueues = VecDeque<(ScriptKey, VecDeque<Waiter>)>;
 
 #[derive(Debug)]
 struct Waiter {
@@ -71,7 +92,7 @@ struct Waiter {
     granted: oneshot::Sender<()>,
 }
 
-/// The right of a container to one worker at a time, for one script or several that follow one another. It is given back
+/// The right of a script to one worker at a time, for one script or several that follow one another. It is given back
 /// with the last copy.
 #[derive(Debug, Clone)]
 pub struct Turn(Arc<Held>);
@@ -80,8 +101,10 @@ pub struct Turn(Arc<Held>);
 struct Held {
     turns: Arc<Turns>,
     lane: Lane,
-    container: ContainerRid,
+    key: ScriptKey,
     meter: Meter,
+    has_ended: AtomicBool,
+    has_offended: AtomicBool,
 }
 
 impl Turn {
@@ -96,17 +119,25 @@ impl Turn {
 
     /// A script of this turn had to be stopped.
     pub(crate) fn offended(&self) {
-        let turns = &self.0.turns;
+        let Held { turns, key, has_offended, .. } = &*self.0;
+        has_offended.store(true, Ordering::Relaxed);
         let now = turns.clock.elapsed();
         let mut state = turns.state();
         state.offenders.retain(|_, until| *until > now);
-        state.offenders.insert(self.0.container, now + OFFENCE_TIME);
+        state.offenders.insert(key.container, now + OFFENCE_TIME);
+        state.proven.remove(key);
+    }
+
+    /// A script of this turn has come to its end.
+    pub(crate) fn ended(&self) {
+        self.0.has_ended.store(true, Ordering::Relaxed);
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.turns.release(self.lane, self.container);
+        let is_proven = *self.has_ended.get_mut() && !*self.has_offended.get_mut();
+        self.turns.release(self.lane, self.key, is_proven);
     }
 }
 
@@ -117,34 +148,33 @@ impl Turns {
     }
 
     /// A turn for those who do not wait.
-    pub fn try_turn(self: &Arc<Self>, lane: Lane, container: ContainerRid, meter: Meter) -> Option<Turn> {
+    pub fn try_turn(self: &Arc<Self>, lane: Lane, key: ScriptKey, meter: Meter) -> Option<Turn> {
         let now = self.clock.elapsed();
         let mut state = self.state();
-        // Whoever comes later does not overtake those of the same container.
-        let is_first = !state.lane(lane).queues.iter().any(|(waits, _)| *waits == container);
-        let is_free = is_first && state.may_take(self.rules, lane, container, now);
+        // A later run does not overtake those of the same script.
+        let is_free = !state.waits(lane, key) && state.may_take(self.rules, lane, key, now);
         if !is_free {
             return None;
         }
-        state.take(lane, container);
+        state.take(lane, key);
         drop(state);
-        Some(self.held(lane, container, meter))
+        Some(self.held(lane, key, meter))
     }
 
     /// Waits for a turn. Refused at once where too many wait.
-    pub async fn turn(self: &Arc<Self>, lane: Lane, container: ContainerRid, meter: Meter) -> Result<Turn> {
-        if let Some(turn) = self.try_turn(lane, container, meter.clone()) {
+    pub async fn turn(self: &Arc<Self>, lane: Lane, key: ScriptKey, meter: Meter) -> Result<Turn> {
+        if let Some(turn) = self.try_turn(lane, key, meter.clone()) {
             return Ok(turn);
         }
-        let mut waiting = self.wait(lane, container)?;
+        let mut waiting = self.wait(lane, key)?;
         (&mut waiting.granted).await.map_err(|_| Error::internal("a waiter for a turn was forgotten"))?;
         waiting.is_over = true;
-        Ok(self.held(lane, container, meter))
+        Ok(self.held(lane, key, meter))
     }
 
-    fn wait(self: &Arc<Self>, lane: Lane, container: ContainerRid) -> Result<Waiting<'_>> {
+    fn wait(self: &Arc<Self>, lane: Lane, key: ScriptKey) -> Result<Waiting<'_>> {
         let mut state = self.state();
-        let (all, own) = state.waiting(container);
+        let (all, own) = state.waiting(key.container);
         if all >= self.rules.waiting_max {
             let message = "too many scripts wait to be run";
             return Err(Error::new(ErrorKind::Unavailable, message).with_retry_after_ms(RETRY_AFTER_MS));
@@ -156,29 +186,29 @@ impl Turns {
         let ticket = state.next_ticket;
         state.next_ticket += 1;
         let (grants, granted) = oneshot::channel();
-        let waiter = Waiter { ticket, granted: grants };
-        let queues = &mut state.lanes[lane as usize].queues;
-        match queues.iter_mut().find(|(waits, _)| *waits == container) {
-            Some((_, queue)) => queue.push_back(waiter),
-            None => queues.push_back((container, VecDeque::from([waiter]))),
-        }
+        let queues = queue_of(&mut state.lanes[lane as usize].queues, key.container);
+        queue_of(queues, key).push_back(Waiter { ticket, granted: grants });
         // A turn may have become free since it was tried.
         state.grant(self.rules, lane, self.clock.elapsed());
-        Ok(Waiting { turns: self, lane, container, ticket, granted, is_over: false })
+        Ok(Waiting { turns: self, lane, key, ticket, granted, is_over: false })
     }
 
-    fn held(self: &Arc<Self>, lane: Lane, container: ContainerRid, meter: Meter) -> Turn {
-        Turn(Arc::new(Held { turns: Arc::clone(self), lane, container, meter }))
+    fn held(self: &Arc<Self>, lane: Lane, key: ScriptKey, meter: Meter) -> Turn {
+        let (has_ended, has_offended) = Default::default();
+        Turn(Arc::new(Held { turns: Arc::clone(self), lane, key, meter, has_ended, has_offended }))
     }
 
-    fn release(&self, lane: Lane, container: ContainerRid) {
+    fn release(&self, lane: Lane, key: ScriptKey, is_proven: bool) {
         let now = self.clock.elapsed();
         let mut state = self.state();
-        let held = state.lanes[lane as usize].held.get_mut(&container);
+        if is_proven {
+            state.note_proven(key, now);
+        }
+        let held = state.lanes[lane as usize].held.get_mut(&key);
         let held = held.expect("a turn that is given back was taken");
         *held -= 1;
         if *held == 0 {
-            state.lanes[lane as usize].held.remove(&container);
+            state.lanes[lane as usize].held.remove(&key);
         }
         state.grant(self.rules, lane, now);
     }
@@ -193,74 +223,109 @@ impl State {
         &self.lanes[lane as usize]
     }
 
-    fn is_offender(&self, container: ContainerRid, now: Duration) -> bool {
-        self.offenders.get(&container).is_some_and(|until| *until > now)
+    /// Whether a script may be endless, as far as is known.
+    fn is_suspect(&self, key: ScriptKey, now: Duration) -> bool {
+        let is_offender = self.offenders.get(&key.container).is_some_and(|until| *until > now);
+        is_offender && self.proven.get(&key).is_none_or(|until| *until <= now)
+    }
+
+    fn note_proven(&mut self, key: ScriptKey, now: Duration) {
+        if self.proven.len() >= PROVEN_MAX && !self.proven.contains_key(&key) {
+            self.proven.retain(|_, until| *until > now);
+        }
+        if self.proven.len() < PROVEN_MAX || self.proven.contains_key(&key) {
+            self.proven.insert(key, now + PROOF_TIME);
+        }
+    }
+
+    fn waits(&self, lane: Lane, key: ScriptKey) -> bool {
+        self.lane(lane).queues.iter().any(|(_, queues)| queues.iter().any(|(waits, _)| *waits == key))
     }
 
     /// Who waits: everybody, and those of one container.
     fn waiting(&self, container: ContainerRid) -> (usize, usize) {
         let queues = || self.lanes.iter().flat_map(|lane| &lane.queues);
-        let own = queues().filter(|(waits, _)| *waits == container).map(|(_, queue)| queue.len());
-        (queues().map(|(_, queue)| queue.len()).sum(), own.sum())
+        let count = |queues: &ScriptQueues| queues.iter().map(|(_, queue)| queue.len()).sum::<usize>();
+        let own = queues().filter(|(waits, _)| *waits == container).map(|(_, queues)| count(queues));
+        (queues().map(|(_, queues)| count(queues)).sum(), own.sum())
     }
 
-    fn may_take(&self, rules: Rules, lane: Lane, container: ContainerRid, now: Duration) -> bool {
+    fn may_take(&self, rules: Rules, lane: Lane, key: ScriptKey, now: Duration) -> bool {
         let held = &self.lane(lane).held;
         // With one worker there is nothing to leave to others.
         let all_but_one = (rules.workers_max - 1).max(1);
-        let own = held.get(&container).copied().unwrap_or(0);
-        let has_free = held.values().sum::<usize>() < rules.workers_max;
-        if !self.is_offender(container, now) {
-            return has_free && own < all_but_one;
+        let count = |is_meant: &dyn Fn(&ScriptKey) -> bool| -> usize {
+            held.iter().filter(|(holder, _)| is_meant(holder)).map(|(_, count)| count).sum()
+        };
+        let is_of_container = |holder: &ScriptKey| holder.container == key.container;
+        let is_suspect = |holder: &ScriptKey| self.is_suspect(*holder, now);
+        if count(&|_| true) >= rules.workers_max || count(&is_of_container) >= all_but_one {
+            return false;
         }
-        let of_offenders: usize =
-            held.iter().filter(|(holder, _)| self.is_offender(**holder, now)).map(|(_, count)| count).sum();
-        has_free && own == 0 && of_offenders < all_but_one
+        let own_suspects = || count(&|holder| is_of_container(holder) && is_suspect(holder));
+        !self.is_suspect(key, now) || (own_suspects() == 0 && count(&is_suspect) < all_but_one)
     }
 
-    fn take(&mut self, lane: Lane, container: ContainerRid) {
-        *self.lanes[lane as usize].held.entry(container).or_default() += 1;
+    fn take(&mut self, lane: Lane, key: ScriptKey) {
+        *self.lanes[lane as usize].held.entry(key).or_default() += 1;
     }
 
-    /// Gives what is free to those who may take it; who got a turn goes to the end.
+    /// Gives what is free to those who may take it; who got a turn goes to the end, both the container and its script.
     fn grant(&mut self, rules: Rules, lane: Lane, now: Duration) {
         let next = |state: &State| {
-            let mut queues = state.lane(lane).queues.iter();
-            queues.position(|(container, _)| state.may_take(rules, lane, *container, now))
+            let mut places = state.lane(lane).queues.iter().enumerate();
+            places.find_map(|(at, (_, queues))| {
+                let script = queues.iter().position(|(key, _)| state.may_take(rules, lane, *key, now));
+                script.map(|script| (at, script))
+            })
         };
-        while let Some(at) = next(self) {
-            let queues = &mut self.lanes[lane as usize].queues;
-            let (container, mut queue) = queues.remove(at).expect("it was found there");
+        while let Some((at, script)) = next(self) {
+            let all = &mut self.lanes[lane as usize].queues;
+            let (container, mut queues) = all.remove(at).expect("it was found there");
+            let (key, mut queue) = queues.remove(script).expect("it was found there");
             let waiter = queue.pop_front().expect("queues without waiters are removed");
             if !queue.is_empty() {
-                queues.push_back((container, queue));
+                queues.push_back((key, queue));
+            }
+            if !queues.is_empty() {
+                all.push_back((container, queues));
             }
             if waiter.granted.send(()).is_ok() {
-                self.take(lane, container);
+                self.take(lane, key);
             }
         }
     }
 
     /// Whether the waiter was still in its queue.
-    fn forget(&mut self, lane: Lane, container: ContainerRid, ticket: u64) -> bool {
-        let queues = &mut self.lanes[lane as usize].queues;
-        let Some(at) = queues.iter().position(|(waits, _)| *waits == container) else { return false };
-        let queue = &mut queues[at].1;
+    fn forget(&mut self, lane: Lane, key: ScriptKey, ticket: u64) -> bool {
+        let all = &mut self.lanes[lane as usize].queues;
+        let Some((_, queues)) = all.iter_mut().find(|(container, _)| *container == key.container) else {
+            return false;
+        };
+        let Some((_, queue)) = queues.iter_mut().find(|(waits, _)| *waits == key) else { return false };
         let waiters = queue.len();
         queue.retain(|waiter| waiter.ticket != ticket);
         let was_there = queue.len() < waiters;
-        if queue.is_empty() {
-            queues.remove(at);
-        }
+        queues.retain(|(_, queue)| !queue.is_empty());
+        all.retain(|(_, queues)| !queues.is_empty());
         was_there
     }
+}
+
+/// The queue with this name, at the end where it is new.
+fn queue_of<K: PartialEq + Copy, V>(queues: &mut VecDeque<(K, VecDeque<V>)>, key: K) -> &mut VecDeque<V> {
+    let place = queues.iter().position(|(other, _)| *other == key).unwrap_or_else(|| {
+        queues.push_back((key, VecDeque::new()));
+        queues.len() - 1
+    });
+    &mut queues[place].1
 }
 
 /// A place in a queue, until it is dropped.
 struct Waiting<'a> {
     turns: &'a Arc<Turns>,
     lane: Lane,
-    container: ContainerRid,
+    key: ScriptKey,
     ticket: u64,
     granted: oneshot::Receiver<()>,
     /// The turn was taken.
@@ -272,9 +337,9 @@ impl Drop for Waiting<'_> {
         if self.is_over {
             return;
         }
-        let was_waiting = self.turns.state().forget(self.lane, self.container, self.ticket);
+        let was_waiting = self.turns.state().forget(self.lane, self.key, self.ticket);
         if !was_waiting && self.granted.try_recv().is_ok() {
-            self.turns.release(self.lane, self.container);
+            self.turns.release(self.lane, self.key, false);
         }
     }
 }

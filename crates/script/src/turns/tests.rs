@@ -18,16 +18,28 @@ fn turns(rules: Rules) -> (Arc<Turns>, Clock) {
     (Turns::new(rules, clock.clone()), clock)
 }
 
+fn key(number: u32, script: u64) -> ScriptKey {
+    ScriptKey { container: container(number), script }
+}
+
 fn try_turn(turns: &Arc<Turns>, number: u32) -> Option<Turn> {
-    turns.try_turn(Lane::Scripts, container(number), Meter::default())
+    try_turn_of(turns, key(number, 1))
+}
+
+fn try_turn_of(turns: &Arc<Turns>, key: ScriptKey) -> Option<Turn> {
+    turns.try_turn(Lane::Scripts, key, Meter::default())
 }
 
 /// A request for a turn that has taken its place in the queue.
 fn queued(turns: &Arc<Turns>, number: u32) -> BoxFuture<'static, Result<Turn>> {
+    queued_of(turns, key(number, 1))
+}
+
+fn queued_of(turns: &Arc<Turns>, key: ScriptKey) -> BoxFuture<'static, Result<Turn>> {
     let turns = Arc::clone(turns);
-    let turn = async move { turns.turn(Lane::Scripts, container(number), Meter::default()).await };
+    let turn = async move { turns.turn(Lane::Scripts, key, Meter::default()).await };
     let mut turn = turn.boxed();
-    assert!((&mut turn).now_or_never().is_none(), "container {number} should wait");
+    assert!((&mut turn).now_or_never().is_none(), "{key:?} should wait");
     turn
 }
 
@@ -78,7 +90,7 @@ fn an_offender_has_one_worker_for_a_while_and_offenders_leave_one_to_others() {
     drop((one, two));
     drop((&mut third).now_or_never().expect("comes next").expect("has its turn"));
     // The lanes differ, the offender does not.
-    let functions = |number| turns.try_turn(Lane::Functions, container(number), Meter::default());
+    let functions = |number| turns.try_turn(Lane::Functions, key(number, 1), Meter::default());
     let held = functions(1).expect("has one");
     assert!(functions(1).is_none());
     drop(held);
@@ -87,12 +99,54 @@ fn an_offender_has_one_worker_for_a_while_and_offenders_leave_one_to_others() {
     assert!(both.iter().all(Option::is_some), "it is forgiven");
 }
 
+/// Endless runs of one script hold one worker of their container's two; one that is known to end takes the other.
+#[test]
+fn an_honest_script_waits_for_no_endless_one_of_its_container() {
+    let (turns, clock) = turns(RULES);
+    let (endless, honest, new) = (key(1, 1), key(1, 2), key(1, 3));
+    let end_well = |key| try_turn_of(&turns, key).expect("is free").ended();
+    end_well(honest);
+    try_turn_of(&turns, endless).expect("is free").offended();
+    let loops = try_turn_of(&turns, endless).expect("has one worker");
+    let mut waiting: Vec<_> = (0..4).map(|_| queued_of(&turns, endless)).collect();
+    end_well(honest);
+    end_well(honest);
+    // One that nothing is known of comes after one endless run, however many wait.
+    let mut first_run = queued_of(&turns, new);
+    drop(loops);
+    let second = (&mut waiting[0]).now_or_never().expect("was first").expect("has its turn");
+    drop(second);
+    let third = (&mut first_run).now_or_never().expect("scripts take turns").expect("has its turn");
+    third.ended();
+    drop(third);
+    let loops = (&mut waiting[1]).now_or_never().expect("is next").expect("has its turn");
+    end_well(new);
+    // Who had to be stopped is proven no more; and nobody is for ever.
+    try_turn_of(&turns, new).expect("is free").offended();
+    assert!(try_turn_of(&turns, new).is_none());
+    clock.advance(PROOF_TIME);
+    loops.offended();
+    assert!(try_turn_of(&turns, honest).is_none());
+}
+
+#[test]
+fn proven_scripts_are_bounded() {
+    let (turns, clock) = turns(RULES);
+    let end_well = |script| try_turn_of(&turns, key(1, script)).expect("is free").ended();
+    (0..PROVEN_MAX as u64 + 9).for_each(end_well);
+    assert_eq!(turns.state().proven.len(), PROVEN_MAX);
+    clock.advance(PROOF_TIME);
+    end_well(0);
+    end_well(PROVEN_MAX as u64 + 10);
+    assert!(turns.state().proven.len() <= 2, "those whose time is over make room");
+}
+
 #[test]
 fn queues_are_bounded_for_each_container_and_for_all() {
     let (turns, _) = turns(Rules { workers_max: 1, waiting_max: 10, waiting_of_container_max: 8 });
     let _running = try_turn(&turns, 1);
     let turn = |number| {
-        let turn = turns.turn(Lane::Scripts, container(number), Meter::default()).now_or_never();
+        let turn = turns.turn(Lane::Scripts, key(number, 1), Meter::default()).now_or_never();
         turn.expect("is refused at once").map(drop).expect_err("is refused")
     };
     let mut waiting: Vec<_> = (0..8).map(|_| queued(&turns, 1)).collect();

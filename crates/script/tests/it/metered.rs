@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use crate::support::{Documents, HERE, block_on, functions, procedure, processes};
-use shardlake_script::{Invocation, Meter, ScriptLimits, Scripts};
+use shardlake_script::{Invocation, Meter, ScriptKey, ScriptLimits, Scripts};
+
+const HERE_RUN: ScriptKey = ScriptKey { container: HERE, script: 1 };
 
 /// What a run with so much time used, and whether it ended well.
 fn used(scripts: &Scripts, source: &str, time: Duration) -> (Duration, bool) {
     let meter = Meter::default();
     let outcome = block_on(async {
-        let turn = scripts.turn(HERE, meter.clone()).await.expect("is free");
+        let turn = scripts.turn(HERE_RUN, meter.clone()).await.expect("is free");
         let limits = ScriptLimits { time, ..ScriptLimits::default() };
         let invocation = Invocation { limits, ..procedure(source, "[]") };
         scripts.run_in(&turn, invocation, &mut Documents::default()).await
@@ -40,7 +42,7 @@ fn a_run_that_is_given_up_is_metered_by_what_was_waited_for_it() {
     let scripts = processes(1);
     let meter = Meter::default();
     block_on(async {
-        let turn = scripts.turn(HERE, meter.clone()).await.expect("is free");
+        let turn = scripts.turn(HERE_RUN, meter.clone()).await.expect("is free");
         let mut documents = Documents::default();
         let run = scripts.run_in(&turn, procedure("function () { for (;;); }", "[]"), &mut documents);
         assert!(tokio::time::timeout(Duration::from_millis(100), run).await.is_err());
@@ -52,7 +54,7 @@ fn a_run_that_is_given_up_is_metered_by_what_was_waited_for_it() {
 fn functions_are_metered_and_answer_what_is_ready() {
     let scripts = processes(1);
     let meter = Meter::default();
-    let turn = block_on(scripts.function_turn(HERE, meter.clone())).expect("is free");
+    let turn = block_on(scripts.function_turn(HERE_RUN, meter.clone())).expect("is free");
     let slow = ("slow", "function () { const end = Date.now() + 60; while (Date.now() < end); return 1; }");
     let limits = ScriptLimits::default();
     let mut prepared = scripts.functions(&turn, &[slow, ("f", "x => x")], limits).expect("prepares");

@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use shardlake_model::{ContainerRid, DatabaseRid, ErrorKind, Result};
 use shardlake_script::{
-    Completion, Functions, Invocation, Meter, Role, ScriptLimits, ScriptSettings, Scripts, Store,
+    Completion, Functions, Invocation, Meter, Role, ScriptKey, ScriptLimits, ScriptSettings, Scripts, Store,
     StoreAnswer, StoreFailure, StoreOperation, StoreReply, StoreRequest, WorkerKind,
 };
 
@@ -26,7 +26,9 @@ pub fn processes(workers_max: usize) -> Scripts {
 /// Functions of a query, whose turn it is.
 pub fn functions(scripts: &Scripts, definitions: &[(&str, &str)], limits: ScriptLimits) -> Result<Functions> {
     // Also called where a runtime runs already.
-    let turn = futures::executor::block_on(scripts.function_turn(HERE, Meter::default()))?;
+    let turn = futures::executor::block_on(
+        scripts.function_turn(ScriptKey { container: HERE, script: 1 }, Meter::default()),
+    )?;
     scripts.functions(&turn, definitions, limits)
 }
 
