@@ -286,6 +286,7 @@ impl Aggregating {
     }
 
     async fn read(&mut self, request: &Request) -> Result<()> {
+        assert!(self.page.is_none(), "a page is read when the one before is at work");
         let before = self.source.position();
         self.page = self.source.next_raw(request, None).await?.map(|page| (page, before));
         Ok(())
