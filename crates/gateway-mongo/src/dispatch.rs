@@ -146,6 +146,10 @@ fn told(repeats: Repeats, is_of_stream: bool, error: CommandError) -> CommandErr
     };
     match repeats {
         Repeats::Command if is_retryable_code(error.code()) => error.with_label(RETRYABLE_WRITE),
+        // A partition was moved, which ends the transaction as a conflict does.
+        Repeats::Transaction if error.code() == code::HOST_UNREACHABLE => {
+            error!(code::WRITE_CONFLICT, "{}", error.message()).with_label(TRANSIENT_TRANSACTION)
+        }
         Repeats::Transaction if is_transient_code(error.code()) => {
             error.without_label(RETRYABLE_WRITE).with_label(TRANSIENT_TRANSACTION)
         }
@@ -450,4 +454,24 @@ fn finish(row: &Command, call: &Call, mut reply: Reply, given: Option<Arc<Docume
     let now = account.clock().now();
     let seen_before = call.seen_before.unwrap_or_else(|| account.times().seen_before_at(now));
     reply.to_bytes(|out| cluster_time::append(out, (now, seen_before)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_partition_that_was_moved_ends_a_transaction_as_a_conflict_does() {
+        let moved = || error!(code::HOST_UNREACHABLE, "the partition is gone");
+        let has = |error: &CommandError, label: &str| {
+            let labels = error.reply().get("errorLabels").cloned();
+            matches!(labels, Some(Value::Array(labels)) if labels.iter().any(|one| one.as_str() == Some(label)))
+        };
+        let in_transaction = told(Repeats::Transaction, false, moved());
+        assert_eq!(in_transaction.code(), code::WRITE_CONFLICT);
+        assert!(has(&in_transaction, TRANSIENT_TRANSACTION) && !has(&in_transaction, RETRYABLE_WRITE));
+        let alone = told(Repeats::Command, false, moved());
+        assert_eq!(alone.code(), code::HOST_UNREACHABLE);
+        assert!(has(&alone, RETRYABLE_WRITE) && !has(&alone, TRANSIENT_TRANSACTION));
+    }
 }
