@@ -56,6 +56,8 @@ pub struct GatewaySettings {
     pub request_timeout: Duration,
     /// Requests that take at least as long get a line in the log; `None`: none does.
     pub slow_request: Option<Duration>,
+    /// Queries over several partitions are merged here, whether their requests ask for it or not.
+    pub merges_queries: bool,
     /// What the program tells operators of itself.
     pub installation: Option<Arc<Installation>>,
 }
@@ -70,6 +72,7 @@ impl Default for GatewaySettings {
             body_size_bytes_max: 4 * 1024 * 1024,
             request_timeout: Duration::from_secs(60),
             slow_request: None,
+            merges_queries: false,
             installation: None,
         }
     }

@@ -33,7 +33,10 @@ pub(crate) async fn execute(call: &Call<'_>, container: &ContainerHandle) -> Res
         max_items: headers.max_items()?,
         continuation: headers.continuation.filter(|token| !token.is_empty() && !is_of_the_reference(token)),
         allows_cross_partition,
-        fans_out: flag("x-shardlake-fan-out", headers.fan_out)?,
+        fans_out: match headers.fan_out {
+            None => call.settings.merges_queries,
+            asked => flag("x-shardlake-fan-out", asked)?,
+        },
         wants: diagnostics.wants(),
     };
     let mut reply = match call.account.query(&context, container, request).await {

@@ -12,8 +12,8 @@ use shardlake_account::{CapacityMode, Enforcement, HeatRecording};
 use shardlake_model::{ConsistencyLevel, LimitScale, Numbers};
 
 use crate::settings::{
-    CapacityName, DemoName, DurabilityMode, ExplorerMode, HeatMode, LogFormat, NumbersRule, Settings,
-    ThroughputMode,
+    CapacityName, DemoName, DurabilityMode, ExplorerMode, HeatMode, LogFormat, NumbersRule, QueryMerge,
+    Settings, ThroughputMode,
 };
 use crate::tracing_export;
 
@@ -65,6 +65,8 @@ pub struct Config {
     /// Most indexed values of one item. `None` stands for the most that 2 MB of JSON can have.
     pub index_terms_max: Option<NonZeroUsize>,
     pub numbers: Numbers,
+    /// The server merges queries over several partitions unasked.
+    pub merges_queries: bool,
     pub drain_max: Duration,
     pub seed: Option<PathBuf>,
     pub demo: Option<Demo>,
@@ -203,6 +205,7 @@ impl Config {
                 None | Some(NumbersRule::Exact) => Numbers::Exact,
                 Some(NumbersRule::Rounded) => Numbers::Rounded,
             },
+            merges_queries: settings.query_merge == Some(QueryMerge::Server),
             drain_max: Duration::from_secs(settings.drain_seconds.unwrap_or(10)),
             seed: settings.seed,
             demo: settings.demo.map(|name| Demo {

@@ -176,6 +176,7 @@ fn gateway_settings(
         body_size_bytes_max: config.limits.body_size_bytes_max,
         request_timeout: config.limits.request_max,
         slow_request: config.slow_request,
+        merges_queries: config.merges_queries,
         installation: Some(installation),
         ..GatewaySettings::default()
     }

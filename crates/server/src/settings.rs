@@ -261,6 +261,14 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub numbers: Option<NumbersRule>,
 
+    /// Who merges queries over several partitions: client or server [default: client]
+    ///
+    /// client: a query whose partitions' rows must be merged is answered 400 with its plan, as by the service, and the SDKs merge.
+    /// server: it is answered. Clients without a merge of their own need it, such as those of Go, PowerShell and REST.
+    #[arg(long, value_name = "MODE", help_heading = "Data")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub query_merge: Option<QueryMerge>,
+
     /// Connections at once; further ones are answered 503 and closed [default: 10000]
     #[arg(long, value_name = "NUMBER", help_heading = "Limits")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -404,6 +412,13 @@ pub enum ExplorerMode {
 pub enum NumbersRule {
     Exact,
     Rounded,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum QueryMerge {
+    Client,
+    Server,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]

@@ -151,6 +151,38 @@ fn items_of_more_values_than_the_setting_allows_are_refused_by_its_name() {
 }
 
 #[test]
+fn queries_are_merged_for_clients_that_do_not_when_the_setting_says_so() {
+    for (mode, merges) in [("client", false), ("server", true)] {
+        let server = in_memory().argument(format!("--query-merge={mode}")).start();
+        let client = server.client();
+        let _ = client.create_database("db").expect_status(201);
+        let definition =
+            json!({ "id": "c", "partitionKey": { "paths": ["/pk"], "kind": "Hash", "version": 2 } });
+        let headers = [("x-ms-offer-throughput", "30000"), ("content-type", "application/json")];
+        let created = client.request("POST", "/dbs/db/colls", &headers, definition.to_string().as_bytes());
+        let _ = created.expect_status(201);
+        for n in 0..20 {
+            let item = json!({ "id": n.to_string(), "pk": n.to_string(), "n": n });
+            let _ = client.create_item("db", "c", &json!([n.to_string()]), &item).expect_status(201);
+        }
+        let ask = |fans_out: Option<&str>| {
+            let query = json!({ "query": "SELECT TOP 3 VALUE c.n FROM c ORDER BY c.n DESC" }).to_string();
+            let mut headers = vec![
+                ("x-ms-documentdb-isquery", "true"),
+                ("x-ms-documentdb-query-enablecrosspartition", "true"),
+                ("content-type", "application/query+json"),
+            ];
+            headers.extend(fans_out.map(|fans_out| ("x-shardlake-fan-out", fans_out)));
+            client.request("POST", "/dbs/db/colls/c/docs", &headers, query.as_bytes())
+        };
+        for (asked, answers) in [(None, merges), (Some("true"), true), (Some("false"), false)] {
+            let found = ask(asked).expect_status(if answers { 200 } else { 400 }).json();
+            assert!(!answers || found["Documents"] == json!([19, 18, 17]), "{found}");
+        }
+    }
+}
+
+#[test]
 fn json_logs_are_json() {
     let server = in_memory().argument("--log-format=json").argument("--log-level=debug").start();
     let log = server.log();
