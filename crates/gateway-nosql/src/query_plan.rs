@@ -20,6 +20,9 @@ pub(crate) fn read(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply
         call.headers.supported_features.map_or_else(SupportedFeatures::all, SupportedFeatures::parse);
     let reply =
         call.account.query_plan(&call.context, container, &body.text, &body.parameters, &supported)?;
+    if call.headers.partition_key.is_none() {
+        reply.plan.check_merge()?;
+    }
     let text = plan_json(&reply).to_string();
     Ok(Reply {
         container: Some(container.clone()),
@@ -34,8 +37,9 @@ pub(crate) fn refusal(
     body: &QueryBody,
     error: &Error,
 ) -> Result<Reply> {
-    let all = SupportedFeatures::all();
-    let reply = call.account.query_plan(&call.context, container, &body.text, &body.parameters, &all)?;
+    let features = SupportedFeatures::of_refused_queries();
+    let reply = call.account.query_plan(&call.context, container, &body.text, &body.parameters, &features)?;
+    reply.plan.check_merge()?;
     let reply = merge_yourself(error.message(), &plan_json(&reply).to_string());
     Ok(Reply { container: Some(container.clone()), ..reply })
 }

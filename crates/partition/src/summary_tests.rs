@@ -186,6 +186,7 @@ impl Fixture {
             resume,
             limits: PageLimits { rows, size_bytes: 1 << 20 },
             collects: None,
+            kept: None,
             functions: None,
             is_page_time_spent: &|| false,
             is_interrupted: &|| false,

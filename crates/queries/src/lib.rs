@@ -7,6 +7,7 @@
 //! | `query_cache.rs` | texts parsed, bound and planned once |
 //! | `query_targets.rs`, `query_key.rs` | the partitions that are asked; what is said of the partition key |
 //! | `query_page.rs`, `query_fan_out.rs`, `query_former.rs` | a page of one partition, of several, of those that took one's place |
+//! | `kept_rows.rs` | rows that a page has collected for the next ones |
 //! | `query_shares.rs` | how many rows each of several partitions collects |
 //! | `explain.rs`, `figures.rs` | a plan without running it; what each range did, and its part of the charge |
 //! | `policy_preview.rs` | what queries would do, and cost, under another indexing policy |
@@ -17,6 +18,7 @@
 
 mod explain;
 mod figures;
+mod kept_rows;
 mod policy_preview;
 mod processor_tab;
 mod query;
@@ -36,6 +38,7 @@ mod running;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use kept_rows::KeptRowsCache;
 use shardlake_items::Items;
 use shardlake_partition::Turns;
 use shardlake_script::Scripts;
@@ -61,6 +64,7 @@ pub struct Queries(Arc<QueriesState>);
 struct QueriesState {
     items: Items,
     cache: QueryCache,
+    kept_rows: KeptRowsCache,
     /// For queries that may take long over one item: they run beside the threads that answer requests, a few at a time.
     heavy_queries: Turns,
     scripts: Scripts,
@@ -87,6 +91,7 @@ impl Queries {
         Queries(Arc::new(QueriesState {
             items,
             cache: QueryCache::default(),
+            kept_rows: KeptRowsCache::default(),
             // Those who wait are as many as requests may be, and hold little.
             heavy_queries: Turns::new(HEAVY_QUERIES_MAX, usize::MAX),
             scripts,

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use shardlake_charge::QueryCounters;
 use shardlake_document::Value;
-use shardlake_model::{KeyPath, ReplyMeta, RequestContext, Result};
+use shardlake_model::{Error, KeyPath, ReplyMeta, RequestContext, Result};
 use shardlake_partition::{FeedFilter, QueryPage, QueryStatistics};
 use shardlake_sql::{
     IndexUtilization, PageLimits, Query, QueryEnvironment, Rows, SupportedFeatures, index_utilization,
@@ -40,6 +40,17 @@ use shardlake_serving::{Cost, OperationKind, Touched};
 
 /// What is passed over on the way costs a fraction, so that a key whose entries lie behind many others' has a bearable price.
 const PASSED_IN_A_POSTING: u64 = 20;
+
+/// What a page is read from.
+struct Asking {
+    known: Arc<KnownQuery>,
+    targets: Targets,
+    /// The answer where the named range has ended and rows in an order do not show their sort keys.
+    gone: Option<Error>,
+    token: Option<QueryToken>,
+    /// For the token of the next page.
+    query_hash: u64,
+}
 
 impl Queries {
     pub async fn query(
@@ -104,39 +115,60 @@ impl Queries {
         request: &QueryRequest<'_>,
         within: Option<&OpenTransaction>,
     ) -> Result<QueryReply> {
-        let query_hash = hash_of(request.text, request.parameters);
-        let asked = Asked { query, parameters: request.parameters, hash: query_hash };
-        let decode = |text| QueryToken::decode(text, entry.record.container.rid.number, query_hash);
-        let token = request.continuation.map(decode).transpose()?;
-        let former = Former::of(entry, &request.scope, token.as_ref())?;
-        let signature = match &former {
-            Some(former) => Some(former.signature()),
-            None => Signature::of_live(entry, &request.scope),
-        };
-        let mut reply = self.page_behind(ctx, entry, asked, request, (token, former), within).await;
+        let (asking, signature) = self.asking(ctx, entry, query, request)?;
+        let mut reply = self.page_behind(ctx, entry, asking, request, within).await;
         if let Some(signature) = signature {
             signature.sign(&mut reply);
         }
         reply
     }
 
-    /// The page that a token names; `former` where it is of a range that has ended.
+    /// What the page is to be read from, and the range that its answer names.
+    fn asking(
+        &self,
+        ctx: &RequestContext,
+        entry: &Arc<ContainerEntry>,
+        query: &Query,
+        request: &QueryRequest<'_>,
+    ) -> Result<(Asking, Option<Signature>)> {
+        let text_hash = hash_of(request.text, request.parameters);
+        let asked = Asked { query, parameters: request.parameters, hash: text_hash };
+        // Before its turn, a mistake in the query would hide what is wrong with the request.
+        let mut known = None;
+        // A query that needs a plan is refused before its token is judged: clients show one of their own with it.
+        let live = match query_former::has_ended(entry, &request.scope) {
+            true => None,
+            false => {
+                let plan = || Ok(known.insert(self.known(ctx, entry, asked)?).plan(entry)?);
+                Some(targets(entry, request, plan)?)
+            }
+        };
+        let known = known.map_or_else(|| self.known(ctx, entry, asked), Ok)?;
+        let is_merged = live.as_ref().is_some_and(|targets| targets.merges);
+        let query_hash = if is_merged { text_hash } else { known.token_hash(text_hash) };
+        let container = entry.record.container.rid.number;
+        let decode = |text| QueryToken::decode(text, container, [query_hash, text_hash]);
+        let token = request.continuation.map(decode).transpose()?;
+        let (targets, gone, signature) = match live {
+            Some(targets) => (targets, None, Signature::of_live(entry, &request.scope)),
+            None => {
+                let former = Former::of(entry, &request.scope, token.as_ref())?;
+                let targets = Targets { parts: former.parts, merges: false };
+                (targets, Some(former.gone), Some(former.signature))
+            }
+        };
+        Ok((Asking { known, targets, gone, token, query_hash }, signature))
+    }
+
+    /// The page that a token names.
     async fn page_behind(
         &self,
         ctx: &RequestContext,
         entry: &Arc<ContainerEntry>,
-        asked: Asked<'_>,
+        Asking { known, mut targets, gone, token, query_hash }: Asking,
         request: &QueryRequest<'_>,
-        (token, former): (Option<QueryToken>, Option<Former>),
         within: Option<&OpenTransaction>,
     ) -> Result<QueryReply> {
-        // Before its turn, a mistake in the query would hide what is wrong with the request.
-        let mut known = None;
-        let plan = || Ok(known.insert(self.known(ctx, entry, asked)?).plan(entry)?);
-        let (mut targets, gone) = match former {
-            Some(Former { parts, gone, .. }) => (Targets { parts, merges: false }, Some(gone)),
-            None => (targets(entry, request, plan)?, None),
-        };
         let range_id = request.scope.range_id();
         let limits = self.row_limits(request.max_items)?;
         if let (Some(range), Some(token)) = (range_id.and_then(|id| entry.record.range(id)), &token) {
@@ -145,19 +177,18 @@ impl Queries {
             targets.parts.retain_mut(|part| part.end_at(&token.span().max));
             targets.parts = targets.parts.iter().flat_map(|part| part.cut_by(token)).collect();
         }
-        let known = known.map_or_else(|| self.known(ctx, entry, asked), Ok)?;
         let mut running = self.prepare(ctx, entry, &known, &targets.parts)?;
         running.is_timed = request.wants.figures;
         if let Some(transaction) = within {
             let partitions = targets.parts.iter().map(|part| &part.partition);
             running.within = transaction.view(self, ctx, entry, partitions).await?;
         }
-        let mut reply = running.begin(request.wants, asked.query, &targets.parts)?;
+        let mut reply = running.begin(request.wants, &known.query, &targets.parts)?;
         if let Some(figures) = &mut reply.figures {
             figures.merges = targets.merges;
         }
         let prepared = self.clock().elapsed();
-        let page = PageOfQuery { limits, token, query_hash: asked.hash, range_id };
+        let page = PageOfQuery { limits, token, query_hash, range_id };
         // What is rarer lies apart: the future of a query in one partition is moved as a whole on its way.
         match targets {
             Targets { merges: true, parts } => Box::pin(running.fan_out(&mut reply, &parts, page)).await?,
@@ -232,6 +263,7 @@ impl Queries {
             prepared,
             access,
             command: self.command(ctx, 0),
+            text_hash: known.hash,
             template: known.query.template().clone(),
             page_end: self.clock().elapsed() + self.limits().query_page_time,
             own: None,
@@ -308,6 +340,9 @@ impl Running<'_> {
         let mut parts = parts.into_iter();
         if let Some(part) = parts.next() {
             check_session(self.ctx, self.entry, &part.partition)?;
+            if let (Some(token), true) = (&token, part.is_one_logical_partition()) {
+                token.check_key(&part.span)?;
+            }
             let piece = token.as_ref().and_then(|token| token.piece_of(&part.span));
             let piece = piece.filter(|piece| !piece.position.is_empty());
             let mut permit = self.permit(&part, done, self.prepared.steps())?;

@@ -20,6 +20,7 @@ use shardlake_sql::{
 };
 
 use shardlake_serving::ContainerEntry;
+use xxhash_rust::xxh3::xxh3_64;
 
 const QUERIES_MAX: usize = 1024;
 /// Longer ones are parsed every time: they seldom repeat, and the cache stays below 8 MB of text.
@@ -53,6 +54,9 @@ pub struct KnownQuery {
     /// At the time of the first request.
     pub prepared: PreparedQuery,
     plan: OnceLock<Arc<QueryPlan>>,
+    order_hash: OnceLock<Option<u64>>,
+    /// Of text and parameters.
+    pub hash: u64,
     /// For the last partition key that another plan had to be made for.
     access: Mutex<Option<(Vec<KeyValue>, Arc<AccessPlan>)>>,
 }
@@ -98,6 +102,8 @@ impl QueryCache {
             scripts: Arc::downgrade(&entry.scripts),
             prepared,
             plan: OnceLock::new(),
+            order_hash: OnceLock::new(),
+            hash: asked.hash,
             access: Mutex::default(),
         });
         if known.prepared.is_lasting() {
@@ -129,6 +135,12 @@ impl KnownQuery {
         let definition = &entry.record.container.definition.partition_key;
         let plan = plan_prepared(&self.prepared, &self.query, &self.parameters, definition)?;
         Ok(self.plan.get_or_init(|| Arc::new(plan)).clone())
+    }
+
+    /// What tokens of its own pages are known by: `text_hash` where the rows come in no order.
+    pub fn token_hash(&self, text_hash: u64) -> u64 {
+        let of_order = || self.prepared.order_identity().map(|identity| xxh3_64(identity.as_bytes()));
+        self.order_hash.get_or_init(of_order).unwrap_or(text_hash)
     }
 
     /// How the index serves it for items that have these values of the partition key.

@@ -40,7 +40,7 @@ use shardlake_serving::Cost;
 /// A range that has ended, in the place of which others answer a page.
 pub struct Former {
     pub parts: Vec<Part>,
-    signature: Signature,
+    pub signature: Signature,
     /// The answer where rows in an order do not show their sort keys.
     pub gone: Error,
 }
@@ -53,15 +53,18 @@ pub struct Signature {
     is_former: bool,
 }
 
+/// Whether the request names a range that is not there any more.
+pub fn has_ended(entry: &ContainerEntry, scope: &FeedScope) -> bool {
+    scope.range_id().is_some_and(|range_id| find_range(entry, range_id).is_err())
+}
+
 impl Former {
-    /// `None` where the request names no range, or a live one.
-    pub fn of(
-        entry: &ContainerEntry,
-        scope: &FeedScope,
-        token: Option<&QueryToken>,
-    ) -> Result<Option<Former>> {
-        let FeedScope::Range { range_id: Some(range_id), epk } = scope else { return Ok(None) };
-        let Err(gone) = find_range(entry, *range_id) else { return Ok(None) };
+    /// Of a request whose range [`has_ended`].
+    pub fn of(entry: &ContainerEntry, scope: &FeedScope, token: Option<&QueryToken>) -> Result<Former> {
+        let FeedScope::Range { range_id: Some(range_id), epk } = scope else {
+            return Err(Error::internal("a request without a range has none that ended"));
+        };
+        let gone = find_range(entry, *range_id).err().unwrap_or_else(cut_anew);
         let Some(bounds) = entry.record.former_bounds(*range_id) else { return Err(gone) };
         let mut span = window_of(epk.as_ref())?.intersection(&bounds);
         if let Some(token) = token {
@@ -80,11 +83,7 @@ impl Former {
             parts = parts.iter().flat_map(|part| part.cut_by(token)).collect();
         }
         let lsn = lowest_lsn_after(entry, *range_id, &bounds);
-        Ok(Some(Former { parts, signature: Signature { range_id: *range_id, lsn, is_former: true }, gone }))
-    }
-
-    pub fn signature(&self) -> Signature {
-        self.signature
+        Ok(Former { parts, signature: Signature { range_id: *range_id, lsn, is_former: true }, gone })
     }
 }
 

@@ -11,10 +11,11 @@ use shardlake_model::{AnswerSpace, Error, Result};
 use shardlake_partition::{
     CommandContext, ContainerShape, OwnItems, PageWork, QueryPage, QueryPageRequest, TransactionView,
 };
-use shardlake_sql::{AccessPlan, PageLimits, PreparedQuery, SqlError};
+use shardlake_sql::{AccessPlan, KeptRows, PageLimits, PreparedQuery, SqlError};
 use shardlake_stdx::Clock;
 
 use crate::Queries;
+use crate::kept_rows::KeptPlace;
 use crate::query_charge::PagePermit;
 use crate::query_functions::FunctionSource;
 use crate::query_targets::Part;
@@ -29,8 +30,20 @@ impl Running<'_> {
         limits: PageLimits,
         permit: &mut PagePermit<'_>,
     ) -> Result<QueryPage> {
-        let task = self.task(part, resume, limits, permit).await?;
-        self.queries.clone().run_page(task).await
+        let mut task = self.task(part, resume, limits, permit).await?;
+        let kept_rows = &self.queries.0.kept_rows;
+        let lsn = part.partition.durable_lsn();
+        if let Some(resume) = &task.resume {
+            task.kept = kept_rows.take(&KeptPlace::of(self, part, lsn), resume);
+        }
+        let mut page = self.queries.clone().run_page(task).await?;
+        if let (Some(rows), Some(next)) = (page.kept.take(), &page.next)
+            // Nothing may have become visible meanwhile.
+            && part.partition.durable_lsn() == lsn
+        {
+            kept_rows.keep(&KeptPlace::of(self, part, lsn), next, rows);
+        }
+        Ok(page)
     }
 
     /// Waits for the page's turn, where it calls functions.
@@ -56,6 +69,7 @@ impl Running<'_> {
             functions,
             clock: self.queries.clock().clone(),
             resume,
+            kept: None,
             limits,
             collects: None,
             page_end: self.page_end,
@@ -122,6 +136,7 @@ pub struct PageTask {
     functions: FunctionSource,
     clock: Clock,
     resume: Option<Vec<u8>>,
+    kept: Option<KeptRows>,
     limits: PageLimits,
     collects: Option<usize>,
     page_end: Duration,
@@ -151,6 +166,7 @@ impl PageTask {
             resume: self.resume.as_deref(),
             limits: self.limits,
             collects: self.collects,
+            kept: self.kept.as_ref(),
             is_page_time_spent: &is_page_time_spent,
             is_interrupted: &is_interrupted,
             work: &self.work,

@@ -64,6 +64,7 @@ impl Running<'_> {
                 resume,
                 limits: PageLimits { rows: keys_max, size_bytes: usize::MAX },
                 collects: Some(keys_max),
+                kept: None,
                 functions: None,
                 is_page_time_spent: &|| false,
                 is_interrupted: &|| false,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use shardlake_model::{Error, ErrorKind, PartitionKey, Result};
 use shardlake_partition::{FeedFilter, Partition};
 use shardlake_routing::{Epk, EpkRange, effective_partition_key, prefix_range};
-use shardlake_sql::{DistinctKind, KeyFilter, QueryInfo, QueryPlan};
+use shardlake_sql::{DistinctKind, KeyFilter, QueryPlan};
 
 use crate::query_token::QueryToken;
 use crate::request::QueryRequest;
@@ -129,7 +129,7 @@ pub fn targets(
             parts.truncate(1);
             return Ok(Targets { merges: false, parts });
         }
-        return Ok(Targets { merges: !is_plain(&plan.info), parts });
+        return Ok(Targets { merges: !is_plain(&plan), parts });
     }
     let plan = plan()?;
     let parts = parts_of_keys(entry, &plan.keys);
@@ -148,12 +148,12 @@ pub fn targets(
         ));
     }
     // Who asks for the whole container cannot know that it is one partition for now.
-    let needs_merge = !is_plain(&plan.info) && (parts.len() > 1 || plan.keys == KeyFilter::All);
+    let needs_merge = !is_plain(&plan) && (parts.len() > 1 || plan.keys == KeyFilter::All);
     if needs_merge && !request.fans_out {
         return Err(client_must_merge());
     }
     // Also where there is one part now: there may be several on the next page.
-    Ok(Targets { merges: request.fans_out && !is_plain(&plan.info), parts })
+    Ok(Targets { merges: request.fans_out && !is_plain(&plan), parts })
 }
 
 fn parts_of_keys(entry: &ContainerEntry, keys: &KeyFilter) -> Vec<Part> {
@@ -188,8 +188,10 @@ fn hull(spans: &[EpkRange], partition: &Partition) -> Option<EpkRange> {
 }
 
 /// Whether the partitions' answers simply follow one another.
-fn is_plain(info: &QueryInfo) -> bool {
-    let merges = info.distinct != DistinctKind::None
+fn is_plain(plan: &QueryPlan) -> bool {
+    let info = &plan.info;
+    let merges = plan.reads_a_whole_result
+        || info.distinct != DistinctKind::None
         || info.top.is_some()
         || info.offset.is_some()
         || info.limit.is_some()

@@ -10,7 +10,8 @@
 //! Nothing below the first piece is left, everything behind the last is still to do. There are further pieces only where the
 //! ranges were cut differently since the token was made: the partition at hand has moved on, the rest of its former range not.
 //!
-//! A token is good for one query with its parameters. It names the partition key range that its page was asked for, and holds
+//! A token is good for one query with its parameters. Where rows come in an order, filter and selection may differ: the position decides
+//! (`PreparedQuery::order_identity`). It names the partition key range that its page was asked for, and holds
 //! there and in the ranges that take its place: a token of a sibling is invalid, because its rows would be missed in silence.
 //! Clients can make up tokens: the checksum is no secret. So every bound is checked, and a page never reads outside the scope of
 //! its own request.
@@ -131,13 +132,18 @@ impl QueryToken {
         Ok(URL_SAFE_NO_PAD.encode(bytes))
     }
 
-    /// Refuses what was not made for this container and query.
-    pub fn decode(text: &str, container: u32, query_hash: u64) -> Result<QueryToken> {
+    /// Refuses what was not made for this container and a query with one of these hashes.
+    pub fn decode(text: &str, container: u32, query_hashes: [u64; 2]) -> Result<QueryToken> {
         let token = parse(text).ok_or_else(invalid)?;
-        if token.container != container || token.query_hash != query_hash {
+        if token.container != container || !query_hashes.contains(&token.query_hash) {
             return Err(invalid());
         }
         Ok(token)
+    }
+
+    /// Refuses a token that another partition key was read with.
+    pub fn check_key(&self, key: &EpkRange) -> Result<()> {
+        if self.piece_of(key).is_some() { Ok(()) } else { Err(invalid()) }
     }
 }
 
@@ -312,12 +318,12 @@ mod tests {
         bytes.extend([1, 1, 0x10, 1, 0x20, 8]);
         bytes.extend(b"position");
         bytes.extend(crc32fast::hash(&bytes).to_be_bytes());
-        assert_eq!(QueryToken::decode(&URL_SAFE_NO_PAD.encode(&bytes), 7, 1).expect("known"), token);
+        assert_eq!(QueryToken::decode(&URL_SAFE_NO_PAD.encode(&bytes), 7, [1; 2]).expect("known"), token);
         bytes[0] = 2;
         let end = bytes.len() - 4;
         let checksum = crc32fast::hash(&bytes[..end]).to_be_bytes();
         bytes[end..].copy_from_slice(&checksum);
-        assert!(QueryToken::decode(&URL_SAFE_NO_PAD.encode(&bytes), 7, 1).is_err());
+        assert!(QueryToken::decode(&URL_SAFE_NO_PAD.encode(&bytes), 7, [1; 2]).is_err());
     }
 
     proptest! {
@@ -336,13 +342,13 @@ mod tests {
             let token = QueryToken { container: 7, query_hash, range_id, counters, pieces };
             let text = token.encode().expect("one piece fits");
             prop_assert!(text.len() < 1024);
-            prop_assert_eq!(QueryToken::decode(&text, 7, query_hash).expect("its own"), token);
-            prop_assert!(QueryToken::decode(&text, 8, query_hash).is_err());
-            prop_assert!(QueryToken::decode(&text, 7, !query_hash).is_err());
+            prop_assert_eq!(QueryToken::decode(&text, 7, [!query_hash, query_hash]).expect("its own"), token);
+            prop_assert!(QueryToken::decode(&text, 8, [query_hash; 2]).is_err());
+            prop_assert!(QueryToken::decode(&text, 7, [!query_hash; 2]).is_err());
             let mut broken = text.clone().into_bytes();
             let at = at.index(broken.len());
             broken[at] = if broken[at] == b'A' { b'B' } else { b'A' };
-            prop_assert!(QueryToken::decode(std::str::from_utf8(&broken).expect("text"), 7, query_hash).is_err());
+            prop_assert!(QueryToken::decode(std::str::from_utf8(&broken).expect("text"), 7, [query_hash; 2]).is_err());
         }
     }
 }

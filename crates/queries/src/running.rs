@@ -22,6 +22,8 @@ pub struct Running<'a> {
     /// What the request or the text says of the partition key.
     pub key: QueryKey,
     pub command: CommandContext,
+    /// Of its text and parameters.
+    pub text_hash: u64,
     /// The query without its literals.
     pub template: Arc<str>,
     /// When the page is to be cut where it is.

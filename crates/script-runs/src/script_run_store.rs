@@ -229,7 +229,8 @@ impl<'a> ScriptStore<'a> {
         let query_hash = hash_of(&text, &parameters);
         let asked = Asked { query: &query, parameters: &parameters, hash: query_hash };
         let continuation = request.continuation.as_deref().filter(|token| !token.is_empty());
-        let decode = |token| QueryToken::decode(token, self.entry.record.container.rid.number, query_hash);
+        let decode =
+            |token| QueryToken::decode(token, self.entry.record.container.rid.number, [query_hash; 2]);
         let token = continuation.map(decode).transpose()?;
         let filter = FeedFilter::Logical(self.transaction.logical().clone());
         let parts = vec![Part::new(self.transaction.partition(), filter)];

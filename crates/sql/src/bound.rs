@@ -115,15 +115,51 @@ impl BoundQuery {
         has_item_alone.then_some(&**plain)
     }
 
-    /// Its first source is a query that groups the container's items or tells them apart, so that its rows are known only
-    /// when every item has been seen.
-    pub fn reads_a_whole_result(&self) -> bool {
-        match self.sources.first() {
-            Some(BoundSource::Subquery { query, .. }) => {
-                matches!(query.sources.first(), Some(BoundSource::Item)) || query.reads_a_whole_result()
-            }
-            _ => false,
+    /// What the filter wants, all of it together.
+    pub fn conditions(&self) -> &[Expression] {
+        match &self.filter {
+            Some(Expression::And(parts)) => parts,
+            Some(single) => std::slice::from_ref(single),
+            None => &[],
         }
+    }
+
+    /// How many sources must be entered before all variables of a condition have values. None where a subquery or a user-defined
+    /// function could fail, which it must not do for a row that never comes to be.
+    pub fn sources_needed(&self, condition: &Expression) -> Option<usize> {
+        match condition {
+            Expression::Subquery { .. } | Expression::UserDefined { .. } => None,
+            Expression::Variable(slot) => {
+                let place = self.sources.iter().position(|source| source.slot() == *slot);
+                Some(place.map_or(0, |place| place + 1))
+            }
+            other => other
+                .children()
+                .into_iter()
+                .try_fold(0, |needed, child| Some(needed.max(self.sources_needed(child)?))),
+        }
+    }
+
+    /// Whether a condition holds for all rows of an item or for none, as far as can be told.
+    pub fn is_of_item(&self, condition: &Expression) -> bool {
+        self.sources_needed(condition).is_some_and(|needed| needed <= 1)
+    }
+
+    /// The query that its first source is, with the source's slot and whether it iterates: one that groups the container's items or
+    /// tells them apart, so that its rows are known only when every item has been seen.
+    pub fn whole_result(&self) -> Option<(&BoundQuery, Slot, bool)> {
+        let Some(BoundSource::Subquery { slot, query, iterates }) = self.sources.first() else { return None };
+        let is_over_items = query.sources.first() == Some(&BoundSource::Item) || query.reads_a_whole_result();
+        is_over_items.then_some((&**query, *slot, *iterates))
+    }
+
+    pub fn reads_a_whole_result(&self) -> bool {
+        self.whole_result().is_some()
+    }
+
+    /// The query that reads the container's items themselves.
+    pub fn innermost(&self) -> &BoundQuery {
+        self.whole_result().map_or(self, |(inner, ..)| inner.innermost())
     }
 
     /// Whether a row loops over what is in it: joins and subqueries do, as deep as they are nested.

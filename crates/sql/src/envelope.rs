@@ -1,8 +1,9 @@
 //! The envelopes around the rows of rewritten queries, taken apart as text: a payload goes out as the bytes it came in.
 
-use shardlake_document::{NESTING_CEILING, ParseLimits, Value};
+use shardlake_document::Value;
 
 use crate::error::SqlError;
+pub(crate) use crate::execute::parse_row as parse;
 
 /// The sort keys in a row of a rewritten query.
 pub(crate) fn order_by_items(row: &[u8]) -> Result<Vec<Value>, SqlError> {
@@ -37,12 +38,6 @@ fn item(element: Value) -> Value {
             .unwrap_or(Value::Undefined),
         _ => Value::Undefined,
     }
-}
-
-pub(crate) fn parse(text: &[u8]) -> Result<Value, SqlError> {
-    let limits =
-        ParseLimits { nesting_max: NESTING_CEILING, size_max_bytes: text.len(), ..ParseLimits::default() };
-    Value::from_json(text, &limits).map_err(|_| SqlError::UnmergeableRow)
 }
 
 /// `None` when the text is no object.

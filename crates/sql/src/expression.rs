@@ -3,6 +3,7 @@
 //! Operators that chain and are associative hold lists, so that long conditions stay shallow; the parser bounds the depth
 //! of everything else, and code over trees may recurse.
 
+use std::fmt;
 use std::sync::Arc;
 
 use shardlake_document::Value;
@@ -99,9 +100,14 @@ pub(crate) enum Expression {
     },
 }
 
-/// Work that binding has done once for all rows. It follows from the tree beside it, so it takes no part in equality.
-#[derive(Debug)]
+/// Work that binding has done once for all rows. It follows from the tree beside it, so it takes no part in equality and is not shown.
 pub(crate) struct Prepared<T>(pub Option<Arc<T>>);
+
+impl<T> fmt::Debug for Prepared<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Prepared")
+    }
+}
 
 impl<T> Prepared<T> {
     pub const NONE: Self = Prepared(None);

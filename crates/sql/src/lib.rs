@@ -49,8 +49,8 @@ pub use evaluate::meter::Meter;
 pub use evaluate::scalar::Tested;
 pub use evaluate::user_functions::{Arguments, UserFunctions};
 pub use execute::{
-    DistinctHash, Execution, Flow, Interrupt, PageLimits, PageOutput, Rows, compare_sort_keys, distinct_hash,
-    resumes_at,
+    DistinctHash, Execution, Flow, Interrupt, KeptRows, PageLimits, PageOutput, Rows, compare_sort_keys,
+    distinct_hash, resumes_at,
 };
 pub use filter::{Condition, Filter, FilterQuery, Row, parse_condition, parse_filter_query};
 pub use functions::GeometryKind;

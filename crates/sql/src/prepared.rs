@@ -108,6 +108,18 @@ impl PreparedQuery {
         &self.shared.query
     }
 
+    /// The query that reads items, where this one is over its whole result.
+    pub(crate) fn innermost(&self) -> Option<PreparedQuery> {
+        let (inner, ..) = self.bound().whole_result()?;
+        let shared = Shared {
+            query: Arc::new(inner.innermost().clone()),
+            computed: self.shared.computed.clone(),
+            user_functions: self.shared.user_functions.clone(),
+            ..*self.shared
+        };
+        Some(PreparedQuery { shared: Arc::new(shared), ..*self })
+    }
+
     pub(crate) fn computed(&self) -> &ComputedProperties {
         &self.shared.computed
     }
@@ -143,7 +155,7 @@ impl PreparedQuery {
 
     /// Whether some rows are enough for a page, where rows come in the order of `ORDER BY` or there is none.
     pub fn may_stop_early(&self, ordered: bool) -> bool {
-        let query = self.bound();
+        let query = self.bound().innermost();
         query.grouping.is_none() && !query.distinct && (ordered || query.order_by.is_empty())
     }
 
@@ -160,6 +172,18 @@ impl PreparedQuery {
     /// Whether there is an `ORDER BY`.
     pub fn is_ordered(&self) -> bool {
         !self.bound().order_by.is_empty()
+    }
+
+    /// Of a query with `ORDER BY`: the same for all queries whose pages can go on from a position of this one. Positions are sort keys
+    /// with an item and a row of it, so that neither the filter nor what is selected changes what they mean, but for a
+    /// condition on what an item is joined with: it numbers the rows of the item anew.
+    pub fn order_identity(&self) -> Option<String> {
+        let query = self.bound();
+        let of_joins = || query.conditions().iter().filter(|condition| !query.is_of_item(condition));
+        let joined: Vec<&Expression> = if query.sources.len() > 1 { of_joins().collect() } else { vec![] };
+        let rows = (&query.sources, &query.order_by, query.offset, query.limit, joined);
+        let told_apart = query.distinct.then_some(&query.projection);
+        self.is_ordered().then(|| format!("{rows:?} {told_apart:?}"))
     }
 
     /// False for queries that never name the container: they have the same rows everywhere, for no item in particular.

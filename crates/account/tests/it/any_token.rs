@@ -24,16 +24,16 @@ pub fn query_token(input: &[u8]) -> bool {
     let Some((version, rest)) = input.split_first() else { return false };
     let version = [5, 5, 5, 4, 3, *version][usize::from(version % 6)];
     let head = [&[version][..], &CONTAINER.to_be_bytes(), &QUERY.to_be_bytes()].concat();
-    let Ok(token) = QueryToken::decode(&sealed(&[&head, rest].concat()), CONTAINER, QUERY) else {
+    let Ok(token) = QueryToken::decode(&sealed(&[&head, rest].concat()), CONTAINER, [QUERY; 2]) else {
         return false;
     };
     assert!(!token.span().is_empty());
     let text = token.encode().expect("a token that was read fits into one");
     assert!(text.len() < 1024);
-    assert_eq!(QueryToken::decode(&text, CONTAINER, QUERY).expect("its own"), token);
+    assert_eq!(QueryToken::decode(&text, CONTAINER, [QUERY; 2]).expect("its own"), token);
     let _ = (
         token.check_range(1, &[0]),
-        QueryToken::decode(&text, CONTAINER, QUERY + 1).expect_err("another query"),
+        QueryToken::decode(&text, CONTAINER, [QUERY + 1; 2]).expect_err("another query"),
     );
     true
 }

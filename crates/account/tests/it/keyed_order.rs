@@ -12,15 +12,15 @@ use shardlake_routing::effective_partition_key;
 
 /// What a query did and cost, over all its pages.
 #[derive(Debug, Default, PartialEq)]
-struct Answer {
-    rows: Vec<Value>,
+pub struct Answer {
+    pub rows: Vec<Value>,
     charge_centi: u64,
-    retrieved: u64,
+    pub retrieved: u64,
     /// Entries and items looked at.
     looked_at: u64,
 }
 
-async fn page(
+pub async fn page(
     fixture: &Fixture,
     container: &ContainerHandle,
     scope: &FeedScope,
@@ -50,7 +50,7 @@ async fn page(
     (answer, reply.continuation)
 }
 
-async fn answer(
+pub async fn answer(
     fixture: &Fixture,
     container: &ContainerHandle,
     scope: &FeedScope,
@@ -71,7 +71,7 @@ async fn answer(
     panic!("{text}: pages without end");
 }
 
-fn key(text: &str) -> FeedScope {
+pub fn key(text: &str) -> FeedScope {
     key_scope(format!("[\"{text}\"]"))
 }
 
@@ -86,13 +86,13 @@ fn text_component(text: &str) -> KeyComponent {
     KeyComponent::String(text.to_owned())
 }
 
-async fn put(fixture: &Fixture, container: &ContainerHandle, body: &str) {
+pub async fn put(fixture: &Fixture, container: &ContainerHandle, body: &str) {
     let written =
         fixture.account.upsert_item(&fixture.ctx(), container, None, body.as_bytes(), &none()).await;
     written.unwrap_or_else(|error| panic!("{body}: {error}"));
 }
 
-fn customers() -> ContainerDefinition {
+pub fn customers() -> ContainerDefinition {
     ContainerDefinition::new("c", PartitionKeyDefinition::hash("/customerId"))
 }
 
@@ -314,7 +314,7 @@ async fn same_rows(
     first
 }
 
-fn policy() -> impl Strategy<Value = &'static str> {
+pub fn policy() -> impl Strategy<Value = &'static str> {
     prop::sample::select(vec![
         "{}",
         r#"{"includedPaths":[{"path":"/*"},{"path":"/a/?"}],"excludedPaths":[{"path":"/customerId/?"}]}"#,
@@ -325,7 +325,7 @@ fn policy() -> impl Strategy<Value = &'static str> {
 }
 
 /// Values of `a`: few, so that many are equal; long ones are alike as far as the index holds them.
-fn value_of(seed: u64) -> Option<String> {
+pub fn value_of(seed: u64) -> Option<String> {
     match seed % 11 {
         0 | 1 => None,
         2 => Some("null".into()),

@@ -403,6 +403,26 @@ async fn tokens_are_good_for_their_query_and_nothing_else() {
     with(text, one, &token).send().await.refused(400, 0, "Invalid Continuation Token");
 }
 
+/// The JavaScript SDK shows a token of its own with a query that it has no plan for yet.
+#[tokio::test]
+async fn a_query_that_needs_a_plan_is_refused_with_it_whatever_its_token() {
+    let server = Server::start().await;
+    let own = r#"{"rid":"abc=","rangeMappings":[{"queryRange":{"min":"","max":"FF"}}]}"#;
+    server.post("/dbs").json(json!({ "id": "db" })).send().await.expect(201);
+    fill_again(&server).await;
+    for text in ["SELECT * FROM c ORDER BY c.n", "SELECT TOP 3 * FROM c", "SELECT DISTINCT VALUE c.n FROM c"]
+    {
+        for token in ["", own, "nonsense"] {
+            let refused = query(&server, text).header("x-ms-continuation", token).send().await;
+            assert_eq!(refused.header("x-ms-substatus"), Some("1004"), "{text} with {token}");
+            assert!(refused.expect(400).json()["additionalErrorInfo"].is_string(), "{text} with {token}");
+        }
+    }
+    // A query that needs none has its token judged.
+    let plain = query(&server, "SELECT * FROM c").header("x-ms-continuation", own);
+    plain.send().await.refused(400, 0, "Invalid Continuation Token");
+}
+
 async fn fill_again(server: &Server) {
     let key = json!({ "paths": ["/pk"], "kind": "Hash", "version": 2 });
     server.post("/dbs/db/colls").json(json!({ "id": "items", "partitionKey": key })).send().await.expect(201);

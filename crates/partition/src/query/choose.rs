@@ -5,6 +5,7 @@
 //! rows is followed by one that sorts them.
 
 use std::collections::VecDeque;
+use std::fmt::Debug;
 use std::hash::Hasher;
 
 use futures::future::{FutureExt, try_join_all};
@@ -69,13 +70,22 @@ struct Probe {
     is_all: bool,
 }
 
-/// Changes with everything that gives places in the index their meaning.
+/// Changes with everything that gives places among the entries of a filter their meaning.
 pub(super) fn fingerprint(reader: &Reader<'_>) -> u32 {
+    hash_in(reader, &reader.request.access.filter)
+}
+
+/// Likewise places in an order. The filter has no part in that but for what it fixes before the order begins.
+pub(super) fn fingerprint_of_order(reader: &Reader<'_>, order: &OrderAccess) -> u32 {
+    hash_in(reader, &(&order.index, order.reverse, &order.behind))
+}
+
+fn hash_in(reader: &Reader<'_>, meaning: &dyn Debug) -> u32 {
     let mut hasher = FxHasher::default();
     if let Some(layout) = &reader.layout {
         hasher.write_u16(layout.id);
     }
-    hasher.write(format!("{:?} {:?}", reader.request.access.filter, reader.request.access.order).as_bytes());
+    hasher.write(format!("{meaning:?}").as_bytes());
     (hasher.finish() >> 32) as u32
 }
 
@@ -108,30 +118,24 @@ async fn at<'p>(
         AccessPosition::Start => first(reader, choices, order).await,
         AccessPosition::Scan(after) => Ok(scan(Some(after.clone()))),
         AccessPosition::Spans { plan, choices: taken, place } => {
-            check_plan(reader, *plan)?;
+            if *plan != fingerprint(reader) {
+                return Err(changed());
+            }
             let taken = taken.first().copied().unwrap_or_default();
             let choice = choices.into_iter().nth(usize::from(taken)).ok_or_else(changed)?;
             let spans = Spans { after: Some(place.clone()), ..spans_of(reader, choice) };
             Ok(Chosen { choice: Some(taken), ..Access::Spans(spans).into() })
         }
         AccessPosition::Ordered { plan, at } => {
-            check_plan(reader, *plan)?;
-            let order = order.ok_or_else(changed)?;
-            if matches!(at, OrderedPosition::Undefined(_)) && !order.includes_undefined {
-                return Err(changed());
-            }
-            ordered(reader, order, Some(at.clone())).await
+            let order = order.filter(|order| *plan == fingerprint_of_order(reader, order));
+            ordered(reader, order.ok_or_else(changed)?, Some(at.clone())).await
         }
     }
 }
 
-fn check_plan(reader: &Reader<'_>, plan: u32) -> Result<()> {
-    if plan == fingerprint(reader) { Ok(()) } else { Err(changed()) }
-}
-
 fn changed() -> Error {
     Error::bad_request(
-        "Invalid Continuation Token: the container's index has changed since the token was made; start the query again",
+        "Invalid Continuation Token: the container's index has changed since the token was made, or the filter leads to another one; start the query again",
     )
 }
 

@@ -49,7 +49,8 @@ use bytes::Bytes;
 use shardlake_index::IndexLayout;
 use shardlake_model::{Error, ErrorKind, Result};
 use shardlake_sql::{
-    AccessPlan, Execution, Flow, PageLimits as RowLimits, PageOutput, PreparedQuery, Rows, UserFunctions,
+    AccessPlan, Execution, Flow, KeptRows, PageLimits as RowLimits, PageOutput, PreparedQuery, Rows,
+    UserFunctions,
 };
 use shardlake_stdx::Clock;
 use shardlake_storage::{HotView, ScanOptions, Snapshot};
@@ -75,6 +76,8 @@ pub type TimeTest<'a> = &'a (dyn Fn() -> bool + Send + Sync);
 /// that serve requests.
 pub type MakeFunctions<'a> = &'a (dyn Fn() -> Result<Box<dyn UserFunctions>> + Send + Sync);
 
+/// Pages that are collected with one which needs all rows to find its own.
+const AHEAD_PAGES: usize = 20;
 /// For a range that is read to its end.
 const TO_THE_END: ScanOptions = ScanOptions { fills_cache: true, ..ScanOptions::SWEEP };
 
@@ -94,6 +97,8 @@ pub struct QueryPageRequest<'a> {
     /// The execution is handed out as it is, to be merged with those of other partitions. It holds as many rows as
     /// `limits` says where the index brings them in order, and this many where all items have to be read for any of them.
     pub collects: Option<usize>,
+    /// [`QueryPage::kept`] of the page before, where nothing has changed since.
+    pub kept: Option<&'a KeptRows>,
     /// What user-defined functions are called by, made when a query calls some.
     pub functions: Option<MakeFunctions<'a>>,
     /// True once the page has used its time: it is cut where it is, if the query can go on from there.
@@ -118,6 +123,8 @@ pub struct QueryPage {
     pub is_repeated: bool,
     /// The items were scanned in the place of an index that would have named fewer.
     pub stands_for_index: bool,
+    /// What the page behind this one has, for as long as neither the partition nor the definition changes.
+    pub kept: Option<KeptRows>,
     /// Only as many rows were collected as one round of the merge can need: what was read depends on the rounds.
     pub stops_early: bool,
     /// The access taken, in words.
@@ -170,6 +177,12 @@ impl QueryStatistics {
 }
 
 impl<'a> QueryPageRequest<'a> {
+    /// Whether rows may be kept for the next page: nothing but commits changes them.
+    fn keeps_rows(&self, reader: &Reader<'_>) -> bool {
+        let is_shared = self.collects.is_none() && self.own().is_none() && self.within.is_none();
+        is_shared && reader.shape.default_ttl.is_none() && self.query.user_functions().is_empty()
+    }
+
     /// What is laid over the stored items, if anything is.
     fn own(&self) -> Option<&'a OwnItems> {
         self.within.map(TransactionView::own).or(self.own).filter(|own| !own.is_empty())
@@ -244,13 +257,16 @@ async fn run(mut reader: Reader<'_>, position: Option<Position>) -> Result<Query
         return Ok(page);
     }
     let sorts = request.collects.is_none() && state.as_deref().is_some_and(Execution::has_sorted);
+    if let (Some(kept), Some(state), true) = (request.kept, &state, request.keeps_rows(&reader))
+        && let Some(page) = of_kept(&mut reader, kept, state)?
+    {
+        return Ok(page);
+    }
     let chosen = choose::choose(&mut reader, &resume, sorts).await?;
     let ordered = matches!(chosen.access, Access::Ordered(_));
     let stops_early = request.collects.is_some() && request.query.may_stop_early(ordered);
-    let execution = execution_of(request, ordered, state.as_deref())?;
+    let execution = execution_of(&reader, ordered, state.as_deref())?;
     let is_repeated = (state.is_some() && !execution.streams()) || stops_early;
-    let execution =
-        if request.query.user_functions().is_empty() { execution } else { calling(execution, request)? };
     let mut feed = Feed::new(execution, request.is_interrupted, request.clock);
     let words = chosen.access.words();
     let mut ended = match chosen.access {
@@ -278,6 +294,7 @@ async fn run(mut reader: Reader<'_>, position: Option<Position>) -> Result<Query
             collected: Some(feed.execution.not_calling()),
             is_repeated,
             stands_for_index: chosen.stands_for_index,
+            kept: None,
             stops_early,
             access: words,
             wants_counter: chosen.wants_counter,
@@ -286,8 +303,7 @@ async fn run(mut reader: Reader<'_>, position: Option<Position>) -> Result<Query
         });
     }
     let output = feed.execution.finish(ended == Ended::Exhausted, request.is_interrupted)?;
-    let plan = || choose::fingerprint(&reader);
-    let next = next_position(ended, &output, feed.last, resume, plan, chosen.choice);
+    let next = next_position(&reader, ended, &output, (feed.last, resume), chosen.choice);
     reader.statistics.function_calls = output.calls_made;
     reader.statistics.steps = request.work.meter().steps();
     reader.statistics.rows = output.rows.len() as u64;
@@ -300,6 +316,7 @@ async fn run(mut reader: Reader<'_>, position: Option<Position>) -> Result<Query
         collected: None,
         is_repeated,
         stands_for_index: chosen.stands_for_index,
+        kept: output.kept.filter(|_| request.keeps_rows(&reader)),
         stops_early,
         access: words,
         wants_counter: chosen.wants_counter,
@@ -308,14 +325,47 @@ async fn run(mut reader: Reader<'_>, position: Option<Position>) -> Result<Query
     })
 }
 
-fn execution_of(request: QueryPageRequest<'_>, ordered: bool, state: Option<&[u8]>) -> Result<Execution> {
+/// The page of rows that were collected before; `None` where they are too few for it.
+fn of_kept(reader: &mut Reader<'_>, kept: &KeptRows, state: &[u8]) -> Result<Option<QueryPage>> {
+    let request = reader.request;
+    let execution = Execution::of_kept(request.query, request.limits, state, kept)?;
+    let Some(execution) = execution else { return Ok(None) };
+    let meter = request.work.meter();
+    let output = execution.metered(meter.clone()).finish(true, request.is_interrupted)?;
+    reader.statistics.steps = meter.steps();
+    reader.statistics.rows = output.rows.len() as u64;
+    reader.statistics.rows_bytes = output.rows.size_bytes() as u64;
+    reader.statistics.rows_sorted = if request.query.is_ordered() { reader.statistics.rows } else { 0 };
+    let next = output.state.map(|state| position_of_state(&state));
+    Ok(Some(QueryPage {
+        rows: output.rows,
+        next,
+        statistics: reader.statistics,
+        collected: None,
+        is_repeated: true,
+        stands_for_index: false,
+        kept: output.kept,
+        stops_early: false,
+        access: "rows that an earlier page has collected",
+        wants_counter: None,
+        elapsed: Duration::ZERO,
+        evaluation: Duration::ZERO,
+    }))
+}
+
+fn execution_of(reader: &Reader<'_>, ordered: bool, state: Option<&[u8]>) -> Result<Execution> {
+    let request = reader.request;
     let QueryPageRequest { query, limits, .. } = request;
     let execution = match request.collects {
         Some(_) if query.may_stop_early(ordered) => Execution::collecting(query, limits, ordered, state)?,
         Some(rows) => Execution::collecting(query, RowLimits { rows, ..limits }, ordered, state)?,
         None => Execution::start(query, limits, ordered, state)?,
     };
-    Ok(execution.metered(request.work.meter().clone()))
+    let execution = execution.metered(request.work.meter().clone());
+    // Who comes for a second page comes for more.
+    let ahead = if state.is_some() && request.keeps_rows(reader) { AHEAD_PAGES } else { 0 };
+    let execution = execution.looking_ahead(limits.rows.saturating_mul(ahead));
+    if query.user_functions().is_empty() { Ok(execution) } else { calling(execution, request) }
 }
 
 fn calling(execution: Execution, request: QueryPageRequest<'_>) -> Result<Execution> {
@@ -325,11 +375,10 @@ fn calling(execution: Execution, request: QueryPageRequest<'_>) -> Result<Execut
 }
 
 fn next_position(
+    reader: &Reader<'_>,
     ended: Ended,
     output: &PageOutput,
-    last: Option<Last>,
-    resume: AccessPosition,
-    plan: impl FnOnce() -> u32,
+    (last, resume): (Option<Last>, AccessPosition),
     choice: Option<u8>,
 ) -> Option<Position> {
     let state = output.state.clone();
@@ -339,7 +388,7 @@ fn next_position(
     match ended {
         Ended::Exhausted | Ended::Complete => None,
         Ended::Cut => {
-            let access = last.map_or(resume, |last| last.position(plan(), choice));
+            let access = last.map_or(resume, |last| last.position(reader, choice));
             Some(Position { access, state })
         }
     }
@@ -372,19 +421,22 @@ enum Last {
 }
 
 impl Last {
-    fn position(self, plan: u32, choice: Option<u8>) -> AccessPosition {
+    fn position(self, reader: &Reader<'_>, choice: Option<u8>) -> AccessPosition {
+        let in_order = |at: OrderedPosition| {
+            let order = reader.request.access.order.as_ref().expect("a walk in an order has one");
+            AccessPosition::Ordered { plan: choose::fingerprint_of_order(reader, order), at }
+        };
         match self {
             Last::Item(key) => AccessPosition::Scan(KeyPosition::of(&key)),
-            Last::OrderedItem(ordinal) => {
-                AccessPosition::Ordered { plan, at: OrderedPosition::Undefined(ordinal) }
-            }
+            Last::OrderedItem(ordinal) => in_order(OrderedPosition::Undefined(ordinal)),
             Last::Posting { branch, range, key, in_group, ordered } => {
                 let after = KeyPosition::of(&key);
                 let place = Place { branch: branch as u16, range: range as u16, after, in_group };
                 if ordered {
-                    return AccessPosition::Ordered { plan, at: OrderedPosition::Postings(place) };
+                    return in_order(OrderedPosition::Postings(place));
                 }
-                AccessPosition::Spans { plan, choices: choice.into_iter().collect(), place }
+                let (plan, choices) = (choose::fingerprint(reader), choice.into_iter().collect());
+                AccessPosition::Spans { plan, choices, place }
             }
         }
     }

@@ -73,6 +73,11 @@ pub(super) async fn run(reader: &mut Reader<'_>, feed: &mut Feed<'_>, ordered: O
     let is_past_undefined = !order.reverse && matches!(&from, Some((value, _)) if !value.is_undefined());
     let (in_undefined, in_postings) = match at {
         None => (None, None),
+        // Where the filter of this page leaves them out, they lie behind it all the same: or it lies behind them.
+        Some(OrderedPosition::Undefined(_)) if !order.includes_undefined => match order.reverse {
+            true => return Ok(Ended::Exhausted),
+            false => (None, None),
+        },
         Some(OrderedPosition::Undefined(ordinal)) => (Some(ordinal), None),
         Some(OrderedPosition::Postings(place)) => (None, Some(place)),
     };
@@ -356,6 +361,9 @@ impl Walk {
             (KeyPosition::Key(key), _) if place.in_group => {
                 let (value, last) = key.split_last_chunk::<8>().ok_or_else(lost_place)?;
                 let start = [prefix, value].concat();
+                if walk.has_left_behind(&start) {
+                    return Ok(walk);
+                }
                 if reverse {
                     walk.range.1 = keys::after_prefix(&start).min(walk.range.1);
                 } else {
@@ -364,6 +372,7 @@ impl Walk {
                 walk.begun = Some(BegunGroup { value: value.to_vec(), last: u64::from_be_bytes(*last) });
             }
             (KeyPosition::Key(key), true) => walk.range.1 = [prefix, key].concat().min(walk.range.1),
+            (KeyPosition::Cut { start, .. }, _) if walk.has_left_behind(&[prefix, start].concat()) => {}
             (position, false) => {
                 let resumed = Resumed::after(prefix, position);
                 walk.range.0 = resumed.start.clone().max(walk.range.0);
@@ -376,6 +385,12 @@ impl Walk {
             }
         }
         Ok(walk)
+    }
+
+    /// Whether the filter of this page leaves nothing that begins so: the page before may have had another one.
+    fn has_left_behind(&self, start: &[u8]) -> bool {
+        let (first, end) = &self.range;
+        if self.reverse { end.as_slice() <= start } else { *first >= keys::after_prefix(start) }
     }
 
     pub fn skips(&mut self, key: &[u8]) -> Result<bool> {

@@ -31,15 +31,16 @@ fn leaf_of(number: usize, candidate: &CompositeSchema, leaves: &[&Leaf]) -> Opti
     if covered.members < 2 {
         return None;
     }
-    let class = if covered.members == covered.fixed { LookupClass::Seek } else { LookupClass::PreciseScan };
+    let class =
+        if covered.members == covered.fixed.len() { LookupClass::Seek } else { LookupClass::PreciseScan };
     let ranges = vec![covered.range?];
     Some(Leaf { index: IndexRef::Composite(number), ranges, test: None, precise: false, class })
 }
 
 /// The part of a composite index that leaves cover.
 pub(super) struct Covered {
-    /// Members that have one value.
-    pub fixed: usize,
+    /// Members that have one value, as they stand in an entry.
+    pub fixed: Vec<Vec<u8>>,
     /// These, and the one behind them that has a range.
     pub members: usize,
     /// `None` when it is the whole index.
@@ -56,15 +57,14 @@ pub(super) fn covered(candidate: &CompositeSchema, leaves: &[&Leaf]) -> Covered 
         let leaf = on_path(leaves, names).find(|leaf| leaf.ranges.len() == 1)?;
         Some((placed(&prefix, &leaf.ranges[0], *descending != candidate.members[0].1), leaf))
     });
-    let fixed = fixed.len();
     match ranged {
         Some((range, leaf)) => {
             let exact = leaf.precise && leaf.test.is_none();
-            Covered { fixed, members: fixed + 1, range: Some(range), exact }
+            Covered { members: fixed.len() + 1, fixed, range: Some(range), exact }
         }
         None => {
-            let range = (fixed > 0).then(|| ValueRange { end: successor(&prefix), start: prefix });
-            Covered { fixed, members: fixed, range, exact: true }
+            let range = (!fixed.is_empty()).then(|| ValueRange { end: successor(&prefix), start: prefix });
+            Covered { members: fixed.len(), fixed, range, exact: true }
         }
     }
 }

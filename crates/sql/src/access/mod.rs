@@ -166,6 +166,8 @@ pub struct OrderAccess {
     pub index: IndexRef,
     /// From the greatest entry to the least.
     pub reverse: bool,
+    /// What the entries start with that come into question, before the values that they are in the order of.
+    pub behind: Vec<u8>,
     /// The part of the index that the condition leaves.
     pub range: Option<ValueRange>,
     /// Items without the path belong to the result, and have no entry.
@@ -181,6 +183,9 @@ pub fn plan_access(
     schema: &IndexSchema<'_>,
     scope: &[KeyValue],
 ) -> Result<AccessPlan, SqlError> {
+    if let Some(inner) = query.innermost() {
+        return plan_access(&inner, schema, scope);
+    }
     order::check(query, schema)?;
     let bound = query.bound();
     if schema.paths.is_none() {

@@ -115,6 +115,7 @@ pub(super) fn access(
         },
         index,
         reverse: *descending,
+        behind: vec![],
     })
 }
 
@@ -133,7 +134,7 @@ fn composite_access(
     };
     for (number, candidate) in schema.composites.iter().enumerate() {
         let covered = composite::covered(candidate, &leaves);
-        for skipped in (0..=covered.fixed).rev() {
+        for skipped in (0..=covered.fixed.len()).rev() {
             let behind = candidate.members.get(skipped..skipped + keys.len());
             let Some(opposite) = behind.and_then(|members| direction(members, keys)) else { continue };
             if keys.len() == 1 && skipped == 0 {
@@ -148,6 +149,7 @@ fn composite_access(
             return Some(OrderAccess {
                 index: IndexRef::Composite(number),
                 reverse,
+                behind: covered.fixed[..skipped].concat(),
                 exact: covered.exact && conditions == covered.members,
                 range: covered.range,
                 includes_undefined: false,

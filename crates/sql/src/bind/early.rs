@@ -22,17 +22,12 @@ pub(super) fn find_early_tests(query: &mut BoundQuery) {
     });
     let Ok(()) = done;
     query.sources = sources;
-    let conditions = match &query.filter {
-        Some(Expression::And(parts)) => &parts[..],
-        Some(single) => std::slice::from_ref(single),
-        None => &[],
-    };
     let early = |condition: &Expression| {
-        let after = sources_needed(condition, query)?;
+        let after = query.sources_needed(condition)?;
         // The first source of most queries is the item, which multiplies nothing.
         (after < query.sources.len()).then(|| EarlyTest { after, condition: condition.clone() })
     };
-    query.early = conditions.iter().filter_map(early).collect();
+    query.early = query.conditions().iter().filter_map(early).collect();
 }
 
 fn in_subqueries(expression: &mut Expression) {
@@ -45,20 +40,4 @@ fn in_subqueries(expression: &mut Expression) {
         Ok(())
     });
     let Ok(()) = done;
-}
-
-/// How many sources must be entered before all variables have values. None where a subquery or a user-defined function could
-/// fail, which it must not do for a row that never comes to be.
-fn sources_needed(expression: &Expression, query: &BoundQuery) -> Option<usize> {
-    match expression {
-        Expression::Subquery { .. } | Expression::UserDefined { .. } => None,
-        Expression::Variable(slot) => {
-            let place = query.sources.iter().position(|source| source.slot() == *slot);
-            Some(place.map_or(0, |place| place + 1))
-        }
-        other => other
-            .children()
-            .into_iter()
-            .try_fold(0, |needed, child| Some(needed.max(sources_needed(child, query)?))),
-    }
 }

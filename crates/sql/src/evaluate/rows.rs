@@ -30,7 +30,16 @@ pub(crate) fn for_each_row(
     scope: &Scope<'_>,
     visit: &mut dyn FnMut(&Scope<'_>) -> Step,
 ) -> Step {
-    loop_over_all(query, true, scope, visit)
+    loop_over_all(query, &query.sources, true, scope, visit)
+}
+
+/// [`for_each_row`] where the scope has the value of the first source already.
+pub(crate) fn for_each_row_behind_first(
+    query: &BoundQuery,
+    scope: &Scope<'_>,
+    visit: &mut dyn FnMut(&Scope<'_>) -> Step,
+) -> Step {
+    loop_over_all(query, &query.sources[1..], true, scope, visit)
 }
 
 /// [`for_each_row`] without `WHERE`, which is known to hold for every row.
@@ -39,22 +48,23 @@ pub(crate) fn for_each_unfiltered_row(
     scope: &Scope<'_>,
     visit: &mut dyn FnMut(&Scope<'_>) -> Step,
 ) -> Step {
-    loop_over_all(query, false, scope, visit)
+    loop_over_all(query, &query.sources, false, scope, visit)
 }
 
 /// While calls of user-defined functions are gathered, a row that awaits one does not keep the others from asking for theirs;
 /// the loop as a whole awaits them then.
 fn loop_over_all(
     query: &BoundQuery,
+    sources: &[BoundSource],
     filters: bool,
     scope: &Scope<'_>,
     visit: &mut dyn FnMut(&Scope<'_>) -> Step,
 ) -> Step {
     if scope.calls().is_none() {
-        return loop_over(query, &query.sources, filters, scope, visit);
+        return loop_over(query, sources, filters, scope, visit);
     }
     let around = scope.swap_awaits(false);
-    let step = loop_over(query, &query.sources, filters, scope, visit);
+    let step = loop_over(query, sources, filters, scope, visit);
     let awaits = scope.swap_awaits(around);
     if awaits { Err(SqlError::AwaitsUserFunction) } else { step }
 }

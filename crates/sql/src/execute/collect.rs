@@ -4,16 +4,17 @@
 //! for `OFFSET` before it. Sorted rows are ordered by their keys, then by ordinal and row within the item. Distinct rows and
 //! groups are ordered by hash; if all of them fit the first page they go out in the order in which they appeared instead.
 
-use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 
 use shardlake_document::Value;
 
+use super::PageOutput;
 use super::distinct_hash::{DistinctHash, distinct_hash};
 use super::gather::{evaluate_all, evaluate_projection};
+use super::kept::{Entry, EntryKey, KEPT_BYTES_MAX, KeptRows, alike, resume_after};
+use super::limits::PageLimits;
 use super::rows::{Rows, write_row};
-use super::state::{Resume, ResumeKey, State, compare_keys, resume_alike, resume_keys};
-use super::{PageLimits, PageOutput};
+use super::state::{Resume, ResumeKey, State};
 use crate::bound::{BoundQuery, Grouping, Projection, SortKey};
 use crate::error::SqlError;
 use crate::evaluate::aggregate::Accumulator;
@@ -24,7 +25,7 @@ use crate::evaluate::{COPIED_BYTES_PER_STEP, evaluate};
 /// Rows kept at a time to pass over for `OFFSET`, beyond the page.
 const SKIPPED_AT_ONCE: u64 = 50_000;
 /// Bytes that entries may hold beyond those of a page.
-const MEMORY_BYTES_MAX: usize = 64 * 1024 * 1024;
+pub(super) const MEMORY_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 pub(super) struct Collector {
     limits: PageLimits,
@@ -40,6 +41,8 @@ pub(super) struct Collector {
     /// Rows like the cut keys of the page before which are still to be passed over.
     already_out: u32,
     kind: Kind,
+    /// So many more entries than the page needs are collected for the pages behind it.
+    ahead: usize,
     /// Entries fell out at the end: there is more than this page.
     overflowed: bool,
     size_bytes: usize,
@@ -57,12 +60,8 @@ enum Kind {
         groups: BTreeMap<DistinctHash, Group>,
         smallest_lost: Option<DistinctHash>,
     },
-}
-
-/// A row to go out.
-struct Entry {
-    text: Vec<u8>,
-    appeared: u64,
+    /// Those that an earlier page has collected.
+    Kept(KeptRows),
 }
 
 struct Group {
@@ -73,47 +72,6 @@ struct Group {
 
 /// A group by its hash, with what its aggregates came to.
 type FinishedGroup = (DistinctHash, Group, Vec<Value>);
-
-/// The place of an entry in the order of going out.
-#[derive(Debug, Clone)]
-struct EntryKey {
-    /// With true where descending.
-    keys: Vec<(Value, bool)>,
-    /// Ordinal and row within the item, or the row's hash.
-    tie: u128,
-}
-
-impl EntryKey {
-    fn values(&self) -> impl Iterator<Item = &Value> {
-        self.keys.iter().map(|(value, _)| value)
-    }
-}
-
-impl Ord for EntryKey {
-    fn cmp(&self, other: &Self) -> Ordering {
-        for ((left, descending), (right, _)) in self.keys.iter().zip(&other.keys) {
-            let order = compare_keys(left, right);
-            if order.is_ne() {
-                return if *descending { order.reverse() } else { order };
-            }
-        }
-        self.tie.cmp(&other.tie)
-    }
-}
-
-impl PartialOrd for EntryKey {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for EntryKey {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for EntryKey {}
 
 impl Collector {
     pub fn new(query: &BoundQuery, limits: PageLimits, state: &State) -> Self {
@@ -144,10 +102,23 @@ impl Collector {
             resume: state.resume.clone(),
             already_out,
             kind,
+            ahead: 0,
             overflowed: false,
             size_bytes: 0,
             appeared: 0,
         }
+    }
+
+    /// Of the rows that a page before has collected, so that nothing has to be added.
+    pub fn of_kept(query: &BoundQuery, limits: PageLimits, state: &State, kept: KeptRows) -> Self {
+        Collector { kind: Kind::Kept(kept), ..Collector::new(query, limits, state) }
+    }
+
+    /// Collects so many rows more than the page needs, as far as they are wanted and there is room.
+    pub fn look_ahead(&mut self, rows: usize, state: &State) {
+        let left = usize::try_from(state.left.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
+        self.ahead = rows.min(left.saturating_sub(self.limits.rows));
+        self.entries_max = self.entries_max.saturating_add(self.ahead);
     }
 
     /// Evaluates what [`Collector::add`] would, for the calls in it.
@@ -302,6 +273,7 @@ impl Collector {
         match &self.kind {
             Kind::Rows { entries, .. } => entries.len(),
             Kind::Groups { groups, .. } => groups.len(),
+            Kind::Kept(kept) => kept.entries.len() - kept.from,
         }
     }
 
@@ -348,6 +320,8 @@ impl Collector {
                     *own = Some(lost);
                 }
             }
+            // Pages that go on with what was kept are not merged.
+            Kind::Kept(_) => return Err(SqlError::UnmergeableRow),
         }
         Ok(())
     }
@@ -411,7 +385,9 @@ impl Collector {
             return Err(SqlError::TooManyGroups);
         }
         let has_more_room = self.passes_over || self.keeps_all;
-        let room = self.limits.size_bytes + if has_more_room { MEMORY_BYTES_MAX } else { 0 };
+        let ahead_bytes = if self.ahead > 0 { KEPT_BYTES_MAX } else { 0 };
+        let more_bytes = if has_more_room { MEMORY_BYTES_MAX } else { ahead_bytes };
+        let room = self.limits.size_bytes.saturating_add(more_bytes);
         while entries.len() > self.entries_max || (self.size_bytes > room && entries.len() > 1) {
             let Some((key, entry)) = entries.pop_last() else { break };
             self.size_bytes -= entry.text.len();
@@ -494,30 +470,32 @@ impl Collector {
         let to_skip = state.skip;
         let groups_lost = match &self.kind {
             Kind::Groups { smallest_lost, .. } => *smallest_lost,
-            Kind::Rows { .. } => None,
+            Kind::Rows { .. } | Kind::Kept(_) => None,
         };
-        let mut entries = match std::mem::replace(
+        let mut to_pass = self.already_out as usize;
+        let mut kept = match std::mem::replace(
             &mut self.kind,
             Kind::Groups { groups: BTreeMap::new(), smallest_lost: None },
         ) {
-            Kind::Rows { entries, .. } => entries.into_iter().collect(),
-            Kind::Groups { groups, .. } => self.rows_of_groups(query, groups, context)?,
+            Kind::Rows { entries, .. } => KeptRows::new(entries.into_iter().collect()),
+            Kind::Groups { groups, .. } => KeptRows::new(self.rows_of_groups(query, groups, context)?),
+            Kind::Kept(kept) => {
+                (to_pass, self.overflowed) = (0, kept.is_cut);
+                kept
+            }
         };
-        let fits = !self.overflowed
-            && self.resume == Resume::Start
-            && entries.len() as u64 <= state.skip + self.limits.rows as u64
-            && entries.iter().map(|(_, entry)| entry.text.len()).sum::<usize>() <= self.limits.size_bytes;
-        if fits && query.order_by.is_empty() {
-            entries.sort_by_key(|(_, entry)| entry.appeared);
+        kept.is_cut = self.overflowed;
+        if query.order_by.is_empty() && self.fits(&kept, &state) {
+            kept.in_order_of_appearance();
         }
         let mut rows = Rows::default();
-        let mut last: Option<EntryKey> = None;
+        let mut last: Option<&EntryKey> = None;
         let mut done_alike = self.already_out;
-        let (mut passed, mut is_cut) = (0, false);
-        for (key, entry) in entries {
+        let (mut passed, mut is_cut, mut out) = (0, false, kept.from);
+        for (key, entry) in &kept.entries[kept.from..] {
             context.step(1)?;
-            if passed < self.already_out as usize && self.is_like_resume(&key) {
-                passed += 1;
+            if passed < to_pass && self.is_like_resume(key) {
+                (passed, out) = (passed + 1, out + 1);
                 last.get_or_insert(key);
                 continue;
             }
@@ -536,27 +514,37 @@ impl Collector {
                 rows.push_text(&entry.text);
                 state.left = state.left.map(|left| left - 1);
             }
-            done_alike = match &last {
-                Some(last) if alike(last, &key) => done_alike + 1,
-                _ if last.is_none() && self.is_like_resume(&key) => done_alike + 1,
+            done_alike = match last {
+                Some(last) if alike(last, key) => done_alike + 1,
+                _ if last.is_none() && self.is_like_resume(key) => done_alike + 1,
                 _ => 1,
             };
-            last = Some(key);
+            (last, out) = (Some(key), out + 1);
         }
         let is_over = !self.overflowed || state.left == Some(0);
         if is_over {
             let skipped = to_skip - state.skip;
-            return Ok(PageOutput { rows, state: None, rescan: false, calls_made: calls_made(), skipped });
+            let calls_made = calls_made();
+            return Ok(PageOutput { rows, state: None, rescan: false, calls_made, skipped, kept: None });
         }
         match (last, groups_lost) {
             // Groups that came to nothing are dealt with as well.
             (_, Some(lost)) if !is_cut => state.resume = Resume::Hash(lost.saturating_sub(1)),
-            (Some(last), _) => state.resume = resume_after(&last, done_alike),
+            (Some(last), _) => state.resume = resume_after(last, done_alike),
             (None, _) => {}
         }
         let skipped = to_skip - state.skip;
         let state = Some(state.encode());
-        Ok(PageOutput { rows, state, rescan: true, calls_made: calls_made(), skipped })
+        let kept = if is_cut { kept.behind(out) } else { None };
+        Ok(PageOutput { rows, state, rescan: true, calls_made: calls_made(), skipped, kept })
+    }
+
+    /// Whether everything that there is goes out on this page, which is the first.
+    fn fits(&self, kept: &KeptRows, state: &State) -> bool {
+        !self.overflowed
+            && self.resume == Resume::Start
+            && kept.entries.len() as u64 <= state.skip + self.limits.rows as u64
+            && kept.entries.iter().map(|(_, entry)| entry.text.len()).sum::<usize>() <= self.limits.size_bytes
     }
 
     /// Whether a row cannot be told from the last one of the page before.
@@ -647,18 +635,4 @@ fn is_ordered_by_its_rows(query: &BoundQuery) -> bool {
 /// A group's hash is that of its keys as one array; undefined keys keep their position.
 fn group_hash(keys: &[Value]) -> DistinctHash {
     distinct_hash(&Value::Array(keys.to_vec()))
-}
-
-/// Whether two rows have sort keys that a state would not tell apart.
-fn alike(left: &EntryKey, right: &EntryKey) -> bool {
-    !left.keys.is_empty()
-        && resume_alike(left.values(), right.values(), State::key_bytes_max(left.keys.len()))
-}
-
-fn resume_after(last: &EntryKey, done: u32) -> Resume {
-    if last.keys.is_empty() {
-        return Resume::Hash(last.tie);
-    }
-    let keys = resume_keys(last.values(), State::key_bytes_max(last.keys.len()));
-    Resume::Sorted { keys, tie: last.tie, done }
 }

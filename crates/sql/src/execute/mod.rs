@@ -7,6 +7,8 @@
 //! | `gather.rs` | calls of user-defined functions, made before the items are dealt with |
 //! | `state.rs` | what a page hands to the next one |
 //! | `collect.rs` | the rows that must be seen whole before the first goes out: sorted, distinct, grouped |
+//! | `kept.rs`, `limits.rs` | entries that are kept for the next page; where a page ends |
+//! | `whole.rs` | queries over the whole result of another query |
 //! | `distinct_hash.rs` | the hash by which distinct values and groups are known |
 //!
 //! Where rows can go out as they come, a page ends as soon as it is full, in the middle of an item if need be: the state counts
@@ -18,8 +20,11 @@
 mod collect;
 mod distinct_hash;
 mod gather;
+mod kept;
+mod limits;
 mod rows;
 pub(crate) mod state;
+mod whole;
 
 use std::cell::RefCell;
 use std::fmt;
@@ -28,12 +33,13 @@ use std::sync::Arc;
 
 use shardlake_document::{ItemView, Value};
 
-use crate::bound::BoundQuery;
+use crate::bound::{BoundQuery, Slot};
 use crate::error::SqlError;
 use crate::evaluate::READ_BYTES_PER_STEP;
 use crate::evaluate::column::ScalarColumn;
+use crate::evaluate::datum::Datum;
 use crate::evaluate::meter::Meter;
-use crate::evaluate::rows::{Step, for_each_row, for_each_unfiltered_row};
+use crate::evaluate::rows::{Step, for_each_row, for_each_row_behind_first, for_each_unfiltered_row};
 use crate::evaluate::scalar::{PlainFilter, Tested};
 use crate::evaluate::scope::{EvaluationContext, Scope};
 use crate::evaluate::user_functions::{Calls, UserFunctions};
@@ -41,17 +47,14 @@ use crate::functions::FunctionContext;
 use crate::prepared::PreparedQuery;
 use collect::Collector;
 pub use distinct_hash::{DistinctHash, distinct_hash};
+pub use kept::KeptRows;
+pub use limits::PageLimits;
 pub use rows::Rows;
+pub(crate) use rows::parse_row;
 use rows::{Pushed, is_row};
 pub use state::compare_keys as compare_sort_keys;
 use state::{Resume, State};
-
-/// Where a page ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PageLimits {
-    pub rows: usize,
-    pub size_bytes: usize,
-}
+use whole::{Around, Inside};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
@@ -73,6 +76,8 @@ pub struct PageOutput {
     pub calls_made: u64,
     /// Rows that were collected and passed over for `OFFSET`.
     pub skipped: u64,
+    /// What the next page has, for as long as no item and no definition changes.
+    pub kept: Option<KeptRows>,
 }
 
 /// What it takes to reach an item, beside looking at what is in it.
@@ -100,6 +105,8 @@ pub struct Execution {
     collector: Option<Collector>,
     calls: Option<RefCell<Calls>>,
     meter: Arc<Meter>,
+    /// Queries over the whole result of this one, from the inside out.
+    around: Vec<Around>,
 }
 
 impl fmt::Debug for Execution {
@@ -119,10 +126,33 @@ impl Execution {
         let mut execution = Execution::collecting(query, limits, ordered, state)?;
         let query = &execution.query;
         let sorts = !query.order_by.is_empty() && !ordered;
-        if query.grouping.is_none() && !query.distinct && !sorts {
+        if query.grouping.is_none() && !query.distinct && !sorts && execution.around.is_empty() {
             execution.collector = None;
         }
         Ok(execution)
+    }
+
+    /// Where rows are collected, so many more than the page needs, for [`PageOutput::kept`].
+    pub fn looking_ahead(mut self, rows: usize) -> Self {
+        let is_last = self.around.is_empty();
+        if let Some(collector) = self.collector.as_mut().filter(|_| is_last && !self.ordered) {
+            collector.look_ahead(rows, &self.state);
+        }
+        self
+    }
+
+    /// The page behind the one that has kept these rows; `None` where they are too few for it.
+    pub fn of_kept(
+        query: &PreparedQuery,
+        limits: PageLimits,
+        state: &[u8],
+        kept: &KeptRows,
+    ) -> Result<Option<Self>, SqlError> {
+        let execution = Execution::collecting(query, limits, false, Some(state))?;
+        let is_whole = kept.have_page(limits) && execution.state.skip == 0 && execution.around.is_empty();
+        let collector = is_whole
+            .then(|| Some(Collector::of_kept(&execution.query, limits, &execution.state, kept.clone())));
+        Ok(collector.map(|collector| Execution { collector, ..execution }))
     }
 
     /// One of several executions of a query over different items, which are merged before the page is made: none gives rows
@@ -135,19 +165,26 @@ impl Execution {
     ) -> Result<Self, SqlError> {
         let functions = query.function_context();
         let query = query.shared();
-        if query.reads_a_whole_result() {
-            return Err(SqlError::unsupported(
-                "a subquery in FROM with groups or DISTINCT over the whole container",
-            ));
-        }
         let state = match state {
             Some(bytes) => State::decode(bytes)?,
             None => State::first(&query),
         };
+        let Inside { query, limits, state, around } = whole::inside(query, limits, state);
         let collector = Some(Collector::new(&query, limits, &state));
         let rows = Rows::default();
         let meter = Arc::default();
-        Ok(Execution { query, functions, limits, ordered, rows, state, collector, calls: None, meter })
+        Ok(Execution {
+            query,
+            functions,
+            limits,
+            ordered,
+            rows,
+            state,
+            collector,
+            calls: None,
+            meter,
+            around,
+        })
     }
 
     /// One that only takes over what others have collected.
@@ -285,7 +322,7 @@ impl Execution {
     ) -> Result<Flow, SqlError> {
         match self.begin_item(item.body.as_bytes().len(), Some(tested), interrupt)? {
             Some(flow) => Ok(flow),
-            None => self.feed_rows(Some(item), true, interrupt),
+            None => self.feed_rows(Fed::Item(item), true, interrupt),
         }
     }
 
@@ -311,13 +348,13 @@ impl Execution {
                 return Ok(Flow::Complete);
             }
             self.meter.begin_item();
-            return self.feed_rows(None, filtered, interrupt);
+            return self.feed_rows(Fed::Nothing, filtered, interrupt);
         };
         let test = if filtered { None } else { self.test_of_item() };
         let tested = test.and_then(|test| test.holds(item));
         match self.begin_item(item.body.as_bytes().len(), tested, interrupt)? {
             Some(flow) => Ok(flow),
-            None => self.feed_rows(Some(item), filtered || tested.is_some(), interrupt),
+            None => self.feed_rows(Fed::Item(item), filtered || tested.is_some(), interrupt),
         }
     }
 
@@ -357,15 +394,19 @@ impl Execution {
 
     fn feed_rows(
         &mut self,
-        item: Option<&ItemView<'_>>,
+        fed: Fed<'_>,
         filtered: bool,
         interrupt: Interrupt<'_>,
     ) -> Result<Flow, SqlError> {
         let context =
             EvaluationContext::new(&self.functions, interrupt, &self.meter).with_calls(self.calls.as_ref());
-        let scope = item.map_or_else(|| Scope::new(&context), |item| Scope::of_item(&context, item));
+        let nothing = Scope::new(&context);
+        let (scope, ordinal) = match fed {
+            Fed::Item(item) => (Scope::of_item(&context, item), item.envelope.ordinal),
+            Fed::Nothing => (Scope::new(&context), 0),
+            Fed::Row { slot, value, ordinal } => (nothing.with(slot, Datum::from_tree(value)), ordinal),
+        };
         let query = &*self.query;
-        let ordinal = item.map_or(0, |item| item.envelope.ordinal);
         if let Some(calls) = &self.calls {
             calls.borrow_mut().begin(ordinal);
         }
@@ -395,12 +436,20 @@ impl Execution {
 
     /// `exhausted`: everything that there is has been fed. Without it, a query that collects has no page yet, so that must
     /// not happen.
-    pub fn finish(self, exhausted: bool, interrupt: Interrupt<'_>) -> Result<PageOutput, SqlError> {
-        let Some(collector) = self.collector else {
+    pub fn finish(mut self, exhausted: bool, interrupt: Interrupt<'_>) -> Result<PageOutput, SqlError> {
+        match self.around.is_empty() {
+            true => self.finish_own(exhausted, interrupt),
+            false => whole::finish(self, exhausted, interrupt),
+        }
+    }
+
+    fn finish_own(&mut self, exhausted: bool, interrupt: Interrupt<'_>) -> Result<PageOutput, SqlError> {
+        let Some(collector) = self.collector.take() else {
             let is_over = exhausted || self.state.left == Some(0);
             let state = (!is_over && self.state != State::first(&self.query)).then(|| self.state.encode());
             let calls_made = self.calls.as_ref().map_or(0, |calls| calls.borrow().used());
-            return Ok(PageOutput { rows: self.rows, state, rescan: false, calls_made, skipped: 0 });
+            let rows = std::mem::take(&mut self.rows);
+            return Ok(PageOutput { rows, state, rescan: false, calls_made, skipped: 0, kept: None });
         };
         assert!(
             exhausted || self.state.left == Some(0) || collector.has_enough(&self.query, self.ordered),
@@ -408,8 +457,22 @@ impl Execution {
         );
         let context =
             EvaluationContext::new(&self.functions, interrupt, &self.meter).with_calls(self.calls.as_ref());
-        collector.finish(&self.query, self.state, &context)
+        collector.finish(&self.query, self.state.clone(), &context)
     }
+}
+
+/// What rows are made from.
+#[derive(Clone, Copy)]
+enum Fed<'f> {
+    Item(&'f ItemView<'f>),
+    /// In the place of all items, for a query that reads none.
+    Nothing,
+    /// A row of the query that the first source is, as the value of its slot.
+    Row {
+        slot: Slot,
+        value: &'f Value,
+        ordinal: u64,
+    },
 }
 
 fn enough_or_more(collector: &mut Collector, query: &BoundQuery, ordered: bool) -> Flow {
@@ -428,6 +491,7 @@ fn for_each(
 ) -> Result<(), SqlError> {
     let _ = match filtered {
         true => for_each_unfiltered_row(query, scope, visit)?,
+        false if query.reads_a_whole_result() => for_each_row_behind_first(query, scope, visit)?,
         false => for_each_row(query, scope, visit)?,
     };
     Ok(())

@@ -1,8 +1,8 @@
 //! Rows as JSON text, written straight from where the values lie; or bodies of items as they are stored, where a query asks for them.
 
-use shardlake_document::write_json_string;
+use shardlake_document::{NESTING_CEILING, ParseLimits, Value, write_json_string};
 
-use super::PageLimits;
+use super::limits::PageLimits;
 use crate::bound::Projection;
 use crate::error::SqlError;
 use crate::evaluate::datum::Datum;
@@ -55,6 +55,13 @@ impl RowsPart {
             self.text.reserve_exact(wanted - start);
         }
     }
+}
+
+/// The value of a row's text.
+pub(crate) fn parse_row(text: &[u8]) -> Result<Value, SqlError> {
+    let limits =
+        ParseLimits { nesting_max: NESTING_CEILING, size_max_bytes: text.len(), ..ParseLimits::default() };
+    Value::from_json(text, &limits).map_err(|_| SqlError::UnmergeableRow)
 }
 
 impl PartialEq for Rows {

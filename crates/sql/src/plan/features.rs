@@ -80,6 +80,11 @@ impl SupportedFeatures {
         SupportedFeatures((1 << QueryFeature::ALL.len()) - 1)
     }
 
+    /// Of clients that learn the plan of a query from its refusal: none of them counts distinct rows by itself.
+    pub fn of_refused_queries() -> SupportedFeatures {
+        SupportedFeatures(SupportedFeatures::all().0 & !(1 << QueryFeature::DistinctCount as u32))
+    }
+
     /// From a client's list, separated by commas. Names that are not known here are features that no plan needs.
     pub fn parse(list: &str) -> SupportedFeatures {
         let named =

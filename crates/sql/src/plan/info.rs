@@ -8,6 +8,8 @@ use crate::bound::AggregateFunction;
 pub struct QueryPlan {
     pub info: QueryInfo,
     pub keys: KeyFilter,
+    /// It is over the whole result of another query, which lies in many partitions, and no stage of `info` makes it one.
+    pub reads_a_whole_result: bool,
 }
 
 /// The stages of the client's merge, and the text for the partitions below it. The default is a query without any stage.

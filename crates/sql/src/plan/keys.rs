@@ -42,9 +42,7 @@ pub(crate) fn reads_items(query: &BoundQuery) -> bool {
 /// one of no items, which every partition knows.
 fn keys_of_rows(query: &BoundQuery, paths: &[KeyPath]) -> KeySet {
     let (mut keys, sources) = match query.sources.split_first() {
-        Some((BoundSource::Subquery { query: inner, .. }, rest)) if inner.grouping.is_none() => {
-            (keys_of_rows(inner, paths), rest)
-        }
+        Some((BoundSource::Subquery { query: inner, .. }, rest)) => (keys_of_rows(inner, paths), rest),
         _ => (KeySet::all(paths.len()), &query.sources[..]),
     };
     let analysis = Analysis { paths, places: places_of(sources) };

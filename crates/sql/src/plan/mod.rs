@@ -25,6 +25,7 @@ pub(crate) use keys::{key_filter, reads_items};
 use shardlake_document::{Number, Value};
 use shardlake_model::PartitionKeyDefinition;
 
+use crate::bound::BoundQuery;
 use crate::error::SqlError;
 use crate::prepared::PreparedQuery;
 use crate::syntax::ParsedQuery;
@@ -68,10 +69,25 @@ pub fn plan_prepared(
         rewrite::check_composition(&query.tree().select.selection)?;
     }
     let info = rewrite::describe(query.tree(), counts(query.tree(), parameters), targets);
-    Ok(QueryPlan { info, keys })
+    // A client counts distinct rows of items, but not of what each partition has made of its own.
+    let is_beyond_clients =
+        |inner: &BoundQuery| info.distinct_count.is_none() || inner.reads_a_whole_result();
+    let whole = prepared.bound().whole_result().filter(|_| targets == Targets::Many);
+    let reads_a_whole_result = whole.is_some_and(|(inner, ..)| is_beyond_clients(inner));
+    Ok(QueryPlan { info, keys, reads_a_whole_result })
 }
 
 impl QueryPlan {
+    /// Refuses a plan by which no client comes to the right rows, because each partition would answer for itself alone.
+    pub fn check_merge(&self) -> Result<(), SqlError> {
+        if self.reads_a_whole_result {
+            return Err(SqlError::unsupported(
+                "a subquery in FROM with groups or DISTINCT over several partitions, which clients do not merge: name its partition key, or ask the server to merge with x-shardlake-fan-out,",
+            ));
+        }
+        Ok(())
+    }
+
     /// Refuses a plan that needs features which the client does not have.
     pub fn check(&self, supported: SupportedFeatures) -> Result<(), SqlError> {
         let missing = SupportedFeatures::needed_by(&self.info).without(supported);

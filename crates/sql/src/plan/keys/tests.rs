@@ -119,7 +119,7 @@ fn sources_lead_to_the_item_or_not() {
         ("SELECT a FROM c JOIN a IN c.t WHERE a.b = 1", None),
         ("SELECT VALUE COUNT(1) FROM (SELECT DISTINCT VALUE c.x FROM c WHERE c.a.b = 1) AS d", Some(1)),
         ("SELECT VALUE x FROM (SELECT VALUE COUNT(1) FROM c WHERE c.a.b = 1) AS x", Some(1)),
-        ("SELECT VALUE x + 1 FROM (SELECT VALUE COUNT(1) FROM c WHERE c.a.b = 1) AS x", None),
+        ("SELECT VALUE x + 1 FROM (SELECT VALUE COUNT(1) FROM c WHERE c.a.b = 1) AS x", Some(1)),
     ] {
         let filter = key_filter(&bound(text), &definition);
         let count = match &filter {

@@ -1,0 +1,130 @@
+//! Rows in the order of going out, and those that a page keeps for the next one.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::sync::Arc;
+
+use shardlake_document::Value;
+
+use super::limits::PageLimits;
+use super::state::{Resume, State, compare_keys, resume_alike, resume_keys};
+use crate::evaluate::datum::value_size;
+
+/// Bytes of rows that are kept for the pages behind one.
+pub(super) const KEPT_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Of an entry beside its text and its keys.
+const ENTRY_BYTES: usize = 96;
+
+/// The place of an entry in the order of going out.
+#[derive(Debug, Clone)]
+pub(super) struct EntryKey {
+    /// With true where descending.
+    pub keys: Vec<(Value, bool)>,
+    /// Ordinal and row within the item, or the row's hash.
+    pub tie: u128,
+}
+
+impl EntryKey {
+    pub fn values(&self) -> impl Iterator<Item = &Value> {
+        self.keys.iter().map(|(value, _)| value)
+    }
+}
+
+impl Ord for EntryKey {
+    fn cmp(&self, other: &Self) -> Ordering {
+        for ((left, descending), (right, _)) in self.keys.iter().zip(&other.keys) {
+            let order = compare_keys(left, right);
+            if order.is_ne() {
+                return if *descending { order.reverse() } else { order };
+            }
+        }
+        self.tie.cmp(&other.tie)
+    }
+}
+
+impl PartialOrd for EntryKey {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for EntryKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for EntryKey {}
+
+/// A row to go out.
+pub(super) struct Entry {
+    pub text: Vec<u8>,
+    pub appeared: u64,
+}
+
+/// Rows behind a page, in the order of going out. They are what the next page has, for as long as nothing has changed.
+#[derive(Clone)]
+pub struct KeptRows {
+    pub(super) entries: Arc<Vec<(EntryKey, Entry)>>,
+    /// Those before are out.
+    pub(super) from: usize,
+    /// There are rows behind the last of them.
+    pub(super) is_cut: bool,
+    size_bytes: usize,
+}
+
+impl KeptRows {
+    /// Whether a page of this size is whole with them.
+    pub(super) fn have_page(&self, limits: PageLimits) -> bool {
+        !self.is_cut || self.entries.len() - self.from >= limits.rows
+    }
+
+    /// Of all rows and their places, those that are out included.
+    pub fn size_bytes(&self) -> usize {
+        self.size_bytes
+    }
+}
+
+impl KeptRows {
+    pub(super) fn new(entries: Vec<(EntryKey, Entry)>) -> KeptRows {
+        KeptRows { entries: Arc::new(entries), from: 0, is_cut: false, size_bytes: 0 }
+    }
+
+    /// For a next page; `None` where they take too much.
+    pub(super) fn behind(mut self, from: usize) -> Option<KeptRows> {
+        if self.size_bytes == 0 {
+            let of_values = |key: &EntryKey| key.values().map(value_size).sum::<usize>();
+            let size = |(key, entry): &(EntryKey, Entry)| ENTRY_BYTES + entry.text.len() + of_values(key);
+            self.size_bytes = self.entries.iter().map(size).sum();
+        }
+        self.from = from;
+        Some(self).filter(|kept| kept.size_bytes <= KEPT_BYTES_MAX)
+    }
+
+    /// To be asked before others share them.
+    pub(super) fn in_order_of_appearance(&mut self) {
+        if let Some(entries) = Arc::get_mut(&mut self.entries) {
+            entries.sort_by_key(|(_, entry)| entry.appeared);
+        }
+    }
+}
+
+impl fmt::Debug for KeptRows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} rows", self.entries.len() - self.from)
+    }
+}
+
+/// Whether two rows have sort keys that a state would not tell apart.
+pub(super) fn alike(left: &EntryKey, right: &EntryKey) -> bool {
+    !left.keys.is_empty()
+        && resume_alike(left.values(), right.values(), State::key_bytes_max(left.keys.len()))
+}
+
+pub(super) fn resume_after(last: &EntryKey, done: u32) -> Resume {
+    if last.keys.is_empty() {
+        return Resume::Hash(last.tie);
+    }
+    let keys = resume_keys(last.values(), State::key_bytes_max(last.keys.len()));
+    Resume::Sorted { keys, tie: last.tie, done }
+}
