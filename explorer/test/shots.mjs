@@ -134,6 +134,6 @@ async function full() {
   await server.client.createContainer("shop", "audited", ["/key"], {
     more: { changeFeedPolicy: { retentionDuration: 60 } },
   });
-  await traffic(server.client, Number(process.env.SECONDS ?? "25"), 5);
+  await traffic(server.client, AbortSignal.timeout(Number(process.env.SECONDS ?? "25") * 1000), 5);
   await shootAll(PAGES, server);
 }

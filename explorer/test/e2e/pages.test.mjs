@@ -147,8 +147,10 @@ test("9c: with the server's figures, the plan is drawn and the partitions' charg
   await close();
 });
 
-test("14: a hot key is seen, explained, and its partition split from the page", { timeout: 600_000 }, async () => {
-  const stopAt = traffic(server.client, 14);
+test("14: a hot key is seen, explained, and its partition split from the page", { timeout: 600_000 }, async (context) => {
+  const stop = new AbortController();
+  context.after(() => stop.abort());
+  const used = traffic(server.client, stop.signal);
   const { page, at, ready, close } = await openPage(browser, server);
   await at("c/shop/orders/partitions");
   await ready();
@@ -188,7 +190,8 @@ test("14: a hot key is seen, explained, and its partition split from the page", 
     async () => (await page.locator(".partitions-table tbody tr").count()) === before + 1,
     "one partition more",
   );
-  await stopAt;
+  stop.abort();
+  await used;
   await close();
 });
 
