@@ -4,6 +4,8 @@ use std::fs;
 use std::path::{Path as Directory, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use shardlake_storage::object::{
     DiskCache, DiskCacheEvent, ObjectEngine, ObjectOptions, SharedCache, WriteMemory,
@@ -24,13 +26,27 @@ impl Counts {
     }
 }
 
+/// Tasks of a closed shard hold its cache a moment longer than the shard.
+fn open_released(
+    directory: &Directory,
+    bytes_max: u64,
+    observe: impl Fn(DiskCacheEvent) + Clone + Send + Sync + 'static,
+) -> DiskCache {
+    loop {
+        match DiskCache::open(directory, bytes_max, observe.clone()) {
+            Err(StorageError::Locked { .. }) => thread::yield_now(),
+            opened => return opened.expect("opens"),
+        }
+    }
+}
+
 fn cache(directory: &Directory, bytes_max: u64) -> (Arc<DiskCache>, Arc<Counts>) {
     let counts = Arc::new(Counts::default());
     let counted = counts.clone();
     let observe = move |event: DiskCacheEvent| {
         counted.0[event as usize].fetch_add(1, Ordering::Relaxed);
     };
-    (Arc::new(DiskCache::open(directory, bytes_max, observe).expect("opens")), counts)
+    (Arc::new(open_released(directory, bytes_max, observe)), counts)
 }
 
 async fn open(store: &Arc<dyn ObjectStore>, epoch: u64, disk_cache: Option<Arc<DiskCache>>) -> Shard {
@@ -48,7 +64,7 @@ async fn open(store: &Arc<dyn ObjectStore>, epoch: u64, disk_cache: Option<Arc<D
         memtable_bytes: 16 << 20,
         write_memory: WriteMemory::new(4 * (16 << 20)),
         shards: 1,
-        log_kept: std::time::Duration::ZERO,
+        log_kept: Duration::ZERO,
         is_scanned: |_| false,
     };
     let engine = ObjectEngine::open(options).await.expect("opens");
