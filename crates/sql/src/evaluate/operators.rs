@@ -62,6 +62,7 @@ pub(crate) fn is_exact(number: Number) -> bool {
 }
 
 /// Comparisons are not asked for here.
+#[inline]
 pub(crate) fn arithmetic(operator: BinaryOperator, left: Number, right: Number) -> Number {
     let (x, y) = (left.as_f64(), right.as_f64());
     // Bits are asked for by the operators that need them: to find those of a double takes a division.

@@ -259,6 +259,7 @@ impl<'s, V: FnMut(usize) -> Option<Scalar<'s>>> Evaluation<V> {
     }
 }
 
+#[inline]
 fn unary<'a>(operator: UnaryOperator, operand: Scalar<'_>) -> Scalar<'a> {
     match (operator, operand) {
         (UnaryOperator::Not, Scalar::Bool(value)) => Scalar::Bool(!value),
@@ -269,6 +270,8 @@ fn unary<'a>(operator: UnaryOperator, operand: Scalar<'_>) -> Scalar<'a> {
     }
 }
 
+/// Inlined into the evaluation of each row in every unit of code generation.
+#[inline]
 fn binary<'a>(operator: BinaryOperator, left: Scalar<'_>, right: Scalar<'_>) -> Scalar<'a> {
     match operator {
         BinaryOperator::Equal => left.equals(right).into(),

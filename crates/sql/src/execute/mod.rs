@@ -76,7 +76,7 @@ pub struct PageOutput {
     pub calls_made: u64,
     /// Rows that were collected and passed over for `OFFSET`.
     pub skipped: u64,
-    /// What the next page has, for as long as no item and no definition changes.
+    /// Rows for the next page, valid until an item or the definition changes.
     pub kept: Option<KeptRows>,
 }
 
@@ -132,7 +132,7 @@ impl Execution {
         Ok(execution)
     }
 
-    /// Where rows are collected, so many more than the page needs, for [`PageOutput::kept`].
+    /// Collects this many rows more than the page needs, for [`PageOutput::kept`]. No effect on an execution that streams.
     pub fn looking_ahead(mut self, rows: usize) -> Self {
         let is_last = self.around.is_empty();
         if let Some(collector) = self.collector.as_mut().filter(|_| is_last && !self.ordered) {
@@ -141,7 +141,7 @@ impl Execution {
         self
     }
 
-    /// The page behind the one that has kept these rows; `None` where they are too few for it.
+    /// Execution of the next page from kept rows; `None` if they do not fill the page.
     pub fn of_kept(
         query: &PreparedQuery,
         limits: PageLimits,
@@ -461,11 +461,11 @@ impl Execution {
     }
 }
 
-/// What rows are made from.
+/// Input of one step: the source of new rows.
 #[derive(Clone, Copy)]
 enum Fed<'f> {
     Item(&'f ItemView<'f>),
-    /// In the place of all items, for a query that reads none.
+    /// The single input of a query that reads no items.
     Nothing,
     /// A row of the query that the first source is, as the value of its slot.
     Row {
@@ -475,6 +475,7 @@ enum Fed<'f> {
     },
 }
 
+#[inline]
 fn enough_or_more(collector: &mut Collector, query: &BoundQuery, ordered: bool) -> Flow {
     if !collector.has_enough(query, ordered) {
         return Flow::More;
