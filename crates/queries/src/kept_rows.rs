@@ -1,9 +1,9 @@
-//! Rows that were collected behind a page: of a query whose order, groups or distinct values come from no index, so that each page
-//! reads everything again. The next page finds them here by its position, if no commit and no definition has changed what it would
-//! read, and else does without.
+//! Cache of rows collected ahead, for sorted, grouped and distinct results without a suitable index, whose every page would read all
+//! items again.
 //!
-//! They are held for the one page that goes on from there, and pass from page to page. The cache is bounded in bytes; what was used
-//! last stays longest.
+//! A page stores the rest of its rows under the position of the next page. The next page removes them and stores its own rest. The rows
+//! are valid while the partition's LSN and the container's definition are unchanged. The cache is bounded in bytes, and evicts the least
+//! recently used rows.
 
 use std::sync::{Arc, Weak};
 
@@ -16,9 +16,9 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::query_targets::Part;
 use crate::running::Running;
 
-/// Of all rows that are kept.
+/// Bound of the cache, in bytes.
 const BYTES_MAX: u64 = 64 << 20;
-/// What is expected, for the tables of the cache.
+/// Estimated number of entries, which sizes the cache's tables.
 const ENTRIES: usize = 256;
 
 #[derive(Debug)]
@@ -40,7 +40,7 @@ impl Weighter<u128, Kept> for BySize {
     }
 }
 
-/// A query in a part of the container, at one moment.
+/// A query on a part of the container at one LSN.
 pub struct KeptPlace<'r> {
     shape: &'r Arc<ContainerShape>,
     lsn: u64,
@@ -71,7 +71,7 @@ impl Default for KeptRowsCache {
 }
 
 impl KeptRowsCache {
-    /// The rows behind a position, which nobody else has then.
+    /// Removes the rows of a position.
     pub fn take(&self, place: &KeptPlace<'_>, position: &[u8]) -> Option<KeptRows> {
         let (_, kept) = self.0.remove(&place.key(position))?;
         let is_current = kept.lsn == place.lsn && kept.shape.as_ptr() == Arc::as_ptr(place.shape);

@@ -41,14 +41,14 @@ use shardlake_serving::{Cost, OperationKind, Touched};
 /// What is passed over on the way costs a fraction, so that a key whose entries lie behind many others' has a bearable price.
 const PASSED_IN_A_POSTING: u64 = 20;
 
-/// What a page is read from.
+/// A page request, resolved: the bound query, its partitions and its token.
 struct Asking {
     known: Arc<KnownQuery>,
     targets: Targets,
     /// The answer where the named range has ended and rows in an order do not show their sort keys.
     gone: Option<Error>,
     token: Option<QueryToken>,
-    /// For the token of the next page.
+    /// Hash in the token of the next page.
     query_hash: u64,
 }
 
@@ -123,7 +123,7 @@ impl Queries {
         reply
     }
 
-    /// What the page is to be read from, and the range that its answer names.
+    /// Resolves a page request. The signature names the range in the answer.
     fn asking(
         &self,
         ctx: &RequestContext,
@@ -135,7 +135,7 @@ impl Queries {
         let asked = Asked { query, parameters: request.parameters, hash: text_hash };
         // Before its turn, a mistake in the query would hide what is wrong with the request.
         let mut known = None;
-        // A query that needs a plan is refused before its token is judged: clients show one of their own with it.
+        // A query that needs a plan is refused before its token is checked: the JavaScript SDK sends a token of its own with it.
         let live = match query_former::has_ended(entry, &request.scope) {
             true => None,
             false => {
@@ -176,6 +176,12 @@ impl Queries {
             // The range may have been joined with others, which the query is not about.
             targets.parts.retain_mut(|part| part.end_at(&token.span().max));
             targets.parts = targets.parts.iter().flat_map(|part| part.cut_by(token)).collect();
+        }
+        if known.prepared.reads_a_whole_result()
+            && !targets.merges
+            && !query_former::is_one_whole(&targets.parts, token.as_ref())
+        {
+            return Err(gone.unwrap_or_else(query_former::cut_anew));
         }
         let mut running = self.prepare(ctx, entry, &known, &targets.parts)?;
         running.is_timed = request.wants.figures;

@@ -137,7 +137,7 @@ impl KnownQuery {
         Ok(self.plan.get_or_init(|| Arc::new(plan)).clone())
     }
 
-    /// What tokens of its own pages are known by: `text_hash` where the rows come in no order.
+    /// Hash that binds tokens to this query: of its order, or `text_hash` for a query without an order.
     pub fn token_hash(&self, text_hash: u64) -> u64 {
         let of_order = || self.prepared.order_identity().map(|identity| xxh3_64(identity.as_bytes()));
         self.order_hash.get_or_init(of_order).unwrap_or(text_hash)

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use shardlake_charge::QueryCounters;
 use shardlake_model::{Error, ErrorKind, Result};
-use shardlake_partition::{QueryPage, position_of_state, state_of_position};
+use shardlake_partition::{PageWork, QueryPage, position_of_state, state_of_position};
 use shardlake_routing::EpkRange;
 use shardlake_sql::{Execution, Meter, PageLimits, PageOutput};
 
@@ -118,7 +118,7 @@ impl Running<'_> {
         let mut merged = merged.metered(meter.clone());
         let shares = self.shares(parts, position.as_deref(), room, merged.rows_to_come()).await?;
         let mut tasks = Vec::with_capacity(parts.len());
-        for ((part, permit), rows) in parts.iter().zip(permits).zip(shares) {
+        for ((part, permit), rows) in parts.iter().zip(permits.iter_mut()).zip(shares) {
             let share = PageLimits { rows, ..room };
             let task = self.task(part, position.clone(), share, permit).await?.collecting(room.rows);
             tasks.push((part, AbortOnDrop(tokio::spawn(self.queries.clone().run_page(task)))));
@@ -140,7 +140,8 @@ impl Running<'_> {
             }
         }
         let finishing = self.queries.clock().elapsed();
-        let output = self.finish(merged, parts).await?;
+        let work = permits.first().map(PagePermit::work);
+        let output = self.finish(merged, parts, work).await?;
         if let Some(figures) = &mut reply.figures {
             figures.merge += self.queries.clock().elapsed().saturating_sub(finishing);
         }
@@ -156,17 +157,28 @@ impl Running<'_> {
         Ok((output, costs))
     }
 
-    /// The page of what all partitions have collected. What groups project may call functions, which blocks.
-    async fn finish(&self, merged: Execution, parts: &[Part]) -> Result<PageOutput> {
+    /// The page of the rows that all partitions have collected. Calls of functions and queries around a whole result run on the
+    /// blocking pool. The request's work ends there when its client has closed the connection.
+    async fn finish(
+        &self,
+        merged: Execution,
+        parts: &[Part],
+        work: Option<Arc<PageWork>>,
+    ) -> Result<PageOutput> {
         let (deadline, clock) = (self.ctx.deadline, self.queries.clock().clone());
-        let is_interrupted = move || clock.elapsed() > deadline;
-        if self.prepared.user_functions().is_empty() {
+        let is_stopped = move || work.as_ref().is_some_and(|work| work.is_stopped());
+        let is_interrupted = move || is_stopped() || clock.elapsed() > deadline;
+        let calls_functions = !self.prepared.user_functions().is_empty();
+        if !calls_functions && !self.prepared.reads_a_whole_result() {
             return Ok(merged.finish(true, &is_interrupted)?);
         }
         let part = parts.first().ok_or_else(|| Error::internal("a query asks no partition"))?;
         let source = self.function_source(&part.partition).await?;
         let tab = source.tab();
-        let work = move || Ok(merged.calling(source.open()).finish(true, &is_interrupted)?);
+        let work = move || {
+            let merged = if calls_functions { merged.calling(source.open()) } else { merged };
+            Ok(merged.finish(true, &is_interrupted)?)
+        };
         let output = self.queries.beside_requests(&self.prepared, None, (deadline, work)).await;
         if let Some(tab) = tab {
             self.surcharge_centi.fetch_add(tab.surcharge_centi(0), Ordering::Relaxed);

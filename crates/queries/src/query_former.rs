@@ -53,7 +53,7 @@ pub struct Signature {
     is_former: bool,
 }
 
-/// Whether the request names a range that is not there any more.
+/// Whether the request names a range that was split or merged.
 pub fn has_ended(entry: &ContainerEntry, scope: &FeedScope) -> bool {
     scope.range_id().is_some_and(|range_id| find_range(entry, range_id).is_err())
 }
@@ -112,6 +112,12 @@ impl Signature {
         };
         (meta.range_id, meta.lsn) = (Some(self.range_id), self.lsn);
     }
+}
+
+/// Whether a page reads one part of the hash space, the same as the previous page. A subquery has another result over a smaller part.
+pub fn is_one_whole(parts: &[Part], token: Option<&QueryToken>) -> bool {
+    let [part] = parts else { return parts.is_empty() };
+    token.is_none_or(|token| matches!(&token.pieces[..], [piece] if piece.span == part.span))
 }
 
 /// For rows in an order whose sort keys do not show.

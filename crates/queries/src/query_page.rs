@@ -31,6 +31,10 @@ impl Running<'_> {
         permit: &mut PagePermit<'_>,
     ) -> Result<QueryPage> {
         let mut task = self.task(part, resume, limits, permit).await?;
+        if self.prepared.may_stop_early(false) {
+            // Rows stream, so that no page collects any for the next.
+            return self.queries.clone().run_page(task).await;
+        }
         let kept_rows = &self.queries.0.kept_rows;
         let lsn = part.partition.durable_lsn();
         if let Some(resume) = &task.resume {

@@ -10,7 +10,7 @@
 //! Nothing below the first piece is left, everything behind the last is still to do. There are further pieces only where the
 //! ranges were cut differently since the token was made: the partition at hand has moved on, the rest of its former range not.
 //!
-//! A token is good for one query with its parameters. Where rows come in an order, filter and selection may differ: the position decides
+//! A token is good for one query with its parameters. For an ordered query, filter and selection may differ
 //! (`PreparedQuery::order_identity`). It names the partition key range that its page was asked for, and holds
 //! there and in the ranges that take its place: a token of a sibling is invalid, because its rows would be missed in silence.
 //! Clients can make up tokens: the checksum is no secret. So every bound is checked, and a page never reads outside the scope of
@@ -132,7 +132,7 @@ impl QueryToken {
         Ok(URL_SAFE_NO_PAD.encode(bytes))
     }
 
-    /// Refuses what was not made for this container and a query with one of these hashes.
+    /// Parses a token, and refuses tokens of other containers and of queries with other hashes.
     pub fn decode(text: &str, container: u32, query_hashes: [u64; 2]) -> Result<QueryToken> {
         let token = parse(text).ok_or_else(invalid)?;
         if token.container != container || !query_hashes.contains(&token.query_hash) {
@@ -141,7 +141,7 @@ impl QueryToken {
         Ok(token)
     }
 
-    /// Refuses a token that another partition key was read with.
+    /// Refuses a token of another partition key.
     pub fn check_key(&self, key: &EpkRange) -> Result<()> {
         if self.piece_of(key).is_some() { Ok(()) } else { Err(invalid()) }
     }

@@ -115,7 +115,7 @@ impl BoundQuery {
         has_item_alone.then_some(&**plain)
     }
 
-    /// What the filter wants, all of it together.
+    /// The filter's conditions, all of which must hold.
     pub fn conditions(&self) -> &[Expression] {
         match &self.filter {
             Some(Expression::And(parts)) => parts,
@@ -140,13 +140,13 @@ impl BoundQuery {
         }
     }
 
-    /// Whether a condition holds for all rows of an item or for none, as far as can be told.
+    /// Whether a condition certainly holds for all rows of an item or for none.
     pub fn is_of_item(&self, condition: &Expression) -> bool {
         self.sources_needed(condition).is_some_and(|needed| needed <= 1)
     }
 
-    /// The query that its first source is, with the source's slot and whether it iterates: one that groups the container's items or
-    /// tells them apart, so that its rows are known only when every item has been seen.
+    /// Subquery in `FROM` that groups the container's items or removes duplicates, with its slot and whether the source iterates. Its
+    /// rows are known only when all items have been read.
     pub fn whole_result(&self) -> Option<(&BoundQuery, Slot, bool)> {
         let Some(BoundSource::Subquery { slot, query, iterates }) = self.sources.first() else { return None };
         let is_over_items = query.sources.first() == Some(&BoundSource::Item) || query.reads_a_whole_result();
@@ -157,7 +157,7 @@ impl BoundQuery {
         self.whole_result().is_some()
     }
 
-    /// The query that reads the container's items themselves.
+    /// Innermost query, which reads the container's items.
     pub fn innermost(&self) -> &BoundQuery {
         self.whole_result().map_or(self, |(inner, ..)| inner.innermost())
     }

@@ -169,14 +169,19 @@ impl PreparedQuery {
         self.bound().offset > 0
     }
 
+    /// Whether `FROM` is a subquery whose rows are known only when all items have been read.
+    pub fn reads_a_whole_result(&self) -> bool {
+        self.bound().reads_a_whole_result()
+    }
+
     /// Whether there is an `ORDER BY`.
     pub fn is_ordered(&self) -> bool {
         !self.bound().order_by.is_empty()
     }
 
-    /// Of a query with `ORDER BY`: the same for all queries whose pages can go on from a position of this one. Positions are sort keys
-    /// with an item and a row of it, so that neither the filter nor what is selected changes what they mean, but for a
-    /// condition on what an item is joined with: it numbers the rows of the item anew.
+    /// Identity of an ordered query for continuation tokens; `None` without `ORDER BY`. Queries with equal identities share positions. A
+    /// position is sort keys with an item and the number of a row of that item. So filter and selection have no part in the identity,
+    /// except conditions on joined values, which change the numbers of an item's rows.
     pub fn order_identity(&self) -> Option<String> {
         let query = self.bound();
         let of_joins = || query.conditions().iter().filter(|condition| !query.is_of_item(condition));

@@ -1,11 +1,11 @@
-//! Queries over the whole result of another query: right within one partition, logical or physical, and where the server merges;
-//! refused where a client would have to.
+//! Queries over the whole result of another query. They are answered within one logical or physical partition and by the server's
+//! merge, and refused if a client would have to merge.
 
 use crate::support::json_door::{JsonDoor, key_scope};
 use crate::support::queries::request;
 use crate::support::{Fixture, none};
 use shardlake_account::sql::SupportedFeatures;
-use shardlake_account::{ContainerHandle, FeedScope, QueryRequest};
+use shardlake_account::{ContainerHandle, FeedScope, QueryRequest, SplitAt};
 use shardlake_model::ErrorKind;
 
 const ITEMS: usize = 600;
@@ -26,7 +26,7 @@ async fn fill(fixture: &Fixture, container: &ContainerHandle) {
     }
 }
 
-/// With the number of rows, and what they are in order where that is short.
+/// Queries with the number of their rows, and short results in order.
 fn queries() -> Vec<(String, usize, Option<&'static str>)> {
     let over = |select: &str, rest: &str| format!("SELECT {select} FROM {GROUPS} {rest}");
     let text = |text: &str| text.to_owned();
@@ -135,4 +135,32 @@ async fn whole_results_that_clients_cannot_merge_are_refused() {
         assert!(found.is_ok() || has_named_aggregate, "{of_key}: {found:?}");
         assert!(plan(&of_key).check_merge().is_ok(), "{of_key}");
     }
+}
+
+/// The subquery's result over one half of the items is another result.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_of_a_whole_result_is_refused_after_its_range_was_split() {
+    let fixture = Fixture::new().await;
+    let mut container = fixture.container(400).await;
+    fill(&fixture, &container).await;
+    let text = format!("SELECT VALUE r.kind FROM {GROUPS} WHERE r.n > 0");
+    let scope = |range_id| FeedScope::Range { range_id: Some(range_id), epk: None };
+    let ask = async |container: &ContainerHandle, range_id, token: Option<&str>| {
+        let request = QueryRequest { scope: scope(range_id), fans_out: false, ..request(&text, 2, token) };
+        fixture.account.query(&fixture.ctx(), container, request).await
+    };
+    let token = ask(&container, 0, None).await.expect("a page").continuation.expect("more");
+    let ticket = fixture.account.split(&container, 0, SplitAt::Middle).await.expect("begins");
+    ticket.finished().await.expect("ends");
+    container = fixture.account.container("db", "c").expect("there");
+    for range_id in 0..3 {
+        let refused = ask(&container, range_id, Some(&token)).await.map(|reply| reply.rows.len());
+        let kind = refused.expect_err("another result").kind();
+        assert!(
+            matches!(kind, ErrorKind::PartitionGone | ErrorKind::BadRequest),
+            "range {range_id}: {kind:?}"
+        );
+    }
+    let whole = fixture.answer(&container, &text, 2).await.expect("merged").rows;
+    assert_eq!(whole.len(), 7);
 }

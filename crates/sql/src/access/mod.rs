@@ -166,7 +166,7 @@ pub struct OrderAccess {
     pub index: IndexRef,
     /// From the greatest entry to the least.
     pub reverse: bool,
-    /// What the entries start with that come into question, before the values that they are in the order of.
+    /// Common prefix of the entries: the values of composite members that the filter fixes before the order begins.
     pub behind: Vec<u8>,
     /// The part of the index that the condition leaves.
     pub range: Option<ValueRange>,

@@ -41,7 +41,7 @@ pub(super) struct Collector {
     /// Rows like the cut keys of the page before which are still to be passed over.
     already_out: u32,
     kind: Kind,
-    /// So many more entries than the page needs are collected for the pages behind it.
+    /// Number of entries to collect for later pages.
     ahead: usize,
     /// Entries fell out at the end: there is more than this page.
     overflowed: bool,
@@ -60,7 +60,7 @@ enum Kind {
         groups: BTreeMap<DistinctHash, Group>,
         smallest_lost: Option<DistinctHash>,
     },
-    /// Those that an earlier page has collected.
+    /// Rows that an earlier page has collected.
     Kept(KeptRows),
 }
 
@@ -109,12 +109,12 @@ impl Collector {
         }
     }
 
-    /// Of the rows that a page before has collected, so that nothing has to be added.
+    /// Collector with the rows of an earlier page. Nothing has to be added.
     pub fn of_kept(query: &BoundQuery, limits: PageLimits, state: &State, kept: KeptRows) -> Self {
         Collector { kind: Kind::Kept(kept), ..Collector::new(query, limits, state) }
     }
 
-    /// Collects so many rows more than the page needs, as far as they are wanted and there is room.
+    /// Collects this many rows more than the page needs, within `TOP`, `LIMIT` and the memory bound.
     pub fn look_ahead(&mut self, rows: usize, state: &State) {
         let left = usize::try_from(state.left.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
         self.ahead = rows.min(left.saturating_sub(self.limits.rows));
@@ -320,7 +320,7 @@ impl Collector {
                     *own = Some(lost);
                 }
             }
-            // Pages that go on with what was kept are not merged.
+            // Pages of kept rows are not merged.
             Kind::Kept(_) => return Err(SqlError::UnmergeableRow),
         }
         Ok(())
@@ -539,7 +539,7 @@ impl Collector {
         Ok(PageOutput { rows, state, rescan: true, calls_made: calls_made(), skipped, kept })
     }
 
-    /// Whether everything that there is goes out on this page, which is the first.
+    /// Whether the first page has room for all rows.
     fn fits(&self, kept: &KeptRows, state: &State) -> bool {
         !self.overflowed
             && self.resume == Resume::Start

@@ -1,4 +1,4 @@
-//! Rows in the order of going out, and those that a page keeps for the next one.
+//! Collected rows in output order, and the rows that a page keeps for the next page.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -62,35 +62,33 @@ pub(super) struct Entry {
     pub appeared: u64,
 }
 
-/// Rows behind a page, in the order of going out. They are what the next page has, for as long as nothing has changed.
+/// Rows of later pages in output order, valid while items and definition are unchanged.
 #[derive(Clone)]
 pub struct KeptRows {
     pub(super) entries: Arc<Vec<(EntryKey, Entry)>>,
-    /// Those before are out.
+    /// First row of the next page.
     pub(super) from: usize,
-    /// There are rows behind the last of them.
+    /// More rows follow the last kept row.
     pub(super) is_cut: bool,
     size_bytes: usize,
 }
 
 impl KeptRows {
-    /// Whether a page of this size is whole with them.
+    /// Whether the kept rows fill a page of this size.
     pub(super) fn have_page(&self, limits: PageLimits) -> bool {
         !self.is_cut || self.entries.len() - self.from >= limits.rows
     }
 
-    /// Of all rows and their places, those that are out included.
+    /// Size of all entries, rows of earlier pages included.
     pub fn size_bytes(&self) -> usize {
         self.size_bytes
     }
-}
 
-impl KeptRows {
     pub(super) fn new(entries: Vec<(EntryKey, Entry)>) -> KeptRows {
         KeptRows { entries: Arc::new(entries), from: 0, is_cut: false, size_bytes: 0 }
     }
 
-    /// For a next page; `None` where they take too much.
+    /// The rows from this place on, for the next page; `None` above [`KEPT_BYTES_MAX`].
     pub(super) fn behind(mut self, from: usize) -> Option<KeptRows> {
         if self.size_bytes == 0 {
             let of_values = |key: &EntryKey| key.values().map(value_size).sum::<usize>();
@@ -101,7 +99,7 @@ impl KeptRows {
         Some(self).filter(|kept| kept.size_bytes <= KEPT_BYTES_MAX)
     }
 
-    /// To be asked before others share them.
+    /// Call before the rows are shared.
     pub(super) fn in_order_of_appearance(&mut self) {
         if let Some(entries) = Arc::get_mut(&mut self.entries) {
             entries.sort_by_key(|(_, entry)| entry.appeared);
@@ -115,7 +113,7 @@ impl fmt::Debug for KeptRows {
     }
 }
 
-/// Whether two rows have sort keys that a state would not tell apart.
+/// Whether two rows have sort keys that are equal in a state.
 pub(super) fn alike(left: &EntryKey, right: &EntryKey) -> bool {
     !left.keys.is_empty()
         && resume_alike(left.values(), right.values(), State::key_bytes_max(left.keys.len()))

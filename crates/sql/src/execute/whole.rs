@@ -1,8 +1,8 @@
 //! Queries over the whole result of another query: `SELECT … FROM (SELECT DISTINCT …) AS r WHERE …`.
 //!
 //! Items are fed to the innermost query, which collects. When all of them have been seen, its rows are fed to the query around it, and
-//! so on outwards; the outermost one makes the page. Rows are fed in the order of their hashes, which does not change from page to
-//! page, so that a page that goes on in the middle of them knows which are out.
+//! so on outwards; the outermost one makes the page. Rows are fed in the order of their hashes. This order is the same for every page, so
+//! that a page can continue in the middle.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use crate::error::SqlError;
 use crate::evaluate::READ_BYTES_PER_STEP;
 use shardlake_document::Value;
 
-/// Of a query that another one reads the whole result of.
+/// Limits of a query inside another one.
 const WHOLE: PageLimits = PageLimits { rows: usize::MAX, size_bytes: MEMORY_BYTES_MAX };
 
-/// A query around another one, for whose rows it waits.
+/// Query around another one, whose rows are its input.
 pub(super) struct Around {
     query: Arc<BoundQuery>,
     limits: PageLimits,
@@ -70,10 +70,10 @@ impl Execution {
         let Some((_, slot, iterates)) = query.whole_result() else { return Err(SqlError::UnmergeableRow) };
         let (from, _) = self.state.rows_of_item;
         let mut flow = Flow::More;
-        'rows: for (ordinal, place) in in_order(rows)? {
+        'rows: for (ordinal, place) in self.in_order(rows, interrupt)? {
             let text = rows.get(place).ok_or(SqlError::UnmergeableRow)?;
             self.meter.begin_item();
-            self.meter.step(1 + text.len() as u64 / READ_BYTES_PER_STEP, interrupt)?;
+            self.meter.step(steps_to_parse(text), interrupt)?;
             let values = match (iterates, parse_row(text)?) {
                 (false, value) => vec![value],
                 (true, Value::Array(elements)) => elements,
@@ -105,26 +105,30 @@ impl Execution {
         }
         self.feed_rows(Fed::Row { slot, value, ordinal }, false, interrupt)
     }
+
+    /// The places of rows in the order of their hashes, each with a number that identifies the row on the next page, too. Between two
+    /// numbers lie those of an array's elements. Equal rows have different numbers.
+    fn in_order(&self, rows: &Rows, interrupt: Interrupt<'_>) -> Result<Vec<(u64, usize)>, SqlError> {
+        /// Bits for the elements of a row.
+        const ELEMENTS: u32 = 24;
+        let mut order = Vec::with_capacity(rows.len());
+        for (place, row) in rows.iter().enumerate() {
+            self.meter.step(steps_to_parse(row), interrupt)?;
+            let hash = distinct_hash(&parse_row(row)?) as u64;
+            order.push(((hash >> 1 & (u64::MAX << ELEMENTS)).max(1 << ELEMENTS), place));
+        }
+        order.sort_unstable();
+        let mut last = 0;
+        for (number, _) in &mut order {
+            if *number <= last {
+                *number = last + (1 << ELEMENTS);
+            }
+            last = *number;
+        }
+        Ok(order)
+    }
 }
 
-/// The places of rows in the order of their hashes, each with a number that stands for it on the next page, too. There is room for the
-/// elements of an array behind each, and rows that are alike have one number after another.
-fn in_order(rows: &Rows) -> Result<Vec<(u64, usize)>, SqlError> {
-    /// Bits for the elements of a row.
-    const ELEMENTS: u32 = 24;
-    let mut order = Vec::with_capacity(rows.len());
-    for (place, row) in rows.iter().enumerate() {
-        let hash = distinct_hash(&parse_row(row)?) as u64;
-        // Not zero, which is the start.
-        order.push(((hash >> 1 & (u64::MAX << ELEMENTS)).max(1 << ELEMENTS), place));
-    }
-    order.sort_unstable();
-    let mut last = 0;
-    for (number, _) in &mut order {
-        if *number <= last {
-            *number = last + (1 << ELEMENTS);
-        }
-        last = *number;
-    }
-    Ok(order)
+fn steps_to_parse(row: &[u8]) -> u64 {
+    1 + row.len() as u64 / READ_BYTES_PER_STEP
 }

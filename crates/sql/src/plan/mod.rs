@@ -69,7 +69,7 @@ pub fn plan_prepared(
         rewrite::check_composition(&query.tree().select.selection)?;
     }
     let info = rewrite::describe(query.tree(), counts(query.tree(), parameters), targets);
-    // A client counts distinct rows of items, but not of what each partition has made of its own.
+    // A client can count distinct rows of items, but not distinct rows of a result that each partition has computed alone.
     let is_beyond_clients =
         |inner: &BoundQuery| info.distinct_count.is_none() || inner.reads_a_whole_result();
     let whole = prepared.bound().whole_result().filter(|_| targets == Targets::Many);
@@ -78,7 +78,7 @@ pub fn plan_prepared(
 }
 
 impl QueryPlan {
-    /// Refuses a plan by which no client comes to the right rows, because each partition would answer for itself alone.
+    /// Refuses a plan that no client can merge: each partition would compute the subquery over its own items alone.
     pub fn check_merge(&self) -> Result<(), SqlError> {
         if self.reads_a_whole_result {
             return Err(SqlError::unsupported(
