@@ -1,5 +1,7 @@
-//! Pages of a query that no index serves in its order, groups or distinct values: the work of one page is not done again for each of
-//! the next, and what was written between two pages is seen all the same.
+//! Pages of sorted, grouped and distinct results without a suitable index. Later pages do not repeat the first page's work, and they
+//! return the writes between two pages.
+
+use std::time::Duration;
 
 use crate::keyed_order::{answer, customers, page, put};
 use crate::support::Fixture;
@@ -97,4 +99,21 @@ async fn what_is_written_between_pages_is_seen_and_a_page_can_be_asked_again() {
     }
     assert_eq!(rows.last(), Some(&Value::Int(ITEMS as i64)), "the last of all in its order");
     assert_eq!(rows.len() as u64, ITEMS / 2 - 3 * PAGE as u64 + 1);
+}
+
+#[tokio::test]
+async fn a_filter_by_the_time_is_evaluated_for_each_page() {
+    let (fixture, container) = filled().await;
+    let scope = FeedScope::Range { range_id: Some(0), epk: None };
+    // True before the clock is advanced.
+    let text = "SELECT VALUE c.n FROM c WHERE c.kind = 1 AND GetCurrentTimestamp() <= 1700000000000 ORDER BY c.total";
+    let mut token = None;
+    for _ in 0..3 {
+        let (part, next) = page(&fixture, &container, &scope, (text, PAGE), token.as_deref()).await;
+        assert_eq!(part.rows.len() as i64, PAGE);
+        token = next;
+    }
+    fixture.clock.advance(Duration::from_secs(1));
+    let (part, next) = page(&fixture, &container, &scope, (text, PAGE), token.as_deref()).await;
+    assert_eq!((part.rows.len(), next), (0, None));
 }

@@ -324,8 +324,24 @@ pub fn policy() -> impl Strategy<Value = &'static str> {
     ])
 }
 
+/// Items of the keys "mine" and "other", in runs of one key, so that index entries of the other key lie in heaps.
+pub async fn of_two_keys(seeds: &[u64], policy: &str, mine: u64) -> (Fixture, ContainerHandle) {
+    let fixture = Fixture::new().await;
+    let mut definition = customers();
+    definition.indexing_policy = serde_json::from_str(policy).expect("a policy");
+    let container = fixture.container_with(definition, 400).await;
+    for (number, seed) in seeds.iter().enumerate() {
+        let customer = if (number as u64 / 50).is_multiple_of(mine) { "mine" } else { "other" };
+        let a = value_of(*seed).map_or(String::new(), |a| format!(r#","a":{a}"#));
+        let (b, s) = (seed / 5 % 6, if seed / 7 % 3 == 0 { "x" } else { "y" });
+        let body = format!(r#"{{"id":"{number}","customerId":"{customer}","b":{b},"s":"{s}"{a}}}"#);
+        put(&fixture, &container, &body).await;
+    }
+    (fixture, container)
+}
+
 /// Values of `a`: few, so that many are equal; long ones are alike as far as the index holds them.
-pub fn value_of(seed: u64) -> Option<String> {
+fn value_of(seed: u64) -> Option<String> {
     match seed % 11 {
         0 | 1 => None,
         2 => Some("null".into()),
@@ -353,18 +369,7 @@ proptest! {
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         runtime.block_on(async {
-            let fixture = Fixture::new().await;
-            let mut definition = customers();
-            definition.indexing_policy = serde_json::from_str(policy).expect("a policy");
-            let container = fixture.container_with(definition, 400).await;
-            for (number, seed) in seeds.iter().enumerate() {
-                // Runs of one key, so that entries of others lie in heaps.
-                let customer = if (number as u64 / 50).is_multiple_of(mine) { "mine" } else { "other" };
-                let a = value_of(*seed).map_or(String::new(), |a| format!(r#","a":{a}"#));
-                let s = if seed / 7 % 3 == 0 { "x" } else { "y" };
-                let body = format!(r#"{{"id":"{number}","customerId":"{customer}","b":{},"s":"{s}"{a}}}"#, seed / 5 % 6);
-                put(&fixture, &container, &body).await;
-            }
+            let (fixture, container) = of_two_keys(&seeds, policy, mine).await;
             let direction = if descending { " DESC" } else { "" };
             let query = format!("SELECT {selection}VALUE c.id FROM c WHERE {condition} ORDER BY c.a{direction}");
             // A subquery in FROM has no order: all rows, and their keys to sort by.

@@ -1,7 +1,7 @@
-//! Tokens of ordered queries whose filter changes between pages: the position decides where a page begins, and the filter of its own
-//! request which rows it has. The JavaScript SDK narrows the filter from page to page.
+//! Tokens of ordered queries whose filter changes between pages. The token's position is the beginning of a page, and the filter of the
+//! page's own request selects its rows. The JavaScript SDK narrows the filter from page to page.
 
-use crate::keyed_order::{answer, customers, key, page, policy, put, value_of};
+use crate::keyed_order::{answer, customers, key, of_two_keys, page, policy, put};
 use crate::support::Fixture;
 use proptest::prelude::*;
 use shardlake_account::{ContainerHandle, FeedScope, Value};
@@ -36,7 +36,7 @@ async fn read_with(
         let kept = places(order, &answer(fixture, container, scope, (&text, 1000)).await.rows);
         let (found, next) = page(fixture, container, scope, (&text, max_items), token.as_deref()).await;
         let found = places(order, &found.rows);
-        // The page before may have passed over what its own filter left out.
+        // The previous page may have passed over rows that its own filter excludes.
         let expected = |from: &usize| -> Vec<usize> {
             let left = kept.iter().copied().filter(|place| place >= from);
             left.take(max_items as usize).collect()
@@ -67,17 +67,7 @@ proptest! {
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         runtime.block_on(async {
-            let fixture = Fixture::new().await;
-            let mut definition = customers();
-            definition.indexing_policy = serde_json::from_str(policy).expect("a policy");
-            let container = fixture.container_with(definition, 400).await;
-            for (number, seed) in seeds.iter().enumerate() {
-                let customer = if (number as u64 / 50).is_multiple_of(mine) { "mine" } else { "other" };
-                let a = value_of(*seed).map_or(String::new(), |a| format!(r#","a":{a}"#));
-                let s = if seed / 7 % 3 == 0 { "x" } else { "y" };
-                let body = format!(r#"{{"id":"{number}","customerId":"{customer}","b":{},"s":"{s}"{a}}}"#, seed / 5 % 6);
-                put(&fixture, &container, &body).await;
-            }
+            let (fixture, container) = of_two_keys(&seeds, policy, mine).await;
             let all = format!("SELECT VALUE c.id FROM c ORDER BY c.a{direction}");
             for scope in [key("mine"), FeedScope::Range { range_id: Some(0), epk: None }] {
                 let order = answer(&fixture, &container, &scope, (&all, 1000)).await.rows;
@@ -137,7 +127,7 @@ async fn a_token_is_good_for_its_key_its_order_and_what_is_joined() {
     assert_eq!(found.rows, [2, 3].map(|t| Value::Array(vec![Value::Int(2), Value::Int(t)])));
 }
 
-/// Among equal sort keys an index that begins with what the filter fixes has an order of its own.
+/// A composite index behind an equality has its own order among rows with equal sort keys.
 #[tokio::test]
 async fn a_filter_that_leads_to_another_index_is_refused() {
     let fixture = Fixture::new().await;
@@ -161,5 +151,5 @@ async fn a_filter_that_leads_to_another_index_is_refused() {
     let request = shardlake_account::QueryRequest { scope, ..request };
     let refused = fixture.account.query(&fixture.ctx(), &container, request).await;
     let message = refused.map(|_| ()).expect_err("it is refused").to_string();
-    assert!(message.contains("the filter leads to another one"), "{message}");
+    assert!(message.contains("the filter selects another one"), "{message}");
 }

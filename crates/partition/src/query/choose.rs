@@ -70,12 +70,13 @@ struct Probe {
     is_all: bool,
 }
 
-/// Changes with everything that gives places among the entries of a filter their meaning.
+/// Fingerprint of the filter plan: positions among its entries are valid for the same plan.
 pub(super) fn fingerprint(reader: &Reader<'_>) -> u32 {
     hash_in(reader, &reader.request.access.filter)
 }
 
-/// Likewise places in an order. The filter has no part in that but for what it fixes before the order begins.
+/// Fingerprint of an order: index, direction, and the values that the filter fixes before the order begins. The rest of the filter has
+/// no part in it.
 pub(super) fn fingerprint_of_order(reader: &Reader<'_>, order: &OrderAccess) -> u32 {
     hash_in(reader, &(&order.index, order.reverse, &order.behind))
 }
@@ -135,7 +136,7 @@ async fn at<'p>(
 
 fn changed() -> Error {
     Error::bad_request(
-        "Invalid Continuation Token: the container's index has changed since the token was made, or the filter leads to another one; start the query again",
+        "Invalid Continuation Token: the container's index has changed since the token was made, or the filter selects another one; start the query again",
     )
 }
 

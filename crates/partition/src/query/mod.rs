@@ -76,7 +76,7 @@ pub type TimeTest<'a> = &'a (dyn Fn() -> bool + Send + Sync);
 /// that serve requests.
 pub type MakeFunctions<'a> = &'a (dyn Fn() -> Result<Box<dyn UserFunctions>> + Send + Sync);
 
-/// Pages that are collected with one which needs all rows to find its own.
+/// Pages that are collected ahead by a page that has to read all rows.
 const AHEAD_PAGES: usize = 20;
 /// For a range that is read to its end.
 const TO_THE_END: ScanOptions = ScanOptions { fills_cache: true, ..ScanOptions::SWEEP };
@@ -123,7 +123,7 @@ pub struct QueryPage {
     pub is_repeated: bool,
     /// The items were scanned in the place of an index that would have named fewer.
     pub stands_for_index: bool,
-    /// What the page behind this one has, for as long as neither the partition nor the definition changes.
+    /// Rows for the next page, valid until the partition or the definition changes.
     pub kept: Option<KeptRows>,
     /// Only as many rows were collected as one round of the merge can need: what was read depends on the rounds.
     pub stops_early: bool,
@@ -177,10 +177,11 @@ impl QueryStatistics {
 }
 
 impl<'a> QueryPageRequest<'a> {
-    /// Whether rows may be kept for the next page: nothing but commits changes them.
+    /// Whether rows may be kept for the next page: only commits change the rows, not time, functions or a transaction.
     fn keeps_rows(&self, reader: &Reader<'_>) -> bool {
         let is_shared = self.collects.is_none() && self.own().is_none() && self.within.is_none();
-        is_shared && reader.shape.default_ttl.is_none() && self.query.user_functions().is_empty()
+        let is_timeless = self.query.is_lasting() && reader.shape.default_ttl.is_none();
+        is_shared && is_timeless && self.query.user_functions().is_empty()
     }
 
     /// What is laid over the stored items, if anything is.
@@ -362,7 +363,7 @@ fn execution_of(reader: &Reader<'_>, ordered: bool, state: Option<&[u8]>) -> Res
         None => Execution::start(query, limits, ordered, state)?,
     };
     let execution = execution.metered(request.work.meter().clone());
-    // Who comes for a second page comes for more.
+    // A client that asks for a second page usually asks for more.
     let ahead = if state.is_some() && request.keeps_rows(reader) { AHEAD_PAGES } else { 0 };
     let execution = execution.looking_ahead(limits.rows.saturating_mul(ahead));
     if query.user_functions().is_empty() { Ok(execution) } else { calling(execution, request) }

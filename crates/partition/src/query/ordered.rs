@@ -73,7 +73,7 @@ pub(super) async fn run(reader: &mut Reader<'_>, feed: &mut Feed<'_>, ordered: O
     let is_past_undefined = !order.reverse && matches!(&from, Some((value, _)) if !value.is_undefined());
     let (in_undefined, in_postings) = match at {
         None => (None, None),
-        // Where the filter of this page leaves them out, they lie behind it all the same: or it lies behind them.
+        // This page's filter excludes items without the property. Forwards, all other items follow the position; backwards, none does.
         Some(OrderedPosition::Undefined(_)) if !order.includes_undefined => match order.reverse {
             true => return Ok(Ended::Exhausted),
             false => (None, None),
@@ -387,7 +387,7 @@ impl Walk {
         Ok(walk)
     }
 
-    /// Whether the filter of this page leaves nothing that begins so: the page before may have had another one.
+    /// Whether this page's filter excludes all entries with this prefix. The previous page may have had another filter.
     fn has_left_behind(&self, start: &[u8]) -> bool {
         let (first, end) = &self.range;
         if self.reverse { end.as_slice() <= start } else { *first >= keys::after_prefix(start) }

@@ -10,8 +10,8 @@
 //! key:    1 | key (u16 length, bytes)
 //!         2 | start of the key (u16 length, bytes) | xxh3-128 of the whole key
 //! ```
-//! Numbers are big-endian. `plan` is a fingerprint of what gives a place its meaning: of the filter, or of the order. A place says
-//! nothing under another one.
+//! Numbers are big-endian. `plan` is the fingerprint of the filter plan or of the order. A place is valid under the same
+//! fingerprint.
 
 use shardlake_model::{Error, Result};
 use xxhash_rust::xxh3::xxh3_128;
