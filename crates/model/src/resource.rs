@@ -6,8 +6,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ContainerRid, DatabaseRid, Error, IndexingPolicy, KeyPath, Limits, Narrowing, PartitionKeyDefinition,
-    Result,
+    ContainerRid, DatabaseRid, Error, FullTextIndex, IndexingPolicy, KeyPath, Limits, Narrowing,
+    PartitionKeyDefinition, Result,
 };
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -164,8 +164,9 @@ pub struct VectorEmbedding {
     pub distance_function: String,
 }
 
+/// Unknown properties, such as those of analyzers, are refused, since a replace would lose them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FullTextPolicy {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_language: Option<String>,
@@ -174,6 +175,7 @@ pub struct FullTextPolicy {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct FullTextPath {
     pub path: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -210,6 +212,7 @@ impl ContainerDefinition {
         self.validate_ttl()?;
         self.validate_computed_properties(limits)?;
         self.validate_vectors()?;
+        self.validate_full_text()?;
         if !matches!(self.geospatial_config.kind.as_str(), "Geography" | "Geometry") {
             return Err(Error::bad_request(format!(
                 "geospatialConfig type '{}' is invalid: use 'Geography' or 'Geometry'",
@@ -226,6 +229,8 @@ impl ContainerDefinition {
                 "changeFeedPolicy retentionDuration is a number of minutes from 0 (off) to {max}"
             )));
         }
+        let again = self.indexing_policy.clone().normalise(limits);
+        assert!(again.is_ok_and(|again| again == self.indexing_policy), "normalising twice changes nothing");
         Ok(self)
     }
 
@@ -382,6 +387,27 @@ impl ContainerDefinition {
         }
         Ok(())
     }
+
+    fn validate_full_text(&self) -> Result<()> {
+        if let Some(policy) = &self.full_text_policy {
+            policy.validate()?;
+        }
+        let paths: &[FullTextPath] =
+            self.full_text_policy.as_ref().map_or(&[], |policy| &policy.full_text_paths);
+        for (number, FullTextIndex { path }) in self.indexing_policy.full_text_indexes.iter().enumerate() {
+            if !path.starts_with('/') {
+                return Err(Error::bad_request(format!(
+                    "Full-text index specification at index ({number}) contains invalid path"
+                )));
+            }
+            if !paths.iter().any(|indexed| indexed.path == *path) {
+                return Err(Error::bad_request(format!(
+                    "The path of the Full Text Index {path} does not match the path specified in the Full Text Policy"
+                )));
+            }
+        }
+        Ok(())
+    }
 }
 
 impl VectorEmbedding {
@@ -433,6 +459,32 @@ impl crate::VectorIndex {
         match shard_paths.iter().find(|path| !path.starts_with('/')) {
             Some(path) => Err(Error::bad_request(format!(
                 "The Vector Indexing Policy has an invalid Shard Path: {path}."
+            ))),
+            None => Ok(()),
+        }
+    }
+}
+
+impl FullTextPolicy {
+    fn validate(&self) -> Result<()> {
+        const LANGUAGES: [&str; 7] = ["en-US", "fr-FR", "de-DE", "es-ES", "it-IT", "pt-PT", "pt-BR"];
+        let paths = self.full_text_paths.iter();
+        let languages =
+            self.default_language.iter().chain(paths.clone().filter_map(|path| path.language.as_ref()));
+        for language in languages {
+            // Locale identifiers of Windows, such as 1033, are names of languages too.
+            let is_number = !language.is_empty() && language.bytes().all(|byte| byte.is_ascii_digit());
+            if !is_number && !LANGUAGES.iter().any(|name| name.eq_ignore_ascii_case(language)) {
+                return Err(Error::bad_request(format!(
+                    "The Full Text Policy contains an unsupported language {language}. Supported languages are: {}",
+                    LANGUAGES.join(", ")
+                )));
+            }
+        }
+        match paths.clone().find(|path| !path.path.starts_with('/')) {
+            Some(path) => Err(Error::bad_request(format!(
+                "The Full Text Policy contains an invalid Path: {}",
+                path.path
             ))),
             None => Ok(()),
         }

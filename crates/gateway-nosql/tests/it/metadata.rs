@@ -165,6 +165,35 @@ async fn partition_keys_that_no_item_could_carry_are_refused_by_name() {
 }
 
 #[tokio::test]
+async fn policies_of_full_text_are_stored_or_refused_as_the_service_does() {
+    let server = Server::start().await;
+    server.post("/dbs").json(json!({ "id": "db" })).send().await.expect(201);
+    let create = |id: &str, policy: serde_json::Value, indexed: &str| {
+        let definition = json!({ "id": id, "partitionKey": { "paths": ["/pk"] }, "fullTextPolicy": policy,
+            "indexingPolicy": { "fullTextIndexes": [{ "path": indexed }] } });
+        server.post("/dbs/db/colls").json(definition)
+    };
+    let policy = json!({ "defaultLanguage": "en-US", "fullTextPaths": [{ "path": "/text", "language": "1033" }, { "path": "/more" }] });
+    let stored = create("a", policy.clone(), "/text").send().await.expect(201).json();
+    assert_eq!(stored["fullTextPolicy"], policy);
+    let path = json!({ "fullTextPaths": [{ "path": "text" }] });
+    create("b", path, "/text").send().await.refused(400, 0, "invalid Path: text");
+    for language in [
+        json!({ "defaultLanguage": "spa-SPA" }),
+        json!({ "fullTextPaths": [{ "path": "/text", "language": "spa-SPA" }] }),
+    ] {
+        create("b", language, "/text").send().await.refused(400, 0, "unsupported language spa-SPA");
+    }
+    create("b", policy.clone(), "/other").send().await.refused(
+        400,
+        0,
+        "Full Text Index /other does not match",
+    );
+    create("b", policy, "text").send().await.refused(400, 0, "at index (0) contains invalid path");
+    create("b", json!({ "package": "standard" }), "/text").send().await.refused(400, 0, "package");
+}
+
+#[tokio::test]
 async fn policies_that_nothing_would_follow_are_refused_by_name() {
     let server = Server::start().await;
     server.post("/dbs").json(json!({ "id": "db" })).send().await.expect(201);
