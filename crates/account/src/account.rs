@@ -182,6 +182,11 @@ impl Account {
         self.0.script_runs.is_writable()
     }
 
+    /// Whether the store takes writes, as far as the last commits show.
+    pub fn accepts_writes(&self) -> bool {
+        self.0.shards.accept_writes()
+    }
+
     /// Whether what was answered may be told: no other process can have the account. Looked at after the answer was made.
     pub fn is_leased(&self) -> bool {
         self.0.shards.is_leased()

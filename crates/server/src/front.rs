@@ -183,6 +183,9 @@ impl Front {
             Some(gateway) if !gateway.account().is_leased() => {
                 probe(request, false, "the object store cannot be reached, or another server has the account")
             }
+            Some(gateway) if !gateway.account().accepts_writes() => {
+                probe(request, false, "the object store does not take writes: see the log")
+            }
             Some(_) => probe(request, true, "ready"),
         }
     }

@@ -261,10 +261,10 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub numbers: Option<NumbersRule>,
 
-    /// Who merges queries over several partitions: client or server [default: client]
+    /// Side that merges queries over several partitions: client or server [default: client]
     ///
-    /// client: a query whose partitions' rows must be merged is answered 400 with its plan, as by the service, and the SDKs merge.
-    /// server: it is answered. Clients without a merge of their own need it, such as those of Go, PowerShell and REST.
+    /// client: a query that needs a merge is answered 400 with its plan, as by the service, and the SDKs merge. server: the server merges
+    /// and answers such a query. Clients without a merge of their own need the server's, such as Go, PowerShell and REST.
     #[arg(long, value_name = "MODE", help_heading = "Data")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub query_merge: Option<QueryMerge>,

@@ -91,12 +91,17 @@ impl Shards {
         Shard::paced_work(self.iter(), patience)
     }
 
-    /// Whether any shard has refused a write for good.
     /// Whether what was read may be told: this process has the account. It has all of its shards or none.
     pub fn is_leased(&self) -> bool {
         self.first().is_leased()
     }
 
+    /// Whether the stores of all shards take writes: see [`Shard::check_store`].
+    pub fn accept_writes(&self) -> bool {
+        self.iter().all(|shard| shard.check_store().is_ok())
+    }
+
+    /// Whether any shard has refused a write for good.
     pub fn is_poisoned(&self) -> bool {
         self.iter().any(Shard::is_poisoned)
     }

@@ -95,6 +95,7 @@ mod shard;
 pub mod slow;
 #[cfg(feature = "testing")]
 pub mod suite;
+mod sync_under_way;
 mod synced;
 mod together;
 mod turns;

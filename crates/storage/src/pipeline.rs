@@ -164,6 +164,7 @@ impl Pipeline {
         }
         let view = View::new(shared.engine.view(), shared.applied.load(Ordering::Acquire));
         let engine = shared.engine.clone();
+        shared.sync_under_way.begin();
         let done = tokio::spawn(async move { engine.sync().await });
         self.syncing = Some(Syncing { done, view, covered });
     }
@@ -171,6 +172,7 @@ impl Pipeline {
     fn end_sync(&mut self, result: Result<(), StorageError>) {
         let Some(Syncing { view, mut covered, .. }) = self.syncing.take() else { return };
         let shared = &self.shared;
+        shared.sync_under_way.end();
         let result = result.map_err(|error| shared.poison(&error));
         if result.is_ok() {
             let seq: Seq = view.seq();

@@ -22,6 +22,7 @@ use crate::pipeline::Pipeline;
 use crate::queue::{Bell, Queue, Queued};
 #[cfg(feature = "testing")]
 use crate::slow::SlowEngine;
+use crate::sync_under_way::SyncUnderWay;
 use crate::turns::{LargeCommits, RowsTurn, SMALL_COMMIT_ROWS};
 use crate::view::Shown;
 use crate::{
@@ -31,6 +32,9 @@ use crate::{
 
 /// Position of a commit in the order of submissions since the shard was opened: 1, 2, 3, …
 pub type Seq = u64;
+
+/// A store takes a sync in less, unless it fails.
+const SYNC_MAX: Duration = Duration::from_secs(5);
 
 #[derive(Clone)]
 pub struct Shard(Arc<ShardInner>);
@@ -63,6 +67,8 @@ pub(crate) struct Shared {
     /// The last commit whose sync somebody waits for.
     pub sync_wanted: AtomicU64,
     pub poisoned: OnceLock<StorageError>,
+    /// Over an engine that answers later.
+    pub sync_under_way: SyncUnderWay,
     /// Held by whoever takes a group from the queue and writes it.
     pub writing: Mutex<Writing>,
     /// Likewise over an engine that answers later, while a group is applied.
@@ -147,6 +153,7 @@ impl Shard {
             durable: watch::Sender::new(0),
             sync_wanted: AtomicU64::new(0),
             poisoned: OnceLock::new(),
+            sync_under_way: SyncUnderWay::default(),
             writing: Mutex::default(),
             applying: tokio::sync::Mutex::default(),
             lone: AtomicBool::new(false),
@@ -413,12 +420,23 @@ impl Shard {
         self.shared().engine.disk_free_bytes()
     }
 
-    /// Whether a write or sync has failed: no commit is accepted any more.
     /// Whether what is read may be told: see [`crate::Lease`]. Looked at after the read.
     pub fn is_leased(&self) -> bool {
         self.shared().engine.is_leased()
     }
 
+    /// Whether its store takes writes, as far as its last commits show.
+    ///
+    /// # Errors
+    /// [`StorageError::Unavailable`] while the store is known to fail, or a sync is under way for longer than [`SYNC_MAX`].
+    pub fn check_store(&self) -> Result<(), StorageError> {
+        if self.shared().sync_under_way.duration() > SYNC_MAX {
+            return Err(StorageError::Unavailable { retry_after: Duration::from_secs(1) });
+        }
+        self.shared().engine.check_store()
+    }
+
+    /// Whether a write or sync has failed: no commit is accepted any more.
     pub fn is_poisoned(&self) -> bool {
         self.shared().poisoned.get().is_some()
     }

@@ -237,6 +237,33 @@ fn servers_that_others_can_reach_have_the_same_keys() {
     let _account = client.get("/", &[]).expect_status(200);
 }
 
+/// Reads and the lease go on, and only the log cannot be written.
+#[test]
+fn a_server_whose_store_refuses_its_log_is_not_ready_until_it_is_written() {
+    let account = Account::new();
+    let server = account.node("one", &[]).start();
+    define(&server.client());
+    assert_eq!(create(&server.client(), "1"), 201);
+    let shards = std::fs::read_dir(account.path("account/s")).unwrap();
+    let logs: Vec<_> = shards.map(|shard| shard.unwrap().path().join("wal")).collect();
+    for log in &logs {
+        std::fs::rename(log, log.with_extension("away")).unwrap();
+        std::fs::write(log, b"").unwrap();
+    }
+    let readiness = || server.client().get("/readyz", &[]).status;
+    std::thread::scope(|scope| {
+        let written = scope.spawn(|| create(&server.client(), "2"));
+        while readiness() != 503 {}
+        assert_eq!(read(&server.client(), "1"), 200);
+        for log in &logs {
+            std::fs::remove_file(log).unwrap();
+            std::fs::rename(log.with_extension("away"), log).unwrap();
+        }
+        assert_eq!(written.join().unwrap(), 201);
+    });
+    while readiness() != 200 {}
+}
+
 /// The store of a living server goes away and comes back: nothing is acknowledged in between, and the server goes on.
 #[test]
 fn a_server_that_cannot_reach_its_store_answers_503_and_goes_on() {
