@@ -227,7 +227,7 @@ impl Aggregating {
     async fn results(&mut self, request: &Arc<Request>, results: Results) -> Result<(Results, bool)> {
         let abandoned = Abandoned::default();
         let mut results = results;
-        // Few pipelines need a second page for a batch. One that does gets the third while it works on the second.
+        // Few pipelines need a second page for a batch. While a pipeline works on the second page, the third is read.
         let mut reads_ahead = false;
         loop {
             if self.needs_page()

@@ -207,6 +207,8 @@ impl Source {
 pub struct Finding {
     find: Find,
     source: Source,
+    /// Read, and not yet compared with the filter.
+    unmatched: VecDeque<Value>,
     /// Found, and not yet handed out.
     ready: VecDeque<(Value, Matched)>,
     /// Those of a batch in the making: they are ready again where it comes to nothing.
@@ -225,8 +227,8 @@ impl Finding {
         let left = if find.limit == 0 { u64::MAX } else { find.limit };
         let to_skip = find.skip;
         let order = Order::of(&find.sort, &find.parsed);
-        let (ready, handed) = (VecDeque::new(), Vec::new());
-        Finding { find, source, ready, handed, left, to_skip, order, page: None, is_done: false }
+        let (unmatched, ready, handed) = (VecDeque::new(), VecDeque::new(), Vec::new());
+        Finding { find, source, unmatched, ready, handed, left, to_skip, order, page: None, is_done: false }
     }
 
     /// Up to so many documents and about so many bytes, one at least where there is one; and whether there may be more. A call that
@@ -246,7 +248,8 @@ impl Finding {
 
     /// Bytes that stay in memory until the next call.
     pub fn held_bytes(&self) -> usize {
-        self.ready.iter().map(|(document, _)| document.size()).sum()
+        let ready = self.ready.iter().map(|(document, _)| document);
+        ready.chain(&self.unmatched).map(Value::size).sum()
     }
 
     async fn batch(
@@ -307,6 +310,7 @@ impl Finding {
     async fn take(&mut self, request: &Request) -> Result<Option<(Value, Matched)>> {
         if let Some(order) = self.order.clone() {
             // From the beginning: an earlier attempt may have been broken off.
+            self.unmatched.clear();
             self.ready.clear();
             self.is_done = false;
             if let Source::Scan(scan) = &mut self.source {
@@ -327,21 +331,27 @@ impl Finding {
 
     /// Matches another page; false at the end.
     async fn fill(&mut self, request: &Request) -> Result<bool> {
-        if self.is_done {
-            return Ok(false);
-        }
-        let Some(page) = self.source.next_raw(request, self.page).await? else {
-            self.is_done = true;
-            return Ok(false);
-        };
-        // Where few of them match, the next page is larger.
-        self.page = self.page.and_then(|documents| documents.checked_mul(2));
-        for value in page.documents(None)? {
-            if let Value::Document(document) = &value
-                && let Some(matched) = self.find.parsed.matched(document, &mut self.find.env)?
-            {
-                self.ready.push_back((value, matched));
+        if self.unmatched.is_empty() {
+            if self.is_done {
+                return Ok(false);
             }
+            let Some(page) = self.source.next_raw(request, self.page).await? else {
+                self.is_done = true;
+                return Ok(false);
+            };
+            // Where few of them match, the next page is larger.
+            self.page = self.page.and_then(|documents| documents.checked_mul(2));
+            self.unmatched = page.documents(None)?.into();
+        }
+        let mut slice = request.slice();
+        while let Some(value) = self.unmatched.front() {
+            let matched = match value {
+                Value::Document(document) => self.find.parsed.matched(document, &mut self.find.env)?,
+                _ => None,
+            };
+            let value = self.unmatched.pop_front();
+            self.ready.extend(value.zip(matched));
+            slice.pass().await;
         }
         Ok(true)
     }
@@ -422,8 +432,10 @@ impl Collections {
         env: &mut Env,
     ) -> Result<Vec<Value>> {
         let (mut found, mut bytes) = (Vec::new(), 0);
+        let mut slice = request.slice();
         while let Some(page) = source.next_page(request).await? {
             for value in page {
+                slice.pass().await;
                 let Value::Document(document) = &value else { continue };
                 if !filter.matches(document, env)? {
                     continue;
@@ -448,9 +460,10 @@ impl Collections {
         filter: &Filter,
         env: &mut Env,
     ) -> Result<u64> {
-        let mut count = 0;
+        let (mut count, mut slice) = (0, request.slice());
         while let Some(page) = source.next_page(request).await? {
             for value in &page {
+                slice.pass().await;
                 if let Value::Document(document) = value
                     && filter.matches(document, env)?
                 {

@@ -2,12 +2,36 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use shardlake_model::RequestContext;
 use shardlake_mql::{Document, Env, Scope, TimeTest};
 use shardlake_stdx::Clock;
 
 use crate::failure::Result;
+
+/// Time for which a command keeps its thread. Between two slices other commands run, and a client that has gone is noticed.
+pub(crate) struct Slice<'c> {
+    clock: &'c Clock,
+    began: Duration,
+}
+
+impl Slice<'_> {
+    const MAX: Duration = Duration::from_millis(2);
+
+    /// Ends the slice after its time, and begins another.
+    pub async fn pass(&mut self) {
+        if self.clock.elapsed().saturating_sub(self.began) > Slice::MAX {
+            tokio::task::yield_now().await;
+            self.began = self.clock.elapsed();
+        }
+    }
+}
+
+/// How a command learns in the middle of an evaluation that it is to end.
+pub trait Ending: std::fmt::Debug + Send + Sync {
+    fn is_wanted(&self) -> bool;
+}
 
 /// One command at work.
 #[derive(Debug)]
@@ -18,6 +42,7 @@ pub struct Request {
     keys_examined: AtomicU64,
     seed: u64,
     clock: Clock,
+    end: Option<Arc<dyn Ending>>,
 }
 
 impl Request {
@@ -30,7 +55,12 @@ impl Request {
             keys_examined: AtomicU64::new(0),
             seed,
             clock,
+            end: None,
         }
+    }
+
+    pub fn ending_with(self, end: Arc<dyn Ending>) -> Request {
+        Request { end: Some(end), ..self }
     }
 
     /// Hundredths of a request unit, so far.
@@ -66,10 +96,15 @@ impl Request {
         TimeTest::new(self.time_is_over())
     }
 
-    /// Whether the command has had its time.
+    /// Whether the command has had its time, or is to end.
     pub(crate) fn time_is_over(&self) -> impl Fn() -> bool + Send + Sync + 'static {
-        let (clock, deadline) = (self.clock.clone(), self.ctx.deadline);
-        move || clock.elapsed() > deadline
+        let (clock, deadline, end) = (self.clock.clone(), self.ctx.deadline, self.end.clone());
+        move || end.as_ref().is_some_and(|end| end.is_wanted()) || clock.elapsed() > deadline
+    }
+
+    /// For work on many documents.
+    pub(crate) fn slice(&self) -> Slice<'_> {
+        Slice { clock: &self.clock, began: self.clock.elapsed() }
     }
 
     /// With the variables of a command's `let`.

@@ -14,6 +14,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt, AsyncWrite, Async
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep};
 
+use crate::beside;
 use crate::call::Connection;
 use crate::deployment::Deployment;
 use crate::dispatch::{self, Answered, Asked};
@@ -196,8 +197,7 @@ impl<'s, T: AsyncRead + AsyncWrite + Unpin + Send> Loop<'s, T> {
 
     /// Executes a command. A read ends when its client closes the connection.
     async fn answer(&mut self, asked: Asked) -> Answered {
-        // In memory of its own: a connection that waits for its client should be small.
-        let mut answering = Box::pin(dispatch::answer(self.deployment, &self.connection, asked));
+        let mut answering = beside::answer(self.deployment, &self.connection, asked);
         tokio::select! {
             biased;
             answered = &mut answering => return answered,

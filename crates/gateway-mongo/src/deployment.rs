@@ -7,6 +7,7 @@ use shardlake_account::Account;
 
 use crate::access::{Key, Users};
 use crate::cursors::{CursorLimits, Cursors};
+use crate::expressions::Places;
 use crate::fail_points::FailPoints;
 use crate::memory::Memory;
 use crate::operations::Operations;
@@ -76,6 +77,7 @@ pub struct Deployment {
     pub account: Account,
     pub settings: MongoSettings,
     pub memory: Memory,
+    pub places: Places,
     pub sessions: Sessions,
     pub cursors: Cursors,
     pub users: Users,
@@ -137,6 +139,7 @@ impl Deployment {
             sessions: Sessions::new(clock.clone(), random.clone(), settings.sessions, settings.transactions),
             cursors: Cursors::new(clock.clone(), random, settings.cursors, memory.cursors.clone()),
             memory,
+            places: Places::default(),
             users: Users::new(&settings.account_name, &settings.keys),
             fail_points: FailPoints::default(),
             operations: Operations::default(),

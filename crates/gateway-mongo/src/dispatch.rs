@@ -146,10 +146,6 @@ fn told(repeats: Repeats, is_of_stream: bool, error: CommandError) -> CommandErr
     };
     match repeats {
         Repeats::Command if is_retryable_code(error.code()) => error.with_label(RETRYABLE_WRITE),
-        // A partition was moved, which ends the transaction as a conflict does.
-        Repeats::Transaction if error.code() == code::HOST_UNREACHABLE => {
-            error!(code::WRITE_CONFLICT, "{}", error.message()).with_label(TRANSIENT_TRANSACTION)
-        }
         Repeats::Transaction if is_transient_code(error.code()) => {
             error.without_label(RETRYABLE_WRITE).with_label(TRANSIENT_TRANSACTION)
         }
@@ -219,7 +215,7 @@ async fn run(
         started,
     };
     let is_read = work.is_read;
-    let at_work = deployment.operations.begin(work);
+    let at_work = deployment.operations.begin(work, call.end.clone());
     if is_read && connection.is_gone() {
         // It went before the command could be ended.
         return Err(interrupted(Interruption::ClientGone));
@@ -234,11 +230,21 @@ async fn run(
         why = at_work.interrupted() => Err(interrupted(why)),
         () = tokio::time::sleep(time) => Err(error!(code::MAX_TIME_EXPIRED, "operation exceeded time limit")),
     };
+    let in_transaction = call.generic.transaction_part.is_some() && !row.rules.ends_transaction;
+    let outcome = if in_transaction { outcome.map_err(conflict_if_moved) } else { outcome };
     drop(at_work);
     note_request(&call, row, started);
     transactions::give_back(&mut call, &outcome);
     let reply = outcome?;
     Ok(finish(row, &call, reply, concern_error))
+}
+
+/// A moved partition ends a transaction with the code of a write conflict. Fail points do not pass here.
+fn conflict_if_moved(error: CommandError) -> CommandError {
+    match error.code() {
+        code::HOST_UNREACHABLE => error!(code::WRITE_CONFLICT, "{}", error.message()),
+        _ => error,
+    }
 }
 
 fn interrupted(why: Interruption) -> CommandError {
@@ -397,6 +403,7 @@ async fn enter(
         batch_bytes_max: asked.batch_bytes_max,
         charged: Arc::default(),
         seeds: AtomicU64::default(),
+        end: Arc::default(),
     })
 }
 
@@ -467,9 +474,11 @@ mod tests {
             let labels = error.reply().get("errorLabels").cloned();
             matches!(labels, Some(Value::Array(labels)) if labels.iter().any(|one| one.as_str() == Some(label)))
         };
-        let in_transaction = told(Repeats::Transaction, false, moved());
+        let in_transaction = told(Repeats::Transaction, false, conflict_if_moved(moved()));
         assert_eq!(in_transaction.code(), code::WRITE_CONFLICT);
         assert!(has(&in_transaction, TRANSIENT_TRANSACTION) && !has(&in_transaction, RETRYABLE_WRITE));
+        // As a fail point gives it.
+        assert_eq!(told(Repeats::Transaction, false, moved()).code(), code::HOST_UNREACHABLE);
         let alone = told(Repeats::Command, false, moved());
         assert_eq!(alone.code(), code::HOST_UNREACHABLE);
         assert!(has(&alone, RETRYABLE_WRITE) && !has(&alone, TRANSIENT_TRANSACTION));

@@ -40,6 +40,7 @@
 
 mod access;
 mod arguments;
+mod beside;
 mod call;
 mod cluster_time;
 mod commands;
@@ -49,6 +50,7 @@ mod data;
 mod deployment;
 mod dispatch;
 pub mod errors;
+mod expressions;
 mod fail_points;
 mod gateway;
 mod last_request;

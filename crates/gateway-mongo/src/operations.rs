@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use shardlake_account::collections::Ending;
 use tokio::sync::Notify;
 
 use crate::sessions::SessionKey;
@@ -39,7 +40,7 @@ pub enum Interruption {
 }
 
 #[derive(Debug, Default)]
-struct End {
+pub struct End {
     wanted: Notify,
     reason: OnceLock<Interruption>,
 }
@@ -62,9 +63,8 @@ impl Operations {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn begin(&self, work: Work) -> AtWork<'_> {
+    pub fn begin(&self, work: Work, end: Arc<End>) -> AtWork<'_> {
         let number = self.last.fetch_add(1, Ordering::Relaxed).wrapping_add(1) & i32::MAX;
-        let end = Arc::new(End::default());
         self.table().insert(number, Operation { number, work, end: end.clone() });
         AtWork { operations: self, number, end }
     }
@@ -94,6 +94,12 @@ impl Operations {
         let reads = table.values().filter(|operation| operation.work.is_read);
         let ended = reads.filter(|operation| operation.work.connection == connection);
         ended.for_each(|operation| operation.end.begin(Interruption::ClientGone));
+    }
+}
+
+impl Ending for End {
+    fn is_wanted(&self) -> bool {
+        self.reason.get().is_some()
     }
 }
 

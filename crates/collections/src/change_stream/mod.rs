@@ -129,11 +129,15 @@ pub struct ChangeStream {
     options: StreamOptions,
     /// What comes behind `$changeStream`.
     pipeline: Pipeline,
+    /// Its stages have expressions, which run beside the threads that serve connections.
+    evaluates: bool,
     env: Env,
     followed: Vec<Followed>,
     /// What follows from the catalog, and is to be told next.
     pending: VecDeque<Told>,
-    /// Told, and not handed out yet: a call that is given up loses nothing.
+    /// Told, and not through the stages yet: a call that is given up loses nothing.
+    at_work: Option<Told>,
+    /// Through the stages, and not handed out yet.
     ready: VecDeque<Ready>,
     catalog: watch::Receiver<u64>,
     ends: Ends,
@@ -144,6 +148,9 @@ pub struct ChangeStream {
     broken: Option<Failure>,
 }
 
+/// The command is over, by its time or because it was interrupted.
+const TIME_IS_OVER: i32 = 50;
+
 /// The client's budget is spent: the stream goes on later.
 const TOO_MANY_REQUESTS: i32 = 16500;
 
@@ -153,7 +160,7 @@ fn retry_after(failure: &Failure) -> Duration {
 }
 
 /// An event, and what a stream that is resumed behind it finds.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Told {
     event: Document,
     time_ms: u64,
@@ -230,15 +237,21 @@ impl ChangeStream {
         }
         let mut bytes: usize = self.ready.iter().map(|ready| ready.bytes.len()).sum();
         while self.ready.len() < room.documents_max && bytes < room.size_bytes_max {
-            let Some(told) = self.advance(request).await? else { return Ok(()) };
+            if self.at_work.is_none() {
+                self.at_work = self.advance(request).await?;
+            }
+            let Some(told) = self.at_work.clone() else { return Ok(()) };
             let is_end = told.kind == TokenKind::Nothing;
-            let shown = match self.shown(told) {
+            let shown = match self.shown(told).await {
+                // The event is evaluated again by the next call.
+                Err(failure) if failure.code == TIME_IS_OVER => return Err(failure),
                 Err(failure) => {
                     self.broken = Some(failure.clone());
                     return Err(failure);
                 }
                 Ok(shown) => shown,
             };
+            self.at_work = None;
             if let Some(ready) = shown {
                 bytes += ready.bytes.len();
                 self.ready.push_back(ready);
@@ -250,21 +263,27 @@ impl ChangeStream {
     }
 
     /// An event through the stages, with its token.
-    fn shown(&mut self, told: Told) -> Result<Option<Ready>> {
+    async fn shown(&mut self, told: Told) -> Result<Option<Ready>> {
         let Told { mut event, time_ms, kind, ends_told } = told;
         self.time_ms = time_ms;
         self.ends.told = ends_told.unwrap_or(self.ends.told);
         self.kind = kind;
         let token = self.token_here(kind);
         event.push_front("_id", Value::document(token.clone()));
-        let mut context = Context {
-            env: self.env.clone(),
-            collections: &NoOthers,
-            indexes: Vec::new(),
-            memory_bytes_max: 16 << 20,
+        let (pipeline, env) = (self.pipeline.clone(), self.env.clone());
+        let work = move || {
+            let mut context =
+                Context { env, collections: &NoOthers, indexes: Vec::new(), memory_bytes_max: 16 << 20 };
+            let input = std::iter::once(Ok(Value::document(event)));
+            pipeline.run(input, &mut context).map(|mut shown| shown.pop())
         };
-        let input = std::iter::once(Ok(Value::document(event)));
-        let Some(shown) = self.pipeline.run(input, &mut context)?.pop() else { return Ok(None) };
+        let shown = match self.evaluates {
+            false => work(),
+            true => tokio::task::spawn_blocking(work)
+                .await
+                .map_err(|_| Failure::new(1, "the stages of a change stream ended without an answer"))?,
+        };
+        let Some(shown) = shown? else { return Ok(None) };
         let Value::Document(shown) = shown else { return Ok(None) };
         if !identical(&shown.value("_id"), &Value::document(token.clone())) {
             let words = "Encountered an event whose _id field, which contains the resume token, was modified by the pipeline. Modifying the _id field of an event makes it impossible to resume the stream from that point. Only transformations that retain the unmodified _id field are allowed.";

@@ -41,9 +41,11 @@ impl Collections {
             watched,
             options,
             pipeline,
+            evaluates: stages.iter().any(evaluates),
             env,
             followed: Vec::new(),
             pending: VecDeque::new(),
+            at_work: None,
             ready: VecDeque::new(),
             catalog,
             ends: Ends::up_to(version),
@@ -183,6 +185,22 @@ impl ChangeStream {
             Watched::Database(database) => *database == followed.namespace.database,
             Watched::Everything => true,
         }
+    }
+}
+
+/// Whether a stage is more than a filter without expressions.
+fn evaluates(stage: &Value) -> bool {
+    let stage = stage.as_document();
+    stage.is_none_or(|stage| !stage.has("$match") || stage.iter().any(|(_, filter)| has_expression(filter)))
+}
+
+fn has_expression(value: &Value) -> bool {
+    match value {
+        Value::Document(members) => {
+            members.iter().any(|(name, value)| &**name == "$expr" || has_expression(value))
+        }
+        Value::Array(elements) => elements.iter().any(has_expression),
+        _ => false,
     }
 }
 

@@ -21,6 +21,8 @@ use crate::arguments::{self, Arguments, Field, Generic};
 use crate::cursors::{BatchSource, FIRST_BATCH_DOCUMENTS, NewCursor, Owner, Wants};
 use crate::deployment::Deployment;
 use crate::errors::Result;
+use crate::expressions::has_expression;
+use crate::operations::End;
 use crate::reply::{CursorReply, Reply};
 use crate::sessions::{RetryableWrite, Session, TransactionTurn};
 
@@ -55,6 +57,8 @@ pub struct Call {
     pub charged: Arc<AtomicU64>,
     /// What it has drawn by chance so far.
     pub seeds: AtomicU64,
+    /// It ends by `killOp`, with its session, or when the client of a read has gone.
+    pub end: Arc<End>,
 }
 
 /// How a client wants to read a result.
@@ -152,6 +156,7 @@ impl Call {
                 wait: Duration::ZERO,
                 context: self.context.clone(),
                 charged: self.charged.clone(),
+                end: self.end.clone(),
             };
             let batch = source.next(&wants).await?;
             is_last = batch.is_last;
@@ -167,6 +172,7 @@ impl Call {
                 source,
                 is_kept: options.is_kept,
                 connection: self.connection.id,
+                is_evaluated: has_expression(self.name, &self.body),
             })?;
         }
         Ok(Reply { fields: Document::new(), cursor: Some(answer) })

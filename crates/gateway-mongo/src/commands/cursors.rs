@@ -54,6 +54,7 @@ async fn get_more(call: &Call) -> Result<Reply> {
         wait,
         context,
         charged: call.charged.clone(),
+        end: call.end.clone(),
     };
     let batch = cursor.next(&wants).await?;
     let left = if batch.is_last { 0 } else { id };

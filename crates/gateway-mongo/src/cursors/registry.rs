@@ -50,6 +50,8 @@ pub struct NewCursor {
     pub is_kept: bool,
     /// The one that it ends with, where it has no session.
     pub connection: i32,
+    /// Its batches evaluate expressions of its client: see `beside.rs`.
+    pub is_evaluated: bool,
 }
 
 pub struct Cursors {
@@ -68,6 +70,7 @@ struct Entry {
     connection: i32,
     last_used: Duration,
     is_stream: bool,
+    is_evaluated: bool,
     state: State,
     hold: Hold,
     _share: Share,
@@ -128,11 +131,21 @@ impl Cursors {
                 break id;
             }
         };
-        let NewCursor { namespace, owner, source, is_kept, connection } = cursor;
+        let NewCursor { namespace, owner, source, is_kept, connection, is_evaluated } = cursor;
         let (is_stream, state) = (source.is_stream(), State::Idle(source));
         let last_used = now;
-        let entry =
-            Entry { namespace, owner, is_kept, connection, last_used, is_stream, state, hold, _share: share };
+        let entry = Entry {
+            namespace,
+            owner,
+            is_kept,
+            connection,
+            last_used,
+            is_stream,
+            is_evaluated,
+            state,
+            hold,
+            _share: share,
+        };
         table.insert(id, entry);
         Ok(id)
     }
@@ -197,6 +210,11 @@ impl Cursors {
     /// Whether there is such a change stream.
     pub fn is_stream(&self, id: i64) -> bool {
         self.table().get(&id).is_some_and(|entry| entry.is_stream)
+    }
+
+    /// Whether there is such a cursor, and its batches evaluate expressions.
+    pub fn is_evaluated(&self, id: i64) -> bool {
+        self.table().get(&id).is_some_and(|entry| entry.is_evaluated)
     }
 
     /// A collection is gone, or a whole database: `is_gone` says of which names. Their cursors tell why at their next use; change

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
+use shardlake_account::collections::Ending;
 use shardlake_model::RequestContext;
 use shardlake_mql::Document;
 
@@ -49,6 +50,8 @@ pub struct Wants {
     pub context: RequestContext,
     /// What the command has been charged, in hundredths of a request unit.
     pub charged: Arc<AtomicU64>,
+    /// Whether the command is to end.
+    pub end: Arc<dyn Ending>,
 }
 
 #[derive(Debug, Default)]

@@ -180,7 +180,8 @@ impl BatchSource for AggregateSource {
     fn next<'s>(&'s mut self, wants: &'s Wants) -> BoxFuture<'s, Result<Batch>> {
         Box::pin(async move {
             let (context, charged) = (wants.context.clone(), wants.charged.clone());
-            let request = Arc::new(Request::charged_to(context, self.seed, charged, self.clock.clone()));
+            let request = Request::charged_to(context, self.seed, charged, self.clock.clone());
+            let request = Arc::new(request.ending_with(wants.end.clone()));
             let documents_max = wants.documents_max.and_then(|max| usize::try_from(max).ok());
             let documents_max = documents_max.unwrap_or(usize::MAX);
             let (documents, is_last) =

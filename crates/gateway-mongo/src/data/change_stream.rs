@@ -190,7 +190,8 @@ impl BatchSource for StreamSource {
                 self.seed,
                 wants.charged.clone(),
                 self.clock.clone(),
-            );
+            )
+            .ending_with(wants.end.clone());
             let batch = self.stream.next(&request, room).await.map_err(|failure| told(failure.into()))?;
             let mut documents: Vec<Bytes> = batch.events.into_iter().map(Bytes::from).collect();
             let (mut is_last, mut token) = (batch.is_last, batch.token);

@@ -37,7 +37,9 @@ impl Call {
 
     /// What the engine does for this command is done in its name.
     pub(super) fn request(&self) -> Arc<Request> {
-        Arc::new(Request::charged_to(self.context.clone(), self.seed(), self.charged.clone(), self.clock()))
+        let request =
+            Request::charged_to(self.context.clone(), self.seed(), self.charged.clone(), self.clock());
+        Arc::new(request.ending_with(self.end.clone()))
     }
 
     /// What deadlines are told by.

@@ -264,7 +264,8 @@ impl BatchSource for FindSource {
     fn next<'s>(&'s mut self, wants: &'s Wants) -> BoxFuture<'s, Result<Batch>> {
         Box::pin(async move {
             let request =
-                Request::charged_to(wants.context.clone(), 1, wants.charged.clone(), self.clock.clone());
+                Request::charged_to(wants.context.clone(), 1, wants.charged.clone(), self.clock.clone())
+                    .ending_with(wants.end.clone());
             let documents_max = wants.documents_max.map_or(usize::MAX, |max| max as usize);
             let (found, more) = self.finding.next(&request, documents_max, wants.size_bytes_max).await?;
             if let Some(size) = found.iter().map(Value::size).find(|size| *size > RESULT_BYTES_MAX) {

@@ -49,9 +49,16 @@ async fn send_waiting(waiting: &mut Client, other: &mut Client, id: i64, more: b
 }
 
 pub async fn is_at_work(client: &mut Client, command: &str) -> bool {
+    number_at_work(client, command).await.is_some()
+}
+
+/// For `killOp`.
+pub async fn number_at_work(client: &mut Client, command: &str) -> Option<i32> {
     let listed = client.ok("admin", of(&doc! { "currentOp": 1 })).await.value("inprog");
     let mut operations = listed.as_array().expect("a list").iter().filter_map(Value::as_document);
-    operations.any(|operation| operation.value("command").as_document().is_some_and(|own| own.has(command)))
+    let found = operations
+        .find(|operation| operation.value("command").as_document().is_some_and(|own| own.has(command)));
+    found.and_then(|operation| operation.value("opid").to_i32_exact())
 }
 
 async fn code_of(client: &mut Client) -> Option<i32> {

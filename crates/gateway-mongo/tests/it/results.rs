@@ -8,7 +8,7 @@ use shardlake_mql::{Document, Value};
 
 use crate::change_streams::Stream;
 use crate::client::{Client, OP_MSG, Server, body_section, first_batch, message, of};
-use crate::endings::is_at_work;
+use crate::endings::{is_at_work, number_at_work};
 
 const TOO_LARGE: i32 = 10334;
 /// Of a reply, as the greeting has it.
@@ -139,30 +139,100 @@ async fn results_are_made_as_they_are_asked_for() {
     assert!(seen.windows(2).all(|pair| pair[0] == pair[1]));
 }
 
-/// Expressions that take hours; the thread that evaluates them has to end, or the test does not.
-#[tokio::test]
-async fn a_pipeline_ends_when_its_client_has_gone() {
+/// A number that takes hours to compute; the thread that evaluates it has to end, or the test does not.
+fn slow() -> bson::Bson {
+    let range = doc! { "$range": [0, 1000] };
+    (0..6).fold(bson::Bson::Int32(1), |slow, _| {
+        doc! { "$size": { "$map": { "input": range.clone(), "in": slow } } }.into()
+    })
+}
+
+async fn patient_server() -> Server {
     // No other end comes in the time of a test.
     let request_timeout = Duration::from_secs(24 * 3600);
-    let server = Server::start_with(MongoSettings { request_timeout, ..MongoSettings::default() }).await;
-    let (mut client, mut other) = (server.connect(), server.connect());
+    Server::start_with(MongoSettings { request_timeout, ..MongoSettings::default() }).await
+}
+
+/// On the runtime's only thread other clients are answered meanwhile.
+#[tokio::test]
+async fn expressions_end_when_their_client_has_gone_and_stop_nobody_before() {
+    let server = patient_server().await;
+    let mut other = server.connect();
     other.ok("d", of(&doc! { "insert": "c", "documents": [{ "_id": 1 }] })).await;
-    let range = doc! { "$range": [0, 1000] };
-    let mut slow = bson::Bson::Int32(1);
-    for _ in 0..6 {
-        slow = doc! { "$size": { "$map": { "input": range.clone(), "in": slow } } }.into();
+    let is_slow = doc! { "$expr": { "$gt": [slow(), 1] } };
+    for command in [
+        doc! { "aggregate": "c", "pipeline": [{ "$project": { "x": slow() } }], "cursor": {} },
+        doc! { "find": "c", "filter": is_slow.clone() },
+        doc! { "find": "c", "filter": {}, "projection": { "x": slow() } },
+        doc! { "count": "c", "query": is_slow.clone() },
+        doc! { "distinct": "c", "key": "x", "query": is_slow.clone() },
+        doc! { "explain": { "find": "c", "filter": is_slow.clone() }, "verbosity": "executionStats" },
+    ] {
+        let mut client = server.connect();
+        let name = command.keys().next().expect("a command").clone();
+        let mut sent = command.clone();
+        sent.insert("$db", "d");
+        client.send(OP_MSG, &message(0, &[body_section(&of(&sent))])).await;
+        while !is_at_work(&mut other, &name).await {
+            tokio::task::yield_now().await;
+        }
+        other.ok("d", of(&doc! { "find": "c", "filter": { "_id": 1 } })).await;
+        drop(client);
+        while is_at_work(&mut other, &name).await {
+            tokio::task::yield_now().await;
+        }
     }
-    let pipeline = vec![doc! { "$project": { "x": slow } }];
-    let command = doc! { "aggregate": "c", "pipeline": pipeline, "cursor": {}, "$db": "d" };
-    client.send(OP_MSG, &message(0, &[body_section(&of(&command))])).await;
-    while !is_at_work(&mut other, "aggregate").await {
+    let stages = [doc! { "$changeStream": {} }, doc! { "$set": { "x": slow() } }];
+    let mut client = server.connect();
+    let opened = client.ok("d", aggregate(stages.to_vec(), 1)).await;
+    other.ok("d", of(&doc! { "insert": "c", "documents": [{ "_id": 2 }] })).await;
+    let more = doc! { "getMore": cursor_of(&opened), "collection": "c", "$db": "d" };
+    client.send(OP_MSG, &message(0, &[body_section(&of(&more))])).await;
+    while !is_at_work(&mut other, "getMore").await {
         tokio::task::yield_now().await;
     }
+    other.ok("d", of(&doc! { "find": "c", "filter": { "_id": 1 } })).await;
     drop(client);
-    while is_at_work(&mut other, "aggregate").await {
+    while is_at_work(&mut other, "getMore").await {
         tokio::task::yield_now().await;
     }
     // The runtime waits for its blocking threads when it is dropped.
+}
+
+/// Writes go on without their client, and end when they are killed.
+#[tokio::test]
+async fn writes_whose_expressions_take_long_are_killed_and_stop_nobody_before() {
+    let server = patient_server().await;
+    let (mut client, mut other) = (server.connect(), server.connect());
+    other.ok("d", of(&doc! { "insert": "c", "documents": [{ "_id": 1 }] })).await;
+    let is_slow = doc! { "$expr": { "$gt": [slow(), 1] } };
+    let set = doc! { "$set": { "x": 1 } };
+    for command in [
+        doc! { "update": "c", "updates": [{ "q": {}, "u": [{ "$set": { "x": slow() } }] }] },
+        doc! { "update": "c", "updates": [{ "q": is_slow.clone(), "u": set.clone() }] },
+        doc! { "delete": "c", "deletes": [{ "q": is_slow.clone(), "limit": 1 }] },
+        doc! { "findAndModify": "c", "query": is_slow.clone(), "update": set.clone() },
+    ] {
+        let name = command.keys().next().expect("a command").clone();
+        let mut sent = command.clone();
+        sent.insert("$db", "d");
+        client.send(OP_MSG, &message(0, &[body_section(&of(&sent))])).await;
+        let number = loop {
+            if let Some(number) = number_at_work(&mut other, &name).await {
+                break number;
+            }
+            tokio::task::yield_now().await;
+        };
+        other.ok("admin", of(&doc! { "killOp": 1, "op": number })).await;
+        let reply: Document = client.receive().await.document();
+        let code = reply.value("code").to_i32_exact();
+        let errors = reply.value("writeErrors");
+        let first = errors.as_array().and_then(|errors| errors[0].as_document().cloned());
+        let code = code.or(first.and_then(|error| error.value("code").to_i32_exact()));
+        assert_eq!(code, Some(11601), "{command}: {reply:?}");
+    }
+    let found = other.ok("d", of(&doc! { "find": "c", "filter": {} })).await;
+    assert_eq!(first_batch(&found).len(), 1);
 }
 
 /// A million documents from one, and a thousand million from that: no list of them is made.
