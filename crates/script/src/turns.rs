@@ -45,7 +45,7 @@ pub(crate) enum Lane {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ScriptKey {
     pub container: ContainerRid,
-    /// Any number that tells it from the others; 0 for texts that are not registered.
+    /// Unique number in the container; 0 for texts that are not registered.
     pub script: u64,
 }
 
@@ -270,7 +270,8 @@ impl State {
         *self.lanes[lane as usize].held.entry(key).or_default() += 1;
     }
 
-    /// Gives what is free to those who may take it; who got a turn goes to the end, both the container and its script.
+    /// Grants free workers to the first waiters that may take them. After a grant, the container and its script move to the end of their
+    /// queues.
     fn grant(&mut self, rules: Rules, lane: Lane, now: Duration) {
         let next = |state: &State| {
             let mut places = state.lane(lane).queues.iter().enumerate();

@@ -99,7 +99,7 @@ fn an_offender_has_one_worker_for_a_while_and_offenders_leave_one_to_others() {
     assert!(both.iter().all(Option::is_some), "it is forgiven");
 }
 
-/// Endless runs of one script hold one worker of their container's two; one that is known to end takes the other.
+/// Endless runs of one script hold one of the container's two workers; a script that is known to end takes the other.
 #[test]
 fn an_honest_script_waits_for_no_endless_one_of_its_container() {
     let (turns, clock) = turns(RULES);
@@ -111,7 +111,7 @@ fn an_honest_script_waits_for_no_endless_one_of_its_container() {
     let mut waiting: Vec<_> = (0..4).map(|_| queued_of(&turns, endless)).collect();
     end_well(honest);
     end_well(honest);
-    // One that nothing is known of comes after one endless run, however many wait.
+    // A new script runs after one endless run, however many endless runs wait.
     let mut first_run = queued_of(&turns, new);
     drop(loops);
     let second = (&mut waiting[0]).now_or_never().expect("was first").expect("has its turn");
@@ -121,7 +121,7 @@ fn an_honest_script_waits_for_no_endless_one_of_its_container() {
     drop(third);
     let loops = (&mut waiting[1]).now_or_never().expect("is next").expect("has its turn");
     end_well(new);
-    // Who had to be stopped is proven no more; and nobody is for ever.
+    // A script that had to be stopped is no longer proven. Proof expires.
     try_turn_of(&turns, new).expect("is free").offended();
     assert!(try_turn_of(&turns, new).is_none());
     clock.advance(PROOF_TIME);
