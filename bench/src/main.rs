@@ -30,6 +30,7 @@ mod cpu;
 mod disk;
 mod feed;
 mod heavy;
+mod hostile;
 mod ideal;
 mod load;
 mod metering;
@@ -83,6 +84,8 @@ enum Benchmark {
     Ttl(TtlOptions),
     /// Clients while items with very many properties are written
     Heavy(HeavyOptions),
+    /// Clients while the MongoDB API is attacked
+    Hostile(HostileOptions),
     /// MongoDB's protocol beside REST
     Mongo(MongoOptions),
     /// User-defined functions in queries, and stored procedures
@@ -283,6 +286,25 @@ pub struct HeavyOptions {
 }
 
 #[derive(Debug, Clone, Args)]
+pub struct HostileOptions {
+    /// The release build of the server
+    #[arg(long)]
+    pub server: std::path::PathBuf,
+    /// Seconds of each measurement
+    #[arg(long, default_value_t = 10)]
+    pub seconds: u64,
+    /// Measurements of each attack
+    #[arg(long, default_value_t = 3)]
+    pub rounds: u64,
+    /// Requests per second of each of the two clients
+    #[arg(long, default_value_t = 100)]
+    pub rate: u64,
+    /// Write the result to this page
+    #[arg(long)]
+    pub publish: Option<std::path::PathBuf>,
+}
+
+#[derive(Debug, Clone, Args)]
 pub struct ScriptOptions {
     /// The release build of the server
     #[arg(long)]
@@ -343,6 +365,7 @@ fn main() -> Outcome {
         Benchmark::Feed(options) => feed::run(&options),
         Benchmark::Ttl(options) => ttl::run(&options),
         Benchmark::Heavy(options) => heavy::run(&options),
+        Benchmark::Hostile(options) => hostile::run(&options),
         Benchmark::Mongo(options) => mongo::run(&options),
         Benchmark::Script(options) => script::run(&options),
         Benchmark::Store(options) => store::run(&options),

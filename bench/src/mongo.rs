@@ -64,7 +64,7 @@ pub fn run(options: &MongoOptions) -> Outcome {
     publish(options.publish.as_ref(), &text)
 }
 
-fn door(server: &ServerProcess) -> Outcome<SocketAddr> {
+pub fn door(server: &ServerProcess) -> Outcome<SocketAddr> {
     let told = server.ready().fields["mongo"][0].as_str().unwrap_or_default();
     let address = told.trim_start_matches("mongodb://").trim_end_matches('/');
     Ok(address.parse().map_err(|_| format!("the server's other door is said to be at '{told}'"))?)

@@ -1,0 +1,302 @@
+//! `cargo xtask bench hostile`: what other clients feel, and what memory the server takes, while its MongoDB API is attacked.
+//!
+//! Clients of both APIs read and write small documents by the clock, in turns with nothing else and beside an attack at a fixed rate:
+//! - strangers that never authenticate greet with a new session each time;
+//! - connections announce messages of the largest size and send nothing of them;
+//! - aggregates make 100,000 documents of each of 300, with batches of one, and leave their cursors open;
+//! - readers ask for large documents and read no answer.
+//!
+//! Each attack has a server of its own, whose memory is the most that it took in all rounds.
+
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use shardlake_testkit::{ServerOptions, ServerProcess};
+
+use crate::cpu::most_resident_megabytes;
+use crate::mongo::door;
+use crate::mongo_messages::{length, message, message_of_session};
+use crate::pace::Pace;
+use crate::publish::publish;
+use crate::report;
+use crate::workload::{CONTAINER, DATABASE, Signer, document};
+use crate::{HostileOptions, Outcome};
+
+const LARGE: &str = "large";
+const LARGE_DOCUMENTS: usize = 300;
+const LARGE_BYTES: usize = 50_000;
+const SMALL_DOCUMENTS: u64 = 500;
+const CONNECTIONS: u64 = 2;
+const REPLY_MAX: Duration = Duration::from_secs(10);
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Attack {
+    Greetings,
+    Lengths,
+    Aggregates,
+    SlowReaders,
+}
+
+use Attack::{Aggregates, Greetings, Lengths, SlowReaders};
+
+const ATTACKS: [(&str, &[Attack]); 5] = [
+    ("sessions of strangers", &[Greetings]),
+    ("announced lengths", &[Lengths]),
+    ("aggregates", &[Aggregates]),
+    ("unread answers", &[SlowReaders]),
+    ("lengths, aggregates and unread answers", &[Lengths, Aggregates, SlowReaders]),
+];
+
+impl Attack {
+    fn per_second(self) -> u64 {
+        match self {
+            Greetings => 500,
+            Lengths => 50,
+            Aggregates => 2,
+            SlowReaders => 40,
+        }
+    }
+
+    /// Connections that stay open; older ones are closed.
+    fn connections(self) -> usize {
+        match self {
+            Greetings => 200,
+            Lengths => 1_000,
+            Aggregates => 60,
+            SlowReaders => 400,
+        }
+    }
+
+    /// What a connection begins with; greetings follow on each.
+    fn request(self, number: u64) -> Vec<u8> {
+        match self {
+            Greetings => message_of_session(&json!({ "hello": 1, "$db": "admin" }), number),
+            Lengths => [48_000_000_i32, 1, 0, 2013].iter().flat_map(|field| field.to_le_bytes()).collect(),
+            Aggregates => message(&json!({
+                "aggregate": LARGE, "cursor": { "batchSize": 1 }, "$db": DATABASE,
+                "pipeline": [{ "$project": { "a": { "$range": [0, 100_000] } } }, { "$unwind": "$a" }],
+            })),
+            SlowReaders => {
+                message(&json!({ "find": LARGE, "filter": {}, "batchSize": 1000, "$db": DATABASE }))
+            }
+        }
+    }
+
+    /// By the clock until it is told to stop. A server that refuses a connection or closes it is no fault.
+    fn run(self, address: SocketAddr, ends: &AtomicBool) -> u64 {
+        let start = Instant::now();
+        let mut open: VecDeque<TcpStream> = VecDeque::new();
+        let mut number = 0;
+        while !ends.load(Ordering::Relaxed) {
+            let due = start + Duration::from_micros(number * 1_000_000 / self.per_second());
+            std::thread::sleep(due.saturating_duration_since(Instant::now()));
+            let is_reused = self == Greetings && open.len() == self.connections();
+            let stream = if is_reused { open.pop_front() } else { TcpStream::connect(address).ok() };
+            if let Some(mut stream) = stream {
+                let _may_be_closed = stream.write_all(&self.request(number));
+                open.push_back(stream);
+            }
+            open.drain(..open.len().saturating_sub(self.connections()));
+            number += 1;
+        }
+        number
+    }
+}
+
+/// Microseconds of a client's requests, sorted.
+#[derive(Default, Clone)]
+struct Times(Vec<u64>);
+
+impl Times {
+    fn p99(&self) -> u64 {
+        self.0.get(self.0.len() * 99 / 100).copied().unwrap_or(0)
+    }
+}
+
+struct Round {
+    writes: u64,
+    finds: u64,
+    failures: u64,
+}
+
+struct Found {
+    quiet: Vec<Round>,
+    attacked: Vec<Round>,
+    attempts: u64,
+    most_mb: f64,
+}
+
+pub fn run(options: &HostileOptions) -> Outcome {
+    let machine = report::machine();
+    let mut out = String::from(
+        "| attack | attempts | writes over HTTP, p99 quiet → attacked, µs | ratio (asked: ≤ 3) | finds of MongoDB, p99 quiet → attacked, µs | ratio (asked: ≤ 3) | failed | most memory, MB (asked: < 1,000) |\n|---|---:|---:|---:|---:|---:|---:|---:|\n",
+    );
+    for (name, attacks) in ATTACKS {
+        eprintln!("{name}");
+        let found = measure(options, attacks)?;
+        let median = |rounds: &[Round], of: fn(&Round) -> u64| {
+            let mut all: Vec<u64> = rounds.iter().map(of).collect();
+            all.sort_unstable();
+            all[all.len() / 2]
+        };
+        let pair = |of: fn(&Round) -> u64| {
+            let (quiet, attacked) = (median(&found.quiet, of), median(&found.attacked, of));
+            format!("{quiet} → {attacked} | {:.1}", attacked as f64 / quiet.max(1) as f64)
+        };
+        let failures: u64 = found.quiet.iter().chain(&found.attacked).map(|round| round.failures).sum();
+        let (writes, finds) = (pair(|round| round.writes), pair(|round| round.finds));
+        writeln!(
+            out,
+            "| {name} | {} | {writes} | {finds} | {failures} | {:.0} |",
+            found.attempts, found.most_mb
+        )?;
+    }
+    let text = format!(
+        "Machine: {machine}, which runs attackers and clients, too. {} rounds of {} s quiet and {} s attacked, medians, `--message-memory 512MiB`; {} small durable writes a second over HTTP and as many finds by key, {CONNECTIONS} connections each.\n\n{out}",
+        options.rounds, options.seconds, options.seconds, options.rate
+    );
+    publish(options.publish.as_ref(), &text)
+}
+
+fn measure(options: &HostileOptions, attacks: &[Attack]) -> Outcome<Found> {
+    let directory = tempfile::TempDir::with_prefix("shardlake-bench-")?;
+    let mut server = ServerOptions::new(&options.server)
+        .data_dir(directory.path().join("data"))
+        .argument("--mongo-listen=127.0.0.1:0")
+        .argument("--message-memory=512MiB");
+    let strangers = attacks.contains(&Greetings);
+    if strangers {
+        // With a key of its own clients have to authenticate.
+        let key = directory.path().join("key");
+        std::fs::write(&key, STANDARD.encode([7; 64]))?;
+        server = server.argument(format!("--key-file={}", key.display()));
+    }
+    let server = server.try_start()?;
+    load(&server)?;
+    let (mut quiet, mut attacked, mut attempts) = (Vec::new(), Vec::new(), 0);
+    for _ in 0..options.rounds {
+        quiet.push(clients(&server, options, strangers)?);
+        let (ends, address) = (AtomicBool::new(false), door(&server)?);
+        let round = std::thread::scope(|scope| {
+            let running: Vec<_> =
+                attacks.iter().map(|attack| scope.spawn(|| attack.run(address, &ends))).collect();
+            let round = clients(&server, options, strangers).map_err(|error| error.to_string());
+            ends.store(true, Ordering::Relaxed);
+            attempts +=
+                running.into_iter().map(|attack| attack.join().expect("no attacker panics")).sum::<u64>();
+            round
+        })?;
+        attacked.push(round);
+        // What the attackers have left ends with their connections.
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    Ok(Found { quiet, attacked, attempts, most_mb: most_resident_megabytes(server.process_id()) })
+}
+
+fn load(server: &ServerProcess) -> Outcome {
+    let client = server.client();
+    let _ = client.create_database(DATABASE).expect_status(201);
+    for container in [CONTAINER, LARGE] {
+        let definition =
+            json!({"id": container, "partitionKey": {"paths": ["/pk"], "kind": "Hash", "version": 2}});
+        let _ = client.create_container_of(DATABASE, &definition, &[]).expect_status(201);
+    }
+    for number in 0..LARGE_DOCUMENTS {
+        let text = "x".repeat(LARGE_BYTES);
+        let item = json!({ "id": format!("l{number}"), "pk": "a", "text": text });
+        let _ = client.create_item(DATABASE, LARGE, &json!(["a"]), &item).expect_status(201);
+    }
+    for number in 0..SMALL_DOCUMENTS {
+        let item: Value = serde_json::from_str(&document(&format!("i{number}"), "a"))?;
+        let _ = client.create_item(DATABASE, CONTAINER, &json!(["a"]), &item).expect_status(201);
+    }
+    Ok(())
+}
+
+/// Writes over HTTP, and beside them finds; those only where they need no authentication.
+fn clients(server: &ServerProcess, options: &HostileOptions, strangers: bool) -> Outcome<Round> {
+    let signer = Signer::new(&server.ready().key);
+    let upserts: Vec<_> = (0..SMALL_DOCUMENTS).map(|number| upsert(&signer, number)).collect();
+    let time = Duration::from_secs(options.seconds);
+    let writes = Pace {
+        address: server.address(),
+        requests: &upserts,
+        rate: options.rate,
+        connections: CONNECTIONS,
+        time,
+    };
+    let address = door(server)?;
+    std::thread::scope(|scope| {
+        let finding: Vec<_> = (0..if strangers { 0 } else { CONNECTIONS })
+            .map(|connection| scope.spawn(move || find_by_the_clock(address, connection, options.rate, time)))
+            .collect();
+        let writes = writes.run()?;
+        let (mut finds, mut failures) = (Times::default(), writes.other);
+        for found in finding {
+            let (times, failed) = found.join().expect("no client panics");
+            finds.0.extend(times.0);
+            failures += failed;
+        }
+        finds.0.sort_unstable();
+        Ok(Round { writes: writes.within(0.99), finds: finds.p99(), failures })
+    })
+}
+
+fn upsert(signer: &Signer, number: u64) -> Vec<u8> {
+    let link = format!("dbs/{DATABASE}/colls/{CONTAINER}");
+    let (authorization, date) = (signer.authorization("post", &link), &signer.date);
+    let body = document(&format!("i{number}"), "a");
+    format!(
+        "POST /{link}/docs HTTP/1.1\r\nhost: localhost\r\nauthorization: {authorization}\r\nx-ms-date: {date}\r\nx-ms-version: 2020-07-15\r\nx-ms-documentdb-partitionkey: [\"a\"]\r\nx-ms-documentdb-is-upsert: true\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .into_bytes()
+}
+
+/// A request that waited behind another counts from when it was due. A connection that fails is opened again.
+fn find_by_the_clock(address: SocketAddr, connection: u64, rate: u64, time: Duration) -> (Times, u64) {
+    let start = Instant::now();
+    let (mut times, mut failed, mut open) = (Times::default(), 0, None);
+    for number in (connection..).step_by(CONNECTIONS as usize) {
+        let due = start + Duration::from_micros(number * 1_000_000 / rate);
+        if due >= start + time {
+            break;
+        }
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        let late = due.elapsed() >= Duration::from_millis(2);
+        let from = if late { due } else { Instant::now() };
+        let filter = json!({ "_id": format!("i{}", number % SMALL_DOCUMENTS), "pk": "a" });
+        let find =
+            json!({ "find": CONTAINER, "filter": filter, "limit": 1, "singleBatch": true, "$db": DATABASE });
+        match ask(&mut open, address, &message(&find)) {
+            Ok(()) => times.0.push(from.elapsed().as_micros() as u64),
+            Err(_) => (failed, open) = (failed + 1, None),
+        }
+    }
+    (times, failed)
+}
+
+fn ask(open: &mut Option<TcpStream>, address: SocketAddr, request: &[u8]) -> std::io::Result<()> {
+    let stream = match open {
+        Some(stream) => stream,
+        None => {
+            let stream = TcpStream::connect_timeout(&address, REPLY_MAX)?;
+            stream.set_nodelay(true)?;
+            stream.set_read_timeout(Some(REPLY_MAX))?;
+            open.insert(stream)
+        }
+    };
+    stream.write_all(request)?;
+    let mut head = [0; 16];
+    stream.read_exact(&mut head)?;
+    let rest = length(&head).unwrap_or(0).saturating_sub(head.len());
+    let mut body = vec![0; rest];
+    stream.read_exact(&mut body)
+}
