@@ -1,20 +1,31 @@
-//! Commands with expressions of their clients run beside the threads that serve connections.
+//! Commands that evaluate run beside the threads that serve connections.
 //!
-//! An expression may take as long as its command may. On such a thread it would stop all clients of both APIs for that time, and its own
-//! client could neither end it nor be seen to have gone. Pipelines (`aggregate`) do their work beside those threads by themselves.
+//! An expression may take as long as its command may, and a filter of many parts compares each of them with each element of an array. On
+//! a thread that serves connections this would stop all clients of both APIs, and its own client could neither end it nor be seen to
+//! have gone. So the command's future is polled on the blocking pool:
+//!
+//! ```text
+//! connection   waits ──────────────┬─ woken ── waits ───────┬─ ready
+//! a place          poll ── pending ┘              poll ─────┘
+//! ```
+//! While a command waits, for a document that a transaction holds or for its store, it has neither a place nor a thread. Pipelines
+//! (`aggregate`) evaluate their stages beside by themselves.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use shardlake_mql::Document;
-use tokio::runtime::Handle;
+use tokio::sync::{Notify, Semaphore};
 
 use crate::call::Connection;
 use crate::deployment::Deployment;
 use crate::dispatch::{self, Answered, Asked};
 use crate::errors::{code, error};
-use crate::expressions::has_expression;
+use crate::expressions;
 
 /// [`dispatch::answer`], wherever the command has to run.
 pub fn answer<'a>(
@@ -26,21 +37,55 @@ pub fn answer<'a>(
         // In memory of its own: a connection that waits for its client should be small.
         return dispatch::answer(deployment, connection, asked).boxed();
     }
+    let time = time_of(deployment, &asked.body);
     let (deployment, connection) = (deployment.clone(), connection.clone());
-    let answering = async move {
-        let waiting = deployment.places.0.clone().acquire_owned();
-        let Ok(Ok(_place)) = tokio::time::timeout(deployment.settings.request_timeout, waiting).await else {
-            let error = error!(code::MAX_TIME_EXPIRED, "too many commands evaluate expressions: retry");
-            return dispatch::failed("", &error);
+    let places = deployment.places.0.clone();
+    let answering = async move { dispatch::answer(&deployment, &connection, asked).await };
+    async move {
+        // The command's own time begins when it does.
+        let Ok(Ok(place)) = tokio::time::timeout(time, places.clone().acquire_owned()).await else {
+            let words = "operation exceeded time limit: it waited for other commands that evaluate";
+            return dispatch::failed("", &error!(code::MAX_TIME_EXPIRED, "{words}"));
         };
-        let runtime = Handle::current();
-        let work = move || runtime.block_on(dispatch::answer(&deployment, &connection, asked));
-        let answered = tokio::task::spawn_blocking(work).await;
-        answered.unwrap_or_else(|_| {
+        drop(place);
+        polled_beside(answering.boxed(), &places).await.unwrap_or_else(|| {
             dispatch::failed("", &error!(code::INTERNAL_ERROR, "a defect of the server: see its log"))
         })
-    };
-    answering.boxed()
+    }
+    .boxed()
+}
+
+/// `None` where a poll panicked.
+async fn polled_beside<T: Send + 'static>(
+    mut future: BoxFuture<'static, T>,
+    places: &Arc<Semaphore>,
+) -> Option<T> {
+    let bell = Arc::new(Bell(Notify::new()));
+    let waker = Waker::from(bell.clone());
+    loop {
+        let place = places.clone().acquire_owned().await.ok()?;
+        let waker = waker.clone();
+        let poll = move || {
+            let _place = place;
+            let poll = Pin::new(&mut future).poll(&mut Context::from_waker(&waker));
+            (future, poll)
+        };
+        let (polled, poll) = tokio::task::spawn_blocking(poll).await.ok()?;
+        match poll {
+            Poll::Ready(result) => return Some(result),
+            Poll::Pending => future = polled,
+        }
+        bell.0.notified().await;
+    }
+}
+
+/// Remembers that it was rung while nobody waited.
+struct Bell(Notify);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.0.notify_one();
+    }
 }
 
 fn is_evaluated(deployment: &Deployment, body: &Document) -> bool {
@@ -48,7 +93,14 @@ fn is_evaluated(deployment: &Deployment, body: &Document) -> bool {
         Some((name, id)) if &**name == "getMore" => {
             id.to_i64_exact().is_some_and(|id| deployment.cursors.is_evaluated(id))
         }
-        Some((name, _)) => has_expression(name, body),
+        Some(_) => expressions::is_evaluated(body),
         None => false,
     }
+}
+
+fn time_of(deployment: &Deployment, body: &Document) -> Duration {
+    let own = body.get("maxTimeMS").and_then(|time| time.to_i64_exact());
+    let own = own.and_then(|time| u64::try_from(time).ok()).filter(|time| *time > 0);
+    let longest = deployment.settings.request_timeout;
+    own.map_or(longest, |time| longest.min(Duration::from_millis(time)))
 }

@@ -21,7 +21,7 @@ use crate::arguments::{self, Arguments, Field, Generic};
 use crate::cursors::{BatchSource, FIRST_BATCH_DOCUMENTS, NewCursor, Owner, Wants};
 use crate::deployment::Deployment;
 use crate::errors::Result;
-use crate::expressions::has_expression;
+use crate::expressions;
 use crate::operations::End;
 use crate::reply::{CursorReply, Reply};
 use crate::sessions::{RetryableWrite, Session, TransactionTurn};
@@ -172,7 +172,7 @@ impl Call {
                 source,
                 is_kept: options.is_kept,
                 connection: self.connection.id,
-                is_evaluated: has_expression(self.name, &self.body),
+                is_evaluated: self.name != "aggregate" && expressions::is_evaluated(&self.body),
             })?;
         }
         Ok(Reply { fields: Document::new(), cursor: Some(answer) })

@@ -167,6 +167,8 @@ async fn expressions_end_when_their_client_has_gone_and_stop_nobody_before() {
         doc! { "count": "c", "query": is_slow.clone() },
         doc! { "distinct": "c", "key": "x", "query": is_slow.clone() },
         doc! { "explain": { "find": "c", "filter": is_slow.clone() }, "verbosity": "executionStats" },
+        doc! { "find": "c", "filter": { "_id": 1 }, "let": { "v": slow() } },
+        doc! { "listCollections": 1, "filter": is_slow.clone() },
     ] {
         let mut client = server.connect();
         let name = command.keys().next().expect("a command").clone();

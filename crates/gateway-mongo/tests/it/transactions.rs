@@ -6,7 +6,7 @@ use bson::doc as bson_doc;
 use shardlake_gateway_mongo::{MongoSettings, TransactionLimits};
 use shardlake_mql::{Document, Value};
 
-use crate::client::{Client, Server, first_batch, of};
+use crate::client::{Client, OP_MSG, Server, body_section, first_batch, message, of};
 
 /// A session of a test, whose transactions have a number.
 pub struct Session {
@@ -369,4 +369,41 @@ async fn a_transaction_spans_keys_and_collections() {
     client.ok("admin", session.commit()).await;
     assert_eq!(stored(&mut client, "s").await.len(), 20);
     assert_eq!(stored(&mut client, "c").await, [(1, 1)]);
+}
+
+/// Commands that wait for a transaction's document take no place from the transaction's own commands.
+#[tokio::test]
+async fn writes_that_evaluate_and_wait_for_a_transaction_do_not_hold_it_up() {
+    let server = Server::start().await;
+    let mut client = server.connect();
+    client.ok("d", of(&insert("c", 1, 0))).await;
+    let mut session = Session::new(1);
+    let _reply = client.ok("d", session.begin().part(&increment("c", 1))).await;
+    let add = bson_doc! { "$set": { "n": { "$add": ["$n", 1] } } };
+    let mut writers: Vec<_> = (0..40).map(|_| server.connect()).collect();
+    for writer in &mut writers {
+        let update =
+            bson_doc! { "update": "c", "updates": [{ "q": { "_id": 1 }, "u": [add.clone()] }], "$db": "d" };
+        writer.send(OP_MSG, &message(0, &[body_section(&of(&update))])).await;
+    }
+    while operations(&mut client, "update").await < writers.len() {
+        tokio::task::yield_now().await;
+    }
+    let is_first = bson_doc! { "$expr": { "$eq": ["$_id", 1] } };
+    let found = client.ok("d", session.part(&bson_doc! { "find": "c", "filter": is_first })).await;
+    assert_eq!(numbers(&found), [(1, 1)]);
+    client.ok("admin", session.commit()).await;
+    for writer in &mut writers {
+        let reply: Document = writer.receive().await.document();
+        assert_eq!(reply.value("nModified").to_i32_exact(), Some(1), "{reply:?}");
+    }
+    assert_eq!(stored(&mut client, "c").await, [(1, 41)]);
+}
+
+/// How many commands of this name are at work.
+async fn operations(client: &mut Client, command: &str) -> usize {
+    let listed = client.ok("admin", of(&bson_doc! { "currentOp": 1 })).await.value("inprog");
+    let listed = listed.as_array().expect("a list").iter().filter_map(Value::as_document);
+    let of_name = |own: &Document| own.value("command").as_document().is_some_and(|own| own.has(command));
+    listed.filter(|own| of_name(own)).count()
 }
