@@ -51,7 +51,7 @@ pub use shardlake_items::{
     item_of_json_in, key_of_another_partition,
 };
 pub use shardlake_partition::{BatchFailure, BatchReply, ItemReply, Outcome, StoredItem, Uncommitted};
-pub use shardlake_partition::{Change, ChangeFeedMode, ChangeSink, JsonChanges};
+pub use shardlake_partition::{Change, ChangeFeedMode, ChangeSink, JsonChanges, JsonChangesWithMetadata};
 pub use shardlake_partition::{ChangeKind, ChangePage, SeededBug};
 /// Where front ends work on what is large.
 pub use shardlake_partition::{HEAVY_BYTES, Turn as BodyRoom, beside};

@@ -6,10 +6,12 @@
 
 use std::time::Duration;
 
+use chrono::DateTime;
 use http::header::ETAG;
 use http::{HeaderValue, StatusCode};
 use shardlake_account::{
     ChangeFeedMode, ChangeFeedPage, ChangeFeedRequest, ContainerHandle, FEED_WAIT_MAX, FeedStart,
+    JsonChanges, JsonChangesWithMetadata,
 };
 use shardlake_model::{Error, Result};
 use shardlake_stdx::Timestamp;
@@ -27,16 +29,38 @@ pub(crate) async fn read(call: &Call<'_>, container: &ContainerHandle) -> Result
         scope: scope(headers)?,
         mode: mode(headers)?,
         start: start(headers),
-        since: since(headers)?,
+        since: since(headers),
         max_items: headers.max_items()?,
         wait: wait(headers)?,
     };
-    let page = call.account.change_feed(&reading(call)?, container, &request).await?;
+    let page = page(call, container, &request).await?;
     if !request.wait.is_zero() {
         // A token may have ended while its holder waited.
         call.check_caller_again()?;
     }
     Ok(respond(page, container))
+}
+
+/// Changes have metadata in both modes for clients that name the newer form of changes.
+async fn page(
+    call: &Call<'_>,
+    container: &ContainerHandle,
+    request: &ChangeFeedRequest<'_>,
+) -> Result<ChangeFeedPage> {
+    let reading = reading(call)?;
+    if call.headers.feed_wire_format.is_none_or(str::is_empty) {
+        return call.account.change_feed(&reading, container, request).await;
+    }
+    let page = call.account.changes_in::<JsonChangesWithMetadata>(&reading, container, request).await?;
+    let ChangeFeedPage {
+        changes: JsonChangesWithMetadata(JsonChanges(changes)),
+        count,
+        etag,
+        is_last,
+        meta,
+        ranges,
+    } = page;
+    Ok(ChangeFeedPage { changes, count, etag, is_last, meta, ranges })
 }
 
 fn mode(headers: &RequestHeaders<'_>) -> Result<ChangeFeedMode> {
@@ -65,13 +89,15 @@ fn unquoted(etag: &str) -> &str {
     strong.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(strong)
 }
 
-fn since(headers: &RequestHeaders<'_>) -> Result<Option<Timestamp>> {
-    let Some(text) = headers.if_modified_since.filter(|text| !text.is_empty()) else { return Ok(None) };
-    let date = httpdate::parse_http_date(text).map_err(|_| {
-        Error::bad_request(format!("the value '{text}' of header 'If-Modified-Since' is not an HTTP date"))
-    })?;
-    let since_epoch = date.duration_since(std::time::UNIX_EPOCH).unwrap_or(Duration::ZERO);
-    Ok(Some(Timestamp(since_epoch.as_millis() as u64)))
+/// A date of HTTP or mail with any zone (Go writes `UTC`), or ISO 8601 (.NET). What names no moment is passed over, as the reference
+/// does.
+fn since(headers: &RequestHeaders<'_>) -> Option<Timestamp> {
+    let text = headers.if_modified_since?.trim();
+    // RFC 2822 knows `GMT` and no `UTC`.
+    let renamed = text.strip_suffix("UTC").map(|date| format!("{date}GMT"));
+    let text = renamed.as_deref().unwrap_or(text);
+    let moment = DateTime::parse_from_rfc2822(text).or_else(|_| DateTime::parse_from_rfc3339(text)).ok()?;
+    Some(Timestamp(u64::try_from(moment.timestamp_millis()).unwrap_or(0)))
 }
 
 fn wait(headers: &RequestHeaders<'_>) -> Result<Duration> {
@@ -117,11 +143,18 @@ mod tests {
         }
         let since_of =
             |value| since(&RequestHeaders { if_modified_since: Some(value), ..RequestHeaders::default() });
-        assert_eq!(
-            since_of("Tue, 14 Nov 2023 22:13:20 GMT").expect("a date"),
-            Some(Timestamp(1_700_000_000_000))
-        );
-        assert!(since_of("yesterday").is_err());
+        for text in [
+            "Tue, 14 Nov 2023 22:13:20 GMT",
+            "Tue, 14 Nov 2023 22:13:20 UTC",
+            "Tue, 14 Nov 2023 23:13:20 +0100",
+            "2023-11-14T22:13:20Z",
+            "2023-11-14T23:13:20.000+01:00",
+        ] {
+            assert_eq!(since_of(text), Some(Timestamp(1_700_000_000_000)), "{text}");
+        }
+        for text in ["", "yesterday", "1700000000"] {
+            assert_eq!(since_of(text), None, "{text}");
+        }
     }
 
     #[test]

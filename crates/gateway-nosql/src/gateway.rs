@@ -31,7 +31,7 @@ use crate::headers::RequestHeaders;
 use crate::message_space::{AnswerHold, ConnectionSpace};
 use crate::operation::{FeedOperation, Operation, ResourceOperation};
 use crate::reply::{Echo, Renderer, Reply, SUBSTATUS};
-use crate::router::{Path, Route};
+use crate::router::{DIRECT_MODE, Path, Route};
 use crate::slow_log::{Ended, SlowLog};
 use crate::{
     account_document, batch, body, change_feed, conflicts, containers, databases, feed, items, offers,
@@ -172,6 +172,23 @@ fn request_span(activity_id: Guid, method: &Method, path: &str) -> Span {
     )
 }
 
+/// Names the resource above a container, a user or a permission. The Java SDK makes a container's link of it.
+fn with_owner(reply: Reply, account: &Account, path: &Path<'_>, route: Route) -> Reply {
+    match route {
+        Route::Containers | Route::Container | Route::Users | Route::User => {
+            let Ok(database) = account.database(path.database()) else { return reply };
+            reply.with_owner(&format!("dbs/{}", database.id), &database.rid.to_string())
+        }
+        Route::Permissions | Route::Permission => {
+            let database = account.database(path.database());
+            let user = account.user(path.database(), path.user());
+            let (Ok(database), Ok(user)) = (database, user) else { return reply };
+            reply.with_owner(&format!("dbs/{}/users/{}", database.id, user.id), &user.rid.to_string())
+        }
+        _ => reply,
+    }
+}
+
 /// What is known of a request before it is read.
 struct Arrival<'r> {
     endpoint: Endpoint<'r>,
@@ -193,6 +210,10 @@ impl Inner {
         }
         let path = Path::parse(parts.uri.path())?;
         let route = path.route()?;
+        if route == Route::Unsupported(DIRECT_MODE) {
+            // Whatever the signature: 401 would send people to look for a wrong key.
+            return Err(unsupported::resource(DIRECT_MODE).into());
+        }
         let caller = self.authenticate(&parts.method, &path, route, &headers)?;
         let operation = Operation::of(route, &parts.method, &headers)?;
         access::allow(&caller, &Asked { operation, path: &path, headers: &headers }, &self.account)?;
@@ -210,7 +231,8 @@ impl Inner {
             context,
             body: body.bytes.clone(),
         };
-        dispatch(&call, operation).await
+        let reply = dispatch(&call, operation).await?;
+        Ok(with_owner(reply, &self.account, &path, route))
     }
 
     /// The operator's interface passes the same door.

@@ -19,7 +19,6 @@ pub(crate) const IGNORED: &[(&str, &str)] = &[
     ("x-ms-documentdb-query-iscontinuationexpected", "a hint for queries"),
     ("x-ms-documentdb-query-emit-traces", "a hint for queries"),
     ("x-ms-cosmos-query-version", "one form of query plans serves every client"),
-    ("x-ms-cosmos-changefeed-wire-format-version", "there is one form of changes, the newest"),
     ("x-ms-offer-type", "the old fixed sizes; throughput decides"),
     ("x-ms-cosmos-sdk-supportedcapabilities", "partition merge is invisible to clients"),
     ("x-ms-cosmos-allow-tentative-writes", "there is one write region"),
@@ -71,6 +70,7 @@ pub(crate) struct RequestHeaders<'h> {
     pub if_modified_since: Option<&'h str>,
     pub feed_wait: Option<&'h str>,
     pub a_im: Option<&'h str>,
+    pub feed_wire_format: Option<&'h str>,
     pub consistency: Option<&'h str>,
     pub session_token: Option<&'h str>,
     pub offer_throughput: Option<&'h str>,
@@ -176,6 +176,7 @@ impl<'h> RequestHeaders<'h> {
 
     fn cosmos_slot(&mut self, name: &str) -> Option<&mut Option<&'h str>> {
         Some(match name {
+            "changefeed-wire-format-version" => &mut self.feed_wire_format,
             "is-query-plan-request" => &mut self.is_query_plan,
             "populateindexmetrics" => &mut self.populate_index_metrics,
             "populateindexmetrics-v2" => &mut self.populate_index_metrics_v2,

@@ -54,6 +54,13 @@ impl Reply {
         self
     }
 
+    /// The resource above the one that was asked for, where that is no container or part of one.
+    pub fn with_owner(mut self, link: &str, rid: &str) -> Reply {
+        self.extra.push((ALT_CONTENT_PATH.clone(), written(|out| push_alt_content_path(out, link))));
+        self.extra.push((CONTENT_PATH.clone(), ascii(rid.as_bytes())));
+        self
+    }
+
     pub fn with_etag(mut self, etag: [u8; 16]) -> Reply {
         self.etag = Some(Guid(etag));
         self

@@ -25,6 +25,9 @@ pub(crate) struct Path<'p> {
     escaped: bool,
 }
 
+/// Where the Java and .NET SDKs ask for the addresses of replicas by default.
+pub(crate) const DIRECT_MODE: &str = "direct connection mode (use gateway mode)";
+
 /// What a path addresses. The names in it are read with [`Path::database`], [`Path::container`] and [`Path::id`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Route {
@@ -113,7 +116,7 @@ impl<'p> Path<'p> {
             }
             ["offers"] => Route::Offers,
             ["offers", _] => Route::Offer,
-            ["addresses"] => Route::Unsupported("direct connection mode (use gateway mode)"),
+            ["addresses"] => Route::Unsupported(DIRECT_MODE),
             _ => return Err(no_such_route(self.raw)),
         })
     }

@@ -1,6 +1,7 @@
 //! Partition keys: their definition on a container and their values on items.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// Properties the server owns. They live in the record's envelope and are rendered, never stored in a body.
 pub const SYSTEM_PROPERTIES: [&str; 5] = ["_rid", "_self", "_etag", "_attachments", "_ts"];
@@ -70,13 +71,44 @@ impl PartitionKey {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Default)]
 pub enum KeyKind {
     #[default]
     Hash,
     MultiHash,
     /// Accepted by old clients only; refused at creation.
     Range,
+}
+
+impl<'de> Deserialize<'de> for KeyKind {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<KeyKind, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let kinds = [("Hash", KeyKind::Hash), ("MultiHash", KeyKind::MultiHash), ("Range", KeyKind::Range)];
+        let found = kinds.iter().find(|(name, _)| name.eq_ignore_ascii_case(&text));
+        found.map(|(_, kind)| *kind).ok_or_else(|| {
+            D::Error::custom(format!("unknown partition key kind '{text}': use 'Hash' or 'MultiHash'"))
+        })
+    }
+}
+
+/// A number, or a text as the Java SDK sends it: `V1`, `V2`.
+fn version<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u8>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Version {
+        Number(u8),
+        Text(String),
+    }
+    let Some(version) = Option::<Version>::deserialize(deserializer)? else { return Ok(None) };
+    let text = match version {
+        Version::Number(number) => return Ok(Some(number)),
+        Version::Text(text) => text,
+    };
+    let digits = text.trim_start_matches(['v', 'V']);
+    let number = digits.parse().map_err(|_| {
+        D::Error::custom(format!("unknown partition key version '{text}': use 1, 2, 'V1' or 'V2'"))
+    })?;
+    Ok(Some(number))
 }
 
 /// `partitionKey` of a container. Build it with [`PartitionKeyDefinition::validate`]d input only.
@@ -87,7 +119,12 @@ pub struct PartitionKeyDefinition {
     #[serde(default)]
     pub kind: KeyKind,
     /// As the client sent it; [`PartitionKeyDefinition::version`] says what an absent one means.
-    #[serde(default, skip_serializing_if = "Option::is_none", rename = "version")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        rename = "version",
+        deserialize_with = "version"
+    )]
     pub version_sent: Option<u8>,
     /// Marks containers migrated from unpartitioned ones, whose key is the absent path `/_partitionKey`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -113,9 +150,10 @@ impl PartitionKeyDefinition {
         }
     }
 
-    /// How keys are hashed: 1 when absent, as in the reference; SDKs send 2.
+    /// How keys are hashed: when absent 1, for hierarchical keys 2, as in the reference; SDKs send 2.
     pub fn version(&self) -> u8 {
-        self.version_sent.unwrap_or(1)
+        let absent = if self.kind == KeyKind::MultiHash { 2 } else { 1 };
+        self.version_sent.unwrap_or(absent)
     }
 
     /// Whether both give items the same keys in the same places.

@@ -56,9 +56,7 @@ pub struct JsonChanges(pub Vec<u8>);
 
 impl ChangeSink for JsonChanges {
     fn push(&mut self, change: &Change<'_>) {
-        if !self.0.is_empty() {
-            self.0.push(b',');
-        }
+        self.separate();
         match change {
             Change::Latest(item) => self.latest(item),
             Change::Version { .. } => self.version(change),
@@ -74,7 +72,40 @@ impl ChangeSink for JsonChanges {
     }
 }
 
+/// The same, but latest versions have their metadata beside them, too:
+///
+/// ```text
+/// { "current": {…}, "metadata": { "lsn", "crts" } }
+/// ```
+#[derive(Debug, Default)]
+pub struct JsonChangesWithMetadata(pub JsonChanges);
+
+impl ChangeSink for JsonChangesWithMetadata {
+    fn push(&mut self, change: &Change<'_>) {
+        let Change::Latest(item) = change else { return self.0.push(change) };
+        self.0.separate();
+        self.0.text("{\"current\":");
+        item.write_json(&mut self.0.0);
+        let (lsn, seconds) = (item.lsn(), item.envelope().timestamp_seconds);
+        self.0.text(&format!(",\"metadata\":{{\"lsn\":{lsn},\"crts\":{seconds}}}}}"));
+    }
+
+    fn size_bytes(&self) -> usize {
+        self.0.size_bytes()
+    }
+
+    fn cut(&mut self, size_bytes: usize) {
+        self.0.cut(size_bytes);
+    }
+}
+
 impl JsonChanges {
+    fn separate(&mut self) {
+        if !self.0.is_empty() {
+            self.0.push(b',');
+        }
+    }
+
     fn latest(&mut self, item: &StoredItem) {
         item.write_json(&mut self.0);
         // The LSN comes last, where the brace was.

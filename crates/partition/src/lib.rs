@@ -101,7 +101,7 @@ pub use all_versions::not_enabled as all_versions_not_enabled;
 pub use beside::{HEAVY_BYTES, Turn, Turns, beside};
 pub use change_feed::{ChangeFeedMode, FeedFound, FeedLook};
 pub use change_log::{ChangeKind, Counters, LogEntry, LogOperation};
-pub use change_sink::{Change, ChangeSink, JsonChanges};
+pub use change_sink::{Change, ChangeSink, JsonChanges, JsonChangesWithMetadata};
 pub use changes::{ChangePage, PartitionPosition, position_of};
 pub use compaction::{Compaction, CompactionStep};
 #[cfg(feature = "testing")]

@@ -105,7 +105,6 @@ fn table() -> Vec<Row> {
         row("+- -- -- -- -- --", "PUT", "/dbs/db/users/ann/permissions/x", &[], "{}"),
         row("+- -- -- -- -- --", "DELETE", "/dbs/db/users/ann/permissions/x", &[], ""),
         row("++ -- -- -- -- --", "GET", "/dbs/db/clientencryptionkeys", &[], ""),
-        row("++ -- -- -- -- --", "GET", "/addresses/", &[], ""),
         row("++ -- -- -- -- --", "GET", "/_shardlake/v1/partitions", &[], ""),
         row("++ -- -- -- -- --", "GET", "/_shardlake/v1/dbs/db/colls/items/partitions", &[], ""),
         row("+- -- -- -- -- --", "POST", "/_shardlake/v1/dbs/db/colls/items/relocation/abort", &[], ""),

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use shardlake_gateway_nosql::Scheme;
 use shardlake_model::LanguageLimits;
 
-use crate::harness::Server;
+use crate::harness::{Answer, Server};
 
 #[tokio::test]
 async fn the_account_document_names_the_endpoint_the_client_used() {
@@ -161,6 +161,81 @@ async fn partition_keys_that_no_item_could_carry_are_refused_by_name() {
     for (path, id) in [("/_type", "a"), ("/meta/_ts", "b"), ("/ttl", "c")] {
         let fine = json!({ "id": id, "partitionKey": { "paths": [path] } });
         server.post("/dbs/db/colls").json(fine).send().await.expect(201);
+    }
+}
+
+/// The Java SDK makes a container's link of the path of its database, and without it no change feed runs.
+#[tokio::test]
+async fn answers_for_containers_users_and_permissions_name_the_resource_above() {
+    let server = Server::start().await;
+    let database = server.post("/dbs").json(json!({ "id": "düb" })).send().await.expect(201).json();
+    let path = "/dbs/d%C3%BCb";
+    let definition = json!({ "id": "c", "partitionKey": { "paths": ["/pk"] } });
+    let of_database = ("dbs/d%C3%BCb", database["_rid"].as_str().expect("a rid").to_owned());
+    let check = |answer: &Answer, (link, rid): &(&str, String)| {
+        assert_eq!(answer.header("x-ms-alt-content-path"), Some(*link));
+        assert_eq!(answer.header("x-ms-content-path"), Some(&**rid));
+    };
+    let created = server.post(&format!("{path}/colls")).json(definition.clone()).send().await.expect(201);
+    check(&created, &of_database);
+    let container = format!("{path}/colls/c");
+    for call in [
+        server.get(&container),
+        server.put(&container).json(definition),
+        server.get(&format!("{path}/colls")),
+    ] {
+        check(&call.send().await.expect(200), &of_database);
+    }
+    let user = server.post(&format!("{path}/users")).json(json!({ "id": "u" })).send().await.expect(201);
+    check(&user, &of_database);
+    let of_user = ("dbs/d%C3%BCb/users/u", user.json()["_rid"].as_str().expect("a rid").to_owned());
+    let permission = json!({ "id": "p", "permissionMode": "Read", "resource": "dbs/düb/colls/c" });
+    let permission =
+        server.post(&format!("{path}/users/u/permissions")).json(permission).send().await.expect(201);
+    check(&permission, &of_user);
+    check(&server.get(&format!("{path}/users/u/permissions/p")).send().await.expect(200), &of_user);
+}
+
+#[tokio::test]
+async fn kinds_and_versions_of_keys_are_read_as_every_sdk_writes_them() {
+    let server = Server::start().await;
+    server.post("/dbs").json(json!({ "id": "db" })).send().await.expect(201);
+    let key = |paths: &[&str], kind, version| json!({ "paths": paths, "kind": kind, "version": version });
+    for (id, key, kind, version) in [
+        ("a", key(&["/pk"], "hash", json!("V1")), "Hash", 1),
+        ("b", key(&["/pk"], "HASH", json!("v2")), "Hash", 2),
+        ("c", key(&["/a", "/b"], "multiHash", json!("V2")), "MultiHash", 2),
+        ("d", key(&["/a", "/b"], "MultiHash", json!(2)), "MultiHash", 2),
+    ] {
+        let definition = json!({ "id": id, "partitionKey": key });
+        let stored = server.post("/dbs/db/colls").json(definition).send().await.expect(201).json();
+        assert_eq!(
+            (&stored["partitionKey"]["kind"], &stored["partitionKey"]["version"]),
+            (&json!(kind), &json!(version))
+        );
+    }
+    let unversioned = json!({ "id": "e", "partitionKey": { "paths": ["/a", "/b"], "kind": "MultiHash" } });
+    server.post("/dbs/db/colls").json(unversioned).send().await.expect(201);
+    for (key, words) in [
+        (key(&["/pk"], "Hash", json!("V3")), "version 3"),
+        (key(&["/pk"], "Hash", json!("two")), "unknown partition key version 'two'"),
+        (key(&["/pk"], "Tree", json!(2)), "unknown partition key kind 'Tree'"),
+        (key(&["/a", "/b"], "MultiHash", json!(1)), "needs version 2"),
+    ] {
+        let definition = json!({ "id": "x", "partitionKey": key });
+        server.post("/dbs/db/colls").json(definition).send().await.refused(400, 0, words);
+    }
+}
+
+/// Direct mode is the default of the Java and .NET SDKs; 401 sends people to look for a wrong key.
+#[tokio::test]
+async fn addresses_of_replicas_are_refused_by_name_whoever_asks() {
+    let server = Server::start().await;
+    for call in [
+        server.get("/addresses"),
+        server.get("//addresses/").header("authorization", "type%3dmaster%26ver%3d1.0%26sig%3dx"),
+    ] {
+        call.send().await.refused(501, 0, "use gateway mode");
     }
 }
 
