@@ -72,10 +72,13 @@ impl Upkeep {
         let mut removed_total = 0;
         for (rid, partition) in self.logs_due() {
             let mut compaction = Compaction::default();
-            while let CompactionStep::Went { removed } =
-                self.compact_step(rid, &partition, &mut compaction).await?
-            {
-                removed_total += removed as u64;
+            loop {
+                match self.compact_step(rid, &partition, &mut compaction).await? {
+                    CompactionStep::Went { removed } => removed_total += removed as u64,
+                    CompactionStep::Idle => break,
+                    // Storage has room again when what is queued is written.
+                    CompactionStep::Overloaded => {}
+                }
                 tokio::task::yield_now().await;
             }
         }
