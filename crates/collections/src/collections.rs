@@ -1,15 +1,18 @@
 //! The collections of an account: finding them, and reading what is stored in them.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use shardlake_items::OpenTransaction;
 use shardlake_model::{ContainerRid, Error, ErrorKind};
+use shardlake_mql::Value;
 use shardlake_partition::TRANSACTION_TOO_LARGE;
 use shardlake_queries::Queries;
 use shardlake_resources::Resources;
 use shardlake_serving::ContainerHandle;
 
+use crate::expressions::has_expression;
 use crate::failure::{Failure, Result};
 use crate::meta::{DatabaseMeta, KnownMeta, Meta, View};
 use crate::shard_key::ShardKey;
@@ -27,6 +30,8 @@ pub struct Collections {
     pub(crate) queries: Queries,
     pub(crate) resources: Resources,
     known: Arc<Mutex<HashMap<ContainerRid, KnownMeta>>>,
+    /// A validator with expressions was seen: every write may evaluate one.
+    validators_evaluate: Arc<AtomicBool>,
     pub(crate) turns: Turns,
     /// What is read and written is so in this transaction.
     pub(crate) transaction: Option<Arc<OpenTransaction>>,
@@ -85,7 +90,27 @@ pub enum Found {
 
 impl Collections {
     pub fn new(queries: Queries, resources: Resources) -> Collections {
-        Collections { queries, resources, known: Arc::default(), turns: Turns::default(), transaction: None }
+        let (known, validators_evaluate) = (Arc::default(), Arc::default());
+        Collections {
+            queries,
+            resources,
+            known,
+            validators_evaluate,
+            turns: Turns::default(),
+            transaction: None,
+        }
+    }
+
+    /// Whether writes may evaluate expressions of a collection's validator.
+    pub fn validators_evaluate(&self) -> bool {
+        self.validators_evaluate.load(Ordering::Relaxed)
+    }
+
+    /// A validator that a collection has, or is to have.
+    pub fn note_validator(&self, validator: &Value) {
+        if has_expression(validator) {
+            self.validators_evaluate.store(true, Ordering::Relaxed);
+        }
     }
 
     /// The same collections as a transaction sees them. Definitions are nobody's but everybody's: what is made or changed of
@@ -133,6 +158,7 @@ impl Collections {
             None => Arc::new(IndexUses::from(self.queries.clock().now())),
         };
         let meta = Arc::new(Meta::of(container)?);
+        self.note_validator(&meta.options.value("validator"));
         if known.len() >= KNOWN_MAX {
             known.clear();
         }

@@ -33,6 +33,7 @@ mod collections;
 mod duplicates;
 mod effect;
 mod expiry;
+mod expressions;
 mod failure;
 mod identity;
 mod index_builds;

@@ -27,6 +27,9 @@ use crate::dispatch::{self, Answered, Asked};
 use crate::errors::{code, error};
 use crate::expressions;
 
+/// Commands whose documents a validator may refuse.
+const WRITES: [&str; 5] = ["insert", "update", "findAndModify", "findandmodify", "bulkWrite"];
+
 /// [`dispatch::answer`], wherever the command has to run.
 pub fn answer<'a>(
     deployment: &'a Arc<Deployment>,
@@ -93,7 +96,10 @@ fn is_evaluated(deployment: &Deployment, body: &Document) -> bool {
         Some((name, id)) if &**name == "getMore" => {
             id.to_i64_exact().is_some_and(|id| deployment.cursors.is_evaluated(id))
         }
-        Some(_) => expressions::is_evaluated(body),
+        Some((name, _)) => {
+            let collections = deployment.account.collections();
+            expressions::is_evaluated(body) || WRITES.contains(&&**name) && collections.validators_evaluate()
+        }
         None => false,
     }
 }

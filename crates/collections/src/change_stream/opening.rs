@@ -9,6 +9,7 @@ use super::followed::{Followed, Start, history_lost};
 use super::token::{INVALID_RESUME_TOKEN, Token, TokenContainer, TokenKind};
 use super::{CHANGE_STREAM_FATAL, ChangeStream, StreamOptions, StreamStart, Watched};
 use crate::collections::{Collections, Found};
+use crate::expressions::has_expression;
 use crate::failure::{Failure, Result};
 
 /// Stages that see one event at a time.
@@ -192,16 +193,6 @@ impl ChangeStream {
 fn evaluates(stage: &Value) -> bool {
     let stage = stage.as_document();
     stage.is_none_or(|stage| !stage.has("$match") || stage.iter().any(|(_, filter)| has_expression(filter)))
-}
-
-fn has_expression(value: &Value) -> bool {
-    match value {
-        Value::Document(members) => {
-            members.iter().any(|(name, value)| &**name == "$expr" || has_expression(value))
-        }
-        Value::Array(elements) => elements.iter().any(has_expression),
-        _ => false,
-    }
 }
 
 fn pipeline_of(stages: &[Value], variables: &Variables) -> Result<Pipeline> {

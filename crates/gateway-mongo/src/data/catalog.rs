@@ -82,6 +82,9 @@ pub async fn create(call: &Call) -> Result<Reply> {
         fail!(code::INVALID_OPTIONS, "'expireAfterSeconds' requires a clustered or time-series collection");
     }
     let validator = arguments.document("validator");
+    if let Some(validator) = call.body.get("validator") {
+        call.collections().note_validator(validator);
+    }
     if arguments.given("viewOn").is_none() && arguments.given("pipeline").is_some() {
         fail!(code::INVALID_OPTIONS, "'pipeline' requires 'viewOn' to also be specified");
     }

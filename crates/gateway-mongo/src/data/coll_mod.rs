@@ -67,6 +67,9 @@ pub async fn coll_mod(call: &Call) -> Result<Reply> {
     }
     check_validation(&arguments)?;
     let validator = arguments.document("validator");
+    if let Some(validator) = call.body.get("validator") {
+        call.collections().note_validator(validator);
+    }
     if let Some(validator) = validator {
         check_validator(&namespace, validator)?;
     }

@@ -160,6 +160,8 @@ async fn expressions_end_when_their_client_has_gone_and_stop_nobody_before() {
     let mut other = server.connect();
     other.ok("d", of(&doc! { "insert": "c", "documents": [{ "_id": 1 }] })).await;
     let is_slow = doc! { "$expr": { "$gt": [slow(), 1] } };
+    let numbers: Vec<i32> = (0..60_000).collect();
+    other.ok("d", of(&doc! { "insert": "large", "documents": [{ "_id": 1, "a": numbers.clone() }] })).await;
     for command in [
         doc! { "aggregate": "c", "pipeline": [{ "$project": { "x": slow() } }], "cursor": {} },
         doc! { "find": "c", "filter": is_slow.clone() },
@@ -169,6 +171,7 @@ async fn expressions_end_when_their_client_has_gone_and_stop_nobody_before() {
         doc! { "explain": { "find": "c", "filter": is_slow.clone() }, "verbosity": "executionStats" },
         doc! { "find": "c", "filter": { "_id": 1 }, "let": { "v": slow() } },
         doc! { "listCollections": 1, "filter": is_slow.clone() },
+        doc! { "find": "large", "filter": { "a": { "$all": numbers.clone() } } },
     ] {
         let mut client = server.connect();
         let name = command.keys().next().expect("a command").clone();
@@ -209,7 +212,9 @@ async fn writes_whose_expressions_take_long_are_killed_and_stop_nobody_before() 
     other.ok("d", of(&doc! { "insert": "c", "documents": [{ "_id": 1 }] })).await;
     let is_slow = doc! { "$expr": { "$gt": [slow(), 1] } };
     let set = doc! { "$set": { "x": 1 } };
+    other.ok("d", of(&doc! { "create": "v", "validator": is_slow.clone() })).await;
     for command in [
+        doc! { "insert": "v", "documents": [{ "_id": 1 }] },
         doc! { "update": "c", "updates": [{ "q": {}, "u": [{ "$set": { "x": slow() } }] }] },
         doc! { "update": "c", "updates": [{ "q": is_slow.clone(), "u": set.clone() }] },
         doc! { "delete": "c", "deletes": [{ "q": is_slow.clone(), "limit": 1 }] },

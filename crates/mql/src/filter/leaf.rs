@@ -75,8 +75,13 @@ impl Leaf {
     }
 
     /// The element by which `$elemMatch` holds.
-    pub fn matching_element(&self, items: &[Value], env: &mut Env) -> Option<usize> {
-        items.iter().position(|item| self.element_meets(item, env).unwrap_or(false))
+    pub fn matching_element(&self, items: &[Value], env: &mut Env) -> Result<Option<usize>> {
+        for (at, item) in items.iter().enumerate() {
+            if self.element_meets(item, env)? {
+                return Ok(Some(at));
+            }
+        }
+        Ok(None)
     }
 
     fn element_meets(&self, item: &Value, env: &mut Env) -> Result<bool> {
@@ -106,6 +111,7 @@ impl Leaf {
 
     /// Whether one value meets the condition; `Missing` stands for no value.
     pub fn holds_for(&self, value: &Value, env: &mut Env) -> Result<bool> {
+        env.repeat()?;
         Ok(match self {
             Leaf::Compare(comparison, wanted) => compare(*comparison, value, wanted),
             Leaf::In(values, patterns) => {

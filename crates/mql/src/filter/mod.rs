@@ -208,8 +208,13 @@ impl Leaf {
                     index = reached.index.or(Some(at));
                     return true;
                 }
-                if let Some(at) = self.matching_element(items, env) {
-                    index = reached.index.or(Some(at));
+                match self.matching_element(items, env) {
+                    Ok(Some(at)) => index = reached.index.or(Some(at)),
+                    Ok(None) => {}
+                    Err(error) => {
+                        failure = Some(error);
+                        return true;
+                    }
                 }
             }
             let mut test = |value: &Value| match self.holds_for(value, env) {
