@@ -5,7 +5,7 @@
 
 use std::sync::LazyLock;
 
-use http::StatusCode;
+use http::{HeaderName, HeaderValue, StatusCode};
 use serde_json::json;
 use shardlake_account::METADATA_READ_CHARGE_CENTI;
 use shardlake_model::LanguageLimits;
@@ -56,7 +56,10 @@ pub(crate) fn read(call: &Call<'_>) -> Reply {
         "readPolicy": { "primaryReadCoefficient": 1, "secondaryReadCoefficient": 1 },
         "queryEngineConfiguration": QUERY_ENGINE.as_str(),
     });
-    Reply::json(StatusCode::OK, METADATA_READ_CHARGE_CENTI, document(&account))
+    let reply = Reply::json(StatusCode::OK, METADATA_READ_CHARGE_CENTI, document(&account));
+    // There is no media storage. The Java SDK reads both as numbers.
+    let figure = |reply: Reply, name| reply.with_header(HeaderName::from_static(name), HeaderValue::from(0));
+    figure(figure(reply, "x-ms-max-media-storage-usage-mb"), "x-ms-media-storage-usage-mb")
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 
 use http::{HeaderValue, StatusCode};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use shardlake_account::{ContainerHandle, METADATA_WRITE_CHARGE_CENTI};
 use shardlake_model::{ContainerDefinition, Error};
 
@@ -70,8 +70,11 @@ struct RangeDocument {
 }
 
 pub(crate) async fn create(call: &Call<'_>) -> Result<Reply, Failure> {
-    let definition = definition(&call.body)?;
-    let throughput = throughput::of_headers(call.headers)?;
+    let mut members = members(&call.body)?;
+    // Old clients write them into the body, beside the headers or without them.
+    let (units, _size) = (members.remove("offerThroughput"), members.remove("offerType"));
+    let definition = definition_of(members)?;
+    let throughput = throughput::of_creation(call.headers, units.as_ref())?;
     let database = call.path.database();
     let container = call.account.create_container(&call.context, database, definition, throughput).await?;
     Ok(written(StatusCode::CREATED, &container))
@@ -121,7 +124,10 @@ pub(crate) async fn delete(call: &Call<'_>) -> Result<Reply, Failure> {
 }
 
 fn definition(body: &[u8]) -> Result<ContainerDefinition, Error> {
-    let members = members(body)?;
+    definition_of(members(body)?)
+}
+
+fn definition_of(members: Map<String, Value>) -> Result<ContainerDefinition, Error> {
     if let Some(name) = members.keys().find(|name| !MEMBERS.contains(&name.as_str())) {
         return Err(unsupported::container_member(name));
     }

@@ -108,8 +108,8 @@ impl<'h> RequestHeaders<'h> {
             let Some(slot) = headers.slot(name) else { continue };
             let text = std::str::from_utf8(value.as_bytes())
                 .map_err(|_| Error::bad_request(format!("the value of header '{name}' is not UTF-8 text")))?;
-            // Several header lines of one name are rare; the first counts, as in the reference's own clients.
-            if slot.is_none() && !(text.is_empty() && name.contains("-trigger-")) {
+            // Several header lines of one name are rare; the first counts, as in the reference's own clients. An empty one is none.
+            if slot.is_none() && !text.trim().is_empty() {
                 *slot = Some(text.trim());
             }
         }
@@ -254,10 +254,11 @@ impl<'h> RequestHeaders<'h> {
         Ok(!self.prefer.is_some_and(|prefer| prefer.split([',', ';']).any(minimal)))
     }
 
-    /// -1 or a positive number.
+    /// `None` for 0, too, which the Java SDK sends with `TOP 0`.
     pub fn max_items(&self) -> Result<Option<i64>> {
         let Some(text) = self.max_item_count else { return Ok(None) };
         match text.parse() {
+            Ok(0) => Ok(None),
             Ok(count) if count == -1 || count > 0 => Ok(Some(count)),
             _ => Err(Error::bad_request(format!(
                 "the value '{text}' of header 'x-ms-max-item-count' is invalid: use -1 or a positive number"
@@ -404,7 +405,8 @@ mod tests {
         let paged = |text| RequestHeaders { max_item_count: Some(text), ..Default::default() }.max_items();
         assert_eq!(paged("-1").expect("valid"), Some(-1));
         assert_eq!(paged("7").expect("valid"), Some(7));
-        for text in ["0", "-2", "x", ""] {
+        assert_eq!(paged("0").expect("valid"), None);
+        for text in ["-2", "x", ""] {
             assert!(paged(text).is_err(), "{text}");
         }
     }

@@ -72,6 +72,25 @@ pub(crate) fn of_headers(headers: &RequestHeaders<'_>) -> Result<Option<Throughp
     }
 }
 
+/// The same for a creation whose body may have `offerThroughput`, too.
+pub(crate) fn of_creation(
+    headers: &RequestHeaders<'_>,
+    in_body: Option<&serde_json::Value>,
+) -> Result<Option<Throughput>> {
+    let in_headers = of_headers(headers)?;
+    let Some(in_body) = in_body else { return Ok(in_headers) };
+    let units = in_body.as_i64().ok_or_else(|| {
+        Error::bad_request(format!("the value {in_body} of 'offerThroughput' is not a whole number"))
+    })?;
+    let own = manual(units, Limits::default().throughput_min)?;
+    match in_headers {
+        Some(given) if given != own => Err(Error::bad_request(format!(
+            "the body's 'offerThroughput' {units} is not the throughput of the headers: send one of them"
+        ))),
+        _ => Ok(Some(own)),
+    }
+}
+
 /// What a replace of `offer` asks for. A change between manual and autoscale needs its header, as in the reference, so that nobody
 /// changes the billing model by editing a document. `minimum` is the account's rule.
 pub(crate) fn of_replace(

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use shardlake_gateway_nosql::Scheme;
 use shardlake_model::LanguageLimits;
 
-use crate::harness::{Answer, Server};
+use crate::harness::{Answer, ITEMS, Server};
 
 #[tokio::test]
 async fn the_account_document_names_the_endpoint_the_client_used() {
@@ -13,7 +13,11 @@ async fn the_account_document_names_the_endpoint_the_client_used() {
         (Scheme::Http, "localhost:8081", "http://localhost:8081/"),
         (Scheme::Https, "db.example:443", "https://db.example:443/"),
     ] {
-        let account = server.get("/").over(scheme).header("host", host).send().await.expect(200).json();
+        let answer = server.get("/").over(scheme).header("host", host).send().await.expect(200);
+        for name in ["x-ms-max-media-storage-usage-mb", "x-ms-media-storage-usage-mb"] {
+            assert_eq!(answer.header(name), Some("0"));
+        }
+        let account = answer.json();
         for member in ["writableLocations", "readableLocations"] {
             assert_eq!(account[member][0]["databaseAccountEndpoint"], endpoint);
         }
@@ -65,7 +69,7 @@ async fn feeds_of_resources_come_in_pages_that_miss_and_repeat_nothing() {
     assert_eq!(seen, ["d0", "d1", "d2", "d3", "d4", "d5", "d6"]);
     let tampered = server.get("/dbs").header("x-ms-continuation", "nonsense").send().await;
     tampered.refused(400, 0, "Invalid Continuation Token");
-    server.get("/dbs").header("x-ms-max-item-count", "0").send().await.refused(400, 0, "max-item-count");
+    server.get("/dbs").header("x-ms-max-item-count", "-2").send().await.refused(400, 0, "max-item-count");
 }
 
 #[tokio::test]
@@ -176,24 +180,22 @@ async fn answers_for_containers_users_and_permissions_name_the_resource_above() 
         assert_eq!(answer.header("x-ms-alt-content-path"), Some(*link));
         assert_eq!(answer.header("x-ms-content-path"), Some(&**rid));
     };
-    let created = server.post(&format!("{path}/colls")).json(definition.clone()).send().await.expect(201);
+    let created = server.post(format!("{path}/colls")).json(definition.clone()).send().await.expect(201);
     check(&created, &of_database);
     let container = format!("{path}/colls/c");
-    for call in [
-        server.get(&container),
-        server.put(&container).json(definition),
-        server.get(&format!("{path}/colls")),
-    ] {
+    for call in
+        [server.get(&container), server.put(&container).json(definition), server.get(format!("{path}/colls"))]
+    {
         check(&call.send().await.expect(200), &of_database);
     }
-    let user = server.post(&format!("{path}/users")).json(json!({ "id": "u" })).send().await.expect(201);
+    let user = server.post(format!("{path}/users")).json(json!({ "id": "u" })).send().await.expect(201);
     check(&user, &of_database);
     let of_user = ("dbs/d%C3%BCb/users/u", user.json()["_rid"].as_str().expect("a rid").to_owned());
     let permission = json!({ "id": "p", "permissionMode": "Read", "resource": "dbs/düb/colls/c" });
     let permission =
-        server.post(&format!("{path}/users/u/permissions")).json(permission).send().await.expect(201);
+        server.post(format!("{path}/users/u/permissions")).json(permission).send().await.expect(201);
     check(&permission, &of_user);
-    check(&server.get(&format!("{path}/users/u/permissions/p")).send().await.expect(200), &of_user);
+    check(&server.get(format!("{path}/users/u/permissions/p")).send().await.expect(200), &of_user);
 }
 
 #[tokio::test]
@@ -225,6 +227,53 @@ async fn kinds_and_versions_of_keys_are_read_as_every_sdk_writes_them() {
         let definition = json!({ "id": "x", "partitionKey": key });
         server.post("/dbs/db/colls").json(definition).send().await.refused(400, 0, words);
     }
+}
+
+#[tokio::test]
+async fn throughput_in_the_body_of_a_container_counts_where_the_header_agrees_or_is_absent() {
+    let server = Server::start().await;
+    server.post("/dbs").json(json!({ "id": "db" })).send().await.expect(201);
+    let create = |id: &str, units: serde_json::Value| {
+        let key = json!({ "paths": ["/pk"] });
+        let definition =
+            json!({ "id": id, "partitionKey": key, "offerThroughput": units, "offerType": "S1" });
+        server.post("/dbs/db/colls").json(definition)
+    };
+    let units = "x-ms-offer-throughput";
+    create("a", json!(700)).send().await.expect(201);
+    create("b", json!(800)).header(units, "800").send().await.expect(201);
+    let other = create("c", json!(700)).header(units, "800").send().await;
+    other.refused(400, 0, "not the throughput of the headers");
+    create("c", json!("700")).send().await.refused(400, 0, "not a whole number");
+    let offers = server.get("/offers").send().await.expect(200).json();
+    let offers = offers["Offers"].as_array().expect("a list").clone();
+    let mut found: Vec<_> = offers.iter().map(|offer| offer["content"]["offerThroughput"].clone()).collect();
+    found.sort_by_key(|units| units.as_i64());
+    assert_eq!(found, [700, 800]);
+}
+
+/// Java and proxies send headers without a value.
+#[tokio::test]
+async fn headers_without_a_value_are_as_good_as_absent() {
+    let server = Server::with_container().await;
+    server.create(json!({ "id": "a", "pk": "k" })).await;
+    let mut read = server.item("GET", "a", r#"["k"]"#);
+    let text = json!({ "query": "SELECT TOP 0 * FROM c" });
+    let mut query = server.post(ITEMS).key(r#"["k"]"#).header("x-ms-documentdb-isquery", "true").json(text);
+    query = query.header("x-ms-max-item-count", "0");
+    for name in [
+        "x-ms-cosmos-intended-collection-rid",
+        "x-ms-session-token",
+        "x-ms-consistency-level",
+        "if-none-match",
+        "x-ms-documentdb-partitionkeyrangeid",
+        "x-ms-cosmos-priority-level",
+    ] {
+        read = read.header(name, "");
+        query = query.header(name, " ");
+    }
+    read.send().await.expect(200);
+    assert_eq!(query.send().await.expect(200).json()["_count"], 0);
 }
 
 /// Direct mode is the default of the Java and .NET SDKs; 401 sends people to look for a wrong key.
