@@ -9,6 +9,5 @@ mod change_feeds;
 mod containers;
 mod items;
 mod keys;
-mod motion;
 mod queries;
 mod support;
