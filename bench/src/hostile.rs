@@ -1,7 +1,6 @@
 //! `cargo xtask bench hostile`: what other clients feel, and what memory the server takes, while its MongoDB API is attacked.
 //!
 //! Clients of both APIs read and write small documents by the clock, in turns with nothing else and beside an attack at a fixed rate:
-//! - strangers that never authenticate greet with a new session each time;
 //! - connections announce messages of the largest size and send nothing of them;
 //! - aggregates make 100,000 documents of each of 300, with batches of one, and leave their cursors open;
 //! - readers ask for large documents and read no answer.
@@ -15,14 +14,12 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use shardlake_testkit::{ServerOptions, ServerProcess};
 
 use crate::cpu::most_resident_megabytes;
 use crate::mongo::door;
-use crate::mongo_messages::{length, message, message_of_session};
+use crate::mongo_messages::{length, message};
 use crate::pace::Pace;
 use crate::publish::publish;
 use crate::report;
@@ -38,16 +35,14 @@ const REPLY_MAX: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Attack {
-    Greetings,
     Lengths,
     Aggregates,
     SlowReaders,
 }
 
-use Attack::{Aggregates, Greetings, Lengths, SlowReaders};
+use Attack::{Aggregates, Lengths, SlowReaders};
 
-const ATTACKS: [(&str, &[Attack]); 5] = [
-    ("sessions of strangers", &[Greetings]),
+const ATTACKS: [(&str, &[Attack]); 4] = [
     ("announced lengths", &[Lengths]),
     ("aggregates", &[Aggregates]),
     ("unread answers", &[SlowReaders]),
@@ -57,7 +52,6 @@ const ATTACKS: [(&str, &[Attack]); 5] = [
 impl Attack {
     fn per_second(self) -> u64 {
         match self {
-            Greetings => 500,
             Lengths => 50,
             Aggregates => 2,
             SlowReaders => 40,
@@ -67,17 +61,14 @@ impl Attack {
     /// Connections that stay open; older ones are closed.
     fn connections(self) -> usize {
         match self {
-            Greetings => 200,
             Lengths => 1_000,
             Aggregates => 60,
             SlowReaders => 400,
         }
     }
 
-    /// What a connection begins with; greetings follow on each.
-    fn request(self, number: u64) -> Vec<u8> {
+    fn request(self) -> Vec<u8> {
         match self {
-            Greetings => message_of_session(&json!({ "hello": 1, "$db": "admin" }), number),
             Lengths => [48_000_000_i32, 1, 0, 2013].iter().flat_map(|field| field.to_le_bytes()).collect(),
             Aggregates => message(&json!({
                 "aggregate": LARGE, "cursor": { "batchSize": 1 }, "$db": DATABASE,
@@ -97,10 +88,8 @@ impl Attack {
         while !ends.load(Ordering::Relaxed) {
             let due = start + Duration::from_micros(number * 1_000_000 / self.per_second());
             std::thread::sleep(due.saturating_duration_since(Instant::now()));
-            let is_reused = self == Greetings && open.len() == self.connections();
-            let stream = if is_reused { open.pop_front() } else { TcpStream::connect(address).ok() };
-            if let Some(mut stream) = stream {
-                let _may_be_closed = stream.write_all(&self.request(number));
+            if let Ok(mut stream) = TcpStream::connect(address) {
+                let _may_be_closed = stream.write_all(&self.request());
                 open.push_back(stream);
             }
             open.drain(..open.len().saturating_sub(self.connections()));
@@ -167,27 +156,20 @@ pub fn run(options: &HostileOptions) -> Outcome {
 
 fn measure(options: &HostileOptions, attacks: &[Attack]) -> Outcome<Found> {
     let directory = tempfile::TempDir::with_prefix("shardlake-bench-")?;
-    let mut server = ServerOptions::new(&options.server)
+    let server = ServerOptions::new(&options.server)
         .data_dir(directory.path().join("data"))
         .argument("--mongo-listen=127.0.0.1:0")
         .argument("--message-memory=512MiB");
-    let strangers = attacks.contains(&Greetings);
-    if strangers {
-        // With a key of its own clients have to authenticate.
-        let key = directory.path().join("key");
-        std::fs::write(&key, STANDARD.encode([7; 64]))?;
-        server = server.argument(format!("--key-file={}", key.display()));
-    }
     let server = server.try_start()?;
     load(&server)?;
     let (mut quiet, mut attacked, mut attempts) = (Vec::new(), Vec::new(), 0);
     for _ in 0..options.rounds {
-        quiet.push(clients(&server, options, strangers)?);
+        quiet.push(clients(&server, options)?);
         let (ends, address) = (AtomicBool::new(false), door(&server)?);
         let round = std::thread::scope(|scope| {
             let running: Vec<_> =
                 attacks.iter().map(|attack| scope.spawn(|| attack.run(address, &ends))).collect();
-            let round = clients(&server, options, strangers).map_err(|error| error.to_string());
+            let round = clients(&server, options).map_err(|error| error.to_string());
             ends.store(true, Ordering::Relaxed);
             attempts +=
                 running.into_iter().map(|attack| attack.join().expect("no attacker panics")).sum::<u64>();
@@ -220,8 +202,8 @@ fn load(server: &ServerProcess) -> Outcome {
     Ok(())
 }
 
-/// Writes over HTTP, and beside them finds; those only where they need no authentication.
-fn clients(server: &ServerProcess, options: &HostileOptions, strangers: bool) -> Outcome<Round> {
+/// Writes over HTTP, and beside them finds.
+fn clients(server: &ServerProcess, options: &HostileOptions) -> Outcome<Round> {
     let signer = Signer::new(&server.ready().key);
     let upserts: Vec<_> = (0..SMALL_DOCUMENTS).map(|number| upsert(&signer, number)).collect();
     let time = Duration::from_secs(options.seconds);
@@ -234,7 +216,7 @@ fn clients(server: &ServerProcess, options: &HostileOptions, strangers: bool) ->
     };
     let address = door(server)?;
     std::thread::scope(|scope| {
-        let finding: Vec<_> = (0..if strangers { 0 } else { CONNECTIONS })
+        let finding: Vec<_> = (0..CONNECTIONS)
             .map(|connection| scope.spawn(move || find_by_the_clock(address, connection, options.rate, time)))
             .collect();
         let writes = writes.run()?;

@@ -19,21 +19,6 @@ pub fn message(command: &Value) -> Vec<u8> {
     message_of(&body)
 }
 
-/// The same in a logical session of its own.
-pub fn message_of_session(command: &Value, session: u64) -> Vec<u8> {
-    let mut body = Vec::new();
-    document(command, &mut body);
-    body.pop();
-    // A UUID is binary of subtype 4.
-    let id =
-        [&b"\x05id\0"[..], &16_i32.to_le_bytes(), &[4], &u128::from(session).to_be_bytes(), &[0]].concat();
-    let lsid = [&(id.len() as i32 + 4).to_le_bytes()[..], &id].concat();
-    body.extend([&b"\x03lsid\0"[..], &lsid, &[0]].concat());
-    let length = body.len() as i32;
-    body[..4].copy_from_slice(&length.to_le_bytes());
-    message_of(&body)
-}
-
 fn message_of(body: &[u8]) -> Vec<u8> {
     let mut out = vec![0; HEADER_BYTES];
     out.extend([0; 5]);
