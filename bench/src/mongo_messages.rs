@@ -14,15 +14,9 @@ pub const SUCCESS: u16 = 200;
 
 /// A command as a message.
 pub fn message(command: &Value) -> Vec<u8> {
-    let mut body = Vec::new();
-    document(command, &mut body);
-    message_of(&body)
-}
-
-fn message_of(body: &[u8]) -> Vec<u8> {
     let mut out = vec![0; HEADER_BYTES];
     out.extend([0; 5]);
-    out.extend(body);
+    document(command, &mut out);
     let length = out.len() as i32;
     for (place, field) in [length, 1, 0, OP_MSG].into_iter().enumerate() {
         out[place * 4..place * 4 + 4].copy_from_slice(&field.to_le_bytes());

@@ -82,7 +82,7 @@ async fn polled_beside<T: Send + 'static>(
     }
 }
 
-/// Remembers that it was rung while nobody waited.
+/// Keeps one ring for the next wait.
 struct Bell(Notify);
 
 impl Wake for Bell {

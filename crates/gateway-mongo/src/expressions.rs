@@ -19,30 +19,50 @@ impl Default for Places {
     }
 }
 
-/// Whether a command has an expression of its client, or a filter of many parts. Documents that are stored as they come are not looked
-/// at, nor are stages, which are evaluated beside by themselves.
+/// Whether a command has an expression of its client, or filters of many parts. Names have their meaning at the top of a command and of
+/// its statements only: a filter may have fields of any name.
 pub fn is_evaluated(body: &Document) -> bool {
     let mut nodes = 0;
-    body.iter().any(|(name, value)| evaluates(name, value, &mut nodes))
+    body.iter().any(|(name, value)| match (&**name, value) {
+        // Stored as they come, or evaluated beside by the command itself.
+        ("documents" | "pipeline", _) => false,
+        ("update", _) => is_update_evaluated(value),
+        ("projection" | "fields" | "let", _) => computes(value) || scan(value, &mut nodes),
+        ("explain", Value::Document(explained)) => is_evaluated(explained),
+        ("updates" | "deletes" | "ops", Value::Array(statements)) => statements
+            .iter()
+            .filter_map(Value::as_document)
+            .any(|statement| is_statement_evaluated(statement, &mut nodes)),
+        _ => scan(value, &mut nodes),
+    })
 }
 
-fn evaluates(name: &str, value: &Value, nodes: &mut usize) -> bool {
+fn is_statement_evaluated(statement: &Document, nodes: &mut usize) -> bool {
+    statement.iter().any(|(name, value)| match &**name {
+        "document" => false,
+        "u" | "updateMods" => is_update_evaluated(value),
+        _ => scan(value, nodes),
+    })
+}
+
+/// An update by a pipeline; others are changes of single fields.
+fn is_update_evaluated(update: &Value) -> bool {
+    matches!(update, Value::Array(_))
+}
+
+/// Whether there is an expression, or more parts than allowed together with those counted before.
+fn scan(value: &Value, nodes: &mut usize) -> bool {
     *nodes += 1;
-    match (name, value) {
-        ("$expr", _) => true,
-        // An update that is a pipeline.
-        ("u" | "update" | "updateMods", Value::Array(_)) => true,
-        ("u" | "update" | "updateMods" | "document" | "documents" | "pipeline", _) => false,
-        ("projection" | "fields" | "let", Value::Document(fields)) => {
-            fields.iter().any(|(_, value)| computes(value))
+    match value {
+        Value::Document(members) => {
+            members.iter().any(|(name, value)| &**name == "$expr" || scan(value, nodes))
         }
-        (_, Value::Document(members)) => members.iter().any(|(name, value)| evaluates(name, value, nodes)),
-        (_, Value::Array(elements)) => elements.iter().any(|element| evaluates("", element, nodes)),
+        Value::Array(elements) => elements.iter().any(|element| scan(element, nodes)),
         _ => *nodes > NODES_MAX,
     }
 }
 
-/// Whether a field is more than a value, or a choice of what is there.
+/// Whether a field has an expression instead of a constant or a choice of existing values.
 fn computes(value: &Value) -> bool {
     const CHOICES: [&str; 3] = ["$slice", "$elemMatch", "$meta"];
     match value {
@@ -79,6 +99,10 @@ mod tests {
             doc! { "findAndModify": "c", "query": {}, "update": [{ "$unset": "x" }] },
             doc! { "bulkWrite": 1, "ops": [{ "delete": 0, "filter": slow.clone() }] },
             doc! { "listCollections": 1, "filter": slow.clone() },
+            doc! { "find": "c", "filter": { "documents": { "$all": many(100) } } },
+            doc! { "find": "c", "filter": { "pipeline": { "u": { "$all": many(100) } } } },
+            doc! { "find": "c", "projection": { "a": { "$elemMatch": { "$all": many(100) } } } },
+            doc! { "delete": "c", "deletes": [{ "q": { "a": { "$all": many(100) } } }] },
             doc! { "explain": { "count": "c", "query": slow } },
         ] {
             assert!(is_evaluated(&body), "{body}");

@@ -240,7 +240,9 @@ impl ChangeStream {
             if self.at_work.is_none() {
                 self.at_work = self.advance(request).await?;
             }
-            let Some(told) = self.at_work.clone() else { return Ok(()) };
+            // Kept while its stages are awaited, so that a call that is given up loses nothing.
+            let told = if self.evaluates { self.at_work.clone() } else { self.at_work.take() };
+            let Some(told) = told else { return Ok(()) };
             let is_end = told.kind == TokenKind::Nothing;
             let shown = match self.shown(told).await {
                 // The event is evaluated again by the next call.
