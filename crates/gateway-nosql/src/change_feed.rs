@@ -89,10 +89,14 @@ fn unquoted(etag: &str) -> &str {
     strong.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(strong)
 }
 
-/// A date of HTTP or mail with any zone (Go writes `UTC`), or ISO 8601 (.NET). What names no moment is passed over, as the reference
-/// does.
+/// Accepts the dates of HTTP, dates of mail with any zone (the Go SDK sends `UTC`) and ISO 8601 (.NET). Other texts are ignored, as by
+/// the reference.
 fn since(headers: &RequestHeaders<'_>) -> Option<Timestamp> {
     let text = headers.if_modified_since?.trim();
+    if let Ok(date) = httpdate::parse_http_date(text) {
+        let since_epoch = date.duration_since(std::time::UNIX_EPOCH).unwrap_or(Duration::ZERO);
+        return Some(Timestamp(since_epoch.as_millis() as u64));
+    }
     // RFC 2822 knows `GMT` and no `UTC`.
     let renamed = text.strip_suffix("UTC").map(|date| format!("{date}GMT"));
     let text = renamed.as_deref().unwrap_or(text);
@@ -145,6 +149,8 @@ mod tests {
             |value| since(&RequestHeaders { if_modified_since: Some(value), ..RequestHeaders::default() });
         for text in [
             "Tue, 14 Nov 2023 22:13:20 GMT",
+            "Tuesday, 14-Nov-23 22:13:20 GMT",
+            "Tue Nov 14 22:13:20 2023",
             "Tue, 14 Nov 2023 22:13:20 UTC",
             "Tue, 14 Nov 2023 23:13:20 +0100",
             "2023-11-14T22:13:20Z",

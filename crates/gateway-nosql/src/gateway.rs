@@ -172,7 +172,7 @@ fn request_span(activity_id: Guid, method: &Method, path: &str) -> Span {
     )
 }
 
-/// Names the resource above a container, a user or a permission. The Java SDK makes a container's link of it.
+/// Adds the parent resource of a container, a user or a permission. The Java SDK builds a container's link from it.
 fn with_owner(reply: Reply, account: &Account, path: &Path<'_>, route: Route) -> Reply {
     match route {
         Route::Containers | Route::Container | Route::Users | Route::User => {
@@ -211,7 +211,7 @@ impl Inner {
         let path = Path::parse(parts.uri.path())?;
         let route = path.route()?;
         if route == Route::Unsupported(DIRECT_MODE) {
-            // Whatever the signature: 401 would send people to look for a wrong key.
+            // Before authentication: a 401 would suggest a wrong key.
             return Err(unsupported::resource(DIRECT_MODE).into());
         }
         let caller = self.authenticate(&parts.method, &path, route, &headers)?;

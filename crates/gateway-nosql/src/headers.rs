@@ -108,8 +108,8 @@ impl<'h> RequestHeaders<'h> {
             let Some(slot) = headers.slot(name) else { continue };
             let text = std::str::from_utf8(value.as_bytes())
                 .map_err(|_| Error::bad_request(format!("the value of header '{name}' is not UTF-8 text")))?;
-            // Several header lines of one name are rare; the first counts, as in the reference's own clients. Some are empty where they
-            // say nothing; an empty bound of a range is the least one.
+            // Several header lines of one name are rare; the first counts, as in the reference's own clients. Some empty ones
+            // count as absent; an empty bound of a range is the least one.
             let is_passed_over = name.contains("-trigger-") || name.ends_with("-intended-collection-rid");
             if slot.is_none() && !(text.is_empty() && is_passed_over) {
                 *slot = Some(text.trim());

@@ -54,7 +54,7 @@ impl Reply {
         self
     }
 
-    /// The resource above the one that was asked for, where that is no container or part of one.
+    /// Adds the link and the resource id of the parent resource.
     pub fn with_owner(mut self, link: &str, rid: &str) -> Reply {
         self.extra.push((ALT_CONTENT_PATH.clone(), written(|out| push_alt_content_path(out, link))));
         self.extra.push((CONTENT_PATH.clone(), ascii(rid.as_bytes())));

@@ -142,7 +142,7 @@ async fn now_and_a_time_are_starts() {
     let later =
         feed(&server).header("if-modified-since", "Tue, 14 Nov 2023 22:14:00 GMT").send().await.expect(304);
     assert_eq!(later.header("etag"), Some("\"2\""));
-    // Dates as Go, mail programs and .NET write them; what is no date is passed over.
+    // Dates as Go, mail programs and .NET write them; other texts are ignored.
     for at in ["Tue, 14 Nov 2023 22:13:25 UTC", "Tue, 14 Nov 2023 23:13:25 +0100", "2023-11-14T22:13:25Z"] {
         let page = feed(&server).header("if-modified-since", at).send().await;
         assert_eq!(ids(&page), ["new"], "{at}");
