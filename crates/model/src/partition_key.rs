@@ -96,15 +96,15 @@ fn version<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u8>, D::
     #[derive(Deserialize)]
     #[serde(untagged)]
     enum Version {
-        Number(u8),
+        Number(u64),
         Text(String),
     }
     let Some(version) = Option::<Version>::deserialize(deserializer)? else { return Ok(None) };
     let text = match version {
-        Version::Number(number) => return Ok(Some(number)),
+        Version::Number(number) => number.to_string(),
         Version::Text(text) => text,
     };
-    let digits = text.trim_start_matches(['v', 'V']);
+    let digits = text.strip_prefix(['v', 'V']).unwrap_or(&text);
     let number = digits.parse().map_err(|_| {
         D::Error::custom(format!("unknown partition key version '{text}': use 1, 2, 'V1' or 'V2'"))
     })?;
