@@ -76,7 +76,7 @@ impl Upkeep {
                 match self.compact_step(rid, &partition, &mut compaction).await? {
                     CompactionStep::Went { removed } => removed_total += removed as u64,
                     CompactionStep::Idle => break,
-                    // Storage has room again when what is queued is written.
+                    // Storage has room again when its queue is written.
                     CompactionStep::Overloaded => {}
                 }
                 tokio::task::yield_now().await;
