@@ -118,7 +118,7 @@ fn heavy(number: usize, values: Values, writers: u64) -> String {
     format!(r#"{{"id":"h{}","pk":"a","n":{values},"rest":"{rest}"}}"#, number as u64 % writers)
 }
 
-fn upsert(signer: &Signer, container: &str, body: &str) -> Vec<u8> {
+pub fn upsert(signer: &Signer, container: &str, body: &str) -> Vec<u8> {
     let link = format!("dbs/{DATABASE}/colls/{container}");
     let (authorization, date, length) = (signer.authorization("post", &link), &signer.date, body.len());
     format!(

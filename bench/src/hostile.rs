@@ -1,4 +1,4 @@
-//! `cargo xtask bench hostile`: what other clients feel, and what memory the server takes, while its MongoDB API is attacked.
+//! `cargo xtask bench hostile`: latency of other clients and memory of the server while its MongoDB API is attacked.
 //!
 //! Clients of both APIs read and write small documents by the clock, in turns with nothing else and beside an attack at a fixed rate:
 //! - connections announce messages of the largest size and send nothing of them;
@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use shardlake_testkit::{ServerOptions, ServerProcess};
 
 use crate::cpu::most_resident_megabytes;
+use crate::heavy::upsert;
 use crate::mongo::door;
 use crate::mongo_messages::{length, message};
 use crate::pace::Pace;
@@ -33,7 +34,7 @@ const SMALL_DOCUMENTS: u64 = 500;
 const CONNECTIONS: u64 = 2;
 const REPLY_MAX: Duration = Duration::from_secs(10);
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy)]
 enum Attack {
     Lengths,
     Aggregates,
@@ -80,7 +81,7 @@ impl Attack {
         }
     }
 
-    /// By the clock until it is told to stop. A server that refuses a connection or closes it is no fault.
+    /// Attacks at its rate until `ends` is set; returns the number of attempts. Refused and closed connections are no failures.
     fn run(self, address: SocketAddr, ends: &AtomicBool) -> u64 {
         let start = Instant::now();
         let mut open: VecDeque<TcpStream> = VecDeque::new();
@@ -99,16 +100,7 @@ impl Attack {
     }
 }
 
-/// Microseconds of a client's requests, sorted.
-#[derive(Default, Clone)]
-struct Times(Vec<u64>);
-
-impl Times {
-    fn p99(&self) -> u64 {
-        self.0.get(self.0.len() * 99 / 100).copied().unwrap_or(0)
-    }
-}
-
+/// Microseconds of the 99th percentile.
 struct Round {
     writes: u64,
     finds: u64,
@@ -176,7 +168,7 @@ fn measure(options: &HostileOptions, attacks: &[Attack]) -> Outcome<Found> {
             round
         })?;
         attacked.push(round);
-        // What the attackers have left ends with their connections.
+        // Cursors and answers of the attackers end with their connections.
         std::thread::sleep(Duration::from_secs(1));
     }
     Ok(Found { quiet, attacked, attempts, most_mb: most_resident_megabytes(server.process_id()) })
@@ -205,7 +197,9 @@ fn load(server: &ServerProcess) -> Outcome {
 /// Writes over HTTP, and beside them finds.
 fn clients(server: &ServerProcess, options: &HostileOptions) -> Outcome<Round> {
     let signer = Signer::new(&server.ready().key);
-    let upserts: Vec<_> = (0..SMALL_DOCUMENTS).map(|number| upsert(&signer, number)).collect();
+    let upserts: Vec<_> = (0..SMALL_DOCUMENTS)
+        .map(|number| upsert(&signer, CONTAINER, &document(&format!("i{number}"), "a")))
+        .collect();
     let time = Duration::from_secs(options.seconds);
     let writes = Pace {
         address: server.address(),
@@ -220,32 +214,22 @@ fn clients(server: &ServerProcess, options: &HostileOptions) -> Outcome<Round> {
             .map(|connection| scope.spawn(move || find_by_the_clock(address, connection, options.rate, time)))
             .collect();
         let writes = writes.run()?;
-        let (mut finds, mut failures) = (Times::default(), writes.other);
+        let (mut finds, mut failures) = (Vec::new(), writes.other);
         for found in finding {
             let (times, failed) = found.join().expect("no client panics");
-            finds.0.extend(times.0);
+            finds.extend(times);
             failures += failed;
         }
-        finds.0.sort_unstable();
-        Ok(Round { writes: writes.within(0.99), finds: finds.p99(), failures })
+        finds.sort_unstable();
+        let finds = finds.get(finds.len() * 99 / 100).copied().unwrap_or(0);
+        Ok(Round { writes: writes.within(0.99), finds, failures })
     })
 }
 
-fn upsert(signer: &Signer, number: u64) -> Vec<u8> {
-    let link = format!("dbs/{DATABASE}/colls/{CONTAINER}");
-    let (authorization, date) = (signer.authorization("post", &link), &signer.date);
-    let body = document(&format!("i{number}"), "a");
-    format!(
-        "POST /{link}/docs HTTP/1.1\r\nhost: localhost\r\nauthorization: {authorization}\r\nx-ms-date: {date}\r\nx-ms-version: 2020-07-15\r\nx-ms-documentdb-partitionkey: [\"a\"]\r\nx-ms-documentdb-is-upsert: true\r\ncontent-length: {}\r\n\r\n{body}",
-        body.len()
-    )
-    .into_bytes()
-}
-
-/// A request that waited behind another counts from when it was due. A connection that fails is opened again.
-fn find_by_the_clock(address: SocketAddr, connection: u64, rate: u64, time: Duration) -> (Times, u64) {
+/// Microseconds of each find, and the number of failures. A request that waited behind another counts from its due time.
+fn find_by_the_clock(address: SocketAddr, connection: u64, rate: u64, time: Duration) -> (Vec<u64>, u64) {
     let start = Instant::now();
-    let (mut times, mut failed, mut open) = (Times::default(), 0, None);
+    let (mut times, mut failed, mut open) = (Vec::new(), 0, None);
     for number in (connection..).step_by(CONNECTIONS as usize) {
         let due = start + Duration::from_micros(number * 1_000_000 / rate);
         if due >= start + time {
@@ -258,7 +242,7 @@ fn find_by_the_clock(address: SocketAddr, connection: u64, rate: u64, time: Dura
         let find =
             json!({ "find": CONTAINER, "filter": filter, "limit": 1, "singleBatch": true, "$db": DATABASE });
         match ask(&mut open, address, &message(&find)) {
-            Ok(()) => times.0.push(from.elapsed().as_micros() as u64),
+            Ok(()) => times.push(from.elapsed().as_micros() as u64),
             Err(_) => (failed, open) = (failed + 1, None),
         }
     }
