@@ -10,8 +10,8 @@
 //! written straight into the output. The stack of open containers is explicit, so depth costs no
 //! machine stack.
 //!
-//! Duplicate names are looked for when an object closes: every pair of a small object, neighbours
-//! after sorting in a large one (no hashing, so no hash flooding).
+//! Of members of one name the last counts, in the place of the first, as in JavaScript. They are looked for when an
+//! object closes: every pair of a small object, neighbours after sorting in a large one.
 //!
 //! # Integers beyond 64 bits
 //! Such an integer becomes a double, which holds few of them. Where numbers are to be kept
@@ -19,9 +19,12 @@
 //! the shortest text of the double, which is how JavaScript writes its numbers up to 10²¹. Any
 //! other would read back as another number and is refused.
 
+use std::collections::HashMap;
+use std::ops::Range;
+
 use shardlake_model::Numbers;
 
-use crate::body::{Body, SYSTEM_PROPERTIES, system_property_index};
+use crate::body::{Body, system_property_index};
 use crate::bson_writer::{BsonWriter, Slot, kind};
 use crate::error::DocumentError;
 use crate::limits::{NESTING_CEILING, ParseLimits};
@@ -50,6 +53,8 @@ struct Name {
     prefix: u64,
     start: usize,
     length: usize,
+    /// Where the member begins.
+    member_at: usize,
 }
 
 pub(crate) struct Builder {
@@ -60,9 +65,6 @@ pub(crate) struct Builder {
     /// Names of all open objects, innermost last.
     names: Vec<Name>,
     drops_system_properties: bool,
-    /// One bit for each of `SYSTEM_PROPERTIES` met so far; they leave no name in the output to
-    /// compare with.
-    system_properties_seen: u8,
     /// Set while the value of a system property is read: where the output is cut afterwards.
     discard: Option<usize>,
 }
@@ -76,7 +78,6 @@ impl Builder {
             stack: Vec::with_capacity(8),
             names: Vec::with_capacity(32),
             drops_system_properties: false,
-            system_properties_seen: 0,
             discard: None,
         }
     }
@@ -110,7 +111,7 @@ impl Builder {
     pub fn close(&mut self) -> Result<(), DocumentError> {
         let frame = self.stack.pop().expect("only called with an open container");
         if frame.shape == Shape::Object {
-            self.refuse_duplicates(frame.names_start)?;
+            self.keep_last_of_each_name(frame.names_start);
             self.names.truncate(frame.names_start);
         }
         self.writer.end_document(frame.length_at);
@@ -151,7 +152,7 @@ impl Builder {
     /// Ends the name that [`Builder::begin_name`] began, and returns the slot of its value.
     pub fn end_name(&mut self, type_at: usize) -> Result<Slot, DocumentError> {
         if self.drops_system_properties && self.stack.len() == 1 {
-            self.note_system_property(type_at)?;
+            self.note_system_property(type_at);
         }
         let name = &self.writer.out[type_at + 1..];
         let (prefix, length, has_nul) = (prefix(name), name.len(), name.contains(&0));
@@ -160,7 +161,7 @@ impl Builder {
         // length and a type byte.
         let start = if has_nul { slot.type_at - 4 - 1 - length } else { type_at + 1 };
         if self.discard != Some(slot.type_at) {
-            self.names.push(Name { prefix, start, length });
+            self.names.push(Name { prefix, start, length, member_at: type_at });
         }
         Ok(slot)
     }
@@ -203,36 +204,50 @@ impl Builder {
         Body::from_writer(self.writer.out)
     }
 
-    fn note_system_property(&mut self, type_at: usize) -> Result<(), DocumentError> {
-        let Some(index) = system_property_index(&self.writer.out[type_at + 1..]) else { return Ok(()) };
-        if self.system_properties_seen & (1 << index) != 0 {
-            return Err(DocumentError::DuplicateProperty { name: SYSTEM_PROPERTIES[index].to_string() });
+    fn note_system_property(&mut self, type_at: usize) {
+        if system_property_index(&self.writer.out[type_at + 1..]).is_some() {
+            self.discard = Some(type_at);
         }
-        self.system_properties_seen |= 1 << index;
-        self.discard = Some(type_at);
-        Ok(())
     }
 
-    fn refuse_duplicates(&mut self, names_start: usize) -> Result<(), DocumentError> {
+    fn keep_last_of_each_name(&mut self, names_start: usize) {
         const PAIRWISE_MAX: usize = 24;
         let out = &self.writer.out;
         let text = |name: &Name| &out[name.start..name.start + name.length];
         let same = |a: &Name, b: &Name| a.prefix == b.prefix && a.length == b.length && text(a) == text(b);
         let names = &mut self.names[names_start..];
-        let duplicate = if names.len() <= PAIRWISE_MAX {
+        let has_twins = if names.len() <= PAIRWISE_MAX {
             let twin = |index: usize| names[..index].iter().any(|earlier| same(earlier, &names[index]));
-            (1..names.len()).find(|index| twin(*index))
+            (1..names.len()).any(twin)
         } else {
             names.sort_unstable_by(|a, b| a.prefix.cmp(&b.prefix).then_with(|| text(a).cmp(text(b))));
-            (1..names.len()).find(|index| same(&names[index - 1], &names[*index]))
+            (1..names.len()).any(|index| same(&names[index - 1], &names[index]))
         };
-        match duplicate {
-            None => Ok(()),
-            Some(index) => {
-                let name = String::from_utf8_lossy(text(&names[index])).into_owned();
-                Err(DocumentError::DuplicateProperty { name })
+        if has_twins {
+            self.drop_earlier_twins(names_start);
+        }
+    }
+
+    /// Puts the last member of each name in the place of the first.
+    #[cold]
+    fn drop_earlier_twins(&mut self, names_start: usize) {
+        let out = &mut self.writer.out;
+        let mut names = self.names[names_start..].to_vec();
+        names.sort_unstable_by_key(|name| name.member_at);
+        let Some(begin) = names.first().map(|name| name.member_at) else { return };
+        let ends: Vec<usize> = names.iter().skip(1).map(|name| name.member_at).chain([out.len()]).collect();
+        let mut places: HashMap<&[u8], usize> = HashMap::new();
+        let mut members: Vec<Range<usize>> = Vec::with_capacity(names.len());
+        for (name, end) in names.iter().zip(ends) {
+            let place = *places.entry(&out[name.start..name.start + name.length]).or_insert(members.len());
+            match members.get_mut(place) {
+                Some(earlier) => *earlier = name.member_at..end,
+                None => members.push(name.member_at..end),
             }
         }
+        let kept: Vec<u8> = members.into_iter().flat_map(|member| out[member].iter().copied()).collect();
+        out.truncate(begin);
+        out.extend_from_slice(&kept);
     }
 }
 

@@ -24,7 +24,7 @@ use std::borrow::Cow;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use crate::json_out::write_double;
+use crate::json_out::write_shortest;
 use crate::non_json::{DecimalParts, NonJson, decimal_parts, hex};
 use crate::raw::{BsonKind, RawDocument, RawValue};
 use sha2::{Digest, Sha256};
@@ -108,7 +108,7 @@ fn of_double(number: f64) -> String {
         return format!("$num:{}", number as i64);
     }
     let mut text = b"$num:".to_vec();
-    write_double(number, &mut text);
+    write_shortest(number, &mut text);
     text.retain(|byte| *byte != b'+');
     String::from_utf8(text).expect("a number is ASCII")
 }

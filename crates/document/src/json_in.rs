@@ -1,11 +1,11 @@
 //! JSON text to BSON bytes in one pass, without a tree in between.
 //!
 //! The grammar is RFC 8259 and nothing more: no comments, no trailing commas, no `NaN`, no text after the value. Beyond
-//! the grammar these are refused: invalid UTF-8, more nesting than allowed, a name twice in one object, numbers beyond the
-//! range of a double, escapes of half a surrogate pair.
+//! the grammar these are refused: invalid UTF-8, more nesting than allowed, numbers beyond the range of a double, escapes of
+//! half a surrogate pair.
 //!
 //! Numbers: text without fraction and exponent that fits `i64` is an integer (int32 where it fits, int64 otherwise);
-//! everything else, and `-0`, is the nearest double. So `1.0` and `1` stay apart, and print as they came. Integers beyond
+//! everything else, and `-0`, is the nearest double. `1.0` and `1` print alike. Integers beyond
 //! 64 bits that a double does not hold either are refused where numbers are kept, see `builder.rs`; fractions are not:
 //! their nearest double is what JSON numbers mean to every reader.
 //!

@@ -73,8 +73,26 @@ pub(crate) fn write_int(value: i64, out: &mut impl Sink) {
     out.bytes(&digits[at..]);
 }
 
-/// The shortest text that reads back as `value`. A number that is not finite, which no valid body holds, prints as `null`.
+/// A whole number as its digits, as far as readers of integers go; other numbers as [`write_shortest`] does.
 pub(crate) fn write_double(value: f64, out: &mut impl Sink) {
+    const TWO_POW_63: f64 = 9_223_372_036_854_775_808.0;
+    if value.fract() != 0.0 || value.abs() >= DIGITS_BELOW {
+        return write_shortest(value, out);
+    }
+    if value == 0.0 && value.is_sign_negative() {
+        return out.bytes(b"-0");
+    }
+    if (-TWO_POW_63..TWO_POW_63).contains(&value) {
+        return write_int(value as i64, out);
+    }
+    out.bytes((value as i128).to_string().as_bytes());
+}
+
+/// Whole numbers from here on have an exponent, as in JavaScript.
+const DIGITS_BELOW: f64 = 1e21;
+
+/// The shortest text that reads back as `value`. A number that is not finite, which no valid body holds, prints as `null`.
+pub(crate) fn write_shortest(value: f64, out: &mut impl Sink) {
     let mut buffer = [0; 40];
     let mut rest = &mut buffer[..];
     let written = serde_json::to_writer(&mut rest, &value);

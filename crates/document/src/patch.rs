@@ -44,8 +44,8 @@ pub enum PatchError {
     Path { path: String },
     #[error("patch path '{path}' has a '~' that is not part of '~0' or '~1'")]
     PathEscape { path: String },
-    #[error("patch operation {index}: parent of '{path}' does not exist")]
-    NoParent { index: usize, path: String },
+    #[error("patch operation {index}: parent of '{path}' does not exist, no path found beyond: '{beyond}'")]
+    NoParent { index: usize, path: String, beyond: String },
     #[error("patch operation {index}: '{path}' does not exist")]
     NoTarget { index: usize, path: String },
     #[error("patch operation {index}: '{path}' is no position in an array of {length} elements")]
@@ -169,15 +169,16 @@ fn target<'v, 'a>(
     let Some((segment, parents)) = path.split_last() else {
         return Err(PatchError::Path { path: String::new() });
     };
-    let no_parent = || PatchError::NoParent { index, path: pointer(path) };
+    let no_parent =
+        |beyond: &str| PatchError::NoParent { index, path: pointer(path), beyond: beyond.to_owned() };
     let mut container = root;
     for name in parents {
-        container = child(container, name).ok_or_else(no_parent)?;
+        container = child(container, name).ok_or_else(|| no_parent(name))?;
     }
     let parent = match container.open() {
         Node::Object(members) => Parent::Object(members),
         Node::Array(elements) => Parent::Array(elements),
-        _ => return Err(no_parent()),
+        _ => return Err(no_parent(parents.last().map_or("", String::as_str))),
     };
     Ok(Target { parent, segment, index, path })
 }

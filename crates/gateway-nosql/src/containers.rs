@@ -87,8 +87,7 @@ pub(crate) fn list(call: &Call<'_>) -> Result<Reply, Failure> {
 
 pub(crate) fn query(call: &Call<'_>) -> Result<Reply, Failure> {
     let (rid, rows) = rows(call)?;
-    let rows = metadata_query::select(call, rows)?;
-    Ok(page(call, &rid, "DocumentCollections", rows)?)
+    Ok(metadata_query::answer(call, &rid, "DocumentCollections", rows)?)
 }
 
 pub(crate) fn read(call: &Call<'_>) -> Result<Reply, Failure> {
@@ -163,7 +162,7 @@ fn written(status: StatusCode, container: &ContainerHandle) -> Reply {
 }
 
 /// How much the container holds and may hold; sizes are in kilobytes, as in the reference.
-fn with_quota(reply: Reply, container: &ContainerHandle) -> Reply {
+pub(crate) fn with_quota(reply: Reply, container: &ContainerHandle) -> Reply {
     let usage = container.usage();
     let kilobytes = usage.size_bytes.div_ceil(1024);
     let text = format!(

@@ -45,8 +45,7 @@ pub(crate) fn list(call: &Call<'_>) -> Result<Reply, Failure> {
 }
 
 pub(crate) fn query(call: &Call<'_>) -> Result<Reply, Failure> {
-    let rows = metadata_query::select(call, rows(call))?;
-    Ok(page(call, "", "Databases", rows)?)
+    Ok(metadata_query::answer(call, "", "Databases", rows(call))?)
 }
 
 pub(crate) fn read(call: &Call<'_>) -> Result<Reply, Failure> {

@@ -27,7 +27,7 @@ use crate::body::WholeBody;
 use crate::call::Call;
 use crate::errors::{self, Failure};
 use crate::formats::{AnswerFormat, in_format};
-use crate::headers::RequestHeaders;
+use crate::headers::{RequestHeaders, flag};
 use crate::message_space::{AnswerHold, ConnectionSpace};
 use crate::operation::{FeedOperation, Operation, ResourceOperation};
 use crate::reply::{Echo, Renderer, Reply, SUBSTATUS};
@@ -529,7 +529,14 @@ async fn on_items(call: &Call<'_>, container: &ContainerHandle, operation: Opera
         Operation::DeleteItem => apart(items::delete(call, container)).await,
         other => Err(Error::internal(format!("{other:?} is no operation on items"))),
     };
-    in_format(reply?, format)
+    let mut reply = reply?;
+    // Tools that plan their reading ask for it with feeds and queries.
+    let is_feed =
+        matches!(operation, Operation::ReadFeed | Operation::ReadChangeFeed | Operation::QueryItems);
+    if is_feed && flag("x-ms-documentdb-populatequotainfo", call.headers.populate_quota)? {
+        reply = containers::with_quota(reply, container);
+    }
+    in_format(reply, format)
 }
 
 async fn on_scripts(

@@ -108,10 +108,10 @@ impl<'h> RequestHeaders<'h> {
             let Some(slot) = headers.slot(name) else { continue };
             let text = std::str::from_utf8(value.as_bytes())
                 .map_err(|_| Error::bad_request(format!("the value of header '{name}' is not UTF-8 text")))?;
-            // Several header lines of one name are rare; the first counts, as in the reference's own clients. Some empty ones
-            // count as absent; an empty bound of a range is the least one.
-            let is_passed_over = name.contains("-trigger-") || name.ends_with("-intended-collection-rid");
-            if slot.is_none() && !(text.is_empty() && is_passed_over) {
+            // Several header lines of one name are rare; the first counts, as in the reference's own clients. Empty ones count as
+            // absent, except that an empty bound of a range is the least one.
+            let is_absent = text.is_empty() && !name.ends_with("-epk");
+            if slot.is_none() && !is_absent {
                 *slot = Some(text.trim());
             }
         }
@@ -284,12 +284,8 @@ impl<'h> RequestHeaders<'h> {
                 "headers that exclude triggers are not supported, and the request excludes '{names}': nothing was done; only triggers that a request includes run"
             )));
         }
-        if let Some(directive) = self.indexing_directive
-            && !directive.eq_ignore_ascii_case("default")
-        {
-            return Err(Error::unsupported(format!(
-                "the indexing directive '{directive}' is not supported yet: nothing was done; use 'Default' or the container's indexing policy"
-            )));
+        if let Some(directive) = self.indexing_directive {
+            check_indexing_directive(directive)?;
         }
         if let Some(bucket) = self.throughput_bucket
             && !matches!(bucket.parse(), Ok(1..=5))
@@ -300,6 +296,22 @@ impl<'h> RequestHeaders<'h> {
         }
         Ok(())
     }
+}
+
+/// Every item is indexed as the policy says, which is what `Include` asks for.
+pub(crate) fn check_indexing_directive(directive: &str) -> Result<()> {
+    let is = |name: &str| directive.eq_ignore_ascii_case(name);
+    if is("default") || is("include") {
+        return Ok(());
+    }
+    if is("exclude") {
+        return Err(Error::unsupported(
+            "the indexing directive 'Exclude' is not supported yet: nothing was done; use 'Default' or the container's indexing policy",
+        ));
+    }
+    Err(Error::bad_request(format!(
+        "the indexing directive '{directive}' is invalid: use 'Default', 'Include' or 'Exclude'"
+    )))
 }
 
 /// A flag that may be absent; clients write `True`, `true` and `1`.
@@ -408,7 +420,8 @@ mod tests {
         assert_eq!(paged("-1").expect("valid"), Some(-1));
         assert_eq!(paged("7").expect("valid"), Some(7));
         assert_eq!(paged("0").expect("valid"), None);
-        for text in ["-2", "x", ""] {
+        assert_eq!(paged("").expect("absent"), None);
+        for text in ["-2", "x"] {
             assert!(paged(text).is_err(), "{text}");
         }
     }
@@ -418,6 +431,7 @@ mod tests {
         for (pairs, kind, word) in [
             (("x-ms-documentdb-post-trigger-exclude", "t1"), ErrorKind::Unsupported, "t1"),
             (("x-ms-indexing-directive", "Exclude"), ErrorKind::Unsupported, "Exclude"),
+            (("x-ms-indexing-directive", "bogus"), ErrorKind::BadRequest, "bogus"),
             (
                 ("x-ms-cosmos-throughput-bucket", "256"),
                 ErrorKind::BadRequest,
@@ -429,12 +443,14 @@ mod tests {
             assert_eq!(error.kind(), kind);
             assert!(error.message().contains(word), "{error}");
         }
-        let harmless = map(&[
-            ("x-ms-documentdb-pre-trigger-exclude", ""),
-            ("x-ms-indexing-directive", "Default"),
-            ("x-ms-cosmos-throughput-bucket", "3"),
-        ]);
-        RequestHeaders::parse(&harmless).expect("valid").refuse_unsupported().expect("accepted");
+        for directive in ["Default", "include", ""] {
+            let harmless = map(&[
+                ("x-ms-documentdb-pre-trigger-exclude", ""),
+                ("x-ms-indexing-directive", directive),
+                ("x-ms-cosmos-throughput-bucket", "3"),
+            ]);
+            RequestHeaders::parse(&harmless).expect("valid").refuse_unsupported().expect("accepted");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use shardlake_account::{
     StoredItem, WriteCommand, beside, item_of_json_in, key_misfit,
 };
 use shardlake_document::{RawValue, parse_partition_key};
-use shardlake_model::{Error, PartitionKey, RequestContext, Result};
+use shardlake_model::{Error, ErrorKind, PartitionKey, RequestContext, Result};
 
 use crate::access::Scope;
 use crate::answer_body::Text;
@@ -88,8 +88,18 @@ pub(crate) async fn patch(call: &Call<'_>, container: &ContainerHandle) -> Resul
     let key = Some(required_key(call)?);
     let (item, patch) = (container.item_name(call.path.item()), patch.with_condition()?);
     let command = WriteCommand::of(key, ItemWrite::Patch { item, patch, preconditions });
-    let written = call.account.write(&call.context, container, command, None).await?;
+    let written = call.account.write(&call.context, container, command, None).await.map_err(of_patch)?;
     respond(written.reply, container, content).await
+}
+
+/// The reference has sentences of its own for patches, which programs look for.
+fn of_patch(error: Error) -> Error {
+    let sentence = match error.kind() {
+        ErrorKind::NotFound => "Resource Not Found.",
+        ErrorKind::PreconditionFailed => "One of the specified pre-condition is not met.",
+        _ => return error,
+    };
+    Error::new(error.kind(), format!("{sentence} {}", error.message())).with_meta(*error.meta())
 }
 
 pub(crate) async fn read(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply> {

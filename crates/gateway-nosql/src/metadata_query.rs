@@ -1,26 +1,66 @@
-//! Queries over the feeds of databases, containers and offers: `SELECT * FROM x [WHERE …]` with parameters.
+//! Queries over the feeds of databases, containers, offers, users, permissions and scripts.
 //!
-//! Clients look resources up this way, offers above all. The condition is evaluated by the query language's own code; a
-//! query that does anything but select whole resources is refused.
+//! The query language is that of items, but `ORDER BY`, which the reference does not know here. A continuation token is the own id
+//! of the last resource that was dealt with and, behind `#`, what the query's execution wants back, as base64; either may be absent.
 
-use shardlake_account::sql::Filter;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use shardlake_account::sql::{PageLimits, Resource, ResourcePosition, query_resources};
 use shardlake_document::{ParseLimits, Value};
-use shardlake_model::{Error, Result};
+use shardlake_model::{Error, Result, Rid};
 
 use crate::call::Call;
 use crate::query_body::QueryBody;
+use crate::reply::Reply;
+use crate::resource_document::{feed, max_items, rid_of};
 
-/// The rows that the request's query selects, in order. A row is a resource as JSON text.
-pub(crate) fn select(call: &Call<'_>, rows: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
-    let body = QueryBody::read(call)?;
-    let filter = Filter::parse(&body.text, &body.parameters)?;
-    let mut selected = Vec::new();
-    for row in rows {
-        let value = Value::from_json(&row, &ParseLimits::default())
-            .map_err(|error| Error::internal("a resource is not valid JSON").with_source(error))?;
-        if filter.matches(&value) {
-            selected.push(row);
-        }
+/// A page of what the request's query makes of resources, each given as JSON text.
+pub(crate) fn answer(
+    call: &Call<'_>,
+    parent_rid: &str,
+    member: &str,
+    resources: Vec<Vec<u8>>,
+) -> Result<Reply> {
+    let body = QueryBody::read_whole(call)?;
+    let position = call.headers.continuation.filter(|token| !token.is_empty());
+    let position = position.map(|token| decode(token).ok_or_else(invalid)).transpose()?;
+    let mut resources = resources.iter().map(|text| resource(text)).collect::<Result<Vec<_>>>()?;
+    // Only pages need an order; without them, clients get the order of the feed.
+    let rows = max_items(call)?;
+    let is_whole = position.is_none() && rows >= resources.len();
+    if !is_whole {
+        resources.sort_by(|left, right| left.rid.cmp(&right.rid));
     }
-    Ok(selected)
+    let limits = PageLimits { rows, size_bytes: call.account.limits().page_size_bytes_max };
+    let query = (&body.text[..], &body.parameters[..]);
+    let page = query_resources(query, &resources, call.context.now, position.as_ref(), limits)?;
+    let rows: Vec<Vec<u8>> = page.rows.iter().map(<[u8]>::to_vec).collect();
+    Ok(Reply { continuation: page.next.as_ref().map(encode), ..feed(parent_rid, member, &rows) })
+}
+
+fn resource(text: &[u8]) -> Result<Resource> {
+    let limits = ParseLimits { size_max_bytes: text.len(), ..ParseLimits::default() };
+    let value = Value::from_json(text, &limits)
+        .map_err(|error| Error::internal("a resource is not valid JSON").with_source(error))?;
+    Ok(Resource { rid: rid_of(text), value })
+}
+
+fn invalid() -> Error {
+    Error::bad_request("Invalid Continuation Token")
+}
+
+fn encode(position: &ResourcePosition) -> String {
+    match &position.state {
+        None => position.after.clone(),
+        Some(state) => format!("{}#{}", position.after, URL_SAFE_NO_PAD.encode(state)),
+    }
+}
+
+fn decode(token: &str) -> Option<ResourcePosition> {
+    let (after, state) = match token.split_once('#') {
+        None => (token, None),
+        Some((after, state)) => (after, Some(URL_SAFE_NO_PAD.decode(state).ok()?)),
+    };
+    let is_known = (after.is_empty() && state.is_some()) || Rid::parse(after).is_some();
+    is_known.then(|| ResourcePosition { after: after.to_owned(), state })
 }

@@ -16,8 +16,7 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Reply, Failure> {
 }
 
 pub(crate) async fn query(call: &Call<'_>) -> Result<Reply, Failure> {
-    let rows = metadata_query::select(call, rows(call).await?)?;
-    Ok(page(call, "", "Offers", rows)?)
+    Ok(metadata_query::answer(call, "", "Offers", rows(call).await?)?)
 }
 
 pub(crate) async fn read(call: &Call<'_>) -> Result<Reply, Failure> {

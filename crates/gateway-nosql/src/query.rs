@@ -32,6 +32,7 @@ pub(crate) async fn execute(call: &Call<'_>, container: &ContainerHandle) -> Res
         scope: feed::scope(headers)?,
         max_items: headers.max_items()?,
         continuation: headers.continuation.filter(|token| !token.is_empty() && !is_of_the_reference(token)),
+        resume_filter: body.resume_filter(container)?,
         allows_cross_partition,
         fans_out: match headers.fan_out {
             None => call.settings.merges_queries,

@@ -108,15 +108,16 @@ fn metrics(reply: &QueryReply) -> String {
         items => (statistics.rows as f64 / items as f64).min(1.0),
     };
     let mut text = String::with_capacity(640);
-    let mut add =
-        |name: &str, value: f64| write!(text, "{name}={value:.2};").expect("a string takes all text");
-    add("totalExecutionTimeInMs", milliseconds(reply.preparation + reply.execution));
-    add("queryCompileTimeInMs", milliseconds(reply.preparation));
-    add("queryLogicalPlanBuildTimeInMs", 0.0);
-    add("queryPhysicalPlanBuildTimeInMs", 0.0);
-    add("queryOptimizationTimeInMs", 0.0);
-    add("VMExecutionTimeInMs", milliseconds(reply.execution));
-    add("indexLookupTimeInMs", 0.0);
+    let mut add = |name: &str, value: Duration| {
+        write!(text, "{name}={:.2};", milliseconds(value)).expect("a string takes all text")
+    };
+    add("totalExecutionTimeInMs", reply.preparation + reply.execution);
+    add("queryCompileTimeInMs", reply.preparation.saturating_sub(reply.planning));
+    add("queryLogicalPlanBuildTimeInMs", reply.planning);
+    add("queryPhysicalPlanBuildTimeInMs", Duration::ZERO);
+    add("queryOptimizationTimeInMs", Duration::ZERO);
+    add("VMExecutionTimeInMs", reply.execution);
+    add("indexLookupTimeInMs", Duration::ZERO);
     text.push_str("instructionCount=0;");
     for name in ["documentLoadTimeInMs", "systemFunctionExecuteTimeInMs", "userFunctionExecuteTimeInMs"] {
         write!(text, "{name}=0.00;").expect("a string takes all text");
@@ -130,8 +131,9 @@ fn metrics(reply: &QueryReply) -> String {
     text
 }
 
+/// Rounded up to the hundredths that are shown: what took any time is not 0.
 fn milliseconds(duration: Duration) -> f64 {
-    duration.as_secs_f64() * 1000.0
+    (duration.as_secs_f64() * 100_000.0).ceil() / 100.0
 }
 
 impl UtilizationForm {

@@ -15,7 +15,7 @@ use crate::reply::Reply;
 const CHARGE_CENTI: u64 = 100;
 
 pub(crate) fn read(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply> {
-    let body = QueryBody::read(call)?;
+    let body = QueryBody::read_whole(call)?;
     let supported =
         call.headers.supported_features.map_or_else(SupportedFeatures::all, SupportedFeatures::parse);
     let reply =

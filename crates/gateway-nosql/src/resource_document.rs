@@ -56,15 +56,7 @@ pub(crate) fn feed(parent_rid: &str, member: &str, documents: &[Vec<u8>]) -> Rep
 /// A feed that takes several pages is in the order of the resources' own ids, and the continuation token is the last one
 /// returned, so that nothing is missed or repeated when resources come and go in between.
 pub(crate) fn page(call: &Call<'_>, parent_rid: &str, member: &str, rows: Vec<Vec<u8>>) -> Result<Reply> {
-    let max = match call.headers.max_items()? {
-        None | Some(-1) => usize::MAX,
-        Some(wanted) if wanted > 0 => wanted as usize,
-        Some(other) => {
-            return Err(Error::bad_request(format!(
-                "x-ms-max-item-count {other} is invalid: use -1 or 1 and above"
-            )));
-        }
-    };
+    let max = max_items(call)?;
     let size_max = call.account.limits().page_size_bytes_max;
     let size: usize = rows.iter().map(Vec::len).sum();
     if call.headers.continuation.is_none() && rows.len() <= max && size <= size_max {
@@ -84,6 +76,17 @@ pub(crate) fn page(call: &Call<'_>, parent_rid: &str, member: &str, rows: Vec<Ve
     Ok(Reply { continuation, ..feed(parent_rid, member, &documents) })
 }
 
+/// How many rows a page may have.
+pub(crate) fn max_items(call: &Call<'_>) -> Result<usize> {
+    match call.headers.max_items()? {
+        None | Some(-1) => Ok(usize::MAX),
+        Some(wanted) if wanted > 0 => Ok(wanted as usize),
+        Some(other) => {
+            Err(Error::bad_request(format!("x-ms-max-item-count {other} is invalid: use -1 or 1 and above")))
+        }
+    }
+}
+
 /// How many of the first rows fit in a page. One always does, or there would be no end.
 fn count_within(size_max: usize, sizes: impl Iterator<Item = usize>) -> usize {
     let mut total = 0;
@@ -94,7 +97,7 @@ fn count_within(size_max: usize, sizes: impl Iterator<Item = usize>) -> usize {
     fitting.count().max(1)
 }
 
-fn rid_of(row: &[u8]) -> String {
+pub(crate) fn rid_of(row: &[u8]) -> String {
     #[derive(Deserialize)]
     struct Named {
         #[serde(rename = "_rid")]

@@ -68,8 +68,7 @@ pub(crate) fn list(call: &Call<'_>, container: &ContainerHandle, kind: ScriptKin
 }
 
 pub(crate) fn query(call: &Call<'_>, container: &ContainerHandle, kind: ScriptKind) -> Result<Reply> {
-    let rows = metadata_query::select(call, rows(container, kind))?;
-    page(call, container.rid_text(), names(kind).1, rows)
+    metadata_query::answer(call, container.rid_text(), names(kind).1, rows(container, kind))
 }
 
 pub(crate) fn read(call: &Call<'_>, container: &ContainerHandle, kind: ScriptKind) -> Result<Reply> {

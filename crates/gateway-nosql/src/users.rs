@@ -45,7 +45,7 @@ pub(crate) fn list(call: &Call<'_>) -> Result<Reply, Failure> {
 
 pub(crate) fn query(call: &Call<'_>) -> Result<Reply, Failure> {
     let (rid, rows) = rows(call)?;
-    Ok(page(call, &rid, "Users", metadata_query::select(call, rows)?)?)
+    Ok(metadata_query::answer(call, &rid, "Users", rows)?)
 }
 
 pub(crate) fn read(call: &Call<'_>) -> Result<Reply, Failure> {

@@ -1,15 +1,13 @@
 //! An indexing policy compiled for one generation of the index.
 
-use std::cmp::Ordering;
-
 use shardlake_document::{
-    ItemProperty, ItemView, TypeTag, Value, decode_index_value, encode_index_value, encode_index_value_raw,
+    ItemProperty, ItemView, Value, decode_index_value, encode_index_value, encode_index_value_raw,
     index_value_length, is_system_property,
 };
 use shardlake_model::{
     IndexPath, IndexPathSegment, IndexingPolicy, PathKind, PathMatcher, Result, SortOrder,
 };
-use shardlake_sql::{CompositeSchema, ComputedProperties, compare_sort_keys};
+use shardlake_sql::{CompositeSchema, ComputedProperties, SortValue};
 
 use crate::path_hash::{composite_hash, path_hash};
 
@@ -54,7 +52,7 @@ pub struct CompositeMember {
     pub names: Vec<String>,
     pub descending: bool,
     /// Its bytes are inverted, because its order differs from the first member's.
-    pub(crate) inverted: bool,
+    pub inverted: bool,
     /// The computed property that it is, if it is one.
     computed: Option<usize>,
 }
@@ -183,35 +181,23 @@ impl CompositeLayout {
             let rest: Vec<u8> = entry.get(at..)?.iter().map(invert).collect();
             let length = index_value_length(&rest)?;
             at += length;
-            if is_cut_string(&rest[..length]) {
+            if is_cut(&rest[..length]) {
                 return Some(at);
             }
         }
         None
     }
 
-    /// How two items are ordered by their own values, as entries would be that held all of them.
-    pub fn compare(
-        &self,
-        left: &ItemView<'_>,
-        right: &ItemView<'_>,
-        computed: &ComputedProperties,
-    ) -> Ordering {
-        for member in &self.members {
-            let order = compare_sort_keys(&member.value(left, computed), &member.value(right, computed));
-            if order.is_ne() {
-                return if member.inverted { order.reverse() } else { order };
-            }
-        }
-        Ordering::Equal
+    /// The values by which an item is ordered as an entry would be that held all of them, with true where inverted.
+    pub fn sort_values(&self, item: &ItemView<'_>, computed: &ComputedProperties) -> Vec<(SortValue, bool)> {
+        let value = |member: &CompositeMember| (member.value(item, computed).into(), member.inverted);
+        self.members.iter().map(value).collect()
     }
 }
 
-/// A string that an index value holds only the start of.
-pub fn is_cut_string(value: &[u8]) -> bool {
-    value.first() == Some(&(TypeTag::String as u8))
-        && index_value_length(value) == Some(value.len())
-        && decode_index_value(value).is_none()
+/// Whether an index value does not tell all of the value: of a long string it holds the start, of arrays and objects the type.
+pub fn is_cut(value: &[u8]) -> bool {
+    index_value_length(value) == Some(value.len()) && decode_index_value(value).is_none()
 }
 
 impl CompositeMember {

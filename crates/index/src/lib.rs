@@ -16,6 +16,6 @@ mod terms;
 pub mod witness;
 
 pub use charged::{SYSTEM_TERMS, TermSet};
-pub use layout::{CompositeLayout, CompositeMember, IndexLayout, is_cut_string};
+pub use layout::{CompositeLayout, CompositeMember, IndexLayout, is_cut};
 pub use path_hash::{path_hash, summary_hash};
 pub use terms::{ItemTerms, summary_term};

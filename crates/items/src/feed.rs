@@ -169,7 +169,7 @@ impl Items {
         let limits = self.limits();
         let items = match max_items {
             None => limits.page_items_default,
-            Some(-1) => limits.page_items_max,
+            Some(-1) => limits.page_items_own,
             Some(wanted) if wanted > 0 => (wanted as usize).min(limits.page_items_max),
             Some(other) => {
                 return Err(Error::bad_request(format!(

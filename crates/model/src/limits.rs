@@ -42,7 +42,9 @@ pub struct Limits {
     pub resource_id_bytes_max: usize,
     /// Items of one feed page when the client names no number.
     pub page_items_default: usize,
-    /// Items of one feed page at most.
+    /// Items of one feed page when the client leaves their number to the server.
+    pub page_items_own: usize,
+    /// Items of one feed page at most; a page of larger items ends by its bytes.
     pub page_items_max: usize,
     /// Bytes of one response page, and of the items that a batch or bulk request reads.
     pub page_size_bytes_max: usize,
@@ -159,7 +161,8 @@ impl Default for Limits {
             item_id_bytes_max: 1023,
             resource_id_bytes_max: 255,
             page_items_default: 100,
-            page_items_max: 1000,
+            page_items_own: 1000,
+            page_items_max: 50_000,
             page_size_bytes_max: 4 * 1024 * 1024,
             batch_operations_max: 100,
             batch_size_bytes_max: 2 * 1024 * 1024 + 200 * 1024,

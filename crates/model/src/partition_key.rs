@@ -179,9 +179,12 @@ impl PartitionKeyDefinition {
             KeyKind::MultiHash if self.version() != 2 => {
                 return error("partition key kind 'MultiHash' needs version 2".into());
             }
-            KeyKind::MultiHash if self.paths.is_empty() || self.paths.len() > paths_max => {
+            KeyKind::MultiHash if self.paths.is_empty() => {
+                return error("a hierarchical partition key names at least one path".into());
+            }
+            KeyKind::MultiHash if self.paths.len() > paths_max => {
                 return error(format!(
-                    "Too many partition key paths: a hierarchical partition key takes 1 to {paths_max}, not {}",
+                    "Too many partition key paths ({}) specified. A maximum of {paths_max} is allowed.",
                     self.paths.len()
                 ));
             }

@@ -184,6 +184,7 @@ impl Fixture {
             own: None,
             within: None,
             resume,
+            resume_filter: None,
             limits: PageLimits { rows, size_bytes: 1 << 20 },
             collects: None,
             kept: None,

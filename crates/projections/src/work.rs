@@ -274,6 +274,7 @@ impl Step<'_> {
             scope: FeedScope::All,
             max_items: Some(max_items),
             continuation,
+            resume_filter: None,
             allows_cross_partition: true,
             fans_out: true,
             wants: QueryWants::default(),

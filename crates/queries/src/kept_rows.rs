@@ -52,6 +52,9 @@ impl KeptPlace<'_> {
     pub fn of<'r>(running: &'r Running<'_>, part: &Part, lsn: u64) -> KeptPlace<'r> {
         let mut hasher = Xxh3::new();
         hasher.update(&running.text_hash.to_be_bytes());
+        if let Some(filter) = &running.resume_filter {
+            hasher.update(&filter.fingerprint());
+        }
         hasher.update(&part.partition.uid.0.to_be_bytes());
         hasher.update(format!("{:?}", part.filter).as_bytes());
         KeptPlace { shape: &running.entry.shape, lsn, hasher }

@@ -113,6 +113,7 @@ impl Queries {
             scope: FeedScope::All,
             max_items: None,
             continuation: None,
+            resume_filter: None,
             allows_cross_partition: true,
             fans_out: true,
             wants: QueryWants::default(),

@@ -79,6 +79,7 @@ impl Queries {
             scope,
             max_items,
             continuation,
+            resume_filter: None,
             allows_cross_partition: true,
             fans_out: true,
             wants: QueryWants::default(),
@@ -183,8 +184,13 @@ impl Queries {
         {
             return Err(gone.unwrap_or_else(query_former::cut_anew));
         }
+        let bound = self.clock().elapsed();
         let mut running = self.prepare(ctx, entry, &known, &targets.parts)?;
         running.is_timed = request.wants.figures;
+        if let Some(filter) = &request.resume_filter {
+            filter.check(&running.prepared)?;
+            running.resume_filter = Some(filter.clone());
+        }
         if let Some(transaction) = within {
             let partitions = targets.parts.iter().map(|part| &part.partition);
             running.within = transaction.view(self, ctx, entry, partitions).await?;
@@ -207,6 +213,7 @@ impl Queries {
             }
             Targets { merges: false, parts } => running.drain(&mut reply, parts, page).await?,
         }
+        reply.planning = prepared.saturating_sub(bound);
         reply.execution = self.clock().elapsed().saturating_sub(prepared);
         Ok(reply)
     }
@@ -267,6 +274,7 @@ impl Queries {
             ctx,
             entry,
             prepared,
+            resume_filter: None,
             access,
             command: self.command(ctx, 0),
             text_hash: known.hash,
@@ -301,6 +309,7 @@ impl Running<'_> {
             ranges: vec![],
             statistics: QueryStatistics::default(),
             preparation: Duration::ZERO,
+            planning: Duration::ZERO,
             execution: Duration::ZERO,
             explanation: wants.explanation.then(|| access.clone()),
             utilization: wants.utilization.then(|| self.utilization(parts)),

@@ -11,7 +11,7 @@ use shardlake_model::{AnswerSpace, Error, Result};
 use shardlake_partition::{
     CommandContext, ContainerShape, OwnItems, PageWork, QueryPage, QueryPageRequest, TransactionView,
 };
-use shardlake_sql::{AccessPlan, KeptRows, PageLimits, PreparedQuery, SqlError};
+use shardlake_sql::{AccessPlan, KeptRows, PageLimits, PreparedQuery, ResumeFilter, SqlError};
 use shardlake_stdx::Clock;
 
 use crate::Queries;
@@ -73,6 +73,7 @@ impl Running<'_> {
             functions,
             clock: self.queries.clock().clone(),
             resume,
+            resume_filter: self.resume_filter.clone(),
             kept: None,
             limits,
             collects: None,
@@ -140,6 +141,7 @@ pub struct PageTask {
     functions: FunctionSource,
     clock: Clock,
     resume: Option<Vec<u8>>,
+    resume_filter: Option<Arc<ResumeFilter>>,
     kept: Option<KeptRows>,
     limits: PageLimits,
     collects: Option<usize>,
@@ -168,6 +170,7 @@ impl PageTask {
             own: self.own.as_deref(),
             within: self.within.as_ref(),
             resume: self.resume.as_deref(),
+            resume_filter: self.resume_filter.as_ref(),
             limits: self.limits,
             collects: self.collects,
             kept: self.kept.as_ref(),

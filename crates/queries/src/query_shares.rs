@@ -62,6 +62,7 @@ impl Running<'_> {
                 own: self.own.as_deref(),
                 within: self.within.as_ref(),
                 resume,
+                resume_filter: self.resume_filter.as_ref(),
                 limits: PageLimits { rows: keys_max, size_bytes: usize::MAX },
                 collects: Some(keys_max),
                 kept: None,

@@ -1,12 +1,13 @@
 //! What a query asks for, and what it is answered.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use shardlake_document::Value;
 use shardlake_items::{FeedScope, OpenTransaction};
 use shardlake_model::ReplyMeta;
 use shardlake_partition::QueryStatistics;
-use shardlake_sql::{Advice, BuiltQuery, IndexUtilization, PageLimits, Rows};
+use shardlake_sql::{Advice, BuiltQuery, IndexUtilization, PageLimits, ResumeFilter, Rows};
 
 use crate::figures::QueryFigures;
 use crate::query_token::QueryToken;
@@ -21,6 +22,8 @@ pub struct QueryRequest<'a> {
     /// The client's wish: absent for the default, -1 for the server's choice.
     pub max_items: Option<i64>,
     pub continuation: Option<&'a str>,
+    /// Where a client that merges goes on in the order of the query; with a token, the later of the two positions counts.
+    pub resume_filter: Option<Arc<ResumeFilter>>,
     /// Without it a query must name its partition.
     pub allows_cross_partition: bool,
     /// The server merges what the partitions answer.
@@ -60,6 +63,8 @@ pub struct QueryReply {
     pub statistics: QueryStatistics,
     /// From the text to a query that can run.
     pub preparation: Duration,
+    /// Of it, what it took to find the partitions and the access to their items.
+    pub planning: Duration,
     pub execution: Duration,
     /// How the items were reached, in words.
     pub explanation: Option<String>,

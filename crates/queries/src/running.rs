@@ -7,7 +7,7 @@ use std::time::Duration;
 use shardlake_model::RequestContext;
 use shardlake_partition::{CommandContext, OwnItems, TransactionView};
 use shardlake_serving::ContainerEntry;
-use shardlake_sql::{AccessPlan, PreparedQuery};
+use shardlake_sql::{AccessPlan, PreparedQuery, ResumeFilter};
 
 use crate::Queries;
 use crate::query_key::QueryKey;
@@ -18,6 +18,8 @@ pub struct Running<'a> {
     pub ctx: &'a RequestContext,
     pub entry: &'a Arc<ContainerEntry>,
     pub prepared: PreparedQuery,
+    /// Where a client that merges goes on.
+    pub resume_filter: Option<Arc<ResumeFilter>>,
     pub access: Arc<AccessPlan>,
     /// What the request or the text says of the partition key.
     pub key: QueryKey,

@@ -1,9 +1,9 @@
 //! Permissions of a user: the operations on them, the links in them, and what they grant now.
 //!
-//! A link names a container, an item or a script of the user's own database, by names or by rids. A name must lead to a
-//! container when the permission is written. A rid need not: it never leads to another resource later on, and clients write
-//! down permissions for rids that are gone. What a name leads to is asked whenever a token is made ([`Resources::granted_container`]):
-//! a token is for one container, and one that is created again under the same name is another.
+//! A link names a container, an item or a script of the user's own database, by names or by rids. It need not lead anywhere when the
+//! permission is written. What it leads to is asked whenever a token is made ([`Resources::granted_container`]): a token is for one
+//! container, and one that is created again under the same name is another. Two permissions of a user differ in the text of their
+//! links or in their partition keys.
 
 use std::sync::Arc;
 
@@ -225,25 +225,18 @@ impl Resources {
                     owner.database.id, definition.resource
                 )));
             }
-            None if !is_by_rid(&link) => {
-                return Err(not_found(
-                    "container",
-                    &format!("dbs/{}/colls/{}", link.database, link.container),
-                ));
-            }
-            _ => {}
+            Some(_) | None => {}
         }
         if let Some(key) = &definition.partition_key {
             check_key(target.map(|(_, entry)| entry), key)?;
         }
-        let is_same = |other: &&Arc<Permission>| {
-            Some(other.rid) != own && is_same_resource(catalog, &link, &other.definition.resource)
-        };
+        let is_same =
+            |other: &&Arc<Permission>| Some(other.rid) != own && is_same_grant(definition, &other.definition);
         if let Some(other) = catalog.definitions.permissions_of(user).find(is_same) {
             return Err(Error::new(
                 ErrorKind::Conflict,
                 format!(
-                    "the permission '{}' of this user is for the same resource already: replace it",
+                    "the permission '{}' of this user is for the same resource and partition key already: replace it",
                     other.definition.id
                 ),
             ));
@@ -309,26 +302,13 @@ fn resolve<'c>(
     Some((owner.database.rid, entry))
 }
 
-/// Whether the names in a link can be rids.
-fn is_by_rid(link: &ResourceLink<'_>) -> bool {
-    let container = ContainerRid::parse(link.container);
-    let database = DatabaseRid::parse(link.database);
-    container.is_some_and(|container| Some(container.database) == database)
-}
-
-fn is_same_resource(catalog: &LiveCatalog, link: &ResourceLink<'_>, other: &str) -> bool {
-    let Ok(other) = ResourceLink::parse(other) else { return false };
-    let target = |link: &ResourceLink<'_>| {
-        let (entry, by_rid) = catalog.database(link.database)?.container(link.container)?;
-        Some((entry.record.container.rid, by_rid))
+/// Whether two permissions grant the same by their words: what their links lead to does not count.
+fn is_same_grant(left: &PermissionDefinition, right: &PermissionDefinition) -> bool {
+    let link = |definition: &PermissionDefinition| definition.resource.trim_matches('/').to_owned();
+    let key = |definition: &PermissionDefinition| -> Option<serde_json::Value> {
+        serde_json::from_str(definition.partition_key.as_deref()?).ok()
     };
-    match (target(link), target(&other)) {
-        // An id and a rid of something in it are different names, even if they read the same.
-        (Some((a, a_by_rid)), Some((b, b_by_rid))) => {
-            a == b && link.child == other.child && (link.child.is_none() || a_by_rid == b_by_rid)
-        }
-        _ => *link == other,
-    }
+    link(left) == link(right) && key(left) == key(right)
 }
 
 /// One to three scalars, which the container's key can begin with.

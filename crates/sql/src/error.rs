@@ -95,6 +95,12 @@ pub enum SqlError {
     /// A page's state that no page of this server has given out.
     #[error("Invalid Continuation Token")]
     InvalidState,
+    #[error("Order-by is not supported for the target resource type.")]
+    OrderByOverResources,
+    #[error(
+        "'resumeFilter' is not valid for this query: it needs ORDER BY without GROUP BY, and one value for each of its {expected} expressions"
+    )]
+    ResumeFilter { expected: usize },
     #[error(
         "DISTINCT, GROUP BY or ORDER BY would have to keep too many rows at once: narrow the query with a filter"
     )]
@@ -297,6 +303,8 @@ impl SqlError {
             | SqlError::ItemTooDear { .. }
             | SqlError::SubqueryRows
             | SqlError::InvalidState
+            | SqlError::ResumeFilter { .. }
+            | SqlError::OrderByOverResources
             | SqlError::Pattern { .. }
             | SqlError::OrderByExcluded
             | SqlError::OrderByWithoutComposite
@@ -335,6 +343,8 @@ impl SqlError {
             | SqlError::ItemTooDear { .. }
             | SqlError::SubqueryRows
             | SqlError::InvalidState
+            | SqlError::ResumeFilter { .. }
+            | SqlError::OrderByOverResources
             | SqlError::Pattern { .. }
             | SqlError::OrderByExcluded
             | SqlError::OrderByWithoutComposite

@@ -32,6 +32,7 @@ mod functions;
 mod merge;
 mod plan;
 mod prepared;
+mod resources;
 mod sort_keys;
 mod syntax;
 
@@ -49,8 +50,8 @@ pub use evaluate::meter::Meter;
 pub use evaluate::scalar::Tested;
 pub use evaluate::user_functions::{Arguments, UserFunctions};
 pub use execute::{
-    DistinctHash, Execution, Flow, Interrupt, KeptRows, PageLimits, PageOutput, Rows, compare_sort_keys,
-    distinct_hash, resumes_at,
+    Alike, DistinctHash, Execution, Flow, Interrupt, KeptRows, PageLimits, PageOutput, ResumeFilter, Rows,
+    SortValue, compare_sort_keys, distinct_hash, resumes_at,
 };
 pub use filter::{Condition, Filter, FilterQuery, Row, parse_condition, parse_filter_query};
 pub use functions::GeometryKind;
@@ -63,5 +64,6 @@ pub use plan::{
     SupportedFeatures, plan_prepared,
 };
 pub use prepared::{PreparedQuery, QueryEnvironment};
+pub use resources::{Resource, ResourcePage, ResourcePosition, query_resources};
 pub use sort_keys::SortKeys;
 pub use syntax::{ParsedQuery as Query, QueryOutline, TEMPLATE_BYTES_MAX, parse_query, template};

@@ -2,15 +2,13 @@
 
 use std::cmp::Ordering;
 
-use shardlake_document::Value;
-
 use crate::envelope::order_by_items;
-use crate::execute::state::compare_keys;
+use crate::execute::SortValue;
 use crate::prepared::PreparedQuery;
 
 /// Of one row: rows of a page compare as their keys do.
 #[derive(Debug)]
-pub struct SortKeys(Vec<(Value, bool)>);
+pub struct SortKeys(Vec<(SortValue, bool)>);
 
 impl PreparedQuery {
     /// `None` for rows that do not tell them.
@@ -19,14 +17,14 @@ impl PreparedQuery {
         let values = order_by_items(row).ok()?;
         let is_complete = values.len() == order.len();
         let directions = order.iter().map(|key| key.descending);
-        is_complete.then(|| SortKeys(values.into_iter().zip(directions).collect()))
+        is_complete.then(|| SortKeys(values.into_iter().map(SortValue::from).zip(directions).collect()))
     }
 }
 
 impl Ord for SortKeys {
     fn cmp(&self, other: &Self) -> Ordering {
         for ((left, descending), (right, _)) in self.0.iter().zip(&other.0) {
-            let order = compare_keys(left, right);
+            let order = left.cmp(right);
             if order.is_ne() {
                 return if *descending { order.reverse() } else { order };
             }

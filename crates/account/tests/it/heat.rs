@@ -30,6 +30,7 @@ async fn query(fixture: &Fixture, container: &ContainerHandle, text: &str, scope
         scope,
         max_items: None,
         continuation: None,
+        resume_filter: None,
         allows_cross_partition: true,
         fans_out: true,
         wants: QueryWants::default(),

@@ -200,6 +200,7 @@ impl Containers {
             scope: FeedScope::All,
             max_items: Some(max_items),
             continuation: token,
+            resume_filter: None,
             allows_cross_partition: true,
             fans_out: true,
             wants: Default::default(),

@@ -69,6 +69,7 @@ async fn query(fixture: &Fixture, container: &ContainerHandle, fans_out: bool) -
         scope: FeedScope::All,
         max_items: None,
         continuation: None,
+        resume_filter: None,
         allows_cross_partition: true,
         fans_out,
         wants: QueryWants::default(),

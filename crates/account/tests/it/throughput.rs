@@ -386,6 +386,7 @@ async fn a_merged_query_waits_for_all_of_its_partitions() {
         scope: FeedScope::All,
         max_items: None,
         continuation: None,
+        resume_filter: None,
         allows_cross_partition: true,
         fans_out: true,
         wants: QueryWants::default(),

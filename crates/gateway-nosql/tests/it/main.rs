@@ -30,6 +30,7 @@ mod patch;
 mod projections;
 mod queries;
 mod refusals;
+mod resume_filter;
 mod schema;
 mod script_runs;
 mod scripts;

@@ -476,3 +476,97 @@ async fn databases_and_containers_are_queried_like_offers() {
     assert_eq!(all["_count"], 1);
     query("/dbs", "SELECT * FORM x", "").send().await.expect(400);
 }
+
+/// The language of queries over items, over every feed of resources: clients write such queries of many forms.
+#[tokio::test]
+async fn feeds_of_resources_are_queried_as_items_are() {
+    let server = Server::start().await;
+    for id in ["one", "two", "three", "four", "five"] {
+        server.post("/dbs").json(json!({ "id": id })).send().await.expect(201);
+        let key = json!({ "paths": ["/pk"], "kind": "Hash" });
+        let definition = json!({ "id": id, "partitionKey": key, "defaultTtl": id.len() });
+        server.post("/dbs/one/colls").json(definition).send().await.expect(201);
+        server.post("/dbs/one/users").json(json!({ "id": id })).send().await.expect(201);
+        let function = json!({ "id": id, "body": "function () { return 1; }" });
+        server.post("/dbs/one/colls/one/udfs").json(function).send().await.expect(201);
+    }
+    let query = |path: &str, text: &str, page: &str, token: Option<&str>| {
+        let parameters = json!([{ "name": "@id", "value": "two" }]);
+        let call = server.post(path).json(json!({ "query": text, "parameters": parameters }));
+        let call = call.header("content-type", "application/query+json").header("x-ms-max-item-count", page);
+        match token {
+            Some(token) => call.header("x-ms-continuation", token),
+            None => call,
+        }
+    };
+    let feeds = [
+        ("/dbs", "Databases"),
+        ("/dbs/one/colls", "DocumentCollections"),
+        ("/dbs/one/users", "Users"),
+        ("/dbs/one/colls/one/udfs", "UserDefinedFunctions"),
+    ];
+    for (path, member) in feeds {
+        for (text, expected) in [
+            ("SELECT VALUE root FROM root WHERE (root[\"id\"] = \"two\")", 1),
+            ("SELECT VALUE c.id FROM c WHERE c.id = @id", 1),
+            ("SELECT TOP 2 * FROM c", 2),
+            ("SELECT TOP 1 c.id, c._rid FROM c WHERE c.id != @id", 1),
+            ("SELECT DISTINCT VALUE LENGTH(c.id) FROM c", 3),
+            ("SELECT LENGTH(c.id) AS l, COUNT(1) AS n FROM c GROUP BY LENGTH(c.id)", 3),
+            ("SELECT * FROM c OFFSET 1 LIMIT 2", 2),
+            ("SELECT VALUE COUNT(1) FROM c", 1),
+            ("SELECT VALUE x FROM c JOIN x IN [1, 2]", 10),
+            ("SELECT * FROM c WHERE STARTSWITH(c.id, 't')", 2),
+        ] {
+            let whole = query(path, text, "-1", None).send().await.expect(200).json();
+            let rows = whole[member].as_array().unwrap_or_else(|| panic!("{path} {text}: {whole}")).clone();
+            assert_eq!((rows.len(), &whole["_count"]), (expected, &json!(expected)), "{path} {text}");
+            for page in ["1", "3"] {
+                let (mut found, mut token) = (Vec::new(), None::<String>);
+                loop {
+                    let answer = query(path, text, page, token.as_deref()).send().await.expect(200);
+                    let rows = answer.json()[member].as_array().expect("rows").clone();
+                    assert!(rows.len() <= page.parse().expect("a number"), "{answer:?}");
+                    found.extend(rows);
+                    token = answer.header("x-ms-continuation").map(str::to_owned);
+                    if token.is_none() {
+                        break;
+                    }
+                }
+                if text.contains("TOP") || text.contains("OFFSET") {
+                    assert_eq!(found.len(), rows.len(), "{path} {text}");
+                    continue;
+                }
+                let sorted = |rows: &[serde_json::Value]| {
+                    let mut texts: Vec<String> = rows.iter().map(ToString::to_string).collect();
+                    texts.sort();
+                    texts
+                };
+                assert_eq!(sorted(&found), sorted(&rows), "{path} {text} in pages of {page}");
+            }
+        }
+        assert_eq!(
+            query(path, "SELECT VALUE COUNT(1) FROM c", "-1", None).send().await.json()[member],
+            json!([5])
+        );
+        let ordered = query(path, "SELECT * FROM c ORDER BY c.id", "-1", None).send().await;
+        ordered.refused(400, 0, "Order-by is not supported for the target resource type.");
+        for token in ["#", "x", "#!", "AAAAAQ==#!"] {
+            query(path, "SELECT * FROM c", "1", Some(token)).send().await.refused(
+                400,
+                0,
+                "Invalid Continuation Token",
+            );
+        }
+        query(path, "SELECT VALUE udf.one() FROM c", "-1", None).send().await.expect(400);
+        query(path, "SELECT * FROM c WHERE", "-1", None).send().await.expect(400);
+    }
+    let offers = query("/offers", "SELECT VALUE COUNT(1) FROM c", "-1", None).send().await.expect(200).json();
+    assert_eq!(offers["Offers"], json!([5]));
+    let dear = "SELECT VALUE COUNT(1) FROM c JOIN a IN c.id ?? []";
+    query("/dbs", dear, "-1", None).send().await.expect(400);
+    let zeros = vec!["0"; 300].join(", ");
+    let dear =
+        format!("SELECT VALUE COUNT(1) FROM c JOIN a IN [{zeros}] JOIN b IN [{zeros}] JOIN d IN [{zeros}]");
+    query("/dbs", &dear, "-1", None).send().await.expect(408);
+}

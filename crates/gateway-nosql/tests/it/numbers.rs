@@ -74,9 +74,9 @@ async fn the_binary_form_is_judged_like_the_text() {
     let refused = server.post(ITEMS).key(KEY).body(binary(u64::MAX)).send().await;
     refused.refused(400, 0, "18446744073709551615 at '/n'").refused(400, 0, REMEDY);
     for (number, text) in [
-        (1 << 63, "9.223372036854776e+18"),
-        (12_345_678_901_234_567_168, "1.2345678901234567e+19"),
-        (12_345_678_901_234_567_000, "1.2345678901234567e+19"),
+        (1 << 63, "9223372036854775808"),
+        (12_345_678_901_234_567_168, "12345678901234567168"),
+        (12_345_678_901_234_567_000, "12345678901234567168"),
         ((1 << 53) + 1, "9007199254740993"),
         (i64::MAX as u64, "9223372036854775807"),
     ] {
@@ -86,7 +86,7 @@ async fn the_binary_form_is_judged_like_the_text() {
     }
     let server = rounding().await;
     let rounded = server.post(ITEMS).key(KEY).body(binary(u64::MAX)).send().await.expect(201);
-    assert!(rounded.text.contains("\"n\":1.8446744073709552e+19,"), "{}", rounded.text);
+    assert!(rounded.text.contains("\"n\":18446744073709551616,"), "{}", rounded.text);
 }
 
 /// What is read back is what was sent: as 64 bits, as the value of a double, or as its shortest
@@ -98,15 +98,23 @@ async fn numbers_that_can_be_kept_are() {
         ("9007199254740993", "9007199254740993"),
         ("9223372036854775807", "9223372036854775807"),
         ("-9223372036854775808", "-9223372036854775808"),
-        ("9223372036854775808", "9.223372036854776e+18"),
-        ("18446744073709552000", "1.8446744073709552e+19"),
-        ("12345678901234567000", "1.2345678901234567e+19"),
-        ("-12345678901234567168", "-1.2345678901234567e+19"),
-        ("100000000000000000000", "1e+20"),
+        ("9223372036854775808", "9223372036854775808"),
+        ("18446744073709552000", "18446744073709551616"),
+        ("12345678901234567000", "12345678901234567168"),
+        ("-12345678901234567168", "-12345678901234567168"),
+        ("100000000000000000000", "100000000000000000000"),
         ("0.1234567890123456789", "0.12345678901234568"),
-        ("12345678901234567890.0", "1.2345678901234567e+19"),
-        ("1.2345678901234567890e19", "1.2345678901234567e+19"),
-        ("1e-400", "0.0"),
+        ("12345678901234567890.0", "12345678901234567168"),
+        ("1.2345678901234567890e19", "12345678901234567168"),
+        ("1e-400", "0"),
+        ("1.0", "1"),
+        ("-5.00", "-5"),
+        ("1E+3", "1000"),
+        ("-0", "-0"),
+        ("-0.0", "-0"),
+        ("1e20", "100000000000000000000"),
+        ("1e21", "1e+21"),
+        ("-1.5e22", "-1.5e+22"),
     ] {
         let call = server.post(ITEMS).key(KEY).header("x-ms-documentdb-is-upsert", "true");
         let stored = call.body(item("a", sent)).send().await;
@@ -135,10 +143,10 @@ async fn numbers_that_can_be_kept_are() {
 async fn a_server_that_is_told_to_rounds_as_the_service_does() {
     let server = rounding().await;
     let created = server.post(ITEMS).key(KEY).body(item("a", LARGE)).send().await.expect(201);
-    assert!(created.text.contains(r#"{"n":1.2345678901234567e+19}"#), "{}", created.text);
+    assert!(created.text.contains(r#"{"n":12345678901234567168}"#), "{}", created.text);
     let patch = format!(r#"[{{"op":"set","path":"/m","value":{LARGE}}}]"#);
     let patched = server.item("PATCH", "a", KEY).body(patch).send().await.expect(200);
-    assert!(patched.text.contains(r#""m":1.2345678901234567e+19"#), "{}", patched.text);
+    assert!(patched.text.contains(r#""m":12345678901234567168"#), "{}", patched.text);
     server.post(ITEMS).key(KEY).body(item("b", "1e400")).send().await.refused(400, 0, "out of range");
 }
 
@@ -162,7 +170,7 @@ async fn scripts_do_not_get_them() {
     // What a script writes itself is a double, and is kept.
     run("[1234567890123456789]".into()).send().await.expect(200);
     let stored = server.item("GET", "a", KEY).send().await.expect(200);
-    assert!(stored.text.contains("\"n\":1.2345678901234567e+19"), "{}", stored.text);
+    assert!(stored.text.contains("\"n\":12345678901234567168"), "{}", stored.text);
     let body = item("b", LARGE);
     let binary = binary_of_json(body.as_bytes()).expect("JSON");
     let touched = |body: Vec<u8>| {

@@ -162,7 +162,6 @@ async fn permissions_are_for_containers_and_what_is_in_them() {
         ("dbs/db/users/ann", Value::Null, 400),
         ("dbs/db/colls/items/docs", Value::Null, 400),
         ("", Value::Null, 400),
-        ("dbs/db/colls/missing", Value::Null, 404),
         ("dbs/other/colls/items", Value::Null, 400),
         ("dbs/db/colls/items", json!([]), 400),
         ("dbs/db/colls/items", json!(["a", "b"]), 400),
@@ -172,8 +171,40 @@ async fn permissions_are_for_containers_and_what_is_in_them() {
         let answer = create(resource, key).await;
         assert_eq!(answer.status, status, "{resource}: {answer:?}");
     }
-    // Clients write permissions for rids that lead nowhere.
-    create("dbs/AQAAAA==/colls/AQAAAJ0fgTc=", Value::Null).await.expect(201);
+}
+
+/// Clients write down permissions for what is not there yet or no more, and several for one container.
+#[tokio::test]
+async fn permissions_differ_in_their_links_or_keys() {
+    let server = with_ann().await;
+    let rid =
+        server.get("/dbs/db/colls/items").send().await.json()["_self"].as_str().expect("a link").to_owned();
+    let create = |id: usize, resource: &str, key: Value| {
+        let id = format!("p{id}");
+        let body =
+            json!({ "id": id, "permissionMode": "Read", "resource": resource, "resourcePartitionKey": key });
+        server.post(PERMISSIONS).json(body).send()
+    };
+    for (id, (resource, key)) in [
+        ("dbs/db/colls/missing", Value::Null),
+        ("dbs/AQAAAA==/colls/AQAAAJ0fgTc=", Value::Null),
+        ("dbs/db/colls/items", Value::Null),
+        ("dbs/db/colls/items", json!(["a"])),
+        ("dbs/db/colls/items", json!(["b"])),
+        (&rid, json!(["a"])),
+        ("dbs/db/colls/items/docs/a", json!(["a"])),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        create(id, resource, key.clone()).await.expect(201);
+        create(100 + id, resource, key).await.refused(409, 0, "same resource and partition key");
+    }
+    // A permission for what is not there grants nothing, until it is.
+    let permission = server.get(format!("{PERMISSIONS}/p0")).send().await.expect(200).json();
+    let token = permission["_token"].as_str().expect("a token");
+    let read = server.get("/dbs/db/colls/missing/docs/a").key(r#"["k"]"#);
+    read.unsigned().header("authorization", token).send().await.expect(403);
 }
 
 #[tokio::test]
@@ -183,7 +214,7 @@ async fn tokens_last_as_long_as_is_asked_for_within_bounds() {
     server.post(PERMISSIONS).json(on_items("p")).send().await.expect(201);
     let path = format!("{PERMISSIONS}/p");
     let ask = |seconds: &str| server.get(&*path).header("x-ms-documentdb-expiry-seconds", seconds).send();
-    for seconds in ["0", "-1", "599", "86401", "1h", "99999999999999999999", ""] {
+    for seconds in ["0", "-1", "599", "86401", "1h", "99999999999999999999"] {
         ask(seconds).await.refused(400, 0, "x-ms-documentdb-expiry-seconds");
     }
     let token = |answer: Answer| answer.json()["_token"].as_str().expect("a token").to_owned();

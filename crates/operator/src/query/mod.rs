@@ -34,6 +34,7 @@ pub(crate) async fn query(call: &OperatorCall<'_>, container: &ContainerHandle) 
         scope: body.scope,
         max_items: body.max_items,
         continuation: body.continuation.as_deref().filter(|token| !token.is_empty()),
+        resume_filter: None,
         allows_cross_partition: true,
         fans_out: true,
         wants,

@@ -49,8 +49,8 @@ use bytes::Bytes;
 use shardlake_index::IndexLayout;
 use shardlake_model::{Error, ErrorKind, Result};
 use shardlake_sql::{
-    AccessPlan, Execution, Flow, KeptRows, PageLimits as RowLimits, PageOutput, PreparedQuery, Rows,
-    UserFunctions,
+    AccessPlan, Execution, Flow, KeptRows, PageLimits as RowLimits, PageOutput, PreparedQuery, ResumeFilter,
+    Rows, UserFunctions,
 };
 use shardlake_stdx::Clock;
 use shardlake_storage::{HotView, ScanOptions, Snapshot};
@@ -76,8 +76,9 @@ pub type TimeTest<'a> = &'a (dyn Fn() -> bool + Send + Sync);
 /// that serve requests.
 pub type MakeFunctions<'a> = &'a (dyn Fn() -> Result<Box<dyn UserFunctions>> + Send + Sync);
 
-/// Pages that are collected ahead by a page that has to read all rows.
+/// Pages that are collected ahead by a page that has to read all rows, and their rows.
 const AHEAD_PAGES: usize = 20;
+const AHEAD_ROWS_MAX: usize = 20_000;
 /// For a range that is read to its end.
 const TO_THE_END: ScanOptions = ScanOptions { fills_cache: true, ..ScanOptions::SWEEP };
 
@@ -93,6 +94,8 @@ pub struct QueryPageRequest<'a> {
     pub within: Option<&'a TransactionView>,
     /// [`QueryPage::next`] of the page before.
     pub resume: Option<&'a [u8]>,
+    /// Where a client that merges goes on; checked for the query.
+    pub resume_filter: Option<&'a Arc<ResumeFilter>>,
     pub limits: RowLimits,
     /// The execution is handed out as it is, to be merged with those of other partitions. It holds as many rows as
     /// `limits` says where the index brings them in order, and this many where all items have to be read for any of them.
@@ -362,10 +365,10 @@ fn execution_of(reader: &Reader<'_>, ordered: bool, state: Option<&[u8]>) -> Res
         Some(rows) => Execution::collecting(query, RowLimits { rows, ..limits }, ordered, state)?,
         None => Execution::start(query, limits, ordered, state)?,
     };
-    let execution = execution.metered(request.work.meter().clone());
+    let execution = execution.metered(request.work.meter().clone()).behind(request.resume_filter.cloned());
     // A client that asks for a second page usually asks for more.
     let ahead = if state.is_some() && request.keeps_rows(reader) { AHEAD_PAGES } else { 0 };
-    let execution = execution.looking_ahead(limits.rows.saturating_mul(ahead));
+    let execution = execution.looking_ahead(limits.rows.saturating_mul(ahead).min(AHEAD_ROWS_MAX));
     if query.user_functions().is_empty() { Ok(execution) } else { calling(execution, request) }
 }
 

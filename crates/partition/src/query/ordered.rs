@@ -7,17 +7,17 @@
 //! way, whichever that is.
 //!
 //! Items that lack it are found by a scan, which a counter of the path's items often shows to be needless: a partition counts
-//! a path from the first time that somebody orders by it. Strings too long for the index have equal entries; such a group is
-//! loaded and sorted by the strings themselves.
+//! a path from the first time that somebody orders by it. Strings too long for the index have equal entries, and so have arrays and
+//! objects; such a group is loaded and sorted by the values themselves.
 
 use std::cmp::Ordering;
 use std::ops::Range;
 
 use bytes::Bytes;
-use shardlake_document::{Value, compare, encode_index_value};
-use shardlake_index::{is_cut_string, path_hash};
+use shardlake_document::{Value, encode_index_value};
+use shardlake_index::{is_cut, path_hash};
 use shardlake_model::{Error, IndexPathSegment, Result};
-use shardlake_sql::{IndexRef, OrderAccess, ValueRange};
+use shardlake_sql::{Alike, IndexRef, OrderAccess, ResumeFilter, SortValue, ValueRange};
 use shardlake_storage::{Row, ScanOptions};
 
 use super::ahead::Ahead;
@@ -31,8 +31,9 @@ use crate::item::StoredItem;
 use crate::key_list::KeyList;
 use crate::keys::{self, HEADER};
 
-/// Items with the same long start of a string that are sorted in memory.
+/// Items whose entries are alike that are sorted in memory, and their bytes.
 const GROUP_MAX: usize = 10_000;
+const GROUP_BYTES_MAX: usize = 256 << 20;
 
 pub(super) struct Ordered<'p> {
     order: &'p OrderAccess,
@@ -68,9 +69,9 @@ impl<'p> Ordered<'p> {
 
 pub(super) async fn run(reader: &mut Reader<'_>, feed: &mut Feed<'_>, ordered: Ordered<'_>) -> Result<Ended> {
     let Ordered { order, undefined, at } = ordered;
-    let from = feed.execution.resumes_at().filter(|_| at.is_none());
-    let order = &narrowed(order, from.as_ref());
-    let is_past_undefined = !order.reverse && matches!(&from, Some((value, _)) if !value.is_undefined());
+    let state = feed.execution.resumes_at().filter(|_| at.is_none());
+    let starts = Start::all(reader.request.resume_filter.map(|filter| &**filter), state);
+    let order = &narrowed(reader, order, &starts);
     let (in_undefined, in_postings) = match at {
         None => (None, None),
         // This page's filter excludes items without the property. Forwards, all other items follow the position; backwards, none does.
@@ -84,13 +85,14 @@ pub(super) async fn run(reader: &mut Reader<'_>, feed: &mut Feed<'_>, ordered: O
     // Forwards, postings come behind the items without the property, backwards before them.
     let is_in_postings = in_postings.is_some() || (order.reverse && in_undefined.is_none());
     let has_postings = is_in_postings || !order.reverse;
-    let undefined = in_undefined.is_some()
-        || (undefined && !is_past_undefined && (order.reverse || in_postings.is_none()));
+    let undefined = in_undefined.is_some() || (undefined && (order.reverse || in_postings.is_none()));
     let undefined = undefined.then(|| match in_undefined {
         None => 0..u64::MAX,
         Some(ordinal) if order.reverse => 0..ordinal,
         Some(ordinal) => ordinal.saturating_add(1)..u64::MAX,
     });
+    let to_come = |ordinals| starts.iter().fold(ordinals, |rest, start| start.undefined(order, rest));
+    let undefined = undefined.map(to_come).filter(|ordinals| !ordinals.is_empty());
     let prefix = reader.prefix_of(&order.index)?;
     let mut walk = Walk::new(&prefix, bounds(&prefix, order), order.reverse, in_postings)?;
     if !has_postings {
@@ -136,28 +138,84 @@ async fn run_in_scope(
     nearest::run(reader, feed, order, walk, undefined).await
 }
 
-/// The rest of the walk when rows up to a sort key are out already: there is no use in walking over those again.
-pub(super) fn narrowed(order: &OrderAccess, from: Option<&(Value, bool)>) -> OrderAccess {
+/// Where the rows that are to come begin, in the order of a query.
+pub(super) struct Start {
+    /// Of the first of them, as far as known: each a value, or with true the start of a string.
+    keys: Vec<(Value, bool)>,
+    alike: Alike,
+}
+
+impl Start {
+    /// `state`: the first sort key of the last row that is out, which others may have as well.
+    pub fn all(filter: Option<&ResumeFilter>, state: Option<(Value, bool)>) -> Vec<Start> {
+        let of_filter = filter.map(|filter| Start { keys: filter.keys(), alike: filter.alike() });
+        let of_state = state.map(|key| Start { keys: vec![key], alike: Alike::All });
+        of_filter.into_iter().chain(of_state).collect()
+    }
+
+    /// How the entries begin that the order has at the keys, and whether that is all that they hold before the ordinal.
+    fn entry(&self, reader: &Reader<'_>, order: &OrderAccess) -> (Vec<u8>, bool) {
+        let members = match (&order.index, &reader.layout) {
+            (IndexRef::Composite(number), Some(layout)) => {
+                layout.composites[*number].members.get(order.members_behind..).unwrap_or_default()
+            }
+            _ => &[],
+        };
+        let mut entry = order.behind.clone();
+        for (number, (value, is_start)) in self.keys.iter().enumerate() {
+            let start = entry.len();
+            let is_whole = encode_index_value(value, &mut entry);
+            if *is_start && is_whole {
+                entry.pop();
+            }
+            if members.get(number).is_some_and(|member| member.inverted) {
+                entry[start..].iter_mut().for_each(|byte| *byte = !*byte);
+            }
+            if *is_start || !is_whole {
+                return (entry, false);
+            }
+        }
+        let is_whole = members.len() <= self.keys.len();
+        (entry, is_whole)
+    }
+
+    /// Those of the items without the property that are to come.
+    fn undefined(&self, order: &OrderAccess, ordinals: Range<u64>) -> Range<u64> {
+        let is_at = matches!(&self.keys[..], [(value, _)] if value.is_undefined());
+        match (is_at, self.alike, order.reverse) {
+            (false, _, true) | (true, Alike::All, _) => ordinals,
+            (false, _, false) | (true, Alike::None, _) => 0..0,
+            (true, Alike::FromItem(first), false) => ordinals.start.max(first)..ordinals.end,
+            (true, Alike::FromItem(first), true) => ordinals.start..ordinals.end.min(first.saturating_add(1)),
+        }
+    }
+}
+
+/// The rest of the walk when rows before some keys are not wanted: there is no use in walking over those.
+pub(super) fn narrowed(reader: &Reader<'_>, order: &OrderAccess, starts: &[Start]) -> OrderAccess {
     let mut order = order.clone();
-    let Some((value, is_start)) = from else { return order };
-    // Behind members that the filter fixes, the order's own key does not come first.
-    if matches!(order.index, IndexRef::Composite(_)) && order.range.is_some() {
-        return order;
+    for start in starts {
+        let (mut entry, is_whole) = start.entry(reader, &order);
+        let mut passes_over_alike = false;
+        match start.alike {
+            Alike::FromItem(ordinal) if is_whole => entry.extend_from_slice(&ordinal.to_be_bytes()),
+            Alike::None => passes_over_alike = is_whole,
+            Alike::FromItem(_) | Alike::All => {}
+        }
+        let mut range = order.range.take().unwrap_or_else(whole_index);
+        match (order.reverse, passes_over_alike) {
+            (false, false) => range.start = range.start.max(entry),
+            (false, true) => range.start = range.start.max(keys::after_prefix(&entry)),
+            (true, false) => range.end = range.end.min(keys::after_prefix(&entry)),
+            (true, true) => range.end = range.end.min(entry),
+        }
+        order.range = Some(range);
     }
-    let mut bytes = Vec::new();
-    let is_whole = encode_index_value(value, &mut bytes);
-    if *is_start && is_whole {
-        bytes.pop();
-    }
-    let whole = ValueRange { start: vec![], end: vec![0xFF; 3] };
-    let mut range = order.range.take().unwrap_or(whole);
-    if order.reverse {
-        range.end = range.end.min(keys::after_prefix(&bytes));
-    } else {
-        range.start = range.start.max(bytes);
-    }
-    order.range = Some(range);
     order
+}
+
+fn whole_index() -> ValueRange {
+    ValueRange { start: vec![], end: vec![0xFF; 3] }
 }
 
 /// The items without the property, in the order of their ordinals as the entries of an index would have it: clients that merge
@@ -327,6 +385,7 @@ pub(super) struct Walk {
     resumed: Option<Resumed>,
     /// Postings with the same cut string, in the order met, and their items' records.
     group: Vec<(Posting, Bytes)>,
+    group_bytes: usize,
     /// What was counted before the first of them was read.
     before_group: QueryStatistics,
     /// How far their values are alike.
@@ -351,6 +410,7 @@ impl Walk {
             reverse,
             resumed: None,
             group: Vec::new(),
+            group_bytes: 0,
             before_group: QueryStatistics::default(),
             cut_at: 0,
             begun: None,
@@ -504,15 +564,18 @@ impl Walk {
         let before = reader.statistics;
         reader.statistics.postings_read += 1;
         if let Some(end) = end_of_cut {
-            if self.group.len() == GROUP_MAX {
+            if self.group.len() == GROUP_MAX || self.group_bytes > GROUP_BYTES_MAX {
                 return Err(Error::bad_request(format!(
-                    "ORDER BY met more than {GROUP_MAX} strings with the same first 120 bytes: filter them, or order by something shorter"
+                    "ORDER BY met more than {GROUP_MAX} items, or {} MB of them, whose strings have the same first 120 bytes or whose values are arrays or objects: filter them, or order by something shorter",
+                    GROUP_BYTES_MAX >> 20
                 )));
             }
             if self.group.is_empty() {
                 self.before_group = before;
                 self.cut_at = end;
+                self.group_bytes = 0;
             }
+            self.group_bytes += record.len();
             self.group.push((posting, record));
             return Ok(None);
         }
@@ -537,23 +600,23 @@ impl Walk {
         let mut items = Vec::with_capacity(group.len());
         for (posting, record) in group {
             if let Some(item) = reader.load(record)? {
-                items.push((posting.ordinal, item));
+                items.push((posting.ordinal, sort_values(reader, order, &item), item));
             }
         }
-        items.sort_by(|left, right| {
-            let ascending = compare_items(reader, order, &left.1, &right.1).then(left.0.cmp(&right.0));
+        items.sort_by(|(left_ordinal, left, _), (right_ordinal, right, _)| {
+            let ascending = in_group_order((left, *left_ordinal), (right, *right_ordinal));
             if self.reverse { ascending.reverse() } else { ascending }
         });
         let done = match self.begun.take() {
             Some(begun) => {
-                let last = items.iter().position(|(ordinal, _)| *ordinal == begun.last);
+                let last = items.iter().position(|(ordinal, ..)| *ordinal == begun.last);
                 last.ok_or_else(lost_place)? + 1
             }
             None => 0,
         };
         // A page that ends in the group reads all of it again: each item counts when it goes out.
         self.uncount_group(reader);
-        for (ordinal, item) in items.iter().skip(done) {
+        for (ordinal, _, item) in items.iter().skip(done) {
             let before = reader.statistics;
             reader.statistics.postings_read += 1;
             reader.statistics.items_loaded += 1;
@@ -585,26 +648,34 @@ pub(super) fn is_proven(reader: &Reader<'_>, order: &OrderAccess) -> bool {
 /// Where the first string of an entry ends that the index holds only the start of.
 pub(super) fn end_of_cut(reader: &Reader<'_>, order: &OrderAccess, value: &[u8]) -> Option<usize> {
     match &order.index {
-        IndexRef::Path(_) => is_cut_string(value).then_some(value.len()),
+        IndexRef::Path(_) => is_cut(value).then_some(value.len()),
         IndexRef::Composite(number) => reader.layout.as_ref()?.composites[*number].end_of_cut(value),
     }
 }
 
-/// The order of two items in the index, if it held all of their values.
-fn compare_items(
-    reader: &Reader<'_>,
-    order: &OrderAccess,
-    left: &StoredItem,
-    right: &StoredItem,
-) -> Ordering {
+/// The values by which an item would have its place in the index if that held all of them, with true where inverted.
+fn sort_values(reader: &Reader<'_>, order: &OrderAccess, item: &StoredItem) -> Vec<(SortValue, bool)> {
     match (&order.index, &reader.layout) {
         (IndexRef::Composite(number), Some(layout)) => {
-            layout.composites[*number].compare(&left.view(), &right.view(), &layout.computed)
+            layout.composites[*number].sort_values(&item.view(), &layout.computed)
         }
         (IndexRef::Path(path), _) => {
-            let value = |item| property(reader, item, path).unwrap_or_default();
-            compare(&value(left), &value(right))
+            vec![(property(reader, item, path).unwrap_or_default().into(), false)]
         }
-        _ => Ordering::Equal,
+        (IndexRef::Composite(_), None) => vec![],
     }
+}
+
+/// Items of a group by their values, then by their ordinals.
+fn in_group_order(
+    (left, left_ordinal): (&[(SortValue, bool)], u64),
+    (right, right_ordinal): (&[(SortValue, bool)], u64),
+) -> Ordering {
+    for ((left, is_inverted), (right, _)) in left.iter().zip(right) {
+        let order = left.cmp(right);
+        if order.is_ne() {
+            return if *is_inverted { order.reverse() } else { order };
+        }
+    }
+    left_ordinal.cmp(&right_ordinal)
 }

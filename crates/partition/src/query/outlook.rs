@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use shardlake_index::{is_cut_string, path_hash};
+use shardlake_index::{is_cut, path_hash};
 use shardlake_model::Result;
 use shardlake_sql::{IndexRef, OrderAccess};
 use shardlake_storage::ScanOptions;
@@ -50,7 +50,9 @@ impl Partition {
             return Ok(None);
         }
         let state = request.resume.map(Position::decode).transpose()?.and_then(|position| position.state);
-        let order = ordered::narrowed(order, shardlake_sql::resumes_at(state.as_deref())?.as_ref());
+        let state = shardlake_sql::resumes_at(state.as_deref())?;
+        let starts = ordered::Start::all(request.resume_filter.map(|filter| &**filter), state);
+        let order = ordered::narrowed(&reader, order, &starts);
         let prefix = reader.prefix_of(&order.index)?;
         let (start, end) = ordered::bounds(&prefix, &order);
         let options = ScanOptions { reverse: order.reverse, limit: Some(keys_max), ..ScanOptions::default() };
@@ -60,7 +62,7 @@ impl Partition {
             for (key, _) in rows {
                 let posting = Posting::parse(&key, prefix.len())?;
                 let value = posting.key.slice(..posting.value().len());
-                if is_cut_string(&value) {
+                if is_cut(&value) {
                     return Ok(None);
                 }
                 keys.push(value);

@@ -168,6 +168,8 @@ pub struct OrderAccess {
     pub reverse: bool,
     /// Common prefix of the entries: the values of composite members that the filter fixes before the order begins.
     pub behind: Vec<u8>,
+    /// How many members those are.
+    pub members_behind: usize,
     /// The part of the index that the condition leaves.
     pub range: Option<ValueRange>,
     /// Items without the path belong to the result, and have no entry.

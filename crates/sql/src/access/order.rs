@@ -116,6 +116,7 @@ pub(super) fn access(
         index,
         reverse: *descending,
         behind: vec![],
+        members_behind: 0,
     })
 }
 
@@ -146,10 +147,15 @@ fn composite_access(
             if reverse != keys[0].1 && !scope.is_empty() {
                 continue;
             }
+            // Clients that merge take rows of equal keys to come in the order of their items, not of another member.
+            if skipped + keys.len() < candidate.members.len() && scope.is_empty() {
+                continue;
+            }
             return Some(OrderAccess {
                 index: IndexRef::Composite(number),
                 reverse,
                 behind: covered.fixed[..skipped].concat(),
+                members_behind: skipped,
                 exact: covered.exact && conditions == covered.members,
                 range: covered.range,
                 includes_undefined: false,

@@ -14,6 +14,7 @@ use super::gather::{evaluate_all, evaluate_projection};
 use super::kept::{Entry, EntryKey, KEPT_BYTES_MAX, KeptRows, alike, resume_after};
 use super::limits::PageLimits;
 use super::rows::{Rows, write_row};
+use super::sort_value::{SortValue, sort_value};
 use super::state::{Resume, ResumeKey, State};
 use crate::bound::{BoundQuery, Grouping, Projection, SortKey};
 use crate::error::SqlError;
@@ -618,8 +619,8 @@ impl Group {
     }
 }
 
-fn sort_keys(query: &BoundQuery, row: &Scope<'_>) -> Result<Vec<(Value, bool)>, SqlError> {
-    let value = |key: &SortKey| Ok((evaluate(&key.expression, row)?.to_value(), key.descending));
+fn sort_keys(query: &BoundQuery, row: &Scope<'_>) -> Result<Vec<(SortValue, bool)>, SqlError> {
+    let value = |key: &SortKey| Ok((sort_value(&key.expression, row)?, key.descending));
     query.order_by.iter().map(value).collect()
 }
 

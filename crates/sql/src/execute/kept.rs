@@ -4,10 +4,9 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-use shardlake_document::Value;
-
 use super::limits::PageLimits;
-use super::state::{Resume, State, compare_keys, resume_alike, resume_keys};
+use super::sort_value::SortValue;
+use super::state::{Resume, State, resume_alike, resume_keys};
 use crate::evaluate::datum::value_size;
 
 /// Bytes of rows that are kept for the pages behind one.
@@ -19,13 +18,13 @@ const ENTRY_BYTES: usize = 96;
 #[derive(Debug, Clone)]
 pub(super) struct EntryKey {
     /// With true where descending.
-    pub keys: Vec<(Value, bool)>,
+    pub keys: Vec<(SortValue, bool)>,
     /// Ordinal and row within the item, or the row's hash.
     pub tie: u128,
 }
 
 impl EntryKey {
-    pub fn values(&self) -> impl Iterator<Item = &Value> {
+    pub fn values(&self) -> impl Iterator<Item = &SortValue> {
         self.keys.iter().map(|(value, _)| value)
     }
 }
@@ -33,7 +32,7 @@ impl EntryKey {
 impl Ord for EntryKey {
     fn cmp(&self, other: &Self) -> Ordering {
         for ((left, descending), (right, _)) in self.keys.iter().zip(&other.keys) {
-            let order = compare_keys(left, right);
+            let order = left.cmp(right);
             if order.is_ne() {
                 return if *descending { order.reverse() } else { order };
             }
@@ -91,7 +90,8 @@ impl KeptRows {
     /// The rows from this place on, for the next page; `None` above [`KEPT_BYTES_MAX`].
     pub(super) fn behind(mut self, from: usize) -> Option<KeptRows> {
         if self.size_bytes == 0 {
-            let of_values = |key: &EntryKey| key.values().map(value_size).sum::<usize>();
+            let of_value = |key: &SortValue| value_size(&key.of_its_type());
+            let of_values = |key: &EntryKey| key.values().map(of_value).sum::<usize>();
             let size = |(key, entry): &(EntryKey, Entry)| ENTRY_BYTES + entry.text.len() + of_values(key);
             self.size_bytes = self.entries.iter().map(size).sum();
         }

@@ -6,6 +6,8 @@
 //! | `rows.rs` | rows as JSON text |
 //! | `gather.rs` | calls of user-defined functions, made before the items are dealt with |
 //! | `state.rs` | what a page hands to the next one |
+//! | `sort_value.rs` | the order of sort keys |
+//! | `resume_filter.rs` | where a client that merges goes on by sort keys |
 //! | `collect.rs` | the rows that must be seen whole before the first goes out: sorted, distinct, grouped |
 //! | `kept.rs`, `limits.rs` | entries that are kept for the next page; where a page ends |
 //! | `whole.rs` | queries over the whole result of another query |
@@ -22,7 +24,9 @@ mod distinct_hash;
 mod gather;
 mod kept;
 mod limits;
+mod resume_filter;
 mod rows;
+mod sort_value;
 pub(crate) mod state;
 mod whole;
 
@@ -49,10 +53,11 @@ use collect::Collector;
 pub use distinct_hash::{DistinctHash, distinct_hash};
 pub use kept::KeptRows;
 pub use limits::PageLimits;
+pub use resume_filter::{Alike, ResumeFilter};
 pub use rows::Rows;
 pub(crate) use rows::parse_row;
 use rows::{Pushed, is_row};
-pub use state::compare_keys as compare_sort_keys;
+pub use sort_value::{SortValue, compare_sort_keys};
 use state::{Resume, State};
 use whole::{Around, Inside};
 
@@ -82,6 +87,8 @@ pub struct PageOutput {
 
 /// What it takes to reach an item, beside looking at what is in it.
 const STEPS_OF_ITEM: u64 = 40;
+/// The slot of the first source, where that is the item.
+const SLOT_OF_ITEM: Slot = 0;
 /// What the loops over the sources of a query take that has the item alone, until they come to its filter.
 const STEPS_TO_FILTER: u64 = 2;
 
@@ -104,6 +111,7 @@ pub struct Execution {
     state: State,
     collector: Option<Collector>,
     calls: Option<RefCell<Calls>>,
+    resume_filter: Option<Arc<ResumeFilter>>,
     meter: Arc<Meter>,
     /// Queries over the whole result of this one, from the inside out.
     around: Vec<Around>,
@@ -182,6 +190,7 @@ impl Execution {
             state,
             collector,
             calls: None,
+            resume_filter: None,
             meter,
             around,
         })
@@ -199,6 +208,11 @@ impl Execution {
     /// Counts its work in this meter.
     pub fn metered(self, meter: Arc<Meter>) -> Self {
         Execution { meter, ..self }
+    }
+
+    /// Without the rows before a position. The filter must have been checked for the query.
+    pub fn behind(self, resume_filter: Option<Arc<ResumeFilter>>) -> Self {
+        Execution { resume_filter, ..self }
     }
 
     /// With what it calls user-defined functions by.
@@ -290,6 +304,18 @@ impl Execution {
         interrupt: Interrupt<'_>,
     ) -> Result<Flow, SqlError> {
         self.feed(Some(item), filtered, interrupt)
+    }
+
+    /// In the place of an item, a value; its number identifies it on the next page.
+    pub fn push_value(
+        &mut self,
+        value: &Value,
+        number: u64,
+        interrupt: Interrupt<'_>,
+    ) -> Result<Flow, SqlError> {
+        self.meter.begin_item();
+        self.meter.step(STEPS_OF_ITEM, interrupt)?;
+        self.feed_row(SLOT_OF_ITEM, value, number, interrupt)
     }
 
     /// In the place of all items, for a query that reads none.
@@ -410,9 +436,11 @@ impl Execution {
         if let Some(calls) = &self.calls {
             calls.borrow_mut().begin(ordinal);
         }
+        let resume_filter = self.resume_filter.as_deref();
         let Some(collector) = &mut self.collector else {
             let page = (&mut self.rows, &mut self.state);
-            let flow = stream(query, self.limits, page, (&scope, ordinal), filtered)?;
+            let fed = Streamed { scope: &scope, ordinal, filtered, resume_filter };
+            let flow = stream(query, self.limits, page, fed)?;
             if let (Flow::PageFull, Some(calls)) = (flow, &self.calls) {
                 calls.borrow_mut().take_back();
             }
@@ -420,7 +448,10 @@ impl Execution {
         };
         let mut row_in_item = 0;
         for_each(query, &scope, filtered, &mut |row| {
-            collector.add(query, row, ordinal, row_in_item)?;
+            let is_behind = is_behind(resume_filter, query, row, ordinal)?;
+            if !is_behind {
+                collector.add(query, row, ordinal, row_in_item)?;
+            }
             row_in_item += 1;
             Ok(Continue(()))
         })?;
@@ -498,13 +529,29 @@ fn for_each(
     Ok(())
 }
 
-/// The rows of one item go out one by one.
+#[inline]
+fn is_behind(
+    resume_filter: Option<&ResumeFilter>,
+    query: &BoundQuery,
+    row: &Scope<'_>,
+    ordinal: u64,
+) -> Result<bool, SqlError> {
+    resume_filter.map_or(Ok(false), |filter| filter.is_behind(query, row, ordinal))
+}
+
+/// An item whose rows go out one by one.
+struct Streamed<'s> {
+    scope: &'s Scope<'s>,
+    ordinal: u64,
+    filtered: bool,
+    resume_filter: Option<&'s ResumeFilter>,
+}
+
 fn stream(
     query: &BoundQuery,
     limits: PageLimits,
     (rows, state): (&mut Rows, &mut State),
-    (scope, ordinal): (&Scope<'_>, u64),
-    filtered: bool,
+    Streamed { scope, ordinal, filtered, resume_filter }: Streamed<'_>,
 ) -> Result<Flow, SqlError> {
     // What an earlier page has dealt with, if the item is still there.
     let (item, rows_of_item) = std::mem::take(&mut state.rows_of_item);
@@ -513,7 +560,7 @@ fn stream(
     let mut flow = Flow::More;
     for_each(query, scope, filtered, &mut |row| {
         seen += 1;
-        if seen <= done {
+        if seen <= done || is_behind(resume_filter, query, row, ordinal)? {
             return Ok(Continue(()));
         }
         if state.skip > 0 {

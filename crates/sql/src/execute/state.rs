@@ -5,14 +5,17 @@
 //! | 0                                                     nothing else
 //! | 1 | hash u128                                         rows up to this hash are out
 //! | 2 | tie u128 | done u32 | count u8 | keys…            sorted rows up to these keys are out
-//! key: its ordered encoding behind a u8 length; a long string is cut, marked with length 255 and followed by 2 + n bytes
+//! key: kind u8 | length u16 | bytes: 0 and the ordered encoding of a scalar, 1 and the start of a long string, 4 or 5 and the hash
+//!      of an array or an object
 //! ```
 //! Where a key is cut, rows that begin like it cannot be told apart by it: `done` says how many of them are out.
 
 use std::cmp::Ordering;
 
-use shardlake_document::{Value, compare, decode_ordered, encode_ordered};
+use shardlake_document::{Value, decode_ordered, encode_ordered};
 
+use super::distinct_hash::DistinctHash;
+use super::sort_value::SortValue;
 use crate::bound::BoundQuery;
 use crate::error::SqlError;
 
@@ -42,43 +45,41 @@ pub(super) enum Resume {
 /// A sort key of the last row, or the start of it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ResumeKey {
-    Whole(Value),
+    Whole(SortValue),
     StartOf(String),
 }
 
 impl ResumeKey {
-    /// Arrays and objects have no order among themselves: one stands for all. A string is cut behind the character that its
-    /// last byte is in, and also when it ends just there: so whatever begins like a cut one is cut to the same.
-    pub fn of(value: &Value, bytes_max: usize) -> ResumeKey {
+    /// A string is cut behind the character that its last byte is in, and also when it ends just there: so all that begin like a
+    /// cut one are cut to the same.
+    pub fn of(value: &SortValue, bytes_max: usize) -> ResumeKey {
         match value {
-            Value::Array(_) => ResumeKey::Whole(Value::Array(vec![])),
-            Value::Object(_) => ResumeKey::Whole(Value::Object(vec![])),
-            Value::String(text) if text.len() >= bytes_max => {
+            SortValue::Scalar(Value::String(text)) if text.len() >= bytes_max => {
                 let mut end = bytes_max;
                 while !text.is_char_boundary(end) {
                     end += 1;
                 }
                 ResumeKey::StartOf(text[..end].to_owned())
             }
-            scalar => ResumeKey::Whole(scalar.clone()),
+            other => ResumeKey::Whole(other.clone()),
         }
     }
 
     /// How a row's key compares with this one; equal as well when this one is cut and the row's begins with it.
-    pub fn compare(&self, value: &Value) -> Ordering {
+    pub fn compare(&self, value: &SortValue) -> Ordering {
         match self {
-            ResumeKey::Whole(whole) => compare_keys(value, whole),
+            ResumeKey::Whole(whole) => value.cmp(whole),
             ResumeKey::StartOf(start) => match value {
-                Value::String(text) if text.starts_with(start.as_str()) => Ordering::Equal,
-                other => compare(other, &Value::String(start.clone())),
+                SortValue::Scalar(Value::String(text)) if text.starts_with(start.as_str()) => Ordering::Equal,
+                other => other.cmp(&SortValue::Scalar(Value::String(start.clone()))),
             },
         }
     }
 
-    /// The value, or with true the start of a string.
+    /// The value, or with true the start of a string. Of arrays and objects, the empty one.
     pub fn to_value(&self) -> (Value, bool) {
         match self {
-            ResumeKey::Whole(value) => (value.clone(), false),
+            ResumeKey::Whole(value) => (value.of_its_type(), false),
             ResumeKey::StartOf(start) => (Value::String(start.clone()), true),
         }
     }
@@ -89,7 +90,7 @@ impl ResumeKey {
 }
 
 /// Where to go on behind a row with these sort keys. Behind a key that is cut no further one tells anything.
-pub(crate) fn resume_keys<'v>(keys: impl Iterator<Item = &'v Value>, bytes_max: usize) -> Vec<ResumeKey> {
+pub(crate) fn resume_keys<'v>(keys: impl Iterator<Item = &'v SortValue>, bytes_max: usize) -> Vec<ResumeKey> {
     let mut resume = Vec::new();
     for key in keys {
         resume.push(ResumeKey::of(key, bytes_max));
@@ -102,8 +103,8 @@ pub(crate) fn resume_keys<'v>(keys: impl Iterator<Item = &'v Value>, bytes_max: 
 
 /// Whether rows with these sort keys go on at the same place.
 pub(crate) fn resume_alike<'v>(
-    left: impl Iterator<Item = &'v Value>,
-    right: impl Iterator<Item = &'v Value>,
+    left: impl Iterator<Item = &'v SortValue>,
+    right: impl Iterator<Item = &'v SortValue>,
     bytes_max: usize,
 ) -> bool {
     for (left, right) in left.zip(right) {
@@ -116,14 +117,6 @@ pub(crate) fn resume_alike<'v>(
         }
     }
     true
-}
-
-/// The order of sort keys: that of values, with all arrays equal and all objects equal.
-pub fn compare_keys(left: &Value, right: &Value) -> Ordering {
-    match (left, right) {
-        (Value::Array(_), Value::Array(_)) | (Value::Object(_), Value::Object(_)) => Ordering::Equal,
-        _ => compare(left, right),
-    }
 }
 
 impl State {
@@ -176,9 +169,9 @@ impl State {
 pub(crate) fn push_key(key: &ResumeKey, out: &mut Vec<u8>) {
     let (kind, bytes) = match key {
         ResumeKey::StartOf(start) => (1, start.clone().into_bytes()),
-        ResumeKey::Whole(Value::Array(_)) => (2, vec![]),
-        ResumeKey::Whole(Value::Object(_)) => (3, vec![]),
-        ResumeKey::Whole(scalar) => {
+        ResumeKey::Whole(SortValue::Array(hash)) => (4, hash.to_be_bytes().to_vec()),
+        ResumeKey::Whole(SortValue::Object(hash)) => (5, hash.to_be_bytes().to_vec()),
+        ResumeKey::Whole(SortValue::Scalar(scalar)) => {
             let mut bytes = Vec::new();
             encode_ordered(scalar, &mut bytes).expect("scalars have an ordered encoding");
             (0, bytes)
@@ -235,13 +228,17 @@ pub(crate) fn read_key(reader: &mut Reader<'_>) -> Option<ResumeKey> {
     match kind {
         0 => {
             let (value, rest) = decode_ordered(bytes).ok()?;
-            rest.is_empty().then_some(ResumeKey::Whole(value))
+            rest.is_empty().then_some(ResumeKey::Whole(SortValue::Scalar(value)))
         }
         1 => Some(ResumeKey::StartOf(std::str::from_utf8(bytes).ok()?.to_owned())),
-        2 => Some(ResumeKey::Whole(Value::Array(vec![]))),
-        3 => Some(ResumeKey::Whole(Value::Object(vec![]))),
+        4 => Some(ResumeKey::Whole(SortValue::Array(hash_of(bytes)?))),
+        5 => Some(ResumeKey::Whole(SortValue::Object(hash_of(bytes)?))),
         _ => None,
     }
+}
+
+fn hash_of(bytes: &[u8]) -> Option<DistinctHash> {
+    bytes.try_into().ok().map(DistinctHash::from_be_bytes)
 }
 
 #[cfg(test)]
@@ -257,7 +254,7 @@ mod tests {
             ".{0,200}".prop_map(Value::String),
             Just(Value::Array(vec![Value::Null])),
         ];
-        value.prop_map(|value| ResumeKey::of(&value, State::key_bytes_max(3)))
+        value.prop_map(|value| ResumeKey::of(&value.into(), State::key_bytes_max(3)))
     }
 
     fn resume() -> impl Strategy<Value = Resume> {

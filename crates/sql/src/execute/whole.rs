@@ -93,7 +93,7 @@ impl Execution {
         Ok(PageOutput { rescan: output.state.is_some(), ..output })
     }
 
-    fn feed_row(
+    pub(super) fn feed_row(
         &mut self,
         slot: Slot,
         value: &Value,

@@ -6,6 +6,7 @@
 
 use shardlake_document::Value;
 
+use crate::execute::SortValue;
 use crate::execute::state::ResumeKey;
 use crate::plan::SortDirection;
 
@@ -76,9 +77,9 @@ fn same_type(key: &ResumeKey, expression: &str, ascending: bool, inclusive: bool
                 false => format!("{expression} < {literal} OR STARTSWITH({expression}, {literal})"),
             });
         }
-        ResumeKey::Whole(value @ (Value::Bool(_) | Value::Int(_) | Value::Double(_) | Value::String(_))) => {
-            literal(value)
-        }
+        ResumeKey::Whole(SortValue::Scalar(
+            value @ (Value::Bool(_) | Value::Int(_) | Value::Double(_) | Value::String(_)),
+        )) => literal(value),
         ResumeKey::Whole(_) => return inclusive.then(|| equals(key, expression)),
     };
     let operator = match (ascending, inclusive) {
@@ -95,22 +96,22 @@ fn equals(key: &ResumeKey, expression: &str) -> String {
         ResumeKey::StartOf(start) => {
             format!("STARTSWITH({expression}, {})", literal(&Value::String(start.clone())))
         }
-        ResumeKey::Whole(Value::Undefined | Value::Null | Value::Array(_) | Value::Object(_)) => {
-            format!("{}({expression})", TYPES[rank(key)])
-        }
-        ResumeKey::Whole(value) => format!("{expression} = {}", literal(value)),
+        ResumeKey::Whole(SortValue::Scalar(
+            value @ (Value::Bool(_) | Value::Int(_) | Value::Double(_) | Value::String(_)),
+        )) => format!("{expression} = {}", literal(value)),
+        ResumeKey::Whole(_) => format!("{}({expression})", TYPES[rank(key)]),
     }
 }
 
 fn rank(key: &ResumeKey) -> usize {
-    match key {
-        ResumeKey::Whole(Value::Undefined) => 0,
-        ResumeKey::Whole(Value::Null) => 1,
-        ResumeKey::Whole(Value::Bool(_)) => 2,
-        ResumeKey::Whole(Value::Int(_) | Value::Double(_)) => 3,
-        ResumeKey::Whole(Value::String(_)) | ResumeKey::StartOf(_) => 4,
-        ResumeKey::Whole(Value::Array(_)) => 5,
-        ResumeKey::Whole(Value::Object(_)) => 6,
+    match key.to_value().0 {
+        Value::Undefined => 0,
+        Value::Null => 1,
+        Value::Bool(_) => 2,
+        Value::Int(_) | Value::Double(_) => 3,
+        Value::String(_) => 4,
+        Value::Array(_) => 5,
+        Value::Object(_) => 6,
     }
 }
 

@@ -271,7 +271,8 @@ mod tests {
     #[test]
     fn sources_go_on_behind_the_last_row_or_at_it() {
         let info = ordered_by(&[SortDirection::Ascending, SortDirection::Descending]);
-        let keys = [ResumeKey::Whole(Value::Int(5)), ResumeKey::Whole(Value::String("mid".into()))];
+        let keys =
+            [ResumeKey::Whole(Value::Int(5).into()), ResumeKey::Whole(Value::String("mid".into()).into())];
         let state = state(&keys, 1, 3);
         let merger = Merger::new(&info, "", 3, LIMITS, Some(&state)).expect("a state of its own");
         let rank = "c.rank > 5 OR IS_STRING(c.rank) OR IS_ARRAY(c.rank) OR IS_OBJECT(c.rank)";
@@ -287,7 +288,7 @@ mod tests {
     #[test]
     fn states_of_other_merges_are_refused() {
         let info = ordered_by(&[SortDirection::Ascending]);
-        let key = ResumeKey::Whole(Value::Null);
+        let key = ResumeKey::Whole(Value::Null.into());
         let refused = |bytes: &[u8], sources| Merger::new(&info, "", sources, LIMITS, Some(bytes)).err();
         assert_eq!(refused(&state(from_ref(&key), 1, 2), 2), None);
         for (bytes, sources) in [

@@ -24,7 +24,8 @@ use super::source::Source;
 use super::state::{Cursor, OrderedAt, Resume, State};
 use crate::envelope::{member, order_by_items, parse};
 use crate::error::SqlError;
-use crate::execute::state::{ResumeKey, compare_keys, resume_alike, resume_keys};
+use crate::execute::SortValue;
+use crate::execute::state::{ResumeKey, resume_alike, resume_keys};
 use crate::execute::{DistinctHash, distinct_hash};
 use crate::plan::{DistinctKind, QueryInfo, SortDirection};
 
@@ -46,12 +47,12 @@ pub(super) struct Ordered<'q> {
 
 /// The next row of a source.
 struct Head {
-    keys: Vec<Value>,
+    keys: Vec<SortValue>,
 }
 
 /// The last row that was dealt with.
 struct Last {
-    keys: Vec<Value>,
+    keys: Vec<SortValue>,
     source: usize,
     /// Rows of this source with these keys.
     of_source: u64,
@@ -117,7 +118,7 @@ impl<'q> Ordered<'q> {
                 if keys.len() != self.info.order_by.len() {
                     return Err(SqlError::UnmergeableRow);
                 }
-                *head = Some(Head { keys });
+                *head = Some(Head { keys: keys.into_iter().map(by_type).collect() });
             }
         }
         Ok(true)
@@ -135,9 +136,9 @@ impl<'q> Ordered<'q> {
         first.map(|(index, _)| index)
     }
 
-    fn order(&self, left: &[Value], right: &[Value]) -> Ordering {
+    fn order(&self, left: &[SortValue], right: &[SortValue]) -> Ordering {
         for ((left, right), direction) in left.iter().zip(right).zip(&self.info.order_by) {
-            let order = compare_keys(left, right);
+            let order = left.cmp(right);
             if order.is_ne() {
                 return if *direction == SortDirection::Descending { order.reverse() } else { order };
             }
@@ -167,7 +168,7 @@ impl<'q> Ordered<'q> {
             DistinctKind::None => return Ok(true),
             DistinctKind::Ordered => {
                 let last = self.last.as_ref();
-                if last.is_some_and(|last| compare_keys(&last.keys[0], &head.keys[0]).is_ne()) {
+                if last.is_some_and(|last| last.keys[0] != head.keys[0]) {
                     self.seen.clear();
                 }
             }
@@ -201,7 +202,7 @@ impl<'q> Ordered<'q> {
         }
     }
 
-    fn goes_on_alike(&self, left: &[Value], right: &[Value]) -> bool {
+    fn goes_on_alike(&self, left: &[SortValue], right: &[SortValue]) -> bool {
         let used = self.keys_used();
         resume_alike(left[..used].iter(), right[..used].iter(), State::key_bytes_max(used))
     }
@@ -244,6 +245,11 @@ impl<'q> Ordered<'q> {
     }
 }
 
-fn is_scalar(value: &Value) -> bool {
-    !matches!(value, Value::Array(_) | Value::Object(_))
+/// Conditions cannot tell arrays apart, nor objects: one stands for all.
+fn by_type(value: Value) -> SortValue {
+    SortValue::Scalar(SortValue::from(value).of_its_type())
+}
+
+fn is_scalar(value: &SortValue) -> bool {
+    !matches!(value.of_its_type(), Value::Array(_) | Value::Object(_))
 }

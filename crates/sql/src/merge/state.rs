@@ -183,7 +183,7 @@ mod tests {
             ".{0,200}".prop_map(Value::String),
             Just(Value::Array(vec![Value::Null])),
         ];
-        value.prop_map(|value| ResumeKey::of(&value, State::key_bytes_max(3)))
+        value.prop_map(|value| ResumeKey::of(&value.into(), State::key_bytes_max(3)))
     }
 
     fn cursor() -> impl Strategy<Value = Cursor> {

@@ -198,6 +198,7 @@ impl Reader {
             scope,
             max_items: Some(page),
             continuation,
+            resume_filter: None,
             allows_cross_partition: true,
             fans_out,
             wants: QueryWants::default(),

@@ -40,6 +40,7 @@ pub fn request<'a>(text: &'a str, max_items: i64, continuation: Option<&'a str>)
         scope: FeedScope::All,
         max_items: Some(max_items),
         continuation,
+        resume_filter: None,
         allows_cross_partition: true,
         fans_out: true,
         wants: QueryWants::default(),

@@ -1,0 +1,86 @@
+//! The rows of an ordered query that a client which merges has had, as it says with each page that it asks for.
+//!
+//! Such a client cannot hand back a page's token in the middle of the page. It names the sort keys of the last row that it took,
+//! and, where it took that row from this partition, the row's item.
+
+use shardlake_document::Value;
+
+use super::sort_value::{SortValue, sort_value};
+use super::state::{ResumeKey, push_key};
+use crate::bound::BoundQuery;
+use crate::error::SqlError;
+use crate::evaluate::scope::Scope;
+use crate::prepared::PreparedQuery;
+
+/// A position in the order of a query, before its first row that is wanted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ResumeFilter {
+    keys: Vec<ResumeKey>,
+    /// Of the rows with exactly these keys.
+    alike: Alike,
+}
+
+/// Which rows with the keys of a position are wanted. Such rows are ordered by the ordinals of their items, backwards where the
+/// first key descends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Alike {
+    All,
+    None,
+    /// Those of this item and of the items behind it.
+    FromItem(u64),
+}
+
+impl ResumeFilter {
+    pub fn new(keys: &[SortValue], alike: Alike) -> ResumeFilter {
+        let keys = keys.iter().map(|key| ResumeKey::of(key, usize::MAX)).collect();
+        ResumeFilter { keys, alike }
+    }
+
+    /// Refuses a position that is none in the order of this query.
+    pub fn check(&self, query: &PreparedQuery) -> Result<(), SqlError> {
+        let query = query.bound();
+        let is_ordered = !query.order_by.is_empty() && query.grouping.is_none();
+        if !is_ordered || query.reads_a_whole_result() || query.order_by.len() != self.keys.len() {
+            return Err(SqlError::ResumeFilter { expected: query.order_by.len() });
+        }
+        Ok(())
+    }
+
+    /// Whether a row lies before the position.
+    pub(super) fn is_behind(
+        &self,
+        query: &BoundQuery,
+        row: &Scope<'_>,
+        ordinal: u64,
+    ) -> Result<bool, SqlError> {
+        for (key, resume) in query.order_by.iter().zip(&self.keys) {
+            let order = resume.compare(&sort_value(&key.expression, row)?);
+            if order.is_ne() {
+                return Ok(if key.descending { order.is_gt() } else { order.is_lt() });
+            }
+        }
+        let walks_back = query.order_by.first().is_some_and(|key| key.descending);
+        Ok(match self.alike {
+            Alike::All => false,
+            Alike::None => true,
+            Alike::FromItem(item) if walks_back => ordinal > item,
+            Alike::FromItem(item) => ordinal < item,
+        })
+    }
+
+    /// The keys, each a value, or with true the start of a string.
+    pub fn keys(&self) -> Vec<(Value, bool)> {
+        self.keys.iter().map(ResumeKey::to_value).collect()
+    }
+
+    pub fn alike(&self) -> Alike {
+        self.alike
+    }
+
+    /// Bytes that tell positions apart.
+    pub fn fingerprint(&self) -> Vec<u8> {
+        let mut bytes = format!("{:?}", self.alike).into_bytes();
+        self.keys.iter().for_each(|key| push_key(key, &mut bytes));
+        bytes
+    }
+}
