@@ -12,6 +12,7 @@
 use crate::binary_format::{PREAMBLE, SYSTEM_STRINGS, marker};
 use crate::error::DocumentError;
 use crate::json_in::parse_wrapped_value;
+use crate::json_out::whole_number;
 use crate::limits::{NESTING_CEILING, ParseLimits};
 use crate::raw::{RawDocument, RawValue};
 
@@ -39,10 +40,13 @@ fn write_value(value: RawValue<'_>, level: usize, out: &mut Vec<u8>) {
         RawValue::Bool(false) => out.push(marker::FALSE),
         RawValue::Bool(true) => out.push(marker::TRUE),
         RawValue::Int(value) => write_int(value, out),
-        RawValue::Double(value) => {
-            out.push(marker::NUMBER_DOUBLE);
-            out.extend_from_slice(&value.to_le_bytes());
-        }
+        RawValue::Double(value) => match whole_number(value) {
+            Some(whole) => write_int(whole, out),
+            None => {
+                out.push(marker::NUMBER_DOUBLE);
+                out.extend_from_slice(&value.to_le_bytes());
+            }
+        },
         RawValue::String(text) => write_string(text, out),
         RawValue::NonJson(value) => write_value(RawValue::Object(value.shown().raw()), level, out),
         RawValue::Array(array) if array.is_empty() => out.push(marker::ARRAY_EMPTY),

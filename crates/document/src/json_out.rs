@@ -75,17 +75,23 @@ pub(crate) fn write_int(value: i64, out: &mut impl Sink) {
 
 /// A whole number as its digits, as far as readers of integers go; other numbers as [`write_shortest`] does.
 pub(crate) fn write_double(value: f64, out: &mut impl Sink) {
-    const TWO_POW_63: f64 = 9_223_372_036_854_775_808.0;
+    if let Some(whole) = whole_number(value) {
+        return write_int(whole, out);
+    }
     if value.fract() != 0.0 || value.abs() >= DIGITS_BELOW {
         return write_shortest(value, out);
     }
-    if value == 0.0 && value.is_sign_negative() {
+    if value == 0.0 {
         return out.bytes(b"-0");
     }
-    if (-TWO_POW_63..TWO_POW_63).contains(&value) {
-        return write_int(value as i64, out);
-    }
     out.bytes((value as i128).to_string().as_bytes());
+}
+
+/// The same number as an integer, where there is one. Integers have no negative zero.
+pub(crate) fn whole_number(value: f64) -> Option<i64> {
+    const TWO_POW_63: f64 = 9_223_372_036_854_775_808.0;
+    let is_whole = value.fract() == 0.0 && (-TWO_POW_63..TWO_POW_63).contains(&value);
+    (is_whole && !(value == 0.0 && value.is_sign_negative())).then_some(value as i64)
 }
 
 /// Whole numbers from here on have an exponent, as in JavaScript.

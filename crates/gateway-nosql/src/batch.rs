@@ -319,8 +319,7 @@ fn respond_bulk(replies: &[Result<ItemReply>], wants: &[bool], container: &Conta
         total.charge_centi += meta.charge_centi;
         // Positions of different ranges cannot be told in one header: the last one touched speaks for itself.
         if meta.range_id.is_some() {
-            total.range_id = meta.range_id;
-            total.lsn = meta.lsn;
+            total = ReplyMeta { charge_centi: total.charge_centi, item_lsn: 0, ..*meta };
         }
     }
     results.finish(total, container)

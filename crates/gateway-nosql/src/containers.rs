@@ -14,7 +14,7 @@ use crate::errors::Failure;
 use crate::headers::flag;
 use crate::reply::{INDEX_PROGRESS, RESOURCE_QUOTA, RESOURCE_USAGE, Reply};
 use crate::resource_document::{document, etag_text, members, page, read as read_reply, required_id};
-use crate::{metadata_query, throughput, unsupported};
+use crate::{known_members, metadata_query, throughput, unsupported};
 
 /// Members of [`ContainerDefinition`].
 const MEMBERS: [&str; 12] = [
@@ -122,6 +122,10 @@ pub(crate) async fn delete(call: &Call<'_>) -> Result<Reply, Failure> {
     Ok(Reply::empty(StatusCode::NO_CONTENT, METADATA_WRITE_CHARGE_CENTI))
 }
 
+/// The reference drops them, too.
+const OF_OLD_POLICIES: [&str; 2] =
+    ["indexingPolicy.includedPaths.indexes", "indexingPolicy.excludedPaths.indexes"];
+
 fn definition(body: &[u8]) -> Result<ContainerDefinition, Error> {
     definition_of(members(body)?)
 }
@@ -136,13 +140,14 @@ fn definition_of(members: Map<String, Value>) -> Result<ContainerDefinition, Err
             "the container must specify partition key definition: send 'partitionKey' with 'paths', 'kind' and 'version'",
         ));
     }
-    let whole = Value::Object(members);
-    ContainerDefinition::deserialize(&whole).map_err(|error| {
+    let mut whole = Value::Object(members);
+    known_members::with_declared_case(&mut whole);
+    known_members::read(&whole, &OF_OLD_POLICIES).map_err(|error| {
         let place = unreadable(&whole).map_or_else(String::new, |name| format!("'{name}': "));
         Error::bad_request(format!(
             "One of the specified inputs is invalid: the container definition cannot be read: {place}{error}"
         ))
-    })
+    })?
 }
 
 /// The member without which the rest can be read.

@@ -42,6 +42,7 @@ mod gateway;
 mod headers;
 mod item_headers;
 mod items;
+mod known_members;
 mod life;
 mod message_space;
 mod metadata_query;

@@ -2,14 +2,17 @@
 //!
 //! Values are read from the text they arrived in, so that numbers keep their exact form.
 
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 use shardlake_account::Patch;
 use shardlake_account::sql::{SqlError, parse_condition};
 use shardlake_document::{DocumentError, ParseLimits, PatchOperation, Value, parse_path};
 use shardlake_model::{Error, ErrorKind, Limits, Result};
 
+use crate::known_members;
+
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Document<'a> {
     #[serde(borrow, default)]
     operations: Option<Vec<Operation<'a>>>,
@@ -18,19 +21,15 @@ struct Document<'a> {
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Operation<'a> {
     op: String,
     #[serde(default)]
     path: Option<String>,
     #[serde(default)]
     from: Option<String>,
-    #[serde(borrow, default, deserialize_with = "present")]
+    #[serde(borrow, default, deserialize_with = "known_members::present")]
     value: Option<&'a RawValue>,
-}
-
-/// `null` is a value of its own: only a member that is absent is `None`.
-fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
-    <&RawValue>::deserialize(deserializer).map(Some)
 }
 
 /// A patch whose condition is still a text.

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 use shardlake_account::ContainerHandle;
 use shardlake_account::sql::{Alike, DistinctHash, ResumeFilter, SortValue};
@@ -12,6 +12,7 @@ use shardlake_document::{ParseLimits, Value};
 use shardlake_model::{Error, ItemRid, Result, Rid};
 
 use crate::call::Call;
+use crate::known_members;
 
 /// A query as it was sent. Parameter names have their `@`.
 pub(crate) struct QueryBody {
@@ -35,7 +36,7 @@ struct Json<'a> {
 struct Parameter<'a> {
     name: String,
     /// `None` where it is absent, which null is not.
-    #[serde(borrow, default, deserialize_with = "present")]
+    #[serde(borrow, default, deserialize_with = "known_members::present")]
     value: Option<&'a RawValue>,
 }
 
@@ -71,12 +72,6 @@ struct ResumePosition {
     keys: Vec<SortValue>,
     item: Option<ItemRid>,
     excludes_alike: bool,
-}
-
-fn present<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> std::result::Result<Option<&'de RawValue>, D::Error> {
-    <&RawValue>::deserialize(deserializer).map(Some)
 }
 
 impl QueryBody {

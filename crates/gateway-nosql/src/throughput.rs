@@ -7,6 +7,7 @@ use serde::Deserialize;
 use shardlake_model::{Autoscale, Error, Limits, Offer, Result, Throughput};
 
 use crate::headers::{RequestHeaders, flag};
+use crate::known_members;
 
 /// `x-ms-cosmos-offer-autopilot-settings`, and the member of an offer.
 #[derive(Debug, Deserialize, Default)]
@@ -44,6 +45,25 @@ struct OfferContent {
     #[serde(default)]
     offer_autopilot_settings: Option<AutoscaleSettings>,
 }
+
+/// What an offer shows beside what a replace reads: clients send back all of it.
+const OF_SHOWN_OFFERS: [&str; 15] = [
+    "_self",
+    "_etag",
+    "_ts",
+    "resource",
+    "offerResourceId",
+    "offerType",
+    "offerVersion",
+    "content.offerIsRUPerMinuteThroughputEnabled",
+    "content.offerMinimumThroughputParameters",
+    "content.offerLastReplaceTimestamp",
+    "content.collectionThroughputInfo",
+    "content.isOfferReplacePending",
+    "content.offerAutopilotSettings.tier",
+    "content.offerAutopilotSettings.maximumTierThroughput",
+    "content.offerAutopilotSettings.autoUpgrade",
+];
 
 /// What a creation asks for; `None` shares the database's throughput or takes none.
 pub(crate) fn of_headers(headers: &RequestHeaders<'_>) -> Result<Option<Throughput>> {
@@ -99,8 +119,9 @@ pub(crate) fn of_replace(
     headers: &RequestHeaders<'_>,
     minimum: impl Fn(Throughput) -> u64,
 ) -> Result<Throughput> {
-    let OfferBody { id, rid, content } = serde_json::from_slice(body)
-        .map_err(|error| Error::bad_request(format!("the offer is not valid: {error}")))?;
+    let mut json = serde_json::Deserializer::from_slice(body);
+    let OfferBody { id, rid, content } = known_members::read(&mut json, &OF_SHOWN_OFFERS)
+        .map_err(|error| Error::bad_request(format!("the offer is not valid: {error}")))??;
     for (member, value) in [("id", id), ("_rid", rid)] {
         if let Some(value) = value.filter(|value| !offer.rid.same_text(value)) {
             return Err(Error::bad_request(format!(

@@ -26,7 +26,9 @@ use crate::stream_tasks::StreamEnd;
 
 /// A client that sends nothing for this long is not in the middle of a request.
 const LINGER_QUIET_MAX: Duration = Duration::from_millis(250);
-const LINGER_BYTES_MAX: usize = 16 << 20;
+/// A client that is refused in the middle of a body is listened to for so long: one that cannot send all of it never sees its answer,
+/// and sends it again.
+const LINGER_MAX: Duration = Duration::from_secs(30);
 const NEVER: u64 = 0;
 
 /// What is known of a connection. Shared by its transport, its requests and its timer.
@@ -199,7 +201,7 @@ pub struct WatchedIo<T> {
 #[derive(Debug)]
 struct Linger {
     until: Pin<Box<Sleep>>,
-    read_bytes: usize,
+    ends: Instant,
 }
 
 impl<T> WatchedIo<T> {
@@ -225,25 +227,27 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncRead for WatchedIo<T> {
 }
 
 impl<T: AsyncRead + AsyncWrite + Unpin> WatchedIo<T> {
-    /// Reads and forgets until the client has ended or paused, or has sent too much.
+    /// Reads and forgets until the client has ended or paused, or has sent for too long.
     fn poll_linger(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let linger = self.linger.get_or_insert_with(|| Linger {
             until: Box::pin(tokio::time::sleep(LINGER_QUIET_MAX)),
-            read_bytes: 0,
+            ends: Instant::now() + LINGER_MAX,
         });
         let mut scratch = [0; 4096];
-        while linger.read_bytes < LINGER_BYTES_MAX {
+        loop {
             let mut buffer = ReadBuf::new(&mut scratch);
             match Pin::new(&mut self.inner).poll_read(context, &mut buffer) {
                 Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {
-                    linger.read_bytes += buffer.filled().len();
-                    linger.until.as_mut().reset(Instant::now() + LINGER_QUIET_MAX);
+                    let now = Instant::now();
+                    if now >= linger.ends {
+                        return Poll::Ready(());
+                    }
+                    linger.until.as_mut().reset(now + LINGER_QUIET_MAX);
                 }
                 Poll::Ready(_) => return Poll::Ready(()),
                 Poll::Pending => return linger.until.as_mut().poll(context),
             }
         }
-        Poll::Ready(())
     }
 }
 

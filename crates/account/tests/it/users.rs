@@ -61,15 +61,16 @@ async fn users_are_created_renamed_upserted_and_deleted() {
 }
 
 #[tokio::test]
-async fn a_user_has_one_permission_per_resource_however_it_is_named() {
+async fn a_user_has_one_permission_for_each_link_as_it_is_written() {
     let fixture = fixture().await;
     let container = fixture.account.container("db", "c").expect("there");
     let by_rid = container.self_link().to_owned();
     permit(&fixture, "one", "dbs/db/colls/c").await.expect("created");
-    for (id, resource) in [("one", "dbs/db/colls/c/docs/x"), ("two", "dbs/db/colls/c"), ("two", &*by_rid)] {
+    for (id, resource) in [("one", "dbs/db/colls/c/docs/x"), ("two", "dbs/db/colls/c")] {
         let refused = permit(&fixture, id, resource).await.expect_err(resource);
         assert_eq!(refused.kind(), ErrorKind::Conflict, "{id} {resource}");
     }
+    permit(&fixture, "by rid", &by_rid).await.expect("another link");
     permit(&fixture, "item", "dbs/db/colls/c/docs/x").await.expect("another resource");
     permit(&fixture, "script", "dbs/db/colls/c/sprocs/x").await.expect("another kind");
     let (account, ctx) = (&fixture.account, fixture.ctx());
@@ -86,23 +87,27 @@ async fn a_user_has_one_permission_per_resource_however_it_is_named() {
 }
 
 #[tokio::test]
-async fn names_lead_somewhere_in_the_database_and_rids_need_not() {
+async fn links_lead_into_the_database_or_nowhere() {
     let fixture = fixture().await;
     let other = fixture.account.create_database(&fixture.ctx(), "other", None).await.expect("created");
     let definition = fixture.account.container("db", "c").expect("there").container().definition.clone();
     let foreign =
         fixture.account.create_container(&fixture.ctx(), "other", definition, None).await.expect("created");
     for (resource, kind) in [
-        ("dbs/db/colls/missing", ErrorKind::NotFound),
-        ("dbs/missing/colls/c", ErrorKind::NotFound),
         ("dbs/other/colls/c", ErrorKind::BadRequest),
         (foreign.self_link(), ErrorKind::BadRequest),
         ("dbs/db", ErrorKind::BadRequest),
     ] {
         assert_eq!(permit(&fixture, "p", resource).await.expect_err(resource).kind(), kind, "{resource}");
     }
-    let dangling = permit(&fixture, "p", "dbs/AQAAAA==/colls/AQAAAJ0fgTc=").await.expect("clients do this");
-    assert_eq!(fixture.account.granted_container(&dangling), None);
+    for resource in ["dbs/AQAAAA==/colls/AQAAAJ0fgTc=", "dbs/db/colls/missing", "dbs/missing/colls/c"] {
+        let dangling = permit(&fixture, resource.len().to_string().as_str(), resource).await;
+        assert_eq!(
+            fixture.account.granted_container(&dangling.expect("clients do this")),
+            None,
+            "{resource}"
+        );
+    }
     let _ = other;
 }
 

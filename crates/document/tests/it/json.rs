@@ -1,7 +1,7 @@
 //! JSON text in and out, against `serde_json` and the `bson` crate as independent readers.
 #![allow(clippy::unwrap_used)] // a test may fail by panicking
 
-use crate::support::{documents, expected, parse, render, values};
+use crate::support::{documents, expected, parse, printed, render, values};
 use bson::Bson;
 use proptest::prelude::*;
 use serde_json::Value as Json;
@@ -20,7 +20,7 @@ fn agree_on(text: &[u8]) {
     match (parse_document(text, &ParseLimits::default()), theirs) {
         (Ok(ours), theirs) => {
             let theirs = theirs.unwrap_or_else(|error| panic!("only we accept it, they say {error}"));
-            assert_eq!(render(&ours), expected(theirs).to_string());
+            assert_eq!(render(&ours), printed(&expected(theirs)));
             RawDocument::validate(ours.as_bytes()).unwrap();
         }
         (Err(DocumentError::NotAnObject), Ok(theirs)) => assert!(!theirs.is_object()),
@@ -38,10 +38,11 @@ proptest! {
         let text = if pretty { serde_json::to_string_pretty(&json).unwrap() } else { json.to_string() };
         let body = parse(&text);
         let rendered = render(&body);
-        prop_assert_eq!(&rendered, &expected(json).to_string());
+        prop_assert_eq!(&rendered, &printed(&expected(json)));
         prop_assert_eq!(json_size(body.raw()), rendered.len());
         let again = parse(&rendered);
-        prop_assert_eq!(again.as_bytes(), body.as_bytes());
+        prop_assert_eq!(render(&again), rendered);
+        prop_assert!(compare_raw(RawValue::Object(again.raw()), RawValue::Object(body.raw())).is_eq());
         prop_assert!(RawDocument::validate(body.as_bytes()).is_ok());
     }
 
@@ -61,7 +62,7 @@ proptest! {
         prop_assert_eq!(value.to_json().unwrap(), render(&body));
         let lone_text = lone.to_string();
         let parsed = Value::from_json(lone_text.as_bytes(), &ParseLimits::default()).unwrap();
-        prop_assert_eq!(parsed.to_json().unwrap(), lone_text);
+        prop_assert_eq!(parsed.to_json().unwrap(), printed(&lone));
     }
 
     #[test]
@@ -121,19 +122,22 @@ fn reads_same(ours: RawValue<'_>, theirs: &Bson) -> bool {
 fn numbers_keep_their_type_and_their_digits() {
     for (text, printed) in [
         ("0", "0"),
-        ("-0", "-0.0"),
-        ("-0.0", "-0.0"),
+        ("-0", "-0"),
+        ("-0.0", "-0"),
         ("1", "1"),
-        ("1.0", "1.0"),
-        ("1E2", "100.0"),
+        ("1.0", "1"),
+        ("1E2", "100"),
+        ("-25e-1", "-2.5"),
+        ("1e20", "100000000000000000000"),
+        ("1e21", "1e+21"),
         ("9223372036854775807", "9223372036854775807"),
         ("-9223372036854775808", "-9223372036854775808"),
-        ("9223372036854775808", "9.223372036854776e+18"),
-        ("-9223372036854775809", "-9.223372036854776e+18"),
-        ("18446744073709551615", "1.8446744073709552e+19"),
+        ("9223372036854775808", "9223372036854775808"),
+        ("-9223372036854775809", "-9223372036854775808"),
+        ("18446744073709551615", "18446744073709551616"),
         ("2147483648", "2147483648"),
         ("0.1", "0.1"),
-        ("1e-400", "0.0"),
+        ("1e-400", "0"),
         ("5e-324", "5e-324"),
         ("1.7976931348623157e308", "1.7976931348623157e+308"),
         ("123456789012345678901234567890", "1.2345678901234568e+29"),

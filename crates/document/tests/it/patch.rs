@@ -94,8 +94,11 @@ fn each_operation_does_what_its_table_row_says() {
 fn refused_operations_name_their_index_and_path() {
     let document = r#"{"a":1,"l":[10],"o":{"x":{"y":1}},"s":"t","big":9223372036854775807,"huge":1.7e308}"#;
     for (lines, expected) in [
-        (&["add /no/such 1"][..], "patch operation 0: parent of '/no/such' does not exist"),
-        (&["add /s/x 1"], "patch operation 0: parent of '/s/x' does not exist"),
+        (
+            &["add /no/such 1"][..],
+            "patch operation 0: parent of '/no/such' does not exist, no path found beyond: 'no'",
+        ),
+        (&["add /s/x 1"], "patch operation 0: parent of '/s/x' does not exist, no path found beyond: 's'"),
         (&["set /a 1", "replace /no 1"], "patch operation 1: '/no' does not exist"),
         (&["remove /l/1"], "patch operation 0: '/l/1' does not exist"),
         (&["remove /l/-"], "patch operation 0: '/l/-' does not exist"),

@@ -39,7 +39,9 @@ async fn items_are_written_and_read_in_either_form() {
         assert!(!as_text.is_binary && as_binary.is_binary);
         assert_eq!(as_text.text, as_binary.text);
         assert_eq!((as_text.charge(), as_text.etag()), (as_binary.charge(), as_binary.etag()));
-        assert_eq!(own(&as_text), sample(id));
+        let mut shown = sample(id);
+        shown["numbers"][9] = json!(1);
+        assert_eq!(own(&as_text), shown, "whole numbers have no fraction");
     }
     let changed = json!({ "id": "b", "pk": "k", "n": 1 });
     let replaced = server.item("PUT", "b", KEY).binary(&changed).in_formats("CosmosBinary").send().await;
@@ -110,7 +112,7 @@ async fn patches_batches_and_queries_may_be_binary_too() {
     let batch = batch.in_formats("CosmosBinary").send().await.expect(200);
     assert!(batch.is_binary);
     assert_eq!(statuses(&batch), [201, 200]);
-    assert!(batch.text.contains(r#""n":1.0"#), "{}", batch.text);
+    assert!(batch.text.contains(r#""n":1,"#), "{}", batch.text);
     let query = json!({ "query": "SELECT VALUE c.n FROM c WHERE c.n = @n", "parameters": [{ "name": "@n", "value": 3.5 }] });
     let rows = server.post(ITEMS).key(KEY).header("x-ms-documentdb-isquery", "true").binary(&query);
     assert_eq!(rows.send().await.expect(200).json()["Documents"], json!([3.5]));

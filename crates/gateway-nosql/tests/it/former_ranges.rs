@@ -370,3 +370,48 @@ async fn an_answer_that_names_the_container_names_a_range() {
         );
     }
 }
+
+/// A position without its container's version is refused when it comes back: Java's clients then fail for good.
+#[tokio::test]
+async fn every_position_names_the_version_of_its_container() {
+    let server = filled(3).await;
+    let key = r#"["k0"]"#;
+    let batch = |atomic: &'static str, operations: Value| {
+        let call = server.post(ITEMS).header("x-ms-cosmos-is-batch-request", "True").json(operations);
+        let call = call.header("x-ms-cosmos-batch-atomic", atomic);
+        if atomic == "True" { call.key(key) } else { call.header(RANGE, "0") }
+    };
+    let create = |id: &str| json!([{ "operationType": "Create", "partitionKey": ["k0"], "resourceBody": { "id": id, "pk": "k0" } }]);
+    let missing = json!([{ "operationType": "Delete", "partitionKey": ["k0"], "id": "none" }]);
+    let query = |text: &str| {
+        let call = server.post(ITEMS).json(json!({ "query": text })).key(key);
+        call.header("content-type", "application/query+json").header("x-ms-documentdb-isquery", "true")
+    };
+    let calls = [
+        server.post(ITEMS).key(key).json(json!({ "id": "new", "pk": "k0" })),
+        server.post(ITEMS).key(key).json(json!({ "id": "new", "pk": "k0" })),
+        server.item("GET", "i0", key),
+        server.item("GET", "none", key),
+        server.item("PUT", "i0", key).json(json!({ "id": "i0", "pk": "k0" })),
+        server.item("PUT", "i0", key).header("if-match", "\"x\"").json(json!({ "id": "i0", "pk": "k0" })),
+        server.item("PATCH", "i0", key).json(json!([{ "op": "set", "path": "/n", "value": 1 }])),
+        server.item("PATCH", "none", key).json(json!([{ "op": "set", "path": "/n", "value": 1 }])),
+        query("SELECT * FROM c"),
+        query("SELECT * FROM c WHERE c.n = 'none'"),
+        server.get(ITEMS),
+        server.get(ITEMS).header("a-im", "Incremental feed"),
+        batch("True", create("b")),
+        batch("True", create("b")),
+        batch("False", create("c")),
+        batch("False", create("c")),
+        batch("False", missing),
+        server.item("DELETE", "i0", key),
+    ];
+    for (number, call) in calls.into_iter().enumerate() {
+        let answer = call.send().await;
+        let token = answer.header(SESSION).unwrap_or_else(|| panic!("call {number}: {answer:?}"));
+        assert!(token.starts_with("0:1700000000000#"), "call {number}: {token}");
+        let back = query("SELECT * FROM c").header(SESSION, token).send().await;
+        assert_eq!(back.status, 200, "call {number} with {token}: {back:?}");
+    }
+}

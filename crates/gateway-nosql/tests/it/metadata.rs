@@ -515,7 +515,7 @@ async fn feeds_of_resources_are_queried_as_items_are() {
             ("SELECT LENGTH(c.id) AS l, COUNT(1) AS n FROM c GROUP BY LENGTH(c.id)", 3),
             ("SELECT * FROM c OFFSET 1 LIMIT 2", 2),
             ("SELECT VALUE COUNT(1) FROM c", 1),
-            ("SELECT VALUE x FROM c JOIN x IN [1, 2]", 10),
+            ("SELECT VALUE x FROM c JOIN x IN (SELECT VALUE [1, 2])", 10),
             ("SELECT * FROM c WHERE STARTSWITH(c.id, 't')", 2),
         ] {
             let whole = query(path, text, "-1", None).send().await.expect(200).json();
@@ -569,4 +569,83 @@ async fn feeds_of_resources_are_queried_as_items_are() {
     let dear =
         format!("SELECT VALUE COUNT(1) FROM c JOIN a IN [{zeros}] JOIN b IN [{zeros}] JOIN d IN [{zeros}]");
     query("/dbs", &dear, "-1", None).send().await.expect(408);
+}
+
+/// A member that nothing reads would be lost without a word.
+#[tokio::test]
+async fn unknown_members_are_refused_by_name_at_every_depth() {
+    let server = Server::with_container().await;
+    let key = json!({ "paths": ["/pk"], "kind": "Hash", "version": 2 });
+    for (policy, content, name) in [
+        ("indexingPolicy", json!({ "automatic": true, "newMode": 1 }), "indexingPolicy.newMode"),
+        ("indexingPolicy", json!({ "includedPaths": [{ "path": "/*", "rank": 1 }] }), "includedPaths.0.rank"),
+        (
+            "indexingPolicy",
+            json!({ "vectorIndexes": [{ "path": "/v", "type": "flat", "x": 1 }] }),
+            "vectorIndexes.0.x",
+        ),
+        (
+            "uniqueKeyPolicy",
+            json!({ "uniqueKeys": [{ "paths": ["/a"], "filter": "x" }] }),
+            "uniqueKeys.0.filter",
+        ),
+        ("changeFeedPolicy", json!({ "retentionDuration": 10, "mode2": 1 }), "mode2"),
+        (
+            "computedProperties",
+            json!([{ "name": "a", "query": "SELECT VALUE 1 FROM c", "kept": true }]),
+            "computedProperties.0.kept",
+        ),
+        ("geospatialConfig", json!({ "type": "Geography", "srid": 4 }), "geospatialConfig.srid"),
+        (
+            "vectorEmbeddingPolicy",
+            json!({ "vectorEmbeddings": [{ "path": "/v", "dataType": "float32", "dimensions": 3, "distanceFunction": "cosine", "embeddingSource": {} }] }),
+            "embeddingSource",
+        ),
+    ] {
+        let mut definition = json!({ "id": "other", "partitionKey": key });
+        definition[policy] = content;
+        let refused = server.post("/dbs/db/colls").json(definition.clone()).send().await.expect(400);
+        assert!(refused.text.contains(name), "{definition}: {}", refused.text);
+        definition["id"] = json!("items");
+        let refused = server.put("/dbs/db/colls/items").json(definition.clone()).send().await.expect(400);
+        assert!(refused.text.contains(name), "{definition}: {}", refused.text);
+    }
+    let in_key = json!({ "id": "other", "partitionKey": { "paths": ["/pk"], "kind": "Hash", "hashing": 1 } });
+    server.post("/dbs/db/colls").json(in_key).send().await.refused(400, 0, "partitionKey.hashing");
+    let patch = |body: serde_json::Value| server.item("PATCH", "a", r#"["k"]"#).json(body).send();
+    server.create(json!({ "id": "a", "pk": "k" })).await;
+    patch(json!({ "operations": [{ "op": "set", "path": "/n", "value": 1 }], "when": "x" }))
+        .await
+        .refused(400, 0, "when");
+    patch(json!([{ "op": "set", "path": "/n", "value": 1, "if": "x" }])).await.refused(400, 0, "if");
+    let offers = server.get("/offers").send().await.expect(200).json();
+    let mut offer = offers["Offers"][0].clone();
+    let path = format!("/offers/{}", offer["id"].as_str().expect("an id"));
+    server.put(path.as_str()).json(offer.clone()).send().await.expect(200);
+    offer["content"]["throughputBuckets"] = json!([{ "id": 1, "maxThroughputPercentage": 10 }]);
+    server.put(path.as_str()).json(offer).send().await.refused(400, 0, "throughputBuckets");
+}
+
+/// One rule for all: the reference writes one case, and clients another.
+#[tokio::test]
+async fn enumerations_of_definitions_are_read_in_any_case() {
+    let server = Server::start().await;
+    let definition = json!({
+        "id": "any",
+        "partitionKey": { "paths": ["/pk"], "kind": "HASH", "version": "v2" },
+        "conflictResolutionPolicy": { "mode": "LASTWRITERWINS" },
+        "geospatialConfig": { "type": "GEOGRAPHY" },
+        "indexingPolicy": {
+            "indexingMode": "CONSISTENT",
+            "compositeIndexes": [[{ "path": "/a", "order": "ASCENDING" }, { "path": "/b", "order": "DESCENDING" }]],
+            "spatialIndexes": [{ "path": "/s/*", "types": ["POINT", "polygon"] }],
+        },
+    });
+    let made = server.create_container(definition).await;
+    assert_eq!(made["partitionKey"]["kind"], "Hash");
+    assert_eq!(made["conflictResolutionPolicy"]["mode"], "LastWriterWins");
+    assert_eq!(made["geospatialConfig"]["type"], "Geography");
+    assert_eq!(made["indexingPolicy"]["indexingMode"], "consistent");
+    assert_eq!(made["indexingPolicy"]["compositeIndexes"][0][1]["order"], "descending");
+    assert_eq!(made["indexingPolicy"]["spatialIndexes"][0]["types"][1], "Polygon");
 }

@@ -247,7 +247,11 @@ impl<'q> Ordered<'q> {
 
 /// Conditions cannot tell arrays apart, nor objects: one stands for all.
 fn by_type(value: Value) -> SortValue {
-    SortValue::Scalar(SortValue::from(value).of_its_type())
+    match SortValue::from(value) {
+        SortValue::Array(_) => SortValue::Array(0),
+        SortValue::Object(_) => SortValue::Object(0),
+        scalar => scalar,
+    }
 }
 
 fn is_scalar(value: &SortValue) -> bool {

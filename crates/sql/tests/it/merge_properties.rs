@@ -48,6 +48,22 @@ fn check(query: &RandomQuery, merged: Vec<String>, whole: Vec<String>, uncut: Ve
     }
 }
 
+/// Clients that merge by the plan do not know the order of arrays, nor of objects: without such sort keys.
+fn with_scalar_keys(query: &RandomQuery, items: &[Value]) -> Vec<Value> {
+    let keys = sort_keys(query);
+    let scalar = |(name, value): &(String, Value)| {
+        let is_list = matches!(value, Value::Array(_) | Value::Object(_));
+        let value =
+            if is_list && keys.iter().any(|(key, _)| key == name) { Value::Null } else { value.clone() };
+        (name.clone(), value)
+    };
+    let item = |item: &Value| match item {
+        Value::Object(members) => Value::Object(members.iter().map(scalar).collect()),
+        other => other.clone(),
+    };
+    items.iter().map(item).collect()
+}
+
 /// The members that a query orders by, with true where descending.
 fn sort_keys(query: &RandomQuery) -> Vec<(String, bool)> {
     let keys = query.order_by.trim_start_matches(" ORDER BY ").split(", ").filter(|key| !key.is_empty());
@@ -76,7 +92,7 @@ proptest! {
 
     #[test]
     fn one_source_answers_like_many(items in items(30), count in 1..6usize, query in query(), limits in limits()) {
-        let parts = sources(&items.0, count);
+        let parts = sources(&with_scalar_keys(&query, &items.0), count);
         let merged_from: Vec<Items> = parts.iter().map(|part| Items::new(part)).collect();
         let merged = merged_rows(&query.text(), &[], &merged_from, limits).unwrap();
         let alone = Items::new(&in_order_of_ties(&query, &parts));

@@ -108,6 +108,25 @@ pub fn expected(mut json: Json) -> Json {
     normalise(json)
 }
 
+/// The text of a JSON value as documents print it: whole numbers below 10^21 as their digits.
+pub fn printed(json: &Json) -> String {
+    let list = |parts: Vec<String>| parts.join(",");
+    match json {
+        Json::Number(number) if number.is_f64() => match number.as_f64().unwrap() {
+            zero if zero == 0.0 && zero.is_sign_negative() => "-0".to_owned(),
+            whole if whole.fract() == 0.0 && whole.abs() < 1e21 => format!("{}", whole as i128),
+            _ => number.to_string(),
+        },
+        Json::Array(elements) => format!("[{}]", list(elements.iter().map(printed).collect())),
+        Json::Object(members) => {
+            let member =
+                |(name, value): (&String, &Json)| format!("{}:{}", Json::from(name.as_str()), printed(value));
+            format!("{{{}}}", list(members.iter().map(member).collect()))
+        }
+        other => other.to_string(),
+    }
+}
+
 fn normalise(json: Json) -> Json {
     match json {
         Json::Number(number) if number.is_u64() && !number.is_i64() => {
