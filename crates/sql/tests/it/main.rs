@@ -11,6 +11,7 @@ mod functions;
 mod index_metrics;
 mod merge_properties;
 mod merge_scenarios;
+mod native_plans;
 mod parser_conformance;
 mod queries;
 mod query_plans;
