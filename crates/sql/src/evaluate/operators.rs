@@ -85,7 +85,8 @@ pub(crate) fn arithmetic(operator: BinaryOperator, left: Number, right: Number) 
         BinaryOperator::BitXor => Number::Int(i64::from(bits() ^ other_bits())),
         BinaryOperator::ShiftLeft => Number::Int(i64::from(bits() << shift())),
         BinaryOperator::ShiftRight => Number::Int(i64::from(bits() >> shift())),
-        BinaryOperator::ShiftRightZeroFill => Number::Int(i64::from(bits() as u32 >> shift())),
+        // Zeros come in from the left, and the result is a signed number like those of the other operators.
+        BinaryOperator::ShiftRightZeroFill => Number::Int(i64::from((bits() as u32 >> shift()) as i32)),
         BinaryOperator::Equal
         | BinaryOperator::NotEqual
         | BinaryOperator::Less

@@ -1,13 +1,13 @@
 //! Points in time: ticks of 100 nanoseconds since 1970, dates of the Gregorian calendar, and the ISO 8601 texts between.
 //!
-//! Years run from 1 to 9999 and every day has 86,400 seconds. Texts are UTC: `YYYY-MM-DD`, optionally with `T` (or a space)
+//! Years run from 1601 to 9999 and every day has 86,400 seconds. Texts are UTC: `YYYY-MM-DD`, optionally with `T` (or a space)
 //! and `hh:mm:ss`, a fraction of one to seven digits and `Z`. Other offsets are not read.
 
 pub(super) const TICKS_PER_SECOND: i64 = 10_000_000;
 pub(super) const TICKS_PER_MILLISECOND: i64 = 10_000;
 pub(super) const TICKS_PER_DAY: i64 = 86_400 * TICKS_PER_SECOND;
 
-/// A point in time between the years 1 and 9999.
+/// A point in time between the years 1601 and 9999.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Moment {
     ticks: i64,
@@ -22,8 +22,11 @@ pub(super) struct Date {
     pub day: i64,
 }
 
+const FIRST_YEAR: i64 = 1601;
+const YEARS: std::ops::RangeInclusive<i64> = FIRST_YEAR..=9999;
+
 impl Moment {
-    const FIRST: i64 = days_before(1, 1) * TICKS_PER_DAY;
+    const FIRST: i64 = days_before(FIRST_YEAR, 1) * TICKS_PER_DAY;
     const END: i64 = days_before(10_000, 1) * TICKS_PER_DAY;
 
     pub fn from_ticks(ticks: i64) -> Option<Moment> {
@@ -32,7 +35,7 @@ impl Moment {
 
     /// The midnight that begins a date, and a time of day in ticks.
     pub fn new(date: Date, ticks_of_day: i64) -> Option<Moment> {
-        let is_date = (1..=9999).contains(&date.year)
+        let is_date = YEARS.contains(&date.year)
             && (1..=12).contains(&date.month)
             && (1..=days_in_month(date.year, date.month)).contains(&date.day);
         let is_time = (0..TICKS_PER_DAY).contains(&ticks_of_day);
@@ -72,7 +75,7 @@ impl Moment {
         let Date { year, month, day } = self.date();
         let months = (year * 12 + month - 1).checked_add(months)?;
         let (year, month) = (months.div_euclid(12), months.rem_euclid(12) + 1);
-        if !(1..=9999).contains(&year) {
+        if !YEARS.contains(&year) {
             return None;
         }
         Moment::new(Date { year, month, day: day.min(days_in_month(year, month)) }, self.ticks_of_day())

@@ -57,9 +57,11 @@ fn print(value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// Whole numbers have no decimal point, and the numbers that JSON lacks have their names.
+/// Whole numbers have no decimal point, and the numbers that JSON lacks have their names. An exponent has a sign and at least
+/// two digits.
 fn double_text(value: f64) -> String {
-    const PLAIN_MAX: f64 = 1e21;
+    /// Whole numbers of 64 bits are digits.
+    const PLAIN_MAX: f64 = 9_223_372_036_854_775_808.0;
     if value.is_nan() {
         return "NaN".to_string();
     }
@@ -68,13 +70,15 @@ fn double_text(value: f64) -> String {
     }
     let magnitude = value.abs();
     if magnitude == 0.0 {
-        return "0".to_string();
+        return if value.is_sign_negative() { "-0" } else { "0" }.to_string();
     }
     if (1e-6..PLAIN_MAX).contains(&magnitude) {
         return value.to_string();
     }
     let text = format!("{value:e}");
-    if magnitude < 1.0 { text } else { text.replace('e', "e+") }
+    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let sign = if exponent.starts_with('-') { '-' } else { '+' };
+    format!("{digits}e{sign}{:0>2}", exponent.trim_start_matches('-'))
 }
 
 /// A text that is the JSON of a value of the wanted type, with white space around it or not.

@@ -45,10 +45,14 @@ const WEEKDAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursd
 pub(super) fn format<'a>(call: &Call<'_, 'a>) -> Result<Option<Datum<'a>>, SqlError> {
     let (Some(text), Some(format)) = (call.text(0), call.text(1)) else { return Ok(None) };
     let Some(moment) = Moment::parse(text) else { return Ok(None) };
+    of_moment(moment, format)
+}
+
+pub(super) fn of_moment<'a>(moment: Moment, format: &str) -> Result<Option<Datum<'a>>, SqlError> {
     if format.is_empty() {
         return Ok(None);
     }
-    let (mut out, mut size, mut rest) = (String::new(), 0, &**format);
+    let (mut out, mut size, mut rest) = (String::new(), 0, format);
     while !rest.is_empty() {
         let before = out.len();
         match next(rest, moment, &mut out) {

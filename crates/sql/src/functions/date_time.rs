@@ -1,12 +1,14 @@
 //! Functions of points in time. Texts are read and printed by `calendar.rs`; numbers are ticks of 100 nanoseconds or
-//! milliseconds, both since 1970. A part that does not exist, a text that is no time and a result outside the years 1 to 9999
+//! milliseconds, both since 1970. A part that does not exist, a text that is no time and a result outside the years 1601 to 9999
 //! are undefined.
 
 use shardlake_document::Number;
 
+use crate::error::SqlError;
 use crate::evaluate::datum::Datum;
 use crate::functions::calendar::{Date, Moment, TICKS_PER_DAY, TICKS_PER_MILLISECOND, TICKS_PER_SECOND};
 use crate::functions::call::{Call, int, owned_text};
+use crate::functions::date_format;
 
 /// A part of a point in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,16 +131,19 @@ pub(super) fn value_of(part: Part, moment: Moment) -> i64 {
     }
 }
 
-/// Rounds down to a whole number of bins since the origin, which is 1970 or the fourth argument. A bin has at least a tick.
+/// Rounds down to a whole number of bins since the origin, which is 1970 or the fourth argument. A bin has at least a tick; its
+/// size may have a fraction.
 pub(super) fn bin<'a>(call: &Call<'_, 'a>) -> Option<Datum<'a>> {
-    let (moment_in, part, size) = (moment(call, 0)?, part_of(call, 1)?, call.integer_or(2, 1)?);
+    let (moment_in, part) = (moment(call, 0)?, part_of(call, 1)?);
+    let size = if call.count() > 2 { call.double(2)? } else { 1.0 };
     let epoch = Moment::from_ticks(0)?;
     let origin = if call.count() > 3 { moment(call, 3)? } else { epoch };
-    let earliest = Moment::new(Date { year: 1601, month: 1, day: 1 }, 0)?;
-    if size < 1 || origin < earliest {
+    let ticks_of_part = part.nanoseconds()? as f64 / NANOSECONDS_PER_TICK as f64;
+    // The conversion saturates, and makes 0 of NaN.
+    let length = (ticks_of_part * size) as i128;
+    if length < 1 {
         return None;
     }
-    let length = (part.nanoseconds()? * i128::from(size) / NANOSECONDS_PER_TICK).max(1);
     let since = i128::from(moment_in.ticks()) - i128::from(origin.ticks());
     let ticks = i128::from(origin.ticks()) + since.div_euclid(length) * length;
     Moment::from_ticks(i64::try_from(ticks).ok()?).map(printed)
@@ -149,7 +154,12 @@ pub(super) fn from_parts<'a>(call: &Call<'_, 'a>) -> Option<Datum<'a>> {
     let date = Date { year: call.integer(0)?, month: call.integer(1)?, day: call.integer(2)? };
     let within = |index, below| call.integer_or(index, 0).filter(|value| (0..below).contains(value));
     let seconds = within(3, 24)? * 3600 + within(4, 60)? * 60 + within(5, 60)?;
-    let ticks = seconds * TICKS_PER_SECOND + within(6, TICKS_PER_SECOND)?;
+    // Digits beyond the seventh are cut off.
+    let mut fraction = within(6, i64::MAX)?;
+    while fraction >= TICKS_PER_SECOND {
+        fraction /= 10;
+    }
+    let ticks = seconds * TICKS_PER_SECOND + fraction;
     Moment::new(date, ticks).map(printed)
 }
 
@@ -158,15 +168,25 @@ pub(super) fn to_ticks<'a>(call: &Call<'_, 'a>) -> Option<Datum<'a>> {
 }
 
 pub(super) fn to_timestamp<'a>(call: &Call<'_, 'a>) -> Option<Datum<'a>> {
-    Some(int(moment(call, 0)?.ticks().div_euclid(TICKS_PER_MILLISECOND)))
+    Some(int(moment(call, 0)?.ticks() / TICKS_PER_MILLISECOND))
 }
 
-pub(super) fn from_ticks<'a>(call: &Call<'_, 'a>) -> Option<Datum<'a>> {
-    Moment::from_ticks(call.integer(0)?).map(printed)
+/// The second argument is a pattern as of `DateTimeFormat`.
+pub(super) fn from_ticks<'a>(call: &Call<'_, 'a>) -> Result<Option<Datum<'a>>, SqlError> {
+    formatted(call, call.integer(0))
 }
 
-pub(super) fn from_timestamp<'a>(call: &Call<'_, 'a>) -> Option<Datum<'a>> {
-    Moment::from_ticks(call.integer(0)?.checked_mul(TICKS_PER_MILLISECOND)?).map(printed)
+pub(super) fn from_timestamp<'a>(call: &Call<'_, 'a>) -> Result<Option<Datum<'a>>, SqlError> {
+    formatted(call, call.integer(0).and_then(|milliseconds| milliseconds.checked_mul(TICKS_PER_MILLISECOND)))
+}
+
+fn formatted<'a>(call: &Call<'_, 'a>, ticks: Option<i64>) -> Result<Option<Datum<'a>>, SqlError> {
+    let Some(moment) = ticks.and_then(Moment::from_ticks) else { return Ok(None) };
+    match (call.count(), call.text(1)) {
+        (..2, _) => Ok(Some(printed(moment))),
+        (_, Some(format)) => date_format::of_moment(moment, format),
+        (_, None) => Ok(None),
+    }
 }
 
 /// When the query began, for every row of it.

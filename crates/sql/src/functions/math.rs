@@ -22,6 +22,27 @@ pub(super) fn rounded<'a>(call: &Call<'_, 'a>, round: impl Fn(f64) -> f64) -> Op
     }
 }
 
+/// `ROUND(number[, decimals])`, halves away from zero. Negative decimals round to tens, hundreds and so on.
+pub(super) fn round<'a>(call: &Call<'_, 'a>) -> Option<Datum<'a>> {
+    if call.count() < 2 {
+        return rounded(call, f64::round);
+    }
+    let (number, decimals) = (call.number(0)?, call.integer(1)?);
+    let value = number.as_f64();
+    let power = 10_f64.powi(decimals.unsigned_abs().min(400) as i32);
+    if decimals < 0 {
+        return Some(number_datum((value / power).round() * power));
+    }
+    let scaled = value * power;
+    // Beyond it a double has no decimals to round.
+    const WHOLE_MIN: f64 = 4_503_599_627_370_496.0;
+    Some(match number {
+        Number::Int(value) => int(value),
+        Number::Double(_) if scaled.abs() < WHOLE_MIN => number_datum(scaled.round() / power),
+        Number::Double(value) => number_datum(value),
+    })
+}
+
 pub(super) fn abs<'a>(call: &Call<'_, 'a>) -> Option<Datum<'a>> {
     match call.number(0)? {
         Number::Int(value) => Some(value.checked_abs().map_or_else(|| number_datum(-(value as f64)), int)),

@@ -83,25 +83,32 @@ pub(crate) fn prepare(function: Function, constants: &[Option<&Value>]) -> Optio
             ConstantSet::of(elements.iter()).map(|set| Arc::new(PreparedCall::Set(set)))
         }
         Function::RegexMatch | Function::RegexExtract | Function::RegexExtractAll => {
-            prepare_pattern(constants)
+            prepare_pattern(constants, 2)
         }
+        Function::RegexReplace | Function::RegexReplaceAll => prepare_pattern(constants, 3),
         _ => None,
     }
 }
 
-fn prepare_pattern(constants: &[Option<&Value>]) -> Option<Arc<PreparedCall>> {
+fn prepare_pattern(constants: &[Option<&Value>], modifiers_at: usize) -> Option<Arc<PreparedCall>> {
     let text = |value: &Option<&Value>| match value {
         Some(Value::String(text)) => Some(text.clone()),
         _ => None,
     };
-    let modifiers = constants.get(2).map_or(Some(String::new()), text)?;
+    let modifiers = constants.get(modifiers_at).map_or(Some(String::new()), text)?;
     let pattern = regex::Pattern::compile(&text(constants.get(1)?)?, &modifiers);
     Some(Arc::new(PreparedCall::Pattern(pattern)))
 }
 
-/// Functions of the language that this server does not have.
-const UNSUPPORTED: [&str; 5] =
-    ["FULLTEXTCONTAINS", "FULLTEXTCONTAINSALL", "FULLTEXTCONTAINSANY", "VECTORDISTANCE", "HASH"];
+/// Functions of the language that this server does not have, with the fewest and the most arguments.
+const UNSUPPORTED: [(&str, usize, usize); 6] = [
+    ("FULLTEXTCONTAINS", 2, 2),
+    ("FULLTEXTCONTAINSALL", 2, table::MANY),
+    ("FULLTEXTCONTAINSANY", 2, table::MANY),
+    ("GENERATEEMBEDDINGS", 1, 1),
+    ("HASH", 1, 3),
+    ("VECTORDISTANCE", 2, 4),
+];
 
 /// Looks a function up and checks its number of arguments. `locate` is asked for the place of the call when it is wrong.
 pub(crate) fn find(
@@ -109,23 +116,25 @@ pub(crate) fn find(
     argument_count: usize,
     locate: impl FnOnce() -> Location,
 ) -> Result<Function, SqlError> {
-    let Some(function) = Function::all().find(|function| function.is_called(name)) else {
-        return Err(if UNSUPPORTED.iter().any(|candidate| is_same_name(candidate, name)) {
-            SqlError::unsupported(format!("the function {}", name.to_ascii_uppercase()))
-        } else {
-            SqlError::UnknownFunction { name: name.to_string(), location: locate() }
-        });
+    let function = Function::all().find(|function| function.is_called(name));
+    let unsupported = UNSUPPORTED.iter().find(|(candidate, ..)| is_same_name(candidate, name));
+    let (fewest, most) = match (function, unsupported) {
+        (Some(function), _) => function.argument_counts(),
+        (None, Some(&(_, fewest, most))) => (fewest, most),
+        (None, None) => {
+            return Err(SqlError::UnknownFunction { name: name.to_string(), location: locate() });
+        }
     };
-    let (fewest, most) = function.argument_counts();
     if (fewest..=most).contains(&argument_count) {
-        return Ok(function);
+        return function
+            .ok_or_else(|| SqlError::unsupported(format!("the function {}", name.to_ascii_uppercase())));
     }
     let expected = match most {
         table::MANY => format!("at least {fewest}"),
         _ if fewest == most => fewest.to_string(),
         _ => format!("{fewest} to {most}"),
     };
-    Err(SqlError::ArgumentCount { name: function.name().to_string(), expected, location: locate() })
+    Err(SqlError::ArgumentCount { name: name.to_string(), expected, location: locate() })
 }
 
 /// Names that differ in case and underscores only. A leading underscore counts: it marks the reference's internal functions.

@@ -65,17 +65,18 @@ fn reason(pattern: &str, error: &regex::Error) -> String {
     }
 }
 
-/// The pattern of a call: compiled before, or now.
+/// The pattern of a call: compiled before, or now. `modifiers_at` is the place of the modifiers among the arguments.
 fn pattern<'c>(
     call: &Call<'c, '_>,
     prepared: Option<&'c Pattern>,
+    modifiers_at: usize,
 ) -> Result<Option<Cow<'c, Regex>>, SqlError> {
     let text_bytes = call.text(0).map_or(0, |text| text.len()) as u64;
     call.step(SEARCH_STEPS * (1 + text_bytes / SEARCHED_BYTES))?;
     if let Some(Pattern(compiled)) = prepared {
         return compiled.as_ref().map(|regex| Some(Cow::Borrowed(regex))).map_err(Clone::clone);
     }
-    let modifiers = match call.arguments.get(2) {
+    let modifiers = match call.arguments.get(modifiers_at) {
         None => "",
         Some(Datum::String(modifiers)) => modifiers,
         Some(_) => return Ok(None),
@@ -89,13 +90,13 @@ type Found<'a> = Result<Option<Datum<'a>>, SqlError>;
 
 /// `REGEXMATCH(text, pattern[, modifiers])`
 pub(super) fn matches<'a>(call: &Call<'_, 'a>, prepared: Option<&Pattern>) -> Found<'a> {
-    let (Some(text), Some(regex)) = (call.text(0), pattern(call, prepared)?) else { return Ok(None) };
+    let (Some(text), Some(regex)) = (call.text(0), pattern(call, prepared, 2)?) else { return Ok(None) };
     Ok(Some(Datum::Bool(regex.is_match(text))))
 }
 
 /// `RegexExtract(text, pattern[, modifiers[, group]])`: the first match or one of its groups.
 pub(super) fn extract<'a>(call: &Call<'_, 'a>, prepared: Option<&Pattern>) -> Found<'a> {
-    let (Some(text), Some(regex)) = (call.text(0), pattern(call, prepared)?) else { return Ok(None) };
+    let (Some(text), Some(regex)) = (call.text(0), pattern(call, prepared, 2)?) else { return Ok(None) };
     let Some(group) = call.integer_or(3, 0).and_then(|group| usize::try_from(group).ok()) else {
         return Ok(None);
     };
@@ -106,7 +107,7 @@ pub(super) fn extract<'a>(call: &Call<'_, 'a>, prepared: Option<&Pattern>) -> Fo
 /// `RegexExtractAll(text, pattern[, modifiers[, group]])`: of every match the whole, or the one group that is asked for. A
 /// match without that group is left out.
 pub(super) fn extract_all<'a>(call: &Call<'_, 'a>, prepared: Option<&Pattern>) -> Found<'a> {
-    let (Some(text), Some(regex)) = (call.text(0), pattern(call, prepared)?) else { return Ok(None) };
+    let (Some(text), Some(regex)) = (call.text(0), pattern(call, prepared, 2)?) else { return Ok(None) };
     let Some(group) = call.integer_or(3, 0).and_then(|group| usize::try_from(group).ok()) else {
         return Ok(None);
     };
@@ -119,6 +120,26 @@ pub(super) fn extract_all<'a>(call: &Call<'_, 'a>, prepared: Option<&Pattern>) -
         }
     }
     Ok((!all.is_empty()).then(|| Datum::from(Value::Array(all))))
+}
+
+/// `RegexReplace(text, pattern, replacement[, modifiers])` for the first match, `RegexReplaceAll` for all. `$1` and `${name}` in
+/// the replacement stand for groups.
+pub(super) fn replace<'a>(call: &Call<'_, 'a>, prepared: Option<&Pattern>, matches_max: usize) -> Found<'a> {
+    let (Some(text), Some(regex)) = (call.text(0), pattern(call, prepared, 3)?) else { return Ok(None) };
+    let Some(replacement) = call.text(2) else { return Ok(None) };
+    let (mut out, mut copied_to, mut size) = (String::new(), 0, 0);
+    for captures in regex.captures_iter(text).take(matches_max) {
+        let Some(whole) = captures.get(0) else { continue };
+        out.push_str(&text[copied_to..whole.start()]);
+        captures.expand(replacement, &mut out);
+        copied_to = whole.end();
+        let grown = out.len() - size;
+        grow(&mut size, grown)?;
+    }
+    out.push_str(&text[copied_to..]);
+    let grown = out.len() - size;
+    grow(&mut size, grown)?;
+    Ok(Some(Datum::String(Cow::Owned(out))))
 }
 
 #[cfg(test)]

@@ -91,22 +91,28 @@ pub(super) fn last_index_of<'a>(call: &Call<'_, 'a>) -> Option<Datum<'a>> {
     let (text, part) = (call.text(0)?, call.text(1)?);
     let last = call.integer_or(2, i64::MAX)?;
     let Ok(last) = usize::try_from(last) else { return Some(int(-1)) };
+    if part.is_empty() {
+        // The empty text is found before the last character at the latest.
+        let length = units(text);
+        let is_within = call.count() < 3 || last <= length;
+        return Some(int(if is_within { last.min(length.saturating_sub(1)) as i64 } else { -1 }));
+    }
     let to = byte_of_unit(text, last.saturating_add(1)).map_or(text.len(), |to| to.character);
     let found = text[..to].rfind(&**part);
     Some(int(found.map_or(-1, |at| units(&text[..at]) as i64)))
 }
 
-/// What follows the wanted text; empty when it is not there.
+/// The text behind the wanted one; undefined when that is not there.
 pub(super) fn after<'a>(call: &Call<'_, 'a>, which: Which) -> Option<Datum<'a>> {
     let (text, wanted) = (call.text(0)?, call.text(1)?);
-    let from = position(text, wanted, which).map_or(text.len(), |at| at + wanted.len());
+    let from = position(text, wanted, which)? + wanted.len();
     Some(part(text, from, text.len()))
 }
 
-/// What precedes the wanted text; empty when it is not there.
+/// The text before the wanted one; undefined when that is not there.
 pub(super) fn before<'a>(call: &Call<'_, 'a>, which: Which) -> Option<Datum<'a>> {
     let (text, wanted) = (call.text(0)?, call.text(1)?);
-    Some(part(text, 0, position(text, wanted, which).unwrap_or(0)))
+    Some(part(text, 0, position(text, wanted, which)?))
 }
 
 fn position(text: &str, wanted: &str, which: Which) -> Option<usize> {

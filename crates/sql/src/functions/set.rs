@@ -1,5 +1,5 @@
 //! Arrays as sets: no element twice, equality by structure. Results keep the order of first appearance; an intersection has
-//! the order of its second argument, as the reference prints it.
+//! the order of its shorter argument, and of the second where both are as long.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -41,8 +41,10 @@ pub(super) fn union<'a>(call: &Call<'_, 'a>) -> Result<Option<Datum<'a>>, SqlErr
 }
 
 pub(super) fn intersect<'a>(call: &Call<'_, 'a>) -> Result<Option<Datum<'a>>, SqlError> {
-    let (Some(left), Some(right)) = (set(call, 0), call.elements(1)) else { return Ok(None) };
-    distinct(right, |element| left.contains(element))
+    let (Some(left), Some(right)) = (call.elements(0), call.elements(1)) else { return Ok(None) };
+    let (shorter, longer) = if left.count() < right.count() { (0, 1) } else { (1, 0) };
+    let (Some(elements), Some(others)) = (call.elements(shorter), set(call, longer)) else { return Ok(None) };
+    distinct(elements, |element| others.contains(element))
 }
 
 pub(super) fn difference<'a>(call: &Call<'_, 'a>) -> Result<Option<Datum<'a>>, SqlError> {

@@ -138,7 +138,9 @@ pub(super) fn upper<'a>(call: &Call<'_, 'a>) -> Option<Datum<'a>> {
 /// Removes white space, or the characters of the second argument, from one or both ends.
 pub(super) fn trim<'a>(call: &Call<'_, 'a>, at_start: bool, at_end: bool) -> Option<Datum<'a>> {
     let text = call.text(0)?;
+    // No characters mean the same as none that are named.
     let characters = if call.count() > 1 { Some(call.text(1)?) } else { None };
+    let characters = characters.filter(|characters| !characters.is_empty());
     let characters: Option<HashSet<char>> = characters.map(|characters| characters.chars().collect());
     let goes = |character: char| match &characters {
         Some(characters) => characters.contains(&character),

@@ -95,6 +95,8 @@ functions! { |call|
     RegexMatch "REGEXMATCH" 2, 3 => regex::matches(call, None);
     RegexExtract "REGEXEXTRACT" 2, 4 => regex::extract(call, None);
     RegexExtractAll "REGEXEXTRACTALL" 2, 4 => regex::extract_all(call, None);
+    RegexReplace "REGEXREPLACE" 3, 4 => regex::replace(call, None, 1);
+    RegexReplaceAll "REGEXREPLACEALL" 3, 4 => regex::replace(call, None, MANY);
 
     Concat "CONCAT" 2, MANY => string::concat(call);
     Left "LEFT" 2, 2 => string::left(call);
@@ -154,7 +156,7 @@ functions! { |call|
     Power "POWER" 2, 2 => math::of_doubles(call, f64::powf);
     Radians "RADIANS" 1, 1 => math::of_double(call, f64::to_radians);
     Rand "RAND" 0, 0 => math::random(call);
-    Round "ROUND" 1, 1 => math::rounded(call, f64::round);
+    Round "ROUND" 1, 2 => math::round(call);
     Sign "SIGN" 1, 1 => math::sign(call);
     Sin "SIN" 1, 1 => math::of_double(call, f64::sin);
     Sqrt "SQRT" 1, 1 => math::of_double(call, f64::sqrt);
@@ -175,7 +177,7 @@ functions! { |call|
     IntBitRightShift "INTBITRIGHTSHIFT" 2, 2 => integer::of_two(call, |x, y| x.wrapping_shr(y as u32));
 
     Ago "AGO" 2, 2 => date_time::ago(call);
-    DateTimeAdd "DATETIMEADD" 3, 3 => date_time::add(call);
+    DateTimeAdd "DATETIMEADD" 2, 3 => date_time::add(call);
     DateTimeBin "DATETIMEBIN" 2, 4 => date_time::bin(call);
     DateTimeDiff "DATETIMEDIFF" 3, 3 => date_time::difference(call);
     DateTimeFormat "DATETIMEFORMAT" 2, 2 => date_format::format(call);
@@ -192,8 +194,8 @@ functions! { |call|
     GetCurrentTimestampStatic "GETCURRENTTIMESTAMPSTATIC" 0, 0 => date_time::now_timestamp(call);
     Month "MONTH" 1, 1 => date_time::field(call, date_time::Part::Month);
     Now "NOW" 0, 0 => date_time::now(call);
-    TicksToDateTime "TICKSTODATETIME" 1, 1 => date_time::from_ticks(call);
-    TimestampToDateTime "TIMESTAMPTODATETIME" 1, 1 => date_time::from_timestamp(call);
+    TicksToDateTime "TICKSTODATETIME" 1, 2 => date_time::from_ticks(call);
+    TimestampToDateTime "TIMESTAMPTODATETIME" 1, 2 => date_time::from_timestamp(call);
     Year "YEAR" 1, 1 => date_time::field(call, date_time::Part::Year);
 
     StArea "ST_AREA" 1, 1 => spatial::area(call);
@@ -227,6 +229,12 @@ impl Function {
             }
             (Function::RegexExtractAll, PreparedCall::Pattern(pattern)) => {
                 regex::extract_all(call, Some(pattern)).applied()
+            }
+            (Function::RegexReplace, PreparedCall::Pattern(pattern)) => {
+                regex::replace(call, Some(pattern), 1).applied()
+            }
+            (Function::RegexReplaceAll, PreparedCall::Pattern(pattern)) => {
+                regex::replace(call, Some(pattern), MANY).applied()
             }
             (Function::ArrayContains, PreparedCall::Set(set)) => array::contains_in_set(call, set).applied(),
             (other, _) => other.apply(arguments, work),

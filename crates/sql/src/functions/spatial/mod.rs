@@ -1,7 +1,7 @@
 //! The spatial functions over GeoJSON values.
 //!
-//! What is no GeoJSON of a known type is undefined, and so is every function of an invalid shape but the two that tell valid
-//! shapes from others. `ST_WITHIN` needs a point inside: what lies on the boundary only is not within. Polygons are taken as
+//! Every function of an invalid shape, and of a value that is no GeoJSON, is undefined but for the two that tell valid shapes
+//! from others. `ST_WITHIN` needs a point inside: what lies on the boundary only is not within. Polygons are taken as
 //! they come: only the two checks look for rings that cross themselves.
 //!
 //! | file | what it does |
@@ -62,32 +62,34 @@ pub(super) fn intersects<'a>(call: &Call<'_, 'a>) -> Result<Option<Datum<'a>>, S
     Ok(Some(Datum::Bool(topology::intersect(&left, &right))))
 }
 
-/// Only polygons have an area.
+/// Points and lines have none: it is 0.
 pub(super) fn area<'a>(call: &Call<'_, 'a>) -> Option<Datum<'a>> {
     let shape = shape(call, 0)?.ok()?;
-    (!shape.polygons.is_empty()).then(|| number_datum(measure::area(&shape)))
+    Some(number_datum(if shape.polygons.is_empty() { 0.0 } else { measure::area(&shape) }))
 }
 
-/// What is wrong with a shape, if anything is.
-fn fault(call: &Call<'_, '_>) -> Result<Option<Option<Fault>>, SqlError> {
+/// The reason why the argument is no valid shape, if there is one.
+fn fault(call: &Call<'_, '_>) -> Result<Option<Fault>, SqlError> {
     Ok(match shape(call, 0) {
         Some(Ok(shape)) => {
             // Every edge is looked at beside every other.
             call.step(pairs(&shape, &shape).saturating_add(SHAPE_STEPS))?;
-            Some(topology::fault_of_rings(&shape))
+            topology::fault_of_rings(&shape)
         }
-        Some(Err(fault)) => Some(Some(fault)),
-        None => None,
+        Some(Err(fault)) => Some(fault),
+        None => Some(NO_SHAPE.to_owned()),
     })
 }
 
+const NO_SHAPE: &str = "Unable to process the geometry.";
+
 pub(super) fn is_valid<'a>(call: &Call<'_, 'a>) -> Result<Option<Datum<'a>>, SqlError> {
-    Ok(fault(call)?.map(|fault| Datum::Bool(fault.is_none())))
+    Ok(Some(Datum::Bool(fault(call)?.is_none())))
 }
 
 /// `{"valid": true}`, or false and the reason.
 pub(super) fn is_valid_detailed<'a>(call: &Call<'_, 'a>) -> Result<Option<Datum<'a>>, SqlError> {
-    let Some(fault) = fault(call)? else { return Ok(None) };
+    let fault = fault(call)?;
     let mut members = vec![("valid".to_string(), Value::Bool(fault.is_none()))];
     members.extend(fault.map(|reason| ("reason".to_string(), Value::String(reason))));
     Ok(Some(Datum::Object(Cow::Owned(members))))
