@@ -24,6 +24,8 @@ pub(crate) struct BoundQuery {
     /// [`Expression::Aggregate`] instead of rows.
     pub grouping: Option<Grouping>,
     pub order_by: Vec<SortKey>,
+    /// The query has a plan, but no partition can order its rows so.
+    pub order_refusal: Option<OrderRefusal>,
     pub projection: Projection,
     pub distinct: bool,
     /// `TOP n` is `limit` n. Offset comes before limit.
@@ -73,6 +75,14 @@ pub enum AggregateFunction {
     Max,
     Min,
     Sum,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OrderRefusal {
+    /// `ORDER BY` names a variable that has several values for an item.
+    Correlated,
+    /// `ORDER BY` names the item as a whole.
+    WholeItem,
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -35,6 +35,8 @@ pub enum SqlError {
     /// A character that starts no token.
     #[error("Syntax error, invalid token '{token}'.")]
     InvalidToken { token: String, location: Location },
+    #[error("Syntax error, invalid numeric value token '{token}'.")]
+    InvalidNumber { token: String, location: Location },
     #[error("Syntax error, invalid string literal token '{token}'.")]
     InvalidString { token: String, location: Location },
     #[error("Identifier '{name}' could not be resolved.")]
@@ -54,15 +56,22 @@ pub enum SqlError {
     #[error("Order-by over correlated collections is not supported.")]
     CorrelatedOrderBy,
     /// The place is the `*`.
-    #[error("'SELECT *' is not valid if FROM clause is omitted.")]
+    #[error("Syntax error, 'SELECT *' is not valid if FROM clause is omitted.")]
     StarWithoutFrom { location: Location },
     #[error("the computed property '{name}' is invalid: {reason}")]
     ComputedProperty { name: String, reason: String },
     /// More than one, as the reference lists them. Never empty, and never nested.
     #[error("{}", .0.first().map(ToString::to_string).unwrap_or_default())]
     Several(Vec<SqlError>),
-    #[error("the query parameter '{name}' has no value")]
-    MissingParameter { name: String },
+    /// Its body is of the same shape.
+    #[error(
+        "Invalid query. Specified parameter name '{name}' is invalid. Parameter names should be in the format of symbol '@' \
+         followed by a valid identifier. E.g. @param1"
+    )]
+    InvalidParameterName { name: String },
+    /// Its body is of the same shape.
+    #[error("Invalid query. Specified duplicate parameter name '{name}'.")]
+    DuplicateParameter { name: String },
     /// The query is larger than the language allows; the place is all of it.
     #[error("{}", limit.broken())]
     Limit { limit: LanguageLimit, location: Location },
@@ -181,24 +190,44 @@ pub enum Rule {
     /// The place is the `*`.
     #[error("'SELECT *' is not allowed with GROUP BY.")]
     StarWithGroupBy,
-    /// 2^32 or more; the place is the number.
-    #[error("The TOP count value exceeds the maximum allowed value.")]
-    TopTooLarge,
-    #[error("The TOP count value must be an integer.")]
-    TopNotInteger,
-    /// Of a parameter; the place is its name.
-    #[error("The {clause} count value must be a non-negative integer.")]
-    CountNotInteger { clause: &'static str },
+    /// The place is the `*`.
+    #[error("'SELECT *' is not allowed with aggregate functions.")]
+    StarWithAggregate,
+    /// No integer from 0 to 2^32 - 1; the place is the number or the parameter, also of the next two.
+    #[error("The count value provided for a TOP clause must be an integer.")]
+    InvalidTop,
+    #[error("The LIMIT count value exceeds the maximum allowed value.")]
+    InvalidLimit,
+    #[error("The OFFSET count value exceeds the maximum allowed value.")]
+    InvalidOffset,
+    /// The place is the whole query or subquery.
+    #[error("A TOP cannot be used in the same query or subquery as an OFFSET.")]
+    TopWithOffset,
+    /// The place is the name in the select list.
+    #[error("Object creation error, property name '{name}' specified more than once.")]
+    DuplicateColumn { name: String },
+    /// The place is the key.
+    #[error("Each GROUP BY expression must contain at least one property reference.")]
+    GroupKeyWithoutProperty,
+    #[error(
+        "Cannot use an aggregate or a subquery in an expression used for the group by list of a GROUP BY clause."
+    )]
+    AggregateInGroupKey,
+    /// The place is the call.
+    #[error("The timespan argument provided to the DateTime function is invalid.")]
+    InvalidTimespan,
+    /// The place is the subquery without its parentheses.
+    #[error("The cardinality of a scalar subquery result set cannot be greater than one.")]
+    ScalarSubqueryWithRows,
+    /// The place is the text behind `ESCAPE`.
+    #[error("The invalid escape character '{text}' was specified in a LIKE predicate.")]
+    InvalidEscape { text: String },
     /// The place is the second use.
     #[error("The input set name or alias '{name}' is specified more than once in the FROM clause.")]
     DuplicateAlias { name: String },
     /// The place is the `*`.
     #[error("'SELECT *' is only valid with a single input set.")]
     StarOverSeveral,
-    #[error("The LIMIT count value exceeds the maximum allowed value.")]
-    LimitTooLarge,
-    #[error("The OFFSET count value exceeds the maximum allowed value.")]
-    OffsetTooLarge,
     #[error("Cannot perform an aggregate function on an expression containing an aggregate or a subquery.")]
     NestedAggregate,
     #[error(
@@ -206,6 +235,11 @@ pub enum Rule {
          aggregate function or the GROUP BY clause."
     )]
     NotGrouped { reference: String },
+    #[error(
+        "Property reference '{reference}' is invalid in the ORDER BY clause because it is not contained in either an \
+         aggregate function or the GROUP BY clause."
+    )]
+    NotGroupedInOrderBy { reference: String },
     #[error("'ORDER BY' is not supported in subqueries.")]
     OrderByInSubquery,
     /// The place is `TOP n`.
@@ -252,15 +286,22 @@ impl Rule {
     pub fn code(&self) -> &'static str {
         match self {
             Rule::StarWithGroupBy => "SC2041",
-            Rule::TopTooLarge | Rule::TopNotInteger => "SC2060",
-            Rule::CountNotInteger { clause: "LIMIT" } => "SC2061",
-            Rule::CountNotInteger { .. } => "SC2062",
+            Rule::InvalidTop => "SC2060",
+            Rule::InvalidLimit => "SC2061",
+            Rule::InvalidOffset => "SC2062",
             Rule::DuplicateAlias { .. } => "SC2021",
-            Rule::StarOverSeveral => "SC2040",
-            Rule::LimitTooLarge => "SC2061",
-            Rule::OffsetTooLarge => "SC2062",
+            Rule::DuplicateColumn { .. } => "SC2022",
+            Rule::StarWithAggregate => "SC2040",
+            Rule::StarOverSeveral => "SC2042",
+            Rule::InvalidTimespan => "SC2053",
+            Rule::GroupKeyWithoutProperty => "SC2110",
+            Rule::AggregateInGroupKey => "SC2111",
+            Rule::ScalarSubqueryWithRows => "SC2201",
+            Rule::TopWithOffset => "SC2205",
+            Rule::InvalidEscape { .. } => "SC2207",
             Rule::NestedAggregate => "SC2101",
             Rule::NotGrouped { .. } => "SC2102",
+            Rule::NotGroupedInOrderBy { .. } => "SC2103",
             Rule::OrderByInSubquery => "SC2202",
             Rule::TopInSubquery => "SC2203",
             Rule::OffsetLimitInSubquery => "SC2204",
@@ -285,7 +326,9 @@ impl SqlError {
             SqlError::Syntax { .. } => Some("SC1001"),
             SqlError::UnexpectedEnd { .. } => Some("SC1002"),
             SqlError::InvalidToken { .. } => Some("SC1010"),
+            SqlError::InvalidNumber { .. } => Some("SC1011"),
             SqlError::InvalidString { .. } => Some("SC1012"),
+            SqlError::StarWithoutFrom { .. } => Some("SC1021"),
             SqlError::UnresolvedIdentifier { .. } => Some("SC2001"),
             SqlError::UnknownFunction { .. } => Some("SC2005"),
             SqlError::ArgumentCount { .. } => Some("SC2050"),
@@ -295,8 +338,8 @@ impl SqlError {
             SqlError::AggregateComposition
             | SqlError::CorrelatedOrderBy
             | SqlError::ComputedProperty { .. }
-            | SqlError::StarWithoutFrom { .. }
-            | SqlError::MissingParameter { .. }
+            | SqlError::InvalidParameterName { .. }
+            | SqlError::DuplicateParameter { .. }
             | SqlError::TooDeep { .. }
             | SqlError::Interrupted
             | SqlError::ResultTooLarge { .. }
@@ -325,6 +368,7 @@ impl SqlError {
             SqlError::Syntax { location, .. }
             | SqlError::UnexpectedEnd { location }
             | SqlError::InvalidToken { location, .. }
+            | SqlError::InvalidNumber { location, .. }
             | SqlError::InvalidString { location, .. }
             | SqlError::UnresolvedIdentifier { location, .. }
             | SqlError::UnknownFunction { location, .. }
@@ -336,7 +380,8 @@ impl SqlError {
             SqlError::AggregateComposition
             | SqlError::CorrelatedOrderBy
             | SqlError::ComputedProperty { .. }
-            | SqlError::MissingParameter { .. }
+            | SqlError::InvalidParameterName { .. }
+            | SqlError::DuplicateParameter { .. }
             | SqlError::TooDeep { .. }
             | SqlError::Interrupted
             | SqlError::ResultTooLarge { .. }
@@ -363,7 +408,10 @@ impl SqlError {
     /// The reference's error body. Errors that only we have come without a code.
     pub fn to_json(&self) -> String {
         match self {
-            SqlError::AggregateComposition | SqlError::CorrelatedOrderBy => {
+            SqlError::AggregateComposition
+            | SqlError::CorrelatedOrderBy
+            | SqlError::InvalidParameterName { .. }
+            | SqlError::DuplicateParameter { .. } => {
                 format!("{{\"Errors\":[{}]}}", quoted(&self.to_string()))
             }
             SqlError::Several(errors) => format!("{{\"errors\":[{}]}}", entries(errors)),
@@ -435,7 +483,9 @@ impl From<SqlError> for shardlake_model::Error {
             error if error.code().is_some() || matches!(error, SqlError::Limit { .. }) => {
                 shardlake_model::Error::bad_request(error.to_json())
             }
-            SqlError::AggregateComposition => shardlake_model::Error::bad_request(error.to_json()),
+            SqlError::AggregateComposition
+            | SqlError::InvalidParameterName { .. }
+            | SqlError::DuplicateParameter { .. } => shardlake_model::Error::bad_request(error.to_json()),
             _ => shardlake_model::Error::bad_request(error.to_string()),
         }
     }

@@ -41,7 +41,7 @@ pub use access::{
     IndexUtilization, KeyValue, Leaf, LookupClass, OrderAccess, SingleIndexUse, ValueRange, ValueTest,
     index_utilization, plan_access, query_advice,
 };
-pub use bind::ComputedProperties;
+pub use bind::{ComputedProperties, check_parameters};
 pub use bound::AggregateFunction;
 pub use builder::{BuiltQuery, ItemQuery, Predicate, ValuePath};
 pub use error::{LanguageLimit, Location, Rule, SqlError};

@@ -8,8 +8,8 @@ use shardlake_model::{ContainerScripts, PartitionKeyDefinition};
 use shardlake_stdx::Timestamp;
 
 use crate::bind::{self, ComputedProperties, Environment};
-use crate::bound::{Aggregate, AggregateFunction, BoundQuery, BoundSource, Projection};
-use crate::error::SqlError;
+use crate::bound::{Aggregate, AggregateFunction, BoundQuery, BoundSource, OrderRefusal, Projection};
+use crate::error::{Rule, SqlError};
 use crate::evaluate::datum::value_size;
 use crate::evaluate::meter::Meter;
 use crate::expression::Expression;
@@ -118,6 +118,17 @@ impl PreparedQuery {
             ..*self.shared
         };
         Some(PreparedQuery { shared: Arc::new(shared), ..*self })
+    }
+
+    /// Refuses an order that a plan can ask for, but no partition can give.
+    pub(crate) fn check_order(&self) -> Result<(), SqlError> {
+        match self.bound().innermost().order_refusal.or(self.bound().order_refusal) {
+            Some(OrderRefusal::Correlated) => Err(SqlError::CorrelatedOrderBy),
+            Some(OrderRefusal::WholeItem) => {
+                Err(SqlError::Rule { rule: Rule::OrderByNotAPath, location: None })
+            }
+            None => Ok(()),
+        }
     }
 
     pub(crate) fn computed(&self) -> &ComputedProperties {

@@ -41,7 +41,7 @@ fn of_query(query: &ast::Query, found: &mut Vec<&'static str>) {
         of_expression(filter, found);
         of_comparisons(filter, found);
     }
-    query.group_by.iter().for_each(|key| of_expression(key, found));
+    query.group_by.iter().for_each(|key| of_expression(&key.expression, found));
     match &query.order_by {
         Some(OrderBy::Keys { keys, .. }) => keys.iter().for_each(|key| of_expression(&key.expression, found)),
         Some(OrderBy::Rank { call, .. }) => of_expression(call, found),

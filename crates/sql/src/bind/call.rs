@@ -6,7 +6,7 @@ use super::{Aggregates, Binder};
 use crate::bound::{Aggregate, AggregateFunction};
 use crate::error::{Rule, SqlError};
 use crate::expression::{Expression, Prepared};
-use crate::functions;
+use crate::functions::{self, Function};
 use crate::syntax::ast::{self, Collection, Source, Span};
 
 /// The ways to score items, which only `ORDER BY RANK` may call.
@@ -27,6 +27,7 @@ impl Binder<'_> {
             ("CHOOSE", _) => self.argument_count(name, "at least 2", span),
             ("DOCUMENTID", [of]) => self.document_id(of),
             ("DOCUMENTID", _) => self.argument_count(name, "1", span),
+            (SCORE, [] | [_]) => self.argument_count(name, "at least 2", span),
             (SCORE, _) => self.misplaced_score(arguments, span),
             (FUSION, _) => self.misplaced_fusion(name, arguments, span),
             (DISTANCE, _) if self.search_list_is_out_of_range(arguments) => {
@@ -66,6 +67,9 @@ impl Binder<'_> {
             Err(SqlError::UnknownFunction { .. }) => return self.unknown(name, span),
             Err(error) => return self.fail(error),
         };
+        if function == Function::DateTimeAdd && arguments.len() == 2 {
+            return self.fail_at(Rule::InvalidTimespan, span);
+        }
         let constants: Vec<Option<&Value>> = arguments.iter().map(constant).collect();
         let prepared = functions::prepare(function, &constants);
         self.fold(Expression::Call { function, arguments, prepared: Prepared(prepared) })
@@ -127,7 +131,7 @@ impl Binder<'_> {
 
     fn argument_count(&mut self, name: &str, expected: &str, span: Span) -> Expression {
         let location = self.location(span);
-        let (name, expected) = (name.to_ascii_uppercase(), expected.to_string());
+        let (name, expected) = (name.to_string(), expected.to_string());
         self.fail(SqlError::ArgumentCount { name, expected, location })
     }
 

@@ -6,16 +6,22 @@ use shardlake_document::Value;
 
 use super::Binder;
 use super::select::unique;
-use crate::error::{Rule, SqlError};
+use crate::error::Rule;
 use crate::evaluate::constant_set::ConstantSet;
 use crate::evaluate::like::Pattern;
 use crate::expression::{BinaryOperator, Expression, Prepared, UnaryOperator};
-use crate::functions::Function;
 use crate::syntax::ast::{self, Identifier, Span};
 
 impl Binder<'_> {
     /// Only dispatches, because every level of the tree takes one frame of this function.
     pub(super) fn expression(&mut self, expression: &ast::Expression) -> Expression {
+        match &self.references {
+            None => self.node(expression),
+            Some(_) => self.noting_references(expression),
+        }
+    }
+
+    pub(super) fn node(&mut self, expression: &ast::Expression) -> Expression {
         use ast::Expression as Tree;
         match expression {
             Tree::Literal(value) => literal(value),
@@ -26,7 +32,9 @@ impl Binder<'_> {
             Tree::Call { name, arguments, span } => self.call(name, arguments, *span),
             Tree::Let { name, value, body } => self.let_in(name, value, body),
             Tree::UserDefined { name, arguments, .. } => self.user_defined(name, arguments),
-            Tree::Like { value, pattern, escape, negated } => self.like(value, pattern, *escape, *negated),
+            Tree::Like { value, pattern, escape, negated } => {
+                self.like(value, pattern, escape.as_ref(), *negated)
+            }
             Tree::Property { of, name, .. } => self.property(of, name),
             Tree::Unary { operator, operand } => self.unary(*operator, operand),
             Tree::Binary { operator, left, right } => self.binary(*operator, left, right),
@@ -41,7 +49,6 @@ impl Binder<'_> {
             }
             Tree::In { value, list, negated } => self.membership(value, list, *negated),
             Tree::Between { value, low, high, negated } => self.between([value, low, high], *negated),
-            Tree::IsNull { value, negated } => self.is_null(value, *negated),
         }
     }
 
@@ -81,8 +88,7 @@ impl Binder<'_> {
     pub(super) fn parameter(&mut self, name: &str) -> Expression {
         match self.parameters.get(name) {
             Some(value) => Expression::Literal((*value).clone()),
-            None if !self.knows_parameters => Expression::Literal(Value::Undefined),
-            None => self.fail(SqlError::MissingParameter { name: name.to_string() }),
+            None => Expression::Literal(Value::Undefined),
         }
     }
 
@@ -95,16 +101,22 @@ impl Binder<'_> {
         }
     }
 
-    /// Keys must be constant, as in the reference; a constant name is a property like any.
+    /// Keys are numbers, texts and parameters; a parameter that holds a name is a property like any.
     fn index(&mut self, of: &ast::Expression, key: &ast::Expression, span: Span) -> Expression {
-        let (of, key) = (self.boxed(of), self.expression(key));
-        let index = match key {
-            Expression::Literal(Value::String(name)) => Expression::Property { of, name },
-            Expression::Literal(_) => Expression::Index { of, key: Box::new(key) },
-            _ if !self.folds => Expression::Index { of, key: Box::new(key) },
-            _ => return self.fail_at(Rule::UnsupportedFeature { feature: "member indexer".into() }, span),
+        let is_number = |value: &Value| value.as_number().is_some();
+        let is_key = match key {
+            ast::Expression::Parameter(_) => true,
+            ast::Expression::Literal(value) => is_number(value),
+            _ => false,
         };
-        self.fold(index)
+        let (of, key) = (self.boxed(of), self.expression(key));
+        if !is_key && self.folds {
+            return self.fail_at(Rule::UnsupportedFeature { feature: "member indexer".into() }, span);
+        }
+        self.fold(match key {
+            Expression::Literal(Value::String(name)) => Expression::Property { of, name },
+            key => Expression::Index { of, key: Box::new(key) },
+        })
     }
 
     fn object(&mut self, members: &[(String, ast::Expression)]) -> Expression {
@@ -128,20 +140,22 @@ impl Binder<'_> {
         self.negated(Expression::Between { value, low, high }, negated)
     }
 
-    fn is_null(&mut self, value: &ast::Expression, negated: bool) -> Expression {
-        let arguments = vec![self.expression(value)];
-        let call = Expression::Call { function: Function::IsNull, arguments, prepared: Prepared::NONE };
-        self.negated(call, negated)
-    }
-
     fn like(
         &mut self,
         value: &ast::Expression,
         pattern: &ast::Expression,
-        escape: Option<char>,
+        escape: Option<&ast::Escape>,
         negated: bool,
     ) -> Expression {
         let (value, pattern) = (self.boxed(value), self.boxed(pattern));
+        let mut characters = escape.iter().flat_map(|escape| escape.text.chars());
+        let (character, more) = (characters.next(), characters.next());
+        if let Some(escape) = escape
+            && (character.is_none() || more.is_some())
+        {
+            return self.fail_at(Rule::InvalidEscape { text: escape.text.clone() }, escape.span);
+        }
+        let escape = character;
         let prepared = match &*pattern {
             Expression::Literal(Value::String(pattern)) => Some(Arc::new(Pattern::new(pattern, escape))),
             _ => None,

@@ -1,11 +1,26 @@
-//! What a grouped query may project: its keys, aggregates, and what is made of them.
+//! Grouped queries: their keys, and what they may project and order by: keys, aggregates, and what is made of them.
 
 use super::Binder;
-use crate::bound::{Aggregate, BoundQuery, BoundSource, Grouping, Projection, Slot};
+use super::call;
+use crate::bound::{Aggregate, BoundQuery, BoundSource, Grouping, Projection, Slot, SortKey};
 use crate::error::Rule;
 use crate::expression::Expression;
-use crate::syntax::ast::{self, Selection, Span};
+use crate::syntax::ast::{self, GroupKey, OrderBy, Selection, Span};
 use crate::syntax::lexer::{Kind, Lexer};
+
+/// The keys of `GROUP BY`.
+pub(super) struct Keys {
+    list: Vec<Expression>,
+    /// After a mistake in a key, the select list is not compared with them.
+    pub are_right: bool,
+}
+
+/// References to values of rows that are in no group key, while they are gathered.
+pub(super) struct References {
+    keys: Vec<Expression>,
+    rows: Vec<Slot>,
+    found: Vec<(Span, Slot)>,
+}
 
 /// The values that a group has, and the variables that it has not.
 struct Groups<'g> {
@@ -13,22 +28,50 @@ struct Groups<'g> {
     rows: &'g [Slot],
 }
 
+/// An expression needs a value of a row that its group does not have.
+struct NotGrouped;
+
 impl Binder<'_> {
+    pub(super) fn group_keys(&mut self, keys: &[GroupKey]) -> Keys {
+        let errors = self.errors.len();
+        let list = keys.iter().map(|key| self.group_key(key)).collect();
+        Keys { list, are_right: self.errors.len() == errors }
+    }
+
+    fn group_key(&mut self, key: &GroupKey) -> Expression {
+        let composes_aggregates = self.composes_aggregates;
+        let errors = self.errors.len();
+        let bound = self.expression(&key.expression);
+        self.composes_aggregates = composes_aggregates;
+        if has_aggregate_or_subquery(&key.expression) {
+            self.errors.truncate(errors);
+            self.fail_at(Rule::AggregateInGroupKey, without_parentheses(self.text, key.span));
+        }
+        if !has_variable(&bound) {
+            self.fail_at(Rule::GroupKeyWithoutProperty, without_parentheses(self.text, key.span));
+        }
+        bound
+    }
+
     /// Puts keys and aggregates in the place of what they stand for. None when there is neither.
     pub(super) fn grouping(
         &mut self,
-        keys: Vec<Expression>,
+        keys: Keys,
         aggregates: Vec<Aggregate>,
         projection: &mut Projection,
-        sources: &[BoundSource],
+        order_by: &mut [SortKey],
+        rows: &[Slot],
         query: &ast::Query,
     ) -> Option<Grouping> {
+        let Keys { list: keys, are_right } = keys;
         if keys.is_empty() && aggregates.is_empty() {
             return None;
         }
-        let rows: Vec<Slot> = sources.iter().map(BoundSource::slot).collect();
-        let groups = Groups { keys: &keys, rows: &rows };
-        let outcome = match projection {
+        if !are_right {
+            return Some(Grouping { keys, aggregates });
+        }
+        let groups = Groups { keys: &keys, rows };
+        let projected = match projection {
             // A mistake of its own, which is noted already.
             Projection::All(_) | Projection::Bodies(_) => Ok(()),
             Projection::Value(value) => groups.regroup(value),
@@ -36,8 +79,16 @@ impl Binder<'_> {
                 members.iter_mut().try_for_each(|(_, value)| groups.regroup(value))
             }
         };
-        if let Err(path) = outcome {
-            self.not_grouped(&path, query);
+        let ordered = order_by.iter_mut().try_for_each(|key| {
+            // One row has no order, but the property has to be one.
+            let is_of_one_row = keys.is_empty() && is_path(&key.expression);
+            if is_of_one_row { Ok(()) } else { groups.regroup(&mut key.expression) }
+        });
+        if ordered.is_err() {
+            self.not_grouped_in_order_by(&keys, rows, query);
+        }
+        if projected.is_err() {
+            self.not_grouped(&keys, rows, query);
         }
         Some(Grouping { keys, aggregates })
     }
@@ -53,58 +104,110 @@ impl Binder<'_> {
         self.composes_aggregates |= is_composed;
     }
 
-    fn not_grouped(&mut self, path: &Expression, query: &ast::Query) {
+    fn not_grouped(&mut self, keys: &[Expression], rows: &[Slot], query: &ast::Query) {
         let selected: Vec<&ast::Expression> = match &query.select.selection {
             Selection::All => Vec::new(),
             Selection::Value(value) => vec![value],
             Selection::Items(items) => items.iter().map(|item| &item.expression).collect(),
         };
-        let place = selected.into_iter().find_map(|selected| self.find_path(selected, path));
-        let span = place.unwrap_or(query.select.span);
-        let reference = self.text[span.start..span.end].to_string();
-        self.fail_at(Rule::NotGrouped { reference }, span);
+        for span in self.references_outside_keys(&selected, keys, rows) {
+            let reference = self.text[span.start..span.end].to_string();
+            self.fail_at(Rule::NotGrouped { reference }, span);
+        }
     }
 
-    /// Where the path is written. Only for errors: it binds what it looks at again.
-    fn find_path(&mut self, written: &ast::Expression, path: &Expression) -> Option<Span> {
-        if let Some(span) = path_span(self.text, written) {
-            let names = std::mem::take(&mut self.errors);
-            let is_found = self.expression(written) == *path;
-            self.errors = names;
-            return is_found.then_some(span);
+    fn not_grouped_in_order_by(&mut self, keys: &[Expression], rows: &[Slot], query: &ast::Query) {
+        let Some(OrderBy::Keys { keys: sort_keys, .. }) = &query.order_by else { return };
+        let ordered: Vec<&ast::Expression> = sort_keys.iter().map(|key| &key.expression).collect();
+        for span in self.references_outside_keys(&ordered, keys, rows) {
+            let reference = self.text[span.start..span.end].to_string();
+            self.fail_at(Rule::NotGroupedInOrderBy { reference }, span);
         }
-        written.children().into_iter().find_map(|child| self.find_path(child, path))
+    }
+
+    /// Only for errors: it binds the expressions again.
+    fn references_outside_keys(
+        &mut self,
+        expressions: &[&ast::Expression],
+        keys: &[Expression],
+        rows: &[Slot],
+    ) -> Vec<Span> {
+        let errors = std::mem::take(&mut self.errors);
+        let composes_aggregates = self.composes_aggregates;
+        let aggregates = std::mem::replace(&mut self.aggregates, super::Aggregates::Collected(Vec::new()));
+        let references = References { keys: keys.to_vec(), rows: rows.to_vec(), found: Vec::new() };
+        let outside = self.references.replace(references);
+        for expression in expressions {
+            self.expression(expression);
+        }
+        let found = std::mem::replace(&mut self.references, outside).map(|it| it.found).unwrap_or_default();
+        self.aggregates = aggregates;
+        self.composes_aggregates = composes_aggregates;
+        self.errors = errors;
+        found.into_iter().map(|(span, _)| span).collect()
+    }
+
+    /// Binds one node while references are gathered. Parts of a key, and of an aggregate's argument, are none; of a path, the
+    /// whole is one.
+    pub(super) fn noting_references(&mut self, expression: &ast::Expression) -> Expression {
+        let before = self.references.as_ref().map_or(0, |references| references.found.len());
+        let bound = self.node(expression);
+        let span = path_span(self.text, expression);
+        let Some(references) = &mut self.references else { return bound };
+        let is_aggregate =
+            matches!(expression, ast::Expression::Call { name, .. } if call::aggregate(name).is_some());
+        if is_aggregate || references.keys.contains(&bound) {
+            references.found.truncate(before);
+        } else if let Some(span) = span {
+            let root = match (&references.found[before..], &bound) {
+                ([(_, root), ..], _) => Some(*root),
+                ([], Expression::Variable(slot)) => Some(*slot).filter(|slot| references.rows.contains(slot)),
+                _ => None,
+            };
+            references.found.truncate(before);
+            references.found.extend(root.map(|root| (span, root)));
+        }
+        bound
     }
 }
 
 impl Groups<'_> {
-    /// Fails with the first path into a row.
-    fn regroup(&self, expression: &mut Expression) -> Result<(), Expression> {
+    fn regroup(&self, expression: &mut Expression) -> Result<(), NotGrouped> {
         if let Some(place) = self.keys.iter().position(|key| key == expression) {
             *expression = Expression::GroupKey(place);
             return Ok(());
         }
         match expression {
-            Expression::Variable(slot) if self.rows.contains(slot) => Err(expression.clone()),
-            Expression::Property { of, .. } | Expression::Index { of, .. } => {
-                let outcome = self.regroup(of);
-                // The whole path is at fault, not only its start.
-                if outcome.as_ref().is_err_and(|path| path == &**of) {
-                    Err(expression.clone())
-                } else {
-                    outcome
-                }
-            }
+            Expression::Variable(slot) if self.rows.contains(slot) => Err(NotGrouped),
             Expression::Subquery { query, .. } => self.regroup_subquery(query),
             other => other.for_each_child(|child| self.regroup(child)),
         }
     }
 
-    /// A subquery that groups itself has groups of its own, so it cannot reach the keys around it.
-    fn regroup_subquery(&self, query: &mut BoundQuery) -> Result<(), Expression> {
+    /// A subquery that groups itself has groups of its own: what it makes of them cannot reach the keys around it, but its rows
+    /// can.
+    fn regroup_subquery(&self, query: &mut BoundQuery) -> Result<(), NotGrouped> {
+        if query.grouping.is_none() {
+            return query.for_each_expression(&mut |expression| self.regroup(expression));
+        }
+        for source in &mut query.sources {
+            match source {
+                BoundSource::Item => {}
+                BoundSource::Value { of, .. } | BoundSource::Elements { of, .. } => self.regroup(of)?,
+                BoundSource::Subquery { query, .. } => self.regroup_subquery(query)?,
+            }
+        }
+        query.filter.iter_mut().try_for_each(|filter| self.regroup(filter))?;
+        if let Some(grouping) = &mut query.grouping {
+            grouping.keys.iter_mut().try_for_each(|key| self.regroup(key))?;
+            grouping.aggregates.iter_mut().try_for_each(|aggregate| self.regroup(&mut aggregate.argument))?;
+        }
         let own = Groups { keys: &[], rows: self.rows };
-        let groups = if query.grouping.is_some() { &own } else { self };
-        query.for_each_expression(&mut |expression| groups.regroup(expression))
+        match &mut query.projection {
+            Projection::All(_) | Projection::Bodies(_) => Ok(()),
+            Projection::Value(value) => own.regroup(value),
+            Projection::Object(members) => members.iter_mut().try_for_each(|(_, value)| own.regroup(value)),
+        }
     }
 }
 
@@ -121,6 +224,52 @@ fn composes(expression: &Expression) -> bool {
 fn contains_aggregate(expression: &Expression) -> bool {
     matches!(expression, Expression::Aggregate(_))
         || expression.children().into_iter().any(contains_aggregate)
+}
+
+/// Subqueries are not looked into.
+fn has_variable(expression: &Expression) -> bool {
+    matches!(expression, Expression::Variable(_)) || expression.children().into_iter().any(has_variable)
+}
+
+fn has_aggregate_or_subquery(expression: &ast::Expression) -> bool {
+    match expression {
+        ast::Expression::Subquery { .. } => true,
+        ast::Expression::Call { name, .. } if call::aggregate(name).is_some() => true,
+        other => other.children().into_iter().any(has_aggregate_or_subquery),
+    }
+}
+
+fn is_path(expression: &Expression) -> bool {
+    match expression {
+        Expression::Variable(_) => true,
+        Expression::Property { of, .. } | Expression::Index { of, .. } => is_path(of),
+        _ => false,
+    }
+}
+
+/// The place of an expression, without the parentheses around all of it. Only for errors.
+fn without_parentheses(text: &str, span: Span) -> Span {
+    let mut lexer = Lexer::new(&text[span.start..span.end]);
+    let first = lexer.next();
+    let (mut open, mut last) = (1, first);
+    if first.kind != Kind::Symbol("(") {
+        return span;
+    }
+    while open > 0 {
+        last = lexer.next();
+        match last.kind {
+            Kind::Symbol("(") => open += 1,
+            Kind::Symbol(")") => open -= 1,
+            Kind::End => return span,
+            _ => {}
+        }
+    }
+    if lexer.next().kind != Kind::End {
+        return span;
+    }
+    let inside = &text[span.start + first.end..span.start + last.start];
+    let start = span.start + first.end + (inside.len() - inside.trim_start().len());
+    without_parentheses(text, Span { start, end: start + inside.trim().len() })
 }
 
 /// The text of a path that starts with a name, if the expression is one.

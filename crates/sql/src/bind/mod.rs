@@ -35,7 +35,7 @@ mod simplify;
 mod tests;
 mod user_defined;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use shardlake_document::Value;
@@ -48,6 +48,8 @@ use crate::evaluate::scalar::PlainFilter;
 use crate::expression::{Expression, Prepared};
 use crate::functions::FunctionContext;
 use crate::syntax::ast;
+use crate::syntax::lexer::is_identifier;
+use grouping::References;
 
 pub(crate) use call::aggregate as aggregate_function;
 pub use computed::ComputedProperties;
@@ -73,10 +75,25 @@ pub(crate) fn bind(
     query: &ast::Query,
     environment: &Environment<'_>,
 ) -> Result<BoundQuery, SqlError> {
+    check_parameters(environment.parameters)?;
     let mut binder = Binder::new(text, environment);
     let query = binder.query(query, query::Level::Outermost);
     let query = binder.finish(query)?;
     finish(query, environment.computed)
+}
+
+/// Names are `@` and an identifier, and each has one value.
+pub fn check_parameters(parameters: &[(String, Value)]) -> Result<(), SqlError> {
+    let mut names = HashSet::with_capacity(parameters.len());
+    for (name, _) in parameters {
+        if !name.strip_prefix('@').is_some_and(is_identifier) {
+            return Err(SqlError::InvalidParameterName { name: name.clone() });
+        }
+        if !names.insert(name) {
+            return Err(SqlError::DuplicateParameter { name: name.clone() });
+        }
+    }
+    Ok(())
 }
 
 /// [`bind`] for its mistakes alone, before the parameters are known.
@@ -129,6 +146,8 @@ struct Binder<'b> {
     reads_items: bool,
     aggregates: Aggregates,
     errors: Vec<SqlError>,
+    /// Only while the references are looked for that are in no group key.
+    references: Option<References>,
     /// An aggregate is part of another expression, which counts only where no other mistake is found.
     composes_aggregates: bool,
 }
@@ -166,6 +185,7 @@ impl<'b> Binder<'b> {
             reads_items: false,
             aggregates: Aggregates::Forbidden,
             errors: Vec::new(),
+            references: None,
             composes_aggregates: false,
         }
     }

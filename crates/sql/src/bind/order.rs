@@ -1,7 +1,7 @@
 //! What `ORDER BY` may name: a place in the container's items, or a computed property (engine.md §1.8).
 
 use super::ComputedProperties;
-use crate::bound::{BoundQuery, BoundSource, Slot};
+use crate::bound::{BoundQuery, BoundSource, OrderRefusal, Slot};
 use crate::error::{Rule, SqlError};
 use crate::expression::Expression;
 
@@ -11,16 +11,15 @@ pub(super) fn check(query: &mut BoundQuery, computed: &ComputedProperties) -> Re
         // There is one row, or the order was refused.
         query.order_by.clear();
     }
-    let mut is_any_correlated = false;
     for key in &query.order_by {
         match root(&key.expression) {
             Some((0, steps)) if steps > 0 => {}
-            Some((slot, _)) if slot != 0 && is_correlated(&query.sources, slot) => is_any_correlated = true,
+            Some((0, _)) => query.order_refusal = Some(OrderRefusal::WholeItem),
+            Some((slot, _)) if is_correlated(&query.sources, slot) => {
+                query.order_refusal = Some(OrderRefusal::Correlated);
+            }
             _ => return Err(SqlError::Rule { rule: Rule::OrderByNotAPath, location: None }),
         }
-    }
-    if is_any_correlated {
-        return Err(SqlError::CorrelatedOrderBy);
     }
     for key in &mut query.order_by {
         if let Expression::Property { of, name } = &key.expression

@@ -3,7 +3,7 @@
 use shardlake_document::{Number, Value};
 
 use super::{Aggregates, Binder};
-use crate::bound::{BoundQuery, Projection, SortKey};
+use crate::bound::{BoundQuery, BoundSource, Projection, Slot, SortKey};
 use crate::error::{Rule, SqlError};
 use crate::expression::{Expression, Prepared, UnaryOperator};
 use crate::syntax::ast::{self, CountValue, OrderBy, SubqueryKind};
@@ -27,20 +27,24 @@ impl Binder<'_> {
         let aggregates_outside = std::mem::take(&mut self.aggregates);
         let read_items_outside = self.reads_items;
 
+        if query.select.top.is_some() && query.offset_limit.is_some() {
+            self.fail_at(Rule::TopWithOffset, query.span);
+        }
         let from = self.from(query.from.as_ref(), level != Level::Inner);
         let filter = query.filter.as_ref().map(|filter| self.expression(filter));
-        let keys: Vec<Expression> = query.group_by.iter().map(|key| self.expression(key)).collect();
+        let keys = self.group_keys(&query.group_by);
         self.aggregates = Aggregates::Collected(Vec::new());
-        let mut projection = self.projection(query, &from.slots);
+        let mut order_by = self.order_by(query.order_by.as_ref(), query, level);
+        let mut projection = self.projection(query, &from, &keys);
         let Aggregates::Collected(aggregates) = std::mem::take(&mut self.aggregates) else {
             unreachable!("every aggregate restores what was around it")
         };
-        let order_by = self.order_by(query.order_by.as_ref(), query, level);
         let reads_items = self.reads_items && !read_items_outside;
         if reads_items {
             self.check_composition(&projection);
         }
-        let grouping = self.grouping(keys, aggregates, &mut projection, &from.sources, query);
+        let rows: Vec<Slot> = from.sources.iter().map(BoundSource::slot).collect();
+        let grouping = self.grouping(keys, aggregates, &mut projection, &mut order_by, &rows, query);
         let mut bound = BoundQuery {
             sources: from.sources,
             filter,
@@ -48,6 +52,7 @@ impl Binder<'_> {
             early: Vec::new(),
             grouping,
             order_by,
+            order_refusal: None,
             projection,
             distinct: query.select.distinct,
             offset: 0,
@@ -74,6 +79,7 @@ impl Binder<'_> {
             early: Vec::new(),
             grouping: None,
             order_by: Vec::new(),
+            order_refusal: None,
             projection: Projection::All(0),
             distinct: false,
             offset: 0,
@@ -83,7 +89,11 @@ impl Binder<'_> {
 
     /// A subquery in an expression.
     pub(super) fn subquery(&mut self, kind: SubqueryKind, query: &ast::Query) -> Expression {
+        let span = query.span;
         let mut query = self.query(query, Level::Inner);
+        if kind == SubqueryKind::Scalar && may_have_rows(&query) {
+            self.fail_at(Rule::ScalarSubqueryWithRows, span);
+        }
         if kind == SubqueryKind::All {
             // No row may break the condition.
             let filter = query.filter.take().unwrap_or(Expression::Literal(Value::Bool(true)));
@@ -95,7 +105,10 @@ impl Binder<'_> {
 
     fn order_by(&mut self, order_by: Option<&OrderBy>, query: &ast::Query, level: Level) -> Vec<SortKey> {
         match order_by {
-            Some(OrderBy::Keys { keys, .. }) => {
+            Some(OrderBy::Keys { keys, span }) => {
+                if level != Level::Outermost {
+                    self.fail_at(Rule::OrderByInSubquery, *span);
+                }
                 let mut bound = Vec::with_capacity(keys.len());
                 for key in keys {
                     bound.push(SortKey {
@@ -113,21 +126,16 @@ impl Binder<'_> {
                 self.rank(call, *span, query);
                 Vec::new()
             }
-            Some(OrderBy::Rank { .. }) | None => Vec::new(),
+            Some(OrderBy::Rank { span, .. }) => {
+                self.fail_at(Rule::RankInSubquery, *span);
+                Vec::new()
+            }
+            None => Vec::new(),
         }
     }
 
-    /// What only the outermost query may have, in the reference's order.
+    /// Clauses that only the outermost query may have, in the reference's order.
     fn refuse_outer_clauses(&mut self, query: &ast::Query) {
-        match &query.order_by {
-            Some(OrderBy::Keys { span, .. }) => {
-                self.fail_at(Rule::OrderByInSubquery, *span);
-            }
-            Some(OrderBy::Rank { span, .. }) => {
-                self.fail_at(Rule::RankInSubquery, *span);
-            }
-            None => {}
-        }
         if query.select.top.is_some() {
             self.fail_at(Rule::TopInSubquery, query.select.top_span);
         }
@@ -138,24 +146,19 @@ impl Binder<'_> {
 
     fn limits(&mut self, query: &ast::Query, bound: &mut BoundQuery) {
         if let Some(top) = &query.select.top {
-            bound.limit = self.count(top, Rule::TopTooLarge, Rule::TopNotInteger);
+            bound.limit = self.count(top, Rule::InvalidTop);
         }
         if let Some(clause) = &query.offset_limit {
-            let not_integer = |clause| Rule::CountNotInteger { clause };
-            bound.offset =
-                self.count(&clause.offset, Rule::OffsetTooLarge, not_integer("OFFSET")).unwrap_or(0);
-            let limit = self.count(&clause.limit, Rule::LimitTooLarge, not_integer("LIMIT"));
-            bound.limit = match (bound.limit, limit) {
-                (Some(top), Some(limit)) => Some(top.min(limit)),
-                (top, limit) => top.or(limit),
-            };
+            bound.offset = self.count(&clause.offset, Rule::InvalidOffset).unwrap_or(0);
+            bound.limit = self.count(&clause.limit, Rule::InvalidLimit);
         }
     }
 
     /// None after a mistake.
-    fn count(&mut self, count: &ast::Count, too_large: Rule, not_integer: Rule) -> Option<u64> {
+    fn count(&mut self, count: &ast::Count, rule: Rule) -> Option<u64> {
         let value = match &count.value {
             CountValue::Number(value) => value.clone(),
+            CountValue::Parameter(_) if !self.knows_parameters => return None,
             CountValue::Parameter(name) => match self.parameter(name) {
                 Expression::Literal(value) => value,
                 _ => Value::Undefined,
@@ -167,11 +170,22 @@ impl Binder<'_> {
             Some(Number::Double(number)) if number >= 0.0 && number.trunc() == number => Some(number as u64),
             _ => None,
         };
-        match number {
-            Some(number) if number < COUNT_LIMIT => return Some(number),
-            Some(_) => self.fail_at(too_large, count.span),
-            None => self.fail_at(not_integer, count.span),
-        };
-        None
+        let number = number.filter(|number| *number < COUNT_LIMIT);
+        if number.is_none() {
+            self.fail_at(rule, count.span);
+        }
+        number
     }
+}
+
+/// Whether the query can have several rows for one item.
+fn may_have_rows(query: &BoundQuery) -> bool {
+    if let Some(grouping) = &query.grouping {
+        return !grouping.keys.is_empty();
+    }
+    query.sources.iter().any(|source| match source {
+        BoundSource::Item | BoundSource::Value { .. } => false,
+        BoundSource::Elements { .. } => true,
+        BoundSource::Subquery { query, iterates, .. } => *iterates || may_have_rows(query),
+    })
 }

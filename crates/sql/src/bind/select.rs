@@ -1,51 +1,66 @@
 //! The projection, and the names of what it selects.
 
-use super::Binder;
-use crate::bound::{Projection, Slot};
-use crate::error::{Rule, SqlError};
+use std::collections::HashSet;
+
+use shardlake_document::Value;
+
+use super::from::FromClause;
+use super::grouping::Keys;
+use super::{Aggregates, Binder};
+use crate::bound::{BoundSource, Projection};
+use crate::error::Rule;
 use crate::expression::Expression;
 use crate::syntax::ast::{self, SelectItem, Selection, Span};
 
 impl Binder<'_> {
-    pub(super) fn projection(&mut self, query: &ast::Query, slots: &[Slot]) -> Projection {
+    pub(super) fn projection(&mut self, query: &ast::Query, from: &FromClause, keys: &Keys) -> Projection {
         match &query.select.selection {
-            Selection::All => self.star(query, slots),
+            Selection::All => self.star(query, from, keys),
             Selection::Value(value) => Projection::Value(self.expression(value)),
             Selection::Items(items) => Projection::Object(self.items(items)),
         }
     }
 
     /// The star is the last character of the selection.
-    fn star(&mut self, query: &ast::Query, slots: &[Slot]) -> Projection {
+    fn star(&mut self, query: &ast::Query, from: &FromClause, keys: &Keys) -> Projection {
         let end = query.select.span.end;
         let place = Span { start: end.saturating_sub(1), end };
+        let is_aggregate =
+            matches!(&self.aggregates, Aggregates::Collected(aggregates) if !aggregates.is_empty());
         if !query.group_by.is_empty() {
-            self.fail_at(Rule::StarWithGroupBy, place);
-        }
-        match slots {
-            [0] => Projection::All(0),
-            [slot] => Projection::Value(Expression::Variable(*slot)),
-            [] => {
-                let location = self.location(place);
-                Projection::Value(self.fail(SqlError::StarWithoutFrom { location }))
+            if keys.are_right {
+                self.fail_at(Rule::StarWithGroupBy, place);
             }
+        } else if is_aggregate {
+            self.fail_at(Rule::StarWithAggregate, place);
+        }
+        let iterates = |source: &BoundSource| matches!(source, BoundSource::Subquery { iterates: true, .. });
+        match from.slots[..] {
+            [0] => Projection::All(0),
+            [slot] if !from.sources.iter().any(iterates) => Projection::Value(Expression::Variable(slot)),
+            // Of a subquery: the grammar refuses it elsewhere.
+            [] => Projection::Value(Expression::Literal(Value::Undefined)),
             _ => Projection::Value(self.fail_at(Rule::StarOverSeveral, place)),
         }
     }
 
     fn items(&mut self, items: &[SelectItem]) -> Vec<(String, Expression)> {
-        let mut members = Vec::with_capacity(items.len());
+        let mut members: Vec<(String, Expression)> = Vec::with_capacity(items.len());
+        let mut names = HashSet::with_capacity(items.len());
         for (name, item) in member_names(items).into_iter().zip(items) {
-            members.push((name, self.expression(&item.expression)));
+            members.push((name.clone(), self.expression(&item.expression)));
+            if !names.insert(name.clone()) {
+                self.fail_at(Rule::DuplicateColumn { name }, item.name_span);
+            }
         }
-        unique(members)
+        members
     }
 }
 
 /// What is written, the last name of a path, or the next of `$1`, `$2`, ….
 pub(crate) fn member_names(items: &[SelectItem]) -> Vec<String> {
     let mut unnamed = 0;
-    let mut name_of = |SelectItem { expression, alias }: &SelectItem| {
+    let mut name_of = |SelectItem { expression, alias, .. }: &SelectItem| {
         alias.clone().or_else(|| own_name(expression)).unwrap_or_else(|| {
             unnamed += 1;
             format!("${unnamed}")

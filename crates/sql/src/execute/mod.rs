@@ -172,6 +172,7 @@ impl Execution {
         state: Option<&[u8]>,
     ) -> Result<Self, SqlError> {
         let functions = query.function_context();
+        query.check_order()?;
         let query = query.shared();
         let state = match state {
             Some(bytes) => State::decode(bytes)?,

@@ -20,7 +20,7 @@ pub(crate) struct Query {
     pub select: Select,
     pub from: Option<Collection>,
     pub filter: Option<Expression>,
-    pub group_by: Vec<Expression>,
+    pub group_by: Vec<GroupKey>,
     pub order_by: Option<OrderBy>,
     pub offset_limit: Option<OffsetLimit>,
     pub span: Span,
@@ -48,6 +48,14 @@ pub(crate) enum Selection {
 pub(crate) struct SelectItem {
     pub expression: Expression,
     pub alias: Option<String>,
+    /// The last token: the alias or the last name of a path, where there is one.
+    pub name_span: Span,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct GroupKey {
+    pub expression: Expression,
+    pub span: Span,
 }
 
 /// The number of `TOP`, `OFFSET` or `LIMIT`.
@@ -189,11 +197,7 @@ pub(crate) enum Expression {
     Like {
         value: Box<Expression>,
         pattern: Box<Expression>,
-        escape: Option<char>,
-        negated: bool,
-    },
-    IsNull {
-        value: Box<Expression>,
+        escape: Option<Escape>,
         negated: bool,
     },
     /// A built-in function or aggregate under the name as written; `LEFT` and `RIGHT` are calls too.
@@ -225,6 +229,13 @@ pub(crate) enum Expression {
     },
 }
 
+/// The text behind `ESCAPE`; the binder checks that it is one character.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Escape {
+    pub text: String,
+    pub span: Span,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SubqueryKind {
     /// `(SELECT …)`: the only row, or undefined.
@@ -244,9 +255,7 @@ impl Expression {
             | Expression::Parameter(_)
             | Expression::Identifier(_)
             | Expression::Subquery { .. } => Vec::new(),
-            Expression::Property { of: a, .. }
-            | Expression::Unary { operand: a, .. }
-            | Expression::IsNull { value: a, .. } => vec![a],
+            Expression::Property { of: a, .. } | Expression::Unary { operand: a, .. } => vec![a],
             Expression::Index { of: a, key: b, .. }
             | Expression::Binary { left: a, right: b, .. }
             | Expression::Like { value: a, pattern: b, .. }

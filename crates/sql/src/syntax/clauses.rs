@@ -1,10 +1,10 @@
 //! The clauses around the expressions, in the only order that the grammar has.
 
 use super::ast::{
-    Collection, Count, CountValue, Direction, Expression, Identifier, OffsetLimit, OrderBy, OrderKey,
-    PathStep, Query, Select, SelectItem, Selection, Source,
+    Collection, Count, CountValue, Direction, Expression, GroupKey, Identifier, OffsetLimit, OrderBy,
+    OrderKey, PathStep, Query, Select, SelectItem, Selection, Source,
 };
-use super::lexer::{Kind, is_reserved};
+use super::lexer::{Kind, hexadecimal, is_reserved};
 use super::parser::Parser;
 use crate::error::{LanguageLimit, SqlError};
 
@@ -40,7 +40,8 @@ fn selection(parser: &mut Parser<'_>) -> Result<Selection, SqlError> {
     let mut items = Vec::new();
     loop {
         let expression = parser.expression()?;
-        items.push(SelectItem { expression, alias: select_alias(parser)? });
+        let alias = select_alias(parser)?;
+        items.push(SelectItem { expression, alias, name_span: parser.last_span() });
         if !parser.accept_symbol(",") {
             return Ok(Selection::Items(items));
         }
@@ -131,16 +132,20 @@ fn alias(parser: &mut Parser<'_>) -> Result<Option<Identifier>, SqlError> {
     Ok(None)
 }
 
-fn group_by(parser: &mut Parser<'_>) -> Result<Vec<Expression>, SqlError> {
+fn group_by(parser: &mut Parser<'_>) -> Result<Vec<GroupKey>, SqlError> {
     if !parser.accept_word("GROUP") {
         return Ok(Vec::new());
     }
     parser.expect_word("BY")?;
-    let mut keys = vec![parser.expression()?];
-    while parser.accept_symbol(",") {
-        keys.push(parser.expression()?);
+    let mut keys = Vec::new();
+    loop {
+        let first = parser.peek();
+        let expression = parser.expression()?;
+        keys.push(GroupKey { expression, span: parser.span_from(first) });
+        if !parser.accept_symbol(",") {
+            return Ok(keys);
+        }
     }
-    Ok(keys)
 }
 
 fn order_by(parser: &mut Parser<'_>) -> Result<Option<OrderBy>, SqlError> {
@@ -183,10 +188,23 @@ fn offset_limit(parser: &mut Parser<'_>) -> Result<Option<OffsetLimit>, SqlError
     if !parser.accept_word("OFFSET") {
         return Ok(None);
     }
-    let offset = count(parser)?;
+    let offset = whole_count(parser)?;
     parser.expect_word("LIMIT")?;
-    let limit = count(parser)?;
+    let limit = whole_count(parser)?;
     Ok(Some(OffsetLimit { offset, limit, span: parser.span_from(first) }))
+}
+
+/// A number of `OFFSET` and `LIMIT` is written without a fraction or an exponent.
+fn whole_count(parser: &mut Parser<'_>) -> Result<Count, SqlError> {
+    let token = parser.peek();
+    if token.kind == Kind::Number && !is_whole(parser.text_of(token)) {
+        return Err(parser.syntax_error(token));
+    }
+    count(parser)
+}
+
+fn is_whole(token: &str) -> bool {
+    hexadecimal(token).is_some() || token.parse::<i64>().is_ok()
 }
 
 fn count(parser: &mut Parser<'_>) -> Result<Count, SqlError> {

@@ -49,13 +49,18 @@ impl<'t> Parser<'t> {
         Span { start: first.start, end: self.last_end.max(first.start) }
     }
 
+    /// The last token read.
+    pub fn last_span(&self) -> Span {
+        Span { start: self.last_start, end: self.last_end }
+    }
+
     pub fn peek(&self) -> Token {
         self.lexer.peek()
     }
 
     pub fn advance(&mut self) -> Token {
         let token = self.lexer.next();
-        self.last_end = token.end;
+        (self.last_start, self.last_end) = (token.start, token.end);
         token
     }
 

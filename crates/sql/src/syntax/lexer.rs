@@ -1,7 +1,7 @@
 //! Splits query text into tokens, one at a time; the lexer is a cursor that can be copied to look ahead.
 //!
 //! Words are identifiers and keywords alike: which is which depends on the place. Whitespace and comments (`--` to the end of
-//! the line, `/* */`) separate tokens. Text that forms no token becomes a bad one, which no rule of the grammar accepts.
+//! the line) separate tokens. Text that forms no token becomes a bad one, which no rule of the grammar accepts.
 
 use crate::error::{Location, SqlError};
 
@@ -12,11 +12,13 @@ pub(crate) enum Kind {
     String,
     Parameter,
     Symbol(&'static str),
-    /// Quoted text without its end, or with a character or escape that no string may have.
+    /// Quoted text without its end, or with a `\u` that four digits do not follow.
     BadString,
+    /// `12a`, `1.5e`, or a number beyond the largest double.
+    BadNumber,
     /// A character that starts no token.
     BadCharacter,
-    /// Anything else that the grammar has no place for: a comment without end, `12a`, `@`.
+    /// Anything else that the grammar has no place for: `@`.
     Bad,
     End,
 }
@@ -47,12 +49,8 @@ impl<'t> Lexer<'t> {
     }
 
     pub fn next(&mut self) -> Token {
-        let Some(start) = self.skip_space() else {
-            // A comment without end; what comes behind its opening does not matter any more.
-            let start = self.at;
-            self.at = self.text.len();
-            return Token { kind: Kind::Bad, start, end: start + "/*".len() };
-        };
+        self.skip_space();
+        let start = self.at;
         let bytes = self.text.as_bytes();
         let Some(&first) = bytes.get(start) else { return Token { kind: Kind::End, start, end: start } };
         let followed_by_digit = bytes.get(start + 1).is_some_and(u8::is_ascii_digit);
@@ -61,12 +59,17 @@ impl<'t> Lexer<'t> {
                 self.skip_word();
                 Kind::Word
             }
+            0x80.. if self.text[start..].starts_with(char::is_alphabetic) => {
+                self.skip_word();
+                Kind::Word
+            }
             b'0'..=b'9' => self.number(),
             b'.' if followed_by_digit => self.number(),
             b'\'' | b'"' => self.string(first),
             b'@' => {
                 self.at += 1;
-                if self.skip_word() > 0 { Kind::Parameter } else { Kind::Bad }
+                let starts_a_name = self.text[self.at..].starts_with(is_start_of_name);
+                if starts_a_name && self.skip_word() > 0 { Kind::Parameter } else { Kind::Bad }
             }
             _ => self.symbol(),
         };
@@ -98,33 +101,38 @@ impl<'t> Lexer<'t> {
         match token.kind {
             Kind::End => SqlError::UnexpectedEnd { location },
             Kind::BadString => SqlError::InvalidString { token: shown, location },
-            Kind::BadCharacter => SqlError::InvalidToken { token: shown, location },
+            Kind::BadNumber => SqlError::InvalidNumber { token: shown, location },
+            // The reference prints texts up to their first zero character.
+            Kind::BadCharacter => SqlError::InvalidToken { token: shown.replace('\0', ""), location },
             _ => SqlError::Syntax { near: shown, location },
         }
     }
 
-    /// Where the next token starts; `None` for a comment without end.
-    fn skip_space(&mut self) -> Option<usize> {
+    fn skip_space(&mut self) {
         loop {
             let rest = &self.text[self.at..];
             let trimmed = rest.trim_start();
             self.at += rest.len() - trimmed.len();
-            if trimmed.starts_with("--") {
-                self.at += trimmed.find('\n').unwrap_or(trimmed.len());
-            } else if trimmed.starts_with("/*") {
-                self.at += trimmed.find("*/")? + 2;
-            } else {
-                return Some(self.at);
+            if !trimmed.starts_with("--") {
+                return;
             }
+            self.at += trimmed.find('\n').unwrap_or(trimmed.len());
         }
     }
 
+    /// ASCII first: other letters are rare.
     fn skip_word(&mut self) -> usize {
-        let rest = &self.text.as_bytes()[self.at..];
-        let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
-        let length = rest.iter().position(|byte| !is_word(byte)).unwrap_or(rest.len());
-        self.at += length;
-        length
+        let start = self.at;
+        loop {
+            let rest = &self.text.as_bytes()[self.at..];
+            let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+            let length = rest.iter().position(|byte| !is_word(byte)).unwrap_or(rest.len());
+            self.at += length;
+            match self.text[self.at..].chars().next() {
+                Some(next) if !next.is_ascii() && next.is_alphanumeric() => self.at += next.len_utf8(),
+                _ => return self.at - start,
+            }
+        }
     }
 
     fn digits(&mut self) -> usize {
@@ -136,6 +144,15 @@ impl<'t> Lexer<'t> {
 
     fn number(&mut self) -> Kind {
         let bytes = self.text.as_bytes();
+        let start = self.at;
+        if bytes[start] == b'0' && matches!(bytes.get(start + 1), Some(b'x' | b'X')) {
+            self.skip_word();
+            return if hexadecimal(&self.text[start..self.at]).is_some() {
+                Kind::Number
+            } else {
+                Kind::BadNumber
+            };
+        }
         self.digits();
         if bytes.get(self.at) == Some(&b'.') {
             self.at += 1;
@@ -147,11 +164,16 @@ impl<'t> Lexer<'t> {
                 self.at += 1;
             }
             if self.digits() == 0 {
-                return Kind::Bad;
+                self.skip_word();
+                return Kind::BadNumber;
             }
         }
         // `12a` is one mistake, not a number and a name.
-        if self.skip_word() > 0 { Kind::Bad } else { Kind::Number }
+        if self.skip_word() > 0 {
+            return Kind::BadNumber;
+        }
+        let is_finite = self.text[start..self.at].parse().is_ok_and(f64::is_finite);
+        if is_finite { Kind::Number } else { Kind::BadNumber }
     }
 
     fn string(&mut self, quote: u8) -> Kind {
@@ -163,7 +185,6 @@ impl<'t> Lexer<'t> {
                 _ if byte == quote => return Kind::String,
                 // The escaped character may be a quote; if it is longer than a byte, its rest is like any other text.
                 b'\\' if self.at < bytes.len() => self.at += 1,
-                0x00..=0x1F => break,
                 _ => {}
             }
         }
@@ -186,7 +207,14 @@ impl<'t> Lexer<'t> {
     }
 }
 
-/// The characters that a string token stands for; `None` if an escape is not one of the language's.
+/// Value of `0x1F`; `None` without digits and beyond 64 bits.
+pub(crate) fn hexadecimal(token: &str) -> Option<u64> {
+    let digits = token.strip_prefix("0x").or_else(|| token.strip_prefix("0X"))?;
+    u64::from_str_radix(digits, 16).ok()
+}
+
+/// The characters that a string token stands for; `None` if four digits do not follow `\u`. A character that needs no escape
+/// stands for itself behind `\`.
 pub(crate) fn unquote(token: &str) -> Option<String> {
     let content = token.get(1..token.len() - 1)?;
     let mut out = String::with_capacity(content.len());
@@ -197,95 +225,60 @@ pub(crate) fn unquote(token: &str) -> Option<String> {
             continue;
         }
         out.push(match characters.next()? {
-            escaped @ ('\'' | '"' | '\\' | '/') => escaped,
             'b' => '\u{8}',
             'f' => '\u{C}',
             'n' => '\n',
             'r' => '\r',
             't' => '\t',
             'u' => unicode_escape(&mut characters)?,
-            _ => return None,
+            escaped => escaped,
         });
     }
     Some(out)
 }
 
+/// Half of a pair of surrogates without the other half is no character: U+FFFD stands for it.
 fn unicode_escape(characters: &mut std::str::Chars<'_>) -> Option<char> {
     fn unit(characters: &mut std::str::Chars<'_>) -> Option<u32> {
         (0..4).try_fold(0, |unit, _| Some(unit * 16 + characters.next()?.to_digit(16)?))
     }
-    let high = unit(characters)?;
-    if !(0xD800..0xDC00).contains(&high) {
-        return char::from_u32(high);
+    let first = unit(characters)?;
+    if !(0xD800..0xDC00).contains(&first) {
+        return Some(char::from_u32(first).unwrap_or(char::REPLACEMENT_CHARACTER));
     }
-    if characters.next()? != '\\' || characters.next()? != 'u' {
-        return None;
-    }
-    let low = unit(characters)?.checked_sub(0xDC00).filter(|low| *low < 0x400)?;
-    char::from_u32(0x10000 + ((high - 0xD800) << 10) + low)
+    let mut ahead = characters.clone();
+    let second = match (ahead.next(), ahead.next()) {
+        (Some('\\'), Some('u')) => unit(&mut ahead).filter(|unit| (0xDC00..0xE000).contains(unit)),
+        _ => None,
+    };
+    let Some(second) = second else { return Some(char::REPLACEMENT_CHARACTER) };
+    *characters = ahead;
+    char::from_u32(0x10000 + ((first - 0xD800) << 10) + (second - 0xDC00))
+}
+
+/// A letter of any script, or an underscore; digits may follow.
+fn is_start_of_name(character: char) -> bool {
+    character.is_alphabetic() || character == '_'
 }
 
 pub(crate) fn is_identifier(text: &str) -> bool {
-    let mut bytes = text.bytes();
-    bytes.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
-        && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    let mut characters = text.chars();
+    characters.next().is_some_and(is_start_of_name)
+        && characters.all(|character| character.is_alphanumeric() || character == '_')
 }
 
-/// Words that are no identifiers; `LET`, `RANK`, `ALL`, `FIRST` and `LAST` are, except where their rule applies.
-const RESERVED: [&str; 51] = [
-    "AND",
-    "ARRAY",
-    "AS",
-    "ASC",
-    "BETWEEN",
-    "BY",
-    "CASE",
-    "CAST",
-    "CONVERT",
-    "CROSS",
-    "DESC",
-    "DISTINCT",
-    "ELSE",
-    "END",
-    "ESCAPE",
-    "EXISTS",
-    "FALSE",
-    "FOR",
-    "FROM",
-    "GROUP",
-    "HAVING",
-    "IN",
-    "INNER",
-    "INSERT",
-    "INTO",
-    "IS",
-    "JOIN",
-    "LEFT",
-    "LIKE",
-    "LIMIT",
-    "NOT",
-    "NULL",
-    "OFFSET",
-    "ON",
-    "OR",
-    "ORDER",
-    "OUTER",
-    "OVER",
-    "RIGHT",
-    "SELECT",
-    "SET",
-    "THEN",
-    "TOP",
-    "TRUE",
-    "UDF",
-    "UNDEFINED",
-    "UPDATE",
-    "VALUE",
-    "WHEN",
-    "WHERE",
-    "WITH",
+/// Reserved in lower case alone: in any other, these are names.
+const RESERVED_IN_LOWER_CASE: [&str; 5] = ["false", "null", "true", "udf", "undefined"];
+
+/// Words that are no names in any case; `LET`, `RANK`, `ALL`, `FIRST` and `LAST` are, except where their rule applies.
+const RESERVED: [&str; 46] = [
+    "AND", "ARRAY", "AS", "ASC", "BETWEEN", "BY", "CASE", "CAST", "CONVERT", "CROSS", "DESC", "DISTINCT",
+    "ELSE", "END", "ESCAPE", "EXISTS", "FOR", "FROM", "GROUP", "HAVING", "IN", "INNER", "INSERT", "INTO",
+    "IS", "JOIN", "LEFT", "LIKE", "LIMIT", "NOT", "OFFSET", "ON", "OR", "ORDER", "OUTER", "OVER", "RIGHT",
+    "SELECT", "SET", "THEN", "TOP", "UPDATE", "VALUE", "WHEN", "WHERE", "WITH",
 ];
 
 pub(crate) fn is_reserved(word: &str) -> bool {
     RESERVED.iter().any(|reserved| reserved.eq_ignore_ascii_case(word))
+        || RESERVED_IN_LOWER_CASE.contains(&word)
 }

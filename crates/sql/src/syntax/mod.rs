@@ -21,8 +21,8 @@ pub(crate) mod parser;
 pub(crate) mod printer;
 mod template;
 
-use crate::error::{LanguageLimit, SqlError};
-use ast::{Collection, Expression, Query};
+use crate::error::{LanguageLimit, Location, SqlError};
+use ast::{Collection, Expression, Query, Selection};
 use lexer::Kind;
 use parser::Parser;
 
@@ -36,6 +36,11 @@ pub(crate) fn parse(text: &str) -> Result<Query, SqlError> {
     let mut parser = Parser::new(text);
     let query = clauses::query(&mut parser)?;
     expect_end(&parser)?;
+    if query.select.selection == Selection::All && query.from.is_none() {
+        let location =
+            Location::in_text(text, query.select.span.end.saturating_sub(1), query.select.span.end);
+        return Err(SqlError::StarWithoutFrom { location });
+    }
     Ok(query)
 }
 

@@ -35,7 +35,8 @@ impl Query {
         QueryOutline {
             joins: tree.from.as_ref().map_or(0, joins),
             filter: tree.filter.as_ref().map(printed),
-            group_by: (!tree.group_by.is_empty()).then(|| list(&tree.group_by)),
+            group_by: (!tree.group_by.is_empty())
+                .then(|| list(tree.group_by.iter().map(|key| &key.expression))),
             is_distinct: tree.select.distinct,
             order_by: tree.order_by.as_ref().map(order),
             page: offset.or(top),
@@ -52,8 +53,8 @@ fn joins(from: &Collection) -> usize {
     }
 }
 
-fn list(expressions: &[Expression]) -> String {
-    let texts: Vec<String> = expressions.iter().map(printed).collect();
+fn list<'e>(expressions: impl Iterator<Item = &'e Expression>) -> String {
+    let texts: Vec<String> = expressions.map(printed).collect();
     cut(&texts.join(", "))
 }
 

@@ -22,7 +22,7 @@ pub fn parse_query(text: &str) -> Result<Query, SqlError> {
 impl Query {
     /// `SELECT *` whose rows are the bodies of items as they are stored. Its text only tells it from other queries.
     pub(crate) fn of_bodies(tree: ast::Query) -> Query {
-        let text = format!("{}\n/* bodies */", printer::print_query(&tree));
+        let text = format!("{}\n-- bodies", printer::print_query(&tree));
         let template = template(&text).into();
         Query { text: text.into(), tree: Arc::new(tree), template, wants_bodies: true }
     }

@@ -6,7 +6,7 @@
 //! | 2 | `??` | right |
 //! | 3 | `OR` | left |
 //! | 4 | `AND` | left |
-//! | 5 | `[NOT] IN`, `[NOT] LIKE`, `[NOT] BETWEEN`, `IS [NOT] NULL` | at most one |
+//! | 5 | `[NOT] IN`, `[NOT] LIKE` | at most one |
 //! | 6 | `= != <> < > <= >= << >> >>>` | left |
 //! | 7 | `\|\|` | left |
 //! | 8 | `\| ^ & + -` | left, all one level |
@@ -14,14 +14,14 @@
 //! | 10 | prefix `- + ~ NOT` | |
 //! | 11 | `.name`, `[key]` | |
 //!
-//! So `NOT a = b` is `(NOT a) = b`, and `NOT c.x IN (1)` is `(NOT c.x) IN (1)`, as in the reference. A `BETWEEN` without
-//! parentheses among `AND`s is accepted, which the reference rejects: its bounds cannot hold an `AND`, so it has one reading.
+//! So `NOT a = b` is `(NOT a) = b`, and `NOT c.x IN (1)` is `(NOT c.x) IN (1)`. `[NOT] BETWEEN` stands beside level 3: its three
+//! operands are of level 6, so that next to `AND`, `OR`, `IN` and `LIKE` it needs parentheses.
 
 use shardlake_document::Value;
 
-use super::ast::{Expression, Identifier, SubqueryKind};
+use super::ast::{Escape, Expression, Identifier, SubqueryKind};
 use super::cursor::span;
-use super::lexer::{Kind, Lexer, Token, is_reserved};
+use super::lexer::{Kind, Lexer, Token, hexadecimal, is_reserved};
 use crate::error::{LanguageLimit, SqlError};
 use crate::expression::{BinaryOperator, UnaryOperator};
 
@@ -49,7 +49,8 @@ type Node = (Expression, usize);
 pub(crate) struct Parser<'t> {
     pub(super) lexer: Lexer<'t>,
     nesting: usize,
-    /// End of the last token read, in bytes.
+    /// The last token read, in bytes.
+    pub(super) last_start: usize,
     pub(super) last_end: usize,
     /// The deepest expression of the query that is being read.
     query_depth: usize,
@@ -60,7 +61,15 @@ pub(crate) struct Parser<'t> {
 
 impl<'t> Parser<'t> {
     pub fn new(text: &'t str) -> Self {
-        Parser { lexer: Lexer::new(text), nesting: 0, last_end: 0, query_depth: 0, ands: 0, ors: 0 }
+        Parser {
+            lexer: Lexer::new(text),
+            nesting: 0,
+            last_start: 0,
+            last_end: 0,
+            query_depth: 0,
+            ands: 0,
+            ors: 0,
+        }
     }
 
     pub(super) fn beyond(&self, limit: LanguageLimit) -> SqlError {
@@ -100,16 +109,38 @@ impl<'t> Parser<'t> {
     fn operators(&mut self, mut node: Node, level_min: u8) -> Result<Node, SqlError> {
         // A level 5 operator takes no other as its left operand; everything looser may follow.
         let mut level_max = MULTIPLICATIVE;
+        let mut may_be_between = true;
         while let Some((level, operator)) = self.peek_operator() {
             if level < level_min || level > level_max {
                 break;
             }
-            node = self.operation(node, level, operator)?;
-            if level == MEMBERSHIP {
-                level_max = AND;
+            if matches!(operator, Operator::Between { .. }) && !may_be_between {
+                return Err(self.error_at_between());
             }
+            node = self.operation(node, level, operator)?;
+            may_be_between &= level >= COMPARISON;
+            level_max = match operator {
+                Operator::Between { .. } => COALESCE,
+                Operator::In { .. } | Operator::Like { .. } => AND,
+                _ => level_max,
+            };
+        }
+        if may_be_between && level_min <= MEMBERSHIP && self.peek_is_word("NOT") {
+            return Err(self.error_behind_not());
         }
         Ok(node)
+    }
+
+    /// At `BETWEEN`, past a `NOT` before it.
+    fn error_at_between(&self) -> SqlError {
+        if self.peek_is_word("NOT") { self.error_behind_not() } else { self.syntax_error_here() }
+    }
+
+    /// Behind an operand, only `IN`, `LIKE` and `BETWEEN` may follow `NOT`.
+    fn error_behind_not(&self) -> SqlError {
+        let mut ahead = self.lexer;
+        ahead.next();
+        self.lexer.syntax_error(ahead.next())
     }
 
     /// The operator that comes next, if any, and its level.
@@ -157,8 +188,7 @@ impl<'t> Parser<'t> {
         let operator = match () {
             () if is("IN") => Operator::In { negated },
             () if is("LIKE") => Operator::Like { negated },
-            () if is("BETWEEN") => Operator::Between { negated },
-            () if is("IS") && !negated => Operator::IsNull,
+            () if is("BETWEEN") => return Some((OR, Operator::Between { negated })),
             () if is("AND") && !negated => return Some((AND, Operator::And)),
             () if is("OR") && !negated => return Some((OR, Operator::Or)),
             () => return None,
@@ -179,7 +209,6 @@ impl<'t> Parser<'t> {
             Operator::In { negated } => self.membership(left, negated),
             Operator::Between { negated } => self.between(left, negated),
             Operator::Like { negated } => self.like(left, negated),
-            Operator::IsNull => self.is_null(left),
         }
     }
 
@@ -221,13 +250,6 @@ impl<'t> Parser<'t> {
         node(Expression::Between { value, low, high, negated }, depth)
     }
 
-    fn is_null(&mut self, left: Node) -> Result<Node, SqlError> {
-        self.advance();
-        let negated = self.accept_word("NOT");
-        self.expect_word("NULL")?;
-        node(Expression::IsNull { value: Box::new(left.0), negated }, left.1)
-    }
-
     fn like(&mut self, left: Node, negated: bool) -> Result<Node, SqlError> {
         self.advance_words(negated);
         let pattern = self.climb(COMPARISON)?;
@@ -235,11 +257,7 @@ impl<'t> Parser<'t> {
         if self.accept_word("ESCAPE") {
             let token = self.advance();
             let text = self.unquoted(token)?;
-            let mut characters = text.chars();
-            escape = characters.next();
-            if escape.is_none() || characters.next().is_some() {
-                return Err(self.lexer.syntax_error(token));
-            }
+            escape = Some(Escape { text, span: span(token) });
         }
         let depth = left.1.max(pattern.1);
         let (value, pattern) = (Box::new(left.0), Box::new(pattern.0));
@@ -409,10 +427,13 @@ impl<'t> Parser<'t> {
     /// `1e2` is the integer 100: to the language, numbers differ by their values alone.
     pub fn number_value(&self, token: Token, negative: bool) -> Result<Value, SqlError> {
         let sign = if negative { "-" } else { "" };
-        let text = format!("{sign}{}", self.lexer.text_of(token));
+        let text = match hexadecimal(self.lexer.text_of(token)) {
+            Some(value) => format!("{sign}{value}"),
+            None => format!("{sign}{}", self.lexer.text_of(token)),
+        };
         let value = match (text.parse::<i64>(), text.parse::<f64>()) {
-            (_, Ok(zero)) if negative && zero == 0.0 => Value::Double(-0.0),
             (Ok(integer), _) => Value::Int(integer),
+            (_, Ok(zero)) if negative && zero == 0.0 => Value::Double(-0.0),
             (_, Ok(double)) if double.fract() == 0.0 && double.abs() < INTEGRAL_MAX => {
                 Value::Int(double as i64)
             }
@@ -440,20 +461,23 @@ impl<'t> Parser<'t> {
         let text = self.lexer.text_of(token);
         let is = |keyword: &str| text.eq_ignore_ascii_case(keyword);
         let next = self.peek().kind;
+        if is("LEFT") || is("RIGHT") {
+            return Err(self.syntax_error_here());
+        }
         if next == Kind::Symbol("(") && (is("EXISTS") || is("ARRAY")) {
             self.advance();
             return self.subquery(if is("ARRAY") { SubqueryKind::Array } else { SubqueryKind::Exists });
         }
-        if is("UDF") && next == Kind::Symbol(".") {
+        if text == "udf" && next == Kind::Symbol(".") {
             return self.user_defined(token);
         }
-        let expression = match () {
-            () if is("true") => Expression::Literal(Value::Bool(true)),
-            () if is("false") => Expression::Literal(Value::Bool(false)),
-            () if is("null") => Expression::Literal(Value::Null),
-            () if is("undefined") => Expression::Literal(Value::Undefined),
-            () if is_reserved(text) => return Err(self.lexer.syntax_error(token)),
-            () => Expression::Identifier(Identifier { name: text.to_string(), span: span(token) }),
+        let expression = match text {
+            "true" => Expression::Literal(Value::Bool(true)),
+            "false" => Expression::Literal(Value::Bool(false)),
+            "null" => Expression::Literal(Value::Null),
+            "undefined" => Expression::Literal(Value::Undefined),
+            _ if is_reserved(text) => return Err(self.lexer.syntax_error(token)),
+            _ => Expression::Identifier(Identifier { name: text.to_string(), span: span(token) }),
         };
         node(expression, 0)
     }
@@ -612,7 +636,6 @@ enum Operator {
     In { negated: bool },
     Like { negated: bool },
     Between { negated: bool },
-    IsNull,
 }
 
 /// A tree whose deepest part has the given depth.

@@ -63,7 +63,7 @@ impl Printer {
         }
         if !query.group_by.is_empty() {
             self.clause("GROUP BY ");
-            self.list(&query.group_by);
+            self.separated(&query.group_by, |printer, key| printer.expression(&key.expression));
             if self.style == Style::Compact {
                 self.put(" ");
             }
@@ -262,12 +262,8 @@ impl Printer {
                 self.expression(pattern);
                 if let Some(escape) = escape {
                     self.put(" ESCAPE ");
-                    self.string(&escape.to_string());
+                    self.string(&escape.text);
                 }
-            }
-            Expression::IsNull { value, negated } => {
-                self.expression(value);
-                self.put(if *negated { " IS NOT NULL" } else { " IS NULL" });
             }
             Expression::Let { name, value, body } => {
                 self.put(&format!("LET {} = ", name.name));

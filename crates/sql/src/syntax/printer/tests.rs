@@ -5,7 +5,7 @@ use proptest::option;
 use proptest::prelude::*;
 
 use super::*;
-use crate::syntax::ast::{Identifier, OffsetLimit, Span};
+use crate::syntax::ast::{Escape, GroupKey, Identifier, OffsetLimit, Span};
 use crate::syntax::parse;
 
 const NOWHERE: Span = Span { start: 0, end: 0 };
@@ -147,10 +147,12 @@ fn operations(
             list,
             negated
         }),
-        (one.clone(), one.clone(), option::of(any::<char>()), any::<bool>()).prop_map(
-            |(value, pattern, escape, negated)| Expression::Like { value, pattern, escape, negated }
+        (one.clone(), one, option::of(any::<char>()), any::<bool>()).prop_map(
+            |(value, pattern, escape, negated)| {
+                let escape = escape.map(|escape| Escape { text: escape.into(), span: NOWHERE });
+                Expression::Like { value, pattern, escape, negated }
+            }
         ),
-        (one, any::<bool>()).prop_map(|(value, negated)| Expression::IsNull { value, negated }),
     ]
 }
 
@@ -210,7 +212,11 @@ fn collection(inner: Boxed<Query>) -> impl Strategy<Value = Collection> {
 
 fn select(inner: Boxed<Expression>) -> impl Strategy<Value = Select> {
     let alias = option::of(prop_oneof![name(), text()]);
-    let item = (inner.clone(), alias).prop_map(|(expression, alias)| SelectItem { expression, alias });
+    let item = (inner.clone(), alias).prop_map(|(expression, alias)| SelectItem {
+        expression,
+        alias,
+        name_span: NOWHERE,
+    });
     let selection = prop_oneof![
         Just(Selection::All),
         inner.prop_map(Selection::Value),
@@ -261,7 +267,7 @@ fn query(inner: impl Strategy<Value = Expression> + 'static) -> Boxed<Query> {
     let clauses = (
         option::of(collection(plain.clone())),
         option::of(inner.clone()),
-        vec(inner.clone(), 0..3),
+        vec(inner.clone().prop_map(|expression| GroupKey { expression, span: NOWHERE }), 0..3),
         option::of(order_by(inner)),
         option::of(offset_limit),
     );
@@ -332,8 +338,8 @@ fn texts_print_as_the_service_prints_them() {
             "SELECT (- c.a), (~ 1), 100, 0.5, 1, (- (1)[0]), (1).a, ((NOT c.a) IN (1))",
         ),
         (
-            "select c.a is not null, c.b not like 'x' escape '\\\\', c.d <> 2",
-            "SELECT (c.a IS NOT NULL), (c.b NOT LIKE \"x\" ESCAPE \"\\\\\"), (c.d != 2)",
+            "select c.b not like 'x' escape '\\\\', c.d <> 2",
+            "SELECT (c.b NOT LIKE \"x\" ESCAPE \"\\\\\"), (c.d != 2)",
         ),
     ] {
         let printed = parse(text).map(|query| print_query(&query));

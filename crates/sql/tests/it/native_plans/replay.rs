@@ -8,7 +8,8 @@ use shardlake_document::{ParseLimits, Value};
 use shardlake_model::{ContainerScripts, KeyComponent, PartitionKeyDefinition, Script, ScriptKind};
 use shardlake_sql::{
     AggregateFunction, ComputedProperties, DistinctKind, GeometryKind, KeyFilter, QueryEnvironment,
-    QueryInfo, QueryPlan, SortDirection, SqlError, SupportedFeatures, parse_query, plan_query,
+    QueryInfo, QueryPlan, SortDirection, SqlError, SupportedFeatures, check_parameters, parse_query,
+    plan_query,
 };
 
 use crate::support::{Items, prepare};
@@ -25,7 +26,7 @@ pub enum Answer {
 
 pub fn plan(vector: &Json) -> Answer {
     match planned(vector) {
-        Ok(plan) => Answer::Plan { info: info(&plan.info), keys: keys(&plan.keys) },
+        Ok(plan) => Answer::Plan { info: info(&plan.info), keys: keys(&plan, vector) },
         Err(error) => Answer::Refused(error),
     }
 }
@@ -52,6 +53,7 @@ fn planned(vector: &Json) -> Result<QueryPlan, SqlError> {
         random_seed: 1,
         scripts: Some(&scripts),
     };
+    check_parameters(&parameters)?;
     plan_query(&parse_query(text)?, &parameters, &definition, &environment, SupportedFeatures::all())
 }
 
@@ -121,7 +123,8 @@ fn info(info: &QueryInfo) -> Json {
     })
 }
 
-fn keys(keys: &KeyFilter) -> Option<Vec<Vec<Json>>> {
+/// As `crates/queries` makes ranges of them: no key of several components is sent as all of them.
+fn keys(plan: &QueryPlan, vector: &Json) -> Option<Vec<Vec<Json>>> {
     let component = |component: &KeyComponent| match component {
         KeyComponent::Undefined => json!({}),
         KeyComponent::Null => Json::Null,
@@ -129,8 +132,10 @@ fn keys(keys: &KeyFilter) -> Option<Vec<Vec<Json>>> {
         KeyComponent::Number(number) => json!(number),
         KeyComponent::String(text) => json!(text),
     };
-    match keys {
+    let is_multi_hash = vector["partitionKey"]["kind"] == "MultiHash";
+    match &plan.keys {
         KeyFilter::All => None,
+        KeyFilter::Nothing if is_multi_hash && !plan.has_row_of_nothing => None,
         KeyFilter::Nothing => Some(Vec::new()),
         KeyFilter::Keys(keys) => Some(keys.iter().map(|key| key.0.iter().map(component).collect()).collect()),
     }
