@@ -231,7 +231,7 @@ impl Queries {
         let asked = Asked { query: &query, parameters, hash: hash_of(text, parameters) };
         let plan = self.known(ctx, &container.entry, asked)?.plan(&container.entry)?;
         plan.check(*supported)?;
-        let ranges = plan_ranges(&container.entry, &plan.keys);
+        let ranges = plan_ranges(&container.entry, &plan);
         Ok(PlanReply { plan: Arc::unwrap_or_clone(plan), ranges })
     }
 

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use shardlake_model::{Error, ErrorKind, PartitionKey, Result};
+use shardlake_model::{Error, ErrorKind, KeyKind, PartitionKey, Result};
 use shardlake_partition::{FeedFilter, Partition};
 use shardlake_routing::{Epk, EpkRange, effective_partition_key, prefix_range};
 use shardlake_sql::{DistinctKind, KeyFilter, QueryPlan};
@@ -230,10 +230,14 @@ fn spans_of(entry: &ContainerEntry, keys: &KeyFilter) -> Vec<EpkRange> {
 }
 
 /// The same for a client, which tells points from spans.
-pub fn plan_ranges(entry: &ContainerEntry, keys: &KeyFilter) -> Vec<PlanRange> {
+pub fn plan_ranges(entry: &ContainerEntry, plan: &QueryPlan) -> Vec<PlanRange> {
     let definition = &entry.record.container.definition.partition_key;
-    let spans = spans_of(entry, keys);
-    let KeyFilter::Keys(keys) = keys else { return spans.into_iter().map(PlanRange::Span).collect() };
+    let mut spans = spans_of(entry, &plan.keys);
+    if spans.is_empty() && definition.kind == KeyKind::MultiHash && !plan.has_row_of_nothing {
+        // As the service answers: no partition has a row.
+        spans.push(EpkRange::full());
+    }
+    let KeyFilter::Keys(keys) = &plan.keys else { return spans.into_iter().map(PlanRange::Span).collect() };
     let full = keys.iter().filter(|key| key.0.len() == entry.shape.key_paths.len());
     let mut points: Vec<Epk> = full.map(|key| effective_partition_key(definition, key)).collect();
     points.sort();

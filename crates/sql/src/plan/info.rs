@@ -10,6 +10,8 @@ pub struct QueryPlan {
     pub keys: KeyFilter,
     /// It is over the whole result of another query, which lies in many partitions, and no stage of `info` makes it one.
     pub reads_a_whole_result: bool,
+    /// It has a row even where it reads no item: an aggregate without groups, or no `FROM`.
+    pub has_row_of_nothing: bool,
 }
 
 /// The stages of the client's merge, and the text for the partitions below it. The default is a query without any stage.

@@ -171,12 +171,6 @@ impl Analysis<'_> {
             (Function::IsBool, [value], true) => {
                 self.keys_equal(value, &[Value::Bool(false), Value::Bool(true)])
             }
-            // Arrays and objects have the component of values that are not there.
-            (Function::IsArray | Function::IsObject, [value], true)
-            | (Function::IsDefined, [value], false) => match self.component_of(value) {
-                Some(at) => KeySet::of(self.paths.len(), at, [KeyComponent::Undefined]),
-                None => self.all(),
-            },
             (Function::ArrayContains, [array, value, ..], true) => match constant(array) {
                 Some(Value::Array(elements)) => self.keys_equal(value, &elements),
                 _ => self.all(),

@@ -62,7 +62,7 @@ pub fn plan_prepared(
         KeyFilter::Keys(found) if matches!(&found[..], [key] if key.0.len() == definition.paths.len()) => {
             Targets::OneKey
         }
-        KeyFilter::Nothing => Targets::OneKey,
+        KeyFilter::Nothing => Targets::Nowhere,
         KeyFilter::Keys(_) | KeyFilter::All => Targets::Many,
     };
     if targets != Targets::Anywhere {
@@ -74,7 +74,11 @@ pub fn plan_prepared(
         |inner: &BoundQuery| info.distinct_count.is_none() || inner.reads_a_whole_result();
     let whole = prepared.bound().whole_result().filter(|_| targets == Targets::Many);
     let reads_a_whole_result = whole.is_some_and(|(inner, ..)| is_beyond_clients(inner));
-    Ok(QueryPlan { info, keys, reads_a_whole_result })
+    let is_one_group = |query: &BoundQuery| query.grouping.as_ref().is_some_and(|it| it.keys.is_empty());
+    let has_row_of_nothing = !reads_items(prepared.bound())
+        || is_one_group(prepared.bound())
+        || is_one_group(prepared.bound().innermost());
+    Ok(QueryPlan { info, keys, reads_a_whole_result, has_row_of_nothing })
 }
 
 impl QueryPlan {

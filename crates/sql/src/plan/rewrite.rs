@@ -10,7 +10,8 @@
 //! | `DISTINCT`, `TOP`, `OFFSET … LIMIT` alone | the rows, enough of them |
 //!
 //! The first line that fits counts. `TOP` and `OFFSET … LIMIT` leave the text where a row of the answer is not a row of the
-//! result. A query that one logical partition answers alone keeps its `OFFSET … LIMIT`.
+//! result, and for the value of an aggregate. A query that one logical partition answers alone keeps its `OFFSET … LIMIT`. One
+//! that no item can match goes as it is to any partition.
 
 use std::borrow::Cow;
 
@@ -46,6 +47,8 @@ pub(super) struct Counts {
 pub(super) enum Targets {
     /// It reads no items: any place gives the whole result.
     Anywhere,
+    /// No item can match.
+    Nowhere,
     OneKey,
     Many,
 }
@@ -57,7 +60,13 @@ pub(super) fn describe(query: &Query, counts: Counts, targets: Targets) -> Query
         ..QueryInfo::default()
     };
     let merges = merges_rows(query);
-    if targets == Targets::Anywhere && !merges {
+    // Any partition gives the result of no items, but DISTINCT is left to the client nevertheless.
+    let is_whole = match targets {
+        Targets::Anywhere => !merges,
+        Targets::Nowhere => !query.select.distinct,
+        Targets::OneKey | Targets::Many => false,
+    };
+    if is_whole {
         return info;
     }
     info.top = counts.top;
@@ -73,7 +82,7 @@ pub(super) fn describe(query: &Query, counts: Counts, targets: Targets) -> Query
     } else if merges {
         info.rewritten_query = Some(print_query(&rewrite_aggregates(query, &mut info)));
     } else if let Some(OrderBy::Keys { keys, .. }) = &query.order_by {
-        info.rewritten_query = Some(print_query(&rewrite_order(query, keys, &mut info)));
+        info.rewritten_query = Some(print_query(&rewrite_order(query, keys, targets, &mut info)));
     } else if query.select.distinct {
         let cuts = query.select.top.is_some() || query.offset_limit.is_some();
         info.rewritten_query = cuts.then(|| print_query(&without_cuts(query)));
@@ -114,15 +123,18 @@ fn rewrite_aggregates(query: &Query, info: &mut QueryInfo) -> Query {
         Selection::All => object_of(Vec::new()),
     };
     let selection = if grouped {
-        info.group_by_expressions = query.group_by.iter().map(print_expression).collect();
-        let keys = items_of(query.group_by.iter());
+        info.group_by_expressions =
+            query.group_by.iter().map(|key| print_expression(&key.expression)).collect();
+        let keys = items_of(query.group_by.iter().map(|key| &key.expression));
         Selection::Items(vec![select_item(keys, Some("groupByItems")), select_item(payload, Some("payload"))])
     } else if info.has_select_value {
         Selection::Value(payload)
     } else {
         Selection::Items(vec![select_item(payload, Some("payload"))])
     };
-    with_selection(without_cuts(query), selection)
+    let cut =
+        if grouped || info.has_select_value { without_cuts(query) } else { with_first_rows(query, info) };
+    with_selection(cut, selection)
 }
 
 /// An aggregate's partial stands in an array, so that it can be told from a value.
@@ -152,7 +164,7 @@ fn members_payload(items: &[SelectItem], info: &mut QueryInfo) -> Expression {
     object_of(members)
 }
 
-fn rewrite_order(query: &Query, keys: &[OrderKey], info: &mut QueryInfo) -> Query {
+fn rewrite_order(query: &Query, keys: &[OrderKey], targets: Targets, info: &mut QueryInfo) -> Query {
     info.order_by = keys.iter().map(|key| direction(key.direction)).collect();
     info.order_by_expressions = keys.iter().map(|key| print_expression(&key.expression)).collect();
     let row = query.from.as_ref().and_then(first_name);
@@ -180,9 +192,13 @@ fn rewrite_order(query: &Query, keys: &[OrderKey], info: &mut QueryInfo) -> Quer
     let mut rewritten = if query.select.distinct {
         info.distinct = distinct_with_order(&query.select, keys);
         without_cuts(query)
+    } else if targets == Targets::OneKey {
+        (info.offset, info.limit) = (None, None);
+        query.clone()
     } else {
         with_first_rows(query, info)
     };
+    rewritten.select.distinct = false;
     rewritten.filter = match conditions.len() {
         1 => conditions.pop(),
         _ => Some(Expression::And(conditions)),
@@ -265,7 +281,7 @@ fn with_first_rows(query: &Query, info: &QueryInfo) -> Query {
 }
 
 fn with_selection(query: Query, selection: Selection) -> Query {
-    Query { select: Select { distinct: false, selection, ..query.select.clone() }, ..query }
+    Query { select: Select { selection, ..query.select.clone() }, ..query }
 }
 
 fn direction(written: Option<Direction>) -> SortDirection {
@@ -304,9 +320,12 @@ mod tests {
 
     #[test]
     fn rows_that_are_cut_are_cut_once_more_by_the_client() {
-        let limited = described("SELECT TOP 3 c.a FROM c OFFSET 1 LIMIT 2", MANY);
+        let limited = described("SELECT c.a FROM c OFFSET 1 LIMIT 2", MANY);
         assert_eq!(limited.rewritten_query.as_deref(), Some("SELECT c.a\nFROM c\nOFFSET 0 LIMIT 3"));
-        assert_eq!((limited.top, limited.offset, limited.limit), (Some(3), Some(1), Some(2)));
+        assert_eq!((limited.top, limited.offset, limited.limit), (None, Some(1), Some(2)));
+        let summed = rewritten("SELECT SUM(c.a) AS s FROM c OFFSET 1 LIMIT 2");
+        let text = "SELECT {\"s\": {\"item\": SUM(c.a)}} AS payload\nFROM c\nOFFSET 0 LIMIT 3";
+        assert_eq!(summed.as_deref(), Some(text));
         let largest = rewritten("SELECT c.a FROM c OFFSET 4294967295 LIMIT 4294967295");
         assert_eq!(largest.as_deref(), Some("SELECT c.a\nFROM c\nOFFSET 0 LIMIT 4294967295"));
         assert_eq!(rewritten("SELECT TOP 3 c.a FROM c"), None);
@@ -320,8 +339,8 @@ mod tests {
         assert_eq!(one, QueryInfo::default());
         let ordered =
             described("SELECT * FROM c WHERE c.k = 1 ORDER BY c.a OFFSET 1 LIMIT 2", Targets::OneKey);
-        assert_eq!((ordered.offset, ordered.limit), (Some(1), Some(2)));
-        assert!(ordered.rewritten_query.expect("rewritten").ends_with("\nORDER BY c.a\nOFFSET 0 LIMIT 3"));
+        assert_eq!((ordered.offset, ordered.limit), (None, None));
+        assert!(ordered.rewritten_query.expect("rewritten").ends_with("\nORDER BY c.a\nOFFSET 1 LIMIT 2"));
         let counted =
             described("SELECT VALUE COUNT(1) FROM c WHERE c.k = 1 OFFSET 1 LIMIT 2", Targets::OneKey);
         assert_eq!((counted.offset, counted.limit), (Some(1), Some(2)));

@@ -86,7 +86,7 @@ pub(super) fn call(name: &str, argument: Expression) -> Expression {
 }
 
 pub(super) fn select_item(expression: Expression, alias: Option<&str>) -> SelectItem {
-    SelectItem { expression, alias: alias.map(str::to_owned) }
+    SelectItem { expression, alias: alias.map(str::to_owned), name_span: Span::default() }
 }
 
 pub(super) fn count(number: u64) -> Count {
