@@ -5,6 +5,7 @@ use crate::support::{documents, expected, parse, printed, render, values};
 use bson::Bson;
 use proptest::prelude::*;
 use serde_json::Value as Json;
+use shardlake_document::compare_raw;
 use shardlake_document::{
     DocumentError, ParseLimits, RawDocument, RawValue, Value, check_numbers, json_size, parse_document,
 };
