@@ -123,7 +123,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("signature", &["model"]),
     ("operator", &["model", "account", "signature"]),
-    ("gateway-nosql", &["model", "document", "account", "signature", "operator"]),
+    ("hybrid-row", &[]),
+    ("gateway-nosql", &["model", "document", "account", "signature", "operator", "hybrid-row"]),
     ("gateway-mongo", &["model", "document", "mql", "account"]),
     (
         "server",
