@@ -165,13 +165,25 @@ pub struct BatchReply {
 pub struct BatchFailure {
     pub index: usize,
     pub error: Error,
+    /// The charges of the operations that were done until then, from the first one on. They were undone and are charged.
+    pub done_centi: Vec<u64>,
 }
 
 impl BatchFailure {
     /// The failure of one operation. A refusal of the whole request comes back as the error: no
     /// operation is at fault.
     pub fn of(index: usize, error: Error) -> Result<BatchFailure> {
-        if error.kind().refuses_request() { Err(error) } else { Ok(BatchFailure { index, error }) }
+        if error.kind().refuses_request() {
+            return Err(error);
+        }
+        Ok(BatchFailure { index, error, done_centi: Vec::new() })
+    }
+
+    /// The charge of the operation at a place. All of them are the charge of the batch.
+    pub fn charge_centi(&self, index: usize) -> u64 {
+        let done = self.done_centi.get(index).copied().unwrap_or_default();
+        let failed = if index == self.index { self.error.meta().charge_centi } else { 0 };
+        done + failed
     }
 }
 

@@ -133,24 +133,24 @@ impl PartitionWrite {
             let etag = self.context.etags[index];
             let reply = match transaction.apply(&self.context, etag, &self.key, operation) {
                 Ok(reply) => reply,
-                Err(Stop::Error(error)) => return written.failed(index, error),
+                Err(Stop::Error(error)) => return written.failed(index, error, &replies),
                 Err(stop) => return Err(stop),
             };
             written.charge_centi += reply.meta.charge_centi;
             if let (Operation::Read { .. }, Some(item)) = (operation, &reply.item) {
                 read_bytes += item.json_size_bytes();
             }
-            if read_bytes > limits.page_size_bytes_max {
-                return written.failed(index, limits.too_much_read());
-            }
             replies.push(reply);
+            if read_bytes > limits.page_size_bytes_max {
+                return written.failed(index, limits.too_much_read(), &replies);
+            }
             if transaction.growth_bytes() > grown_before {
                 last_growth = index;
             }
         }
         match transaction.record_size_within_limits() {
             // The whole decides; the last operation that took room stands for it.
-            Err(Stop::Error(error)) => written.failed(last_growth, error),
+            Err(Stop::Error(error)) => written.failed(last_growth, error, &replies),
             Err(stop) => Err(stop),
             Ok(()) => {
                 written.outcome = Ok(replies);
@@ -161,8 +161,10 @@ impl PartitionWrite {
 }
 
 impl Written {
-    fn failed(mut self, index: usize, error: Error) -> Plan<Written> {
-        self.outcome = Err(BatchFailure::of(index, error)?);
+    fn failed(mut self, index: usize, error: Error, done: &[ItemReply]) -> Plan<Written> {
+        let mut failure = BatchFailure::of(index, error)?;
+        failure.done_centi = done.iter().map(|reply| reply.meta.charge_centi).collect();
+        self.outcome = Err(failure);
         Ok(self)
     }
 }
