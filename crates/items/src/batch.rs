@@ -7,14 +7,14 @@ use futures::StreamExt;
 use shardlake_model::{Error, ErrorKind, PartitionKey, RequestContext, Result};
 use shardlake_partition::{
     BatchFailure, BatchReply, CommandContext, CommitNote, HEAVY_BYTES, ItemReply, LogicalKey, Operation,
-    Outcome, PartitionWrite,
+    Outcome, PartitionWrite, extract_partition_key,
 };
 
 use crate::Items;
 use crate::command::{ItemOperation, ItemRead, KeyedOperation, ReadCommand};
 use crate::items::check_session;
 use shardlake_serving::ContainerHandle;
-use shardlake_serving::{Cost, OperationKind, Touched, key_of_read};
+use shardlake_serving::{Cost, OperationKind, Routing, Touched, key_of_read, logical, partition_of};
 
 /// Bulk operations of one request in flight at once; enough to fill a group commit.
 const BULK_CONCURRENCY: usize = 64;
@@ -64,12 +64,8 @@ impl Items {
         }
         self.take_space_for_reads(ctx, &operations).await?;
         let mut routing = self.routing(container);
-        loop {
-            let is_there = check_session(ctx, &routing.entry, routing.owner(&logical));
-            if !routing.has_moved(&is_there).await? {
-                is_there?;
-                break;
-            }
+        if operations.iter().flatten().any(|keyed| keyed.operation.is_read()) {
+            check_session_of_reads(ctx, &mut routing, &logical).await?;
         }
         let count = operations.len();
         let mut planned = Vec::with_capacity(count);
@@ -93,9 +89,10 @@ impl Items {
                 }
             }
         }
-        if let Some(failure) = refused {
+        if let Some(mut failure) = refused {
             // The operations before it could still fail first in the transaction, but nothing is applied either way.
             let meta = routing.owner(&logical).meta(100, 0);
+            *failure.error.meta_mut() = meta;
             return Ok(BatchReply { outcome: Err(failure), meta });
         }
         let context = CommandContext { note, ..self.command(ctx, count) };
@@ -148,7 +145,7 @@ impl Items {
             )));
         }
         if let Some(range_id) = range_id {
-            crate::feed::range_by_id(container, range_id)?;
+            check_range_of_bulk(container, range_id, &operations)?;
         }
         self.take_space_for_reads(ctx, &operations).await?;
         let read_bytes = AtomicUsize::new(0);
@@ -231,6 +228,20 @@ fn replies_of_bulk(replies: Vec<Result<ItemReply>>) -> Result<Vec<Result<ItemRep
     }
 }
 
+/// Refuses a batch behind the session's position. Batches that only write do not depend on it.
+async fn check_session_of_reads(
+    ctx: &RequestContext,
+    routing: &mut Routing<'_>,
+    logical: &LogicalKey,
+) -> Result<()> {
+    loop {
+        let is_there = check_session(ctx, &routing.entry, routing.owner(logical));
+        if !routing.has_moved(&is_there).await? {
+            return is_there;
+        }
+    }
+}
+
 /// Refuses a batch with an operation of another logical partition.
 fn check_key_in_batch(
     container: &ContainerHandle,
@@ -241,6 +252,41 @@ fn check_key_in_batch(
     match key_of_read(container, Some(own)) {
         Ok(own) if own.partition_key.same(&logical.partition_key) => Ok(()),
         _ => Err(key_of_another_partition()),
+    }
+}
+
+/// Refuses a bulk request with an operation of another range than the one that it names. The ranges that the client knows
+/// are out of date: it reads them again and sends its operations by them.
+fn check_range_of_bulk(
+    container: &ContainerHandle,
+    range_id: u32,
+    operations: &[Result<KeyedOperation>],
+) -> Result<()> {
+    crate::feed::range_by_id(container, range_id)?;
+    let range_of = |keyed: &KeyedOperation| {
+        let logical = key_of_bulk(container, keyed)?;
+        Some(partition_of(&container.entry, &logical).range_id)
+    };
+    match operations.iter().flatten().filter_map(range_of).find(|own| *own != range_id) {
+        None => Ok(()),
+        Some(own) => Err(Error::new(
+            ErrorKind::PartitionGone,
+            format!(
+                "an operation belongs to partition key range {own}, and the request names range {range_id}: refresh the partition key ranges; nothing was done"
+            ),
+        )),
+    }
+}
+
+/// The logical partition of an operation. An operation whose key is no key of the container fails by itself.
+fn key_of_bulk(container: &ContainerHandle, keyed: &KeyedOperation) -> Option<LogicalKey> {
+    match (&keyed.key, keyed.operation.body()) {
+        (Some(key), _) => key_of_read(container, Some(key)).ok(),
+        (None, Some(body)) => {
+            let entry = &container.entry;
+            Some(logical(entry, extract_partition_key(body.raw(), &entry.shape.key_paths)))
+        }
+        (None, None) => None,
     }
 }
 
