@@ -53,6 +53,13 @@ pub fn for_browser() -> Outcome {
     }])
 }
 
+/// The reason why the suites for Java cannot run here, if they cannot. They are skipped then: a developer of the server needs
+/// no Java.
+pub fn absent_java() -> Option<&'static str> {
+    let present = succeeds("javac", &["--release", "17", "--version"]) && succeeds("mvn", &["--version"]);
+    (!present).then_some("Java 17 or later (a JDK) and Maven are not installed")
+}
+
 fn require(needed: &[Prerequisite]) -> Outcome {
     for prerequisite in needed.iter().filter(|one| !(one.present)()) {
         obtain(prerequisite)?;

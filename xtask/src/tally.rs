@@ -72,6 +72,16 @@ pub fn skips_of_tap(output: &str) -> Vec<Skip> {
     output.lines().filter_map(skip).collect()
 }
 
+/// The counts of one XML report in the form of JUnit: attributes of its first element.
+pub fn of_junit(report: &str) -> Option<Tally> {
+    let element = report.split_once("<testsuite ")?.1.split_once('>')?.0;
+    let value = |name: &str| -> Option<u64> {
+        element.split_once(&format!(" {name}=\""))?.1.split_once('"')?.0.parse().ok()
+    };
+    let (failed, skipped) = (value("failures")? + value("errors")?, value("skipped")?);
+    Some(Tally { passed: value("tests")?.checked_sub(failed + skipped)?, failed, skipped })
+}
+
 /// The number in front of `word`, zero where the word is absent.
 fn count_before(text: &str, word: &str) -> u64 {
     let words: Vec<&str> = text.split([' ', ',', ';']).filter(|part| !part.is_empty()).collect();
@@ -107,6 +117,15 @@ mod tests {
                     test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out\n";
         assert_eq!(of_cargo_test(text), Some(tally(4, 2, 1)));
         assert_eq!(of_cargo_test("nothing ran"), None);
+    }
+
+    #[test]
+    fn junit_reports() {
+        let text = "<?xml version=\"1.0\"?>\n<testsuite xmlns:xsi=\"x\" name=\"a.B\" time=\"0.5\" tests=\"9\" errors=\"1\" \
+                    skipped=\"2\" failures=\"3\">\n<testcase name=\"c\" time=\"0.1\"/>\n</testsuite>\n";
+        assert_eq!(of_junit(text), Some(tally(3, 4, 2)));
+        assert_eq!(of_junit("<testsuite name=\"a\" tests=\"1\">"), None);
+        assert_eq!(of_junit("not a report"), None);
     }
 
     #[test]

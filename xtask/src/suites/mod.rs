@@ -2,6 +2,7 @@
 
 mod engine;
 pub mod explorer;
+mod java;
 mod javascript;
 mod mongo;
 mod mongo_rust;
@@ -17,9 +18,10 @@ pub use programs::FEATURES;
 use crate::tally::{Skip, Tally};
 use crate::{Outcome, project};
 use serde::{Deserialize, Serialize};
-use shardlake_testkit::{ServerOptions, ServerProcess};
+use shardlake_testkit::{ServerOptions, ServerProcess, shared_place};
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// One line of the report. A suite may report several, each held to its own minimum.
@@ -31,6 +33,8 @@ pub struct SuiteResult {
     pub skips: Vec<Skip>,
     /// Something wrong that the counts do not show.
     pub objection: Option<String>,
+    /// The reason why the suite did not run: its language is not installed. No minimum holds then.
+    pub absent: Option<String>,
 }
 
 impl SuiteResult {
@@ -46,7 +50,14 @@ impl SuiteResult {
             tally: tally.unwrap_or_default(),
             skips: Vec::new(),
             objection,
+            absent: None,
         }
+    }
+
+    /// A suite whose language is not installed here.
+    fn absent(suite: &str, reason: &str) -> SuiteResult {
+        let result = SuiteResult::new(suite, Some(Tally::default()), true);
+        SuiteResult { absent: Some(reason.to_owned()), ..result }
     }
 
     /// A server that warned is not well, whatever the tests say.
@@ -124,6 +135,40 @@ impl Run<'_> {
     }
 }
 
+/// Names of the server and its key in the environment of a suite.
+fn with_endpoints(command: &mut Command, server: &ServerProcess) -> Outcome {
+    let ready = server.ready();
+    let https = ready.https.clone().ok_or("the server offers no TLS endpoint")?;
+    command
+        .env("SHARDLAKE_HTTP", &ready.http)
+        .env("SHARDLAKE_HTTPS", https.replace("127.0.0.1", "localhost"))
+        .env("SHARDLAKE_KEY", &ready.key)
+        .env("SHARDLAKE_CA_FILE", ready.fields["ca_file"].as_str().unwrap_or_default())
+        .env("SHARDLAKE_BINARY", project::server_binary("debug"))
+        .env("SHARDLAKE_DATA", shared_place("data").1)
+        .env("SHARDLAKE_OWN_DATA", project::root().join("tests-sdk/data"))
+        .env("SHARDLAKE_DOCS", project::root().join("docs"));
+    Ok(())
+}
+
+/// Copies a directory with all below it. Files of an earlier run do not outlive their deletion in the checkout.
+fn copied_afresh(source: &Path, copy: &Path) -> Outcome {
+    if copy.exists() {
+        std::fs::remove_dir_all(copy)?;
+    }
+    std::fs::create_dir_all(copy)?;
+    for entry in std::fs::read_dir(source)? {
+        let entry = entry?;
+        let place = copy.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copied_afresh(&entry.path(), &place)?;
+        } else {
+            std::fs::copy(entry.path(), place)?;
+        }
+    }
+    Ok(())
+}
+
 /// Build that a suite needs. Cargo makes one build at a time, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Build {
@@ -183,6 +228,7 @@ const SUITES: &[Suite] = &[
     suite("mongo-cases", Build::Server, mongo::run_cases),
     suite("mongo-drivers", Build::Server, mongo::run_drivers),
     suite("pymongo", Build::Server, pymongo::run),
+    suite("java", Build::Server, java::run),
     suite("javascript", Build::Server, javascript::run),
     suite("python-own", Build::Server, python::run_own),
     suite("mongo-rust", Build::MongoRust, mongo_rust::run),
@@ -222,6 +268,18 @@ mod tests {
         assert!(SuiteResult::new("a", Some(Tally::default()), false).objection.is_some());
         let failed = Tally { passed: 1, failed: 1, skipped: 0 };
         assert!(SuiteResult::new("a", Some(failed), false).objection.is_none(), "the count says it");
+    }
+
+    #[test]
+    fn a_copy_holds_what_its_source_holds() {
+        let scratch = tempfile::TempDir::new().expect("a temporary directory");
+        let (source, copy) = (scratch.path().join("source"), scratch.path().join("copy"));
+        std::fs::create_dir_all(source.join("a/b")).expect("made");
+        std::fs::create_dir_all(copy.join("old")).expect("made");
+        std::fs::write(source.join("a/b/c"), "text").expect("written");
+        copied_afresh(&source, &copy).expect("it can be copied");
+        assert_eq!(std::fs::read_to_string(copy.join("a/b/c")).expect("a file"), "text");
+        assert!(!copy.join("old").exists());
     }
 
     #[test]
