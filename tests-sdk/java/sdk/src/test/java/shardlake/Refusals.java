@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.fail;
 
 import com.azure.cosmos.CosmosException;
 import java.util.function.BooleanSupplier;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.function.Executable;
 
 /** Expectations about errors, and waiting for an event. */
@@ -22,14 +23,19 @@ final class Refusals {
         return error;
     }
 
-    /** The SDK's own error, which is the cause where a client cannot be made. */
+    /** The SDK's own error: the cause where a client cannot be made, one of several where partitions are asked in parallel. */
     private static CosmosException cosmosErrorIn(Throwable thrown) {
-        for (Throwable cause = thrown; cause != null; cause = cause.getCause()) {
-            if (cause instanceof CosmosException error) {
-                return error;
-            }
+        return errorsIn(thrown).findFirst().orElseThrow(() -> new AssertionError("an error of another kind", thrown));
+    }
+
+    private static Stream<CosmosException> errorsIn(Throwable thrown) {
+        if (thrown == null) {
+            return Stream.empty();
         }
-        throw new AssertionError("an error of another kind", thrown);
+        if (thrown instanceof CosmosException error) {
+            return Stream.of(error);
+        }
+        return Stream.concat(Stream.of(thrown.getSuppressed()).flatMap(Refusals::errorsIn), errorsIn(thrown.getCause()));
     }
 
     /** Asks until the answer is true. The end turns a hang into a failure; it is no verdict on speed. */
