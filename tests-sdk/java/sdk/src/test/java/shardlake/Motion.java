@@ -15,19 +15,28 @@ import java.util.List;
 /**
  * Splits, merges and moves of a container's partitions, as an operator orders them.
  *
- * <p>Each step ends before {@link #next} returns. The steps repeat: two splits, a move, a merge. The number of partitions
- * stays between the one of the start and {@code PARTITIONS_MAX}.
+ * <p>Each step ends before {@link #next} returns. The steps repeat. There are never more than {@code PARTITIONS_MAX}
+ * partitions: beyond that a merge, or a move, takes the place of a split.
  */
 final class Motion {
     private static final int PARTITIONS_MAX = 6;
-    private static final List<String> STEPS = List.of("split", "move", "split", "merge");
     private final String path;
+    private final List<String> steps;
     private int step;
 
-    /** The first step is {@code start}, so that tests meet the kinds of steps at different pages. */
+    /** Splits, moves and merges. The first step is {@code start}, so that tests meet the kinds of steps at different pages. */
     Motion(CosmosDatabase database, CosmosContainer container, int start) {
+        this(database, container, start, List.of("split", "move", "split", "merge"));
+    }
+
+    private Motion(CosmosDatabase database, CosmosContainer container, int start, List<String> steps) {
         path = "_shardlake/v1/dbs/" + database.getId() + "/colls/" + container.getId() + "/";
         step = start;
+        this.steps = steps;
+    }
+
+    static Motion withoutMerges(CosmosDatabase database, CosmosContainer container, int start) {
+        return new Motion(database, container, start, List.of("split", "move"));
     }
 
     /** Items written in bulk. */
@@ -41,10 +50,11 @@ final class Motion {
     /** The kind of the step that was made. */
     String next() {
         List<JsonNode> partitions = partitions();
-        String kind = STEPS.get(step % STEPS.size());
+        String kind = steps.get(step % steps.size());
         JsonNode chosen = partitions.get(step % partitions.size());
         step++;
-        if (kind.equals("merge") && partitions.size() > 1 || partitions.size() >= PARTITIONS_MAX) {
+        boolean isFull = partitions.size() >= PARTITIONS_MAX;
+        if (steps.contains("merge") && (kind.equals("merge") && partitions.size() > 1 || isFull)) {
             int left = step % (partitions.size() - 1);
             ObjectNode body = Items.JSON.createObjectNode();
             ArrayNode ids = body.putArray("ids");
@@ -52,7 +62,7 @@ final class Motion {
             return relocate("merge", "partitions/merge", body);
         }
         String place = "partitions/" + chosen.get("id").asText() + "/";
-        if (kind.equals("move")) {
+        if (kind.equals("move") || isFull) {
             return relocate("move", place + "move", Items.JSON.createObjectNode().put("shard", 1 - chosen.get("shard").asInt()));
         }
         return relocate("split", place + "split", Items.JSON.createObjectNode().put("at", "middle"));

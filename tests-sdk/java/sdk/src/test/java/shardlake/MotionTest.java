@@ -102,7 +102,11 @@ class MotionTest extends OwnDatabase {
     @EnumSource(names = {"PLAIN", "FILTERED", "ORDERED", "DESCENDING", "ORDERED_DISTINCT", "LIMITED", "TOP"})
     void aQueryGoesOnFromItsToken(Kind kind) {
         CosmosContainer container = filled();
-        Motion motion = new Motion(database, container, kind.ordinal() + 1);
+        // The SDK resumes an order by the range of its token. After a merge it reads the merged partition both as a whole and
+        // by that range, so that rows come twice with any server.
+        boolean canMerge = !kind.query.contains("ORDER BY");
+        int start = kind.ordinal() + 1;
+        Motion motion = canMerge ? new Motion(database, container, start) : Motion.withoutMerges(database, container, start);
         List<Integer> found = new ArrayList<>();
         String token = null;
         do {
