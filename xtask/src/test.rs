@@ -170,7 +170,8 @@ mod tests {
     fn every_skip_has_its_row_and_its_reason() {
         let skip = Skip { test: "a".to_owned(), reason: "no data\n  beside a|b".to_owned() };
         let tally = Tally { passed: 5, failed: 0, skipped: 3 };
-        let row = SuiteResult { suite: "s".to_owned(), tally, skips: vec![skip], objection: None, absent: None };
+        let row =
+            SuiteResult { suite: "s".to_owned(), tally, skips: vec![skip], objection: None, absent: None };
         let report = Report { rows: vec![row], ..Report::default() };
         let table = report.skip_table();
         assert!(table.contains("| s | a | no data beside a\\|b |\n"), "{table}");
@@ -189,7 +190,10 @@ mod tests {
         };
         let mut report = Report::default();
         report.add(&minimums, vec![row("java/sdk", Some("no JDK")), row("java/spring", Some("no JDK"))]);
-        assert_eq!((report.objections.len(), report.absent().as_str()), (0, "; not run: java/sdk, java/spring"));
+        assert_eq!(
+            (report.objections.len(), report.absent().as_str()),
+            (0, "; not run: java/sdk, java/spring")
+        );
         report.add(&minimums, vec![row("javascript", None)]);
         assert_eq!(report.objections.len(), 1, "a suite that ran is held to its minimum");
     }

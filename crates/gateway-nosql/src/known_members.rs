@@ -26,10 +26,12 @@ where
     let mut unknown = None;
     let value = serde_ignored::deserialize(body, |path| {
         let path = path.to_string();
-        let is_name = |segment: &&str| *segment != "?" && segment.parse::<usize>().is_err();
-        let names = path.split('.').filter(is_name).collect::<Vec<_>>().join(".");
+        // What may be absent has a segment of its own.
+        let segments: Vec<&str> = path.split('.').filter(|segment| *segment != "?").collect();
+        let is_name = |segment: &&str| segment.parse::<usize>().is_err();
+        let names = segments.iter().copied().filter(is_name).collect::<Vec<_>>().join(".");
         if !passed_over.contains(&names.as_str()) {
-            unknown.get_or_insert(path);
+            unknown.get_or_insert(segments.join("."));
         }
     })?;
     Ok(match unknown {
@@ -99,7 +101,7 @@ mod tests {
         assert!(read(json!({ "list": [{ "a": 1, "old": [{ "x": 1 }] }], "one": { "a": 2 } })).is_ok());
         for (body, place) in [
             (json!({ "list": [{}, { "b": 1 }] }), "'list.1.b'"),
-            (json!({ "one": { "old": 1 } }), "old'"),
+            (json!({ "one": { "old": 1 } }), "'one.old'"),
             (json!({ "two": 2 }), "'two'"),
         ] {
             let message = read(body).expect_err(place).message().to_owned();

@@ -64,7 +64,10 @@ fn prepared_copy() -> Outcome<PathBuf> {
 /// The project files, which decide about the packages that a run needs.
 fn projects_in(directory: &Path) -> Outcome<String> {
     let files = ["pom.xml", "sdk/pom.xml", "spring/pom.xml"];
-    Ok(files.map(|file| std::fs::read_to_string(directory.join(file))).into_iter().collect::<Result<_, _>>()?)
+    Ok(files
+        .map(|file| std::fs::read_to_string(directory.join(file)))
+        .into_iter()
+        .collect::<Result<_, _>>()?)
 }
 
 /// The sum of all reports. `None` where Maven ended before it ran a test.

@@ -558,7 +558,7 @@ async fn feeds_of_resources_are_queried_as_items_are() {
                 "Invalid Continuation Token",
             );
         }
-        query(path, "SELECT VALUE udf.one() FROM c", "-1", None).send().await.expect(400);
+        query(path, "SELECT VALUE udf.one() FROM c", "-1", None).send().await.expect(501);
         query(path, "SELECT * FROM c WHERE", "-1", None).send().await.expect(400);
     }
     let offers = query("/offers", "SELECT VALUE COUNT(1) FROM c", "-1", None).send().await.expect(200).json();

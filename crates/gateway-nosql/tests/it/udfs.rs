@@ -43,7 +43,7 @@ async fn functions_answer_in_queries_and_count_as_they_are_now() {
     }
     define(&server, "tax", "n => n + 1").await;
     assert_eq!(
-        sorted(drain(|| query(&server, "SELECT VALUE UDF.tax(c.n) FROM c WHERE c.n < 3")).await.0),
+        sorted(drain(|| query(&server, "SELECT VALUE udf.tax(c.n) FROM c WHERE c.n < 3")).await.0),
         [1, 2, 3]
     );
     server.delete(format!("{CONTAINER}/udfs/tax")).send().await.expect(204);
