@@ -7,6 +7,8 @@
 //! | `CosmosBinary` | binary | binary |
 //! | nothing that is here, such as `HybridRow` | 400 | 400 |
 //!
+//! Batches that are sent in HybridRow are answered in HybridRow, and their items are text but for clients that take `CosmosBinary` alone.
+//!
 //! Only what succeeds is binary: errors are text for every client. What a client sends is told
 //! apart by its first byte.
 
@@ -46,6 +48,14 @@ impl AnswerFormat {
         }
     }
 
+    /// Of the items in HybridRow results, which have the format of the request. Those that may be text are.
+    pub fn of_rows(headers: &RequestHeaders<'_>) -> AnswerFormat {
+        match AnswerFormat::of(headers) {
+            Ok(AnswerFormat::Binary) => AnswerFormat::Binary,
+            Ok(AnswerFormat::Text | AnswerFormat::BinaryItems) | Err(_) => AnswerFormat::Text,
+        }
+    }
+
     pub fn has_binary_items(self) -> bool {
         self != AnswerFormat::Text
     }
@@ -55,7 +65,12 @@ impl AnswerFormat {
 /// unless a trigger has set another body.
 pub(crate) fn in_format(reply: Reply, format: AnswerFormat) -> Result<Reply> {
     match reply.body {
-        Some(text) if format == AnswerFormat::Binary && reply.status.is_success() && !text.is_binary() => {
+        Some(text)
+            if format == AnswerFormat::Binary
+                && reply.status.is_success()
+                && !reply.is_bytes
+                && !text.is_binary() =>
+        {
             let body = binary_of_json(&text.into_vec())
                 .map_err(|error| Error::internal(format!("an answer is no JSON text: {error}")))?;
             Ok(Reply { body: Some(body.into()), ..reply })
@@ -105,6 +120,11 @@ mod tests {
             assert_eq!(of(Some("JsonText"), Some(list)).expect("supported"), format, "{list}");
         }
         assert_eq!(of(None, None).expect("supported"), AnswerFormat::Text);
+        let of_rows = |list| {
+            AnswerFormat::of_rows(&RequestHeaders { supported_formats: Some(list), ..Default::default() })
+        };
+        assert_eq!(["HybridRow", "JsonText,CosmosBinary"].map(of_rows), [AnswerFormat::Text; 2]);
+        assert_eq!(of_rows("CosmosBinary"), AnswerFormat::Binary);
         let error = of(Some("HybridRow"), None).expect_err("not supported");
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         assert!(error.message().contains("HybridRow"), "{error}");

@@ -14,6 +14,7 @@ use http::{HeaderValue, Method, Request, Response};
 use hyper::body::Body;
 use serde_json::Value;
 use shardlake_account::{Account, ContainerHandle};
+use shardlake_hybrid_row::is_hybrid_row;
 use shardlake_model::{Error, RequestContext, Result, ScriptKind};
 use shardlake_operator::{Address, CallerAccess, Installation, OperatorCall, TokenAccess};
 use shardlake_signature::AccountKey;
@@ -514,7 +515,11 @@ fn apart<'w, T>(work: impl Future<Output = T> + Send + 'w) -> Pin<Box<dyn Future
 
 /// Operations whose answers hold items, in the format that the client asks for. A point read alone is not [`apart`].
 async fn on_items(call: &Call<'_>, container: &ContainerHandle, operation: Operation) -> Result<Reply> {
-    let format = AnswerFormat::of(call.headers)?;
+    let is_in_rows = matches!(operation, Operation::Batch | Operation::Bulk) && is_hybrid_row(&call.body);
+    let format = match is_in_rows {
+        true => AnswerFormat::of_rows(call.headers),
+        false => AnswerFormat::of(call.headers)?,
+    };
     let reply = match operation {
         Operation::ReadFeed => apart(feed::read(call, container)).await,
         Operation::ReadChangeFeed => apart(change_feed::read(call, container)).await,

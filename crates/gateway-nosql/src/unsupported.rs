@@ -8,12 +8,6 @@ pub(crate) fn resource(feature: &str) -> Error {
     Error::unsupported(format!("{feature}: not supported by this server yet; nothing was done"))
 }
 
-pub(crate) fn hybrid_row_batch() -> Error {
-    Error::unsupported(
-        "batch requests in the HybridRow binary format, which the .NET SDK sends, are not supported yet: send the operations one by one; nothing was done",
-    )
-}
-
 pub(crate) fn hybrid_row_item() -> Error {
     Error::unsupported(
         "items in the HybridRow binary format are not supported: send JSON text or Cosmos binary JSON; nothing was done",

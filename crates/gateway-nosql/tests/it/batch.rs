@@ -88,6 +88,9 @@ async fn bulk_operations_stand_for_themselves() {
     ]);
     let answer = bulk(&server, "true", operations.clone()).await.expect(207);
     assert_eq!(statuses(&answer), [201, 404, 201]);
+    // With the version of the container, so that clients can use it in any request.
+    let session = format!("0:1700000000000#{}", answer.lsn());
+    assert_eq!(answer.header("x-ms-session-token"), Some(session.as_str()));
     assert!(answer.json()[1]["message"].as_str().expect("text").contains("does not exist"));
     server.item("GET", "b", r#"["m"]"#).send().await.expect(200);
 
@@ -110,7 +113,7 @@ async fn malformed_batches_are_refused_as_a_whole() {
         .header("x-ms-cosmos-is-batch-request", "True")
         .header("x-ms-cosmos-batch-atomic", "True");
     let binary = call.key(r#"["k"]"#).body([0x81, 0x00, 0x01]).send().await;
-    binary.refused(501, 0, "HybridRow");
+    binary.refused(400, 0, "not valid HybridRow");
 }
 
 #[tokio::test]
@@ -133,6 +136,114 @@ async fn a_batch_with_the_key_of_another_partition_is_refused_as_a_whole() {
     // The key of the body is the mistake of its operation.
     let foreign = json!([{ "operationType": "Create", "resourceBody": { "id": "b", "pk": "other" } }]);
     assert_eq!(statuses(&atomic(&server, foreign).await.expect(207)), [400]);
+}
+
+/// A session position that the server has not reached. Plain writes do not look at it either.
+#[tokio::test]
+async fn a_session_position_ahead_holds_for_batches_that_read() {
+    let server = Server::with_container().await;
+    server.create(json!({ "id": "a", "pk": "k" })).await;
+    let upsert = json!({ "operationType": "Upsert", "resourceBody": { "id": "b", "pk": "k" } });
+    let read = json!({ "operationType": "Read", "id": "a" });
+    let batch = |operations: Value| {
+        let call = server.post(ITEMS).header("x-ms-cosmos-is-batch-request", "True");
+        let call = call.header("x-ms-cosmos-batch-atomic", "True").key(r#"["k"]"#);
+        call.header("x-ms-session-token", "0:1700000000000#1000000").json(operations)
+    };
+    assert_eq!(statuses(&batch(json!([upsert])).send().await.expect(200)), [201]);
+    batch(json!([upsert, read])).send().await.refused(404, 1002, "read session is not available");
+    batch(json!([read])).send().await.refused(404, 1002, "read session is not available");
+}
+
+/// The client has the item already when its etag is the one that `ifMatch` names.
+#[tokio::test]
+async fn a_read_with_the_current_etag_in_if_match_is_304() {
+    let server = Server::with_container().await;
+    let etag = server.create(json!({ "id": "a", "pk": "k" })).await.etag();
+    let key = r#"["k"]"#;
+    let read =
+        |etag: &str| json!([{ "operationType": "Read", "id": "a", "partitionKey": key, "ifMatch": etag }]);
+    for (etag, status) in [(etag.as_str(), 304), ("\"00000000-0000-0000-0000-000000000000\"", 200)] {
+        for answer in [atomic(&server, read(etag)).await, bulk(&server, "true", read(etag)).await] {
+            assert_eq!(statuses(&answer), [status], "{answer:?}");
+            assert_eq!(answer.json()[0].get("resourceBody").is_some(), status == 200);
+        }
+    }
+}
+
+/// The charges of the results, in hundredths.
+pub fn charges(answer: &Answer) -> u64 {
+    let results = answer.json();
+    let results = results.as_array().expect("an array");
+    results.iter().map(|result| hundredths(result["requestCharge"].as_f64().expect("a number"))).sum()
+}
+
+pub fn hundredths(charge: f64) -> u64 {
+    (charge * 100.0).round() as u64
+}
+
+#[tokio::test]
+async fn the_charge_of_a_failed_batch_is_the_sum_of_its_operations() {
+    let server = Server::with_container().await;
+    server.create(json!({ "id": "old", "pk": "k" })).await;
+    let create = |id: &str| json!({ "operationType": "Create", "resourceBody": { "id": id, "pk": "k" } });
+    let foreign = json!({ "operationType": "Create", "resourceBody": { "id": "b", "pk": "other" } });
+    for (operations, expected) in [
+        (json!([create("a"), create("old"), create("c")]), [424, 409, 424]),
+        (json!([create("a"), foreign, create("c")]), [424, 400, 424]),
+        (json!([create("a"), { "operationType": "Delete", "id": "none" }, create("c")]), [424, 404, 424]),
+    ] {
+        let answer = atomic(&server, operations).await.expect(207);
+        assert_eq!(statuses(&answer), expected);
+        assert_eq!(charges(&answer), hundredths(answer.charge()), "{answer:?}");
+        assert!(answer.charge() >= 1.0, "{answer:?}");
+    }
+    // The budget pays for operations that were done and undone.
+    let answer = atomic(&server, json!([create("a"), create("old")])).await;
+    let done = atomic(&server, json!([create("a")])).await;
+    assert_eq!(answer.json()[0]["requestCharge"], done.json()[0]["requestCharge"]);
+}
+
+#[tokio::test]
+async fn a_bulk_request_that_names_the_range_of_another_key_is_gone() {
+    let server = Server::start().await;
+    server.post("/dbs").json(json!({ "id": "db" })).send().await.expect(201);
+    let key = json!({ "paths": ["/pk"], "kind": "Hash", "version": 2 });
+    let create = server.post("/dbs/db/colls").header("x-ms-offer-throughput", "30000");
+    create.json(json!({ "id": "items", "partitionKey": key })).send().await.expect(201);
+    let range_of = async |key: &str| {
+        let item = json!({ "id": "probe", "pk": key });
+        let made = server.create(item).await;
+        made.header("x-ms-documentdb-partitionkeyrangeid").expect("a range").to_owned()
+    };
+    let mut keys: Vec<(String, String)> = Vec::new();
+    for number in 0..20 {
+        let key = format!("k{number}");
+        keys.push((range_of(&key).await, key));
+    }
+    let (own, key) = keys[0].clone();
+    let (_, other) = keys.iter().find(|(range, _)| *range != own).expect("several ranges").clone();
+    let send = |range: &str, operations: Value| {
+        let call = server.post(ITEMS).header("x-ms-cosmos-is-batch-request", "true");
+        let call = call.header("x-ms-cosmos-batch-atomic", "false");
+        let call = call.header("x-ms-cosmos-batch-continue-on-error", "true");
+        call.header("x-ms-documentdb-partitionkeyrangeid", range).json(operations)
+    };
+    let named = |id: &str, key: &str| json!({ "operationType": "Create", "resourceBody": { "id": id, "pk": key }, "partitionKey": json!([key]).to_string() });
+    let unnamed =
+        |id: &str, key: &str| json!({ "operationType": "Create", "resourceBody": { "id": id, "pk": key } });
+    let foreign = [
+        named("b", &other),
+        unnamed("b", &other),
+        json!({ "operationType": "Read", "id": "probe", "partitionKey": json!([other]).to_string() }),
+    ];
+    for foreign in foreign {
+        send(&own, json!([named("a", &key), foreign])).send().await.refused(410, 1002, "refresh");
+    }
+    send("99", json!([named("a", &key)])).send().await.refused(410, 1002, "refresh");
+    server.item("GET", "a", &json!([key]).to_string()).send().await.expect(404);
+    let both = json!([named("a", &key), unnamed("b", &key)]);
+    assert_eq!(statuses(&send(&own, both).send().await.expect(200)), [201, 201]);
 }
 
 async fn over(engine: &FaultEngine) -> Server {

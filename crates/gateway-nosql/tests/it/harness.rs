@@ -11,6 +11,7 @@ use shardlake_document::{ParseLimits, binary_of_json, json_of_binary};
 use shardlake_gateway_nosql::{
     Access, AccountKey, AnswerBody, ConnectionSpace, Endpoint, Gateway, GatewaySettings, MessageSpace, Scheme,
 };
+use shardlake_hybrid_row::{Operation, is_hybrid_row, results_in, start, write_operation};
 use shardlake_model::Limits;
 use shardlake_stdx::{Clock, Random, Timestamp};
 use shardlake_storage::{Shard, ShardOptions};
@@ -58,6 +59,8 @@ pub struct Answer {
     pub text: String,
     /// Whether it came as Cosmos binary JSON.
     pub is_binary: bool,
+    /// Whether it came as HybridRow, whose results are shown as those of JSON.
+    pub is_rows: bool,
 }
 
 impl Server {
@@ -206,6 +209,14 @@ impl<'s> Call<'s> {
         self.body(binary_of_json(body.to_string().as_bytes()).expect("JSON"))
     }
 
+    /// Sends operations as HybridRow.
+    pub fn rows(self, operations: &[Operation<'_>]) -> Self {
+        let mut body = Vec::new();
+        start(&mut body);
+        operations.iter().for_each(|operation| write_operation(&mut body, operation));
+        self.body(body)
+    }
+
     /// Asks for answers in these formats.
     pub fn in_formats(self, formats: &str) -> Self {
         self.header("x-ms-cosmos-supported-serialization-formats", formats)
@@ -279,13 +290,14 @@ impl Answer {
     pub async fn of(response: Response<AnswerBody>) -> Answer {
         let (parts, body) = response.into_parts();
         let body = body.collect().await.expect("bodies in memory do not break off").to_bytes();
-        let is_binary = body.first() == Some(&0x80);
-        let text = match is_binary {
-            true => json_of_binary(&body, &ParseLimits::default()).expect("answers are valid"),
-            false => body.to_vec(),
+        let (is_binary, is_rows) = (body.first() == Some(&0x80), is_hybrid_row(&body));
+        let text = match is_rows {
+            true => json_of_rows(&body).to_string().into_bytes(),
+            false => text_of(&body),
         };
         let text = String::from_utf8(text).expect("bodies are UTF-8");
-        let answer = Answer { status: parts.status.as_u16(), headers: parts.headers, text, is_binary };
+        let status = parts.status.as_u16();
+        let answer = Answer { status, headers: parts.headers, text, is_binary, is_rows };
         answer.is_well_formed();
         answer
     }
@@ -336,16 +348,49 @@ impl Answer {
         assert!(self.charge() >= 0.0);
         assert_eq!(self.header("x-ms-activity-id").map(str::len), Some(36), "{self:?}");
         if self.status >= 400 {
-            assert!(!self.is_binary, "{self:?}");
+            assert!(!self.is_binary && !self.is_rows, "{self:?}");
             let body = self.json();
             assert!(body["code"].is_string() && body["message"].is_string(), "{self:?}");
         }
         if matches!(self.status, 204 | 304) {
             assert!(self.text.is_empty(), "{self:?}");
         }
-        let media_type = if self.is_binary { "application/octet-stream" } else { "application/json" };
+        let media_type =
+            if self.is_binary || self.is_rows { "application/octet-stream" } else { "application/json" };
         assert_eq!(self.header("content-type"), (!self.text.is_empty()).then_some(media_type), "{self:?}");
     }
+}
+
+/// JSON text or Cosmos binary JSON as text.
+fn text_of(body: &[u8]) -> Vec<u8> {
+    match body.first() {
+        Some(0x80) => json_of_binary(body, &ParseLimits::default()).expect("answers are valid"),
+        _ => body.to_vec(),
+    }
+}
+
+/// The results in HybridRow as they would be in JSON. A substatus of 0 is left out there.
+fn json_of_rows(body: &[u8]) -> Value {
+    let one = |result: shardlake_hybrid_row::OperationResult<'_>| {
+        let mut members = json!({ "statusCode": result.status_code });
+        if result.substatus_code != 0 {
+            members["subStatusCode"] = json!(result.substatus_code);
+        }
+        if let Some(charge) = result.request_charge {
+            members["requestCharge"] = json!(charge);
+        }
+        if let Some(etag) = result.etag {
+            members["eTag"] = json!(etag);
+        }
+        if let Some(body) = result.resource_body {
+            members["resourceBody"] = serde_json::from_slice(&text_of(body)).expect("an item is JSON");
+        }
+        if let Some(milliseconds) = result.retry_after_milliseconds {
+            members["retryAfterMilliseconds"] = json!(milliseconds);
+        }
+        members
+    };
+    results_in(body).expect("a segment row").map(|result| one(result.expect("a result"))).collect()
 }
 
 /// Waits for what happens in the background. The guard turns a hang into a failure; no test is about how long something takes.

@@ -18,6 +18,7 @@ mod former_ranges;
 mod golden;
 mod harness;
 mod heat_map;
+mod hybrid_row;
 mod ids;
 
 mod items;
