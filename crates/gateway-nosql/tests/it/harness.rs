@@ -319,6 +319,11 @@ impl Answer {
         serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
+    /// The body as JSON, where there is one.
+    pub fn json_body(&self) -> Option<Value> {
+        serde_json::from_str(&self.text).ok()
+    }
+
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(|value| value.to_str().expect("ASCII"))
     }
@@ -370,7 +375,7 @@ fn text_of(body: &[u8]) -> Vec<u8> {
 }
 
 /// The results in HybridRow as they would be in JSON. A substatus of 0 is left out there.
-fn json_of_rows(body: &[u8]) -> Value {
+pub fn json_of_rows(body: &[u8]) -> Value {
     let one = |result: shardlake_hybrid_row::OperationResult<'_>| {
         let mut members = json!({ "statusCode": result.status_code });
         if result.substatus_code != 0 {
