@@ -3,6 +3,7 @@ package suite
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"sort"
 	"testing"
 
@@ -54,15 +55,15 @@ func (m *motion) next() {
 
 func (m *motion) relocate(rest string, body any) {
 	m.t.Helper()
-	before := operate(m.t, "GET", m.path+"partitions", nil)["generation"].(float64)
-	operate(m.t, "POST", m.path+rest, body)
-	var last any
+	begun := operate(m.t, "POST", m.path+rest, body)
+	// The report names how the last relocation ended a moment after it shows the new partitions.
+	var last map[string]any
 	until(m.t, rest+" is done", func() bool {
 		report := operate(m.t, "GET", m.path+"partitions", nil)
-		last = report["lastRelocation"]
-		return report["relocation"] == nil && report["generation"].(float64) > before
+		last, _ = report["lastRelocation"].(map[string]any)
+		return report["relocation"] == nil && last != nil && reflect.DeepEqual(last["targets"], begun["targets"])
 	})
-	equal(m.t, last.(map[string]any)["outcome"], "done")
+	equal(m.t, last["outcome"], "done")
 }
 
 func numbered(count int) []item {

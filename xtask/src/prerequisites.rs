@@ -60,6 +60,11 @@ pub fn absent_java() -> Option<&'static str> {
     (!present).then_some("Java 17 or later (a JDK) and Maven are not installed")
 }
 
+/// The same for the suite for Go.
+pub fn absent_go() -> Option<&'static str> {
+    (!succeeds("go", &["version"])).then_some("Go is not installed")
+}
+
 fn require(needed: &[Prerequisite]) -> Outcome {
     for prerequisite in needed.iter().filter(|one| !(one.present)()) {
         obtain(prerequisite)?;

@@ -82,6 +82,27 @@ pub fn of_junit(report: &str) -> Option<Tally> {
     Some(Tally { passed: value("tests")?.checked_sub(failed + skipped)?, failed, skipped })
 }
 
+/// The lines of `go test -v`: `--- PASS: TestName (0.01s)`. Tests within tests are indented and count with their parent.
+pub fn of_go_test(output: &str) -> Option<Tally> {
+    let count = |start: &str| output.lines().filter(|line| line.starts_with(start)).count() as u64;
+    let (passed, failed, skipped) = (count("--- PASS: "), count("--- FAIL: "), count("--- SKIP: "));
+    (passed + failed + skipped > 0).then_some(Tally { passed, failed, skipped })
+}
+
+/// The skipped tests of `go test -v`, each with the line in front of its end, which is the reason.
+pub fn skips_of_go_test(output: &str) -> Vec<Skip> {
+    let mut skips = Vec::new();
+    let mut before = "";
+    for line in output.lines() {
+        if let Some(rest) = line.strip_prefix("--- SKIP: ") {
+            let test = rest.split(' ').next().unwrap_or(rest);
+            skips.push(Skip { test: test.to_owned(), reason: before.trim().to_owned() });
+        }
+        before = line;
+    }
+    skips
+}
+
 /// The number in front of `word`, zero where the word is absent.
 fn count_before(text: &str, word: &str) -> u64 {
     let words: Vec<&str> = text.split([' ', ',', ';']).filter(|part| !part.is_empty()).collect();
@@ -126,6 +147,16 @@ mod tests {
         assert_eq!(of_junit(text), Some(tally(3, 4, 2)));
         assert_eq!(of_junit("<testsuite name=\"a\" tests=\"1\">"), None);
         assert_eq!(of_junit("not a report"), None);
+    }
+
+    #[test]
+    fn go_test_lines() {
+        let text = "=== RUN   TestA\n--- PASS: TestA (0.00s)\n    --- PASS: TestA/part (0.00s)\n    b_test.go:3: no data\n\
+                    --- SKIP: TestB (0.00s)\n--- FAIL: TestC (1.00s)\nFAIL\n";
+        assert_eq!(of_go_test(text), Some(tally(1, 1, 1)));
+        assert_eq!(of_go_test("# package\n./a.go:1: syntax error\n"), None);
+        let skip = Skip { test: "TestB".to_owned(), reason: "b_test.go:3: no data".to_owned() };
+        assert_eq!(skips_of_go_test(text), [skip]);
     }
 
     #[test]

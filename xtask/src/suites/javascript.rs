@@ -3,10 +3,9 @@
 //! The suite is copied into the work directory and its packages are installed there from the committed lock file, so that
 //! the checkout stays clean. Node's own runner reports in the Test Anything Protocol, whose closing lines are counted.
 
-use super::{Run, SuiteResult};
+use super::{Run, SuiteResult, with_endpoints};
 use crate::command::{run_and_listen, run_to_end};
 use crate::{Outcome, prerequisites, project, tally};
-use shardlake_testkit::shared_place;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -14,18 +13,9 @@ pub fn run(run: &Run<'_>) -> Outcome<Vec<SuiteResult>> {
     prerequisites::for_javascript()?;
     let directory = prepared_copy()?;
     let server = run.start_server()?;
-    let ready = server.ready();
-    let https = ready.https.clone().ok_or("the server offers no TLS endpoint")?;
     let mut node = Command::new("node");
-    node.args(["--test", "--test-reporter=tap", "--test-concurrency=1", "test/"])
-        .current_dir(&directory)
-        .env("SHARDLAKE_HTTP", &ready.http)
-        .env("SHARDLAKE_HTTPS", https.replace("127.0.0.1", "localhost"))
-        .env("SHARDLAKE_KEY", &ready.key)
-        .env("SHARDLAKE_BINARY", project::server_binary("debug"))
-        .env("SHARDLAKE_CA_FILE", ready.fields["ca_file"].as_str().unwrap_or_default())
-        .env("SHARDLAKE_DATA", shared_place("data").1)
-        .env("SHARDLAKE_OWN_DATA", project::root().join("tests-sdk/data"));
+    node.args(["--test", "--test-reporter=tap", "--test-concurrency=1", "test/"]).current_dir(&directory);
+    with_endpoints(&mut node, &server)?;
     let (output, ended_well) = run_and_listen(&mut node)?;
     show_log_if(&server, !ended_well);
     let skips = tally::skips_of_tap(&output);

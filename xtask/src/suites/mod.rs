@@ -2,6 +2,7 @@
 
 mod engine;
 pub mod explorer;
+mod go;
 mod java;
 mod javascript;
 mod mongo;
@@ -230,6 +231,7 @@ const SUITES: &[Suite] = &[
     suite("pymongo", Build::Server, pymongo::run),
     suite("java", Build::Server, java::run),
     suite("javascript", Build::Server, javascript::run),
+    suite("go", Build::Server, go::run),
     suite("python-own", Build::Server, python::run_own),
     suite("mongo-rust", Build::MongoRust, mongo_rust::run),
     suite("rust-sdk", Build::RustSdk, rust_sdk::run),

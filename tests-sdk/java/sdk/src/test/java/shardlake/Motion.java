@@ -77,12 +77,11 @@ final class Motion {
     }
 
     private String relocate(String kind, String rest, ObjectNode body) {
-        long before = Server.operate("GET", path + "partitions", null).get("generation").asLong();
-        Server.operate("POST", path + rest, body);
+        JsonNode begun = Server.operate("POST", path + rest, body);
+        // The report names how the last relocation ended a moment after it shows the new partitions.
         Refusals.until(kind + " is done", () -> {
             JsonNode report = Server.operate("GET", path + "partitions", null);
-            boolean running = report.hasNonNull("relocation");
-            return !running && report.get("generation").asLong() > before;
+            return !report.hasNonNull("relocation") && report.at("/lastRelocation/targets").equals(begun.get("targets"));
         });
         JsonNode last = Server.operate("GET", path + "partitions", null).get("lastRelocation");
         assertEquals("done", last.get("outcome").asText(), last.toString());

@@ -78,7 +78,8 @@ class UsersTest extends OwnDatabase {
         refused(409, () -> user.createPermission(permission, null).block());
         assertEquals(1, user.readAllPermissions().collectList().block().size());
         assertEquals(1, user.queryPermissions("SELECT * FROM root r WHERE r.id = '" + permission.getId() + "'").collectList().block().size());
-        var all = user.getPermission(permission.getId()).replace(permission.setPermissionMode(PermissionMode.ALL), null).block();
+        var read = user.getPermission(permission.getId()).read(null).block().getProperties();
+        var all = user.getPermission(permission.getId()).replace(read.setPermissionMode(PermissionMode.ALL), null).block();
         assertEquals(PermissionMode.ALL, all.getProperties().getPermissionMode());
         assertEquals(204, user.getPermission(permission.getId()).delete(null).block().getStatusCode());
         refused(404, () -> user.getPermission(permission.getId()).read(null).block());
