@@ -225,7 +225,7 @@ mod tests {
         let large = vec![b' '; 2_400_000];
         let large = Operation { resource_body: Some(&large), ..Operation::new(OperationKind::Create) };
         assert_eq!(refusal(&rows(&[large])).kind(), ErrorKind::TooLarge);
-        let mut changed = rows(&[read.clone()]);
+        let mut changed = rows(std::slice::from_ref(&read));
         *changed.last_mut().expect("bytes") ^= 1;
         for (body, words) in [
             (changed, "not valid HybridRow: the checksum"),
