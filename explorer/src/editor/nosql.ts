@@ -6,27 +6,13 @@ import { FUNCTIONS, KEYWORDS } from "./words";
 
 const keywords = new Set(KEYWORDS);
 const functions = new Set(Object.keys(FUNCTIONS).map((name) => name.toUpperCase()));
-const ATOMS = new Set(["NULL", "TRUE", "FALSE", "UNDEFINED"]);
+/** Only in lower case: in any other, these are names. */
+const ATOMS = new Set(["null", "true", "false", "undefined"]);
 
-interface ScanState {
-  isInComment: boolean;
-}
-
-function token(stream: StringStream, state: ScanState): string | null {
-  if (state.isInComment) {
-    if (stream.skipTo("*/")) {
-      stream.match("*/");
-      state.isInComment = false;
-    } else stream.skipToEnd();
-    return "comment";
-  }
+function token(stream: StringStream): string | null {
   if (stream.eatSpace()) return null;
   if (stream.match("--")) {
     stream.skipToEnd();
-    return "comment";
-  }
-  if (stream.match("/*")) {
-    state.isInComment = true;
     return "comment";
   }
   if (stream.match(/^"(?:[^"\\]|\\.)*"?/) || stream.match(/^'(?:[^'\\]|\\.)*'?/)) return "string";
@@ -38,16 +24,16 @@ function token(stream: StringStream, state: ScanState): string | null {
     stream.next();
     return null;
   }
-  const upper = stream.current().toUpperCase();
+  const name = stream.current();
+  const upper = name.toUpperCase();
   if (afterDot) return "propertyName";
-  if (ATOMS.has(upper)) return "atom";
+  if (ATOMS.has(name)) return "atom";
   if (functions.has(upper) && stream.match(/^\s*\(/, false)) return "variableName.function";
-  return keywords.has(upper) ? "keyword" : "variableName";
+  return keywords.has(upper) || keywords.has(name) ? "keyword" : "variableName";
 }
 
-const language = StreamLanguage.define<ScanState>({
+const language = StreamLanguage.define({
   name: "nosql",
-  startState: () => ({ isInComment: false }),
   token,
   languageData: { commentTokens: { line: "--" }, closeBrackets: { brackets: ["(", "[", "{", '"', "'"] } },
 });

@@ -2,7 +2,7 @@
 
 export const KEYWORDS = (
   "SELECT DISTINCT TOP VALUE AS FROM IN JOIN WHERE AND OR NOT BETWEEN LIKE ESCAPE EXISTS ARRAY GROUP BY ORDER ASC DESC OFFSET LIMIT " +
-  "IS NULL TRUE FALSE UNDEFINED UDF RANK"
+  "RANK true false null undefined udf"
 ).split(" ");
 
 /** Names with what they take. */
