@@ -1,5 +1,6 @@
-//! Every function on one line: variant, the name it is printed with, its other names, fewest and most arguments, and what
-//! computes it. Other spellings that differ only in case and underscores need no mention.
+//! Every function on one line: variant, the name it is printed with, its other names, the types of its arguments and its result,
+//! fewest and most arguments, and the function that computes it. Other spellings that differ only in case and underscores need
+//! no mention.
 
 use crate::error::SqlError;
 use crate::evaluate::datum::{Datum, DatumType};
@@ -14,7 +15,7 @@ use crate::functions::{
 pub(super) const MANY: usize = usize::MAX;
 
 macro_rules! functions {
-    (|$call:ident| $($variant:ident $name:literal $([$($alias:literal),+])? $fewest:literal, $most:expr => $apply:expr;)+) => {
+    (|$call:ident| $($variant:ident $name:literal $([$($alias:literal),+])? $kinds:literal $fewest:literal, $most:expr => $apply:expr;)+) => {
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub(crate) enum Function {
             $($variant,)+
@@ -48,6 +49,14 @@ macro_rules! functions {
                 }
             }
 
+            /// Types of the arguments, of which the last is that of all that follow, and of the result, as `plan/types.rs` reads them.
+            pub(crate) fn kinds(self) -> (&'static str, &'static str) {
+                let kinds = match self {
+                    $(Function::$variant => $kinds,)+
+                };
+                kinds.split_once(':').unwrap_or(("*", "*"))
+            }
+
             /// `arguments` has a length that [`crate::functions::find`] accepted.
             pub fn apply<'a>(
                 self,
@@ -65,145 +74,145 @@ macro_rules! functions {
 }
 
 functions! { |call|
-    IsArray "IS_ARRAY" 1, 1 => types::has_type(call, DatumType::Array);
-    IsBool "IS_BOOL" ["IS_BOOLEAN"] 1, 1 => types::has_type(call, DatumType::Bool);
-    IsDateTime "IS_DATETIME" 1, 1 => types::is_date_time(call);
-    IsDefined "IS_DEFINED" 1, 1 => types::is_defined(call);
-    IsFiniteNumber "IS_FINITE_NUMBER" 1, 1 => types::is_finite_number(call);
-    IsInteger "IS_INTEGER" 1, 1 => types::is_integer(call);
-    IsNull "IS_NULL" 1, 1 => types::has_type(call, DatumType::Null);
-    IsNumber "IS_NUMBER" 1, 1 => types::has_type(call, DatumType::Number);
-    IsObject "IS_OBJECT" 1, 1 => types::has_type(call, DatumType::Object);
-    IsPrimitive "IS_PRIMITIVE" 1, 1 => types::is_primitive(call);
-    IsString "IS_STRING" 1, 1 => types::has_type(call, DatumType::String);
+    IsArray "IS_ARRAY" "*:b" 1, 1 => types::has_type(call, DatumType::Array);
+    IsBool "IS_BOOL" ["IS_BOOLEAN"] "*:b" 1, 1 => types::has_type(call, DatumType::Bool);
+    IsDateTime "IS_DATETIME" "*:b" 1, 1 => types::is_date_time(call);
+    IsDefined "IS_DEFINED" "*:b" 1, 1 => types::is_defined(call);
+    IsFiniteNumber "IS_FINITE_NUMBER" "*:b" 1, 1 => types::is_finite_number(call);
+    IsInteger "IS_INTEGER" "*:b" 1, 1 => types::is_integer(call);
+    IsNull "IS_NULL" "*:b" 1, 1 => types::has_type(call, DatumType::Null);
+    IsNumber "IS_NUMBER" "*:b" 1, 1 => types::has_type(call, DatumType::Number);
+    IsObject "IS_OBJECT" "*:b" 1, 1 => types::has_type(call, DatumType::Object);
+    IsPrimitive "IS_PRIMITIVE" "*:b" 1, 1 => types::is_primitive(call);
+    IsString "IS_STRING" "*:b" 1, 1 => types::has_type(call, DatumType::String);
 
-    Contains "CONTAINS" 2, 3 => search::contains(call);
-    StartsWith "STARTSWITH" 2, 3 => search::starts_with(call);
-    EndsWith "ENDSWITH" 2, 3 => search::ends_with(call);
-    StringEquals "STRINGEQUALS" 2, 3 => search::string_equals(call);
-    ContainsAllCi "CONTAINS_ALL_CI" 2, MANY => search::contains_each(call, search::Quantifier::All, true);
-    ContainsAllCs "CONTAINS_ALL_CS" 2, MANY => search::contains_each(call, search::Quantifier::All, false);
-    ContainsAnyCi "CONTAINS_ANY_CI" 2, MANY => search::contains_each(call, search::Quantifier::Any, true);
-    ContainsAnyCs "CONTAINS_ANY_CS" 2, MANY => search::contains_each(call, search::Quantifier::Any, false);
-    IndexOf "INDEX_OF" 2, 3 => search::index_of(call);
-    LastIndexOf "LASTINDEXOF" 2, 3 => search::last_index_of(call);
-    SubstringAfter "SUBSTRINGAFTER" 2, 2 => search::after(call, search::Which::First);
-    SubstringBefore "SUBSTRINGBEFORE" 2, 2 => search::before(call, search::Which::First);
-    LastSubstringAfter "LASTSUBSTRINGAFTER" 2, 2 => search::after(call, search::Which::Last);
-    LastSubstringBefore "LASTSUBSTRINGBEFORE" 2, 2 => search::before(call, search::Which::Last);
+    Contains "CONTAINS" "ssb:b" 2, 3 => search::contains(call);
+    StartsWith "STARTSWITH" "ssb:b" 2, 3 => search::starts_with(call);
+    EndsWith "ENDSWITH" "ssb:b" 2, 3 => search::ends_with(call);
+    StringEquals "STRINGEQUALS" "ssb:b" 2, 3 => search::string_equals(call);
+    ContainsAllCi "CONTAINS_ALL_CI" "s*:b" 2, MANY => search::contains_each(call, search::Quantifier::All, true);
+    ContainsAllCs "CONTAINS_ALL_CS" "s*:b" 2, MANY => search::contains_each(call, search::Quantifier::All, false);
+    ContainsAnyCi "CONTAINS_ANY_CI" "s*:b" 2, MANY => search::contains_each(call, search::Quantifier::Any, true);
+    ContainsAnyCs "CONTAINS_ANY_CS" "s*:b" 2, MANY => search::contains_each(call, search::Quantifier::Any, false);
+    IndexOf "INDEX_OF" "ssn:n" 2, 3 => search::index_of(call);
+    LastIndexOf "LASTINDEXOF" "ssn:n" 2, 3 => search::last_index_of(call);
+    SubstringAfter "SUBSTRINGAFTER" "ss:s" 2, 2 => search::after(call, search::Which::First);
+    SubstringBefore "SUBSTRINGBEFORE" "ss:s" 2, 2 => search::before(call, search::Which::First);
+    LastSubstringAfter "LASTSUBSTRINGAFTER" "ss:s" 2, 2 => search::after(call, search::Which::Last);
+    LastSubstringBefore "LASTSUBSTRINGBEFORE" "ss:s" 2, 2 => search::before(call, search::Which::Last);
 
-    RegexMatch "REGEXMATCH" 2, 3 => regex::matches(call, None);
-    RegexExtract "REGEXEXTRACT" 2, 4 => regex::extract(call, None);
-    RegexExtractAll "REGEXEXTRACTALL" 2, 4 => regex::extract_all(call, None);
-    RegexReplace "REGEXREPLACE" 3, 4 => regex::replace(call, None, 1);
-    RegexReplaceAll "REGEXREPLACEALL" 3, 4 => regex::replace(call, None, MANY);
+    RegexMatch "REGEXMATCH" "sss:b" 2, 3 => regex::matches(call, None);
+    RegexExtract "REGEXEXTRACT" "sssn:s" 2, 4 => regex::extract(call, None);
+    RegexExtractAll "REGEXEXTRACTALL" "sssn:a" 2, 4 => regex::extract_all(call, None);
+    RegexReplace "REGEXREPLACE" "ssss:s" 3, 4 => regex::replace(call, None, 1);
+    RegexReplaceAll "REGEXREPLACEALL" "ssss:s" 3, 4 => regex::replace(call, None, MANY);
 
-    Concat "CONCAT" 2, MANY => string::concat(call);
-    Left "LEFT" 2, 2 => string::left(call);
-    Length "LENGTH" 1, 1 => string::length(call);
-    Lower "LOWER" 1, 1 => string::lower(call);
-    LTrim "LTRIM" 1, 2 => string::trim(call, true, false);
-    Replace "REPLACE" 3, 3 => string::replace(call);
-    Replicate "REPLICATE" 2, 2 => string::replicate(call);
-    Reverse "REVERSE" 1, 1 => string::reverse(call);
-    Right "RIGHT" 2, 2 => string::right(call);
-    RTrim "RTRIM" 1, 2 => string::trim(call, false, true);
-    StringJoin "STRINGJOIN" 2, 2 => string::join(call);
-    StringSplit "STRINGSPLIT" 2, 2 => string::split(call);
-    Substring "SUBSTRING" 3, 3 => string::substring(call);
-    Trim "TRIM" 1, 2 => string::trim(call, true, true);
-    Upper "UPPER" 1, 1 => string::upper(call);
+    Concat "CONCAT" "s:s" 2, MANY => string::concat(call);
+    Left "LEFT" "sn:s" 2, 2 => string::left(call);
+    Length "LENGTH" "s:n" 1, 1 => string::length(call);
+    Lower "LOWER" "s:s" 1, 1 => string::lower(call);
+    LTrim "LTRIM" "ss:s" 1, 2 => string::trim(call, true, false);
+    Replace "REPLACE" "sss:s" 3, 3 => string::replace(call);
+    Replicate "REPLICATE" "sn:s" 2, 2 => string::replicate(call);
+    Reverse "REVERSE" "s:s" 1, 1 => string::reverse(call);
+    Right "RIGHT" "sn:s" 2, 2 => string::right(call);
+    RTrim "RTRIM" "ss:s" 1, 2 => string::trim(call, false, true);
+    StringJoin "STRINGJOIN" "as:s" 2, 2 => string::join(call);
+    StringSplit "STRINGSPLIT" "ss:a" 2, 2 => string::split(call);
+    Substring "SUBSTRING" "snn:s" 3, 3 => string::substring(call);
+    Trim "TRIM" "ss:s" 1, 2 => string::trim(call, true, true);
+    Upper "UPPER" "s:s" 1, 1 => string::upper(call);
 
-    ToText "TOSTRING" 1, 1 => conversion::to_string(call);
-    StringToArray "STRINGTOARRAY" 1, 1 => conversion::parse(call, DatumType::Array);
-    StringToBoolean "STRINGTOBOOLEAN" 1, 1 => conversion::parse(call, DatumType::Bool);
-    StringToNull "STRINGTONULL" 1, 1 => conversion::parse(call, DatumType::Null);
-    StringToNumber "STRINGTONUMBER" 1, 1 => conversion::parse(call, DatumType::Number);
-    StringToObject "STRINGTOOBJECT" 1, 1 => conversion::parse(call, DatumType::Object);
+    ToText "TOSTRING" "*:s" 1, 1 => conversion::to_string(call);
+    StringToArray "STRINGTOARRAY" "s:a" 1, 1 => conversion::parse(call, DatumType::Array);
+    StringToBoolean "STRINGTOBOOLEAN" "s:b" 1, 1 => conversion::parse(call, DatumType::Bool);
+    StringToNull "STRINGTONULL" "s:0" 1, 1 => conversion::parse(call, DatumType::Null);
+    StringToNumber "STRINGTONUMBER" "s:n" 1, 1 => conversion::parse(call, DatumType::Number);
+    StringToObject "STRINGTOOBJECT" "s:o" 1, 1 => conversion::parse(call, DatumType::Object);
 
-    ArrayAvg "ARRAY_AVG" 1, 1 => array::average(call);
-    ArrayConcat "ARRAY_CONCAT" 2, MANY => array::concat(call);
-    ArrayContains "ARRAY_CONTAINS" 2, 3 => array::contains(call);
-    ArrayContainsAll "ARRAY_CONTAINS_ALL" 2, MANY => array::contains_each(call, search::Quantifier::All);
-    ArrayContainsAny "ARRAY_CONTAINS_ANY" 2, MANY => array::contains_each(call, search::Quantifier::Any);
-    ArrayLength "ARRAY_LENGTH" 1, 1 => array::length(call);
-    ArrayMax "ARRAY_MAX" 1, 1 => array::extreme(call, true);
-    ArrayMedian "ARRAY_MEDIAN" 1, 1 => array::median(call);
-    ArrayMin "ARRAY_MIN" 1, 1 => array::extreme(call, false);
-    ArraySlice "ARRAY_SLICE" 2, 3 => array::slice(call);
-    ArraySum "ARRAY_SUM" 1, 1 => array::sum(call);
-    ObjectToArray "OBJECTTOARRAY" 1, 3 => array::object_to_array(call);
-    SetDifference "SETDIFFERENCE" 2, 2 => set::difference(call);
-    SetEqual "SETEQUAL" 2, 2 => set::equal(call);
-    SetIntersect "SETINTERSECT" 2, 2 => set::intersect(call);
-    SetUnion "SETUNION" 2, 2 => set::union(call);
+    ArrayAvg "ARRAY_AVG" "a:n" 1, 1 => array::average(call);
+    ArrayConcat "ARRAY_CONCAT" "a:a" 2, MANY => array::concat(call);
+    ArrayContains "ARRAY_CONTAINS" "a**:b" 2, 3 => array::contains(call);
+    ArrayContainsAll "ARRAY_CONTAINS_ALL" "a*:b" 2, MANY => array::contains_each(call, search::Quantifier::All);
+    ArrayContainsAny "ARRAY_CONTAINS_ANY" "a*:b" 2, MANY => array::contains_each(call, search::Quantifier::Any);
+    ArrayLength "ARRAY_LENGTH" "a:n" 1, 1 => array::length(call);
+    ArrayMax "ARRAY_MAX" "a:*" 1, 1 => array::extreme(call, true);
+    ArrayMedian "ARRAY_MEDIAN" "a:n" 1, 1 => array::median(call);
+    ArrayMin "ARRAY_MIN" "a:*" 1, 1 => array::extreme(call, false);
+    ArraySlice "ARRAY_SLICE" "ann:a" 2, 3 => array::slice(call);
+    ArraySum "ARRAY_SUM" "a:n" 1, 1 => array::sum(call);
+    ObjectToArray "OBJECTTOARRAY" "oss:a" 1, 3 => array::object_to_array(call);
+    SetDifference "SETDIFFERENCE" "aa:a" 2, 2 => set::difference(call);
+    SetEqual "SETEQUAL" "aa:b" 2, 2 => set::equal(call);
+    SetIntersect "SETINTERSECT" "aa:a" 2, 2 => set::intersect(call);
+    SetUnion "SETUNION" "aa:a" 2, 2 => set::union(call);
 
-    Abs "ABS" 1, 1 => math::abs(call);
-    Acos "ACOS" 1, 1 => math::of_double(call, f64::acos);
-    Asin "ASIN" 1, 1 => math::of_double(call, f64::asin);
-    Atan "ATAN" 1, 1 => math::of_double(call, f64::atan);
-    Atn2 "ATN2" 2, 2 => math::of_doubles(call, f64::atan2);
-    Ceiling "CEILING" 1, 1 => math::rounded(call, f64::ceil);
-    Cos "COS" 1, 1 => math::of_double(call, f64::cos);
-    Cot "COT" 1, 1 => math::of_double(call, |x| 1.0 / x.tan());
-    Degrees "DEGREES" 1, 1 => math::of_double(call, f64::to_degrees);
-    Exp "EXP" 1, 1 => math::of_double(call, f64::exp);
-    Floor "FLOOR" 1, 1 => math::rounded(call, f64::floor);
-    Log "LOG" 1, 2 => math::log(call);
-    Log10 "LOG10" 1, 1 => math::of_double(call, f64::log10);
-    NumberBin "NUMBERBIN" 1, 2 => math::number_bin(call);
-    Pi "PI" 0, 0 => Datum::Number(shardlake_document::Number::Double(std::f64::consts::PI));
-    Power "POWER" 2, 2 => math::of_doubles(call, f64::powf);
-    Radians "RADIANS" 1, 1 => math::of_double(call, f64::to_radians);
-    Rand "RAND" 0, 0 => math::random(call);
-    Round "ROUND" 1, 2 => math::round(call);
-    Sign "SIGN" 1, 1 => math::sign(call);
-    Sin "SIN" 1, 1 => math::of_double(call, f64::sin);
-    Sqrt "SQRT" 1, 1 => math::of_double(call, f64::sqrt);
-    Square "SQUARE" 1, 1 => math::of_double(call, |x| x * x);
-    Tan "TAN" 1, 1 => math::of_double(call, f64::tan);
-    Trunc "TRUNC" 1, 1 => math::rounded(call, f64::trunc);
+    Abs "ABS" "n:n" 1, 1 => math::abs(call);
+    Acos "ACOS" "n:n" 1, 1 => math::of_double(call, f64::acos);
+    Asin "ASIN" "n:n" 1, 1 => math::of_double(call, f64::asin);
+    Atan "ATAN" "n:n" 1, 1 => math::of_double(call, f64::atan);
+    Atn2 "ATN2" "n:n" 2, 2 => math::of_doubles(call, f64::atan2);
+    Ceiling "CEILING" "n:n" 1, 1 => math::rounded(call, f64::ceil);
+    Cos "COS" "n:n" 1, 1 => math::of_double(call, f64::cos);
+    Cot "COT" "n:n" 1, 1 => math::of_double(call, |x| 1.0 / x.tan());
+    Degrees "DEGREES" "n:n" 1, 1 => math::of_double(call, f64::to_degrees);
+    Exp "EXP" "n:n" 1, 1 => math::of_double(call, f64::exp);
+    Floor "FLOOR" "n:n" 1, 1 => math::rounded(call, f64::floor);
+    Log "LOG" "n:n" 1, 2 => math::log(call);
+    Log10 "LOG10" "n:n" 1, 1 => math::of_double(call, f64::log10);
+    NumberBin "NUMBERBIN" "n:n" 1, 2 => math::number_bin(call);
+    Pi "PI" "n:n" 0, 0 => Datum::Number(shardlake_document::Number::Double(std::f64::consts::PI));
+    Power "POWER" "n:n" 2, 2 => math::of_doubles(call, f64::powf);
+    Radians "RADIANS" "n:n" 1, 1 => math::of_double(call, f64::to_radians);
+    Rand "RAND" "n:n" 0, 0 => math::random(call);
+    Round "ROUND" "n:n" 1, 2 => math::round(call);
+    Sign "SIGN" "n:n" 1, 1 => math::sign(call);
+    Sin "SIN" "n:n" 1, 1 => math::of_double(call, f64::sin);
+    Sqrt "SQRT" "n:n" 1, 1 => math::of_double(call, f64::sqrt);
+    Square "SQUARE" "n:n" 1, 1 => math::of_double(call, |x| x * x);
+    Tan "TAN" "n:n" 1, 1 => math::of_double(call, f64::tan);
+    Trunc "TRUNC" "n:n" 1, 1 => math::rounded(call, f64::trunc);
 
-    IntAdd "INTADD" 2, 2 => integer::of_two(call, i64::wrapping_add);
-    IntSub "INTSUB" 2, 2 => integer::of_two(call, i64::wrapping_sub);
-    IntMul "INTMUL" ["INTMULTIPLY"] 2, 2 => integer::of_two(call, i64::wrapping_mul);
-    IntDiv "INTDIV" 2, 2 => integer::quotient(call, i64::wrapping_div);
-    IntMod "INTMOD" 2, 2 => integer::quotient(call, i64::wrapping_rem);
-    IntBitAnd "INTBITAND" 2, 2 => integer::of_two(call, |x, y| x & y);
-    IntBitOr "INTBITOR" 2, 2 => integer::of_two(call, |x, y| x | y);
-    IntBitXor "INTBITXOR" 2, 2 => integer::of_two(call, |x, y| x ^ y);
-    IntBitNot "INTBITNOT" 1, 1 => integer::complement(call);
-    IntBitLeftShift "INTBITLEFTSHIFT" 2, 2 => integer::of_two(call, |x, y| x.wrapping_shl(y as u32));
-    IntBitRightShift "INTBITRIGHTSHIFT" 2, 2 => integer::of_two(call, |x, y| x.wrapping_shr(y as u32));
+    IntAdd "INTADD" "n:n" 2, 2 => integer::of_two(call, i64::wrapping_add);
+    IntSub "INTSUB" "n:n" 2, 2 => integer::of_two(call, i64::wrapping_sub);
+    IntMul "INTMUL" ["INTMULTIPLY"] "n:n" 2, 2 => integer::of_two(call, i64::wrapping_mul);
+    IntDiv "INTDIV" "n:n" 2, 2 => integer::quotient(call, i64::wrapping_div);
+    IntMod "INTMOD" "n:n" 2, 2 => integer::quotient(call, i64::wrapping_rem);
+    IntBitAnd "INTBITAND" "n:n" 2, 2 => integer::of_two(call, |x, y| x & y);
+    IntBitOr "INTBITOR" "n:n" 2, 2 => integer::of_two(call, |x, y| x | y);
+    IntBitXor "INTBITXOR" "n:n" 2, 2 => integer::of_two(call, |x, y| x ^ y);
+    IntBitNot "INTBITNOT" "n:n" 1, 1 => integer::complement(call);
+    IntBitLeftShift "INTBITLEFTSHIFT" "n:n" 2, 2 => integer::of_two(call, |x, y| x.wrapping_shl(y as u32));
+    IntBitRightShift "INTBITRIGHTSHIFT" "n:n" 2, 2 => integer::of_two(call, |x, y| x.wrapping_shr(y as u32));
 
-    Ago "AGO" 2, 2 => date_time::ago(call);
-    DateTimeAdd "DATETIMEADD" 2, 3 => date_time::add(call);
-    DateTimeBin "DATETIMEBIN" 2, 4 => date_time::bin(call);
-    DateTimeDiff "DATETIMEDIFF" 3, 3 => date_time::difference(call);
-    DateTimeFormat "DATETIMEFORMAT" 2, 2 => date_format::format(call);
-    DateTimeFromParts "DATETIMEFROMPARTS" 3, 7 => date_time::from_parts(call);
-    DateTimePart "DATETIMEPART" 2, 2 => date_time::part(call);
-    DateTimeToTicks "DATETIMETOTICKS" 1, 1 => date_time::to_ticks(call);
-    DateTimeToTimestamp "DATETIMETOTIMESTAMP" 1, 1 => date_time::to_timestamp(call);
-    Day "DAY" 1, 1 => date_time::field(call, date_time::Part::Day);
-    GetCurrentDateTime "GETCURRENTDATETIME" 0, 0 => date_time::now(call);
-    GetCurrentDateTimeStatic "GETCURRENTDATETIMESTATIC" 0, 0 => date_time::now(call);
-    GetCurrentTicks "GETCURRENTTICKS" 0, 0 => date_time::now_ticks(call);
-    GetCurrentTicksStatic "GETCURRENTTICKSSTATIC" 0, 0 => date_time::now_ticks(call);
-    GetCurrentTimestamp "GETCURRENTTIMESTAMP" 0, 0 => date_time::now_timestamp(call);
-    GetCurrentTimestampStatic "GETCURRENTTIMESTAMPSTATIC" 0, 0 => date_time::now_timestamp(call);
-    Month "MONTH" 1, 1 => date_time::field(call, date_time::Part::Month);
-    Now "NOW" 0, 0 => date_time::now(call);
-    TicksToDateTime "TICKSTODATETIME" 1, 2 => date_time::from_ticks(call);
-    TimestampToDateTime "TIMESTAMPTODATETIME" 1, 2 => date_time::from_timestamp(call);
-    Year "YEAR" 1, 1 => date_time::field(call, date_time::Part::Year);
+    Ago "AGO" "sn:s" 2, 2 => date_time::ago(call);
+    DateTimeAdd "DATETIMEADD" "sns:s" 2, 3 => date_time::add(call);
+    DateTimeBin "DATETIMEBIN" "ssns:s" 2, 4 => date_time::bin(call);
+    DateTimeDiff "DATETIMEDIFF" "sss:n" 3, 3 => date_time::difference(call);
+    DateTimeFormat "DATETIMEFORMAT" "ss:s" 2, 2 => date_format::format(call);
+    DateTimeFromParts "DATETIMEFROMPARTS" "n:s" 3, 7 => date_time::from_parts(call);
+    DateTimePart "DATETIMEPART" "ss:n" 2, 2 => date_time::part(call);
+    DateTimeToTicks "DATETIMETOTICKS" "s:n" 1, 1 => date_time::to_ticks(call);
+    DateTimeToTimestamp "DATETIMETOTIMESTAMP" "s:n" 1, 1 => date_time::to_timestamp(call);
+    Day "DAY" "s:n" 1, 1 => date_time::field(call, date_time::Part::Day);
+    GetCurrentDateTime "GETCURRENTDATETIME" ":s" 0, 0 => date_time::now(call);
+    GetCurrentDateTimeStatic "GETCURRENTDATETIMESTATIC" ":s" 0, 0 => date_time::now(call);
+    GetCurrentTicks "GETCURRENTTICKS" ":n" 0, 0 => date_time::now_ticks(call);
+    GetCurrentTicksStatic "GETCURRENTTICKSSTATIC" ":n" 0, 0 => date_time::now_ticks(call);
+    GetCurrentTimestamp "GETCURRENTTIMESTAMP" ":n" 0, 0 => date_time::now_timestamp(call);
+    GetCurrentTimestampStatic "GETCURRENTTIMESTAMPSTATIC" ":n" 0, 0 => date_time::now_timestamp(call);
+    Month "MONTH" "s:n" 1, 1 => date_time::field(call, date_time::Part::Month);
+    Now "NOW" ":s" 0, 0 => date_time::now(call);
+    TicksToDateTime "TICKSTODATETIME" "ns:s" 1, 2 => date_time::from_ticks(call);
+    TimestampToDateTime "TIMESTAMPTODATETIME" "ns:s" 1, 2 => date_time::from_timestamp(call);
+    Year "YEAR" "s:n" 1, 1 => date_time::field(call, date_time::Part::Year);
 
-    StArea "ST_AREA" 1, 1 => spatial::area(call);
-    StDistance "ST_DISTANCE" 2, 2 => spatial::distance(call);
-    StIntersects "ST_INTERSECTS" 2, 2 => spatial::intersects(call);
-    StIsValid "ST_ISVALID" 1, 1 => spatial::is_valid(call);
-    StIsValidDetailed "ST_ISVALIDDETAILED" 1, 1 => spatial::is_valid_detailed(call);
-    StWithin "ST_WITHIN" 2, 2 => spatial::is_within(call);
+    StArea "ST_AREA" "o:n" 1, 1 => spatial::area(call);
+    StDistance "ST_DISTANCE" "oo:n" 2, 2 => spatial::distance(call);
+    StIntersects "ST_INTERSECTS" "oo:b" 2, 2 => spatial::intersects(call);
+    StIsValid "ST_ISVALID" "*:b" 1, 1 => spatial::is_valid(call);
+    StIsValidDetailed "ST_ISVALIDDETAILED" "*:o" 1, 1 => spatial::is_valid_detailed(call);
+    StWithin "ST_WITHIN" "oo:b" 2, 2 => spatial::is_within(call);
 }
 
 impl Function {

@@ -2,14 +2,16 @@
 //!
 //! For a condition the analysis asks with which keys it can be exactly `true`, or exactly `false`, and answers with a superset
 //! ([`KeySet`]). It knows equality and what comes down to it (`IN`, `ARRAY_CONTAINS` of a constant, `LIKE` without wildcards,
-//! the key itself as a condition, type checks with few values), and combines it by AND, OR and NOT. Of everything else it
-//! learns nothing, which is never wrong. Constants are folded already, so a condition without any property is a literal here.
+//! the key itself as a condition, type checks with few values), and combines it by AND, OR and NOT. No key is left by a
+//! condition that cannot have the wanted value by its types (`types.rs`). Of everything else it learns nothing, which is never
+//! wrong. Constants are folded already, so a condition without any property is a literal here.
 
 use shardlake_document::Value;
 use shardlake_model::{KeyComponent, KeyKind, KeyPath, PartitionKeyDefinition};
 
 use super::info::KeyFilter;
 use super::key_set::KeySet;
+use super::types::Types;
 use crate::bound::{BoundQuery, BoundSource, Slot};
 use crate::evaluate::like;
 use crate::expression::{BinaryOperator, Expression, UnaryOperator};
@@ -102,6 +104,9 @@ impl Analysis<'_> {
         if self.component_of(condition).is_some() {
             return self.keys_equal(condition, &[Value::Bool(wanted)]);
         }
+        if !Types::of(condition).meets(Types::BOOL) {
+            return KeySet::nothing();
+        }
         match condition {
             Expression::Literal(value) if *value == Value::Bool(wanted) => self.all(),
             Expression::Literal(_) => KeySet::nothing(),
@@ -124,6 +129,9 @@ impl Analysis<'_> {
             Expression::Like { value, pattern, escape, .. } if wanted => {
                 self.keys_like(value, pattern, *escape)
             }
+            Expression::Between { value, low, high } if wanted && !is_ordered(value, low, high) => {
+                KeySet::nothing()
+            }
             Expression::Call { function, arguments, .. } => self.keys_of_call(*function, arguments, wanted),
             _ => self.all(),
         }
@@ -142,6 +150,9 @@ impl Analysis<'_> {
     }
 
     fn keys_of_equality(&self, left: &Expression, right: &Expression) -> KeySet {
+        if !Types::of(left).can_equal(Types::of(right)) {
+            return KeySet::nothing();
+        }
         match (constant(left), constant(right)) {
             (None, Some(value)) => self.keys_equal(left, &[value]),
             (Some(value), None) => self.keys_equal(right, &[value]),
@@ -205,6 +216,12 @@ impl Analysis<'_> {
         let names = names_to(expression, &self.places)?;
         self.paths.iter().position(|path| path.0 == names)
     }
+}
+
+/// Whether a value can lie between two others.
+fn is_ordered(value: &Expression, low: &Expression, high: &Expression) -> bool {
+    let value = Types::of(value);
+    value.can_be_ordered_with(Types::of(low)) && value.can_be_ordered_with(Types::of(high))
 }
 
 fn constant(expression: &Expression) -> Option<Value> {

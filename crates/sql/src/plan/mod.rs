@@ -7,7 +7,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `info.rs` | what a plan says |
-//! | `keys.rs`, `key_set.rs` | the partition keys that a condition leaves |
+//! | `keys.rs`, `key_set.rs`, `types.rs` | the partition keys that a condition leaves |
 //! | `rewrite.rs`, `tree.rs` | what the client merges, and the text for partitions |
 //! | `features.rs` | what the asking client can merge, and what a plan needs |
 
@@ -17,6 +17,7 @@ mod key_set;
 mod keys;
 mod rewrite;
 mod tree;
+mod types;
 
 pub use features::{QueryFeature, SupportedFeatures};
 pub use info::{DistinctCount, DistinctKind, KeyFilter, QueryInfo, QueryPlan, SortDirection};

@@ -19,15 +19,15 @@ use shardlake_document::Value;
 
 use super::info::{DistinctCount, DistinctKind, QueryInfo, SortDirection};
 use super::tree::{
-    aggregate_of, call, composes_aggregates, count, first_name, items_of, name, object_of, partial_aggregate,
-    select_item,
+    aggregate_of, call, composes_aggregates, count, first_name, item_name, items_of, name, object_of,
+    partial_aggregate, select_item,
 };
 use crate::bind::member_names;
 use crate::bound::AggregateFunction;
 use crate::error::SqlError;
 use crate::syntax::ast::{
-    Collection, Direction, Expression, OffsetLimit, OrderBy, OrderKey, Query, Select, SelectItem, Selection,
-    Source, Span,
+    Collection, Direction, Expression, Identifier, OffsetLimit, OrderBy, OrderKey, Query, Select, SelectItem,
+    Selection, Source, Span,
 };
 use crate::syntax::printer::{print_expression, print_query};
 
@@ -167,8 +167,11 @@ fn members_payload(items: &[SelectItem], info: &mut QueryInfo) -> Expression {
 fn rewrite_order(query: &Query, keys: &[OrderKey], targets: Targets, info: &mut QueryInfo) -> Query {
     info.order_by = keys.iter().map(|key| direction(key.direction)).collect();
     info.order_by_expressions = keys.iter().map(|key| print_expression(&key.expression)).collect();
-    let row = query.from.as_ref().and_then(first_name);
-    let row = row.map_or(Expression::Literal(Value::Undefined), Expression::Identifier);
+    let named = |name: fn(&Collection) -> Option<Identifier>| {
+        let name = query.from.as_ref().and_then(name);
+        name.map_or(Expression::Literal(Value::Undefined), Expression::Identifier)
+    };
+    let (row, item) = (named(first_name), named(item_name));
     let mut conditions: Vec<Expression> = query.filter.iter().cloned().collect();
     conditions.push(Expression::Identifier(name(RESUME_FILTER)));
     let payload = match &query.select.selection {
@@ -183,7 +186,7 @@ fn rewrite_order(query: &Query, keys: &[OrderKey], targets: Targets, info: &mut 
             object_of(member_names(items).into_iter().zip(values).collect())
         }
     };
-    let resource_id = Expression::Property { of: Box::new(row), name: "_rid".into(), quoted: false };
+    let resource_id = Expression::Property { of: Box::new(item), name: "_rid".into(), quoted: false };
     let selection = Selection::Items(vec![
         select_item(resource_id, None),
         select_item(items_of(keys.iter().map(|key| &key.expression)), Some("orderByItems")),

@@ -51,6 +51,15 @@ pub(super) fn items_of<'e>(expressions: impl Iterator<Item = &'e Expression>) ->
     Expression::Array(expressions.map(|expression| object([("item", expression.clone())])).collect())
 }
 
+/// The name of the item that the rows of the first source are parts of.
+pub(super) fn item_name(from: &Collection) -> Option<Identifier> {
+    match from {
+        Collection::Join { left, .. } => item_name(left),
+        Collection::Iterate { source: Source::Path { root, .. }, .. } => Some(root.clone()),
+        other => first_name(other),
+    }
+}
+
 /// The name that the rows of the first source go by.
 pub(super) fn first_name(from: &Collection) -> Option<Identifier> {
     match from {
