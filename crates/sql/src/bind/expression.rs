@@ -109,10 +109,10 @@ impl Binder<'_> {
             ast::Expression::Literal(value) => is_number(value),
             _ => false,
         };
-        let (of, key) = (self.boxed(of), self.expression(key));
         if !is_key && self.folds {
             return self.fail_at(Rule::UnsupportedFeature { feature: "member indexer".into() }, span);
         }
+        let (of, key) = (self.boxed(of), self.expression(key));
         self.fold(match key {
             Expression::Literal(Value::String(name)) => Expression::Property { of, name },
             key => Expression::Index { of, key: Box::new(key) },

@@ -31,6 +31,9 @@ impl Binder<'_> {
             match source {
                 Source::Path { root, path } => {
                     let root_slot = self.root(root, names_container, &mut from);
+                    if let Some(root_slot) = root_slot {
+                        self.note_source(root_slot, root, path);
+                    }
                     let slot = self.path_source(root_slot, path, iterates, &mut from);
                     let name = alias.cloned().unwrap_or_else(|| default_alias(root, path));
                     self.declare(name, slot, own_names);
@@ -115,7 +118,7 @@ fn in_order(collection: &Collection) -> Vec<&Collection> {
     }
 }
 
-fn step(of: Expression, step: &PathStep) -> Expression {
+pub(super) fn step(of: Expression, step: &PathStep) -> Expression {
     let of = Box::new(of);
     match step {
         PathStep::Name { name, .. } => Expression::Property { of, name: name.clone() },

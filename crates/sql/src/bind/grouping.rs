@@ -2,10 +2,11 @@
 
 use super::Binder;
 use super::call;
+use super::from::step;
 use crate::bound::{Aggregate, BoundQuery, BoundSource, Grouping, Projection, Slot, SortKey};
 use crate::error::Rule;
 use crate::expression::Expression;
-use crate::syntax::ast::{self, GroupKey, OrderBy, Selection, Span};
+use crate::syntax::ast::{self, GroupKey, Identifier, OrderBy, PathStep, Selection, Span};
 use crate::syntax::lexer::{Kind, Lexer};
 
 /// The keys of `GROUP BY`.
@@ -47,10 +48,19 @@ impl Binder<'_> {
             self.errors.truncate(errors);
             self.fail_at(Rule::AggregateInGroupKey, without_parentheses(self.text, key.span));
         }
-        if !has_variable(&bound) {
+        if !self.has_property(&key.expression) {
             self.fail_at(Rule::GroupKeyWithoutProperty, without_parentheses(self.text, key.span));
         }
         bound
+    }
+
+    /// Whether a name of a source is in it. Aggregates and subqueries are not looked into.
+    fn has_property(&self, expression: &ast::Expression) -> bool {
+        match expression {
+            ast::Expression::Identifier(identifier) => self.variable(&identifier.name).is_some(),
+            ast::Expression::Call { name, .. } if call::aggregate(name).is_some() => false,
+            other => other.children().into_iter().any(|child| self.has_property(child)),
+        }
     }
 
     /// Puts keys and aggregates in the place of what they stand for. None when there is neither.
@@ -90,6 +100,10 @@ impl Binder<'_> {
         if projected.is_err() {
             self.not_grouped(&keys, rows, query);
         }
+        debug_assert!(
+            (ordered.is_ok() && projected.is_ok()) || !self.errors.is_empty(),
+            "the reference is found"
+        );
         Some(Grouping { keys, aggregates })
     }
 
@@ -171,6 +185,23 @@ impl Binder<'_> {
     }
 }
 
+impl Binder<'_> {
+    /// A path in the `FROM` of a subquery, while references are gathered.
+    pub(super) fn note_source(&mut self, root_slot: Slot, root: &Identifier, path: &[PathStep]) {
+        let Some(references) = &mut self.references else { return };
+        let mut prefixes = vec![Expression::Variable(root_slot)];
+        for path_step in path {
+            let prefix = prefixes[prefixes.len() - 1].clone();
+            prefixes.push(step(prefix, path_step));
+        }
+        let is_in_key = prefixes.iter().any(|prefix| references.keys.contains(prefix));
+        if !is_in_key && references.rows.contains(&root_slot) {
+            let span = span_of_path(self.text, root.span.start, path.len()).unwrap_or(root.span);
+            references.found.push((span, root_slot));
+        }
+    }
+}
+
 impl Groups<'_> {
     fn regroup(&self, expression: &mut Expression) -> Result<(), NotGrouped> {
         if let Some(place) = self.keys.iter().position(|key| key == expression) {
@@ -226,11 +257,6 @@ fn contains_aggregate(expression: &Expression) -> bool {
         || expression.children().into_iter().any(contains_aggregate)
 }
 
-/// Subqueries are not looked into.
-fn has_variable(expression: &Expression) -> bool {
-    matches!(expression, Expression::Variable(_)) || expression.children().into_iter().any(has_variable)
-}
-
 fn has_aggregate_or_subquery(expression: &ast::Expression) -> bool {
     match expression {
         ast::Expression::Subquery { .. } => true,
@@ -284,6 +310,10 @@ fn path_span(text: &str, expression: &ast::Expression) -> Option<Span> {
         }
         steps += 1;
     };
+    span_of_path(text, start, steps)
+}
+
+fn span_of_path(text: &str, start: usize, steps: usize) -> Option<Span> {
     let mut lexer = Lexer::new(&text[start..]);
     let mut end = lexer.next().end;
     for _ in 0..steps {

@@ -76,10 +76,20 @@ pub(crate) fn bind(
     environment: &Environment<'_>,
 ) -> Result<BoundQuery, SqlError> {
     check_parameters(environment.parameters)?;
+    check_star(text, query)?;
     let mut binder = Binder::new(text, environment);
     let query = binder.query(query, query::Level::Outermost);
     let query = binder.finish(query)?;
     finish(query, environment.computed)
+}
+
+/// `SELECT *` without a `FROM` is the only mistake that is reported of a query.
+fn check_star(text: &str, query: &ast::Query) -> Result<(), SqlError> {
+    let end = query.select.span.end;
+    if query.select.selection != ast::Selection::All || query.from.is_some() {
+        return Ok(());
+    }
+    Err(SqlError::StarWithoutFrom { location: Location::in_text(text, end.saturating_sub(1), end) })
 }
 
 /// Names are `@` and an identifier, and each has one value.
@@ -98,6 +108,7 @@ pub fn check_parameters(parameters: &[(String, Value)]) -> Result<(), SqlError> 
 
 /// [`bind`] for its mistakes alone, before the parameters are known.
 pub(crate) fn check(text: &str, query: &ast::Query, environment: &Environment<'_>) -> Result<(), SqlError> {
+    check_star(text, query)?;
     let mut binder = Binder::new(text, environment);
     binder.knows_parameters = false;
     binder.query(query, query::Level::Outermost);

@@ -48,7 +48,7 @@ pub(crate) enum Selection {
 pub(crate) struct SelectItem {
     pub expression: Expression,
     pub alias: Option<String>,
-    /// The last token: the alias or the last name of a path, where there is one.
+    /// The alias or the last name of a path, where there is one.
     pub name_span: Span,
 }
 

@@ -41,7 +41,9 @@ fn selection(parser: &mut Parser<'_>) -> Result<Selection, SqlError> {
     loop {
         let expression = parser.expression()?;
         let alias = select_alias(parser)?;
-        items.push(SelectItem { expression, alias, name_span: parser.last_span() });
+        let is_quoted = alias.is_none() && matches!(expression, Expression::Property { quoted: true, .. });
+        let name_span = if is_quoted { parser.last_string() } else { parser.last_span() };
+        items.push(SelectItem { expression, alias, name_span });
         if !parser.accept_symbol(",") {
             return Ok(Selection::Items(items));
         }
@@ -157,6 +159,7 @@ fn order_by(parser: &mut Parser<'_>) -> Result<Option<OrderBy>, SqlError> {
     if parser.peek_is_rank() {
         parser.advance();
         let token = parser.peek();
+        parser.expect_call()?;
         let call = parser.expression()?;
         if !matches!(call, Expression::Call { .. }) {
             return Err(parser.syntax_error(token));

@@ -54,6 +54,11 @@ impl<'t> Parser<'t> {
         Span { start: self.last_start, end: self.last_end }
     }
 
+    /// The last string read.
+    pub fn last_string(&self) -> Span {
+        self.last_string
+    }
+
     pub fn peek(&self) -> Token {
         self.lexer.peek()
     }
@@ -61,6 +66,9 @@ impl<'t> Parser<'t> {
     pub fn advance(&mut self) -> Token {
         let token = self.lexer.next();
         (self.last_start, self.last_end) = (token.start, token.end);
+        if token.kind == Kind::String {
+            self.last_string = span(token);
+        }
         token
     }
 

@@ -21,8 +21,8 @@ pub(crate) mod parser;
 pub(crate) mod printer;
 mod template;
 
-use crate::error::{LanguageLimit, Location, SqlError};
-use ast::{Collection, Expression, Query, Selection};
+use crate::error::{LanguageLimit, SqlError};
+use ast::{Collection, Expression, Query};
 use lexer::Kind;
 use parser::Parser;
 
@@ -36,11 +36,6 @@ pub(crate) fn parse(text: &str) -> Result<Query, SqlError> {
     let mut parser = Parser::new(text);
     let query = clauses::query(&mut parser)?;
     expect_end(&parser)?;
-    if query.select.selection == Selection::All && query.from.is_none() {
-        let location =
-            Location::in_text(text, query.select.span.end.saturating_sub(1), query.select.span.end);
-        return Err(SqlError::StarWithoutFrom { location });
-    }
     Ok(query)
 }
 
@@ -88,7 +83,8 @@ mod tests {
             "SELECT VALUE ARRAY(SELECT VALUE x FROM x IN c.a) FROM c",
             "SELECT VALUE ALL(SELECT VALUE x FROM x IN c.a WHERE x > 1)",
             "SELECT VALUE (LET a = 1 IN a + 1)",
-            "SELECT VALUE udf.f(1, c.x) FROM c WHERE c.x BETWEEN 1 AND 2 AND c.y IS NOT NULL",
+            "SELECT VALUE udf.f(1, c.x) FROM c WHERE (c.x BETWEEN 1 AND 2) AND c.prénom = 0xFF",
+            "SELECT c.a FROM c WHERE c.x NOT BETWEEN 1 AND 2 ?? TRUE.a = '\\d\t' -- a comment",
         ] {
             assert!(parse(text).is_ok(), "{text}: {:?}", parse(text));
         }
@@ -108,6 +104,12 @@ mod tests {
             "SELECT VALUE * FROM c",
             "SELECT TOP -1 * FROM c",
             "SELECT * FROM c HAVING c.a",
+            "SELECT * FROM c WHERE c.a BETWEEN 1 AND 2 AND c.b",
+            "SELECT * FROM c WHERE c.a AND c.b BETWEEN 1 AND 2",
+            "SELECT * FROM c WHERE c.a IS NULL",
+            "SELECT * FROM c WHERE c.a /* a comment */ = 1",
+            "SELECT * FROM c OFFSET 1.0 LIMIT 1",
+            "SELECT * FROM c WHERE c.true",
         ] {
             let refused =
                 matches!(parse(text), Err(SqlError::Syntax { .. } | SqlError::UnexpectedEnd { .. }));
@@ -128,12 +130,22 @@ mod tests {
             ),
             ("SELECT 'é😀', FROM c", "SC1001", "Syntax error, incorrect syntax near 'FROM'.", 14, 18),
             ("SELECT * FROM @modules", "SC1001", "Syntax error, incorrect syntax near '@modules'.", 14, 22),
-            ("SELECT * FROM c WHERE /* never", "SC1001", "Syntax error, incorrect syntax near '/*'.", 22, 24),
+            (
+                "SELECT * FROM c WHERE c.a /* never",
+                "SC1001",
+                "Syntax error, incorrect syntax near '*'.",
+                27,
+                28,
+            ),
+            ("SELECT c.a NOT FROM c", "SC1001", "Syntax error, incorrect syntax near 'FROM'.", 15, 19),
+            ("SELECT RIGHT.a FROM c", "SC1001", "Syntax error, incorrect syntax near '.'.", 12, 13),
+            ("SELECT 1st", "SC1011", "Syntax error, invalid numeric value token '1st'.", 7, 10),
+            ("SELECT 1e309", "SC1011", "Syntax error, invalid numeric value token '1e309'.", 7, 12),
             ("SELECT * FROM c WHERE ", "SC1002", "Syntax error, unexpected end-of-file.", 22, 22),
             ("SELECT 1;", "SC1010", "Syntax error, invalid token ';'.", 8, 9),
             ("SELECT 'a", "SC1012", "Syntax error, invalid string literal token ''a'.", 7, 9),
             ("SELECT \"\\\"", "SC1012", "Syntax error, invalid string literal token '\"\\\"'.", 7, 10),
-            ("SELECT '\\x'", "SC1012", "Syntax error, invalid string literal token ''\\x''.", 7, 11),
+            ("SELECT '\\u12'", "SC1012", "Syntax error, invalid string literal token ''\\u12''.", 7, 13),
         ] {
             let error = parse(text).expect_err(text);
             assert_eq!((error.code(), error.to_string().as_str()), (Some(code), message), "{text}");
@@ -196,7 +208,7 @@ mod tests {
             assert_eq!(limit_of(&query(limit.most() + 1)), Some(limit));
         }
         // The AND of BETWEEN is no logical one.
-        let between = " OR c.a BETWEEN 1 AND 2".repeat(LanguageLimit::Ors.most());
+        let between = " OR (c.a BETWEEN 1 AND 2)".repeat(LanguageLimit::Ors.most());
         assert_eq!(limit_of(&(chain("AND", LanguageLimit::Ands.most()) + &between)), None);
         let comment = |size: usize| format!("SELECT 1 --{}", "x".repeat(size - "SELECT 1 --".len()));
         assert_eq!(limit_of(&comment(LanguageLimit::Text.most())), None);

@@ -19,7 +19,7 @@
 
 use shardlake_document::Value;
 
-use super::ast::{Escape, Expression, Identifier, SubqueryKind};
+use super::ast::{Escape, Expression, Identifier, Span, SubqueryKind};
 use super::cursor::span;
 use super::lexer::{Kind, Lexer, Token, hexadecimal, is_reserved};
 use crate::error::{LanguageLimit, SqlError};
@@ -52,6 +52,7 @@ pub(crate) struct Parser<'t> {
     /// The last token read, in bytes.
     pub(super) last_start: usize,
     pub(super) last_end: usize,
+    pub(super) last_string: Span,
     /// The deepest expression of the query that is being read.
     query_depth: usize,
     /// Of the whole text, subqueries included.
@@ -66,6 +67,7 @@ impl<'t> Parser<'t> {
             nesting: 0,
             last_start: 0,
             last_end: 0,
+            last_string: Span::default(),
             query_depth: 0,
             ands: 0,
             ors: 0,
@@ -461,15 +463,16 @@ impl<'t> Parser<'t> {
         let text = self.lexer.text_of(token);
         let is = |keyword: &str| text.eq_ignore_ascii_case(keyword);
         let next = self.peek().kind;
-        if is("LEFT") || is("RIGHT") {
-            return Err(self.syntax_error_here());
-        }
         if next == Kind::Symbol("(") && (is("EXISTS") || is("ARRAY")) {
             self.advance();
             return self.subquery(if is("ARRAY") { SubqueryKind::Array } else { SubqueryKind::Exists });
         }
         if text == "udf" && next == Kind::Symbol(".") {
             return self.user_defined(token);
+        }
+        if text == "udf" || ["LEFT", "RIGHT", "EXISTS", "ARRAY"].into_iter().any(is) {
+            // More has to follow the word.
+            return Err(self.syntax_error_here());
         }
         let expression = match text {
             "true" => Expression::Literal(Value::Bool(true)),
@@ -534,13 +537,18 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// `RANK` and a call: without the call it is a name like others.
+    /// `RANK` and the name of a function: without it, `RANK` is a name like others.
     pub fn peek_is_rank(&self) -> bool {
         let mut lexer = self.lexer;
-        let (first, second, third) = (lexer.next(), lexer.next(), lexer.next());
-        self.lexer.text_of(first).eq_ignore_ascii_case("RANK")
-            && self.is_function(second)
-            && third.kind == Kind::Symbol("(")
+        let (first, second) = (lexer.next(), lexer.next());
+        self.lexer.text_of(first).eq_ignore_ascii_case("RANK") && self.is_function(second)
+    }
+
+    /// The next tokens are a name and an opening parenthesis.
+    pub fn expect_call(&self) -> Result<(), SqlError> {
+        let mut lexer = self.lexer;
+        let (_, second) = (lexer.next(), lexer.next());
+        if second.kind == Kind::Symbol("(") { Ok(()) } else { Err(self.lexer.syntax_error(second)) }
     }
 
     fn is_function(&self, token: Token) -> bool {

@@ -303,7 +303,7 @@ fn condition_on(operand: impl Strategy<Value = String> + Clone + 'static) -> Box
         1 => (operand.clone(), operator, value_text()).prop_map(|(o, op, v)| format!("{v} {op} {o}")),
         1 => (operand.clone(), not(), list()).prop_map(|(o, not, list)| format!("{o} {not}IN ({list})")),
         1 => (operand.clone(), not(), value_text(), value_text())
-            .prop_map(|(o, not, low, high)| format!("{o} {not}BETWEEN {low} AND {high}")),
+            .prop_map(|(o, not, low, high)| format!("({o} {not}BETWEEN {low} AND {high})")),
         1 => (operand.clone(), not(), pattern).prop_map(|(o, not, like)| format!("{o} {not}LIKE {like}")),
         2 => (search, operand.clone(), string_text(), flag)
             .prop_map(|(name, o, text, flag)| format!("{name}({o}, {text}{flag})")),

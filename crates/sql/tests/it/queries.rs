@@ -95,9 +95,10 @@ fn expressions_have_the_values_of_the_specification() {
         ("c.n LIKE '5'", "undefined"),
         ("c.s NOT LIKE 'x%'", "true"),
         ("'50%' LIKE '50!%' ESCAPE '!'", "true"),
-        ("c.z IS NULL", "true"),
-        ("c.none IS NULL", "false"),
-        ("c.n IS NOT NULL", "true"),
+        ("IS_NULL(c.z)", "true"),
+        ("IS_NULL(c.none)", "false"),
+        ("0x1F = 31", "true"),
+        ("'\\d+' = 'd+'", "true"),
         // Paths
         ("c.o.p.q = 'deep'", "true"),
         ("c['o']['p'].q = c.o['p']['q']", "true"),
@@ -243,11 +244,11 @@ fn mistakes_are_refused_with_code_place_and_text() {
         (
             "SELECT * FROM c WHERE StartsWith(c.x)",
             "SC2050",
-            "The STARTSWITH function requires 2 to 3 argument(s).",
+            "The StartsWith function requires 2 to 3 argument(s).",
             22,
             37,
         ),
-        ("SELECT * FROM c WHERE abs()", "SC2050", "The ABS function requires 1 argument(s).", 22, 27),
+        ("SELECT * FROM c WHERE abs()", "SC2050", "The abs function requires 1 argument(s).", 22, 27),
     ] {
         let error = parse_filter_query(query).unwrap_err();
         let location = error.location().unwrap();
@@ -267,7 +268,6 @@ fn the_rest_of_the_language_is_refused_by_name() {
         ("SELECT VALUE c FROM c", "SELECT VALUE"),
         ("SELECT DISTINCT * FROM c", "SELECT DISTINCT"),
         ("SELECT TOP 1 * FROM c", "SELECT TOP"),
-        ("SELECT *", "SELECT * without FROM"),
         ("SELECT * FROM c JOIN d IN c.d", "JOIN"),
         ("SELECT * FROM d IN c.d", "iteration with IN in FROM"),
         ("SELECT * FROM c.d", "a path in FROM"),

@@ -160,7 +160,8 @@ pub fn query() -> impl Strategy<Value = RandomQuery> {
     (shape, one_of(FILTERS), prop::bool::weighted(0.3), cuts).prop_map(
         |((selection, from, group_by, order_by), filter, distinct, (top, offset_limit))| RandomQuery {
             distinct,
-            top,
+            // A query has one of the two.
+            top: top.filter(|_| offset_limit.is_none()),
             selection,
             from,
             filter,
