@@ -73,7 +73,7 @@ func TestATimeAndAKeyAreStarts(t *testing.T) {
 	none, _ := changes(t, container, azcosmos.ChangeFeedOptions{FeedRange: &ranges[0], StartFrom: &later})
 	equal(t, len(none), 0)
 	one := key("k3")
-	ofKey, _ := changes(t, container, azcosmos.ChangeFeedOptions{PartitionKey: &one})
+	ofKey, _ := changes(t, container, azcosmos.ChangeFeedOptions{FeedRange: &ranges[0], PartitionKey: &one})
 	equal(t, ofKey, []float64{3, 23})
 }
 

@@ -9,6 +9,8 @@
 
 mod bench;
 mod campaign;
+#[cfg(test)]
+mod checks;
 mod ci;
 mod command;
 mod explorer;

@@ -15,6 +15,7 @@ after(() => database?.delete());
 
 const statuses = (results) => results.map((result) => result.statusCode);
 
+// check: batch
 test('a batch of every kind of operation succeeds as one', async () => {
   const pk = unique('pk');
   await container.items.create({ id: 'old', pk, count: 1 });
@@ -36,6 +37,7 @@ test('a batch of every kind of operation succeeds as one', async () => {
   assert.equal((await container.item('doomed', pk).read()).statusCode, 404);
 });
 
+// check: batch-atomic
 test('a failing operation undoes the batch and the others answer 424', async () => {
   const pk = unique('pk');
   await container.items.create({ id: 'taken', pk, count: 1 });
@@ -50,6 +52,7 @@ test('a failing operation undoes the batch and the others answer 424', async () 
   assert.equal((await container.item('taken', pk).read()).resource.count, 1);
 });
 
+// check: batch-etags
 test('etags are honoured inside a batch', async () => {
   const pk = unique('pk');
   const created = await container.items.create({ id: 'x', pk, count: 1 });
@@ -62,6 +65,7 @@ test('etags are honoured inside a batch', async () => {
   assert.equal((await container.item('x', pk).read()).resource.count, 2);
 });
 
+// check: batch-hierarchical
 test('a batch in a hierarchical container', async () => {
   const tenants = await createContainer(database, { partitionKey: { paths: ['/t', '/u'], kind: 'MultiHash', version: 2 } });
   const { result } = await tenants.items.batch([
@@ -71,6 +75,7 @@ test('a batch in a hierarchical container', async () => {
   assert.deepEqual(statuses(result), [201, 201]);
 });
 
+// check: bulk
 test('bulk spreads operations over physical partitions and keeps their order', async () => {
   const operations = [];
   for (let number = 0; number < 250; number += 1) {
@@ -127,6 +132,7 @@ test('an item feed returns every item once, in pages', async () => {
   assert.ok(pages >= 6, `${pages} pages`);
 });
 
+// check: hierarchical-prefix-queries
 test('an item feed can be limited to a prefix of a hierarchical key', async () => {
   const tenants = await createContainer(database, {
     partitionKey: { paths: ['/t', '/u'], kind: 'MultiHash', version: 2 }, throughput: 12000,

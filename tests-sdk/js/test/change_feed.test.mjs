@@ -33,6 +33,7 @@ const goingOn = (continuation, more) => from(ChangeFeedStartFrom.Continuation(co
 const ids = (changes) => changes.map((item) => item.id);
 
 for (const [name, throughput] of [['one partition', 400], ['five partitions', 25_000]]) {
+  // check: change-feed
   test(`the latest version of every item, page by page, and then what is new: ${name}`, async () => {
     const container = await createContainer(database, {}, { offerThroughput: throughput });
     const expected = new Set();
@@ -62,6 +63,7 @@ for (const [name, throughput] of [['one partition', 400], ['five partitions', 25
   });
 }
 
+// check: change-feed-starts, feed-ranges
 test('now, a time, a partition key and a feed range are starts', async () => {
   const container = await createContainer(database, {}, { offerThroughput: 25_000 });
   const early = new Date();
@@ -87,6 +89,7 @@ test('now, a time, a partition key and a feed range are starts', async () => {
   assert.equal(new Set(parts.flatMap((part) => ids(part.changes))).size, 31);
 });
 
+// check: change-feed-motion, change-feed-all-versions-motion
 test('continuations of all kinds go on through splits', async () => {
   const container = await createContainer(database, keepsVersions(), { offerThroughput: 400 });
   const start = (await drain(container, from(ChangeFeedStartFrom.Now(), { changeFeedMode: AllVersions }))).continuation;
@@ -115,6 +118,7 @@ test('continuations of all kinds go on through splits', async () => {
   }
 });
 
+// check: change-feed-all-versions
 test('all versions and deletes, with what was there before', async () => {
   const container = await createContainer(database, keepsVersions());
   const mode = { changeFeedMode: AllVersions };
@@ -136,6 +140,7 @@ test('all versions and deletes, with what was there before', async () => {
   assert.equal(ofKey.changes.length, 5);
 });
 
+// check: change-feed-policy
 test('all versions need a policy, and do not begin at the beginning', async () => {
   const plain = await createContainer(database);
   const options = from(ChangeFeedStartFrom.Now(), { changeFeedMode: AllVersions });
@@ -146,6 +151,7 @@ test('all versions need a policy, and do not begin at the beginning', async () =
   assert.equal(resource.changeFeedPolicy.retentionDuration, 60);
 });
 
+// check: time-to-live
 test('what outlives its time to live is gone at once, and the feed of all versions tells it', async () => {
   const container = await createContainer(database, { defaultTtl: -1, ...keepsVersions() });
   const mode = { changeFeedMode: AllVersions };

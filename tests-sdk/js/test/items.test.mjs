@@ -13,6 +13,7 @@ before(async () => {
 });
 after(() => database?.delete());
 
+// check: items
 test('create, read, replace, upsert, delete', async () => {
   const item = { id: unique('crud'), pk: 'a', count: 1, nested: { list: [1, 'two', null, true, { deep: 1.5 }] } };
   const created = await container.items.create(item);
@@ -41,6 +42,7 @@ test('create, read, replace, upsert, delete', async () => {
   await expectStatus(404, () => reference.replace(item));
 });
 
+// check: items-same-id
 test('the same id lives once in each logical partition', async () => {
   const id = unique('same');
   await container.items.create({ id, pk: 'a', from: 'a' });
@@ -50,6 +52,7 @@ test('the same id lives once in each logical partition', async () => {
   assert.equal((await container.item(id, 'c').read()).statusCode, 404);
 });
 
+// check: partition-key-types
 test('partition key values of every type', async () => {
   const values = ['', 'text', 0, -0.5, 1e300, 42, true, false, null, 'ünïcode 😀', 'x'.repeat(1000)];
   for (const pk of values) {
@@ -62,6 +65,7 @@ test('partition key values of every type', async () => {
   assert.deepEqual(own((await container.item(without.id, undefined).read()).resource), without);
 });
 
+// check: item-ids
 test('ids with spaces and letters of other alphabets', async () => {
   for (const name of ['a b', ' leading', 'Ünïcode', '数据', '😀', "quote'd", '"double"', 'a+b', '100%', 'a=b&c', 'tab\tin', '[x]{y}', '~!@$^*()']) {
     const item = { id: unique('') + name, pk: name };
@@ -76,6 +80,7 @@ test('ids that the reference rejects', async () => {
   await expectStatus(400, () => container.items.create({ id: 'x'.repeat(1024), pk: 'a' }));
 });
 
+// check: values-exact
 test('numbers, strings and key order come back as sent', async () => {
   const item = {
     id: unique('exact'), pk: 'a', z: 1, a: 2,
@@ -88,6 +93,7 @@ test('numbers, strings and key order come back as sent', async () => {
   assert.equal(JSON.stringify(own(resource)), JSON.stringify(item));
 });
 
+// check: if-match
 test('If-Match guards replace and delete with 412', async () => {
   const item = { id: unique('guarded'), pk: 'a', count: 1 };
   const created = await container.items.create(item);
@@ -102,6 +108,7 @@ test('If-Match guards replace and delete with 412', async () => {
   assert.equal((await reference.delete(fresh)).statusCode, 204);
 });
 
+// check: if-none-match
 test('If-None-Match answers 304 until the item changes', async () => {
   const item = { id: unique('cached'), pk: 'a', count: 1 };
   const created = await container.items.create(item);
@@ -114,6 +121,7 @@ test('If-None-Match answers 304 until the item changes', async () => {
   assert.equal((await reference.read(unless)).statusCode, 200);
 });
 
+// check: patch, patch-atomic
 test('patch applies all six operations, atomically', async () => {
   const item = { id: unique('patched'), pk: 'a', count: 1, list: [1, 2, 3], old: 'x', gone: true, moved: 'm' };
   await container.items.create(item);
@@ -143,6 +151,7 @@ test('patch applies all six operations, atomically', async () => {
   await expectStatus(404, () => container.item(unique('absent'), 'a').patch([{ op: 'set', path: '/x', value: 1 }]));
 });
 
+// check: patch-conditions
 test('patch conditions hold or answer 412', async () => {
   const item = { id: unique('conditional'), pk: 'a', count: 1 };
   await container.items.create(item);
@@ -153,12 +162,14 @@ test('patch conditions hold or answer 412', async () => {
   await expectStatus(412, () => reference.patch({ condition: 'from c where c.count = 1', operations }));
 });
 
+// check: partition-key-mismatch
 test('a partition key in the header must be the one in the body', async () => {
   const item = { id: unique('mismatch'), pk: 'a' };
   await container.items.create(item);
   await expectStatus(400, () => container.item(item.id, 'a').replace({ ...item, pk: 'b' }));
 });
 
+// check: large-items
 test('items above two megabytes are refused with 413', async () => {
   await expectStatus(413, () => container.items.create({ id: unique('large'), pk: 'a', text: 'x'.repeat(2 * 1024 * 1024 + 1024) }));
   const near = { id: unique('near'), pk: 'a', text: 'x'.repeat(2 * 1024 * 1024 - 4096) };
@@ -166,6 +177,7 @@ test('items above two megabytes are refused with 413', async () => {
   assert.equal((await container.item(near.id, 'a').read()).resource.text.length, near.text.length);
 });
 
+// check: unique-keys
 test('unique keys hold within a logical partition', async () => {
   const unique_ = await createContainer(database, { uniqueKeyPolicy: { uniqueKeys: [{ paths: ['/email'] }] } });
   await unique_.items.create({ id: '1', pk: 'a', email: 'x@example.org' });
@@ -173,6 +185,7 @@ test('unique keys hold within a logical partition', async () => {
   assert.equal((await unique_.items.create({ id: '2', pk: 'b', email: 'x@example.org' })).statusCode, 201);
 });
 
+// check: session-tokens
 test('a reader sees its own writes by session token', async () => {
   const item = { id: unique('session'), pk: 'a', count: 0 };
   let { headers } = await container.items.create(item);
@@ -184,6 +197,7 @@ test('a reader sees its own writes by session token', async () => {
   }
 });
 
+// check: hierarchical-keys
 test('hierarchical keys', async () => {
   const tenants = await createContainer(database, {
     partitionKey: { paths: ['/tenant', '/user', '/session'], kind: 'MultiHash', version: 2 },
@@ -206,6 +220,7 @@ test('hierarchical keys', async () => {
   assert.equal((await tenants.item(items[0].id, ['t1', 'u1', 1]).delete()).statusCode, 204);
 });
 
+// check: delete-by-partition-key
 test('all items of a logical partition go at once', async () => {
   const pk = unique('doomed');
   for (const id of ['1', '2', '3']) await container.items.create({ id, pk });
@@ -215,11 +230,13 @@ test('all items of a logical partition go at once', async () => {
   assert.equal((await container.item('spared', `${pk}-other`).read()).statusCode, 200);
 });
 
+// check: missing-parents
 test('a missing container or database is 404', async () => {
   await expectStatus(404, () => database.container('absent').items.create({ id: '1', pk: 'a' }));
   await expectStatus(404, () => client.database('absent').containers.create({ id: 'c', partitionKey: { paths: ['/pk'] } }));
 });
 
+// check: wrong-key
 test('a wrong key is refused with 401', async () => {
   const stranger = clientOver('http', { key: Buffer.from('another key, of the usual length or so..................').toString('base64') });
   await expectStatus(401, () => stranger.databases.create({ id: unique('never') }));

@@ -78,6 +78,7 @@ for (const scheme of ['http', 'https']) {
   }
 
   for (const [name, { query, rows, inOrder }] of Object.entries(QUERIES)) {
+    // check: motion-open-queries
     test(`${name}: pages before, between and after splits and a merge (${scheme})`, async () => {
       const container = await filled();
       const iterator = container.items.query(query, { maxItemCount: 7, forceQueryPlan: true });
@@ -94,6 +95,7 @@ for (const scheme of ['http', 'https']) {
       if (inOrder) assert.deepEqual(found.map(inOrder), found.map(inOrder).sort(ascending));
     });
   }
+  // check: motion-aggregates
   test(`aggregates and groups between splits and a merge, point reads and writes all through them (${scheme})`, async () => {
     const container = await filled();
     const only = (query) => container.items.query(query).fetchAll();
@@ -134,6 +136,7 @@ for (const scheme of ['http', 'https']) {
     // The SDK sends the session token of the earlier container for good.
     for (let i = 0; i < 2; i += 1) assert.deepEqual(await query(), data.slice(1, 20).map((item) => item.n));
   });
+  // check: motion-bulk
   test(`bulk writes all through splits and a merge (${scheme})`, async () => {
     const container = await filled();
     let moving = true;

@@ -45,6 +45,7 @@ for (const scheme of ['http', 'https']) {
     assert.equal(resources.length, 5);
   });
 
+  // check: queries
   over('filters with parameters, within one partition key and over all', async () => {
     const spec = { query: 'SELECT VALUE c.n FROM c WHERE c.price > @low AND c.colour IN (@a, @b)', parameters: [{ name: '@low', value: 60 }, { name: '@a', value: 'red' }, { name: '@b', value: 'blue' }] };
     const wanted = data.filter((i) => i.price > 60 && i.colour !== 'green');
@@ -52,6 +53,7 @@ for (const scheme of ['http', 'https']) {
     assert.deepEqual(asSet(await all(spec, { partitionKey: 'k3' })), asSet(wanted.filter((i) => i.pk === 'k3').map((i) => i.n)));
   });
 
+  // check: order-by
   over('ORDER BY, both ways, with every type and missing properties', async () => {
     assert.deepEqual(await all('SELECT VALUE c.n FROM c ORDER BY c.n'), by((i) => i.n).map((i) => i.n));
     assert.deepEqual(await all('SELECT VALUE c.n FROM c ORDER BY c.n DESC'), by((i) => i.n, -1).map((i) => i.n));
@@ -64,6 +66,7 @@ for (const scheme of ['http', 'https']) {
     }
   });
 
+  // check: top-offset-limit
   over('ORDER BY with a filter, TOP, and OFFSET LIMIT', async () => {
     const sorted = by((i) => i.price * 1000 + i.n).filter((i) => i.colour === 'green');
     const prices = sorted.map((i) => i.price);
@@ -75,12 +78,14 @@ for (const scheme of ['http', 'https']) {
     assert.equal((await all('SELECT TOP 0 * FROM c')).length, 0);
   });
 
+  // check: distinct
   over('DISTINCT, with and without ORDER BY', async () => {
     assert.deepEqual(asSet(await all('SELECT DISTINCT VALUE c.colour FROM c')), asSet(['red', 'green', 'blue']));
     assert.deepEqual(await all('SELECT DISTINCT VALUE c.price FROM c ORDER BY c.price'), [...new Set(by((i) => i.price).map((i) => i.price))]);
     assert.deepEqual(asSet(await all('SELECT DISTINCT c.colour, c.tags FROM c')), [...new Set(asSet(data.map((i) => ({ colour: i.colour, tags: i.tags }))))].sort());
   });
 
+  // check: aggregates
   over('aggregates as values', async () => {
     const prices = data.map((i) => i.price);
     const sum = prices.reduce((a, b) => a + b, 0);
@@ -100,6 +105,7 @@ for (const scheme of ['http', 'https']) {
     assert.equal((await all('SELECT VALUE SUM(c.mixed) FROM c')).filter((row) => row !== undefined).length, 0);
   });
 
+  // check: group-by
   over('several aggregates by name, and by group', async () => {
     const [row] = await all('SELECT COUNT(1) AS n, MIN(c.price) AS low, MAX(c.price) AS high FROM c');
     assert.deepEqual(row, { n: ITEMS, low: Math.min(...data.map((i) => i.price)), high: Math.max(...data.map((i) => i.price)) });
@@ -111,6 +117,7 @@ for (const scheme of ['http', 'https']) {
     assert.deepEqual(asSet(await all('SELECT VALUE COUNT(1) FROM c GROUP BY c.colour')), asSet(groups.map((g) => g.n)));
   });
 
+  // check: joins
   over('JOIN, EXISTS and ARRAY over the arrays of an item', async () => {
     const pairs = data.flatMap((i) => i.tags.map((tag) => ({ id: i.id, tag }))).filter((p) => p.tag === 't1' || p.tag === 'u0');
     assert.deepEqual(asSet(await all("SELECT c.id, t AS tag FROM c JOIN t IN c.tags WHERE t IN ('t1', 'u0')")), asSet(pairs));
@@ -118,6 +125,7 @@ for (const scheme of ['http', 'https']) {
     assert.deepEqual(asSet(await all("SELECT VALUE ARRAY(SELECT VALUE UPPER(t) FROM t IN c.tags) FROM c WHERE c.pk = 'k1'")), asSet(data.filter((i) => i.pk === 'k1').map((i) => i.tags.map((t) => t.toUpperCase()))));
   });
 
+  // check: query-pages
   over('pages keep to their size and go on in another client', async () => {
     const query = 'SELECT VALUE c.n FROM c';
     for (const options of [{ maxItemCount: 7 }, { maxItemCount: 4, partitionKey: 'k5' }]) {
@@ -142,12 +150,14 @@ for (const scheme of ['http', 'https']) {
     assert.deepEqual(rows, data.map((i) => i.n));
   });
 
+  // check: query-metrics
   over('metrics and charges come with the rows', async () => {
     const reply = await container.items.query('SELECT * FROM c WHERE c.n = 7', { partitionKey: 'k7', populateQueryMetrics: true }).fetchAll();
     assert.equal(reply.resources.length, 1);
     assert.ok(reply.requestCharge > 2 && reply.requestCharge < 10, `${reply.requestCharge}`);
   });
 
+  // check: query-errors
   over('mistakes are told with their place', async () => {
     const error = await expectStatus(400, () => container.items.query('SELECT * FROM c WHERE c.a == 1', { partitionKey: 'k1' }).fetchAll());
     assert.match(error.body.message, /Syntax error, incorrect syntax near '='/);

@@ -7,6 +7,7 @@ import test from 'node:test';
 import { promisify } from 'node:util';
 import { clientOver, endpoints } from '../support.mjs';
 
+// check: documented-snippets
 test('the snippet of the README runs in a .js file', async () => {
   const readme = await fs.readFile(path.join(process.env.SHARDLAKE_OWN_DATA, '../../README.md'), 'utf8');
   const snippet = readme.match(/^```js\n(.*?)^```$/ms)[1];

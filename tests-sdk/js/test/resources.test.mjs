@@ -12,6 +12,7 @@ test('account document keeps the client where it is', async () => {
   assert.equal(await client.getWriteEndpoint(), new URL(endpoints.http).href);
 });
 
+// check: databases
 test('database life cycle', async () => {
   const id = unique('life');
   const created = await client.databases.create({ id });
@@ -30,6 +31,7 @@ test('database life cycle', async () => {
   await expectStatus(404, () => client.database(id).delete());
 });
 
+// check: database-names
 test('database names with spaces and letters of other alphabets', async () => {
   for (const name of ['a b', 'Ünïcode', '数据库', 'emoji 😀', "it's", 'a+b=c&d', '100%']) {
     const id = unique(name);
@@ -39,6 +41,7 @@ test('database names with spaces and letters of other alphabets', async () => {
   }
 });
 
+// check: containers
 test('container life cycle', () => withDatabase(client, async (database) => {
   const id = unique('life');
   const created = await database.containers.create({ id, partitionKey: { paths: ['/pk'] } });
@@ -58,6 +61,7 @@ test('container life cycle', () => withDatabase(client, async (database) => {
   await expectStatus(404, () => container.read());
 }));
 
+// check: container-policies
 test('container policies are kept and can be replaced', () => withDatabase(client, async (database) => {
   const definition = {
     id: unique('policies'),
@@ -91,6 +95,7 @@ test('container policies are kept and can be replaced', () => withDatabase(clien
   await expectStatus(400, () => container.replace({ ...resource, partitionKey: { paths: ['/other'], version: 2 } }));
 }));
 
+// check: container-refusals
 test('container definitions that the reference rejects', () => withDatabase(client, async (database) => {
   const reject = (definition) =>
     expectStatus(400, () => database.containers.create({ id: unique('bad'), partitionKey: { paths: ['/pk'] }, ...definition }));
@@ -101,6 +106,7 @@ test('container definitions that the reference rejects', () => withDatabase(clie
   await reject({ indexingPolicy: { indexingMode: 'sometimes' } });
 }));
 
+// check: throughput
 test('manual throughput is an offer that can be read and replaced', () => withDatabase(client, async (database) => {
   const container = await createContainer(database, { throughput: 12000 });
   const { resource: offer } = await container.readOffer();
@@ -124,6 +130,7 @@ test('autoscale throughput is kept as its maximum', () => withDatabase(client, a
   assert.equal(offer.content.offerAutopilotSettings.maxThroughput, 4000);
 }));
 
+// check: shared-throughput
 test('database throughput is shared and has an offer', async () => {
   const { database } = await client.databases.create({ id: unique('shared'), throughput: 1000 });
   const { resource: offer } = await database.readOffer();
@@ -143,6 +150,7 @@ test('throughput splits a container into physical partitions', () => withDatabas
   }
 }));
 
+// check: recreated-container
 test('a recreated container is another container', () => withDatabase(client, async (database) => {
   const definition = { id: unique('again'), partitionKey: { paths: ['/pk'] } };
   const first = (await database.containers.create(definition)).resource;

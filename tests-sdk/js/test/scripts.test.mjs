@@ -28,6 +28,7 @@ for (const scheme of ['http', 'https']) {
     withDatabase(client, async (database) => work(await createContainer(database, definition)));
 
   for (const [name, { all, one, definition }] of Object.entries(KINDS)) {
+    // check: scripts
     test(`${scheme}: a ${name} is created, read, replaced and deleted`, () => inContainer(async (container) => {
       const id = unique('a script');
       const created = await all(container).create(definition(id));
@@ -90,6 +91,7 @@ for (const scheme of ['http', 'https']) {
     assert.equal(created.resource.id, 'stamped');
   }));
 
+  // check: stored-procedures
   test(`${scheme}: a procedure reads and writes its logical partition in one transaction`, () => inContainer(async (container) => {
     const body = function (id, fails) {
       const context = getContext();
@@ -145,6 +147,7 @@ for (const scheme of ['http', 'https']) {
     assert.equal((await procedure.execute('k', [])).headers[header], undefined);
   }));
 
+  // check: triggers
   test(`${scheme}: triggers run where they are named`, () => inContainer(async (container) => {
     const { triggers } = container.scripts;
     const pre = function () {
@@ -180,6 +183,7 @@ for (const scheme of ['http', 'https']) {
     await expectStatus(400, () => container.item('b', 'k').replace({ id: 'b', pk: 'k' }, { postTriggerInclude: 'audit' }));
   }));
 
+  // check: functions
   test(`${scheme}: functions are called in queries`, () => inContainer(async (container) => {
     await container.scripts.userDefinedFunctions.create({ id: 'twice', body: 'function (x) { return x * 2; }' });
     for (const number of [1, 2, 3]) await container.items.create({ id: `${number}`, pk: 'k', number });

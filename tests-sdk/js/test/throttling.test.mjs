@@ -36,6 +36,7 @@ async function withContainer(retryOptions, work) {
 // About 6 RU each; 400 RU/s have 400 at once. So many that a busy machine needs more than its budget, too.
 const writes = (container, count) => Array.from({ length: count }, (_, n) => container.items.create({ id: `i${n}`, pk: `k${n}` }));
 
+// check: throttling-retries
 test('retries come through', () =>
   withContainer({ maxRetryAttemptsOnThrottledRequests: 30, maxWaitTimeInSeconds: 30 }, async (container) => {
     const written = await Promise.all(writes(container, 500));
@@ -43,6 +44,7 @@ test('retries come through', () =>
     assert.deepEqual((await container.items.query('SELECT VALUE COUNT(1) FROM c').fetchAll()).resources, [500]);
   }));
 
+// check: throttling
 test('who will not wait long enough is told 429, and how long that is', () =>
   withContainer({ maxWaitTimeInSeconds: 1 }, async (container) => {
     const outcomes = await Promise.allSettled(writes(container, 900));

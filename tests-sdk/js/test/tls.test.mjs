@@ -17,6 +17,7 @@ async function writeAndRead(client) {
 
 test('with the authority of the data directory', () => writeAndRead(clientOver('https')));
 
+// check: tls-unverified
 test('with verification switched off', () =>
   writeAndRead(clientOver('https', { agent: new https.Agent({ rejectUnauthorized: false }) })));
 
@@ -32,11 +33,13 @@ test('with NODE_EXTRA_CA_CERTS, as an application would', async () => {
   assert.equal(stdout.trim(), 'Session');
 });
 
+// check: unknown-authority
 test('an unknown authority is not trusted', async () => {
   const request = new Promise((resolve, reject) => https.get(endpoints.https, resolve).on('error', reject));
   await assert.rejects(request, /certificate|issuer|self-signed/i);
 });
 
+// check: plain-http
 test('both schemes see the same data', async () => {
   const { database } = await clientOver('http').databases.create({ id: unique('both') });
   assert.equal((await clientOver('https').database(database.id).read()).resource.id, database.id);

@@ -39,6 +39,7 @@ function seenWith(options, { id } = container) {
 
 const ids = (items) => items.map(({ pk, id }) => pk + id).sort();
 
+// check: users
 test('users are created, read, listed, queried, renamed, upserted and deleted', async () => {
   const id = unique('bob');
   const { resource: created, statusCode } = await database.users.create({ id });
@@ -60,6 +61,7 @@ test('users are created, read, listed, queried, renamed, upserted and deleted', 
   await expectStatus(404, () => database.user(renamed).read());
 });
 
+// check: permissions
 test('permissions are created, read, listed, queried, replaced, upserted and deleted', async () => {
   const definition = { id: unique('p'), permissionMode: PermissionMode.Read, resource: container.url };
   const { resource: created } = await user.permissions.create(definition);
@@ -80,6 +82,7 @@ test('permissions are created, read, listed, queried, replaced, upserted and del
   await expectStatus(404, () => user.permission(definition.id).read());
 });
 
+// check: resource-tokens
 test('a permission feed opens what it was made for and nothing else', () =>
   permitted({ permissionMode: PermissionMode.Read, resource: container.url }, async () => {
     const { resources: permissionFeed } = await user.permissions.readAll().fetchAll();
@@ -97,6 +100,7 @@ test('a permission feed opens what it was made for and nothing else', () =>
     await expectStatus(403, () => foreign.database(database.id).container(other.id).read());
   }));
 
+// check: resource-tokens-write
 test('a container token with mode All writes items and leaves the container alone', () =>
   permitted({ permissionMode: PermissionMode.All, resource: container.url }, async (permission) => {
     const seen = seenWith({ resourceTokens: { [container.url]: permission._token } });
@@ -109,6 +113,7 @@ test('a container token with mode All writes items and leaves the container alon
     await expectStatus(403, () => seen.delete());
   }));
 
+// check: resource-tokens-key
 test('a token limited to a partition key sees and writes that key alone', () =>
   permitted({ permissionMode: PermissionMode.All, resource: container.url, resourcePartitionKey: ['k'] }, async (permission) => {
     assert.deepEqual(permission.resourcePartitionKey, ['k']);

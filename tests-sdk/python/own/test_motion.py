@@ -43,6 +43,7 @@ def raise_throughput(container, throughput):
         time.sleep(0.05)
 
 
+# check: motion-open-queries
 @pytest.mark.parametrize("query", QUERIES)
 def test_a_query_goes_on_through_splits(container, query):
     text, key = QUERIES[query]
@@ -90,6 +91,7 @@ def places(pages):
     return [(0, 1, 2)]
 
 
+# check: motion-hierarchical
 @pytest.mark.parametrize("text", ["SELECT VALUE c.tenant || ToString(c.n) FROM c", "SELECT * FROM c WHERE c.n >= 0"])
 @pytest.mark.parametrize("scope", SCOPES)
 def test_a_query_of_a_range_or_a_prefix_goes_on_through_splits_and_merges(tenants, scope, text):

@@ -67,6 +67,7 @@ def version_of(entry):
     return current["pk"], current["v"]
 
 
+# check: change-feed-motion
 def test_every_change_comes_in_the_order_of_its_key_through_a_split_and_a_death(world):
     monitored, leases, start = world
     lease_processor.create_leases(monitored, leases, "AllVersionsAndDeletes")

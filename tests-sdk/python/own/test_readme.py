@@ -26,12 +26,14 @@ def run(text):
     return done
 
 
+# check: documented-snippets
 def test_the_snippet_runs():
     done = run(snippet(os.environ["SHARDLAKE_HTTP"]) + DELETE)
     assert done.stdout == "{'id': '1', 'total': 42.5}\n", done.stdout
     assert done.stderr == ""
 
 
+# check: tls-unverified
 def test_one_line_quiets_the_warnings_over_tls():
     text = snippet(os.environ["SHARDLAKE_HTTPS"]) + DELETE
     assert "InsecureRequestWarning" in run(text).stderr
@@ -40,6 +42,7 @@ def test_one_line_quiets_the_warnings_over_tls():
     assert done.stderr == "" and "42.5" in done.stdout
 
 
+# check: unknown-authority
 def test_the_authority_is_verified_as_the_readme_says():
     readme = README.read_text(encoding="utf-8")
     assert all(part in readme for part in VERIFYING)

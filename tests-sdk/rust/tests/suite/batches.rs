@@ -5,6 +5,7 @@ use azure_data_cosmos::TransactionalBatch;
 use azure_data_cosmos::options::{BatchReplaceOptions, Precondition};
 use serde_json::{Value, json};
 
+// check: batch
 #[tokio::test]
 async fn every_kind_of_operation_is_done_in_order() -> Outcome {
     let fixture = Fixture::new().await?;
@@ -28,6 +29,7 @@ async fn every_kind_of_operation_is_done_in_order() -> Outcome {
     fixture.drop_database().await
 }
 
+// check: batch-atomic
 #[tokio::test]
 async fn one_failure_takes_everything_back() -> Outcome {
     let fixture = Fixture::new().await?;

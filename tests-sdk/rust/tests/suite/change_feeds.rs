@@ -42,6 +42,7 @@ fn ids(changes: &[(Option<ChangeFeedOperationType>, Value)]) -> Vec<String> {
     ids
 }
 
+// check: change-feed
 #[tokio::test]
 async fn the_latest_versions_come_from_the_beginning_and_on_from_a_token() -> Outcome {
     let fixture = Fixture::new().await?;
@@ -72,6 +73,7 @@ async fn the_latest_versions_come_from_the_beginning_and_on_from_a_token() -> Ou
     fixture.drop_database().await
 }
 
+// check: change-feed-all-versions
 #[tokio::test]
 async fn all_versions_and_deletes_come_where_they_are_kept() -> Outcome {
     let fixture = Fixture::new().await?;

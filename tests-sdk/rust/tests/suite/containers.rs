@@ -9,6 +9,7 @@ use azure_data_cosmos::options::CreateContainerOptions;
 use futures::TryStreamExt;
 use serde_json::json;
 
+// check: databases, containers
 #[tokio::test]
 async fn databases_and_containers_are_found_by_queries() -> Outcome {
     let fixture = Fixture::new().await?;
@@ -23,6 +24,7 @@ async fn databases_and_containers_are_found_by_queries() -> Outcome {
     fixture.drop_database().await
 }
 
+// check: container-policies, unique-keys
 #[tokio::test]
 async fn policies_are_kept_and_hold() -> Outcome {
     let fixture = Fixture::new().await?;
@@ -46,6 +48,7 @@ async fn policies_are_kept_and_hold() -> Outcome {
     fixture.drop_database().await
 }
 
+// check: throughput
 #[tokio::test]
 async fn throughput_is_read_and_replaced() -> Outcome {
     let fixture = Fixture::new().await?;

@@ -49,6 +49,7 @@ async fn live_and_die(scheme: &str, encoding: Encoding) -> Outcome {
     fixture.drop_database().await
 }
 
+// check: items
 #[tokio::test]
 async fn an_item_lives_and_dies_with_the_defaults() -> Outcome {
     live_and_die("HTTP", Encoding::Default).await
@@ -87,6 +88,7 @@ async fn what_one_encoding_writes_the_others_read() -> Outcome {
     fixture.drop_database().await
 }
 
+// check: if-match, if-none-match
 #[tokio::test]
 async fn etags_guard_writes_and_spare_reads() -> Outcome {
     let fixture = Fixture::new().await?;
@@ -112,6 +114,7 @@ async fn etags_guard_writes_and_spare_reads() -> Outcome {
     fixture.drop_database().await
 }
 
+// check: items-same-id, partition-key-mismatch
 #[tokio::test]
 async fn refusals_have_the_services_statuses() -> Outcome {
     let fixture = Fixture::new().await?;
@@ -154,6 +157,7 @@ async fn numbers_that_cannot_be_kept_are_refused() -> Outcome {
     fixture.drop_database().await
 }
 
+// check: large-items
 #[tokio::test]
 async fn large_items_are_taken_up_to_the_limit() -> Outcome {
     let fixture = Fixture::new().await?;
@@ -166,6 +170,7 @@ async fn large_items_are_taken_up_to_the_limit() -> Outcome {
     fixture.drop_database().await
 }
 
+// check: item-ids
 #[tokio::test]
 async fn ids_may_hold_any_characters() -> Outcome {
     let fixture = Fixture::new().await?;
@@ -201,6 +206,7 @@ async fn ids_that_look_like_paths_are_reached_by_queries_and_batches() -> Outcom
     fixture.drop_database().await
 }
 
+// check: patch, patch-atomic
 #[tokio::test]
 async fn patches_apply_in_order_or_not_at_all() -> Outcome {
     let fixture = Fixture::new().await?;

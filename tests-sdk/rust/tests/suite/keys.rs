@@ -5,6 +5,7 @@ use azure_data_cosmos::FeedScope;
 use azure_data_cosmos::models::{ContainerProperties, PartitionKey, PartitionKeyValue};
 use serde_json::{Value, json};
 
+// check: partition-key-types
 #[tokio::test]
 async fn keys_are_texts_numbers_booleans_null_and_nothing() -> Outcome {
     let fixture = Fixture::new().await?;
@@ -33,6 +34,7 @@ async fn keys_are_texts_numbers_booleans_null_and_nothing() -> Outcome {
     fixture.drop_database().await
 }
 
+// check: hierarchical-keys, hierarchical-prefix-queries
 #[tokio::test]
 async fn hierarchical_keys_are_used_whole_and_in_part() -> Outcome {
     let fixture = Fixture::new().await?;

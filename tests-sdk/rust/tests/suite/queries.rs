@@ -25,6 +25,7 @@ fn numbers(rows: &[Value]) -> Vec<i64> {
     rows.iter().map(|row| row.as_i64().expect("a number")).collect()
 }
 
+// check: queries
 #[tokio::test]
 async fn parameters_scopes_and_projections() -> Outcome {
     let fixture = Fixture::new().await?;
@@ -47,6 +48,7 @@ async fn parameters_scopes_and_projections() -> Outcome {
     fixture.drop_database().await
 }
 
+// check: order-by, aggregates, top-offset-limit
 #[tokio::test]
 async fn orders_aggregates_and_limits_are_merged() -> Outcome {
     let fixture = Fixture::new().await?;
@@ -65,6 +67,7 @@ async fn orders_aggregates_and_limits_are_merged() -> Outcome {
     fixture.drop_database().await
 }
 
+// check: query-pages
 #[tokio::test]
 async fn pages_go_on_where_a_token_says() -> Outcome {
     let fixture = Fixture::new().await?;
@@ -96,6 +99,7 @@ async fn pages_go_on_where_a_token_says() -> Outcome {
     fixture.drop_database().await
 }
 
+// check: query-metrics, query-errors
 #[tokio::test]
 async fn metrics_come_on_request_and_mistakes_are_400() -> Outcome {
     let fixture = Fixture::new().await?;
@@ -123,6 +127,7 @@ async fn metrics_come_on_request_and_mistakes_are_400() -> Outcome {
     fixture.drop_database().await
 }
 
+// check: feed-ranges
 #[tokio::test]
 async fn feed_ranges_divide_a_container() -> Outcome {
     let fixture = Fixture::new().await?;
