@@ -245,7 +245,7 @@ mod tests {
         let binary_id = Operation { binary_id: Some(&[1]), ..read.clone() };
         let lasting = Operation { time_to_live_in_seconds: Some(5), ..read };
         for (row, words) in [
-            (directive, "directives"),
+            (directive, "directive"),
             (hash, "effectivePartitionKey"),
             (binary_id, "binaryId"),
             (lasting, "ttl"),

@@ -9,6 +9,7 @@ use shardlake_hybrid_row::{Operation, OperationKind};
 use shardlake_model::{ETagCondition, Error, Limits, PartitionKey, Preconditions, Result};
 
 use crate::formats::text_of;
+use crate::headers::check_indexing_directive;
 use crate::patch::PatchBody;
 use crate::{items, patch};
 
@@ -157,9 +158,8 @@ impl SentOperation<'_> {
     }
 
     fn refuse_unsupported(&self) -> Result<()> {
-        let is_default = |directive: &Cow<'_, str>| directive.eq_ignore_ascii_case("default");
-        if !self.indexing_directive.as_ref().is_none_or(is_default) {
-            return Err(Error::unsupported("indexing directives are not supported yet; nothing was done"));
+        if let Some(directive) = &self.indexing_directive {
+            check_indexing_directive(directive)?;
         }
         if self.has_time_to_live {
             return Err(Error::unsupported(
