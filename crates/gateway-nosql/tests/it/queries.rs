@@ -122,7 +122,7 @@ async fn queries_come_as_json_with_parameters_or_as_text() {
         post(body).send().await.refused(400, 0, words);
     }
     let many: Vec<Value> =
-        (0..10_001).map(|number| json!({ "name": format!("@{number}"), "value": 1 })).collect();
+        (0..10_001).map(|number| json!({ "name": format!("@p{number}"), "value": 1 })).collect();
     query_with(&server, "SELECT 1", json!(many)).send().await.refused(400, 0, "10001 parameters");
     let long = format!("SELECT VALUE 1 FROM c WHERE c.a = '{}'", "x".repeat(512 * 1024));
     query(&server, &long).send().await.refused(400, 0, "exceeded the maximum limit of 524288 characters");

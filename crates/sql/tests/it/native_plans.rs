@@ -10,7 +10,7 @@ mod replay;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value as Json;
 use shardlake_testkit::shared_directory;
@@ -66,7 +66,7 @@ fn plans_are_those_of_the_native_planner() {
             }
         }
     }
-    write("native-plans.txt", &report);
+    println!("differences: {}", write("native-plans.txt", &report).display());
     println!("{classes:?}\n{kinds:#?}\nfirst code: {} of {refused}", refused - other_code);
     let is_recorded = |name: &str| RECORDED.iter().any(|(group, _)| *group == name);
     for (name, score) in &groups {
@@ -109,7 +109,7 @@ fn constants_are_those_of_the_native_planner() {
         println!("{:6} {function}", lines.len());
         report.extend(lines.iter().map(String::as_str));
     }
-    write("native-constants.txt", &report);
+    println!("differences: {}", write("native-constants.txt", &report).display());
     let count: usize = wrong.values().map(Vec::len).sum();
     println!("{} of {all}, {listed} listed as the service's", all - count - listed);
     assert!(count <= VALUES_MAX, "{count} expressions have another value");
@@ -123,8 +123,8 @@ fn vectors(directory: &Path, file: &str) -> impl Iterator<Item = Json> {
 }
 
 /// For the engineer who removes differences.
-fn write(file: &str, report: &str) {
+fn write(file: &str, report: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(file);
     std::fs::write(&path, report).unwrap();
-    println!("differences: {}", path.display());
+    path
 }

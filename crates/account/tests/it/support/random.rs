@@ -140,7 +140,7 @@ fn condition() -> impl Strategy<Value = String> {
         "c.a < c.b",
         "c.a IN (c.b, c.n, 1)",
         "c.a",
-        "c.n BETWEEN c.a AND c.b",
+        "(c.n BETWEEN c.a AND c.b)",
         "c.o = {\"x\": 1, \"y\": {}}",
         "ARRAY_CONTAINS(c.list, {k: 1}, true)",
         "ARRAY_CONTAINS([1, 2, 'a', null], c.a)",

@@ -82,6 +82,14 @@ fn conditions_leave_the_keys_that_they_should() {
         ("c.k LIKE 'a_b'", "all"),
         ("ARRAY_CONTAINS([1, 'x'], c.k)", "1 x"),
         ("c.k > 1", "all"),
+        ("IS_ARRAY(c.k)", "all"),
+        ("c.k = undefined", "nothing"),
+        ("c.a > []", "nothing"),
+        ("(NOT c.a) = 'x'", "nothing"),
+        ("SUBSTRING(true, 0, c.a) = 'x' OR c.k = 1", "1"),
+        ("c.a BETWEEN 1 AND 'x'", "all"),
+        ("c.a BETWEEN [] AND 1", "nothing"),
+        ("(c.a + 1) || 'x' = 'x'", "nothing"),
         ("c.k BETWEEN 1 AND 1", "all"),
         ("c.k.x = 1", "all"),
         ("c.a ? c.k = 1 : c.k = 2", "1 2"),
@@ -141,11 +149,31 @@ fn constants() -> impl Strategy<Value = String> {
 
 fn operands() -> impl Strategy<Value = String> {
     prop_oneof![
-        prop::sample::select(vec!["c.k", "c.h.x", "c['k']", "c.o", "c.k.x", "ABS(c.k)", "ABS(c.h.x)"])
+        3 => prop::sample::select(vec!["c.k", "c.h.x", "c['k']", "c.o", "c.k.x", "ABS(c.k)", "ABS(c.h.x)"])
             .prop_map(str::to_owned),
-        constants(),
+        1 => prop::sample::select(OF_ONE_TYPE).prop_map(str::to_owned),
+        3 => constants(),
     ]
 }
+
+const OF_ONE_TYPE: &[&str] = &[
+    "(NOT c.k)",
+    "(- c.k)",
+    "(c.k + c.o)",
+    "(c.k || c.o)",
+    "[c.k]",
+    "{'x': c.k}",
+    "LOWER(c.o)",
+    "LENGTH(c.k)",
+    "ToString(c.k)",
+    "StringToNull(c.k)",
+    "ARRAY_CONTAINS([c.o], c.k)",
+    "ARRAY_SLICE(c.k, c.o)",
+    "ARRAY_MAX([c.k, c.o])",
+    "ST_ISVALID(c.k)",
+    "(c.o ?? c.k)",
+    "(c.o ? c.k : LOWER(c.k))",
+];
 
 fn conditions() -> impl Strategy<Value = String> {
     let functions =
@@ -154,6 +182,8 @@ fn conditions() -> impl Strategy<Value = String> {
         operands(),
         (operands(), prop::sample::select(vec!["=", "!=", "<", ">="]), operands())
             .prop_map(|(left, operator, right)| format!("({left} {operator} {right})")),
+        (operands(), operands(), operands())
+            .prop_map(|(value, low, high)| format!("({value} BETWEEN {low} AND {high})")),
         (operands(), prop::collection::vec(operands(), 1..4))
             .prop_map(|(value, list)| format!("({value} IN ({}))", list.join(", "))),
         (prop::sample::select(functions), operands()).prop_map(|(name, value)| format!("{name}({value})")),
