@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use shardlake_account::ContainerHandle;
 use shardlake_account::sql::{Alike, DistinctHash, ResumeFilter, SortValue};
@@ -29,6 +30,9 @@ struct Json<'a> {
     parameters: Option<Vec<Parameter<'a>>>,
     #[serde(borrow, default, rename = "resumeFilter")]
     resume_filter: Option<JsonPosition<'a>>,
+    /// Which plans of the service a client can read; plans here have one form.
+    #[serde(default, rename = "clientQLCompatibilityLevel")]
+    _compatibility: IgnoredAny,
 }
 
 #[derive(Deserialize)]

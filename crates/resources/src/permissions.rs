@@ -1,9 +1,9 @@
-//! Permissions of a user: the operations on them, the links in them, and what they grant now.
+//! Permissions of a user: the operations on them, their links, and the access they grant now.
 //!
-//! A link names a container, an item or a script of the user's own database, by names or by rids. It need not lead anywhere when the
-//! permission is written. What it leads to is asked whenever a token is made ([`Resources::granted_container`]): a token is for one
-//! container, and one that is created again under the same name is another. Two permissions of a user differ in the text of their
-//! links or in their partition keys.
+//! A link names a container, an item or a script of the user's own database, by names or by rids. The resource need not exist when the
+//! permission is written. The link is resolved whenever a token is made ([`Resources::granted_container`]): a token is for one
+//! container, and a container that is created again under the same name is another. Two permissions of a user differ in the text of
+//! their links or in their partition keys.
 
 use std::sync::Arc;
 
@@ -302,7 +302,7 @@ fn resolve<'c>(
     Some((owner.database.rid, entry))
 }
 
-/// Whether two permissions grant the same by their words: what their links lead to does not count.
+/// Whether two permissions have the same link and the same partition key, as they are written.
 fn is_same_grant(left: &PermissionDefinition, right: &PermissionDefinition) -> bool {
     let link = |definition: &PermissionDefinition| definition.resource.trim_matches('/').to_owned();
     let key = |definition: &PermissionDefinition| -> Option<serde_json::Value> {

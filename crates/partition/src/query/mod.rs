@@ -39,6 +39,7 @@ pub(crate) mod rules;
 mod scan;
 mod scope;
 mod spans;
+mod start;
 mod turn;
 mod work;
 

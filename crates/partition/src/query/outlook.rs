@@ -14,6 +14,7 @@ use shardlake_storage::ScanOptions;
 
 use super::position::Position;
 use super::spans::Posting;
+use super::start::{Start, narrowed};
 use super::{QueryPageRequest, Reader, ordered};
 use crate::index;
 use crate::operation::CommandContext;
@@ -51,8 +52,8 @@ impl Partition {
         }
         let state = request.resume.map(Position::decode).transpose()?.and_then(|position| position.state);
         let state = shardlake_sql::resumes_at(state.as_deref())?;
-        let starts = ordered::Start::all(request.resume_filter.map(|filter| &**filter), state);
-        let order = ordered::narrowed(&reader, order, &starts);
+        let starts = Start::all(request.resume_filter.map(|filter| &**filter), state);
+        let order = narrowed(&reader, order, &starts);
         let prefix = reader.prefix_of(&order.index)?;
         let (start, end) = ordered::bounds(&prefix, &order);
         let options = ScanOptions { reverse: order.reverse, limit: Some(keys_max), ..ScanOptions::default() };
