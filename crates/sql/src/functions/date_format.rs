@@ -21,9 +21,9 @@
 use crate::error::SqlError;
 use crate::evaluate::datum::Datum;
 use crate::evaluate::grow;
-use crate::functions::calendar::{Moment, TICKS_PER_SECOND};
+use crate::functions::calendar::{Moment, TICKS_PER_MILLISECOND, TICKS_PER_SECOND};
 use crate::functions::call::{Call, owned_text};
-use crate::functions::date_time::{Part, value_of};
+use crate::functions::date_time::{Part, printed, value_of};
 
 const MONTHS: [&str; 12] = [
     "January",
@@ -46,6 +46,24 @@ pub(super) fn format<'a>(call: &Call<'_, 'a>) -> Result<Option<Datum<'a>>, SqlEr
     let (Some(text), Some(format)) = (call.text(0), call.text(1)) else { return Ok(None) };
     let Some(moment) = Moment::parse(text) else { return Ok(None) };
     of_moment(moment, format)
+}
+
+/// The second argument is a pattern as of `DateTimeFormat`.
+pub(super) fn from_ticks<'a>(call: &Call<'_, 'a>) -> Result<Option<Datum<'a>>, SqlError> {
+    formatted(call, call.integer(0))
+}
+
+pub(super) fn from_timestamp<'a>(call: &Call<'_, 'a>) -> Result<Option<Datum<'a>>, SqlError> {
+    formatted(call, call.integer(0).and_then(|milliseconds| milliseconds.checked_mul(TICKS_PER_MILLISECOND)))
+}
+
+fn formatted<'a>(call: &Call<'_, 'a>, ticks: Option<i64>) -> Result<Option<Datum<'a>>, SqlError> {
+    let Some(moment) = ticks.and_then(Moment::from_ticks) else { return Ok(None) };
+    match (call.count(), call.text(1)) {
+        (..2, _) => Ok(Some(printed(moment))),
+        (_, Some(format)) => of_moment(moment, format),
+        (_, None) => Ok(None),
+    }
 }
 
 pub(super) fn of_moment<'a>(moment: Moment, format: &str) -> Result<Option<Datum<'a>>, SqlError> {

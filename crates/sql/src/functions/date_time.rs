@@ -4,11 +4,9 @@
 
 use shardlake_document::Number;
 
-use crate::error::SqlError;
 use crate::evaluate::datum::Datum;
 use crate::functions::calendar::{Date, Moment, TICKS_PER_DAY, TICKS_PER_MILLISECOND, TICKS_PER_SECOND};
 use crate::functions::call::{Call, int, owned_text};
-use crate::functions::date_format;
 
 /// A part of a point in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +64,7 @@ fn part_of(call: &Call<'_, '_>, index: usize) -> Option<Part> {
     Part::named(call.text(index)?)
 }
 
-fn printed<'a>(moment: Moment) -> Datum<'a> {
+pub(super) fn printed<'a>(moment: Moment) -> Datum<'a> {
     owned_text(moment.to_string())
 }
 
@@ -169,24 +167,6 @@ pub(super) fn to_ticks<'a>(call: &Call<'_, 'a>) -> Option<Datum<'a>> {
 
 pub(super) fn to_timestamp<'a>(call: &Call<'_, 'a>) -> Option<Datum<'a>> {
     Some(int(moment(call, 0)?.ticks() / TICKS_PER_MILLISECOND))
-}
-
-/// The second argument is a pattern as of `DateTimeFormat`.
-pub(super) fn from_ticks<'a>(call: &Call<'_, 'a>) -> Result<Option<Datum<'a>>, SqlError> {
-    formatted(call, call.integer(0))
-}
-
-pub(super) fn from_timestamp<'a>(call: &Call<'_, 'a>) -> Result<Option<Datum<'a>>, SqlError> {
-    formatted(call, call.integer(0).and_then(|milliseconds| milliseconds.checked_mul(TICKS_PER_MILLISECOND)))
-}
-
-fn formatted<'a>(call: &Call<'_, 'a>, ticks: Option<i64>) -> Result<Option<Datum<'a>>, SqlError> {
-    let Some(moment) = ticks.and_then(Moment::from_ticks) else { return Ok(None) };
-    match (call.count(), call.text(1)) {
-        (..2, _) => Ok(Some(printed(moment))),
-        (_, Some(format)) => date_format::of_moment(moment, format),
-        (_, None) => Ok(None),
-    }
 }
 
 /// When the query began, for every row of it.

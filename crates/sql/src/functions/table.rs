@@ -203,8 +203,8 @@ functions! { |call|
     GetCurrentTimestampStatic "GETCURRENTTIMESTAMPSTATIC" ":n" 0, 0 => date_time::now_timestamp(call);
     Month "MONTH" "s:n" 1, 1 => date_time::field(call, date_time::Part::Month);
     Now "NOW" ":s" 0, 0 => date_time::now(call);
-    TicksToDateTime "TICKSTODATETIME" "ns:s" 1, 2 => date_time::from_ticks(call);
-    TimestampToDateTime "TIMESTAMPTODATETIME" "ns:s" 1, 2 => date_time::from_timestamp(call);
+    TicksToDateTime "TICKSTODATETIME" "ns:s" 1, 2 => date_format::from_ticks(call);
+    TimestampToDateTime "TIMESTAMPTODATETIME" "ns:s" 1, 2 => date_format::from_timestamp(call);
     Year "YEAR" "s:n" 1, 1 => date_time::field(call, date_time::Part::Year);
 
     StArea "ST_AREA" "o:n" 1, 1 => spatial::area(call);
