@@ -135,8 +135,8 @@ pub fn query() -> impl Strategy<Value = RandomQueryParts> {
         rest: format!(" JOIN t IN c.tags{}", filter.unwrap_or_default()),
         ..RandomQueryParts::default()
     });
-    // A subquery is equal to no other.
-    let key = of_item().prop_filter("no subquery", |e| !e.contains("EXISTS"));
+    // A key names a property and has no subquery.
+    let key = of_item().prop_filter("no key", |e| !e.contains("EXISTS") && e.contains("c."));
     let grouped = (key, filter()).prop_map(|(e, filter)| RandomQueryParts {
         select: format!("{e} AS k, §ToString({e}) AS s, COUNT(1) AS n, MAX(§ABS(c.n)) AS m"),
         rest: format!("{} GROUP BY {e}", filter.unwrap_or_default()),
