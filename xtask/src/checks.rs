@@ -72,7 +72,7 @@ const HEAD: &str = "# Checks by client
 
 Each client's suite runs against a live server with `cargo xtask test`. \"yes\" names a test that shows the check; other cells have the \
 reason why there is none. The list is `tests-sdk/checks.toml`; this page is written from it and from the comments above the tests.
-Column Python is our own suite only: the SDK's own tests, which the suite `python` runs, show the rest.
+Column Python is our own suite; the suite `python` also runs tests of the SDK itself, which its cells name.
 
 ";
 
