@@ -61,7 +61,7 @@ abstract class OwnDatabase {
         return Server.asyncClient().getDatabase(database.getId()).getContainer(container.getId());
     }
 
-    /** The container as another client sees it. */
+    /** All rows of a query or a feed. */
     static <T extends JsonNode> List<T> list(Iterable<T> rows) {
         return java.util.stream.StreamSupport.stream(rows.spliterator(), false).toList();
     }
