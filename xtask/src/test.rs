@@ -45,7 +45,7 @@ pub fn test_and_check(options: &Options, checks: &[Check]) -> Outcome {
     }
     report.print();
     println!("all of it took {:.1} minutes", started.elapsed().as_secs_f64() / 60.0);
-    println!("{}{}", report.sum, report.absent());
+    println!("{}{}", report.sum, report.suites_not_run());
     if report.objections.is_empty() { Ok(()) } else { Err("some tests did not pass".into()) }
 }
 
@@ -99,7 +99,7 @@ impl Report {
     }
 
     /// Suites that did not run at all, which the sum does not count.
-    fn absent(&self) -> String {
+    fn suites_not_run(&self) -> String {
         let absent = self.rows.iter().filter(|row| row.absent.is_some()).map(|row| row.suite.as_str());
         let names: Vec<&str> = absent.collect();
         if names.is_empty() { String::new() } else { format!("; not run: {}", names.join(", ")) }
@@ -191,7 +191,7 @@ mod tests {
         let mut report = Report::default();
         report.add(&minimums, vec![row("java/sdk", Some("no JDK")), row("java/spring", Some("no JDK"))]);
         assert_eq!(
-            (report.objections.len(), report.absent().as_str()),
+            (report.objections.len(), report.suites_not_run().as_str()),
             (0, "; not run: java/sdk, java/spring")
         );
         report.add(&minimums, vec![row("javascript", None)]);

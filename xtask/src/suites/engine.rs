@@ -2,7 +2,7 @@
 //!
 //! That directory is a workspace of its own: its tests need crates that nothing else does.
 
-use super::{Run, SuiteResult};
+use super::support::{Run, SuiteResult};
 use crate::command::{run_and_listen, run_to_end};
 use crate::{Outcome, project, tally};
 use std::process::Command;

@@ -4,7 +4,7 @@
 //! from the committed lock file. `explorer-browser` starts servers of its own from the build that the workspace tests use, and
 //! drives them with the system's Chromium; nothing is downloaded for it but that package.
 
-use super::{Run, SuiteResult};
+use super::support::{Run, SuiteResult};
 use crate::command::{run_and_listen, run_to_end};
 use crate::{Outcome, prerequisites, project, tally};
 use std::path::PathBuf;

@@ -3,7 +3,7 @@
 //! The modules are copied into the work directory, which also has their downloads and builds, so that the checkout stays
 //! clean. Their sum files fix every download. Both runs use the same tests; the build tag `beta` adds those of the preview.
 
-use super::{Run, SuiteResult, copied_afresh, with_endpoints};
+use super::support::{Run, SuiteResult, copied_afresh, with_endpoints};
 use crate::command::run_and_listen;
 use crate::tally::{self, Skip};
 use crate::{Outcome, prerequisites, project};
@@ -15,7 +15,7 @@ const SUITES: [(&str, &[&str]); 2] =
 
 pub fn run(run: &Run<'_>) -> Outcome<Vec<SuiteResult>> {
     if let Some(absent) = prerequisites::absent_go() {
-        return Ok(SUITES.map(|(suite, _)| SuiteResult::absent(suite, absent)).into());
+        return Ok(SUITES.map(|(suite, _)| SuiteResult::not_installed(suite, absent)).into());
     }
     let work = project::work_directory().join("go");
     let sources = work.join("sources");

@@ -4,7 +4,7 @@
 //! stays clean. The project fixes every version, and Maven verifies the checksum of each download. Once a run has ended
 //! well, later runs of the same project need no network. The counts are those of the XML reports that Maven leaves.
 
-use super::{Run, SuiteResult, copied_afresh, with_endpoints};
+use super::support::{Run, SuiteResult, copied_afresh, with_endpoints};
 use crate::command::run_and_listen;
 use crate::tally::Tally;
 use crate::{Outcome, prerequisites, project, tally};
@@ -15,7 +15,7 @@ const MODULES: [&str; 2] = ["sdk", "spring"];
 
 pub fn run(run: &Run<'_>) -> Outcome<Vec<SuiteResult>> {
     if let Some(absent) = prerequisites::absent_java() {
-        return Ok(MODULES.map(|module| SuiteResult::absent(&suite_name(module), absent)).into());
+        return Ok(MODULES.map(|module| SuiteResult::not_installed(&suite_name(module), absent)).into());
     }
     let directory = prepared_copy()?;
     let projects = projects_in(&directory)?;

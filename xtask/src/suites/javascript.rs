@@ -3,7 +3,7 @@
 //! The suite is copied into the work directory and its packages are installed there from the committed lock file, so that
 //! the checkout stays clean. Node's own runner reports in the Test Anything Protocol, whose closing lines are counted.
 
-use super::{Run, SuiteResult, with_endpoints};
+use super::support::{Run, SuiteResult, with_endpoints};
 use crate::command::{run_and_listen, run_to_end};
 use crate::{Outcome, prerequisites, project, tally};
 use std::path::PathBuf;

@@ -4,7 +4,7 @@
 //! their own runner. Cases that the server cannot pass are listed with the reason in `tests-sdk/mongo/exceptions.toml`; one that passes all the same has
 //! to leave the list. Cases that do not pass yet are counted as skipped, by area, and the recorded minimum holds the others.
 
-use super::{Run, SuiteResult};
+use super::support::{Run, SuiteResult};
 use crate::command::{run_and_listen, run_to_end};
 use crate::tally::{Skip, Tally};
 use crate::{Outcome, prerequisites, project, tally};

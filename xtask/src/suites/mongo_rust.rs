@@ -1,7 +1,7 @@
 //! What applications do with MongoDB's driver for Rust: `tests-sdk/mongo/rust`, a workspace of its own with its own build directory.
 
 use super::mongo::{ARGUMENTS, address};
-use super::{Run, SuiteResult};
+use super::support::{Run, SuiteResult};
 use crate::command::{run_and_listen, run_to_end};
 use crate::{Outcome, project, tally};
 use std::process::Command;

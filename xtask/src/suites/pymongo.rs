@@ -6,7 +6,7 @@
 //! what notices.
 
 use super::mongo::{ARGUMENTS, address};
-use super::{Run, SuiteResult};
+use super::support::{Run, SuiteResult};
 use crate::command::run_and_listen;
 use crate::tally::{Skip, Tally};
 use crate::{Outcome, prerequisites, project};

@@ -4,7 +4,7 @@
 //! writes the counts per file as JSON; this module gives it a server and reads the counts. `cargo xtask test python` runs the SDK's
 //! files only, `python-own` ours only.
 
-use super::{Run, SuiteResult};
+use super::support::{Run, SuiteResult};
 use crate::command::run_and_listen;
 use crate::tally::{Skip, Tally};
 use crate::{Outcome, prerequisites, project};

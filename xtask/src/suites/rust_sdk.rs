@@ -1,6 +1,6 @@
 //! What applications do with the Rust SDK: `tests-sdk/rust`, which is a workspace of its own with its own build directory.
 
-use super::{Run, SuiteResult};
+use super::support::{Run, SuiteResult};
 use crate::command::{run_and_listen, run_to_end};
 use crate::{Outcome, project, tally};
 use std::process::Command;

@@ -2,7 +2,8 @@
 //!
 //! `tests-sdk/stores/gateway.py` installs a store, starts it on loopback, and runs the harness beside it.
 
-use super::{Run, SuiteResult, workspace};
+use super::support::{Run, SuiteResult};
+use super::workspace;
 use crate::command::run_and_listen;
 use crate::{Outcome, prerequisites, project};
 use std::process::Command;

@@ -4,7 +4,7 @@
 //! examples that nothing runs out of the comments.
 
 use super::programs::{self, Program, Selection};
-use super::{Run, SuiteResult};
+use super::support::{Run, SuiteResult};
 use crate::Outcome;
 use crate::command::run_and_listen;
 use crate::tally::Tally;
