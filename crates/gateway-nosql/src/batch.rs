@@ -169,7 +169,8 @@ fn respond_bulk(
         total.charge_centi += meta.charge_centi;
         // Positions of different ranges do not fit into one header: the last one touched speaks for itself.
         if meta.range_id.is_some() {
-            total = ReplyMeta { charge_centi: total.charge_centi, item_lsn: 0, ..*meta };
+            let lsn = if total.range_id == meta.range_id { total.lsn.max(meta.lsn) } else { meta.lsn };
+            total = ReplyMeta { charge_centi: total.charge_centi, item_lsn: 0, lsn, ..*meta };
         }
     }
     results.finish(total, container)

@@ -251,5 +251,5 @@ async fn malformed_bodies_are_refused_before_anything_is_done() {
     }
     server.item("GET", "a", KEY).send().await.expect(404);
     let unknown = Operation { indexing_directive: Some("Exclude"), ..operation(Read, "a", "") };
-    transaction(&server).rows(&[unknown]).send().await.refused(501, 0, "indexing directives");
+    transaction(&server).rows(&[unknown]).send().await.refused(501, 0, "indexing directive");
 }
