@@ -542,7 +542,7 @@ async fn one_container_may_hold_both_sides_in_many_partitions_and_pages() {
     });
     put(&fixture.account, &rule).await.expect("created");
     store.settled().await;
-    let renamed = with(with(author, "name", json!(["Ada", 1.0, 1e300, null])), "born", 1815);
+    let renamed = with(with(author, "name", json!(["Ada", 1.5, 1e300, null])), "born", 1815);
     store.upsert(&store.meta, renamed.clone()).await.expect("written");
     store.settled().await;
     let books = store.all("all").await;

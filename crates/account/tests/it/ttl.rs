@@ -139,7 +139,7 @@ async fn nobody_sees_what_has_run_out() {
             ("SELECT c.id FROM c WHERE c.id = '3'", 0),
             ("SELECT c.id FROM c WHERE c.pk = 'a' AND c.n IN (1, 2, 3)", 1),
             ("SELECT DISTINCT c.n FROM c", 2),
-            ("SELECT c.n, COUNT(1) AS n FROM c GROUP BY c.n", 2),
+            ("SELECT c.n, COUNT(1) AS items FROM c GROUP BY c.n", 2),
             ("SELECT c.id FROM c ORDER BY c._ts", 2),
         ] {
             assert_eq!(ids(text).await.expect("rows").rows.len(), rows, "{text}, purged {purged}");
