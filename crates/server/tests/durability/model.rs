@@ -302,7 +302,7 @@ impl State {
                     Put::Create => refuse_unless(!permissions.contains_key(permission), 409)?,
                     Put::Replace => refuse_unless(permissions.contains_key(permission), 404)?,
                 }
-                refuse_unless(database.containers.contains_key(&at.container), 404)?;
+                // The container need not be there.
                 permissions.insert(permission.clone(), *tag);
                 Ok(if *put == Put::Create { 201 } else { 200 })
             }
