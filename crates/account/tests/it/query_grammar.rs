@@ -14,6 +14,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use proptest::prelude::*;
 use shardlake_account::sql::SupportedFeatures;
+use shardlake_account::sql::compare_sort_keys;
 use shardlake_account::{ContainerHandle, FeedScope, QueryRequest, QueryWants, Value};
 use shardlake_document::compare;
 use shardlake_model::{ContainerDefinition, PartitionKeyDefinition};
@@ -281,10 +282,7 @@ fn keys_of(row: &Value, count: usize) -> Vec<Value> {
 fn order_of(left: &[Value], right: &[Value], descending: &[bool]) -> Ordering {
     let pairs = left.iter().zip(right).zip(descending);
     let orders = pairs.map(|((left, right), down)| {
-        let order = match (left, right) {
-            (Value::Array(_), Value::Array(_)) | (Value::Object(_), Value::Object(_)) => Ordering::Equal,
-            _ => compare(left, right),
-        };
+        let order = compare_sort_keys(left, right);
         if *down { order.reverse() } else { order }
     });
     orders.into_iter().fold(Ordering::Equal, Ordering::then)

@@ -10,7 +10,7 @@ use crate::support::{Calling, Items, UNLIMITED, absorbed_rows, merged_rows, plan
 use proptest::prelude::*;
 use shardlake_document::{ParseLimits, Value};
 use shardlake_model::ErrorKind;
-use shardlake_sql::{PageLimits, SqlError};
+use shardlake_sql::{KeyFilter, PageLimits, SqlError};
 
 type Calls = Arc<Mutex<Vec<(String, usize)>>>;
 
@@ -86,7 +86,8 @@ proptest! {
             sources.push(Items::numbered(part, first));
             first += part.len() as u64;
         }
-        if plan(&built_in).is_ok() {
+        // A plan by which no item can match has one partition asked; the functions' results have no type to know that by.
+        if plan(&built_in).is_ok_and(|plan| plan.keys != KeyFilter::Nothing) {
             let merged = merged_rows(&own, &[], &sources, limits).unwrap();
             let of_built_in = merged_rows(&built_in, &[], &sources, limits).unwrap();
             prop_assert_eq!(comparable(merged), comparable(of_built_in));
