@@ -352,8 +352,8 @@ impl Printer {
             Value::Double(number) if number.is_infinite() => {
                 self.put(if *number > 0.0 { "Infinity" } else { "(- Infinity)" });
             }
-            // Without its fraction it would be read as the integer 0.
-            Value::Double(zero) if *zero == 0.0 && zero.is_sign_negative() => self.put("-0.0"),
+            // With a fraction or an exponent, so that it is read as a double again.
+            Value::Double(number) => self.put(&format!("{number:?}")),
             value => match value.to_json() {
                 Ok(text) => self.put(&text),
                 // A value around one that has no text: the whole is then as good as absent.
