@@ -298,7 +298,7 @@ impl<'h> RequestHeaders<'h> {
     }
 }
 
-/// Every item is indexed as the policy says, which is what `Include` asks for.
+/// Refuses directives other than `Default` and `Include`: every item is indexed by the policy.
 pub(crate) fn check_indexing_directive(directive: &str) -> Result<()> {
     let is = |name: &str| directive.eq_ignore_ascii_case(name);
     if is("default") || is("include") {

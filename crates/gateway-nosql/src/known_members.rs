@@ -26,7 +26,7 @@ where
     let mut unknown = None;
     let value = serde_ignored::deserialize(body, |path| {
         let path = path.to_string();
-        // What may be absent has a segment of its own.
+        // `serde_ignored` marks an optional member with a segment of its own.
         let segments: Vec<&str> = path.split('.').filter(|segment| *segment != "?").collect();
         let is_name = |segment: &&str| segment.parse::<usize>().is_err();
         let names = segments.iter().copied().filter(is_name).collect::<Vec<_>>().join(".");

@@ -1,7 +1,7 @@
 //! Queries over the feeds of databases, containers, offers, users, permissions and scripts.
 //!
 //! The query language is that of items, but `ORDER BY`, which the reference does not know here. A continuation token is the own id
-//! of the last resource that was dealt with and, behind `#`, what the query's execution wants back, as base64; either may be absent.
+//! of the last resource that was processed and, behind `#`, the state of the query's execution as base64; either may be absent.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -14,7 +14,7 @@ use crate::query_body::QueryBody;
 use crate::reply::Reply;
 use crate::resource_document::{feed, max_items, rid_of};
 
-/// A page of what the request's query makes of resources, each given as JSON text.
+/// Page of the rows of the request's query over resources, each given as JSON text.
 pub(crate) fn answer(
     call: &Call<'_>,
     parent_rid: &str,

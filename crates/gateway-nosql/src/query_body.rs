@@ -1,6 +1,6 @@
 //! Query requests: a text with parameters as JSON, or the text alone.
 //!
-//! A member that is not known here is refused by its name: it would change what is asked.
+//! A member that is not known here is refused by its name: such a member would change the meaning of the query.
 
 use std::sync::Arc;
 

@@ -131,7 +131,7 @@ fn metrics(reply: &QueryReply) -> String {
     text
 }
 
-/// Rounded up to the hundredths that are shown: what took any time is not 0.
+/// Milliseconds, rounded up to hundredths: a step that took any time is not reported as 0.
 fn milliseconds(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 100_000.0).ceil() / 100.0
 }

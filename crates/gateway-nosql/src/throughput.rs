@@ -46,7 +46,7 @@ struct OfferContent {
     offer_autopilot_settings: Option<AutoscaleSettings>,
 }
 
-/// What an offer shows beside what a replace reads: clients send back all of it.
+/// Members of an offer that a replace does not read. Clients send back the whole offer.
 const OF_SHOWN_OFFERS: [&str; 15] = [
     "_self",
     "_etag",

@@ -195,7 +195,7 @@ impl CompositeLayout {
     }
 }
 
-/// Whether an index value does not tell all of the value: of a long string it holds the start, of arrays and objects the type.
+/// Whether an index value holds only a part of the value: the start of a long string, the type of an array or object.
 pub fn is_cut(value: &[u8]) -> bool {
     index_value_length(value) == Some(value.len()) && decode_index_value(value).is_none()
 }

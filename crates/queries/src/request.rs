@@ -63,7 +63,7 @@ pub struct QueryReply {
     pub statistics: QueryStatistics,
     /// From the text to a query that can run.
     pub preparation: Duration,
-    /// Of it, what it took to find the partitions and the access to their items.
+    /// Part of the preparation: finding the partitions and the access to their items.
     pub planning: Duration,
     pub execution: Duration,
     /// How the items were reached, in words.

@@ -26,8 +26,8 @@ use crate::stream_tasks::StreamEnd;
 
 /// A client that sends nothing for this long is not in the middle of a request.
 const LINGER_QUIET_MAX: Duration = Duration::from_millis(250);
-/// A client that is refused in the middle of a body is listened to for so long: one that cannot send all of it never sees its answer,
-/// and sends it again.
+/// Longest time for which the rest of a refused body is read. A client that cannot send its whole body never reads the answer, and
+/// retries.
 const LINGER_MAX: Duration = Duration::from_secs(30);
 const NEVER: u64 = 0;
 

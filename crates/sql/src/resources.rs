@@ -16,7 +16,7 @@ use crate::syntax::parse_query;
 /// Steps of a page, which is made on a thread that serves requests.
 const STEPS_MAX: u64 = 20_000_000;
 
-/// A resource: its own id, and what its JSON form says.
+/// A resource: its own id and its JSON form.
 #[derive(Debug, Clone)]
 pub struct Resource {
     pub rid: String,
@@ -28,7 +28,7 @@ pub struct Resource {
 pub struct ResourcePosition {
     /// Own id of the last resource that was dealt with.
     pub after: String,
-    /// What the execution wants back.
+    /// State of the execution.
     pub state: Option<Vec<u8>>,
 }
 
@@ -83,7 +83,7 @@ pub fn query_resources(
     Ok(ResourcePage { rows: output.rows, next })
 }
 
-/// Tells a resource from others on the next page.
+/// Number that identifies a resource on the next page.
 fn number_of(rid: &str) -> u64 {
     murmur3_128_seeded(rid.as_bytes(), (0, 0)).0
 }

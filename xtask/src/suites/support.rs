@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub struct SuiteResult {
     pub suite: String,
     pub tally: Tally,
-    /// As many as the tally counts, as far as the runner says which.
+    /// The skipped tests, as far as the runner lists them.
     pub skips: Vec<Skip>,
     /// Something wrong that the counts do not show.
     pub objection: Option<String>,
@@ -45,7 +45,7 @@ impl SuiteResult {
         SuiteResult { absent: Some(reason.to_owned()), ..result }
     }
 
-    /// A server that warned is not well, whatever the tests say.
+    /// Fails a suite whose server logged a warning.
     pub(super) fn with_log_of(mut self, server: &ServerProcess) -> SuiteResult {
         let unexpected = server.take_unexpected_log();
         if !unexpected.is_empty() {

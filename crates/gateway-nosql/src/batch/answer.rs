@@ -18,7 +18,7 @@ pub(super) enum ResultFormat {
 pub(super) struct Results {
     body: Vec<u8>,
     format: ResultFormat,
-    /// An operation failed, or is one that clients of a batch must not take for a success.
+    /// An operation failed, or clients of a batch must not take it for a success.
     failed: bool,
     is_first: bool,
 }

@@ -155,7 +155,7 @@ async fn a_session_position_ahead_holds_for_batches_that_read() {
     batch(json!([read])).send().await.refused(404, 1002, "read session is not available");
 }
 
-/// The client has the item already when its etag is the one that `ifMatch` names.
+/// The client has the item already when `ifMatch` names its etag.
 #[tokio::test]
 async fn a_read_with_the_current_etag_in_if_match_is_304() {
     let server = Server::with_container().await;

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `dotnet/recording.rs` | the exchanges of a file |
 //! | `dotnet/replay.rs` | a request as this server has to see it: names that servers make up are learned from answers |
-//! | `dotnet/compare.rs` | the differences between the recorded answer and the one that came |
+//! | `dotnet/compare.rs` | the differences between the recorded answer and the server's |
 //! | `dotnet/exceptions.txt` | exchanges whose recorded answer is wrong, with the right status; its faults may only become fewer |
 //!
 //! The recordings are shared data outside the repository. The clock moves by the recorded times, and no test waits.

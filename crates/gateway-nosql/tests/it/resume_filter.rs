@@ -98,7 +98,7 @@ async fn ranges(server: &Server) -> Vec<Range> {
     ranges
 }
 
-/// What a page is asked of.
+/// Range, query and window of a page.
 struct Asked<'a> {
     range: &'a str,
     order: &'a Order,
@@ -276,7 +276,7 @@ struct Merged {
     window: Window,
 }
 
-/// A client that merges: what it asks in turn, which only splits cut.
+/// A client that merges the pages of its windows. Only splits cut a window.
 struct Client<'s> {
     server: &'s Server,
     order: &'s Order,

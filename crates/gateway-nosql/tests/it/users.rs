@@ -173,7 +173,7 @@ async fn permissions_are_for_containers_and_what_is_in_them() {
     }
 }
 
-/// Clients write down permissions for what is not there yet or no more, and several for one container.
+/// Clients store permissions for containers that do not exist yet or no longer, and several for one container.
 #[tokio::test]
 async fn permissions_differ_in_their_links_or_keys() {
     let server = with_ann().await;
@@ -200,7 +200,7 @@ async fn permissions_differ_in_their_links_or_keys() {
         create(id, resource, key.clone()).await.expect(201);
         create(100 + id, resource, key).await.refused(409, 0, "same resource and partition key");
     }
-    // A permission for what is not there grants nothing, until it is.
+    // A permission for a container that does not exist grants nothing.
     let permission = server.get(format!("{PERMISSIONS}/p0")).send().await.expect(200).json();
     let token = permission["_token"].as_str().expect("a token");
     let read = server.get("/dbs/db/colls/missing/docs/a").key(r#"["k"]"#);

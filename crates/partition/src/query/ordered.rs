@@ -7,7 +7,7 @@
 //! way, whichever that is.
 //!
 //! Items that lack it are found by a scan, which a counter of the path's items often shows to be needless: a partition counts
-//! a path from the first time that somebody orders by it. Strings too long for the index have equal entries, and so have arrays and
+//! a path from the first query that orders by it. Strings too long for the index have equal entries, and so have arrays and
 //! objects; such a group is loaded and sorted by the values themselves.
 
 use std::cmp::Ordering;

@@ -1,4 +1,4 @@
-//! Grouped queries: their keys, and what they may project and order by: keys, aggregates, and what is made of them.
+//! Grouped queries: their keys, and the expressions that they may project and order by: those of keys and aggregates.
 
 use super::Binder;
 use super::call;

@@ -307,7 +307,7 @@ impl Execution {
         self.feed(Some(item), filtered, interrupt)
     }
 
-    /// In the place of an item, a value; its number identifies it on the next page.
+    /// Feeds a value instead of an item. Its number identifies the value on the next page.
     pub fn push_value(
         &mut self,
         value: &Value,

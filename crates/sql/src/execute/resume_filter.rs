@@ -1,4 +1,4 @@
-//! The rows of an ordered query that a client which merges has had, as it says with each page that it asks for.
+//! Position in an ordered query, by sort keys. Clients that merge partitions send it with the request for a page.
 //!
 //! Such a client cannot hand back a page's token in the middle of the page. It names the sort keys of the last row that it took,
 //! and, where it took that row from this partition, the row's item.
@@ -77,7 +77,7 @@ impl ResumeFilter {
         self.alike
     }
 
-    /// Bytes that tell positions apart.
+    /// Bytes that identify the position.
     pub fn fingerprint(&self) -> Vec<u8> {
         let mut bytes = format!("{:?}", self.alike).into_bytes();
         self.keys.iter().for_each(|key| push_key(key, &mut bytes));

@@ -245,7 +245,7 @@ impl<'q> Ordered<'q> {
     }
 }
 
-/// Conditions cannot tell arrays apart, nor objects: one stands for all.
+/// Conditions cannot distinguish arrays, nor objects: one array stands for all.
 fn by_type(value: Value) -> SortValue {
     match SortValue::from(value) {
         SortValue::Array(_) => SortValue::Array(0),

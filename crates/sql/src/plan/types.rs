@@ -1,4 +1,4 @@
-//! Types that the value of an expression can have, whatever an item holds.
+//! Types that the value of an expression can have over all items.
 //!
 //! The answer is a superset, so a condition without the type boolean can never be true. Operators and functions of operands that
 //! have the wrong types are undefined.

@@ -1,4 +1,4 @@
-//! The differences between a recorded answer and the one that came.
+//! The differences between a recorded answer and the server's.
 
 use serde_json::Value;
 use shardlake_document::{ParseLimits, json_of_binary};
