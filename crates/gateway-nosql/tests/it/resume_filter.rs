@@ -80,12 +80,6 @@ struct Range {
 #[derive(Clone, PartialEq)]
 struct Window(String, String);
 
-impl Window {
-    fn holds(&self, other: &Window) -> bool {
-        self.0 <= other.0 && other.1 <= self.1
-    }
-}
-
 async fn ranges(server: &Server) -> Vec<Range> {
     let answer = server.get(format!("{CONTAINER}/pkranges")).send().await.expect(200).json();
     let range = |range: &Value| {
@@ -276,57 +270,67 @@ struct Merged {
     window: Window,
 }
 
-/// A client that merges the pages of its windows. Only splits cut a window.
+/// A part of the hash space that a client asks by itself, and the last row that was taken from there.
+#[derive(Clone)]
+struct Part {
+    window: Window,
+    last: Option<Value>,
+}
+
+/// A client that merges the pages of its parts. Only splits cut a part; both pieces then have its last row, since a piece alone
+/// may lie on either side of the merge's last row.
 struct Client<'s> {
     server: &'s Server,
     order: &'s Order,
-    windows: Vec<Window>,
+    parts: Vec<Part>,
 }
 
 impl Client<'_> {
-    /// Cuts the windows as the live ranges are, and gives each with the id of the range that holds it.
-    async fn asked(&mut self) -> Vec<(String, Window)> {
+    /// Cuts the parts as the live ranges are, and gives for each the id of the range that holds it.
+    async fn asked(&mut self) -> Vec<String> {
         let live = ranges(self.server).await;
-        let mut asked = Vec::new();
-        for window in &self.windows {
+        let (mut ids, mut parts) = (Vec::new(), Vec::new());
+        for Part { window, last } in &self.parts {
             for range in &live {
                 let (min, max) = (
                     range.window.0.clone().max(window.0.clone()),
                     range.window.1.clone().min(window.1.clone()),
                 );
                 if min < max {
-                    asked.push((range.id.clone(), Window(min, max)));
+                    ids.push(range.id.clone());
+                    parts.push(Part { window: Window(min, max), last: last.clone() });
                 }
             }
         }
-        self.windows = asked.iter().map(|(_, window)| window.clone()).collect();
-        asked
+        self.parts = parts;
+        ids
     }
 
-    /// A page of a client that has kept nothing but its last row: each window is asked anew.
+    /// A page of a client that has kept positions alone: each part is asked anew.
     async fn page(&mut self, last: Option<&Merged>, rows: usize) -> Vec<Merged> {
-        let mut heads: Vec<(Window, Vec<Value>)> = Vec::new();
-        for (id, window) in self.asked().await {
-            let filter = last.map(|last| {
-                let is_last = last.window.holds(&window);
-                position(&last.row, is_last, !is_last && window.0 < last.window.0)
+        let mut heads: Vec<Vec<Value>> = Vec::new();
+        for (id, part) in self.asked().await.iter().zip(&self.parts) {
+            let filter = last.map(|last| match &part.last {
+                Some(own) if keys(own) == keys(&last.row) => position(own, true, false),
+                _ => position(&last.row, false, part.window.0 < last.window.0),
             });
-            let asked = Asked { range: &id, order: self.order, window: Some(&window) };
+            let asked = Asked { range: id, order: self.order, window: Some(&part.window) };
             let (mut found, _) = asked.page(self.server, (filter.as_ref(), None), rows + 1).await;
-            found.retain(|row| last.is_none_or(|last| row["_rid"] != last.row["_rid"]));
+            found.retain(|row| part.last.as_ref().is_none_or(|own| row["_rid"] != own["_rid"]));
             found.reverse();
-            heads.push((window, found));
+            heads.push(found);
         }
         let mut merged = Vec::new();
         while merged.len() < rows {
-            let left = (0..heads.len()).filter(|at| !heads[*at].1.is_empty());
+            let left = (0..heads.len()).filter(|at| !heads[*at].is_empty());
             let next = left.min_by(|left, right| {
-                let of = |at: usize| keys(heads[at].1.last().expect("a head"));
+                let of = |at: usize| keys(heads[at].last().expect("a head"));
                 self.order.compare(&of(*left), &of(*right)).then(left.cmp(right))
             });
             let Some(at) = next else { break };
-            let (window, rows) = &mut heads[at];
-            merged.push(Merged { row: rows.pop().expect("a head"), window: window.clone() });
+            let (row, part) = (heads[at].pop().expect("a head"), &mut self.parts[at]);
+            part.last = Some(row.clone());
+            merged.push(Merged { row, window: part.window.clone() });
         }
         merged
     }
@@ -351,6 +355,10 @@ impl Order {
     }
 }
 
+fn whole_space() -> Part {
+    Part { window: Window(String::new(), "FF".into()), last: None }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 6, max_shrink_iters: 10, ..ProptestConfig::default() })]
 
@@ -368,7 +376,7 @@ proptest! {
             let server = filled(&seeds).await;
             let order = &ORDERS[order];
             let whole = rest(&server, order, None, 1000).await;
-            let mut client = Client { server: &server, order, windows: vec![Window(String::new(), "FF".into())] };
+            let mut client = Client { server: &server, order, parts: vec![whole_space()] };
             let (mut found, mut last) = (Vec::new(), None::<Merged>);
             let (mut sizes, mut moves) = (sizes.iter().cycle(), moves.iter());
             loop {
