@@ -9,5 +9,6 @@ mod change_feeds;
 mod containers;
 mod items;
 mod keys;
+mod motion;
 mod queries;
 mod support;
