@@ -244,8 +244,8 @@ impl ContainerHandle {
 impl ContainerHandle {
     /// The relocation that is in progress.
     pub fn relocation(&self) -> Option<RelocationStatus> {
-        let record = self.entry.record.relocation.as_ref()?;
         let state = self.entry.motion.state();
+        let record = self.entry.record.relocation.as_ref().or(state.running.as_ref())?;
         let target =
             |target: &RangeRecord| (target.range_id, target.min.clone(), target.max.clone(), target.shard);
         Some(RelocationStatus {

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex as StdMutex, MutexGuard};
 use std::time::Duration;
 
 pub use shardlake_catalog::RelocationKind;
+use shardlake_catalog::RelocationRecord;
 use shardlake_partition::RelocationProgress;
 use tokio::sync::Mutex;
 
@@ -87,6 +88,8 @@ pub struct Motion {
 
 #[derive(Debug, Default)]
 pub struct MotionState {
+    /// Until `last` has the end of it, which comes after the routing no longer has it.
+    pub running: Option<RelocationRecord>,
     pub step: Option<RelocationStep>,
     pub progress: Arc<RelocationProgress>,
     pub last: Option<Result<RelocationReport, String>>,

@@ -79,14 +79,20 @@ impl Upkeep {
         let Some(record) = entry.record.relocation.clone() else {
             return Err(Error::new(ErrorKind::Conflict, "the relocation was given up before it began"));
         };
-        let progress = motion.state().progress.clone();
+        let progress = {
+            let mut state = motion.state();
+            state.running = Some(record.clone());
+            state.progress.clone()
+        };
         let started = self.clock().elapsed();
         let outcome = self.carry_out(&entry, &record, progress).await;
         entry.history.ended(self.past_of(&record, started, &outcome));
         let told = outcome.as_ref().map(Clone::clone).map_err(ToString::to_string);
-        motion.state().last = Some(told);
         self.0.relocations.count(record.kind, &outcome);
-        motion.state().step = None;
+        {
+            let mut state = motion.state();
+            (state.last, state.running, state.step) = (Some(told), None, None);
+        }
         let given_up = match &outcome {
             Err(error) if !self.is_left_for_the_next_start(error) => {
                 self.patiently(|| self.give_up(subject, &record)).await

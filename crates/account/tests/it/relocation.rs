@@ -2,11 +2,11 @@
 
 use crate::support::json_door::{JsonDoor, KeyInput};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use crate::support::{Fixture, eventually, json, memory_shards, none};
 use shardlake_account::{
-    AccountOptions, ContainerHandle, EpkRange, FeedScope, Outcome, QueryRequest, RelocationHooks,
+    Account, AccountOptions, ContainerHandle, EpkRange, FeedScope, Outcome, QueryRequest, RelocationHooks,
     RelocationKind, RelocationStep, Shards, SplitAt, verify,
 };
 use shardlake_model::{
@@ -466,6 +466,34 @@ async fn a_write_whose_client_went_away_keeps_its_place_in_the_log() {
 }
 
 /// What was copied for one generation of the index has no postings of the next: queries would find nothing.
+/// Whoever finds no relocation finds how the last one ended.
+#[tokio::test]
+async fn a_relocation_is_seen_until_its_end_is() {
+    let shards = memory_shards(1).await;
+    let (seen, account) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(None::<Account>)));
+    let (looks, looked_at) = (seen.clone(), account.clone());
+    let goes_on = move |_| {
+        let account = looked_at.lock().expect("no panic").clone().expect("set");
+        let container = account.container("db", "c").expect("there");
+        let is_running = container.relocation().is_some();
+        looks.lock().expect("no panic").push((is_running, container.last_relocation().is_some()));
+        true
+    };
+    let hooks = RelocationHooks { goes_on: Some(Arc::new(goes_on)), bug: None };
+    let options = AccountOptions { hooks, ..AccountOptions::default() };
+    let shard = shards.iter().next().expect("one").clone();
+    let fixture = Fixture::over_with(&shard, options).await;
+    *account.lock().expect("no panic") = Some(fixture.account.clone());
+    let container = fixture.container_with(definition(), 400).await;
+    write(&fixture, &container, 1, 0).await;
+    let split = fixture.account.split(&container, 0, SplitAt::Middle).await.expect("begins");
+    split.finished().await.expect("done");
+    *account.lock().expect("no panic") = None;
+    assert_eq!(*seen.lock().expect("no panic"), [(true, false); RelocationStep::ALL.len()]);
+    let container = fixture.account.container("db", "c").expect("there");
+    assert!(container.relocation().is_none() && container.last_relocation().is_some());
+}
+
 #[tokio::test]
 async fn relocation_that_resumes_under_another_index_copies_anew() {
     let shards = memory_shards(1).await;

@@ -78,7 +78,6 @@ final class Motion {
 
     private String relocate(String kind, String rest, ObjectNode body) {
         JsonNode begun = Server.operate("POST", path + rest, body);
-        // The report names how the last relocation ended a moment after it shows the new partitions.
         Refusals.until(kind + " is done", () -> {
             JsonNode report = Server.operate("GET", path + "partitions", null);
             return !report.hasNonNull("relocation") && report.at("/lastRelocation/targets").equals(begun.get("targets"));
