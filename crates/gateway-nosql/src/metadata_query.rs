@@ -25,15 +25,21 @@ pub(crate) fn answer(
     let position = call.headers.continuation.filter(|token| !token.is_empty());
     let position = position.map(|token| decode(token).ok_or_else(invalid)).transpose()?;
     let mut resources = resources.iter().map(|text| resource(text)).collect::<Result<Vec<_>>>()?;
-    // Only pages need an order; without them, clients get the order of the feed.
-    let rows = max_items(call)?;
-    let is_whole = position.is_none() && rows >= resources.len();
-    if !is_whole {
-        resources.sort_by(|left, right| left.rid.cmp(&right.rid));
-    }
-    let limits = PageLimits { rows, size_bytes: call.account.limits().page_size_bytes_max };
+    let limits = PageLimits { rows: max_items(call)?, size_bytes: call.account.limits().page_size_bytes_max };
     let query = (&body.text[..], &body.parameters[..]);
-    let page = query_resources(query, &resources, call.context.now, position.as_ref(), limits)?;
+    let page_of = |resources: &[Resource]| {
+        query_resources(query, resources, call.context.now, position.as_ref(), limits)
+    };
+    // Pages need an order, which their tokens name a place of. A whole result has the order of the feed.
+    let may_be_whole = position.is_none() && limits.rows >= resources.len();
+    let whole = may_be_whole.then(|| page_of(&resources)).transpose()?.filter(|page| page.next.is_none());
+    let page = match whole {
+        Some(page) => page,
+        None => {
+            resources.sort_by(|left, right| left.rid.cmp(&right.rid));
+            page_of(&resources)?
+        }
+    };
     let rows: Vec<Vec<u8>> = page.rows.iter().map(<[u8]>::to_vec).collect();
     Ok(Reply { continuation: page.next.as_ref().map(encode), ..feed(parent_rid, member, &rows) })
 }

@@ -477,6 +477,40 @@ async fn databases_and_containers_are_queried_like_offers() {
     query("/dbs", "SELECT * FORM x", "").send().await.expect(400);
 }
 
+/// Also where it is the bytes that end the first page, and no count was named.
+#[tokio::test]
+async fn pages_of_resources_have_each_of_them_once() {
+    let server = Server::start().await;
+    server.post("/dbs").json(json!({ "id": "one" })).send().await.expect(201);
+    for number in 0..20 {
+        let user = json!({ "id": format!("user-{}", number * 7 % 20) });
+        server.post("/dbs/one/users").json(user).send().await.expect(201);
+    }
+    let columns: Vec<String> = (0..30).map(|column| format!("REPLICATE('x', 10000) AS c{column}")).collect();
+    let query = json!({ "query": format!("SELECT c.id, {} FROM c", columns.join(", ")) });
+    let (mut ids, mut token, mut pages) = (Vec::new(), None::<String>, 0);
+    loop {
+        let call = server.post("/dbs/one/users").json(query.clone());
+        let mut call = call.header("content-type", "application/query+json");
+        if let Some(token) = &token {
+            call = call.header("x-ms-continuation", token);
+        }
+        let answer = call.send().await.expect(200);
+        let rows = answer.json()["Users"].as_array().expect("rows").clone();
+        ids.extend(rows.iter().map(|row| row["id"].as_str().expect("an id").to_owned()));
+        pages += 1;
+        token = answer.header("x-ms-continuation").map(str::to_owned);
+        if token.is_none() {
+            break;
+        }
+    }
+    ids.sort();
+    let mut expected: Vec<String> = (0..20).map(|number| format!("user-{number}")).collect();
+    expected.sort();
+    assert!(pages > 1);
+    assert_eq!(ids, expected);
+}
+
 /// The language of queries over items, over every feed of resources: clients write such queries of many forms.
 #[tokio::test]
 async fn feeds_of_resources_are_queried_as_items_are() {
