@@ -1,8 +1,10 @@
 //! Request bodies: read whole, within a size and a time.
 //!
-//! A body that arrives in one piece is passed on without a copy.
+//! A body that arrives in one piece is passed on without a copy. A body has its memory from the start, so that while memory is
+//! short, slow bodies are cut: a few clients that send a byte now and then would keep it from everyone else.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -10,7 +12,14 @@ use http_body_util::BodyExt;
 use hyper::body::Body;
 use shardlake_model::{Error, ErrorKind, Result};
 
+use tokio::time::Instant;
+
 use crate::message_space::{BodyHold, ConnectionSpace};
+
+/// While memory is short, a body has this time, and more by its rate.
+const START: Duration = Duration::from_secs(2);
+const BYTES_PER_SECOND_MIN: u64 = 64 << 10;
+const LOOK: Duration = Duration::from_secs(1);
 
 /// A whole body, with the room that it takes.
 #[derive(Debug)]
@@ -38,27 +47,47 @@ where
     // All of it at once: bodies that each have a part and wait for the rest would wait for one another.
     let announced = body.size_hint().upper().unwrap_or(u64::MAX).min(size_bytes_max as u64);
     let hold = space.take_body(announced, time_max).await?;
-    Ok(WholeBody { bytes: Box::pin(read(body, size_bytes_max, time_max)).await?, _hold: hold })
+    let is_short = || hold.is_some() && space.is_short_for_bodies();
+    let bytes = Box::pin(read(body, (size_bytes_max, time_max), is_short)).await?;
+    Ok(WholeBody { bytes, _hold: hold })
 }
 
 /// Reads a body to its end.
-async fn read<B>(body: B, size_bytes_max: usize, time_max: Duration) -> Result<Bytes>
+async fn read<B>(
+    body: B,
+    (size_bytes_max, time_max): (usize, Duration),
+    is_short: impl Fn() -> bool,
+) -> Result<Bytes>
 where
     B: Body<Data = Bytes>,
     B::Error: std::fmt::Display,
 {
-    tokio::time::timeout(time_max, collect(body, size_bytes_max)).await.unwrap_or_else(|_| {
-        Err(Error::new(
-            ErrorKind::Timeout,
+    let arrived = AtomicU64::new(0);
+    let mut whole = std::pin::pin!(collect(body, size_bytes_max, &arrived));
+    let began = Instant::now();
+    loop {
+        let left = time_max.saturating_sub(began.elapsed());
+        if let Ok(whole) = tokio::time::timeout(left.min(LOOK), whole.as_mut()).await {
+            return whole;
+        }
+        let why = if began.elapsed() >= time_max {
+            format!("did not arrive within {} seconds", time_max.as_secs_f32())
+        } else if is_short() && is_slow(arrived.load(Ordering::Relaxed), began.elapsed()) {
             format!(
-                "the request body did not arrive within {} seconds: nothing was done",
-                time_max.as_secs_f32()
-            ),
-        ))
-    })
+                "arrived at less than {BYTES_PER_SECOND_MIN} bytes a second while other requests need the memory"
+            )
+        } else {
+            continue;
+        };
+        return Err(Error::new(ErrorKind::Timeout, format!("the request body {why}: nothing was done")));
+    }
 }
 
-async fn collect<B>(body: B, size_bytes_max: usize) -> Result<Bytes>
+fn is_slow(arrived: u64, elapsed: Duration) -> bool {
+    elapsed > START + Duration::from_millis(arrived.saturating_mul(1000) / BYTES_PER_SECOND_MIN)
+}
+
+async fn collect<B>(body: B, size_bytes_max: usize, arrived: &AtomicU64) -> Result<Bytes>
 where
     B: Body<Data = Bytes>,
     B::Error: std::fmt::Display,
@@ -70,6 +99,7 @@ where
         let frame =
             frame.map_err(|error| Error::bad_request(format!("the request body broke off: {error}")))?;
         let Ok(data) = frame.into_data() else { continue };
+        arrived.fetch_add(data.len() as u64, Ordering::Relaxed);
         if first.len().max(rest.len()) + data.len() > size_bytes_max {
             return Err(too_large(size_bytes_max));
         }
@@ -98,7 +128,15 @@ mod tests {
 
     use super::*;
 
-    const PATIENT: Duration = Duration::from_secs(5);
+    const PATIENT: Duration = Duration::from_secs(60);
+
+    async fn read<B>(body: B, size_bytes_max: usize, time_max: Duration) -> Result<Bytes>
+    where
+        B: Body<Data = Bytes>,
+        B::Error: std::fmt::Display,
+    {
+        super::read(body, (size_bytes_max, time_max), || false).await
+    }
 
     fn chunks(parts: &[&'static str]) -> impl Body<Data = Bytes, Error = Infallible> + use<> {
         let frames: Vec<_> =
@@ -129,5 +167,25 @@ mod tests {
             StreamBody::new(futures::stream::pending::<std::result::Result<Frame<Bytes>, Infallible>>());
         let error = read(never, 3, Duration::from_millis(5)).await.expect_err("never ends");
         assert_eq!(error.kind(), ErrorKind::Timeout);
+    }
+
+    /// So many bytes each second, without an end, and how long they are read.
+    async fn time_of(bytes_per_second: usize, is_short: bool) -> Duration {
+        let frames = futures::stream::unfold((), move |()| async move {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            Some((Ok::<_, Infallible>(Frame::data(Bytes::from(vec![b'x'; bytes_per_second]))), ()))
+        });
+        let began = Instant::now();
+        let error = super::read(StreamBody::new(frames), (64 << 20, PATIENT), || is_short).await;
+        assert_eq!(error.expect_err("no end").kind(), ErrorKind::Timeout);
+        began.elapsed()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn slow_bodies_are_cut_while_memory_is_short() {
+        assert!(time_of(1, true).await <= START + 2 * LOOK);
+        assert_eq!(time_of(1, false).await, PATIENT);
+        let fast = 2 * BYTES_PER_SECOND_MIN as usize;
+        assert_eq!(time_of(fast, true).await, PATIENT);
     }
 }

@@ -113,6 +113,11 @@ impl ConnectionSpace {
         self.process.answers.held() >= self.process.bytes_max / 2 && self.answers.held() > 0
     }
 
+    /// Whether bodies have to wait for memory, or soon will.
+    pub(crate) fn is_short_for_bodies(&self) -> bool {
+        self.process.bodies.is_short()
+    }
+
     fn spaces(&self, kind: Kind) -> [&ByteSpace; 2] {
         match kind {
             Kind::Answer => [&self.answers, &self.process.answers],
