@@ -4,6 +4,8 @@ use shardlake_account::key_of_another_partition;
 use shardlake_hybrid_row::{Malformed, is_hybrid_row, operations_in};
 use shardlake_model::{Error, ErrorKind, Result};
 
+use crate::known_members;
+
 use super::sent::{JsonOperation, Parsed, Reading, SentOperation};
 
 pub(super) fn parse(body: &[u8], atomic: bool, reading: Reading<'_>) -> Result<Vec<Parsed>> {
@@ -43,9 +45,12 @@ fn operations_of_json(body: &[u8], max: usize) -> Result<Vec<SentOperation<'_>>>
             "the batch request body must be a JSON array of operations, or HybridRow",
         ));
     }
-    let operations: Vec<JsonOperation<'_>> = serde_json::from_slice(body).map_err(|error| {
-        Error::bad_request(format!("the batch request is not a valid array of operations: {error}"))
-    })?;
+    let mut reader = serde_json::Deserializer::from_slice(body);
+    let operations = known_members::read::<Vec<JsonOperation<'_>>, _>(&mut reader, &[]);
+    let operations =
+        operations.and_then(|operations| reader.end().map(|()| operations)).map_err(|error| {
+            Error::bad_request(format!("the batch request is not a valid array of operations: {error}"))
+        })??;
     check_count(operations.len(), max)?;
     operations
         .into_iter()

@@ -103,6 +103,10 @@ async fn malformed_batches_are_refused_as_a_whole() {
     let server = Server::with_container().await;
     atomic(&server, json!([])).await.refused(400, 0, "Batch request has no operations.");
     atomic(&server, json!({})).await.expect(400);
+    // A condition that is misspelt is none.
+    let body = json!({ "id": "a", "pk": "k" });
+    let misspelt = json!([{ "operationType": "Upsert", "resourceBody": body, "ifmatch": "\"x\"" }]);
+    atomic(&server, misspelt).await.refused(400, 0, "'0.ifmatch'");
     let call = server
         .post(ITEMS)
         .header("x-ms-cosmos-is-batch-request", "True")
