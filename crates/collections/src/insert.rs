@@ -410,7 +410,7 @@ impl Collections {
         let _room = self.room_for(request, documents).await.map_err(|error| (None, error.into()))?;
         let operation = |ready: &Ready| {
             let write = ItemWrite::Create { body: ready.body.clone() };
-            Ok(KeyedOperation { key: None, operation: ItemOperation::Write(write) })
+            Ok(KeyedOperation { key: None, operation: ItemOperation::Write(write), content: true })
         };
         let operations = documents.iter().map(operation).collect();
         let statements: Vec<i32> = documents.iter().filter_map(|ready| Some(ready.statement?.1)).collect();

@@ -62,7 +62,11 @@ impl Items {
         for keyed in operations.iter().flatten() {
             check_key_in_batch(container, &logical, keyed)?;
         }
-        self.take_space_for_reads(ctx, &operations).await?;
+        self.take_answer_space_for(ctx, &operations).await?;
+        let is_unwanted = |keyed: &KeyedOperation| keyed.operation.is_patch() && !keyed.content;
+        let places = operations.iter().enumerate();
+        let unwanted = places.filter(|(_, keyed)| keyed.as_ref().is_ok_and(is_unwanted));
+        let unwanted: Vec<usize> = unwanted.map(|(place, _)| place).collect();
         let mut routing = self.routing(container);
         if operations.iter().flatten().any(|keyed| keyed.operation.is_read()) {
             check_session_of_reads(ctx, &mut routing, &logical).await?;
@@ -95,7 +99,7 @@ impl Items {
             *failure.error.meta_mut() = meta;
             return Ok(BatchReply { outcome: Err(failure), meta });
         }
-        let context = CommandContext { note, ..self.command(ctx, count) };
+        let context = CommandContext { note, unwanted, ..self.command(ctx, count) };
         let command = Arc::new(PartitionWrite { key: logical.clone(), operations: planned, context });
         loop {
             let partition = routing.owner(&logical);
@@ -147,11 +151,11 @@ impl Items {
         if let Some(range_id) = range_id {
             check_range_of_bulk(container, range_id, &operations)?;
         }
-        self.take_space_for_reads(ctx, &operations).await?;
-        let read_bytes = AtomicUsize::new(0);
+        self.take_answer_space_for(ctx, &operations).await?;
+        let answered_bytes = AtomicUsize::new(0);
         if on_error == BulkOnError::Continue {
             // Polled in order, so that operations on one partition take its sequencer in order.
-            let one = |operation| self.bulk_one(ctx, container, operation, &read_bytes);
+            let one = |operation| self.bulk_one(ctx, container, operation, &answered_bytes);
             let replies = operations.into_iter().map(one);
             let replies = futures::stream::iter(replies).buffered(BULK_CONCURRENCY).collect().await;
             return replies_of_bulk(replies);
@@ -166,20 +170,20 @@ impl Items {
                 )));
                 continue;
             }
-            let reply = self.bulk_one(ctx, container, operation, &read_bytes).await;
+            let reply = self.bulk_one(ctx, container, operation, &answered_bytes).await;
             failed = reply.is_err();
             replies.push(reply);
         }
         replies_of_bulk(replies)
     }
 
-    /// What is read may be as much as a page; what is written is no more than was sent.
-    async fn take_space_for_reads(
+    /// What is read or patched may be as much as a page; what else is written is no more than was sent.
+    async fn take_answer_space_for(
         &self,
         ctx: &RequestContext,
         operations: &[Result<KeyedOperation>],
     ) -> Result<()> {
-        match operations.iter().flatten().any(|keyed| keyed.operation.is_read()) {
+        match operations.iter().flatten().any(KeyedOperation::answers_item) {
             true => self.take_answer_space(ctx).await,
             false => Ok(()),
         }
@@ -190,28 +194,41 @@ impl Items {
         ctx: &RequestContext,
         container: &ContainerHandle,
         operation: Result<KeyedOperation>,
-        read_bytes: &AtomicUsize,
+        answered_bytes: &AtomicUsize,
     ) -> Result<ItemReply> {
-        let KeyedOperation { key, operation } = operation?;
+        let operation = operation?;
+        let answers_item = operation.answers_item();
+        let KeyedOperation { key, operation, content } = operation;
         if key.is_none() && operation.body().is_none() {
             return Err(Error::bad_request("the operation names no 'partitionKey'"));
         }
-        let read = match operation {
-            ItemOperation::Read(read) => read,
+        let limits = self.limits();
+        if answers_item && answered_bytes.load(Ordering::Relaxed) > limits.page_size_bytes_max {
+            return Err(limits.answer_too_large());
+        }
+        let is_patch = operation.is_patch();
+        let mut reply = match operation {
+            ItemOperation::Read(read) => self.read(ctx, container, ReadCommand { key, read }).await?,
             ItemOperation::Write(write) => {
                 let (logical, operation) = self.planned(container, key.as_ref(), write).await?;
-                return self.write_planned(ctx, container, &logical, operation).await;
+                self.write_planned(ctx, container, &logical, operation).await?
             }
         };
-        let limits = self.limits();
-        if read_bytes.load(Ordering::Relaxed) > limits.page_size_bytes_max {
-            return Err(limits.too_much_read());
+        if is_patch && !content {
+            reply.item = None;
         }
-        let reply = self.read(ctx, container, ReadCommand { key, read }).await?;
+        if !answers_item {
+            return Ok(reply);
+        }
         let size_bytes = reply.item.as_ref().map_or(0, |item| item.json_size_bytes());
-        let before = read_bytes.fetch_add(size_bytes, Ordering::Relaxed);
+        let before = answered_bytes.fetch_add(size_bytes, Ordering::Relaxed);
         let fits = before == 0 || before + size_bytes <= limits.page_size_bytes_max;
-        if fits { Ok(reply) } else { Err(limits.too_much_read()) }
+        match (fits, is_patch) {
+            (true, _) => Ok(reply),
+            (false, false) => Err(limits.answer_too_large()),
+            // It is done. Those that follow are not.
+            (false, true) => Ok(ItemReply { item: None, ..reply }),
+        }
     }
 }
 

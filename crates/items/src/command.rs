@@ -85,6 +85,8 @@ pub struct ReadCommand {
 pub struct KeyedOperation {
     pub key: Option<PartitionKey>,
     pub operation: ItemOperation,
+    /// Whether the client wants the item in the answer.
+    pub content: bool,
 }
 
 /// The triggers that a write names, by id. Triggers never run unasked.
@@ -116,9 +118,20 @@ impl ItemWrite {
     }
 }
 
+impl KeyedOperation {
+    /// Whether the answer may have an item that the request does not have.
+    pub fn answers_item(&self) -> bool {
+        self.operation.is_read() || self.operation.is_patch() && self.content
+    }
+}
+
 impl ItemOperation {
     pub fn is_read(&self) -> bool {
         matches!(self, ItemOperation::Read(_))
+    }
+
+    pub fn is_patch(&self) -> bool {
+        matches!(self, ItemOperation::Write(ItemWrite::Patch { .. }))
     }
 
     /// The body that it writes.

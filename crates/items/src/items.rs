@@ -187,6 +187,7 @@ impl Items {
             consistency: ctx.consistency,
             etags: (0..writes).map(|_| self.random().guid()).collect(),
             patience: ctx.deadline.saturating_sub(self.clock().elapsed()),
+            unwanted: Vec::new(),
             note: None,
         }
     }

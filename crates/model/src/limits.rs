@@ -214,10 +214,10 @@ impl Default for Limits {
 const SUBSTATUS_SIZE_LIMIT: u32 = 3402;
 
 impl Limits {
-    /// For a read of a batch or bulk request whose answer has no room for another item.
-    pub fn too_much_read(&self) -> Error {
+    /// For a read or a patch of a batch or bulk request whose answer has no room for another item.
+    pub fn answer_too_large(&self) -> Error {
         let message = format!(
-            "the reads of one request may answer {} bytes together: read fewer items at a time",
+            "the items that one request reads and patches may have {} bytes together: name fewer items in a request, or ask for patches without content",
             self.page_size_bytes_max
         );
         Error::new(ErrorKind::TooLarge, message).with_substatus(SUBSTATUS_SIZE_LIMIT)

@@ -52,7 +52,7 @@ impl Transaction<'_> {
                 check(&existing, preconditions)?;
                 let charge_centi = self.end_charged(&name, existing, ChangeKind::Delete)?;
                 let meta = self.origin.meta(charge_centi, self.lsn);
-                Ok(ItemReply { outcome: Outcome::Deleted, item: None, meta })
+                Ok(ItemReply::of(Outcome::Deleted, None, meta))
             }
             Operation::Patch { operations, condition, preconditions, .. } => {
                 let existing = existing.ok_or_else(plan::not_found)?;
@@ -97,12 +97,12 @@ impl Transaction<'_> {
             }
             (Changed::Nothing | Changed::Removed, None) => {
                 let meta = self.origin.meta(self.shape.charges.not_found().0, 0);
-                Ok(ItemReply { outcome: Outcome::NotModified, item: None, meta })
+                Ok(ItemReply::of(Outcome::NotModified, None, meta))
             }
             (Changed::Removed, Some(item)) => {
                 let charge_centi = self.end_charged(name, item, ChangeKind::Delete)?;
                 let meta = self.origin.meta(charge_centi, self.lsn);
-                Ok(ItemReply { outcome: Outcome::Deleted, item: None, meta })
+                Ok(ItemReply::of(Outcome::Deleted, None, meta))
             }
             (Changed::Altered(body), Some(existing)) => {
                 let item = self.prepared(body, name)?;
@@ -159,7 +159,7 @@ impl Transaction<'_> {
         let shape = self.shape;
         let terms = item.terms.charged.charged() + system_terms(shape);
         let meta = self.origin.meta(shape.charges.create(version.json_size_bytes(), terms).0, self.lsn);
-        Ok(ItemReply { outcome: Outcome::Created, item: Some(version), meta })
+        Ok(ItemReply::of(Outcome::Created, Some(version), meta))
     }
 
     /// A new version of an item, perhaps with another id.
@@ -185,7 +185,7 @@ impl Transaction<'_> {
         let sizes = (existing.json_size_bytes(), version.json_size_bytes());
         let charge = shape.charges.replace(sizes.0, sizes.1, removed + always, added + always);
         let meta = self.origin.meta(charge.0, self.lsn);
-        Ok(ItemReply { outcome: Outcome::Replaced, item: Some(version), meta })
+        Ok(ItemReply::of(Outcome::Replaced, Some(version), meta))
     }
 
     fn rename(

@@ -147,9 +147,18 @@ pub enum Outcome {
 #[derive(Debug, Clone)]
 pub struct ItemReply {
     pub outcome: Outcome,
-    /// The item after the operation; `None` for a delete.
+    /// The item after the operation; `None` for a delete, and where it is not wanted.
     pub item: Option<StoredItem>,
+    /// Of that item.
+    pub etag: Option<Guid>,
     pub meta: ReplyMeta,
+}
+
+impl ItemReply {
+    pub fn of(outcome: Outcome, item: Option<StoredItem>, meta: ReplyMeta) -> ItemReply {
+        let etag = item.as_ref().map(StoredItem::etag);
+        ItemReply { outcome, item, etag, meta }
+    }
 }
 
 /// A transactional batch: all replies, or which operation failed and why. Nothing was changed in the latter case.
@@ -194,6 +203,8 @@ pub struct CommandContext {
     pub consistency: ConsistencyLevel,
     /// One etag per operation that may write.
     pub etags: Vec<Guid>,
+    /// Places of patches whose items the client does not want.
+    pub unwanted: Vec<usize>,
     /// How long a write waits while a transaction holds its logical partition.
     pub patience: Duration,
     /// What the commit keeps besides.

@@ -58,7 +58,7 @@ pub(crate) fn read_reply(
 ) -> Result<ItemReply> {
     if is_unmodified(&item, preconditions) {
         let meta = origin.meta(shape.charges.not_modified().0, item.lsn());
-        return Ok(ItemReply { outcome: Outcome::NotModified, item: Some(item), meta });
+        return Ok(ItemReply::of(Outcome::NotModified, Some(item), meta));
     }
     if let Some(condition) = &preconditions.if_match
         && !condition.matches(&item.etag())
@@ -68,7 +68,7 @@ pub(crate) fn read_reply(
     }
     let charge = shape.charges.read(item.json_size_bytes(), command.consistency);
     let meta = origin.meta(charge.0, item.lsn());
-    Ok(ItemReply { outcome: Outcome::Read, item: Some(item), meta })
+    Ok(ItemReply::of(Outcome::Read, Some(item), meta))
 }
 
 /// The new version of an item with a given body.

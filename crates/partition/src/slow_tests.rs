@@ -72,6 +72,7 @@ fn command(etags: &[u8]) -> CommandContext {
         consistency: ConsistencyLevel::default(),
         etags: etags.iter().map(|etag| Guid([*etag; 16])).collect(),
         patience: Duration::from_secs(60),
+        unwanted: Vec::new(),
         note: None,
     }
 }

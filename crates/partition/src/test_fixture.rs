@@ -46,6 +46,7 @@ pub(crate) fn command() -> CommandContext {
         consistency: ConsistencyLevel::default(),
         etags: vec![Guid([1; 16])],
         patience: Duration::from_secs(60),
+        unwanted: Vec::new(),
         note: None,
     }
 }

@@ -126,23 +126,27 @@ impl PartitionWrite {
     fn add_to(&self, transaction: &mut Transaction<'_>) -> Plan<Written> {
         let mut written = Written { outcome: Ok(Vec::new()), charge_centi: 0 };
         let mut replies = Vec::with_capacity(self.operations.len());
-        let (mut last_growth, mut read_bytes) = (0, 0);
+        let (mut last_growth, mut answered_bytes) = (0, 0);
         let limits = &transaction.shape.limits;
         for (index, operation) in self.operations.iter().enumerate() {
             let grown_before = transaction.growth_bytes();
             let etag = self.context.etags[index];
-            let reply = match transaction.apply(&self.context, etag, &self.key, operation) {
+            let mut reply = match transaction.apply(&self.context, etag, &self.key, operation) {
                 Ok(reply) => reply,
                 Err(Stop::Error(error)) => return written.failed(index, error, &replies),
                 Err(stop) => return Err(stop),
             };
             written.charge_centi += reply.meta.charge_centi;
-            if let (Operation::Read { .. }, Some(item)) = (operation, &reply.item) {
-                read_bytes += item.json_size_bytes();
+            if self.context.unwanted.contains(&index) {
+                reply.item = None;
+            }
+            // The client did not send them.
+            if let (Operation::Read { .. } | Operation::Patch { .. }, Some(item)) = (operation, &reply.item) {
+                answered_bytes += item.json_size_bytes();
             }
             replies.push(reply);
-            if read_bytes > limits.page_size_bytes_max {
-                return written.failed(index, limits.too_much_read(), &replies);
+            if answered_bytes > limits.page_size_bytes_max {
+                return written.failed(index, limits.answer_too_large(), &replies);
             }
             if transaction.growth_bytes() > grown_before {
                 last_growth = index;

@@ -131,7 +131,8 @@ impl BsonDoor {
 
     /// All or nothing; says which operation failed.
     async fn batch(&self, shop: &str, writes: Vec<ItemWrite>) -> Result<(), (usize, ErrorKind)> {
-        let keyed = |write| Ok(KeyedOperation { key: None, operation: ItemOperation::Write(write) });
+        let keyed =
+            |write| Ok(KeyedOperation { key: None, operation: ItemOperation::Write(write), content: true });
         let operations = writes.into_iter().map(keyed).collect();
         let (ctx, key) = (self.fixture.ctx(), key_of(shop));
         let reply = self.fixture.account.batch(&ctx, &self.container, &key, operations).await.expect("runs");

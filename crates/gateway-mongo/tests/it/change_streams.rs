@@ -201,7 +201,11 @@ async fn a_transaction_can_be_left_in_its_middle() {
     let create = |id: i32| {
         let text = format!(r#"{{"id":"$num:{id}","n":{id}}}"#);
         let body = item_of_json(text.as_bytes(), server.account.limits()).expect("an item");
-        Ok(KeyedOperation { key: None, operation: ItemOperation::Write(ItemWrite::Create { body }) })
+        Ok(KeyedOperation {
+            key: None,
+            operation: ItemOperation::Write(ItemWrite::Create { body }),
+            content: true,
+        })
     };
     let key = PartitionKey(vec![]);
     let operations = [5, 3, 9, 1].map(create).into_iter().collect();

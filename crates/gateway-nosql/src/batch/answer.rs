@@ -4,6 +4,7 @@ use http::StatusCode;
 use shardlake_account::{ContainerHandle, ItemReply, StoredItem};
 use shardlake_hybrid_row::{OperationResult, start, write_result};
 use shardlake_model::{Error, ReplyMeta};
+use shardlake_stdx::Guid;
 
 use crate::reply::{Reply, push_charge};
 use crate::{errors, items};
@@ -29,9 +30,10 @@ struct OneResult<'r> {
     status: StatusCode,
     substatus: u32,
     charge_centi: u64,
-    /// The item that was read or written, for its etag.
+    /// Of the item that was read or written.
+    etag: Option<Guid>,
+    /// That item, where the answer has it.
     item: Option<&'r StoredItem>,
-    has_content: bool,
     retry_after_ms: Option<u64>,
     /// Why the operation failed. HybridRow has no place for it.
     message: Option<String>,
@@ -54,8 +56,8 @@ impl Results {
         self.add(OneResult {
             status,
             charge_centi: reply.meta.charge_centi,
-            item: reply.item.as_ref(),
-            has_content: content && status != StatusCode::NOT_MODIFIED,
+            etag: reply.etag,
+            item: reply.item.as_ref().filter(|_| content && status != StatusCode::NOT_MODIFIED),
             ..OneResult::default()
         });
     }
@@ -97,12 +99,12 @@ impl Results {
         }
         self.push(",\"requestCharge\":");
         push_charge(&mut self.body, result.charge_centi);
+        if let Some(etag) = result.etag {
+            self.push(&format!(",\"eTag\":\"\\\"{etag}\\\"\""));
+        }
         if let Some(item) = result.item {
-            self.push(&format!(",\"eTag\":\"\\\"{}\\\"\"", item.etag()));
-            if result.has_content {
-                self.push(",\"resourceBody\":");
-                item.write_json(&mut self.body);
-            }
+            self.push(",\"resourceBody\":");
+            item.write_json(&mut self.body);
         }
         if let Some(milliseconds) = result.retry_after_ms {
             self.push(&format!(",\"retryAfterMilliseconds\":{milliseconds}"));
@@ -115,8 +117,8 @@ impl Results {
     }
 
     fn add_row(&mut self, result: &OneResult<'_>, is_binary: bool) {
-        let etag = result.item.map(|item| format!("\"{}\"", item.etag()));
-        let content = result.item.filter(|_| result.has_content).map(|item| {
+        let etag = result.etag.map(|etag| format!("\"{etag}\""));
+        let content = result.item.map(|item| {
             let mut content = Vec::with_capacity(item.json_size_bytes());
             match is_binary {
                 true => item.view().write_binary(&mut content),

@@ -149,12 +149,13 @@ impl SentOperation<'_> {
         if self.id.is_none() && !matches!(self.kind, OperationKind::Create | OperationKind::Upsert) {
             return Err(needs("id"));
         }
+        let content = !self.minimal_return_preference;
         let operation = || {
             let key = self.key()?;
             let operation = self.operation(body, patch, reading)?;
-            Ok(KeyedOperation { key, operation })
+            Ok(KeyedOperation { key, operation, content })
         };
-        Ok(Parsed { operation: operation(), content: !self.minimal_return_preference })
+        Ok(Parsed { operation: operation(), content })
     }
 
     fn refuse_unsupported(&self) -> Result<()> {

@@ -67,3 +67,47 @@ async fn the_reads_of_one_request_answer_as_much_as_a_page() {
     assert_eq!(statuses, [424, 424, 413]);
     assert_eq!(server.space.answer_bytes(), 0);
 }
+
+/// A patch of a few bytes answers its whole item. Those whose items are not wanted answer an etag and hold nothing.
+#[tokio::test]
+async fn the_patches_of_one_request_answer_as_much_as_a_page() {
+    let server = Server::with_container().await;
+    let created = json!({ "id": "1", "pk": "a", "n": 0, "text": "x".repeat(1_800_000) });
+    server.create(created).await;
+    let batch = async |atomic: &str, is_minimal: bool| {
+        let patch = json!({
+            "operationType": "Patch",
+            "id": "1",
+            "partitionKey": r#"["a"]"#,
+            "resourceBody": { "operations": [{ "op": "incr", "path": "/n", "value": 1 }] },
+            "minimalReturnPreference": is_minimal,
+        });
+        let call = server.post(ITEMS).key(r#"["a"]"#).header("x-ms-cosmos-is-batch-request", "true");
+        let call = call.header("x-ms-cosmos-batch-atomic", atomic);
+        let answer =
+            call.header("x-ms-cosmos-batch-continue-on-error", "true").json(json!(vec![patch; 4])).send();
+        let results = answer.await.json().as_array().expect("results").clone();
+        let statuses: Vec<u64> =
+            results.iter().map(|one| one["statusCode"].as_u64().expect("a status")).collect();
+        (statuses, results)
+    };
+    let count = async || {
+        let item = server.get(format!("{ITEMS}/1")).key(r#"["a"]"#).send().await.expect(200).json();
+        item["n"].as_u64().expect("a number")
+    };
+    let (statuses, results) = batch("true", false).await;
+    assert_eq!(statuses, [424, 424, 413, 424]);
+    assert_eq!((&results[2]["subStatusCode"], count().await), (&json!(3402), 0));
+    let (statuses, results) = batch("false", false).await;
+    let done = statuses.iter().filter(|status| **status == 200).count() as u64;
+    assert!(statuses.iter().all(|status| [200, 413].contains(status)), "{statuses:?}");
+    assert_eq!(count().await, done, "what answers 200 is done, and nothing else");
+    assert_eq!(results.iter().filter(|one| one["resourceBody"].is_object()).count(), 2);
+    for atomic in ["true", "false"] {
+        let before = count().await;
+        let (statuses, results) = batch(atomic, true).await;
+        assert_eq!((statuses, count().await), (vec![200; 4], before + 4));
+        assert!(results.iter().all(|one| one["eTag"].is_string() && one["resourceBody"].is_null()));
+    }
+    assert_eq!(server.space.answer_bytes(), 0);
+}

@@ -85,6 +85,7 @@ impl Fixture {
             consistency: ConsistencyLevel::default(),
             etags: vec![Guid([1; 16])],
             patience: Duration::from_secs(60),
+            unwanted: Vec::new(),
             note: None,
         };
         let logical = self.logical(pk);

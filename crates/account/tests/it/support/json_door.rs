@@ -83,10 +83,10 @@ impl BatchOperation {
             }
             BatchKind::Read => {
                 let operation = ItemOperation::Read(ItemRead { item, preconditions });
-                return Ok(KeyedOperation { key, operation });
+                return Ok(KeyedOperation { key, operation, content: true });
             }
         });
-        Ok(KeyedOperation { key, operation })
+        Ok(KeyedOperation { key, operation, content: true })
     }
 }
 
