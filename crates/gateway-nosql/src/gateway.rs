@@ -209,6 +209,7 @@ impl Inner {
         if let Some(address) = Address::parse(parts.uri.path(), parts.uri.query())? {
             return Ok(Box::pin(self.operate(parts, body, &headers, &address, arrival)).await?);
         }
+        headers.check_version()?;
         let path = Path::parse(parts.uri.path())?;
         let route = path.route()?;
         if route == Route::Unsupported(DIRECT_MODE) {

@@ -1,45 +1,20 @@
 //! Request headers: one pass over the map, and the parsers of their values.
 //!
-//! Every header that clients are known to send is acted on, refused, or knowingly ignored; the last are listed in
-//! [`IGNORED`] so that the decision can be seen. Header names that nobody has met are ignored as HTTP asks.
+//! Every header that a client is known to send has a row in one of four tables, with its effect: the headers that are acted on
+//! (`acted_on!` below), those that other parts of the server read, those that are ignored with a reason, and those that are
+//! refused by name (all three in `headers/known.rs`). `docs/request-headers.md` is written from the tables. Header names without
+//! a row are ignored as HTTP asks.
+
+mod known;
 
 use http::HeaderMap;
 use shardlake_model::{ConsistencyLevel, ETagCondition, Error, Preconditions, Priority, Result};
-
-/// Headers that change nothing here, and why that is right.
-#[cfg(test)]
-pub(crate) const IGNORED: &[(&str, &str)] = &[
-    ("x-ms-version", "one behaviour serves every version in use"),
-    ("x-ms-client-id", "who calls does not matter"),
-    ("cache-control", "nothing is cached between client and server"),
-    ("x-ms-cosmos-correlated-activityid", "the activity id identifies the request"),
-    ("x-ms-documentdb-responsecontinuationtokenlimitinkb", "tokens are far below 1 KB"),
-    ("x-ms-documentdb-query-parallelizecrosspartitionquery", "a hint for queries"),
-    ("x-ms-documentdb-query-enable-scan", "a hint for queries"),
-    ("x-ms-documentdb-query-iscontinuationexpected", "a hint for queries"),
-    ("x-ms-documentdb-query-emit-traces", "a hint for queries"),
-    ("x-ms-cosmos-query-version", "one form of query plans serves every client"),
-    ("x-ms-offer-type", "the old fixed sizes; throughput decides"),
-    ("x-ms-cosmos-sdk-supportedcapabilities", "partition merge is invisible to clients"),
-    ("x-ms-cosmos-allow-tentative-writes", "there is one write region"),
-    ("x-ms-cosmos-batch-ordered", "operations always run in order"),
-    ("x-ms-dedicatedgateway-max-age", "there is no cache to be stale"),
-    ("x-ms-dedicatedgateway-bypass-cache", "there is no cache to bypass"),
-    ("x-ms-thinclient-proxy-resource-type", "there is no proxy"),
-    ("x-ms-thinclient-proxy-operation-type", "there is no proxy"),
-    ("x-ms-cosmos-use-thinclient", "there is no proxy"),
-    ("x-ms-noretry-449", "449 is never sent"),
-    ("x-ms-cosmos-hub-region-processing-only", "there is one region"),
-    ("x-ms-cosmos-is-client-encrypted", "encrypted properties are plain strings to the server"),
-    ("x-ms-cosmos-database-rid", "the path decides"),
-    ("x-ms-cosmos-allow-cachedreads", "reads are never cached"),
-    ("x-ms-force-refresh", "there is no cache to refresh"),
-];
 
 /// The values of the headers that are acted on or refused, as they came.
 #[derive(Debug, Default)]
 pub(crate) struct RequestHeaders<'h> {
     pub host: Option<&'h str>,
+    pub version: Option<&'h str>,
     pub authorization: Option<&'h str>,
     pub date: Option<&'h str>,
     pub ms_date: Option<&'h str>,
@@ -51,6 +26,7 @@ pub(crate) struct RequestHeaders<'h> {
     pub end_epk: Option<&'h str>,
     pub max_item_count: Option<&'h str>,
     pub continuation: Option<&'h str>,
+    pub continuation_limit: Option<&'h str>,
     pub is_query: Option<&'h str>,
     pub is_query_plan: Option<&'h str>,
     pub enable_cross_partition: Option<&'h str>,
@@ -72,6 +48,7 @@ pub(crate) struct RequestHeaders<'h> {
     pub a_im: Option<&'h str>,
     pub feed_wire_format: Option<&'h str>,
     pub consistency: Option<&'h str>,
+    pub read_strategy: Option<&'h str>,
     pub session_token: Option<&'h str>,
     pub offer_throughput: Option<&'h str>,
     pub autopilot_settings: Option<&'h str>,
@@ -98,14 +75,106 @@ pub(crate) struct RequestHeaders<'h> {
     pub priority: Option<&'h str>,
     /// How long resource tokens are to be good for.
     pub expiry_seconds: Option<&'h str>,
+    /// The first header of [`known::REFUSED`], and the feature that it asks for.
+    refused: Option<(&'static str, &'static str)>,
 }
+
+/// Declares the headers of one prefix that fill a field, each with its effect for the documentation.
+macro_rules! acted_on {
+    ($slot:ident, $table:ident, $prefix:literal { $($name:literal => $field:ident: $effect:literal;)* }) => {
+        impl<'h> RequestHeaders<'h> {
+            fn $slot(&mut self, name: &str) -> Option<&mut Option<&'h str>> {
+                Some(match name {
+                    $($name => &mut self.$field,)*
+                    _ => return None,
+                })
+            }
+        }
+
+        #[cfg(test)]
+        const $table: &[(&str, &str)] = &[$((concat!($prefix, $name), $effect),)*];
+    };
+}
+
+acted_on! { plain_slot, ACTED_ON, "" {
+    "host" => host: "the address that the account's document names, unless one is configured";
+    "authorization" => authorization: "signature or resource token";
+    "date" => date: "date that is signed, where `x-ms-date` is absent";
+    "x-ms-date" => ms_date: "date that is signed; more than 15 minutes off is 403";
+    "x-ms-version" => version: "versions of the service's list and later ones behave alike, others are 400";
+    "content-type" => content_type: "`application/query+json` and `application/sql` make a POST a query";
+    "if-match" => if_match: "condition of a write";
+    "if-none-match" => if_none_match: "condition of a read; start of a change feed";
+    "if-modified-since" => if_modified_since: "start of a change feed, as a date in any zone; other texts are ignored";
+    "a-im" => a_im: "makes a read of the items, or of the ranges, a change feed; 501 beside a query";
+    "prefer" => prefer: "`return=minimal`: answers of writes have no body";
+    "user-agent" => user_agent: "is logged; the JavaScript SDK's is spared a 410 that it cannot handle";
+    "x-ms-useragent" => ms_user_agent: "the same in browsers";
+    "x-ms-read-key-type" => read_key_type: "`EffectivePartitionKeyRange`: bounds of a feed; `EffectivePartitionKey` is 501, others 400";
+    "x-ms-start-epk" => start_epk: "lower bound of a feed";
+    "x-ms-end-epk" => end_epk: "upper bound of a feed";
+    "x-ms-max-item-count" => max_item_count: "size of a page; -1 and 0 leave it to the server, other negative numbers are 400";
+    "x-ms-continuation" => continuation: "the page behind a token";
+    "x-ms-consistency-level" => consistency: "level of a read, the account's or a weaker one; others are 400";
+    "x-ms-session-token" => session_token: "position that a read waits for under session consistency; texts that are no token are 400";
+    "x-ms-offer-throughput" => offer_throughput: "throughput of a new database or container";
+    "x-ms-indexing-directive" => indexing_directive: "`Default` and `Include` index by the policy; `Exclude` is 501, others 400";
+    "x-shardlake-feed-wait-ms" => feed_wait: "an empty page of a change feed waits so long (ours)";
+    "x-shardlake-fan-out" => fan_out: "the server merges a query over partitions (ours)";
+    "x-shardlake-explain" => explain: "the answer explains a query (ours)";
+}}
+
+acted_on! { documentdb_slot, ACTED_ON_OF_DOCUMENTDB, "x-ms-documentdb-" {
+    "partitionkey" => partition_key: "partition key";
+    "partitionkeyrangeid" => range_id: "physical partition; one that is gone is 410/1002";
+    "isquery" => is_query: "makes a POST a query";
+    "query-enablecrosspartition" => enable_cross_partition: "leave to read several partitions; without it such a query is 400";
+    "populatequerymetrics" => populate_query_metrics: "the answer has `x-ms-documentdb-query-metrics`";
+    // Python's name of the header that others call x-ms-cosmos-populateindexmetrics.
+    "populateindexmetrics" => populate_index_metrics: "the answer has `x-ms-cosmos-index-utilization`";
+    "is-upsert" => is_upsert: "makes a create an upsert";
+    "expiry-seconds" => expiry_seconds: "time that resource tokens last";
+    "pre-trigger-include" => pre_triggers: "triggers that run before a write";
+    "post-trigger-include" => post_triggers: "triggers that run after a write";
+    "pre-trigger-exclude" => excluded_triggers: "501: triggers run only where they are named";
+    "post-trigger-exclude" => excluded_triggers: "501, the same";
+    "script-enable-logging" => script_logging: "the answer has the log of a stored procedure";
+    "populatequotainfo" => populate_quota: "the answer has quota, usage and progress of the index";
+    "populatepartitionstatistics" => populate_statistics: "a container's document has sizes of its partitions";
+    "content-serialization-format" => content_format: "format of the answer: `JsonText` or `CosmosBinary`; unknown ones are 400, `HybridRow` alone is 501";
+    "responsecontinuationtokenlimitinkb" => continuation_limit: "0 and texts that are no number are 400; otherwise ignored, since tokens are below 1 KB";
+}}
+
+acted_on! { cosmos_slot, ACTED_ON_OF_COSMOS, "x-ms-cosmos-" {
+    "changefeed-wire-format-version" => feed_wire_format: "form of a change feed's rows";
+    "is-query-plan-request" => is_query_plan: "the answer is the query's plan";
+    "populateindexmetrics" => populate_index_metrics: "the answer has `x-ms-cosmos-index-utilization`";
+    "populateindexmetrics-v2" => populate_index_metrics_v2: "the same in the newer form";
+    "populatequeryadvice" => populate_query_advice: "the answer has `x-ms-cosmos-query-advice`";
+    "supported-query-features" => supported_features: "features that a query's plan may need";
+    "is-batch-request" => is_batch: "makes a POST a batch or a bulk request";
+    "batch-atomic" => batch_atomic: "a batch is one transaction";
+    "batch-continue-on-error" => batch_continue_on_error: "a bulk request goes on behind a failed operation";
+    "offer-autopilot-settings" => autopilot_settings: "autoscale throughput of a new database or container";
+    "migrate-offer-to-autopilot" => migrate_to_autopilot: "throughput becomes autoscale";
+    "migrate-offer-to-manual-throughput" => migrate_to_manual: "throughput becomes manual";
+    "populate-content-response-on-write" => populate_content: "whether answers of writes have a body";
+    "intended-collection-rid" => intended_rid: "container that the client means; another one is 400/1024";
+    "priority-level" => priority: "`High` or `Low`: the latter is throttled first; others are 400";
+    "throughput-bucket" => throughput_bucket: "1 to 5 are ignored, since there are no buckets; others are 400";
+    "supported-serialization-formats" => supported_formats: "formats that the client reads, as `content-serialization-format`";
+    "read-consistency-strategy" => read_strategy: "strategy of a read: `Eventual`, `Session`, `LatestCommitted`, and `GlobalStrong` where the account is strong; others are 400, and so is the header beside `x-ms-consistency-level`; writes ignore it";
+}}
 
 impl<'h> RequestHeaders<'h> {
     pub fn parse(map: &'h HeaderMap) -> Result<RequestHeaders<'h>> {
         let mut headers = RequestHeaders::default();
         for (name, value) in map {
             let name = name.as_str();
-            let Some(slot) = headers.slot(name) else { continue };
+            let Some(slot) = headers.slot(name) else {
+                headers.note_refused(name, value.as_bytes());
+                continue;
+            };
             let text = std::str::from_utf8(value.as_bytes())
                 .map_err(|_| Error::bad_request(format!("the value of header '{name}' is not UTF-8 text")))?;
             // Several header lines of one name are rare; the first counts, as in the reference's own clients. Empty ones count as
@@ -125,78 +194,15 @@ impl<'h> RequestHeaders<'h> {
         if let Some(name) = name.strip_prefix("x-ms-cosmos-") {
             return self.cosmos_slot(name);
         }
-        Some(match name {
-            "host" => &mut self.host,
-            "authorization" => &mut self.authorization,
-            "date" => &mut self.date,
-            "content-type" => &mut self.content_type,
-            "if-match" => &mut self.if_match,
-            "if-none-match" => &mut self.if_none_match,
-            "if-modified-since" => &mut self.if_modified_since,
-            "x-shardlake-feed-wait-ms" => &mut self.feed_wait,
-            "a-im" => &mut self.a_im,
-            "prefer" => &mut self.prefer,
-            "x-ms-date" => &mut self.ms_date,
-            "user-agent" => &mut self.user_agent,
-            "x-ms-useragent" => &mut self.ms_user_agent,
-            "x-ms-read-key-type" => &mut self.read_key_type,
-            "x-ms-start-epk" => &mut self.start_epk,
-            "x-ms-end-epk" => &mut self.end_epk,
-            "x-ms-max-item-count" => &mut self.max_item_count,
-            "x-ms-continuation" => &mut self.continuation,
-            "x-ms-consistency-level" => &mut self.consistency,
-            "x-ms-session-token" => &mut self.session_token,
-            "x-ms-offer-throughput" => &mut self.offer_throughput,
-            "x-ms-indexing-directive" => &mut self.indexing_directive,
-            "x-shardlake-fan-out" => &mut self.fan_out,
-            "x-shardlake-explain" => &mut self.explain,
-            _ => return None,
-        })
+        self.plain_slot(name)
     }
 
-    fn documentdb_slot(&mut self, name: &str) -> Option<&mut Option<&'h str>> {
-        Some(match name {
-            "partitionkey" => &mut self.partition_key,
-            "partitionkeyrangeid" => &mut self.range_id,
-            "isquery" => &mut self.is_query,
-            "query-enablecrosspartition" => &mut self.enable_cross_partition,
-            "populatequerymetrics" => &mut self.populate_query_metrics,
-            // Python's name of what others call x-ms-cosmos-populateindexmetrics.
-            "populateindexmetrics" => &mut self.populate_index_metrics,
-            "is-upsert" => &mut self.is_upsert,
-            "expiry-seconds" => &mut self.expiry_seconds,
-            "pre-trigger-include" => &mut self.pre_triggers,
-            "post-trigger-include" => &mut self.post_triggers,
-            "pre-trigger-exclude" | "post-trigger-exclude" => &mut self.excluded_triggers,
-            "script-enable-logging" => &mut self.script_logging,
-            "populatequotainfo" => &mut self.populate_quota,
-            "populatepartitionstatistics" => &mut self.populate_statistics,
-            "content-serialization-format" => &mut self.content_format,
-            _ => return None,
-        })
-    }
-
-    fn cosmos_slot(&mut self, name: &str) -> Option<&mut Option<&'h str>> {
-        Some(match name {
-            "changefeed-wire-format-version" => &mut self.feed_wire_format,
-            "is-query-plan-request" => &mut self.is_query_plan,
-            "populateindexmetrics" => &mut self.populate_index_metrics,
-            "populateindexmetrics-v2" => &mut self.populate_index_metrics_v2,
-            "populatequeryadvice" => &mut self.populate_query_advice,
-            "supported-query-features" => &mut self.supported_features,
-            "is-batch-request" => &mut self.is_batch,
-            "batch-atomic" => &mut self.batch_atomic,
-            "batch-continue-on-error" => &mut self.batch_continue_on_error,
-            "offer-autopilot-settings" => &mut self.autopilot_settings,
-            "migrate-offer-to-autopilot" => &mut self.migrate_to_autopilot,
-            "migrate-offer-to-manual-throughput" => &mut self.migrate_to_manual,
-            "populate-content-response-on-write" => &mut self.populate_content,
-            "intended-collection-rid" => &mut self.intended_rid,
-            "priority-level" => &mut self.priority,
-            "throughput-bucket" => &mut self.throughput_bucket,
-            "supported-serialization-formats" => &mut self.supported_formats,
-            _ => return None,
-        })
+    /// A header that asks for nothing refuses nothing.
+    fn note_refused(&mut self, name: &str, value: &[u8]) {
+        let asks_nothing = matches!(value.trim_ascii(), b"" | b"0") || value.eq_ignore_ascii_case(b"false");
+        if name.starts_with("x-ms-") && !asks_nothing && self.refused.is_none() {
+            self.refused = known::REFUSED.iter().find(|(known, _)| *known == name).copied();
+        }
     }
 
     /// Whether the body is a query, or a query whose plan is asked for.
@@ -223,8 +229,21 @@ impl<'h> RequestHeaders<'h> {
         }
     }
 
+    /// The version of the protocol that the client speaks, which has to be one that exists.
+    pub fn check_version(&self) -> Result<()> {
+        match self.version {
+            Some(version) if !known::is_version(version) => Err(Error::bad_request(format!(
+                "Invalid API version. Ensure a valid x-ms-version header value is passed. Please update to the latest version of Azure Cosmos DB SDK. The request has '{version}'."
+            ))),
+            _ => Ok(()),
+        }
+    }
+
     /// The request's level: the account's, or a weaker one.
     pub fn consistency(&self, account: ConsistencyLevel) -> Result<ConsistencyLevel> {
+        if let Some(text) = self.read_strategy {
+            return self.consistency_of_strategy(text, account);
+        }
         let Some(text) = self.consistency else { return Ok(account) };
         let asked = ConsistencyLevel::parse(text)
             .ok_or_else(|| Error::bad_request(format!("the consistency level '{text}' is unknown")))?;
@@ -236,6 +255,30 @@ impl<'h> RequestHeaders<'h> {
             )));
         }
         Ok(asked)
+    }
+
+    /// The level that reads as a strategy does. There is one copy of the data, so that every level reads the latest version; the
+    /// strategy decides whether the session token counts, and the charge. Clients send its names exactly and never with a level.
+    fn consistency_of_strategy(&self, name: &str, account: ConsistencyLevel) -> Result<ConsistencyLevel> {
+        let invalid = |why: &str| {
+            Error::bad_request(format!(
+                "the value '{name}' of header 'x-ms-cosmos-read-consistency-strategy' is invalid: {why}"
+            ))
+        };
+        let level = match name {
+            "Eventual" => ConsistencyLevel::Eventual,
+            "Session" => ConsistencyLevel::Session,
+            "LatestCommitted" => ConsistencyLevel::BoundedStaleness,
+            "GlobalStrong" if account == ConsistencyLevel::Strong => ConsistencyLevel::Strong,
+            "GlobalStrong" => {
+                return Err(invalid("it needs an account with the consistency level 'Strong'"));
+            }
+            _ => return Err(invalid("use 'Eventual', 'Session', 'LatestCommitted' or 'GlobalStrong'")),
+        };
+        match self.consistency {
+            None => Ok(level),
+            Some(_) => Err(invalid("it stands beside 'x-ms-consistency-level', and a request has one of both")),
+        }
     }
 
     pub fn priority(&self) -> Result<Priority> {
@@ -277,8 +320,21 @@ impl<'h> RequestHeaders<'h> {
         id.parse().map(Some).map_err(invalid)
     }
 
-    /// What is never silently dropped: triggers to leave out, indexing directives, and throughput buckets outside 1 to 5.
+    /// Refuses values that are invalid wherever they come, and features that are not there: triggers to leave out, and the
+    /// headers of [`known::REFUSED`].
     pub fn refuse_unsupported(&self) -> Result<()> {
+        if let Some((name, feature)) = self.refused {
+            return Err(Error::unsupported(format!(
+                "the header '{name}' is not supported: it asks for {feature}; nothing was done"
+            )));
+        }
+        if let Some(limit) = self.continuation_limit
+            && !matches!(limit.parse::<i64>(), Ok(-1 | 1..))
+        {
+            return Err(Error::bad_request(format!(
+                "the value '{limit}' of header 'x-ms-documentdb-responsecontinuationtokenlimitinkb' is invalid: use a positive number"
+            )));
+        }
         if let Some(names) = self.excluded_triggers {
             return Err(Error::unsupported(format!(
                 "headers that exclude triggers are not supported, and the request excludes '{names}': nothing was done; only triggers that a request includes run"
@@ -332,130 +388,4 @@ fn boolean(name: &str, text: &str) -> Result<bool> {
 }
 
 #[cfg(test)]
-mod tests {
-    use http::{HeaderName, HeaderValue};
-    use shardlake_model::ErrorKind;
-
-    use super::*;
-
-    fn map(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
-        pairs
-            .iter()
-            .map(|(name, value)| {
-                (HeaderName::from_static(name), HeaderValue::from_bytes(value.as_bytes()).expect("valid"))
-            })
-            .collect()
-    }
-
-    #[test]
-    fn a_header_is_acted_on_or_knowingly_ignored_never_both() {
-        for (name, why) in IGNORED {
-            assert!(RequestHeaders::default().slot(name).is_none(), "{name}");
-            assert!(!why.is_empty());
-        }
-        for name in [
-            "x-ms-documentdb-partitionkey",
-            "x-ms-documentdb-partitionkeyrangeid",
-            "x-ms-documentdb-pre-trigger-include",
-            "x-ms-cosmos-intended-collection-rid",
-            "x-ms-cosmos-is-batch-request",
-            "x-ms-session-token",
-            "prefer",
-        ] {
-            assert!(RequestHeaders::default().slot(name).is_some(), "{name}");
-        }
-    }
-
-    #[test]
-    fn booleans_are_read_in_every_spelling() {
-        for (text, expected) in [("true", true), ("True", true), ("1", true), ("FALSE", false), ("0", false)]
-        {
-            assert_eq!(flag("x", Some(text)).expect("valid"), expected, "{text}");
-        }
-        assert!(!flag("x", None).expect("absent is false"));
-        assert!(flag("x", Some("yes")).is_err());
-    }
-
-    #[test]
-    fn the_explicit_content_header_beats_prefer() {
-        for (pairs, expected) in [
-            (vec![], true),
-            (vec![("prefer", "return=minimal")], false),
-            (vec![("prefer", "wait=5, Return=Minimal")], false),
-            (vec![("prefer", "return=representation")], true),
-            (
-                vec![
-                    ("prefer", "return=minimal"),
-                    ("x-ms-cosmos-populate-content-response-on-write", "True"),
-                ],
-                true,
-            ),
-            (vec![("x-ms-cosmos-populate-content-response-on-write", "false")], false),
-        ] {
-            let map = map(&pairs);
-            let headers = RequestHeaders::parse(&map).expect("valid");
-            assert_eq!(headers.wants_content().expect("valid"), expected, "{pairs:?}");
-        }
-    }
-
-    #[test]
-    fn consistency_may_only_be_weakened() {
-        let asks = |text, account| {
-            RequestHeaders { consistency: Some(text), ..Default::default() }.consistency(account)
-        };
-        use ConsistencyLevel::*;
-        assert_eq!(asks("eventual", Session).expect("weaker"), Eventual);
-        assert_eq!(asks("Session", Session).expect("equal"), Session);
-        assert_eq!(asks("Strong", Session).expect_err("stronger").kind(), ErrorKind::BadRequest);
-        assert!(asks("Loose", Session).is_err());
-    }
-
-    #[test]
-    fn range_ids_and_page_sizes_parse_or_are_refused() {
-        let ranged = |text| RequestHeaders { range_id: Some(text), ..Default::default() }.range_id();
-        assert_eq!(ranged("3").expect("valid"), Some(3));
-        assert_eq!(ranged("AAAAAYAAAAE=,3").expect("valid"), Some(3));
-        assert!(ranged("x").is_err());
-        let paged = |text| RequestHeaders { max_item_count: Some(text), ..Default::default() }.max_items();
-        assert_eq!(paged("-1").expect("valid"), Some(-1));
-        assert_eq!(paged("7").expect("valid"), Some(7));
-        assert_eq!(paged("0").expect("valid"), None);
-        for text in ["-2", "x", ""] {
-            assert!(paged(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn what_would_change_the_outcome_is_refused_by_name() {
-        for (pairs, kind, word) in [
-            (("x-ms-documentdb-post-trigger-exclude", "t1"), ErrorKind::Unsupported, "t1"),
-            (("x-ms-indexing-directive", "Exclude"), ErrorKind::Unsupported, "Exclude"),
-            (("x-ms-indexing-directive", "bogus"), ErrorKind::BadRequest, "bogus"),
-            (
-                ("x-ms-cosmos-throughput-bucket", "256"),
-                ErrorKind::BadRequest,
-                "specified for the header 'x-ms-cosmos-throughput-bucket' is invalid.",
-            ),
-        ] {
-            let map = map(&[pairs]);
-            let error = RequestHeaders::parse(&map).expect("valid").refuse_unsupported().expect_err(word);
-            assert_eq!(error.kind(), kind);
-            assert!(error.message().contains(word), "{error}");
-        }
-        for directive in ["Default", "include", ""] {
-            let harmless = map(&[
-                ("x-ms-documentdb-pre-trigger-exclude", ""),
-                ("x-ms-indexing-directive", directive),
-                ("x-ms-cosmos-throughput-bucket", "3"),
-            ]);
-            RequestHeaders::parse(&harmless).expect("valid").refuse_unsupported().expect("accepted");
-        }
-    }
-
-    #[test]
-    fn header_values_that_are_not_text_are_refused() {
-        let mut map = HeaderMap::new();
-        map.insert("x-ms-documentdb-partitionkey", HeaderValue::from_bytes(b"[\"\xff\"]").expect("opaque"));
-        assert!(RequestHeaders::parse(&map).is_err());
-    }
-}
+mod tests;

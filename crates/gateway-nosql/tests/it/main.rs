@@ -32,6 +32,7 @@ mod patch;
 mod projections;
 mod queries;
 mod refusals;
+mod request_headers;
 mod resume_filter;
 mod schema;
 mod script_runs;

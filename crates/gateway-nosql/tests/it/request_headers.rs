@@ -1,0 +1,82 @@
+//! Request headers at the wire: values that do not exist, features that are not there, and headers that decide how a read is done.
+
+use serde_json::json;
+
+use crate::harness::{ITEMS, Server};
+
+const KEY: &str = r#"["k"]"#;
+
+#[tokio::test]
+async fn a_read_strategy_decides_whether_the_session_token_counts() {
+    let server = Server::with_container().await;
+    let created = server.create(json!({ "id": "a", "pk": "k" })).await;
+    let own = created.header("x-ms-session-token").expect("a position").to_owned();
+    let (range, _) = own.rsplit_once('#').expect("a version and an LSN");
+    let ahead = format!("{range}#{}", created.lsn() + 1000);
+    let read = |strategy: &str| {
+        let call = server.item("GET", "a", KEY).header("x-ms-session-token", &ahead);
+        call.header("x-ms-cosmos-read-consistency-strategy", strategy)
+    };
+    read("Session").send().await.refused(404, 1002, "session");
+    let eventual = read("Eventual").send().await.expect(200);
+    let latest = read("LatestCommitted").send().await.expect(200);
+    assert_eq!(latest.charge(), 2.0 * eventual.charge(), "as the level BoundedStaleness");
+    for (strategy, words) in [("Bogus", "'Bogus'"), ("latestcommitted", "invalid"), ("GlobalStrong", "Strong")] {
+        read(strategy).send().await.refused(400, 0, words);
+    }
+    let both = read("Eventual").header("x-ms-consistency-level", "Eventual").send().await;
+    both.refused(400, 0, "x-ms-consistency-level");
+    // Queries and feeds read by the same rule.
+    let query = |strategy: &str| {
+        let call = server.post(ITEMS).header("content-type", "application/query+json").key(KEY);
+        let call = call.header("x-ms-session-token", &ahead).json(json!({ "query": "SELECT * FROM c" }));
+        call.header("x-ms-cosmos-read-consistency-strategy", strategy)
+    };
+    query("Eventual").send().await.expect(200);
+    query("Session").send().await.refused(404, 1002, "session");
+}
+
+#[tokio::test]
+async fn versions_that_do_not_exist_are_refused() {
+    let server = Server::with_container().await;
+    let create = |version: &str, id: &str| {
+        server.post(ITEMS).key(KEY).json(json!({ "id": id, "pk": "k" })).header("x-ms-version", version)
+    };
+    create("2015-01-01", "old").send().await.refused(400, 0, "Invalid API version.");
+    server.item("GET", "old", KEY).send().await.expect(404);
+    for version in ["2014-08-21", "2020-07-15", "2030-01-01", ""] {
+        create(version, &format!("v{version}")).send().await.expect(201);
+    }
+}
+
+#[tokio::test]
+async fn headers_of_missing_features_are_refused_by_name() {
+    let server = Server::with_container().await;
+    server.create(json!({ "id": "a", "pk": "k" })).await;
+    for (name, value) in [
+        ("x-ms-enumeration-direction", "Reverse"),
+        ("x-ms-start-id", "a"),
+        ("x-ms-documentdb-filterby-schema-rid", "x"),
+        ("x-ms-cosmos-tx-id", "0f8fad5b-d9cb-469f-a165-70867728950e"),
+    ] {
+        server.get(ITEMS).key(KEY).header(name, value).send().await.refused(501, 0, name);
+    }
+    let create = server.post(ITEMS).key(KEY).json(json!({ "id": "b", "pk": "k" }));
+    create.header("x-ms-time-to-live-in-seconds", "5").send().await.refused(501, 0, "'ttl'");
+    server.item("GET", "b", KEY).send().await.expect(404);
+    let harmless = server.get(ITEMS).key(KEY).header("x-ms-is-readonly-script", "False");
+    harmless.header("x-ms-cosmos-workload-id", "7").send().await.expect(200);
+}
+
+#[tokio::test]
+async fn a_limit_of_zero_for_tokens_is_refused() {
+    let server = Server::with_container().await;
+    let name = "x-ms-documentdb-responsecontinuationtokenlimitinkb";
+    let feed = |limit: &str| server.get(ITEMS).key(KEY).header(name, limit);
+    for limit in ["0", "-2", "much"] {
+        feed(limit).send().await.refused(400, 0, name);
+    }
+    for limit in ["1", "64", ""] {
+        feed(limit).send().await.expect(200);
+    }
+}
