@@ -3,7 +3,7 @@
 //! | caller | may |
 //! |---|---|
 //! | read-write key | everything |
-//! | read-only key | read and query everything but permissions, which carry tokens |
+//! | read-only key | read and query everything but permissions, which carry tokens; a write or a batch is 401 |
 //! | token for a container | read the container, its ranges and scripts, plan queries; read items and feeds and query them; with mode `All` also write items and run procedures |
 //! | the same, limited to a partition key | likewise, where the request names that key or, of a hierarchical one, a longer one |
 //! | token for an item | read the container and its ranges; that item; with mode `All` also replace, patch and delete it |
@@ -85,7 +85,9 @@ pub(crate) fn need(operation: Operation) -> Need {
         | Operation::DeleteContainer
         | Operation::ReplaceOffer => Need::Key(Write),
         Operation::User(resource) => Need::Key(resource.effect()),
-        Operation::Permissions(_) | Operation::Permission(_) => Need::ReadWriteKey,
+        Operation::Permissions(FeedOperation::List | FeedOperation::Query)
+        | Operation::Permission(ResourceOperation::Read) => Need::ReadWriteKey,
+        Operation::Permissions(_) | Operation::Permission(_) => Need::Key(Write),
         // Nothing is done, and the holders of keys are told why.
         Operation::Unsupported(_) => Need::Key(Read),
         Operation::ReadContainer | Operation::ListRanges => Need::Within(Part::Frame, Read),
@@ -145,9 +147,7 @@ pub(crate) fn allow(caller: &Caller, asked: &Asked<'_>, account: &Account) -> Re
             "the request is signed with a read-only key, which does not give access to permissions: sign with a read-write key",
         )),
         (Caller::Key(Access::ReadOnly), Need::Key(Effect::Write) | Need::Within(_, Effect::Write)) => {
-            Err(forbidden(
-                "the request is signed with a read-only key, which does not allow to write: sign with a read-write key",
-            ))
+            Err(read_only_key())
         }
         (Caller::Token(_), Need::Key(_) | Need::ReadWriteKey) => {
             Err(forbidden("a resource token does not allow this operation: it needs an account key"))
@@ -292,6 +292,14 @@ impl<'g> Scope<'g> {
         }
         Ok(())
     }
+}
+
+/// The service answers as it does to a wrong key.
+fn read_only_key() -> Error {
+    Error::new(
+        ErrorKind::Unauthorized,
+        "The input authorization token can't serve the request. The request is signed with a read-only key, which does not allow to write: sign with a read-write key",
+    )
 }
 
 fn outside(what: &str) -> Error {

@@ -108,7 +108,7 @@ acted_on! { plain_slot, ACTED_ON, "" {
     "if-modified-since" => if_modified_since: "start of a change feed, as a date in any zone; other texts are ignored";
     "a-im" => a_im: "makes a read of the items, or of the ranges, a change feed; 501 beside a query";
     "prefer" => prefer: "`return=minimal`: answers of writes have no body";
-    "user-agent" => user_agent: "is logged; the JavaScript SDK's is spared a 410 that it cannot handle";
+    "user-agent" => user_agent: "the JavaScript SDK's is spared a 410 that it cannot handle";
     "x-ms-useragent" => ms_user_agent: "the same in browsers";
     "x-ms-read-key-type" => read_key_type: "`EffectivePartitionKeyRange`: bounds of a feed; `EffectivePartitionKey` is 501, others 400";
     "x-ms-start-epk" => start_epk: "lower bound of a feed";

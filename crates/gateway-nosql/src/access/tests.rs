@@ -69,8 +69,11 @@ fn expected(method: &str, path: &str) -> Option<Need> {
         (["dbs", _] | ["dbs", _, "colls" | "users", _], "DELETE") => Need::Key(Write),
         (["dbs", _, "colls" | "users", _] | ["offers", _], "PUT") => Need::Key(Write),
         (["offers"] | ["offers", _], "GET") => Need::Key(Read),
-        (["dbs", _, "users", _, "permissions"], "GET" | "POST") => Need::ReadWriteKey,
-        (["dbs", _, "users", _, "permissions", _], "GET" | "PUT" | "DELETE") => Need::ReadWriteKey,
+        (["dbs", _, "users", _, "permissions"] | ["dbs", _, "users", _, "permissions", _], "GET") => {
+            Need::ReadWriteKey
+        }
+        (["dbs", _, "users", _, "permissions"], "POST") => Need::Key(Write),
+        (["dbs", _, "users", _, "permissions", _], "PUT" | "DELETE") => Need::Key(Write),
         (["dbs", _, "colls", _] | ["dbs", _, "colls", _, "pkranges"], "GET") => {
             Need::Within(Part::Frame, Read)
         }
@@ -169,7 +172,7 @@ fn headers_tell_operations_of_one_path_apart() {
         ("/dbs/d/users", upsert(), Need::Key(Effect::Write)),
         ("/offers", query(), Need::Key(Effect::Read)),
         ("/dbs/d/users/u/permissions", query(), Need::ReadWriteKey),
-        ("/dbs/d/users/u/permissions", upsert(), Need::ReadWriteKey),
+        ("/dbs/d/users/u/permissions", upsert(), Need::Key(Write)),
     ] {
         assert_eq!(needed("POST", path, &headers).expect("an operation"), expected, "{path} {headers:?}");
     }

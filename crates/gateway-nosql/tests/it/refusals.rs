@@ -33,15 +33,25 @@ async fn a_date_beyond_the_skew_is_forbidden() {
 async fn a_read_only_key_reads_and_does_not_write() {
     let server = Server::with_container().await;
     server.create(json!({ "id": "a", "pk": "k" })).await;
-    server.item("GET", "a", r#"["k"]"#).signed_with(READ_ONLY_KEY).send().await.expect(200);
+    let read = server.item("GET", "a", r#"["k"]"#);
+    read.signed_with(READ_ONLY_KEY).send().await.expect(200);
     let query = server.post("/dbs").header("content-type", "application/query+json");
     query.json(json!({ "query": "SELECT * FROM r" })).signed_with(READ_ONLY_KEY).send().await.expect(200);
-    server.item("DELETE", "a", r#"["k"]"#).signed_with(READ_ONLY_KEY).send().await.refused(
-        403,
-        0,
-        "read-only key",
-    );
-    server.post("/dbs").json(json!({ "id": "x" })).signed_with(READ_ONLY_KEY).send().await.expect(403);
+    let batch = |is_atomic: &str, operations: serde_json::Value| {
+        let call = server.post(ITEMS).key(r#"["k"]"#).header("x-ms-cosmos-is-batch-request", "True");
+        call.header("x-ms-cosmos-batch-atomic", is_atomic).json(operations)
+    };
+    let reading = json!([{ "operationType": "Read", "id": "a", "partitionKey": "[\"k\"]" }]);
+    for call in [
+        server.item("DELETE", "a", r#"["k"]"#),
+        server.post("/dbs").json(json!({ "id": "x" })),
+        batch("True", reading.clone()),
+        batch("False", reading),
+    ] {
+        let answer = call.signed_with(READ_ONLY_KEY).send().await;
+        answer.refused(401, 0, "The input authorization token can't serve the request. The request is signed with a read-only key");
+    }
+    server.item("GET", "a", r#"["k"]"#).send().await.expect(200);
 }
 
 #[tokio::test]

@@ -193,11 +193,11 @@ async fn a_read_only_key_reads_scripts_and_changes_and_runs_none() {
         }
         for call in [server.post(feed.as_str()), server.put(one.as_str()), server.delete(one.as_str())] {
             let refused = call.json(definition.clone()).signed_with(READ_ONLY_KEY).send().await;
-            refused.refused(403, 0, "read-only key");
+            refused.refused(401, 0, "read-only key");
         }
     }
     let run = server.post(format!("{CONTAINER}/sprocs/a%20script")).key("[1]").signed_with(READ_ONLY_KEY);
-    run.send().await.refused(403, 0, "read-only key");
+    run.send().await.refused(401, 0, "read-only key");
 }
 
 #[tokio::test]
