@@ -36,7 +36,7 @@ use crate::router::{DIRECT_MODE, Path, Route};
 use crate::slow_log::{Ended, SlowLog};
 use crate::{
     account_document, batch, body, change_feed, conflicts, containers, databases, feed, items, offers,
-    partition_key_delete, permissions, pkranges, query, query_plan, script_execute, scripts, triggers,
+    partition_key_delete, permissions, pkranges, query, query_plan, script_execute, scripts, session, triggers,
     unsupported, users,
 };
 
@@ -521,6 +521,10 @@ async fn on_items(call: &Call<'_>, container: &ContainerHandle, operation: Opera
         true => AnswerFormat::of_rows(call.headers),
         false => AnswerFormat::of(call.headers)?,
     };
+    if operation.writes_one_item() {
+        // A write waits for no position, and its token has to be one all the same.
+        session::wanted(call.headers.session_token, call.context.consistency)?;
+    }
     let reply = match operation {
         Operation::ReadFeed => apart(feed::read(call, container)).await,
         Operation::ReadChangeFeed => apart(change_feed::read(call, container)).await,

@@ -122,6 +122,10 @@ impl Operation {
             Operation::CreateItem | Operation::UpsertItem | Operation::ReplaceItem | Operation::DeleteItem
         )
     }
+
+    pub fn writes_one_item(self) -> bool {
+        self.runs_triggers() || self == Operation::PatchItem
+    }
 }
 
 /// What a POST to a container's items asks for.

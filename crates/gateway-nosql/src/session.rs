@@ -19,13 +19,14 @@ pub(crate) fn push_token(out: &mut Vec<u8>, range_id: u32, version: i64, lsn: u6
     push_number(out, lsn);
 }
 
-/// The position a read has to have reached: only session consistency waits for one.
+/// The position that a read has to have reached. Only session consistency waits for one; writes do not wait, and refuse a text
+/// that is no token as reads do.
 pub(crate) fn wanted(header: Option<&str>, consistency: ConsistencyLevel) -> Result<Option<SessionToken>> {
     match header {
         Some(text) if consistency == ConsistencyLevel::Session && !text.is_empty() => {
             SessionToken::parse(text)
                 .map(Some)
-                .ok_or_else(|| Error::bad_request(format!("The session token '{text}' is invalid.")))
+                .ok_or_else(|| Error::bad_request(format!("The session token provided '{text}' is invalid.")))
         }
         _ => Ok(None),
     }

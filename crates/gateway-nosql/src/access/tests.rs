@@ -172,7 +172,7 @@ fn headers_tell_operations_of_one_path_apart() {
         ("/dbs/d/users", upsert(), Need::Key(Effect::Write)),
         ("/offers", query(), Need::Key(Effect::Read)),
         ("/dbs/d/users/u/permissions", query(), Need::ReadWriteKey),
-        ("/dbs/d/users/u/permissions", upsert(), Need::Key(Write)),
+        ("/dbs/d/users/u/permissions", upsert(), Need::Key(Effect::Write)),
     ] {
         assert_eq!(needed("POST", path, &headers).expect("an operation"), expected, "{path} {headers:?}");
     }

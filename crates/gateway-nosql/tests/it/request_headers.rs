@@ -80,3 +80,31 @@ async fn a_limit_of_zero_for_tokens_is_refused() {
         feed(limit).send().await.expect(200);
     }
 }
+
+#[tokio::test]
+async fn a_session_token_that_cannot_be_read_is_refused_by_every_operation() {
+    let server = Server::with_container().await;
+    server.create(json!({ "id": "a", "pk": "k" })).await;
+    let item = json!({ "id": "a", "pk": "k", "n": 1 });
+    let patch = json!({ "operations": [{ "op": "set", "path": "/n", "value": 1 }] });
+    let batch = json!([{ "operationType": "Read", "id": "a" }]);
+    let post = || server.post(ITEMS).key(KEY);
+    for call in [
+        post().json(json!({ "id": "b", "pk": "k" })),
+        post().header("x-ms-documentdb-is-upsert", "True").json(item.clone()),
+        server.item("PUT", "a", KEY).json(item),
+        server.item("PATCH", "a", KEY).json(patch),
+        server.item("DELETE", "a", KEY),
+        server.item("GET", "a", KEY),
+        post().header("x-ms-cosmos-is-batch-request", "True").header("x-ms-cosmos-batch-atomic", "True").json(batch),
+    ] {
+        let answer = call.header("x-ms-session-token", "no:token").send().await;
+        answer.refused(400, 0, "The session token provided 'no:token' is invalid.");
+    }
+    let untouched = server.item("GET", "a", KEY).send().await.expect(200).json();
+    assert_eq!(untouched.get("n"), None);
+    server.item("GET", "b", KEY).send().await.expect(404);
+    // A position ahead of the server holds up no write.
+    let ahead = post().header("x-ms-session-token", "0:-1#99999").json(json!({ "id": "c", "pk": "k" }));
+    ahead.send().await.expect(201);
+}
