@@ -5,7 +5,8 @@
 //! | nothing in particular, or `JsonText` | text | text |
 //! | `JsonText,CosmosBinary` | binary | text, which saves a conversion |
 //! | `CosmosBinary` | binary | binary |
-//! | nothing that is here, such as `HybridRow` | 400 | 400 |
+//! | `HybridRow` alone | 501 | 501 |
+//! | a list with anything else in it | 400 | 400 |
 //!
 //! Batches that are sent in HybridRow are answered in HybridRow, and their items are text but for clients that take `CosmosBinary` alone.
 //!
@@ -21,6 +22,9 @@ use crate::call::Call;
 use crate::headers::RequestHeaders;
 use crate::reply::Reply;
 
+/// The formats of the service.
+const FORMATS: [&str; 3] = ["JsonText", "CosmosBinary", "HybridRow"];
+
 /// How an answer is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AnswerFormat {
@@ -35,12 +39,19 @@ impl AnswerFormat {
         let Some(list) = headers.content_format.or(headers.supported_formats) else {
             return Ok(AnswerFormat::Text);
         };
-        let has = |name: &str| list.split(',').any(|format| format.trim().eq_ignore_ascii_case(name));
-        match (has("JsonText"), has("CosmosBinary")) {
+        if list.is_empty() {
+            return Ok(AnswerFormat::Text);
+        }
+        let mut has = [false; FORMATS.len()];
+        for format in list.split(',').map(str::trim) {
+            let known = FORMATS.iter().position(|name| format.eq_ignore_ascii_case(name));
+            has[known.ok_or_else(|| unknown_format(list))?] = true;
+        }
+        let [has_text, has_binary, _] = has;
+        match (has_text, has_binary) {
             (true, false) => Ok(AnswerFormat::Text),
             (true, true) => Ok(AnswerFormat::BinaryItems),
             (false, true) => Ok(AnswerFormat::Binary),
-            (false, false) if list.is_empty() => Ok(AnswerFormat::Text),
             (false, false) => Err(Error::unsupported(format!(
                 "the client takes answers as '{list}' alone, which is not supported: nothing was done; \
                  ask for 'JsonText' or 'CosmosBinary'"
@@ -59,6 +70,12 @@ impl AnswerFormat {
     pub fn has_binary_items(self) -> bool {
         self != AnswerFormat::Text
     }
+}
+
+fn unknown_format(list: &str) -> Error {
+    Error::bad_request(format!(
+        "the serialization formats '{list}' are invalid: list 'JsonText', 'CosmosBinary' and 'HybridRow', separated by commas"
+    ))
 }
 
 /// A reply in the format that the client asked for. Single items have been written in it already,
@@ -125,6 +142,11 @@ mod tests {
         };
         assert_eq!(["HybridRow", "JsonText,CosmosBinary"].map(of_rows), [AnswerFormat::Text; 2]);
         assert_eq!(of_rows("CosmosBinary"), AnswerFormat::Binary);
+        for list in ["x", ", ,", ",,", "JsonText CosmosBinary", "Json Text", "Json,Text", "JsonText, "] {
+            for error in [of(Some(list), None), of(None, Some(list))] {
+                assert_eq!(error.expect_err(list).kind(), ErrorKind::BadRequest, "{list}");
+            }
+        }
         let error = of(Some("HybridRow"), None).expect_err("not supported");
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         assert!(error.message().contains("HybridRow"), "{error}");

@@ -108,3 +108,18 @@ async fn a_session_token_that_cannot_be_read_is_refused_by_every_operation() {
     let ahead = post().header("x-ms-session-token", "0:-1#99999").json(json!({ "id": "c", "pk": "k" }));
     ahead.send().await.expect(201);
 }
+
+#[tokio::test]
+async fn unknown_serialization_formats_are_refused() {
+    let server = Server::with_container().await;
+    server.create(json!({ "id": "a", "pk": "k" })).await;
+    for name in ["x-ms-cosmos-supported-serialization-formats", "x-ms-documentdb-content-serialization-format"] {
+        for formats in ["Invalid value", ",,", "JsonText, ", "Json,Text", "JsonText|CosmosBinary"] {
+            let feed = server.get(ITEMS).key(KEY).header(name, formats).send().await;
+            feed.refused(400, 0, formats.trim());
+            server.item("GET", "a", KEY).header(name, formats).send().await.expect(400);
+        }
+        server.item("GET", "a", KEY).header(name, "jsontext, HYBRIDROW").send().await.expect(200);
+        server.item("GET", "a", KEY).header(name, "HybridRow").send().await.refused(501, 0, "HybridRow");
+    }
+}
