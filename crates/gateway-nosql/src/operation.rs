@@ -9,6 +9,7 @@ use shardlake_model::{Error, ErrorKind, Result, ScriptKind};
 
 use crate::headers::{RequestHeaders, flag};
 use crate::router::Route;
+use crate::unsupported;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operation {
@@ -133,6 +134,10 @@ fn items(headers: &RequestHeaders<'_>) -> Result<Operation> {
     Ok(if flag("x-ms-cosmos-is-query-plan-request", headers.is_query_plan)? {
         Operation::PlanQuery
     } else if headers.asks_query()? {
+        // Answered as a plain query, it would give items that the change feed leaves out.
+        if headers.a_im.is_some() {
+            return Err(unsupported::query_of_changes());
+        }
         Operation::QueryItems
     } else if flag("x-ms-cosmos-is-batch-request", headers.is_batch)? {
         match flag("x-ms-cosmos-batch-atomic", headers.batch_atomic)? {

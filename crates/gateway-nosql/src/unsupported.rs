@@ -42,6 +42,12 @@ pub(crate) fn script_member(kind: &str, name: &str) -> Error {
     ))
 }
 
+pub(crate) fn query_of_changes() -> Error {
+    Error::unsupported(
+        "a query over the change feed is not supported: read the change feed without a query, or query without header 'A-IM'; nothing was read",
+    )
+}
+
 pub(crate) fn point_read_key() -> Error {
     Error::unsupported(
         "x-ms-read-key-type 'EffectivePartitionKey' is not supported yet: send the partition key or an effective partition key range; nothing was read",

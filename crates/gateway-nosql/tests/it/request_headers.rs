@@ -123,3 +123,16 @@ async fn unknown_serialization_formats_are_refused() {
         server.item("GET", "a", KEY).header(name, "HybridRow").send().await.refused(501, 0, "HybridRow");
     }
 }
+
+#[tokio::test]
+async fn a_query_over_the_change_feed_is_refused_by_name() {
+    let server = Server::with_container().await;
+    let query = || {
+        let call = server.post(ITEMS).header("content-type", "application/query+json").key(KEY);
+        call.json(json!({ "query": "SELECT * FROM c" }))
+    };
+    for mode in ["Incremental Feed", "Full-Fidelity Feed"] {
+        query().header("a-im", mode).send().await.refused(501, 0, "change feed");
+    }
+    query().header("a-im", "").send().await.expect(200);
+}
