@@ -32,7 +32,7 @@ use crate::headers::{RequestHeaders, flag};
 use crate::message_space::{AnswerHold, ConnectionSpace};
 use crate::operation::{FeedOperation, Operation, ResourceOperation};
 use crate::reply::{Echo, Renderer, Reply, SUBSTATUS};
-use crate::router::{DIRECT_MODE, Path, Route};
+use crate::router::{DIRECT_MODE, DISTRIBUTED_TRANSACTIONS, Path, Route};
 use crate::slow_log::{Ended, SlowLog};
 use crate::{
     account_document, batch, body, change_feed, conflicts, containers, databases, feed, items, offers,
@@ -444,8 +444,20 @@ async fn dispatch(call: &Call<'_>, operation: Operation) -> Result<Reply, Failur
         Operation::QueryOffers => apart(offers::query(call)).await,
         Operation::ReadOffer => apart(offers::read(call)).await,
         Operation::ReplaceOffer => apart(offers::replace(call)).await,
+        Operation::Unsupported(DISTRIBUTED_TRANSACTIONS) => Ok(distributed_transaction(call)),
         Operation::Unsupported(feature) => Err(unsupported::resource(feature).into()),
     }
+}
+
+/// The refusal of a distributed transaction. Without these members, .NET shows its user the number 501 and none of our words.
+fn distributed_transaction(call: &Call<'_>) -> Reply {
+    let error = unsupported::resource(DISTRIBUTED_TRANSACTIONS);
+    let members = serde_json::json!({
+        "isRetriable": false,
+        "diagnosticString": error.message(),
+        "operationResponses": [],
+    });
+    failed(&error, &members, (call.context.activity_id, "/operations/dtc"), 0)
 }
 
 async fn on_users(call: &Call<'_>, operation: FeedOperation) -> Result<Reply, Failure> {

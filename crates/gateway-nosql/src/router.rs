@@ -28,6 +28,9 @@ pub(crate) struct Path<'p> {
 /// Where the Java and .NET SDKs ask for the addresses of replicas by default.
 pub(crate) const DIRECT_MODE: &str = "direct connection mode (use gateway mode)";
 
+/// Where the .NET and Rust SDKs send transactions over several containers.
+pub(crate) const DISTRIBUTED_TRANSACTIONS: &str = "distributed transactions";
+
 /// What a path addresses. The names in it are read with [`Path::database`], [`Path::container`] and [`Path::id`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Route {
@@ -117,6 +120,7 @@ impl<'p> Path<'p> {
             ["offers"] => Route::Offers,
             ["offers", _] => Route::Offer,
             ["addresses"] => Route::Unsupported(DIRECT_MODE),
+            ["operations", "dtc"] | ["operations", "dtc", _] => Route::Unsupported(DISTRIBUTED_TRANSACTIONS),
             _ => return Err(no_such_route(self.raw)),
         })
     }
@@ -188,6 +192,9 @@ impl<'p> Path<'p> {
             ms_date,
             date,
         };
+        if route == Route::Unsupported(DISTRIBUTED_TRANSACTIONS) {
+            return check(&[form("distributedtransactionbatch", "")]);
+        }
         let by_name = form(resource_type, &link);
         if route == Route::PartitionKeyDelete {
             return check(&[by_name, form("partitionkey", &link)]);
@@ -261,6 +268,8 @@ mod tests {
             ("/dbs/x/clientencryptionkeys", "client encryption keys"),
             ("/dbs/x/colls/y/docs/z/attachments", "attachments"),
             ("//addresses/", "direct connection mode (use gateway mode)"),
+            ("/operations/dtc", "distributed transactions"),
+            ("/operations/dtc/status", "distributed transactions"),
         ] {
             assert_eq!(route(path), Route::Unsupported(name), "{path}");
         }
@@ -304,6 +313,7 @@ mod tests {
             (Method::GET, "/dbs/x/colls/y/docs/a%20b", "docs", "dbs/x/colls/y/docs/a b"),
             (Method::POST, "/dbs/x/colls/y/sprocs/p", "sprocs", "dbs/x/colls/y/sprocs/p"),
             (Method::GET, "/offers", "offers", ""),
+            (Method::POST, "/operations/dtc", "distributedtransactionbatch", ""),
             (Method::GET, "/offers/X7kE", "offers", "x7ke"),
             (Method::POST, "/dbs/AAAAAQ==/colls/AAAAAYAAAAE=/docs", "docs", "aaaaayaaaae="),
             (Method::POST, "/dbs/x/colls/y/operations/partitionkeydelete", "colls", "dbs/x/colls/y"),

@@ -8,7 +8,7 @@ use super::*;
 const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
 
 /// One path for every route.
-const PATHS: [&str; 27] = [
+const PATHS: [&str; 28] = [
     "/",
     "/dbs",
     "/dbs/d",
@@ -33,6 +33,7 @@ const PATHS: [&str; 27] = [
     "/offers",
     "/offers/o",
     "/addresses",
+    "/operations/dtc",
     "/dbs/d/clientencryptionkeys",
     "/dbs/d/colls/c/docs/i/attachments",
     "/dbs/d/colls/c/operations/else",

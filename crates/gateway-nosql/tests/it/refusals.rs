@@ -88,6 +88,25 @@ async fn features_to_come_are_refused_by_name() {
     }
 }
 
+/// Signed as the .NET SDK signs it: by the type of the resource, without a link.
+#[tokio::test]
+async fn a_distributed_transaction_is_refused_with_the_words_where_dotnet_shows_them() {
+    let server = Server::with_container().await;
+    let date = shardlake_testkit::http_date_after_epoch(Duration::from_secs(1_700_000_000));
+    let signed = |key| {
+        let token = shardlake_testkit::authorization("POST", "distributedtransactionbatch", "", &date, key);
+        let call = server.post("/operations/dtc").unsigned().header("x-ms-date", &date);
+        let call = call.header("x-ms-cosmos-idempotency-token", "1dbaba3a-0532-4229-a6c4-dee833672a62");
+        call.header("authorization", &token).json(json!({ "operations": [] }))
+    };
+    let answer = signed(shardlake_testkit::EMULATOR_KEY).send().await;
+    let refused = answer.refused(501, 0, "distributed transactions").json();
+    assert_eq!(refused["isRetriable"], false, "{refused}");
+    assert_eq!(refused["operationResponses"], json!([]), "{refused}");
+    assert!(refused["diagnosticString"].as_str().expect("words").starts_with("distributed transactions"), "{refused}");
+    server.post("/operations/dtc").json(json!({})).send().await.refused(401, 0, "distributedtransactionbatch");
+}
+
 #[tokio::test]
 async fn headers_that_would_change_the_outcome_are_refused_not_ignored() {
     let server = Server::with_container().await;
