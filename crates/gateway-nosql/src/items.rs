@@ -6,7 +6,7 @@ use shardlake_account::{
     StoredItem, WriteCommand, beside, item_of_json_in, key_misfit,
 };
 use shardlake_document::{RawValue, parse_partition_key};
-use shardlake_model::{Error, ErrorKind, PartitionKey, RequestContext, Result};
+use shardlake_model::{Error, ErrorKind, PartitionKey, Preconditions, RequestContext, Result};
 
 use crate::access::Scope;
 use crate::answer_body::Text;
@@ -70,7 +70,26 @@ pub(crate) async fn replace(call: &Call<'_>, container: &ContainerHandle) -> Res
     check_replacement(call, container, sent.as_ref().ok().map(|(body, _)| body)).await?;
     let (body, _room) = sent?;
     let item = container.item_name(call.path.item());
-    write(call, container, content, key(call)?, ItemWrite::Replace { item, body, preconditions }).await
+    let replacement = ItemWrite::Replace { item, body, preconditions };
+    match write(call, container, content, key(call)?, replacement).await {
+        Err(error) => Err(missing_or(call, container, error).await),
+        reply => reply,
+    }
+}
+
+/// The service looks for the item before it looks into the body that is to replace it: where there is none, the answer is 404
+/// and not the fault of the body.
+async fn missing_or(call: &Call<'_>, container: &ContainerHandle, error: Error) -> Error {
+    let is_of_body = matches!(error.kind(), ErrorKind::BadRequest | ErrorKind::PartitionKeyMismatch);
+    let Ok(Some(key)) = key(call) else { return error };
+    // A trigger has faults of its own.
+    if !is_of_body || call.headers.names_triggers() {
+        return error;
+    }
+    let read =
+        ItemRead { item: container.item_name(call.path.item()), preconditions: Preconditions::default() };
+    let found = call.account.read(&call.context, container, ReadCommand { key: Some(key), read }).await;
+    found.err().filter(|missing| missing.kind() == ErrorKind::NotFound).unwrap_or(error)
 }
 
 pub(crate) async fn patch(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply> {

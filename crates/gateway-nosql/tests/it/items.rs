@@ -284,3 +284,22 @@ async fn a_logical_partition_is_deleted_with_one_request() {
     let left = server.get(ITEMS).send().await.expect(200).json();
     assert_eq!((&left["_count"], &left["Documents"][0]["id"]), (&json!(1), &json!("c")));
 }
+
+#[tokio::test]
+async fn a_missing_item_is_404_before_its_replacement_is_400() {
+    let server = Server::with_container().await;
+    server.create(json!({ "id": "a", "pk": "k" })).await;
+    // Another key than the header's, no id, and a time to live that is none.
+    for body in [
+        json!({ "id": "a", "pk": "other" }),
+        json!({ "pk": "k" }),
+        json!({ "id": "a", "pk": "k", "ttl": "soon" }),
+    ] {
+        let put = |id| server.item("PUT", id, r#"["k"]"#).json(body.clone());
+        put("missing").send().await.refused(404, 0, "does not exist");
+        put("a").send().await.expect(400);
+    }
+    // Text that is no JSON is refused before anything is looked for.
+    server.item("PUT", "missing", r#"["k"]"#).body("{").send().await.expect(400);
+    server.item("GET", "a", r#"["k"]"#).send().await.expect(200);
+}
