@@ -216,7 +216,15 @@ impl Inner {
             // Before authentication: a 401 would suggest a wrong key.
             return Err(unsupported::resource(DIRECT_MODE).into());
         }
-        let caller = self.authenticate(&parts.method, &path, route, &headers)?;
+        let whole;
+        let (path, route, caller) = match self.authenticate(&parts.method, &path, route, &headers) {
+            Ok(caller) => (path, route, caller),
+            Err(error) => {
+                let Some(query) = parts.uri.query() else { return Err(error.into()) };
+                whole = format!("{}?{query}", parts.uri.path());
+                self.signed_with_query(&whole, &parts.method, &headers).ok_or(error)?
+            }
+        };
         let operation = Operation::of(route, &parts.method, &headers)?;
         access::allow(&caller, &Asked { operation, path: &path, headers: &headers }, &self.account)?;
         let endpoint = arrival.endpoint;
@@ -288,6 +296,20 @@ impl Inner {
         path.with_signed_forms(route, method, dates(headers), |forms| {
             self.keyring.authenticate(headers.authorization, forms, &self.account)
         })
+    }
+
+    /// A path whose last id has a question mark, which clients may leave unencoded: the signature shows that the part behind it
+    /// belongs to the id.
+    fn signed_with_query<'p>(
+        &self,
+        whole: &'p str,
+        method: &Method,
+        headers: &RequestHeaders<'_>,
+    ) -> Option<(Path<'p>, Route, Caller)> {
+        let path = Path::parse(whole).ok()?;
+        let route = path.route().ok()?;
+        let caller = self.authenticate(method, &path, route, headers).ok()?;
+        Some((path, route, caller))
     }
 
     /// Lets a request in whose sender may ask: once there is room for a small answer and for the body, which is read.

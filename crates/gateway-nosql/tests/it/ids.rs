@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::batch::{atomic, statuses};
 use crate::change_feed::read_all;
-use crate::harness::{Call, ITEMS, Server};
+use crate::harness::{Call, ITEMS, NOW, Server};
 
 const KEY: &str = r#"["k"]"#;
 
@@ -131,6 +131,28 @@ async fn a_token_for_one_reaches_it_and_no_other() {
             assert_eq!(status(server.get(format!("{ITEMS}/{encoded}"))).await, expected, "{id} {other}");
         }
     }
+}
+
+/// Clients that leave the question mark unencoded sign the id with the part behind the mark.
+#[tokio::test]
+async fn a_question_mark_belongs_to_the_id_where_the_signature_has_it() {
+    let server = Server::with_container().await;
+    server.create(item("a?b", 1)).await;
+    server.create(item("a", 2)).await;
+    let date = shardlake_testkit::http_date_after_epoch(std::time::Duration::from_millis(NOW.0));
+    let signed = |method, id: &str| {
+        let link = format!("dbs/db/colls/items/docs/{id}");
+        let key = shardlake_testkit::EMULATOR_KEY;
+        let token = shardlake_testkit::authorization(method, "docs", &link, &date, key);
+        let call = server.call(method, format!("{ITEMS}/a?b")).key(KEY).unsigned();
+        call.header("x-ms-date", &date).header("authorization", &token)
+    };
+    assert_eq!(signed("GET", "a?b").send().await.expect(200).json()["n"], 1);
+    assert_eq!(signed("GET", "a").send().await.expect(200).json()["n"], 2, "a query of the address");
+    signed("GET", "b").send().await.refused(401, 0, r"docs/a\n");
+    signed("DELETE", "a?b").send().await.expect(204);
+    server.item("GET", "a", KEY).send().await.expect(200);
+    server.item("GET", "a%3Fb", KEY).send().await.expect(404);
 }
 
 /// Names of everything else keep the service's rule.
