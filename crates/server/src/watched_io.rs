@@ -291,6 +291,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for WatchedIo<T> {
 mod tests {
     use shardlake_gateway_nosql::MessageSpace;
     use shardlake_stdx::Timestamp;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
 
@@ -365,5 +366,58 @@ mod tests {
         drop(answer);
         assert_eq!(activity.end_stalled(PATIENCE), (0, None), "a request at work is no stalled answer");
         drop(at_work);
+    }
+
+    const ANSWER: &[u8] = b"HTTP/1.1 413 Payload Too Large\r\n\r\n";
+
+    /// A client, and the server's end of its connection, which answers at once and closes.
+    fn refused() -> (tokio::io::DuplexStream, tokio::task::JoinHandle<()>) {
+        let (client, server) = tokio::io::duplex(64 << 10);
+        let activity = Activity::new(Clock::manual(Timestamp(5)), Protocol::Http1);
+        let server = tokio::spawn(async move {
+            let mut io = WatchedIo::new(server, activity);
+            io.write_all(ANSWER).await.expect("room for the answer");
+            io.shutdown().await.expect("a close");
+        });
+        (client, server)
+    }
+
+    /// However large the body is: a client that cannot send its whole body never reads the answer.
+    #[tokio::test(start_paused = true)]
+    async fn the_whole_of_a_refused_body_is_read_and_its_client_has_the_answer() {
+        let (mut client, server) = refused();
+        let chunk = vec![b'x'; 256 << 10];
+        for _ in 0..160 {
+            client.write_all(&chunk).await.expect("40 MiB are read");
+        }
+        client.shutdown().await.expect("the end of the body");
+        let mut answer = Vec::new();
+        client.read_to_end(&mut answer).await.expect("the answer");
+        assert_eq!(answer, ANSWER);
+        server.await.expect("the close ends with the body");
+    }
+
+    /// A byte now and then keeps no connection open for longer than the bound. The clock stands still but for the steps.
+    #[tokio::test(start_paused = true)]
+    async fn a_refused_body_that_trickles_is_cut_at_the_bound() {
+        let (mut client, server) = refused();
+        let step = LINGER_QUIET_MAX / 2;
+        let bytes_max = LINGER_MAX.as_millis() / step.as_millis() + 2;
+        let mut sent = 0;
+        while client.write_all(b"x").await.is_ok() {
+            sent += 1;
+            assert!(sent <= bytes_max, "more than {bytes_max} bytes");
+            tokio::time::advance(step).await;
+        }
+        server.await.expect("a close");
+        assert!(sent + 4 >= bytes_max, "{sent} of {bytes_max} bytes");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refused_body_that_pauses_is_cut_at_once() {
+        let (mut client, server) = refused();
+        client.write_all(b"x").await.expect("read");
+        let closed = tokio::time::timeout(LINGER_QUIET_MAX * 2, server).await;
+        closed.expect("cut before the bound").expect("a close");
     }
 }
