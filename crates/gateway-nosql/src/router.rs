@@ -119,6 +119,12 @@ impl<'p> Path<'p> {
             }
             ["offers"] => Route::Offers,
             ["offers", _] => Route::Offer,
+            ["offers", _, ..] => {
+                return Err(Error::bad_request(format!(
+                    "'/{}' is no link of an offer: an offer has the link '/offers/<its id>'",
+                    self.raw
+                )));
+            }
             ["addresses"] => Route::Unsupported(DIRECT_MODE),
             ["operations", "dtc"] | ["operations", "dtc", _] => Route::Unsupported(DISTRIBUTED_TRANSACTIONS),
             _ => return Err(no_such_route(self.raw)),
@@ -281,6 +287,10 @@ mod tests {
         {
             let error = Path::parse(path).and_then(|path| path.route()).expect_err(path);
             assert_eq!(error.kind(), ErrorKind::NotFound, "{path}");
+        }
+        for path in ["/offers/offers/X7kE/", "/offers/X7kE/y/z"] {
+            let error = Path::parse(path).and_then(|path| path.route()).expect_err(path);
+            assert_eq!(error.kind(), ErrorKind::BadRequest, "{path}");
         }
         assert_eq!(Path::parse("/dbs/%ff").err().expect("not UTF-8").kind(), ErrorKind::BadRequest);
     }

@@ -77,6 +77,17 @@ async fn unknown_routes_are_404_and_wrong_verbs_405() {
 }
 
 #[tokio::test]
+async fn a_link_that_is_no_link_of_an_offer_is_400() {
+    let server = Server::start().await;
+    for path in ["/offers/offers/X7kE/", "/offers/X7kE/more"] {
+        for method in ["GET", "PUT"] {
+            server.call(method, path).json(json!({})).send().await.refused(400, 0, "no link of an offer");
+        }
+    }
+    server.get("/offers/X7kE").send().await.expect(404);
+}
+
+#[tokio::test]
 async fn features_to_come_are_refused_by_name() {
     let server = Server::with_container().await;
     for (path, name) in [
@@ -103,8 +114,15 @@ async fn a_distributed_transaction_is_refused_with_the_words_where_dotnet_shows_
     let refused = answer.refused(501, 0, "distributed transactions").json();
     assert_eq!(refused["isRetriable"], false, "{refused}");
     assert_eq!(refused["operationResponses"], json!([]), "{refused}");
-    assert!(refused["diagnosticString"].as_str().expect("words").starts_with("distributed transactions"), "{refused}");
-    server.post("/operations/dtc").json(json!({})).send().await.refused(401, 0, "distributedtransactionbatch");
+    assert!(
+        refused["diagnosticString"].as_str().expect("words").starts_with("distributed transactions"),
+        "{refused}"
+    );
+    server.post("/operations/dtc").json(json!({})).send().await.refused(
+        401,
+        0,
+        "distributedtransactionbatch",
+    );
 }
 
 #[tokio::test]
