@@ -12,7 +12,7 @@ use shardlake_model::{ContainerDefinition, Error};
 use crate::call::Call;
 use crate::errors::Failure;
 use crate::headers::flag;
-use crate::reply::{INDEX_PROGRESS, RESOURCE_QUOTA, RESOURCE_USAGE, Reply};
+use crate::reply::{INDEX_PROGRESS, RESOURCE_QUOTA, RESOURCE_USAGE, Reply, SHARE_THROUGHPUT};
 use crate::resource_document::{document, etag_text, members, page, read as read_reply, required_id};
 use crate::{known_members, metadata_query, throughput, unsupported};
 
@@ -77,7 +77,7 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Reply, Failure> {
     let throughput = throughput::of_creation(call.headers, units.as_ref())?;
     let database = call.path.database();
     let container = call.account.create_container(&call.context, database, definition, throughput).await?;
-    Ok(written(StatusCode::CREATED, &container))
+    Ok(written(call, StatusCode::CREATED, &container))
 }
 
 pub(crate) fn list(call: &Call<'_>) -> Result<Reply, Failure> {
@@ -96,7 +96,8 @@ pub(crate) fn read(call: &Call<'_>) -> Result<Reply, Failure> {
     let headers = call.headers;
     let statistics = flag("x-ms-documentdb-populatepartitionstatistics", headers.populate_statistics)?;
     let text = render(&container, statistics);
-    let mut reply = read_reply(text, container.container().etag, &headers.preconditions());
+    let reply = read_reply(text, container.container().etag, &headers.preconditions());
+    let mut reply = with_share(reply, call, &container);
     if flag("x-ms-documentdb-populatequotainfo", headers.populate_quota)? {
         reply = with_quota(reply, &container);
     }
@@ -112,7 +113,7 @@ pub(crate) async fn replace(call: &Call<'_>) -> Result<Reply, Failure> {
         .account
         .replace_container(&call.context, database, container, definition, &preconditions)
         .await?;
-    Ok(written(StatusCode::OK, &replaced))
+    Ok(written(call, StatusCode::OK, &replaced))
 }
 
 pub(crate) async fn delete(call: &Call<'_>) -> Result<Reply, Failure> {
@@ -161,9 +162,17 @@ fn unreadable(whole: &Value) -> Option<&str> {
     members.keys().find(is_culprit).map(String::as_str)
 }
 
-fn written(status: StatusCode, container: &ContainerHandle) -> Reply {
+fn written(call: &Call<'_>, status: StatusCode, container: &ContainerHandle) -> Reply {
     let reply = Reply::json(status, METADATA_WRITE_CHARGE_CENTI, render(container, false));
-    reply.with_etag(container.container().etag)
+    with_share(reply.with_etag(container.container().etag), call, container)
+}
+
+/// Notes that the container has a share in the throughput of its database.
+fn with_share(reply: Reply, call: &Call<'_>, container: &ContainerHandle) -> Reply {
+    match call.account.throughput_of(container).shared {
+        Some(_) => reply.with_header(SHARE_THROUGHPUT.clone(), HeaderValue::from_static("true")),
+        None => reply,
+    }
 }
 
 /// How much the container holds and may hold; sizes are in kilobytes, as in the reference.

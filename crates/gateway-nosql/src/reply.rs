@@ -125,6 +125,7 @@ header_names! {
     INDEX_PROGRESS = "x-ms-documentdb-collection-index-transformation-progress";
     MINIMUM_THROUGHPUT = "x-ms-cosmos-min-throughput";
     SCRIPT_LOG = "x-ms-documentdb-script-log-results";
+    SHARE_THROUGHPUT = "x-ms-share-throughput";
     OFFER_REPLACE_PENDING = "x-ms-offer-replace-pending";
 }
 

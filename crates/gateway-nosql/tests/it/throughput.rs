@@ -141,3 +141,27 @@ async fn a_serverless_account_has_no_throughput_to_set() {
     assert_eq!(server.get("/offers").send().await.expect(200).json()["_count"], 0);
     upsert(&server, "a", None).await.expect(201);
 }
+
+#[tokio::test]
+async fn containers_that_share_the_throughput_of_their_database_have_a_header() {
+    let server = Server::start().await;
+    let name = "x-ms-share-throughput";
+    for (database, units) in [("shared", Some("1000")), ("plain", None)] {
+        let create = server.post("/dbs").json(json!({ "id": database }));
+        let create =
+            units.into_iter().fold(create, |call, units| call.header("x-ms-offer-throughput", units));
+        create.send().await.expect(201);
+        let definition = |id: &str| json!({ "id": id, "partitionKey": { "paths": ["/pk"] } });
+        let containers = format!("/dbs/{database}/colls");
+        let expected = units.map(|_| "true");
+        let sharing = server.post(&containers).json(definition("sharing")).send().await.expect(201);
+        let own = server.post(&containers).json(definition("own")).header("x-ms-offer-throughput", "400");
+        let own = own.send().await.expect(201);
+        assert_eq!((sharing.header(name), own.header(name)), (expected, None), "{database}");
+        let at = |id: &str| format!("{containers}/{id}");
+        let read = server.get(at("sharing")).send().await.expect(200);
+        let replaced = server.put(at("sharing")).json(definition("sharing")).send().await.expect(200);
+        assert_eq!((read.header(name), replaced.header(name)), (expected, expected), "{database}");
+        assert_eq!(server.get(at("own")).send().await.expect(200).header(name), None, "{database}");
+    }
+}
