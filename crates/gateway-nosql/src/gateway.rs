@@ -149,7 +149,10 @@ impl Gateway {
         let outcome = inner.serve(&parts, body, arrival).instrument(span.clone()).await;
         let at = inner.account.clock().elapsed();
         let duration = at.saturating_sub(started);
-        let response = inner.renderer.render(outcome, Echo { activity_id, request_uri: path, duration });
+        let (scheme, host) = (endpoint.scheme.name(), endpoint.authority.or_else(|| sent_host(&parts)));
+        let host = host.unwrap_or(UNNAMED_HOST);
+        let echo = Echo { activity_id, scheme, host, request_uri: path, duration };
+        let response = inner.renderer.render(outcome, echo);
         span.record("http.response.status_code", response.status().as_u16());
         inner
             .slow_log
@@ -236,7 +239,7 @@ impl Inner {
             caller: &caller,
             path: &path,
             headers: &headers,
-            host: endpoint.authority.or_else(|| host(parts, &headers)).unwrap_or("localhost"),
+            host: endpoint.authority.or_else(|| sent_host(parts)).unwrap_or(UNNAMED_HOST),
             scheme: endpoint.scheme,
             context,
             body: body.bytes.clone(),
@@ -382,9 +385,13 @@ fn caller_of(caller: Caller) -> CallerAccess {
     }
 }
 
-/// The one in the request line, where HTTP/2 has it, goes before the header.
-fn host<'r>(parts: &'r Parts, headers: &RequestHeaders<'r>) -> Option<&'r str> {
-    parts.uri.authority().map(|authority| authority.as_str()).or(headers.host)
+/// Stands for the host that a request does not name.
+const UNNAMED_HOST: &str = "localhost";
+
+/// The host that a request names. The one in the request line, where HTTP/2 has it, goes before the header.
+fn sent_host(parts: &Parts) -> Option<&str> {
+    let in_line = parts.uri.authority().map(|authority| authority.as_str());
+    in_line.or_else(|| parts.headers.get(http::header::HOST)?.to_str().ok().filter(|host| !host.is_empty()))
 }
 
 /// As they are signed: the reference's own header and the standard one.

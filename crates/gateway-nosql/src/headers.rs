@@ -13,7 +13,6 @@ use shardlake_model::{ConsistencyLevel, ETagCondition, Error, Preconditions, Pri
 /// The values of the headers that are acted on or refused, as they came.
 #[derive(Debug, Default)]
 pub(crate) struct RequestHeaders<'h> {
-    pub host: Option<&'h str>,
     pub version: Option<&'h str>,
     pub authorization: Option<&'h str>,
     pub date: Option<&'h str>,
@@ -97,7 +96,6 @@ macro_rules! acted_on {
 }
 
 acted_on! { plain_slot, ACTED_ON, "" {
-    "host" => host: "the address that the account's document names, unless one is configured";
     "authorization" => authorization: "signature or resource token";
     "date" => date: "date that is signed, where `x-ms-date` is absent";
     "x-ms-date" => ms_date: "date that is signed; more than 15 minutes off is 403";

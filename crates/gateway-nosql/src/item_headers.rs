@@ -4,17 +4,19 @@
 //! place is made once; a response copies it and overwrites the values in order, each a slice of one shared buffer.
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, ETAG};
+use http::header::{CONTENT_LOCATION, CONTENT_TYPE, ETAG};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use shardlake_account::ContainerHandle;
 use shardlake_model::ReplyMeta;
 use shardlake_stdx::Guid;
 
-use crate::reply::{self, Echo, push_alt_content_path, push_charge, push_milliseconds, push_number};
+use crate::reply::{
+    self, Echo, push_alt_content_path, push_charge, push_location, push_milliseconds, push_number,
+};
 use crate::session::push_token;
 
 /// Names in the order in which [`ItemHeaders::render`] writes their values.
-const NAMES: usize = 16;
+const NAMES: usize = 17;
 
 fn names() -> [HeaderName; NAMES] {
     [
@@ -22,6 +24,7 @@ fn names() -> [HeaderName; NAMES] {
         &reply::ACTIVITY_ID,
         &reply::TRANSPORT_REQUEST_ID,
         &reply::REQUEST_DURATION,
+        &CONTENT_LOCATION,
         &reply::CONTENT_PATH,
         &reply::ALT_CONTENT_PATH,
         &reply::RANGE_ID,
@@ -68,7 +71,7 @@ impl ItemHeaders {
         request_id: u64,
     ) -> HeaderMap {
         let range_id = meta.range_id.expect("an item lies in a range");
-        let mut text = Vec::with_capacity(384);
+        let mut text = Vec::with_capacity(512);
         let mut ends = [0; NAMES];
         let mut end = 0;
         let mut mark = |text: &Vec<u8>| {
@@ -82,6 +85,8 @@ impl ItemHeaders {
         push_number(&mut text, request_id);
         mark(&text);
         push_milliseconds(&mut text, echo.duration);
+        mark(&text);
+        push_location(&mut text, echo);
         mark(&text);
         text.extend_from_slice(container.rid_text().as_bytes());
         mark(&text);
@@ -109,8 +114,8 @@ impl ItemHeaders {
         let mut headers = self.template.clone();
         let mut slots = headers.values_mut();
         let mut set = |value: HeaderValue| *slots.next().expect("the template has a slot for each") = value;
-        (0..9).for_each(|index| set(value(index)));
-        let (lsn, item_lsn) = (value(9), value(10));
+        (0..10).for_each(|index| set(value(index)));
+        let (lsn, item_lsn) = (value(10), value(11));
         (0..5).for_each(|_| set(lsn.clone()));
         (0..2).for_each(|_| set(item_lsn.clone()));
         headers

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, ETAG};
+use http::header::{CONTENT_LOCATION, CONTENT_TYPE, ETAG};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use shardlake_account::ContainerHandle;
@@ -83,6 +83,9 @@ pub(crate) struct Renderer {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Echo<'r> {
     pub activity_id: Guid,
+    pub scheme: &'static str,
+    /// Name or address under which the client knows this server.
+    pub host: &'r str,
     pub request_uri: &'r str,
     pub duration: Duration,
 }
@@ -212,6 +215,7 @@ impl Renderer {
         headers.insert(&ACTIVITY_ID, ascii(&echo.activity_id.to_ascii()));
         headers.insert(&TRANSPORT_REQUEST_ID, HeaderValue::from(self.next_request_id()));
         headers.insert(&REQUEST_DURATION, written(|out| push_milliseconds(out, echo.duration)));
+        headers.insert(CONTENT_LOCATION, written(|out| push_location(out, echo)));
         // With a position only: the Python SDK drops its ranges at a container's answer that names none of them.
         if let Some(container) = container.filter(|_| meta.range_id.is_some()) {
             headers.insert(&CONTENT_PATH, ascii(container.rid_text().as_bytes()));
@@ -327,6 +331,14 @@ fn set_text(headers: &mut HeaderMap, name: &'static HeaderName, text: String) {
 pub(crate) const PATH_ENCODED: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'/');
 
+/// The address of the request; nothing where a part of it cannot be in a header.
+pub(crate) fn push_location(out: &mut Vec<u8>, echo: Echo<'_>) {
+    let parts = [echo.scheme, "://", echo.host, echo.request_uri];
+    if parts.iter().all(|part| part.bytes().all(|byte| byte > b' ' && byte != 0x7f)) {
+        parts.iter().for_each(|part| out.extend_from_slice(part.as_bytes()));
+    }
+}
+
 pub(crate) fn push_alt_content_path(out: &mut Vec<u8>, link: &str) {
     for part in utf8_percent_encode(link, PATH_ENCODED) {
         out.extend_from_slice(part.as_bytes());
@@ -337,8 +349,13 @@ pub(crate) fn push_alt_content_path(out: &mut Vec<u8>, link: &str) {
 mod tests {
     use super::*;
 
-    const ECHO: Echo<'_> =
-        Echo { activity_id: Guid([0xab; 16]), request_uri: "/dbs", duration: Duration::from_micros(1_250) };
+    const ECHO: Echo<'_> = Echo {
+        activity_id: Guid([0xab; 16]),
+        scheme: "https",
+        host: "localhost:8081",
+        request_uri: "/dbs",
+        duration: Duration::from_micros(1_250),
+    };
 
     fn renderer() -> Renderer {
         Renderer::new(Timestamp(1_493_254_272_000))
@@ -390,6 +407,7 @@ mod tests {
             ("x-ms-schemaversion", "1.19"),
             ("x-ms-last-state-change-utc", "Thu, 27 Apr 2017 00:51:12 GMT"),
             ("content-type", "application/json"),
+            ("content-location", "https://localhost:8081/dbs"),
         ] {
             assert_eq!(header(&response, name), Some(value), "{name}");
         }
@@ -425,6 +443,16 @@ mod tests {
             assert_eq!(header(&response, name), Some(value), "{name}");
         }
         assert_eq!(header(&response, "x-ms-item-lsn"), None);
+    }
+
+    #[test]
+    fn addresses_that_cannot_be_in_a_header_are_left_out() {
+        for (host, path, location) in
+            [("a", "/x", "https://a/x"), ("a b", "/x", ""), ("a", "/\u{7f}", ""), ("a", "/x\ny", "")]
+        {
+            let echo = Echo { host, request_uri: path, ..ECHO };
+            assert_eq!(written(|out| push_location(out, echo)), location);
+        }
     }
 
     #[test]

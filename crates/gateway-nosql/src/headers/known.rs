@@ -29,7 +29,7 @@ const VERSIONS: [&str; 21] = [
     "2024-06-06",
 ];
 
-/// Whether a version exists, or is a date behind the last one that is listed.
+/// Whether a version exists, or is a date behind the last version of the list.
 pub(super) fn is_version(text: &str) -> bool {
     let is_date = text.len() == 10
         && text.bytes().enumerate().all(|(at, byte)| match at {
@@ -71,6 +71,7 @@ pub(super) const READ_ELSEWHERE: &[(&str, &str)] = &[
     ("connection", "HTTP: whether the connection stays open"),
     ("content-encoding", "not looked at: bodies are not compressed"),
     ("content-length", "HTTP: length of the body; more than the limit is 413"),
+    ("host", "the address that answers and the account's document name, unless one is configured"),
     ("expect", "HTTP: `100-continue` is answered before the body"),
     ("transfer-encoding", "HTTP: a body in chunks"),
     ("x-ms-activity-id", "comes back in the answer and in the log, where it is a GUID"),

@@ -91,6 +91,7 @@ async fn an_item_response_carries_every_documented_header() {
         "x-ms-last-state-change-utc",
         "x-ms-serviceversion",
         "x-ms-gatewayversion",
+        "content-location",
     ] {
         assert!(read.header(name).is_some_and(|value| !value.is_empty()), "{name}");
     }

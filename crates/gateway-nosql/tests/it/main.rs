@@ -33,6 +33,7 @@ mod projections;
 mod queries;
 mod refusals;
 mod request_headers;
+mod response_headers;
 mod resume_filter;
 mod schema;
 mod script_runs;
