@@ -173,10 +173,19 @@ fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
 fn find(deployment: &Deployment, body: &Document) -> Result<&'static Command> {
     let name = body.first().map_or("", |(name, _)| &**name);
     let is_here = |row: &&Command| !row.rules.is_for_tests || deployment.settings.has_test_commands;
-    table::find(name)
-        .filter(is_here)
-        .ok_or_else(|| error!(code::COMMAND_NOT_FOUND, "no such command: '{name}'"))
+    table::find(name).filter(is_here).ok_or_else(|| match SEARCH_COMMANDS.contains(&name) {
+        true => error!(
+            code::SEARCH_NOT_ENABLED,
+            "{name}: search indexes are not supported; MongoDB has them in Atlas and in local deployments of Atlas"
+        ),
+        false => error!(code::COMMAND_NOT_FOUND, "no such command: '{name}'"),
+    })
 }
+
+/// Commands of the search that MongoDB has beside the database. A database without it answers them with a code of its own, and
+/// drivers and Spring find the word Atlas in its message.
+const SEARCH_COMMANDS: [&str; 4] =
+    ["createSearchIndexes", "dropSearchIndex", "listSearchIndexes", "updateSearchIndex"];
 
 async fn run(
     deployment: &Arc<Deployment>,

@@ -56,6 +56,7 @@ pub const INTERRUPTED: i32 = 11601;
 pub const QUOTA_EXCEEDED: i32 = 12501;
 pub const TOO_MANY_REQUESTS: i32 = 16500;
 pub const INVALID_OPERATION: i32 = 26823;
+pub const SEARCH_NOT_ENABLED: i32 = 31082;
 pub const DUPLICATE_FIELD: i32 = 40413;
 pub const MISSING_FIELD: i32 = 40414;
 pub const UNKNOWN_FIELD: i32 = 40415;

@@ -307,6 +307,7 @@ const CODE_NAMES: &[(i32, &str)] = &[
     (13436, "NotPrimaryOrSecondary"),
     (14031, "OutOfDiskSpace"),
     (16500, "TooManyRequests"),
+    (31082, "SearchNotEnabled"),
     (46841, "ClientMarkedKilled"),
     (50768, "NotARetryableWriteCommand"),
 ];

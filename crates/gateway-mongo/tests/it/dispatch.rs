@@ -188,3 +188,20 @@ async fn errors_of_writes_that_can_be_repeated_carry_the_label() {
         Some("RetryableWriteError")
     );
 }
+
+#[tokio::test]
+async fn commands_of_search_are_refused_by_a_code_of_their_own() {
+    let server = Server::start().await;
+    let mut client = server.connect();
+    for name in ["createSearchIndexes", "updateSearchIndex", "dropSearchIndex", "listSearchIndexes"] {
+        let reply = client.run("d", doc([(name, Value::string("c"))])).await;
+        assert_eq!(reply.value("code").to_i32_exact(), Some(31082), "{name}");
+        let codes = (reply.value("codeName"), reply.value("errmsg"));
+        assert_eq!(codes.0.as_str(), Some("SearchNotEnabled"), "{name}");
+        assert!(
+            codes.1.as_str().is_some_and(|words| words.contains("Atlas") && words.contains(name)),
+            "{name}"
+        );
+    }
+    assert_eq!(client.fails("d", doc([("noSuchCommand", Value::Int(1))])).await, 59);
+}
