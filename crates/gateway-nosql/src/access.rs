@@ -280,6 +280,11 @@ impl<'g> Scope<'g> {
         })
     }
 
+    /// For all items of the container.
+    pub fn is_for_all(&self) -> bool {
+        !self.is_for_part() && self.grant.permission.definition.partition_key.is_none()
+    }
+
     /// For an item or a script, and not for a container.
     pub fn is_for_part(&self) -> bool {
         self.link.child.is_some()

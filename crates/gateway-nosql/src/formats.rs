@@ -96,6 +96,33 @@ pub(crate) fn in_format(reply: Reply, format: AnswerFormat) -> Result<Reply> {
     }
 }
 
+/// A reply whose item lacks `_self` and `_attachments`. The properties of the server stand behind all others.
+pub(crate) fn without_links(reply: Reply) -> Result<Reply> {
+    let Some(item) = reply.body else { return Ok(reply) };
+    let is_binary = item.is_binary();
+    let mut text = text_of(&item.into_vec(), usize::MAX)?.into_owned();
+    for (from, to) in
+        [(&b",\"_self\":\""[..], &b",\"_etag\":"[..]), (&b",\"_attachments\":\""[..], &b",\"_ts\":"[..])]
+    {
+        let (start, end) = (last_place(&text, from), last_place(&text, to));
+        if let (Some(start), Some(end)) = (start, end)
+            && start < end
+        {
+            text.drain(start..end);
+        }
+    }
+    let body = match is_binary {
+        true => binary_of_json(&text)
+            .map_err(|error| Error::internal(format!("an item is no JSON text: {error}")))?,
+        false => text,
+    };
+    Ok(Reply { body: Some(body.into()), ..reply })
+}
+
+fn last_place(text: &[u8], part: &[u8]) -> Option<usize> {
+    text.windows(part.len()).rposition(|window| window == part)
+}
+
 impl Call<'_> {
     /// The body of a request as text, where it is more than one item.
     pub fn text(&self) -> Result<Cow<'_, [u8]>> {
@@ -119,6 +146,21 @@ mod tests {
     use shardlake_model::ErrorKind;
 
     use super::*;
+
+    #[test]
+    fn links_are_left_out_of_text_and_of_binary_json() {
+        let item = br#"{"id":"a","o":{"_self":"x","_etag":"y"},"_rid":"r","_self":"dbs/r/","_etag":"\"e\"","_attachments":"attachments/","_ts":5}"#;
+        let left = br#"{"id":"a","o":{"_self":"x","_etag":"y"},"_rid":"r","_etag":"\"e\"","_ts":5}"#;
+        let of = |body: Vec<u8>| {
+            let reply = Reply::json(http::StatusCode::OK, 0, body);
+            without_links(reply).expect("an item").body.expect("a body").into_vec()
+        };
+        assert_eq!(of(item.to_vec()), left);
+        let binary = of(binary_of_json(item).expect("JSON"));
+        assert_eq!(text_of(&binary, 1 << 20).expect("binary JSON").into_owned(), left);
+        assert_eq!(of(b"{}".to_vec()), b"{}", "another body");
+        assert_eq!(without_links(Reply::empty(http::StatusCode::OK, 0)).expect("empty").body, None);
+    }
 
     #[test]
     fn clients_get_the_format_that_they_ask_for() {

@@ -27,7 +27,7 @@ use crate::auth::{Caller, Keyring};
 use crate::body::WholeBody;
 use crate::call::Call;
 use crate::errors::{self, Failure};
-use crate::formats::{AnswerFormat, in_format};
+use crate::formats::{AnswerFormat, in_format, without_links};
 use crate::headers::{RequestHeaders, flag};
 use crate::message_space::{AnswerHold, ConnectionSpace};
 use crate::operation::{FeedOperation, Operation, ResourceOperation};
@@ -36,8 +36,8 @@ use crate::router::{DIRECT_MODE, DISTRIBUTED_TRANSACTIONS, Path, Route};
 use crate::slow_log::{Ended, SlowLog};
 use crate::{
     account_document, batch, body, change_feed, conflicts, containers, databases, feed, items, offers,
-    partition_key_delete, permissions, pkranges, query, query_plan, script_execute, scripts, session, triggers,
-    unsupported, users,
+    partition_key_delete, permissions, pkranges, query, query_plan, script_execute, scripts, session,
+    triggers, unsupported, users,
 };
 
 /// How a gateway behaves.
@@ -581,10 +581,17 @@ async fn on_items(call: &Call<'_>, container: &ContainerHandle, operation: Opera
         other => Err(Error::internal(format!("{other:?} is no operation on items"))),
     };
     let mut reply = reply?;
-    // Tools that plan their reading ask for it with feeds and queries.
-    let is_feed =
-        matches!(operation, Operation::ReadFeed | Operation::ReadChangeFeed | Operation::QueryItems);
-    if is_feed && flag("x-ms-documentdb-populatequotainfo", call.headers.populate_quota)? {
+    let is_of_one_item = operation.writes_one_item() || operation == Operation::ReadItem;
+    if is_of_one_item
+        && !call.headers.names_triggers()
+        && flag("x-ms-exclude-system-properties", call.headers.exclude_links)?
+    {
+        reply = without_links(reply)?;
+    }
+    // Tools that plan their reading ask for it with feeds and queries. A token for a part of the container does not show the whole.
+    if flag("x-ms-documentdb-populatequotainfo", call.headers.populate_quota)?
+        && call.scope()?.is_none_or(|scope| scope.is_for_all())
+    {
         reply = containers::with_quota(reply, container);
     }
     in_format(reply, format)

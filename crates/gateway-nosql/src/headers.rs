@@ -1,8 +1,8 @@
 //! Request headers: one pass over the map, and the parsers of their values.
 //!
-//! Every header that a client is known to send has a row in one of four tables, with its effect: the headers that are acted on
-//! (`acted_on!` below), those that other parts of the server read, those that are ignored with a reason, and those that are
-//! refused by name (all three in `headers/known.rs`). `docs/request-headers.md` is written from the tables. Header names without
+//! Every header that a client is known to send has a row in one of four tables, with its effect: headers that are acted on
+//! (`acted_on!` below), headers that other parts of the server read, headers that are ignored with a reason, and headers that
+//! are refused by name (the last three in `headers/known.rs`). `docs/request-headers.md` is written from the tables. Header names without
 //! a row are ignored as HTTP asks.
 
 mod known;
@@ -72,10 +72,11 @@ pub(crate) struct RequestHeaders<'h> {
     pub ms_user_agent: Option<&'h str>,
     pub throughput_bucket: Option<&'h str>,
     pub priority: Option<&'h str>,
+    pub exclude_links: Option<&'h str>,
     /// How long resource tokens are to be good for.
     pub expiry_seconds: Option<&'h str>,
     /// The first header of [`known::REFUSED`], and the feature that it asks for.
-    refused: Option<(&'static str, &'static str)>,
+    pub refused: Option<(&'static str, &'static str)>,
 }
 
 /// Declares the headers of one prefix that fill a field, each with its effect for the documentation.
@@ -116,6 +117,7 @@ acted_on! { plain_slot, ACTED_ON, "" {
     "x-ms-consistency-level" => consistency: "level of a read, the account's or a weaker one; others are 400";
     "x-ms-session-token" => session_token: "position that a read waits for under session consistency; texts that are no token are 400";
     "x-ms-offer-throughput" => offer_throughput: "throughput of a new database or container";
+    "x-ms-exclude-system-properties" => exclude_links: "answers with one item leave out `_self` and `_attachments`, also for items that were written without the header";
     "x-ms-indexing-directive" => indexing_directive: "`Default` and `Include` index by the policy; `Exclude` is 501, others 400";
     "x-shardlake-feed-wait-ms" => feed_wait: "an empty page of a change feed waits so long (ours)";
     "x-shardlake-fan-out" => fan_out: "the server merges a query over partitions (ours)";
@@ -227,7 +229,7 @@ impl<'h> RequestHeaders<'h> {
         }
     }
 
-    /// The version of the protocol that the client speaks, which has to be one that exists.
+    /// Refuses versions of the protocol that do not exist.
     pub fn check_version(&self) -> Result<()> {
         match self.version {
             Some(version) if !known::is_version(version) => Err(Error::bad_request(format!(
@@ -275,7 +277,9 @@ impl<'h> RequestHeaders<'h> {
         };
         match self.consistency {
             None => Ok(level),
-            Some(_) => Err(invalid("it stands beside 'x-ms-consistency-level', and a request has one of both")),
+            Some(_) => {
+                Err(invalid("it stands beside 'x-ms-consistency-level', and a request has one of both"))
+            }
         }
     }
 

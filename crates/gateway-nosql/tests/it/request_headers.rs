@@ -21,7 +21,9 @@ async fn a_read_strategy_decides_whether_the_session_token_counts() {
     let eventual = read("Eventual").send().await.expect(200);
     let latest = read("LatestCommitted").send().await.expect(200);
     assert_eq!(latest.charge(), 2.0 * eventual.charge(), "as the level BoundedStaleness");
-    for (strategy, words) in [("Bogus", "'Bogus'"), ("latestcommitted", "invalid"), ("GlobalStrong", "Strong")] {
+    for (strategy, words) in
+        [("Bogus", "'Bogus'"), ("latestcommitted", "invalid"), ("GlobalStrong", "Strong")]
+    {
         read(strategy).send().await.refused(400, 0, words);
     }
     let both = read("Eventual").header("x-ms-consistency-level", "Eventual").send().await;
@@ -96,7 +98,10 @@ async fn a_session_token_that_cannot_be_read_is_refused_by_every_operation() {
         server.item("PATCH", "a", KEY).json(patch),
         server.item("DELETE", "a", KEY),
         server.item("GET", "a", KEY),
-        post().header("x-ms-cosmos-is-batch-request", "True").header("x-ms-cosmos-batch-atomic", "True").json(batch),
+        post()
+            .header("x-ms-cosmos-is-batch-request", "True")
+            .header("x-ms-cosmos-batch-atomic", "True")
+            .json(batch),
     ] {
         let answer = call.header("x-ms-session-token", "no:token").send().await;
         answer.refused(400, 0, "The session token provided 'no:token' is invalid.");
@@ -113,7 +118,9 @@ async fn a_session_token_that_cannot_be_read_is_refused_by_every_operation() {
 async fn unknown_serialization_formats_are_refused() {
     let server = Server::with_container().await;
     server.create(json!({ "id": "a", "pk": "k" })).await;
-    for name in ["x-ms-cosmos-supported-serialization-formats", "x-ms-documentdb-content-serialization-format"] {
+    for name in
+        ["x-ms-cosmos-supported-serialization-formats", "x-ms-documentdb-content-serialization-format"]
+    {
         for formats in ["Invalid value", ",,", "JsonText, ", "Json,Text", "JsonText|CosmosBinary"] {
             let feed = server.get(ITEMS).key(KEY).header(name, formats).send().await;
             feed.refused(400, 0, formats.trim());
@@ -135,4 +142,47 @@ async fn a_query_over_the_change_feed_is_refused_by_name() {
         query().header("a-im", mode).send().await.refused(501, 0, "change feed");
     }
     query().header("a-im", "").send().await.expect(200);
+}
+
+#[tokio::test]
+async fn items_are_answered_without_their_links_on_request() {
+    let server = Server::with_container().await;
+    let name = "x-ms-exclude-system-properties";
+    let members = |item: &serde_json::Value| {
+        let mut names: Vec<String> = item.as_object().expect("an item").keys().cloned().collect();
+        names.sort();
+        names
+    };
+    let create = server.post(ITEMS).key(KEY).json(json!({ "id": "a", "pk": "k" })).header(name, "True");
+    let created = create.send().await.expect(201).json();
+    assert_eq!(members(&created), ["_etag", "_rid", "_ts", "id", "pk"]);
+    for formats in ["JsonText", "CosmosBinary"] {
+        let read = |excludes: &str| server.item("GET", "a", KEY).header(name, excludes).in_formats(formats);
+        assert_eq!(read("True").send().await.expect(200).json(), created, "{formats}");
+        let whole = read("False").send().await.expect(200).json();
+        assert_eq!(members(&whole), ["_attachments", "_etag", "_rid", "_self", "_ts", "id", "pk"]);
+    }
+    server.item("GET", "a", KEY).header(name, "perhaps").send().await.expect(400);
+    server.item("DELETE", "a", KEY).header(name, "True").send().await.expect(204);
+}
+
+#[tokio::test]
+async fn operations_on_items_have_quota_and_usage_on_request() {
+    let server = Server::with_container().await;
+    let name = "x-ms-documentdb-populatequotainfo";
+    let create = server.post(ITEMS).key(KEY).json(json!({ "id": "a", "pk": "k" })).header(name, "True");
+    let created = create.send().await.expect(201);
+    assert!(
+        created.header("x-ms-resource-usage").expect("usage").contains("documentsCount=1;"),
+        "{created:?}"
+    );
+    let read = server.item("GET", "a", KEY).header(name, "True").send().await.expect(200);
+    assert!(read.header("x-ms-resource-quota").expect("quota").contains("documentsSize="), "{read:?}");
+    assert_eq!(server.item("GET", "a", KEY).send().await.expect(200).header("x-ms-resource-quota"), None);
+    // A token for a part of the container does not show how much the whole holds.
+    for (resource, is_shown) in [("items", true), ("items/docs/a", false)] {
+        let token = server.token_for("Read", resource).await;
+        let read = server.item("GET", "a", KEY).header(name, "True").token(&token).send().await.expect(200);
+        assert_eq!(read.header("x-ms-resource-usage").is_some(), is_shown, "{resource}");
+    }
 }
