@@ -50,8 +50,10 @@ pub(crate) async fn execute(call: &Call<'_>, container: &ContainerHandle) -> Res
         }
         Err(error) => return Err(error),
     };
+    let clock = call.account.clock();
+    let started = clock.elapsed();
     let mut response = respond(&mut reply, container);
-    response.extra = diagnostics.headers(&reply)?;
+    response.extra = diagnostics.headers(&reply, clock.elapsed().saturating_sub(started))?;
     response.continuation = reply.continuation;
     Ok(response)
 }
