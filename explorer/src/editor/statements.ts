@@ -5,11 +5,11 @@ export interface Statement {
   text: string;
 }
 
-/** Statements are separated by `;` outside of strings and comments. */
+/** Statements are separated by `;` outside of strings and comments. A comment begins with `--`: the language has no others. */
 export function statements(text: string): Statement[] {
   const found: Statement[] = [];
   let from = 0;
-  const pattern = /"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|--[^\n]*|\/\*[\s\S]*?\*\/|;/g;
+  const pattern = /"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|--[^\n]*|;/g;
   for (const match of text.matchAll(pattern)) {
     if (match[0] !== ";") continue;
     found.push({ from, text: text.slice(from, match.index) });
@@ -26,6 +26,6 @@ export function statementAt(text: string, cursor: number): Statement | null {
 
 /** `@names` in a query, outside of strings and comments. */
 export function parametersOf(text: string): string[] {
-  const bare = text.replace(/"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|--[^\n]*|\/\*[\s\S]*?\*\//g, " ");
+  const bare = text.replace(/"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|--[^\n]*/g, " ");
   return [...new Set(bare.match(/@\w+/g) ?? [])];
 }
