@@ -206,7 +206,7 @@ impl Queries {
             Targets { merges: true, parts } => Box::pin(running.fan_out(&mut reply, &parts, page)).await?,
             // A range that was cut since the token was made, joined again or not: its parts are at different rows.
             Targets { merges: false, parts }
-                if range_id.is_some() && parts.len() > 1 && running.prepared.is_ordered() =>
+                if range_id.is_some() && parts.len() > 1 && running.prepared.merges_in_order() =>
             {
                 let gone = gone.unwrap_or_else(query_former::cut_anew);
                 Box::pin(running.merge_in_order(&mut reply, &parts, page, gone)).await?;

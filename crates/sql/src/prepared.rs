@@ -185,12 +185,26 @@ impl PreparedQuery {
         self.bound().reads_a_whole_result()
     }
 
-    /// Whether there is an `ORDER BY`.
+    /// Whether rows of items come in the order of `ORDER BY`. Groups are put in order when all rows have been seen.
     pub fn is_ordered(&self) -> bool {
+        self.has_order_by() && self.bound().grouping.is_none()
+    }
+
+    pub(crate) fn has_order_by(&self) -> bool {
         !self.bound().order_by.is_empty()
     }
 
-    /// Identity of an ordered query for continuation tokens; `None` without `ORDER BY`. Queries with equal identities share positions. A
+    /// Whether rows of several partitions have to be merged by their sort keys. Clients expect it of groups, too, where rows show
+    /// the keys.
+    pub fn merges_in_order(&self) -> bool {
+        let shows_keys = match &self.bound().projection {
+            Projection::Object(members) => members.iter().any(|(name, _)| name == "orderByItems"),
+            Projection::All(_) | Projection::Bodies(_) | Projection::Value(_) => false,
+        };
+        self.is_ordered() || (self.has_order_by() && shows_keys)
+    }
+
+    /// Identity of an ordered query for continuation tokens; `None` without `ORDER BY` and of groups. Queries with equal identities share positions. A
     /// position is sort keys with an item and the number of a row of that item. So filter and selection have no part in the identity,
     /// except conditions on joined values, which change the numbers of an item's rows.
     pub fn order_identity(&self) -> Option<String> {

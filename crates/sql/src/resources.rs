@@ -54,7 +54,7 @@ pub fn query_resources(
         scripts: None,
     };
     let query = PreparedQuery::prepare(&parse_query(text)?, parameters, &environment)?;
-    if query.is_ordered() {
+    if query.has_order_by() {
         return Err(SqlError::OrderByOverResources);
     }
     let meter = Arc::new(Meter::default());

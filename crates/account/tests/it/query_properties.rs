@@ -108,11 +108,15 @@ fn query() -> impl Strategy<Value = (String, Answers)> {
             .prop_map(|filter| filter.map_or(String::new(), |filter| format!(" WHERE {filter}")))
     };
     let direction = prop::sample::select(vec!["", " DESC"]);
-    let top = prop_oneof![Just(String::new()), (0u8..9).prop_map(|n| format!("TOP {n} "))];
+    let top = || prop_oneof![Just(String::new()), (0u8..9).prop_map(|n| format!("TOP {n} "))];
+    let ordered = "VALUE [IS_DEFINED(c.a), IS_ARRAY(c.a) OR IS_OBJECT(c.a) ? 0 : c.a] FROM c";
     prop_oneof![
         3 => filter().prop_map(|filter| (format!("SELECT VALUE c.id FROM c{filter}"), Answers::Rows)),
-        3 => (top, filter(), direction).prop_map(|(top, filter, direction)| {
-            (format!("SELECT {top}VALUE [IS_DEFINED(c.a), IS_ARRAY(c.a) OR IS_OBJECT(c.a) ? 0 : c.a] FROM c{filter} ORDER BY c.a{direction}"), Answers::Sequence)
+        3 => (top(), filter(), direction.clone()).prop_map(move |(top, filter, direction)| {
+            (format!("SELECT {top}{ordered}{filter} ORDER BY c.a{direction}"), Answers::Sequence)
+        }),
+        1 => (top(), filter(), direction).prop_map(move |(top, filter, direction)| {
+            (format!("SELECT {top}{ordered}{filter} GROUP BY c.a ORDER BY c.a{direction}"), Answers::Sequence)
         }),
         1 => (filter(), 0u8..5, 0u8..9).prop_map(|(filter, offset, limit)| {
             (format!("SELECT VALUE c.id FROM c{filter} OFFSET {offset} LIMIT {limit}"), Answers::Count)

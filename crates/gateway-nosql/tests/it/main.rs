@@ -28,6 +28,7 @@ mod metadata;
 mod named_regressions;
 mod numbers;
 mod operator;
+mod ordered_groups;
 mod patch;
 mod projections;
 mod queries;

@@ -3,7 +3,9 @@
 use super::Binder;
 use super::call;
 use super::from::step;
-use crate::bound::{Aggregate, BoundQuery, BoundSource, Grouping, Projection, Slot, SortKey};
+use crate::bound::{
+    Aggregate, AggregateFunction, BoundQuery, BoundSource, Grouping, Projection, Slot, SortKey,
+};
 use crate::error::Rule;
 use crate::expression::Expression;
 use crate::syntax::ast::{self, GroupKey, Identifier, OrderBy, PathStep, Selection, Span};
@@ -79,6 +81,10 @@ impl Binder<'_> {
         }
         if !are_right {
             return Some(Grouping { keys, aggregates });
+        }
+        let mut aggregates = aggregates;
+        if !keys.is_empty() && !order_by.is_empty() {
+            stand_for_items(projection, &mut aggregates);
         }
         let groups = Groups { keys: &keys, rows };
         let projected = match projection {
@@ -239,6 +245,18 @@ impl Groups<'_> {
             Projection::Value(value) => own.regroup(value),
             Projection::Object(members) => members.iter_mut().try_for_each(|(_, value)| own.regroup(value)),
         }
+    }
+}
+
+/// Clients that merge ordered groups ask for `_rid` beside the sort keys, as for ordered items. The smallest one of a group's
+/// items stands for the group.
+fn stand_for_items(projection: &mut Projection, aggregates: &mut Vec<Aggregate>) {
+    let Projection::Object(members) = projection else { return };
+    let [(id, value), (sort_keys, _), (payload, _)] = &mut members[..] else { return };
+    let is_id = matches!(value, Expression::Property { name, .. } if name == "_rid");
+    if is_id && id == "_rid" && sort_keys == "orderByItems" && payload == "payload" {
+        let argument = std::mem::replace(value, Expression::Aggregate(aggregates.len()));
+        aggregates.push(Aggregate { function: AggregateFunction::Min, argument });
     }
 }
 

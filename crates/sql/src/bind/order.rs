@@ -1,18 +1,20 @@
-//! What `ORDER BY` may name: a place in the container's items, or a computed property (engine.md §1.8).
+//! What `ORDER BY` may name: a place in the container's items, or a computed property (engine.md §1.8). Groups are ordered by
+//! such a place in one of their keys.
 
 use super::ComputedProperties;
-use crate::bound::{BoundQuery, BoundSource, OrderRefusal, Slot};
+use crate::bound::{BoundQuery, BoundSource, Grouping, OrderRefusal, Slot};
 use crate::error::{Rule, SqlError};
 use crate::expression::Expression;
 
 /// Also notes which keys are computed properties. After simplification, before computed properties are substituted.
 pub(super) fn check(query: &mut BoundQuery, computed: &ComputedProperties) -> Result<(), SqlError> {
-    if query.grouping.is_some() {
-        // There is one row, or the order was refused.
+    let group_keys = query.grouping.as_ref().map_or(&[][..], |grouping: &Grouping| &grouping.keys);
+    if query.grouping.is_some() && group_keys.is_empty() {
+        // There is one row.
         query.order_by.clear();
     }
     for key in &query.order_by {
-        match root(&key.expression) {
+        match root(&key.expression, group_keys) {
             Some((0, steps)) if steps > 0 => {}
             Some((0, _)) => query.order_refusal = Some(OrderRefusal::WholeItem),
             Some((slot, _)) if is_correlated(&query.sources, slot) => {
@@ -32,12 +34,16 @@ pub(super) fn check(query: &mut BoundQuery, computed: &ComputedProperties) -> Re
 }
 
 /// The variable that a path starts from, and the number of its steps.
-fn root(expression: &Expression) -> Option<(Slot, usize)> {
+fn root(expression: &Expression, group_keys: &[Expression]) -> Option<(Slot, usize)> {
     let (mut at, mut steps) = (expression, 0);
     loop {
         match at {
             Expression::Variable(slot) => return Some((*slot, steps)),
             Expression::Property { of, .. } | Expression::Index { of, .. } => at = of,
+            Expression::GroupKey(place) => {
+                let (slot, steps_to_key) = root(group_keys.get(*place)?, &[])?;
+                return Some((slot, steps_to_key + steps));
+            }
             _ => return None,
         }
         steps += 1;

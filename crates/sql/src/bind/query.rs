@@ -4,7 +4,7 @@ use shardlake_document::{Number, Value};
 
 use super::{Aggregates, Binder};
 use crate::bound::{BoundQuery, BoundSource, Projection, Slot, SortKey};
-use crate::error::{Rule, SqlError};
+use crate::error::Rule;
 use crate::expression::{Expression, Prepared, UnaryOperator};
 use crate::syntax::ast::{self, CountValue, OrderBy, SubqueryKind};
 
@@ -109,18 +109,12 @@ impl Binder<'_> {
                 if level != Level::Outermost {
                     self.fail_at(Rule::OrderByInSubquery, *span);
                 }
-                let mut bound = Vec::with_capacity(keys.len());
-                for key in keys {
-                    bound.push(SortKey {
-                        expression: self.expression(&key.expression),
-                        descending: key.direction == Some(ast::Direction::Descending),
-                        computed: None,
-                    });
-                }
-                if !query.group_by.is_empty() {
-                    self.fail(SqlError::unsupported("ORDER BY together with GROUP BY"));
-                }
-                bound
+                let key = |key: &ast::OrderKey| SortKey {
+                    expression: self.expression(&key.expression),
+                    descending: key.direction == Some(ast::Direction::Descending),
+                    computed: None,
+                };
+                keys.iter().map(key).collect()
             }
             Some(OrderBy::Rank { call, span, .. }) if level == Level::Outermost => {
                 self.rank(call, *span, query);

@@ -313,7 +313,10 @@ fn mistakes_have_codes_texts_and_places() {
         ("SELECT VALUE 1 FROM c WHERE COUNT(1) > 1", None, "Compositions of aggregates", None),
         ("SELECT * FROM c ORDER BY LOWER(c.a)", Some("2206"), "could not be mapped", None),
         ("SELECT * FROM c ORDER BY 1", Some("2206"), "could not be mapped", None),
-        ("SELECT c.a FROM c GROUP BY c.a ORDER BY c.a", None, "ORDER BY together with GROUP BY", None),
+        ("SELECT c.a, COUNT(1) FROM c GROUP BY c.a ORDER BY COUNT(1)", Some("2206"), "could not be", None),
+        ("SELECT 1 FROM c GROUP BY LOWER(c.a) ORDER BY LOWER(c.a)", Some("2206"), "could not be", None),
+        ("SELECT c.a AS k FROM c GROUP BY c.a ORDER BY k", Some("SC2001"), "'k'", Some((45, 46))),
+        ("SELECT c.a FROM c GROUP BY c.a ORDER BY c.b", Some("SC2103"), "'c.b'", Some((40, 43))),
         (
             "SELECT VALUE EXISTS(SELECT * FROM c ORDER BY c.a) FROM c",
             Some("SC2202"),

@@ -2,31 +2,27 @@
 //!
 //! Entries lie in the order in which they will go out, and only as many are kept as can be on this page, or be passed over
 //! for `OFFSET` before it. Sorted rows are ordered by their keys, then by ordinal and row within the item. Distinct rows and
-//! groups are ordered by hash; if all of them fit the first page they go out in the order in which they appeared instead.
+//! groups are ordered by their sort keys, if there are any, and by hash; without sort keys, and if all of them fit the first page,
+//! they go out in the order in which they appeared instead.
 
 use std::collections::{BTreeMap, HashMap};
-
-use shardlake_document::Value;
 
 use super::PageOutput;
 use super::distinct_hash::{DistinctHash, distinct_hash};
 use super::gather::{evaluate_all, evaluate_projection};
+use super::groups::Groups;
 use super::kept::{Entry, EntryKey, KEPT_BYTES_MAX, KeptRows, alike, resume_after};
-use super::limits::PageLimits;
+use super::limits::{MEMORY_BYTES_MAX, PageLimits};
 use super::rows::{Rows, write_row};
-use super::sort_value::{SortValue, sort_value};
+use super::sort_value::sort_keys;
 use super::state::{Resume, ResumeKey, State};
-use crate::bound::{BoundQuery, Grouping, Projection, SortKey};
+use crate::bound::{BoundQuery, Projection};
 use crate::error::SqlError;
-use crate::evaluate::aggregate::Accumulator;
-use crate::evaluate::scope::{EvaluationContext, GroupValues, Scope};
-use crate::evaluate::user_functions;
-use crate::evaluate::{COPIED_BYTES_PER_STEP, evaluate};
+use crate::evaluate::COPIED_BYTES_PER_STEP;
+use crate::evaluate::scope::{EvaluationContext, Scope};
 
 /// Rows kept at a time to pass over for `OFFSET`, beyond the page.
 const SKIPPED_AT_ONCE: u64 = 50_000;
-/// Bytes that entries may hold beyond those of a page.
-pub(super) const MEMORY_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 pub(super) struct Collector {
     limits: PageLimits,
@@ -57,22 +53,10 @@ enum Kind {
         by_hash: Option<HashMap<DistinctHash, Option<EntryKey>>>,
         smallest_lost: Option<EntryKey>,
     },
-    Groups {
-        groups: BTreeMap<DistinctHash, Group>,
-        smallest_lost: Option<DistinctHash>,
-    },
+    Groups(Groups),
     /// Rows that an earlier page has collected.
     Kept(KeptRows),
 }
-
-struct Group {
-    keys: Vec<Value>,
-    accumulators: Vec<Accumulator>,
-    appeared: u64,
-}
-
-/// A group by its hash, with what its aggregates came to.
-type FinishedGroup = (DistinctHash, Group, Vec<Value>);
 
 impl Collector {
     pub fn new(query: &BoundQuery, limits: PageLimits, state: &State) -> Self {
@@ -84,8 +68,9 @@ impl Collector {
         };
         let keeps_all = query.distinct && query.grouping.is_none() && !is_ordered_by_its_rows(query);
         let wanted = if keeps_all { u64::MAX } else { wanted };
+        let entries_max = usize::try_from(wanted).unwrap_or(usize::MAX).saturating_add(already_out as usize);
         let kind = match &query.grouping {
-            Some(_) => Kind::Groups { groups: BTreeMap::new(), smallest_lost: None },
+            Some(_) => Kind::Groups(Groups::new(entries_max, query.distinct)),
             None => Kind::Rows {
                 entries: BTreeMap::new(),
                 by_hash: query.distinct.then(HashMap::new),
@@ -94,7 +79,7 @@ impl Collector {
         };
         Collector {
             limits,
-            entries_max: usize::try_from(wanted).unwrap_or(usize::MAX).saturating_add(already_out as usize),
+            entries_max,
             keeps_all,
             passes_over: state.skip > 0 || already_out > 0,
             is_last_page: state
@@ -120,13 +105,16 @@ impl Collector {
         let left = usize::try_from(state.left.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
         self.ahead = rows.min(left.saturating_sub(self.limits.rows));
         self.entries_max = self.entries_max.saturating_add(self.ahead);
+        if let Kind::Groups(groups) = &mut self.kind {
+            groups.look_ahead(self.ahead);
+        }
     }
 
     /// Evaluates what [`Collector::add`] would, for the calls in it.
     pub fn evaluate(&self, query: &BoundQuery, row: &Scope<'_>) -> Result<(), SqlError> {
         let Some(grouping) = &query.grouping else {
-            let key = EntryKey { keys: sort_keys(query, row)?, tie: u128::MAX };
-            let is_elsewhere = !query.distinct && (self.is_out(&key) || self.is_behind_page(&key));
+            let key = EntryKey { keys: sort_keys(&query.order_by, row)?, tie: u128::MAX };
+            let is_elsewhere = !query.distinct && (key.is_up_to(&self.resume) || self.is_behind_page(&key));
             return if is_elsewhere { Ok(()) } else { evaluate_projection(&query.projection, row) };
         };
         let keys = grouping.keys.iter();
@@ -142,27 +130,26 @@ impl Collector {
         ordinal: u64,
         row_in_item: u64,
     ) -> Result<(), SqlError> {
-        match &query.grouping {
-            Some(grouping) => self.add_to_group(query, grouping, row),
-            None => self.add_row(query, row, u128::from(ordinal) << 64 | u128::from(row_in_item)),
+        match (&query.grouping, &mut self.kind) {
+            (Some(grouping), Kind::Groups(groups)) => groups.add(query, grouping, row, &self.resume),
+            _ => self.add_row(query, row, u128::from(ordinal) << 64 | u128::from(row_in_item)),
         }
     }
 
     /// Rows of which nothing is wanted but their number.
     pub fn add_count(&mut self, query: &BoundQuery, rows: u64) {
-        let Some(grouping) = &query.grouping else { return };
-        let Kind::Groups { groups, .. } = &mut self.kind else { return };
-        let group = groups.entry(0).or_insert_with(|| Group::new(vec![], grouping, 0));
-        group.accumulators.iter_mut().for_each(|accumulator| accumulator.add_count(rows));
+        if let (Some(grouping), Kind::Groups(groups)) = (&query.grouping, &mut self.kind) {
+            groups.add_count(grouping, rows);
+        }
     }
 
     fn add_row(&mut self, query: &BoundQuery, row: &Scope<'_>, place: u128) -> Result<(), SqlError> {
-        let keys = sort_keys(query, row)?;
+        let keys = sort_keys(&query.order_by, row)?;
         // As a walk backwards over an index meets them: the last item first, but the rows of each item from its first on.
         let walks_back = query.order_by.first().is_some_and(|key| key.descending);
         let tie = if walks_back { place ^ (u128::from(u64::MAX) << 64) } else { place };
         let mut key = EntryKey { keys, tie };
-        if !query.distinct && (self.is_out(&key) || self.is_beyond(&key)) {
+        if !query.distinct && (key.is_up_to(&self.resume) || self.is_beyond(&key)) {
             return Ok(());
         }
         let mut text = Vec::new();
@@ -175,7 +162,7 @@ impl Collector {
             row.step(value.copy_steps())?;
             let hash = distinct_hash(&value.to_value());
             key.tie = hash;
-            let is_out = self.is_out(&key);
+            let is_out = key.is_up_to(&self.resume);
             if !self.is_new(hash, &key, is_out) || is_out || self.is_beyond(&key) {
                 return Ok(());
             }
@@ -201,27 +188,6 @@ impl Collector {
             by_hash.insert(hash, (!is_out).then(|| key.clone()));
         }
         true
-    }
-
-    /// Whether the row went out on an earlier page.
-    fn is_out(&self, key: &EntryKey) -> bool {
-        match &self.resume {
-            Resume::Start => false,
-            Resume::Hash(hash) => key.tie <= *hash,
-            Resume::Sorted { keys, tie, .. } => {
-                let mut cut = false;
-                for ((value, descending), resume) in key.keys.iter().zip(keys) {
-                    let order = resume.compare(value);
-                    let order = if *descending { order.reverse() } else { order };
-                    if order.is_ne() {
-                        return order.is_lt();
-                    }
-                    cut |= resume.is_cut();
-                }
-                // Behind a cut key, how many are out is counted when they go out.
-                !cut && key.tie <= *tie
-            }
-        }
     }
 
     /// Whether so many rows before this one are kept that it cannot go out on this page.
@@ -273,7 +239,7 @@ impl Collector {
     fn len(&self) -> usize {
         match &self.kind {
             Kind::Rows { entries, .. } => entries.len(),
-            Kind::Groups { groups, .. } => groups.len(),
+            Kind::Groups(groups) => groups.len(),
             Kind::Kept(kept) => kept.entries.len() - kept.from,
         }
     }
@@ -290,7 +256,6 @@ impl Collector {
     /// Takes over what was collected from other items.
     pub fn absorb(&mut self, query: &BoundQuery, other: Collector) -> Result<(), SqlError> {
         self.overflowed |= other.overflowed;
-        let offset = self.appeared;
         match other.kind {
             Kind::Rows { entries, by_hash, smallest_lost } => {
                 if let Some(lost) = smallest_lost {
@@ -309,16 +274,9 @@ impl Collector {
                     }
                 }
             }
-            Kind::Groups { groups, smallest_lost } => {
-                for (hash, group) in groups {
-                    self.absorb_group(query, hash, group, offset)?;
-                }
-                if let (Some(lost), Kind::Groups { groups, smallest_lost: own }) =
-                    (smallest_lost, &mut self.kind)
-                {
-                    let lost = own.map_or(lost, |own| own.min(lost));
-                    groups.retain(|hash, _| *hash < lost);
-                    *own = Some(lost);
+            Kind::Groups(other) => {
+                if let Kind::Groups(groups) = &mut self.kind {
+                    groups.absorb(other)?;
                 }
             }
             // Pages of kept rows are not merged.
@@ -350,33 +308,6 @@ impl Collector {
         }
     }
 
-    fn absorb_group(
-        &mut self,
-        query: &BoundQuery,
-        hash: DistinctHash,
-        mut group: Group,
-        offset: u64,
-    ) -> Result<(), SqlError> {
-        let Kind::Groups { groups, smallest_lost } = &mut self.kind else { return Ok(()) };
-        if smallest_lost.is_some_and(|lost| hash >= lost) {
-            return Ok(());
-        }
-        match groups.get_mut(&hash) {
-            Some(own) => {
-                for (own, other) in own.accumulators.iter_mut().zip(group.accumulators) {
-                    own.merge(other)?;
-                }
-            }
-            None => {
-                group.appeared += offset;
-                self.appeared = self.appeared.max(group.appeared);
-                self.size_bytes += group.size();
-                groups.insert(hash, group);
-            }
-        }
-        self.bound_groups(query)
-    }
-
     fn keep(&mut self, key: EntryKey, text: Vec<u8>) -> Result<(), SqlError> {
         let Kind::Rows { entries, by_hash, smallest_lost } = &mut self.kind else { return Ok(()) };
         self.size_bytes += text.len();
@@ -405,61 +336,6 @@ impl Collector {
         Ok(())
     }
 
-    fn add_to_group(
-        &mut self,
-        query: &BoundQuery,
-        grouping: &Grouping,
-        row: &Scope<'_>,
-    ) -> Result<(), SqlError> {
-        let mut keys = Vec::with_capacity(grouping.keys.len());
-        for key in &grouping.keys {
-            let key = evaluate(key, row)?;
-            row.step(key.copy_steps())?;
-            keys.push(key.to_value());
-        }
-        row.step(self.steps_to_place())?;
-        let hash = if keys.is_empty() { 0 } else { group_hash(&keys) };
-        if matches!(self.resume, Resume::Hash(out) if hash <= out) && !query.distinct {
-            return Ok(());
-        }
-        let Kind::Groups { groups, smallest_lost } = &mut self.kind else { return Ok(()) };
-        if smallest_lost.is_some_and(|lost| hash >= lost) {
-            return Ok(());
-        }
-        self.appeared += 1;
-        let (is_new, appeared) = (!groups.contains_key(&hash), self.appeared);
-        let group = groups.entry(hash).or_insert_with(|| Group::new(keys, grouping, appeared));
-        let before: usize = group.accumulators.iter().map(Accumulator::size).sum();
-        for (aggregate, accumulator) in grouping.aggregates.iter().zip(&mut group.accumulators) {
-            let argument = evaluate(&aggregate.argument, row)?;
-            row.step(accumulator.steps(&argument))?;
-            accumulator.add(&argument)?;
-        }
-        let after: usize = group.accumulators.iter().map(Accumulator::size).sum();
-        self.size_bytes += after - before.min(after);
-        if is_new {
-            self.size_bytes += group.size();
-        }
-        self.bound_groups(query)
-    }
-
-    fn bound_groups(&mut self, query: &BoundQuery) -> Result<(), SqlError> {
-        let Kind::Groups { groups, smallest_lost } = &mut self.kind else { return Ok(()) };
-        // Whether equal results of different groups are one row is only known with all of them.
-        let entries_max = if query.distinct { usize::MAX } else { self.entries_max };
-        while groups.len() > entries_max || (self.size_bytes > MEMORY_BYTES_MAX && groups.len() > 1) {
-            if query.distinct {
-                return Err(SqlError::TooManyGroups);
-            }
-            let Some((lost, group)) = groups.pop_last() else { break };
-            let held: usize = group.accumulators.iter().map(Accumulator::size).sum();
-            self.size_bytes -= (group.size() + held).min(self.size_bytes);
-            *smallest_lost = Some(lost);
-            self.overflowed = true;
-        }
-        Ok(())
-    }
-
     /// The page, and what the next one needs.
     pub fn finish(
         mut self,
@@ -470,22 +346,11 @@ impl Collector {
         let calls_made = || context.calls().map_or(0, |calls| calls.borrow().used());
         let to_skip = state.skip;
         let groups_lost = match &self.kind {
-            Kind::Groups { smallest_lost, .. } => *smallest_lost,
+            Kind::Groups(groups) => groups.smallest_lost().filter(|lost| lost.keys.is_empty()),
             Kind::Rows { .. } | Kind::Kept(_) => None,
         };
-        let mut to_pass = self.already_out as usize;
-        let mut kept = match std::mem::replace(
-            &mut self.kind,
-            Kind::Groups { groups: BTreeMap::new(), smallest_lost: None },
-        ) {
-            Kind::Rows { entries, .. } => KeptRows::new(entries.into_iter().collect()),
-            Kind::Groups { groups, .. } => KeptRows::new(self.rows_of_groups(query, groups, context)?),
-            Kind::Kept(kept) => {
-                (to_pass, self.overflowed) = (0, kept.is_cut);
-                kept
-            }
-        };
-        kept.is_cut = self.overflowed;
+        let groups_lost = groups_lost.map(|lost| lost.tie);
+        let (mut kept, to_pass) = self.take_entries(query, context)?;
         if query.order_by.is_empty() && self.fits(&kept, &state) {
             kept.in_order_of_appearance();
         }
@@ -503,7 +368,8 @@ impl Collector {
             if state.left == Some(0) {
                 break;
             }
-            if state.skip > 0 {
+            let is_row = !entry.text.is_empty();
+            if is_row && state.skip > 0 {
                 state.skip -= 1;
             } else if rows.len() >= self.limits.rows
                 || (rows.size_bytes() + entry.text.len() > self.limits.size_bytes && !rows.is_empty())
@@ -511,7 +377,7 @@ impl Collector {
                 self.overflowed = true;
                 is_cut = true;
                 break;
-            } else {
+            } else if is_row {
                 rows.push_text(&entry.text);
                 state.left = state.left.map(|left| left - 1);
             }
@@ -540,6 +406,29 @@ impl Collector {
         Ok(PageOutput { rows, state, rescan: true, calls_made: calls_made(), skipped, kept })
     }
 
+    /// All entries in the order of going out, and how many of the first an earlier page dealt with.
+    fn take_entries(
+        &mut self,
+        query: &BoundQuery,
+        context: &EvaluationContext<'_>,
+    ) -> Result<(KeptRows, usize), SqlError> {
+        let mut to_pass = self.already_out as usize;
+        let mut kept = match std::mem::replace(&mut self.kind, Kind::Groups(Groups::new(0, false))) {
+            Kind::Rows { entries, .. } => KeptRows::new(entries.into_iter().collect()),
+            Kind::Groups(groups) => {
+                self.overflowed |= groups.smallest_lost().is_some();
+                let grouping = query.grouping.as_ref().ok_or(SqlError::UnmergeableRow)?;
+                KeptRows::new(groups.into_rows(query, grouping, &self.resume, context)?)
+            }
+            Kind::Kept(kept) => {
+                (to_pass, self.overflowed) = (0, kept.is_cut);
+                kept
+            }
+        };
+        kept.is_cut = self.overflowed;
+        Ok((kept, to_pass))
+    }
+
     /// Whether the first page has room for all rows.
     fn fits(&self, kept: &KeptRows, state: &State) -> bool {
         !self.overflowed
@@ -554,74 +443,6 @@ impl Collector {
         keys.iter().any(ResumeKey::is_cut)
             && key.keys.iter().zip(keys).all(|((value, _), resume)| resume.compare(value).is_eq())
     }
-
-    fn rows_of_groups(
-        &mut self,
-        query: &BoundQuery,
-        groups: BTreeMap<DistinctHash, Group>,
-        context: &EvaluationContext<'_>,
-    ) -> Result<Vec<(EntryKey, Entry)>, SqlError> {
-        let Some(grouping) = &query.grouping else { return Ok(vec![]) };
-        let mut groups = groups;
-        if grouping.keys.is_empty() && groups.is_empty() {
-            groups.insert(0, Group::new(vec![], grouping, 0));
-        }
-        let (scope, calls) = (Scope::new(context), context.calls());
-        let groups: Vec<FinishedGroup> = groups.into_iter().map(Group::finish).collect();
-        if let Some(calls) = calls {
-            let places = 0..groups.len() as u64;
-            user_functions::gather(calls, places, |place| {
-                let (_, group, aggregates) = &groups[place];
-                let scope = scope.with_group(GroupValues { keys: &group.keys, aggregates });
-                crate::evaluate::rows::project(&query.projection, &scope).map(|_| ())
-            });
-        }
-        let mut rows = BTreeMap::new();
-        for (place, (hash, group, aggregates)) in groups.into_iter().enumerate() {
-            context.begin_item();
-            if let Some(calls) = calls {
-                calls.borrow_mut().begin(place as u64);
-            }
-            let scope = scope.with_group(GroupValues { keys: &group.keys, aggregates: &aggregates });
-            let mut text = Vec::new();
-            if !write_row(&query.projection, &scope, &mut text)? {
-                continue;
-            }
-            let mut tie = hash;
-            if query.distinct {
-                tie = distinct_hash(&crate::evaluate::rows::project(&query.projection, &scope)?.to_value());
-                if matches!(self.resume, Resume::Hash(out) if tie <= out) {
-                    continue;
-                }
-            }
-            let key = EntryKey { keys: vec![], tie };
-            rows.entry(key).or_insert(Entry { text, appeared: group.appeared });
-        }
-        Ok(rows.into_iter().collect())
-    }
-}
-
-impl Group {
-    fn new(keys: Vec<Value>, grouping: &Grouping, appeared: u64) -> Group {
-        let accumulators = grouping.aggregates.iter().map(|aggregate| Accumulator::new(aggregate.function));
-        Group { keys, accumulators: accumulators.collect(), appeared }
-    }
-
-    fn finish((hash, mut group): (DistinctHash, Group)) -> FinishedGroup {
-        let accumulators = std::mem::take(&mut group.accumulators);
-        let aggregates = accumulators.into_iter().map(Accumulator::finish).collect();
-        (hash, group, aggregates)
-    }
-
-    fn size(&self) -> usize {
-        64 + self.keys.iter().map(crate::evaluate::datum::value_size).sum::<usize>()
-            + self.accumulators.len() * size_of::<Accumulator>()
-    }
-}
-
-fn sort_keys(query: &BoundQuery, row: &Scope<'_>) -> Result<Vec<(SortValue, bool)>, SqlError> {
-    let value = |key: &SortKey| Ok((sort_value(&key.expression, row)?, key.descending));
-    query.order_by.iter().map(value).collect()
 }
 
 /// Whether the sort keys are parts of the row, so that equal rows have equal ones.
@@ -631,9 +452,4 @@ fn is_ordered_by_its_rows(query: &BoundQuery) -> bool {
         Projection::Value(value) => *value == key.expression,
         Projection::Object(members) => members.iter().any(|(_, member)| *member == key.expression),
     })
-}
-
-/// A group's hash is that of its keys as one array; undefined keys keep their position.
-fn group_hash(keys: &[Value]) -> DistinctHash {
-    distinct_hash(&Value::Array(keys.to_vec()))
 }

@@ -27,6 +27,27 @@ impl EntryKey {
     pub fn values(&self) -> impl Iterator<Item = &SortValue> {
         self.keys.iter().map(|(value, _)| value)
     }
+
+    /// Whether the entry went out on an earlier page.
+    pub fn is_up_to(&self, resume: &Resume) -> bool {
+        match resume {
+            Resume::Start => false,
+            Resume::Hash(hash) => self.tie <= *hash,
+            Resume::Sorted { keys, tie, .. } => {
+                let mut cut = false;
+                for ((value, descending), resume) in self.keys.iter().zip(keys) {
+                    let order = resume.compare(value);
+                    let order = if *descending { order.reverse() } else { order };
+                    if order.is_ne() {
+                        return order.is_lt();
+                    }
+                    cut |= resume.is_cut();
+                }
+                // Behind a cut key, how many are out is counted when they go out.
+                !cut && self.tie <= *tie
+            }
+        }
+    }
 }
 
 impl Ord for EntryKey {
@@ -57,6 +78,7 @@ impl Eq for EntryKey {}
 
 /// A row to go out.
 pub(super) struct Entry {
+    /// Empty for a group without a row.
     pub text: Vec<u8>,
     pub appeared: u64,
 }

@@ -1,4 +1,7 @@
-//! Where a page ends.
+//! Where a page ends, and how much a query may hold.
+
+/// Bytes that collected entries may hold beyond those of a page.
+pub(super) const MEMORY_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageLimits {

@@ -8,7 +8,7 @@
 //! | `state.rs` | what a page hands to the next one |
 //! | `sort_value.rs` | the order of sort keys |
 //! | `resume_filter.rs` | where a client that merges goes on by sort keys |
-//! | `collect.rs` | the rows that must be seen whole before the first goes out: sorted, distinct, grouped |
+//! | `collect.rs`, `groups.rs` | the rows that must be seen whole before the first goes out: sorted, distinct, grouped |
 //! | `kept.rs`, `limits.rs` | entries that are kept for the next page; where a page ends |
 //! | `whole.rs` | queries over the whole result of another query |
 //! | `distinct_hash.rs` | the hash by which distinct values and groups are known |
@@ -22,6 +22,7 @@
 mod collect;
 mod distinct_hash;
 mod gather;
+mod groups;
 mod kept;
 mod limits;
 mod resume_filter;

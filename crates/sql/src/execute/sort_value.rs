@@ -8,6 +8,7 @@ use std::cmp::Ordering;
 use shardlake_document::{Value, compare};
 
 use super::distinct_hash::{DistinctHash, distinct_hash};
+use crate::bound::SortKey;
 use crate::error::SqlError;
 use crate::evaluate::evaluate;
 use crate::evaluate::scope::Scope;
@@ -73,6 +74,11 @@ pub(super) fn sort_value(key: &Expression, row: &Scope<'_>) -> Result<SortValue,
     let value = evaluate(key, row)?;
     row.step(value.copy_steps())?;
     Ok(value.to_value().into())
+}
+
+/// All sort keys of a row, with true where descending.
+pub(super) fn sort_keys(order: &[SortKey], row: &Scope<'_>) -> Result<Vec<(SortValue, bool)>, SqlError> {
+    order.iter().map(|key| Ok((sort_value(&key.expression, row)?, key.descending))).collect()
 }
 
 /// The order of two sort keys.

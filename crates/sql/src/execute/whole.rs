@@ -6,7 +6,8 @@
 
 use std::sync::Arc;
 
-use super::collect::{Collector, MEMORY_BYTES_MAX};
+use super::collect::Collector;
+use super::limits::MEMORY_BYTES_MAX;
 use super::state::State;
 use super::{Execution, Fed, Flow, Interrupt, PageLimits, PageOutput, Rows, distinct_hash, parse_row};
 use crate::bound::{BoundQuery, Slot};

@@ -9,13 +9,11 @@ use std::collections::{BTreeMap, HashSet};
 use shardlake_document::Value;
 
 use super::MEMORY_BYTES_MAX;
+use super::groups::{Group, group_hash, merges_groups, payload};
 use super::output::{Output, row_text};
-use super::partial::Partial;
 use super::state::Resume;
-use crate::bound::AggregateFunction;
-use crate::envelope::{items, member, parse};
+use crate::envelope::parse;
 use crate::error::SqlError;
-use crate::evaluate::datum::value_size;
 use crate::execute::{DistinctHash, Rows, distinct_hash};
 use crate::plan::{DistinctKind, QueryInfo};
 
@@ -44,17 +42,6 @@ enum Kind {
 
 /// Source and row.
 type Appeared = (usize, u64);
-
-struct Group {
-    parts: Vec<Part>,
-}
-
-/// What a group's row is made of.
-enum Part {
-    Aggregate(Partial),
-    /// The same for all rows of the group.
-    Fixed(Value),
-}
 
 impl<'q> Collect<'q> {
     pub fn new(info: &'q QueryInfo, output: &Output, resume: Option<Resume>) -> Result<Self, SqlError> {
@@ -205,11 +192,6 @@ impl<'q> Collect<'q> {
     }
 }
 
-/// Whether rows of the result are made of several rows.
-pub(super) fn merges_groups(info: &QueryInfo) -> bool {
-    !info.aggregates.is_empty() || !info.group_by_aliases.is_empty() || !info.group_by_expressions.is_empty()
-}
-
 /// The number of distinct rows, as the query wants it.
 fn count_text(info: &QueryInfo, count: usize) -> Result<Vec<u8>, SqlError> {
     let count = Value::Int(count as i64);
@@ -217,19 +199,6 @@ fn count_text(info: &QueryInfo, count: usize) -> Result<Vec<u8>, SqlError> {
         Some(alias) => row_text(&Value::Object(vec![(alias, count)])),
         None => row_text(&count),
     }
-}
-
-/// A group's hash is that of its keys as one array; undefined keys keep their position.
-fn group_hash(row: &[u8]) -> Result<DistinctHash, SqlError> {
-    let keys = member(row, "groupByItems")?.ok_or(SqlError::UnmergeableRow)?;
-    Ok(distinct_hash(&Value::Array(items(keys)?)))
-}
-
-/// What a row says about its group.
-fn payload(info: &QueryInfo, row: &[u8]) -> Result<Value, SqlError> {
-    let is_bare = info.group_by_expressions.is_empty() && info.has_select_value;
-    let text = if is_bare { Some(row) } else { member(row, "payload")? };
-    text.map_or(Ok(Value::Undefined), parse)
 }
 
 /// Groups as rows, each once if rows are distinct, in the order of their hashes.
@@ -257,70 +226,4 @@ fn rows_of_groups(
         entry.0 = entry.0.min(appeared);
     }
     Ok(rows.into_iter().map(|(hash, (appeared, text))| (hash, appeared, text)).collect())
-}
-
-impl Group {
-    fn new(info: &QueryInfo) -> Group {
-        let part = |function: &Option<AggregateFunction>| match function {
-            Some(function) => Part::Aggregate(Partial::new(*function)),
-            None => Part::Fixed(Value::Undefined),
-        };
-        let parts = match info.has_select_value {
-            true => vec![part(&info.aggregates.first().copied())],
-            false => info.group_by_alias_to_aggregate.iter().map(|(_, function)| part(function)).collect(),
-        };
-        Group { parts }
-    }
-
-    fn add(&mut self, info: &QueryInfo, payload: &Value) -> Result<(), SqlError> {
-        if info.has_select_value {
-            let Some(part) = self.parts.first_mut() else { return Ok(()) };
-            return match (&*part, payload) {
-                (Part::Aggregate(_), Value::Array(partials)) => {
-                    part.add(partials.first().unwrap_or(&Value::Undefined))
-                }
-                (Part::Aggregate(_), _) => Err(SqlError::UnmergeableRow),
-                (Part::Fixed(_), value) => part.add(value),
-            };
-        }
-        for ((alias, _), part) in info.group_by_alias_to_aggregate.iter().zip(&mut self.parts) {
-            part.add(payload.get(alias).unwrap_or(&Value::Undefined))?;
-        }
-        Ok(())
-    }
-
-    fn size(&self) -> usize {
-        let sizes = self.parts.iter().map(|part| match part {
-            Part::Aggregate(partial) => partial.size(),
-            Part::Fixed(value) => value_size(value),
-        });
-        sizes.sum::<usize>() + self.parts.len() * size_of::<Part>()
-    }
-
-    /// `Undefined` where there is no row.
-    fn finish(self, info: &QueryInfo) -> Value {
-        let mut values = self.parts.into_iter().map(|part| match part {
-            Part::Aggregate(partial) => partial.finish(),
-            Part::Fixed(value) => value,
-        });
-        if info.has_select_value {
-            return values.next().unwrap_or(Value::Undefined);
-        }
-        let aliases = info.group_by_aliases.iter().cloned();
-        Value::Object(aliases.zip(values).filter(|(_, value)| !value.is_undefined()).collect())
-    }
-}
-
-impl Part {
-    fn add(&mut self, value: &Value) -> Result<(), SqlError> {
-        match self {
-            Part::Aggregate(partial) => partial.add(value),
-            Part::Fixed(fixed) => {
-                if fixed.is_undefined() {
-                    *fixed = value.clone();
-                }
-                Ok(())
-            }
-        }
-    }
 }

@@ -7,6 +7,7 @@
 //! | `source.rs`, `state.rs` | where sources and pages go on |
 //! | `ordered.rs`, `boundary.rs` | `ORDER BY` |
 //! | `collect.rs`, `partial.rs` | groups, aggregates, `DISTINCT` |
+//! | `groups.rs` | groups in the order of their sort keys |
 //! | `output.rs` | `OFFSET`, `LIMIT`, `TOP`, the page |
 //!
 //! A source is anything that answers a text with rows in pages: a partition, or a part of one. Sources are numbered in the order
@@ -23,13 +24,15 @@
 
 mod boundary;
 mod collect;
+mod groups;
 mod ordered;
 mod output;
 mod partial;
 mod source;
 mod state;
 
-use collect::{Collect, merges_groups};
+use collect::Collect;
+use groups::{OrderedGroups, merges_groups};
 use ordered::Ordered;
 use output::Output;
 use source::Source;
@@ -59,6 +62,7 @@ enum Kind<'q> {
     Drain(usize),
     Ordered(Ordered<'q>),
     Collect(Collect<'q>),
+    OrderedGroups(OrderedGroups<'q>),
 }
 
 /// How to read a source for one page of the merge.
@@ -98,7 +102,9 @@ impl<'q> Merger<'q> {
         let output = Output::new(info, limits, state.as_ref());
         let resume = state.map(|state| state.resume);
         let mut set_up: Vec<Source> = (0..sources).map(|_| Source::default()).collect();
-        let kind = if info.distinct_count.is_some() || merges_groups(info) {
+        let kind = if merges_groups(info) && !info.order_by.is_empty() {
+            Kind::OrderedGroups(OrderedGroups::new(info, resume)?)
+        } else if info.distinct_count.is_some() || merges_groups(info) {
             Kind::Collect(Collect::new(info, &output, resume)?)
         } else if !info.order_by.is_empty() {
             let ordered = Ordered::new(info, sources, resume)?;
@@ -119,6 +125,7 @@ impl<'q> Merger<'q> {
             Kind::Ordered(ordered) => {
                 text.replace(RESUME_FILTER, &format!("({})", ordered.condition(source)))
             }
+            Kind::OrderedGroups(_) => text.replace(RESUME_FILTER, "(true)"),
             Kind::Drain(_) | Kind::Collect(_) => text.to_owned(),
         };
         Opening { text, position: self.sources[source].position().map(<[u8]>::to_vec) }
@@ -133,7 +140,7 @@ impl<'q> Merger<'q> {
         match &self.kind {
             Kind::Drain(current) => (*current < self.sources.len()).then_some(*current).into_iter().collect(),
             Kind::Collect(collect) if collect.is_satisfied(&self.output) => vec![],
-            Kind::Ordered(_) | Kind::Collect(_) => {
+            Kind::Ordered(_) | Kind::Collect(_) | Kind::OrderedGroups(_) => {
                 let needed = self.sources.iter().enumerate().filter(|(_, source)| source.needs_rows());
                 needed.map(|(index, _)| index).collect()
             }
@@ -153,7 +160,7 @@ impl<'q> Merger<'q> {
             Kind::Drain(_) => wanted,
             // Sources rarely have equal shares, and reading a little more is cheaper than asking again.
             Kind::Ordered(_) => (wanted / sources * 2).max(CHUNK_ROWS_MIN).min(wanted),
-            Kind::Collect(_) => limits.rows.max(1000),
+            Kind::Collect(_) | Kind::OrderedGroups(_) => limits.rows.max(1000),
         };
         let size_bytes = (MEMORY_BYTES_MAX / 2 / sources).clamp(1, limits.size_bytes.max(1));
         PageLimits { rows, size_bytes }
@@ -165,6 +172,10 @@ impl<'q> Merger<'q> {
             Kind::Collect(collect) => {
                 self.sources[source].skip_to(next);
                 collect.feed(source, rows)
+            }
+            Kind::OrderedGroups(groups) => {
+                self.sources[source].skip_to(next);
+                groups.feed(rows)
             }
             Kind::Drain(current) => {
                 self.sources[source].feed(rows, next);
@@ -183,7 +194,7 @@ impl<'q> Merger<'q> {
 
     /// Whether a page may be taken early, with what has been merged so far.
     pub fn streams(&self) -> bool {
-        !matches!(self.kind, Kind::Collect(_))
+        !matches!(self.kind, Kind::Collect(_) | Kind::OrderedGroups(_))
     }
 
     /// The page, once no source is needed; of a merge that streams, at any time.
@@ -192,13 +203,16 @@ impl<'q> Merger<'q> {
         let is_over = self.output.is_complete()
             || match &self.kind {
                 Kind::Drain(current) => *current >= self.sources.len(),
-                Kind::Ordered(_) | Kind::Collect(_) => self.sources.iter().all(Source::is_over),
+                Kind::Ordered(_) | Kind::Collect(_) | Kind::OrderedGroups(_) => {
+                    self.sources.iter().all(Source::is_over)
+                }
             };
         let resume = match self.kind {
             Kind::Collect(collect) => match self.output.is_complete() {
                 true => None,
                 false => collect.finish(&mut self.output)?,
             },
+            Kind::OrderedGroups(groups) => groups.finish(&mut self.output)?,
             _ if is_over => None,
             Kind::Drain(current) => self
                 .sources

@@ -8,6 +8,7 @@
 //!            1 | done u64              all go on at the keys, and so many rows of the merge are out already
 //!            2                         all go on behind the keys
 //! 2 hashes:  hash u128                 rows and groups up to this hash are out
+//! 3 groups:  rows u64                  so many rows of groups in order are out
 //! cursor: position u16 and bytes (length all ones: the start) | rows behind it that are dealt with u64
 //! ```
 
@@ -34,6 +35,7 @@ pub(super) enum Resume {
     Drain { source: u16, cursor: Cursor },
     Ordered { keys: Vec<ResumeKey>, at: OrderedAt },
     Hashes(u128),
+    OrderedGroups(u64),
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -102,6 +104,10 @@ impl State {
                 out.push(2);
                 out.extend_from_slice(&hash.to_be_bytes());
             }
+            Resume::OrderedGroups(rows) => {
+                out.push(3);
+                out.extend_from_slice(&rows.to_be_bytes());
+            }
         }
         out
     }
@@ -141,6 +147,7 @@ fn read(reader: &mut Reader<'_>) -> Option<State> {
             Resume::Ordered { keys, at: read_ordered_at(reader, sources)? }
         }
         [2] => Resume::Hashes(u128::from_be_bytes(reader.array()?)),
+        [3] => Resume::OrderedGroups(reader.u64()?),
         _ => return None,
     };
     let left = (left != u64::MAX).then_some(left);
@@ -201,6 +208,7 @@ mod tests {
             (0..9u16, cursor()).prop_map(|(source, cursor)| Resume::Drain { source, cursor }),
             (prop::collection::vec(key(), 0..4), at).prop_map(|(keys, at)| Resume::Ordered { keys, at }),
             any::<u128>().prop_map(Resume::Hashes),
+            any::<u64>().prop_map(Resume::OrderedGroups),
         ]
     }
 

@@ -7,9 +7,11 @@
 //! | other aggregates | `{"payload": {name: partial or value, …}}` |
 //! | `GROUP BY` | `groupByItems` with the keys, and a payload of partials and values |
 //! | `ORDER BY` | `_rid`, `orderByItems` with the keys, and the projection as payload |
+//! | `GROUP BY` without aggregates, with `ORDER BY` | the same, with the answer of `GROUP BY` as payload |
 //! | `DISTINCT`, `TOP`, `OFFSET … LIMIT` alone | the rows, enough of them |
 //!
-//! The first line that fits counts. `TOP` and `OFFSET … LIMIT` leave the text where a row of the answer is not a row of the
+//! The first line that fits counts, but for the last one, which is both lines above. With aggregates the plan of groups has no
+//! order: clients give such groups as they come. `TOP` and `OFFSET … LIMIT` leave the text where a row of the answer is not a row of the
 //! result, and for the value of an aggregate. A query that one logical partition answers alone keeps its `OFFSET … LIMIT`. One
 //! that no item can match goes as it is to any partition.
 
@@ -80,7 +82,14 @@ pub(super) fn describe(query: &Query, counts: Counts, targets: Targets) -> Query
         info.distinct_count = Some(DistinctCount { alias });
         info.rewritten_query = Some(print_query(inner));
     } else if merges {
-        info.rewritten_query = Some(print_query(&rewrite_aggregates(query, &mut info)));
+        let rewritten = rewrite_aggregates(query, &mut info);
+        let rewritten = match &query.order_by {
+            Some(OrderBy::Keys { keys, .. }) if !query.group_by.is_empty() && !has_aggregate(query) => {
+                rewrite_ordered_groups(query, rewritten, keys, &mut info)
+            }
+            _ => rewritten,
+        };
+        info.rewritten_query = Some(print_query(&rewritten));
     } else if let Some(OrderBy::Keys { keys, .. }) = &query.order_by {
         info.rewritten_query = Some(print_query(&rewrite_order(query, keys, targets, &mut info)));
     } else if query.select.distinct {
@@ -106,12 +115,15 @@ pub(super) fn check_composition(selection: &Selection) -> Result<(), SqlError> {
 
 /// Whether rows of the result come from many rows: groups, or one for all.
 fn merges_rows(query: &Query) -> bool {
-    !query.group_by.is_empty()
-        || match &query.select.selection {
-            Selection::All => false,
-            Selection::Value(expression) => aggregate_of(expression).is_some(),
-            Selection::Items(items) => items.iter().any(|item| aggregate_of(&item.expression).is_some()),
-        }
+    !query.group_by.is_empty() || has_aggregate(query)
+}
+
+fn has_aggregate(query: &Query) -> bool {
+    match &query.select.selection {
+        Selection::All => false,
+        Selection::Value(expression) => aggregate_of(expression).is_some(),
+        Selection::Items(items) => items.iter().any(|item| aggregate_of(&item.expression).is_some()),
+    }
 }
 
 fn rewrite_aggregates(query: &Query, info: &mut QueryInfo) -> Query {
@@ -165,6 +177,28 @@ fn members_payload(items: &[SelectItem], info: &mut QueryInfo) -> Expression {
 }
 
 fn rewrite_order(query: &Query, keys: &[OrderKey], targets: Targets, info: &mut QueryInfo) -> Query {
+    let cut = if query.select.distinct {
+        info.distinct = distinct_with_order(&query.select, keys);
+        without_cuts(query)
+    } else if targets == Targets::OneKey {
+        (info.offset, info.limit) = (None, None);
+        query.clone()
+    } else {
+        with_first_rows(query, info)
+    };
+    in_order(cut, keys, info)
+}
+
+/// `grouped` is the text of the groups, whose rows become the payloads.
+fn rewrite_ordered_groups(query: &Query, grouped: Query, keys: &[OrderKey], info: &mut QueryInfo) -> Query {
+    if query.select.distinct {
+        info.distinct = distinct_with_order(&query.select, keys);
+    }
+    in_order(grouped, keys, info)
+}
+
+/// The rows of a query as payloads, each beside its sort keys.
+fn in_order(query: Query, keys: &[OrderKey], info: &mut QueryInfo) -> Query {
     info.order_by = keys.iter().map(|key| direction(key.direction)).collect();
     info.order_by_expressions = keys.iter().map(|key| print_expression(&key.expression)).collect();
     let named = |name: fn(&Collection) -> Option<Identifier>| {
@@ -192,21 +226,12 @@ fn rewrite_order(query: &Query, keys: &[OrderKey], targets: Targets, info: &mut 
         select_item(items_of(keys.iter().map(|key| &key.expression)), Some("orderByItems")),
         select_item(payload, Some("payload")),
     ]);
-    let mut rewritten = if query.select.distinct {
-        info.distinct = distinct_with_order(&query.select, keys);
-        without_cuts(query)
-    } else if targets == Targets::OneKey {
-        (info.offset, info.limit) = (None, None);
-        query.clone()
-    } else {
-        with_first_rows(query, info)
-    };
-    rewritten.select.distinct = false;
-    rewritten.filter = match conditions.len() {
+    let filter = match conditions.len() {
         1 => conditions.pop(),
         _ => Some(Expression::And(conditions)),
     };
-    with_selection(rewritten, selection)
+    let select = Select { distinct: false, selection, ..query.select };
+    Query { select, filter, ..query }
 }
 
 /// Rows that are themselves the first sort key come equal ones together.

@@ -130,6 +130,15 @@ const GROUPED: &[&str] = &[
     "VALUE SUM(c.n)",
     "VALUE COUNT(c.b)",
 ];
+const GROUPS_WITHOUT_AGGREGATES: &[&str] =
+    &["c.a", "VALUE c.a", "c.a AS k, c.n", "VALUE [c.n, c.a]", "1 AS one"];
+const ORDERS_OF_GROUPS: &[&str] = &[
+    " ORDER BY c.a",
+    " ORDER BY c.a DESC",
+    " ORDER BY c.n",
+    " ORDER BY c.n DESC, c.a",
+    " ORDER BY c.a, c.n DESC",
+];
 const FILTERS: &[&str] =
     &["", "", " WHERE c.n > 2", " WHERE IS_DEFINED(c.a)", " WHERE c.a != 1 OR c.b = 'a'", " WHERE c.n < -9"];
 const ORDERS: &[&str] = &[
@@ -155,7 +164,13 @@ pub fn query() -> impl Strategy<Value = RandomQuery> {
         Just(" GROUP BY c.a, c.n".to_owned()),
         Just(String::new()),
     );
-    let shape = prop_oneof![4 => plain, 2 => joined, 1 => whole, 2 => grouped, 1 => several];
+    let in_order = (
+        prop_oneof![one_of(GROUPED), one_of(GROUPS_WITHOUT_AGGREGATES)],
+        Just(String::new()),
+        Just(" GROUP BY c.a, c.n".to_owned()),
+        one_of(ORDERS_OF_GROUPS),
+    );
+    let shape = prop_oneof![4 => plain, 2 => joined, 1 => whole, 2 => grouped, 1 => several, 2 => in_order];
     let cuts = (prop::option::weighted(0.3, 0..12u64), prop::option::weighted(0.3, (0..8u64, 0..12u64)));
     (shape, one_of(FILTERS), prop::bool::weighted(0.3), cuts).prop_map(
         |((selection, from, group_by, order_by), filter, distinct, (top, offset_limit))| RandomQuery {
