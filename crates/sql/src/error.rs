@@ -117,7 +117,10 @@ pub enum SqlError {
     /// A row that came from a partition is not what the rewritten query says.
     #[error("a partition's answer cannot be merged")]
     UnmergeableRow,
-    #[error("the result holds a number that JSON cannot write: NaN or an infinity")]
+    /// The place is not known.
+    #[error(
+        "The response content contains a numeric value that cannot be represented in JSON (e.g. Infinity and NaN)"
+    )]
     NotFinite,
     #[error("the user-defined function '{name}' does not exist in this container")]
     UnknownUserFunction { name: String },
@@ -334,6 +337,7 @@ impl SqlError {
             SqlError::ArgumentCount { .. } => Some("SC2050"),
             SqlError::Rule { rule, .. } => Some(rule.code()),
             SqlError::Limit { limit, .. } => limit.code(),
+            SqlError::NotFinite => Some("4001"),
             SqlError::Several(errors) => errors.first().and_then(SqlError::code),
             SqlError::AggregateComposition
             | SqlError::CorrelatedOrderBy
@@ -353,7 +357,6 @@ impl SqlError {
             | SqlError::OrderByWithoutComposite
             | SqlError::TooManyGroups
             | SqlError::UnmergeableRow
-            | SqlError::NotFinite
             | SqlError::MissingClientFeatures { .. }
             | SqlError::UnknownUserFunction { .. }
             | SqlError::TooManyUserFunctions { .. }

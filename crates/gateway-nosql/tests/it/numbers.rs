@@ -182,3 +182,16 @@ async fn scripts_do_not_get_them() {
     let listed: Value = server.get(ITEMS).send().await.expect(200).json();
     assert_eq!(listed["_count"], 2);
 }
+
+#[tokio::test]
+async fn numbers_that_json_lacks_are_no_answer() {
+    let server = Server::with_container().await;
+    server.create(json!({ "id": "a", "pk": "k", "n": 0 })).await;
+    let body = r#"{"errors":[{"severity":"Error","code":4001,"message":"The response content contains a numeric value that cannot be represented in JSON (e.g. Infinity and NaN)"}]}"#;
+    for value in ["LOG(c.n)", "c.n / c.n", "{\"in\": [1 / c.n]}"] {
+        let text = format!("SELECT VALUE {value} FROM c");
+        crate::queries::query(&server, &text).key(KEY).send().await.refused(400, 0, body);
+    }
+    let compared = crate::queries::query(&server, "SELECT VALUE c.id FROM c WHERE 1 / c.n > 1e308").key(KEY);
+    assert_eq!(crate::queries::rows(&compared.send().await.expect(200)), [json!("a")]);
+}
