@@ -25,6 +25,8 @@ use crate::reply::{EXPLANATION, INDEX_UTILIZATION, QUERY_ADVICE, QUERY_METRICS};
 
 /// Clients refuse headers that are much larger; an explanation is cut there.
 const EXPLANATION_BYTES_MAX: usize = 4 * 1024;
+/// The service cuts longer reports: a recorded one has so many characters of encoded text.
+const UTILIZATION_BYTES_MAX: usize = 4988;
 
 /// Which of them a request asks for.
 #[derive(Debug, Clone, Copy)]
@@ -87,13 +89,17 @@ fn encoded(text: &str) -> String {
     utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
 }
 
+/// Cuts encoded text. An escape is three characters: half of one would not decode.
+fn cut(text: &mut String, bytes_max: usize) {
+    text.truncate(bytes_max);
+    let start = text.rfind('%').filter(|at| at + 3 > text.len());
+    text.truncate(start.unwrap_or(bytes_max));
+}
+
 fn explanation(words: &str) -> String {
     let mut text = encoded(words);
     if text.len() > EXPLANATION_BYTES_MAX {
-        text.truncate(EXPLANATION_BYTES_MAX);
-        // An escape is three characters: half of one would not decode.
-        let start = text.rfind('%').filter(|at| at + 3 > text.len());
-        text.truncate(start.unwrap_or(EXPLANATION_BYTES_MAX));
+        cut(&mut text, EXPLANATION_BYTES_MAX);
         text.push_str("%E2%80%A6");
     }
     text
@@ -136,7 +142,11 @@ impl UtilizationForm {
     fn encode(self, utilization: &IndexUtilization) -> String {
         match self {
             UtilizationForm::Older => STANDARD.encode(older_json(utilization).to_string()),
-            UtilizationForm::Newer => encoded(&newer_json(utilization).to_string()),
+            UtilizationForm::Newer => {
+                let mut text = encoded(&newer_json(utilization).to_string());
+                cut(&mut text, UTILIZATION_BYTES_MAX);
+                text
+            }
         }
     }
 }

@@ -21,7 +21,7 @@ mod harness;
 mod heat_map;
 mod hybrid_row;
 mod ids;
-
+mod index_metrics;
 mod items;
 mod limits;
 mod metadata;

@@ -1,7 +1,7 @@
 //! Which indexes a query uses, and which further ones would help it: what clients ask for as index metrics.
 //!
-//! The rules follow what the reference reports. Each condition of `WHERE`, and each call in the projection that an index could
-//! answer, counts for its path: as used where the index has the path, as potential where the policy leaves it out. A composite
+//! The rules follow what the reference reports. Each condition of `WHERE`, each call in the projection that an index could
+//! answer, and each path whose sum, average or extreme is the whole result, counts for its path: as used where the index has the path, as potential where the policy leaves it out. A composite
 //! index is suggested
 //! - for equalities and a range: the equalities in the order in which they are written, then the range; one for each range,
 //! - for `GROUP BY` two or more paths that all have equalities: the paths in their order,
@@ -16,7 +16,7 @@ use super::filter::{self, Planner};
 use super::path::{Paths, names};
 use super::text::filter_text;
 use super::{AccessPlan, CompositeSchema, IndexFilter, IndexRef, IndexSchema, Leaf, LookupClass, order};
-use crate::bound::Projection;
+use crate::bound::{AggregateFunction, Grouping, Projection};
 use crate::expression::Expression;
 use crate::prepared::PreparedQuery;
 
@@ -124,6 +124,9 @@ fn uses_of(query: &PreparedQuery, schema: &IndexSchema<'_>, everything: &PathMat
         Projection::Value(value) => uses.calls(value),
         Projection::Object(members) => members.iter().for_each(|(_, value)| uses.calls(value)),
     }
+    if let Some(grouping) = bound.grouping.as_ref().filter(|grouping| grouping.keys.is_empty()) {
+        uses.aggregates(grouping, &ideal);
+    }
     if uses.found.is_empty()
         && let Some([(key, _)]) = order::sort_paths(query).as_deref()
     {
@@ -171,6 +174,26 @@ impl Uses<'_> {
                     let filter = filter_text(atom, &self.paths);
                     self.found.push(PathUse { path: path.clone(), filter, kind, precise, required });
                 }
+            }
+        }
+    }
+
+    /// The paths whose values an aggregate over all rows takes from an index.
+    fn aggregates(&mut self, grouping: &Grouping, ideal: &IndexSchema<'_>) {
+        use AggregateFunction::{Average, Max, Min, Sum};
+        for aggregate in &grouping.aggregates {
+            let path = self.paths.path(&aggregate.argument).filter(|path| !path.is_empty());
+            let Some(path) = path.filter(|path| filter::is_indexed(ideal, path)) else { continue };
+            let takes_values = matches!(aggregate.function, Sum | Average | Min | Max);
+            if takes_values && self.found.len() < USES_MAX && !self.found.iter().any(|it| it.path == path) {
+                let kind = UseKind::Other;
+                self.found.push(PathUse {
+                    path,
+                    filter: String::new(),
+                    kind,
+                    precise: true,
+                    required: false,
+                });
             }
         }
     }
@@ -314,19 +337,20 @@ fn spelled(path: &[IndexPathSegment]) -> String {
 }
 
 impl IndexUtilization {
-    /// Leaves out what does not fit, the least important last.
+    /// Cuts the first text that does not fit, and leaves out all behind it, the least important ones.
     fn bound(&mut self) {
         let mut left = PATHS_SIZE_BYTES_MAX;
-        let mut fits = |size: usize| match left.checked_sub(size) {
-            Some(rest) => {
-                left = rest;
-                true
+        let mut fits = |texts: &mut [&mut String]| {
+            let has_room = left > 0;
+            for text in texts {
+                text.truncate(text.floor_char_boundary(left));
+                left -= text.len();
             }
-            None => false,
+            has_room
         };
         for list in [&mut self.utilized, &mut self.potential] {
-            list.single.retain(|one| fits(one.path.len() + one.filter.len()));
-            list.composite.retain(|one| fits(one.members.iter().map(String::len).sum()));
+            list.single.retain_mut(|one| fits(&mut [&mut one.path, &mut one.filter]));
+            list.composite.retain_mut(|one| fits(&mut one.members.iter_mut().collect::<Vec<_>>()));
         }
     }
 }
