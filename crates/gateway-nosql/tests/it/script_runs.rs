@@ -204,6 +204,27 @@ async fn triggers_run_where_they_are_named_and_nowhere_else() {
 }
 
 #[tokio::test]
+async fn the_item_is_the_object_as_it_is_when_the_pre_trigger_ends() {
+    let late = "function () {
+        var context = getContext(), request = context.getRequest(), items = context.getCollection();
+        var item = request.getBody();
+        request.setBody(item);
+        item.stamp = 'after';
+        items.readDocument(items.getAltLink() + '/docs/there', {}, function (error, found) {
+            if (error) throw error;
+            item.found = found.n;
+        });
+    }";
+    let server = with_triggers(&[("late", "Pre", "All", late)]).await;
+    server.create(json!({ "id": "there", "pk": "k", "n": 7 })).await;
+    let call = server.post(ITEMS).key(r#"["k"]"#).json(json!({ "id": "a", "pk": "k" }));
+    let created = naming(call, "late", "").send().await.expect(201).json();
+    assert_eq!((&created["stamp"], &created["found"]), (&json!("after"), &json!(7)));
+    let stored = server.item("GET", "a", r#"["k"]"#).send().await.expect(200).json();
+    assert_eq!(stored, created);
+}
+
+#[tokio::test]
 async fn a_write_and_its_triggers_happen_together_or_not_at_all() {
     let server = with_triggers(&[
         ("stamp", "Pre", "Delete", STAMP),

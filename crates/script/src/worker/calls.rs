@@ -124,6 +124,11 @@ impl Calls {
         is_foreseen
     }
 
+    /// Calls from now on are refused: nothing will answer them.
+    pub(super) fn accept_no_more(&mut self) {
+        self.accepts_more = false;
+    }
+
     /// Reads what the pool still sends, so that the next order is the next message. Nothing can be called afterwards.
     pub(super) fn finish(&mut self) -> io::Result<Channel> {
         self.collect();

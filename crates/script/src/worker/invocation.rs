@@ -10,7 +10,7 @@ use super::engine::Engine;
 use super::model::Model;
 use super::source::FunctionText;
 use crate::Completion;
-use crate::protocol::{Failure, OrderedRole, RunOrder};
+use crate::protocol::{Failure, RunOrder};
 
 /// An engine with the object model in it.
 pub(super) struct ForRuns {
@@ -71,7 +71,7 @@ fn complete(
         engine.with(|ctx| model.deliver(ctx, reply))?;
         settle(engine, model)?;
     }
-    Ok(model.completion(matches!(order.role, OrderedRole::PreTrigger { .. })))
+    engine.with(|ctx| model.completion(ctx))
 }
 
 /// After each turn: what promises left to do, and what they threw.

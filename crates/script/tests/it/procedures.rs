@@ -186,14 +186,12 @@ fn check_all(scripts: &Scripts, source: &str) {
 }
 
 #[test]
-fn bodies_grow_by_appending_and_are_what_they_were_when_set() {
+fn bodies_grow_by_appending() {
     let scripts = processes(1);
     let mut documents = Documents::default();
     let mut answer =
         |source: &str| run(&scripts, &mut documents, source, "[]").map(|done| done.response_body);
     let body = |json: &str| Some(json.to_owned());
-    let set = "function () { const r = __.response, b = {n: 1}; r.setBody(b); b.n = 2; r.getBody().n = 3; }";
-    assert_eq!(answer(set).expect("runs"), body(r#"{"n":1}"#));
     let text = "function () { const r = __.response; r.appendBody('a'); r.appendValue('Body', 'b\"'); r.appendBody({c: 1}); }";
     assert_eq!(answer(text).expect("runs"), body(r#""ab\"{\"c\":1}""#));
     let list = "function () { const r = __.response; r.setBody([]); r.appendBody([1]); r.appendBody([]); r.appendBody([2, 3]); }";
@@ -204,10 +202,44 @@ fn bodies_grow_by_appending_and_are_what_they_were_when_set() {
     let mixed =
         "function () { const r = __.response; r.setBody([1]); r.appendBody('a'); r.appendBody({b: 2}); }";
     assert_eq!(answer(mixed).expect("runs"), body(r#""[1]a{\"b\":2}""#));
-    for wrong in ["r.setValue('Head', 1)", "r.getMaxResourceQuota()"] {
-        let (kind, message) = refusal(answer(&format!("function () {{ const r = __.response; {wrong}; }}")));
-        assert_eq!(kind, ErrorKind::BadRequest, "{message}");
+    let wrong = "function () { __.response.setValue('Head', 1); }";
+    let (kind, message) = refusal(answer(wrong));
+    assert_eq!(kind, ErrorKind::BadRequest, "{message}");
+    let changing = "function () { const r = __.response, a = [1]; r.setBody(a); a.push(2); r.appendBody([3]); a.push(4); }";
+    assert_eq!(answer(changing).expect("runs"), body("[1,2,3]"));
+}
+
+#[test]
+fn a_body_is_the_object_as_it_is_at_the_end() {
+    let scripts = processes(1);
+    let mut documents = Documents::with(&[json!({"id": "a"})]);
+    let mut answer = |statements: &str| {
+        let source = format!("function () {{ const r = __.response; {statements} }}");
+        run(&scripts, &mut documents, &source, "[]").map(|done| done.response_body)
+    };
+    for (statements, expected) in [
+        ("const b = {n: 1}; r.setBody(b); b.n = 2;", Some(r#"{"n":2}"#)),
+        ("const b = {n: 1}; r.setBody(b); r.getBody().n = 3;", Some(r#"{"n":3}"#)),
+        ("const b = {n: 1}; r.setBody(b); r.setBody([r.getBody() === b]);", Some("[true]")),
+        ("const b = {n: 1}; r.setBody(b); r.setBody('text'); b.n = 2;", Some("\"text\"")),
+        (
+            "const b = {n: 1}; r.setBody(b); __.readDocument(__.getSelfLink() + 'docs/a', (e, d) => { b.id = d.id; });",
+            Some(r#"{"n":1,"id":"a"}"#),
+        ),
+        ("const b = {toJSON: () => b.text, text: 1}; r.setBody(b); b.text = undefined;", None),
+        ("r.setBody({toJSON() { r.setBody({n: 2}); return {n: 1}; }});", Some(r#"{"n":1}"#)),
+    ] {
+        assert_eq!(answer(statements).expect(statements).as_deref(), expected, "{statements}");
     }
+    // The last rendering runs code of the script, too.
+    let late = "let ends = false; const b = {toJSON() { return ends ? __.readDocument(__.getSelfLink() + 'docs/a', () => {}) : 0; }};
+        r.setBody(b); ends = true;";
+    assert_eq!(answer(late).expect("runs").as_deref(), Some("false"), "no call is accepted that late");
+    let (kind, message) = refusal(answer("const b = {}; r.setBody(b); b.self = b;"));
+    assert_eq!(kind, ErrorKind::BadRequest);
+    assert!(message.contains("TypeError"), "{message}");
+    let grows = "const b = {}; r.setBody(b); b.text = 'x'.repeat(5 << 20);";
+    assert_eq!(refusal(answer(grows)).0, ErrorKind::TooLarge);
 }
 
 #[test]
@@ -375,6 +407,16 @@ fn triggers_see_the_request_and_the_response_that_are_theirs() {
     let untouched =
         run("function () {}", Role::PreTrigger { operation: TriggerOperation::Delete, request_body: None });
     assert_eq!(untouched.request_body, None);
+    // An object that was looked at counts where it was set, before or after it was changed.
+    for (statements, expected) in [
+        ("const b = r.getBody(); r.setBody(b); b.late = 1;", r#"{"id":"a","late":1}"#),
+        ("const b = r.getBody(); b.late = 1; r.setBody(r.getBody());", r#"{"id":"a","late":1}"#),
+        ("r.getBody().late = 1;", r#"{"id":"a"}"#),
+    ] {
+        let source = format!("function () {{ const r = getContext().getRequest(); {statements} }}");
+        let done = run(&source, Role::PreTrigger { operation: TriggerOperation::Create, request_body });
+        assert_eq!(done.request_body.as_deref(), Some(expected), "{statements}");
+    }
 }
 
 /// Says when its invocation begins, and answers when it is told to.

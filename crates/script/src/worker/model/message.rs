@@ -1,10 +1,13 @@
-//! The request and the response of a script: one body each, kept as the JSON text that it was when it was set.
+//! The request and the response of a script: one body each.
+//!
+//! A body is JSON text until a script looks at it or sets it. From then on the script holds an object: each look gives the same one. An
+//! object that was set is rendered when the run ends, with every change that the script made to it until then.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use rquickjs::function::Opt;
-use rquickjs::{Coerced, Ctx, Function, Object, Result, Value};
+use rquickjs::{Coerced, Ctx, Function, Object, Persistent, Result, Value};
 
 use super::arguments::{refuse, throw, unsupported};
 use super::put;
@@ -17,7 +20,12 @@ const BODY: &str = "Body";
 /// Of the run that there is.
 #[derive(Default)]
 pub(super) struct Body {
-    pub(super) json: RefCell<Option<String>>,
+    /// The text that the run began with, that was set, or that was appended to.
+    json: RefCell<Option<String>>,
+    /// The object that the script holds, from the first look at the body or its setting on.
+    object: RefCell<Option<Persistent<Value<'static>>>>,
+    /// The script has set that object, so that its later changes count.
+    is_set: Cell<bool>,
     length_max: Cell<usize>,
 }
 
@@ -96,28 +104,76 @@ impl Body {
         self.length_max.set(length_max);
     }
 
+    /// Lets go of the run's body.
     pub(super) fn end(&self) {
         self.json.take();
+        self.object.take();
+        self.is_set.take();
         self.length_max.take();
     }
 
-    fn get<'js>(&self, ctx: &Ctx<'js>) -> Result<Value<'js>> {
-        let json = self.json.borrow().clone();
-        json.map_or_else(|| Ok(Value::new_undefined(ctx.clone())), |json| ctx.json_parse(json))
+    /// The text of the body as the run leaves it.
+    pub(super) fn finish(&self, ctx: &Ctx<'_>) -> Result<Option<String>> {
+        self.settle(ctx)?;
+        Ok(self.json.take())
     }
 
-    /// What has no JSON, as a function has none, leaves no body.
+    /// Makes text of an object that was set, and lets go of the object.
+    fn settle(&self, ctx: &Ctx<'_>) -> Result<()> {
+        let object = self.object.take();
+        if let Some(object) = object.filter(|_| self.is_set.take()) {
+            let json = self.render(ctx, object.restore(ctx)?)?;
+            self.json.replace(json);
+            // Its `toJSON` may have looked at the body, which was another one then.
+            self.object.take();
+            self.is_set.take();
+        }
+        Ok(())
+    }
+
+    fn get<'js>(&self, ctx: &Ctx<'js>) -> Result<Value<'js>> {
+        if let Some(object) = self.object.borrow().clone() {
+            return object.restore(ctx);
+        }
+        let Some(json) = self.json.borrow().clone() else { return Ok(Value::new_undefined(ctx.clone())) };
+        let value: Value = ctx.json_parse(json)?;
+        self.hold(ctx, &value);
+        Ok(value)
+    }
+
+    /// A value without JSON, such as a function, leaves no body.
     fn set<'js>(&self, ctx: &Ctx<'js>, value: Value<'js>) -> Result<()> {
+        let json = self.render(ctx, value.clone())?;
+        let has_text = json.is_some();
+        self.json.replace(json);
+        self.object.take();
+        if has_text {
+            self.hold(ctx, &value);
+        }
+        self.is_set.set(self.object.borrow().is_some());
+        Ok(())
+    }
+
+    /// Text, numbers and booleans never change, so only objects are held.
+    fn hold<'js>(&self, ctx: &Ctx<'js>, value: &Value<'js>) {
+        if value.is_object() {
+            self.object.replace(Some(Persistent::save(ctx, value.clone())));
+        }
+    }
+
+    /// The JSON of a value, within the length that a message may have.
+    fn render<'js>(&self, ctx: &Ctx<'js>, value: Value<'js>) -> Result<Option<String>> {
         let json = ctx.json_stringify(value)?.map(|json| json.to_string()).transpose()?;
         if json.as_ref().is_some_and(|json| self.is_too_long(json)) {
             return Err(too_large(ctx));
         }
-        self.json.replace(json);
-        Ok(())
+        Ok(json)
     }
 
     /// A list to a list, and anything else as text: 1 and 2 are "12". On the JSON: what is there is not read again for every piece.
     fn append<'js>(&self, ctx: &Ctx<'js>, value: Value<'js>) -> Result<()> {
+        let piece = ctx.json_stringify(value.clone())?;
+        self.settle(ctx)?;
         let start = self.json.borrow().as_ref().and_then(|json| json.bytes().next());
         if start.is_none() {
             return self.set(ctx, value);
@@ -128,11 +184,12 @@ impl Body {
                 rquickjs::String::from_str(ctx.clone(), self.json.borrow().as_deref().unwrap_or_default())?;
             self.set(ctx, text.into_value())?;
         }
-        let piece = match ctx.json_stringify(value.clone())? {
+        let piece = match piece {
             Some(json) if !extends_list && !value.is_string() => ctx.json_stringify(json)?,
             piece => piece,
         };
         let Some(piece) = piece.map(|piece| piece.to_string()).transpose()? else { return Ok(()) };
+        self.object.take();
         let mut slot = self.json.borrow_mut();
         let json = slot.get_or_insert_default();
         let comma = if extends_list && json.len() > 2 && piece.len() > 2 { "," } else { "" };

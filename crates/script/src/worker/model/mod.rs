@@ -376,13 +376,15 @@ impl Model {
         Ok(())
     }
 
-    pub(super) fn completion(&self, is_pre_trigger: bool) -> Completion {
-        let request_body = self.request.json.take();
-        Completion {
-            response_body: self.response.json.take(),
-            request_body: request_body.filter(|_| is_pre_trigger),
-            log: self.printed(),
+    /// The bodies and the log at the end of the run. Calls of the data that a `toJSON` makes meanwhile are not accepted.
+    pub(super) fn completion(&self, ctx: &Ctx<'_>) -> Result<Completion> {
+        if let Some(calls) = self.calls.borrow_mut().as_mut() {
+            calls.accept_no_more();
         }
+        let is_pre_trigger = self.part.get() == Part::PreTrigger;
+        let response_body = self.response.finish(ctx)?;
+        let request_body = if is_pre_trigger { self.request.finish(ctx)? } else { None };
+        Ok(Completion { response_body, request_body, log: self.printed() })
     }
 
     /// What `console.log` has printed since it was asked last.
