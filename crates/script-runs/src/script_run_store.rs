@@ -180,9 +180,20 @@ impl<'a> ScriptStore<'a> {
     /// The item as the transaction has it now, `None` where it is gone; nothing is charged.
     pub async fn last_version(&mut self, item: &StoredItem) -> Result<Option<StoredItem>> {
         let id = self.transaction.id_of_ordinal(item.envelope().ordinal).await?;
-        let Some(id) = id else { return Ok(None) };
+        match id {
+            Some(id) => self.version_of(id).await,
+            None => Ok(None),
+        }
+    }
+
+    /// The same of the item with this id.
+    pub async fn version_of(&mut self, id: String) -> Result<Option<StoredItem>> {
         let read = Operation::Read { id, preconditions: Preconditions::default() };
-        Ok(self.transaction.execute(&read, item.etag()).await?.item)
+        match self.transaction.execute(&read, Default::default()).await {
+            Ok(reply) => Ok(reply.item),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     async fn write(&mut self, request: &StoreRequest, operation: Operation) -> Result<StoreAnswer> {

@@ -157,13 +157,13 @@ async fn run_after(
     write: TrialWrite<'_>,
 ) -> Result<Completion> {
     let planned = planned(run, operation, write).await?;
+    let request_body = match write {
+        TrialWrite::Body(text) => Some(text.to_owned()),
+        TrialWrite::Id(id) => run.store.version_of(id.to_owned()).await?.as_ref().map(json_of).transpose()?,
+    };
     let reply = run.store.execute(&planned).await?;
     let response_body = reply.item.as_ref().map(json_of).transpose()?;
-    let request_body = match write {
-        TrialWrite::Body(text) => Some(text),
-        TrialWrite::Id(_) => None,
-    };
-    let response_body = response_body.as_deref();
+    let (request_body, response_body) = (request_body.as_deref(), response_body.as_deref());
     run.script(script, Role::PostTrigger { operation, request_body, response_body }, true).await
 }
 

@@ -6,7 +6,9 @@
 use std::sync::Arc;
 
 use shardlake_document::{Body, write_json};
-use shardlake_model::{Error, RequestContext, Result, Script, ScriptKind, TriggerOperation, TriggerType};
+use shardlake_model::{
+    Error, ErrorKind, RequestContext, Result, Script, ScriptKind, TriggerOperation, TriggerType,
+};
 use shardlake_partition::{ItemReply, LogicalKey, Operation, prepare};
 use shardlake_script::Role;
 
@@ -120,7 +122,10 @@ impl TriggeredWrite<'_> {
         post: Option<&Script>,
     ) -> Result<WriteReply> {
         let operation = self.operation;
-        let mut request_body = self.text.clone();
+        let mut request_body = match &self.command.write {
+            ItemWrite::Delete { item, .. } => self.deleted(run, item).await?,
+            _ => self.text.clone(),
+        };
         if let Some(pre) = pre {
             let role = Role::PreTrigger { operation, request_body: request_body.as_deref() };
             let completion = run.script(pre, role, false).await?;
@@ -145,6 +150,15 @@ impl TriggeredWrite<'_> {
             self.follow(run, &mut reply).await?;
         }
         Ok(WriteReply { reply, body })
+    }
+
+    /// The item that a delete names, which its triggers see as the request's body; reading it is not charged.
+    async fn deleted(&self, run: &mut ScriptRun<'_>, item: &ItemName) -> Result<Option<String>> {
+        let id = match self.resolved(run, item).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            id => id?,
+        };
+        run.store.version_of(id).await?.as_ref().map(json_of).transpose()
     }
 
     /// The post-trigger may have written the item again: the reply is of what is kept.

@@ -225,6 +225,35 @@ async fn the_item_is_the_object_as_it_is_when_the_pre_trigger_ends() {
 }
 
 #[tokio::test]
+async fn triggers_of_a_delete_see_the_item() {
+    let keep = "function () {
+        var context = getContext(), items = context.getCollection(), item = context.getRequest().getBody();
+        if (!item) throw new Error('no item');
+        var copy = { id: item.id + ' kept', pk: item.pk, n: item.n, etag: item._etag };
+        items.createDocument(items.getSelfLink(), copy, {}, function (error) { if (error) throw error; });
+    }";
+    let server = with_triggers(&[
+        ("before", "Pre", "Delete", keep),
+        ("after", "Post", "Delete", keep),
+        ("any", "Pre", "Delete", "function () { }"),
+    ])
+    .await;
+    for (id, pre, post) in [("a", "before", ""), ("b", "", "after"), ("c", "any", "after")] {
+        let item = server.create(json!({ "id": id, "pk": "k", "n": 7 })).await.json();
+        let link = match id {
+            "c" => format!("/{}", item["_self"].as_str().expect("text")),
+            id => format!("{ITEMS}/{id}"),
+        };
+        naming(server.delete(link).key(r#"["k"]"#), pre, post).send().await.expect(204);
+        server.item("GET", id, r#"["k"]"#).send().await.expect(404);
+        let kept = server.item("GET", &format!("{id}%20kept"), r#"["k"]"#).send().await.expect(200).json();
+        assert_eq!((&kept["n"], &kept["etag"]), (&json!(7), &item["_etag"]));
+    }
+    let missing = naming(server.item("DELETE", "none", r#"["k"]"#), "any", "after").send().await;
+    missing.refused(404, 0, "does not exist");
+}
+
+#[tokio::test]
 async fn a_write_and_its_triggers_happen_together_or_not_at_all() {
     let server = with_triggers(&[
         ("stamp", "Pre", "Delete", STAMP),
