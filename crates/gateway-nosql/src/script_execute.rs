@@ -1,6 +1,6 @@
 //! Running a stored procedure: POST to its link (wire.md §15).
 //!
-//! The body is a JSON array of arguments, or nothing. The reply's body is what the procedure set, an empty string if it set none;
+//! The body lists the arguments as `Function.prototype.apply` takes them: a JSON array, an object with a length, or nothing. The reply's body is what the procedure set, an empty string if it set none;
 //! what it logged comes in a header, percent-encoded, if the request asks for it.
 
 use http::{HeaderValue, StatusCode};
@@ -8,7 +8,7 @@ use percent_encoding::utf8_percent_encode;
 use serde_json::value::RawValue;
 use shardlake_account::ContainerHandle;
 use shardlake_document::{ParseLimits, check_numbers};
-use shardlake_model::{Error, Result, ScriptKind};
+use shardlake_model::{Error, ErrorKind, Result, ScriptKind};
 
 use crate::call::Call;
 use crate::headers::flag;
@@ -24,7 +24,7 @@ const LOG_CUT: &str = "...%20%28cut%20off%29";
 pub(crate) async fn execute(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply> {
     let script = container.script(ScriptKind::Procedure, call.path.script())?;
     let logs = flag("x-ms-documentdb-script-enable-logging", call.headers.script_logging)?;
-    let arguments = arguments(&call.body)?;
+    let arguments = arguments(&call.body, call.account.limits().item_size_bytes_max)?;
     check_numbers(arguments.as_bytes(), &ParseLimits::of_items(call.account.limits())).map_err(|error| {
         Error::bad_request(format!("the arguments of a stored procedure are not valid: {error}"))
     })?;
@@ -46,18 +46,26 @@ pub(crate) async fn execute(call: &Call<'_>, container: &ContainerHandle) -> Res
     Ok(response)
 }
 
-/// The text of the array of arguments.
-fn arguments(body: &[u8]) -> Result<&str> {
+/// The text of the list of arguments.
+fn arguments(body: &[u8], size_bytes_max: usize) -> Result<&str> {
+    if body.len() > size_bytes_max {
+        let message = format!("a stored procedure takes at most {size_bytes_max} bytes of arguments");
+        return Err(Error::new(ErrorKind::TooLarge, message));
+    }
     let text = std::str::from_utf8(body)
         .map_err(|_| Error::bad_request("the arguments of a stored procedure must be UTF-8 text"))?;
     if matches!(text.trim(), "" | "null") {
         return Ok("[]");
     }
-    serde_json::from_str::<Vec<&RawValue>>(text).map_err(|error| {
+    let refused = |why: &dyn std::fmt::Display| {
         Error::bad_request(format!(
-            "the arguments of a stored procedure must be a JSON array, in the order of its parameters: {error}"
+            "the arguments of a stored procedure must be a JSON array, in the order of its parameters: {why}"
         ))
-    })?;
+    };
+    let list = serde_json::from_str::<&RawValue>(text).map_err(|error| refused(&error))?;
+    if !list.get().starts_with(['[', '{']) {
+        return Err(refused(&"the body is neither an array nor an object"));
+    }
     Ok(text)
 }
 
@@ -83,18 +91,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_are_an_array_or_nothing() {
-        for (body, text) in
-            [("", "[]"), (" null ", "[]"), ("[]", "[]"), (r#"[1,{"a":[]}]"#, r#"[1,{"a":[]}]"#)]
-        {
+    fn arguments_are_a_list_or_nothing() {
+        let arguments = |body: &[u8]| arguments(body, 100_000).map(str::to_owned);
+        for (body, text) in [("", "[]"), (" null ", "[]"), ("[]", "[]")] {
             assert_eq!(arguments(body.as_bytes()).expect(body), text);
         }
-        for body in ["1", r#"{"a":1}"#, "[1", "[1] 2", "\"x\""] {
+        for body in [r#"[1,{"a":[]}]"#, r#" {"0":1,"length":1}"#] {
+            assert_eq!(arguments(body.as_bytes()).expect(body), body);
+        }
+        for body in ["1", "true", "[1", "[1] 2", "\"x\"", "undefined", "[x:4]"] {
             assert!(arguments(body.as_bytes()).expect_err(body).message().contains("JSON array"));
         }
         let deep = "[".repeat(100_000);
-        assert!(arguments(deep.as_bytes()).is_err());
+        assert_eq!(arguments(deep.as_bytes()).expect_err("no end").kind(), ErrorKind::BadRequest);
         assert!(arguments(b"[\"\xff\"]").is_err());
+        let long = format!("[{}]", " ".repeat(100_000));
+        assert_eq!(arguments(long.as_bytes()).expect_err("too long").kind(), ErrorKind::TooLarge);
     }
 
     #[test]

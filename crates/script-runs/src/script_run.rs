@@ -44,7 +44,8 @@ struct Work<'a> {
 }
 
 impl ScriptRuns {
-    /// Runs a stored procedure on the logical partition that `key` names. `arguments` is the text of a JSON array. Errors
+    /// Runs a stored procedure on the logical partition that `key` names. `arguments` is the JSON of a list, as for
+    /// [`Role::Procedure`]. Errors
     /// are `BadRequest` for what the script throws and `Forbidden` past its limits; nothing is written then.
     pub async fn execute_procedure(
         &self,

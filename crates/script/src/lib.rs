@@ -68,7 +68,7 @@ pub struct Invocation<'a> {
 /// What the script is run as; bodies are JSON text.
 #[derive(Debug, Clone)]
 pub enum Role<'a> {
-    /// `arguments` is a JSON array.
+    /// `arguments` is the JSON of a list: an array, or an object with a length, as `Function.prototype.apply` takes them.
     Procedure {
         arguments: &'a str,
     },

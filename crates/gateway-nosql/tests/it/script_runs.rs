@@ -66,17 +66,40 @@ async fn the_reply_is_what_the_procedure_set() {
 }
 
 #[tokio::test]
-async fn the_key_is_required_and_the_arguments_are_an_array() {
-    let server = with_procedures(&[("p", "function () { }")]).await;
+async fn the_key_is_required_and_the_arguments_are_a_list() {
+    let count = "function (a) { getContext().getResponse().setBody([arguments.length, a === undefined]); }";
+    let server = with_procedures(&[("p", "function () { }"), ("count", count)]).await;
     let path = format!("{CONTAINER}/sprocs/p");
     server.post(path.as_str()).send().await.refused(400, 0, "PartitionKey value must be supplied");
-    for body in ["{}", "1", "[1"] {
+    for body in ["1", "[1", "\"text\"", "false"] {
         server.post(path.as_str()).key("[1]").body(body).send().await.refused(400, 0, "JSON array");
     }
+    for (body, counted) in [
+        ("{}", json!([0, true])),
+        (r#"{"0":"a","length":1}"#, json!([1, false])),
+        (r#"{"0":"a","length":100}"#, json!([100, false])),
+        (r#"{"param":4}"#, json!([0, true])),
+        ("null", json!([0, true])),
+    ] {
+        let answer = server.post(format!("{CONTAINER}/sprocs/count")).key("[1]").body(body).send().await;
+        assert_eq!(answer.expect(200).json(), counted, "{body}");
+    }
+    let endless = server.post(path.as_str()).key("[1]").body(r#"{"length":1e9}"#);
+    endless.send().await.refused(400, 400, "at most 65534 arguments");
     server.post(path.as_str()).key(r#"["a","b"]"#).send().await.expect(400);
     run(&server, "q", json!([])).send().await.refused(404, 0, "stored procedure 'q'");
     let stale = run(&server, "p", json!([])).header("x-ms-cosmos-intended-collection-rid", "AAAAAYAAAAE=");
     stale.send().await.refused(400, 1024, "refresh");
+}
+
+#[tokio::test]
+async fn arguments_above_2_mb_are_refused_and_nothing_runs() {
+    let server = with_procedures(&[("create", CREATE)]).await;
+    let create = |id: &str, bytes: usize| run(&server, "create", json!([id, false, "x".repeat(bytes)]));
+    create("below", 2_000_000).send().await.expect(200);
+    create("above", 2_200_000).send().await.refused(413, 0, "Request size is too large");
+    server.item("GET", "below", r#"["k"]"#).send().await.expect(200);
+    server.item("GET", "above", r#"["k"]"#).send().await.expect(404);
 }
 
 #[tokio::test]

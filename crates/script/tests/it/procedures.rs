@@ -243,6 +243,33 @@ fn a_body_is_the_object_as_it_is_at_the_end() {
 }
 
 #[test]
+fn arguments_are_taken_as_apply_takes_them() {
+    let scripts = processes(1);
+    let mut documents = Documents::default();
+    let source =
+        "function () { __.response.setBody(Array.from(arguments, (a) => a === undefined ? 'none' : a)); }";
+    let mut answer =
+        |arguments: &str| run(&scripts, &mut documents, source, arguments).map(|done| body(&done));
+    for (arguments, expected) in [
+        (r#"["a", null]"#, json!(["a", null])),
+        ("null", json!([])),
+        ("{}", json!([])),
+        (r#"{"0": 4}"#, json!([])),
+        (r#"{"0": "a", "length": 1}"#, json!(["a"])),
+        (r#"{"0": "a", "1": "b", "length": "1"}"#, json!(["a"])),
+        (r#"{"0": "a", "1": "b", "length": 1.9}"#, json!(["a"])),
+        (r#"{"1": "b", "length": 2}"#, json!(["none", "b"])),
+        (r#"{"0": "a", "length": -1}"#, json!([])),
+        (r#"{"0": "a", "length": {}}"#, json!([])),
+    ] {
+        assert_eq!(answer(arguments).expect(arguments), expected, "{arguments}");
+    }
+    for arguments in ["1", "true", "\"text\"", r#"{"length": 1e9}"#] {
+        assert_eq!(refusal(answer(arguments)).0, ErrorKind::BadRequest, "{arguments}");
+    }
+}
+
+#[test]
 fn what_is_asked_of_the_data_is_checked_and_handed_on() {
     let scripts = processes(1);
     let mut documents = Documents::with(&[json!({"id": "a", "_etag": "\"1\""})]);

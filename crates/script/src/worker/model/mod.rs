@@ -22,10 +22,10 @@ use std::io;
 use std::rc::Rc;
 
 use rquickjs::context::EvalOptions;
-use rquickjs::function::{Opt, This};
+use rquickjs::function::{Args, Opt, This};
 use rquickjs::object::Property;
 use rquickjs::promise::PromiseState;
-use rquickjs::{Array, Ctx, Function, IntoJs, Object, Persistent, Promise, Result, Value};
+use rquickjs::{Array, Coerced, Ctx, Function, IntoJs, Object, Persistent, Promise, Result, Value};
 
 use super::calls::Calls;
 use super::channel::Channel;
@@ -35,7 +35,7 @@ use crate::Completion;
 use crate::protocol::{OrderedRole, RunOrder};
 use crate::store::StoreReply;
 
-use arguments::{failure, refuse};
+use arguments::{failure, is_nothing, kind, refuse};
 use console::Log;
 pub(super) use console::console;
 use extension::Needed;
@@ -295,14 +295,10 @@ impl Model {
 
     /// Calls the script.
     pub(super) fn start<'js>(&self, ctx: &Ctx<'js>, script: Function<'js>, order: &RunOrder) -> Result<()> {
-        let mut arguments = rquickjs::function::Args::new(ctx.clone(), 0);
-        if let OrderedRole::Procedure { arguments: text } = &order.role {
-            let Some(values) = ctx.json_parse(text.as_str())?.into_array() else {
-                return Err(refuse(ctx, "the arguments of a stored procedure must be an array"));
-            };
-            arguments = rquickjs::function::Args::new(ctx.clone(), values.len());
-            push_all(&mut arguments, &values)?;
-        }
+        let arguments = match &order.role {
+            OrderedRole::Procedure { arguments } => listed(ctx, &ctx.json_parse(arguments.as_str())?)?,
+            _ => Args::new(ctx.clone(), 0),
+        };
         let result = script.call_arg(arguments)?;
         self.watch(ctx, result);
         Ok(())
@@ -460,7 +456,29 @@ fn define<'js>(ctx: &Ctx<'js>, name: &str, value: Value<'js>) -> Result<()> {
     ctx.globals().prop(name, Property::from(value).writable().configurable())
 }
 
-fn push_all<'js>(arguments: &mut rquickjs::function::Args<'js>, values: &Array<'js>) -> Result<()> {
+/// More arguments than these overflow the engine's own `Function.prototype.apply`.
+const ARGUMENTS_MAX: f64 = 65_534.0;
+
+/// The arguments of a call, taken from a value as `Function.prototype.apply` takes them.
+fn listed<'js>(ctx: &Ctx<'js>, list: &Value<'js>) -> Result<Args<'js>> {
+    if is_nothing(list) {
+        return Ok(Args::new(ctx.clone(), 0));
+    }
+    let Some(list) = list.as_object() else {
+        let message = format!("the arguments of a stored procedure must be a list, and are {}", kind(list));
+        return Err(refuse(ctx, message));
+    };
+    let length = list.get::<_, Coerced<f64>>("length")?.0.max(0.0);
+    if length > ARGUMENTS_MAX {
+        return Err(refuse(ctx, format!("a stored procedure takes at most {ARGUMENTS_MAX} arguments")));
+    }
+    let length = length as u32;
+    let mut arguments = Args::new(ctx.clone(), length as usize);
+    (0..length).try_for_each(|place| arguments.push_arg(list.get::<_, Value>(place)?))?;
+    Ok(arguments)
+}
+
+fn push_all<'js>(arguments: &mut Args<'js>, values: &Array<'js>) -> Result<()> {
     values.iter::<Value>().try_for_each(|value| arguments.push_arg(value?))
 }
 
