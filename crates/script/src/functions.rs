@@ -51,7 +51,7 @@ impl Functions {
             Report::Ready => Ok(functions),
             Report::Failed { failure, used } => {
                 functions.give_back(used.is_spent);
-                Err(failed(failure.without_number()))
+                Err(failed(failure.of_query()))
             }
             _ => Err(lost()),
         }
@@ -86,7 +86,7 @@ impl Functions {
                 if let (FailureKind::Limit, Some((lease, _))) = (failure.kind, &self.worker) {
                     lease.turn().offended();
                 }
-                Err(failed(failure.without_number()))
+                Err(failed(failure.of_query()))
             }
             _ => Err(lost()),
         }

@@ -80,6 +80,9 @@ async fn a_function_that_throws_fails_the_query_with_its_words() {
     let server = with_functions(3).await;
     let thrown = query(&server, "SELECT VALUE udf.tax(c.none) FROM c").key(r#"["k1"]"#);
     thrown.send().await.refused(400, 0, "no input");
+    define(&server, "number", "function (n) { throw new Error(n, 'x of ' + n); }").await;
+    let numbered = query(&server, "SELECT VALUE udf.number(32766) FROM c").key(r#"["k1"]"#);
+    numbered.send().await.refused(400, 0, "Exception = Error: x of 32766");
     let guarded = query(&server, "SELECT VALUE udf.tax(c.none) FROM c WHERE IS_DEFINED(c.none)");
     assert!(rows(&guarded.key(r#"["k1"]"#).send().await.expect(200)).is_empty());
 }

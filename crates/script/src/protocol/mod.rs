@@ -37,6 +37,9 @@ pub(crate) const BATCH_BYTES_MAX: usize = 1 << 20;
 /// How long calls of one function go on without an answer, if more than one row is to be answered.
 pub(crate) const PORTION_TIME: Duration = Duration::from_millis(50);
 
+/// Sub-statuses of a refused query after which clients fetch definitions, addresses or a plan, and ask again.
+const ACTED_ON_BY_CLIENTS: [u16; 3] = [1001, 1004, 1024];
+
 /// What the pool asks of a worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Order<'r> {
@@ -126,9 +129,11 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// Of a function in a query: clients take some sub-statuses of queries as orders, and a function gives none.
-    pub fn without_number(mut self) -> Failure {
-        if let FailureKind::Numbered(_) = self.kind {
+    /// Of a function in a query: a number that clients of queries act on is left out.
+    pub fn of_query(mut self) -> Failure {
+        if let FailureKind::Numbered(number) = self.kind
+            && ACTED_ON_BY_CLIENTS.contains(&number)
+        {
             self.kind = FailureKind::Script;
         }
         self

@@ -69,6 +69,7 @@ fn released(confinement: &Confinement) -> Report {
 /// An engine for functions.
 pub(super) fn engine() -> Result<Engine, Failure> {
     let prepare = |ctx: &Ctx<'_>, host: &Host| {
+        model::number_errors(ctx, host)?;
         // There is nothing to print to, which is no reason to fail.
         ctx.globals().set("console", model::console(ctx, host, None)?)
     };

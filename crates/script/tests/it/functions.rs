@@ -66,6 +66,7 @@ fn functions_have_no_context_and_share_nothing_between_queries() {
         ("print", "function () { console.log('x'); return typeof __; }"),
         ("throw", "function (x) {\n  throw new RangeError('not ' + x);\n}"),
         ("later", "async function () { return 1; }"),
+        ("numbered", "function (number) { throw new Error(number, 'not ' + number); }"),
     ];
     let mut functions = prepare(&scripts, &definitions);
     let row = || vec![vec![some("1")]];
@@ -80,6 +81,13 @@ fn functions_have_no_context_and_share_nothing_between_queries() {
     );
     let thrown = message(functions.call("throw", &row(), TIME));
     assert!(thrown.contains("RangeError: not 1") && thrown.contains("throw.js:2:"), "{thrown}");
+    // Numbers that clients of queries act on are left out.
+    for (number, kept) in [(32766, Some(32766)), (404, Some(404)), (1004, None), (-1, None)] {
+        let rows = vec![vec![some(&number.to_string())]];
+        let error = functions.call("numbered", &rows, TIME).expect_err("throws");
+        assert_eq!((error.kind(), error.substatus()), (ErrorKind::BadRequest, kept));
+        assert!(error.message().contains(&format!("Exception = Error: not {number}")), "{error}");
+    }
     assert!(message(functions.call("nobody", &row(), TIME)).contains("'nobody'"));
     assert_eq!(functions.call("print", &row(), TIME).expect("calls"), [some("\"undefined\"")]);
     assert_eq!(functions.call("later", &row(), TIME).expect("calls"), [some("{}")]);

@@ -40,6 +40,7 @@ use console::Log;
 pub(super) use console::console;
 use extension::Needed;
 use message::{Access, Body, message};
+pub(super) use numbered::number_errors;
 
 /// Global name of the collection.
 const SHORTHAND: &str = "__";
@@ -169,7 +170,7 @@ impl Model {
     }
 
     fn make<'js>(self: &Rc<Self>, ctx: &Ctx<'js>, host: &Host) -> Result<()> {
-        numbered::number_errors(ctx, host)?;
+        number_errors(ctx, host)?;
         let print: Function = Function::prototype(ctx.clone()).get("toString")?;
         self.print.replace(Some(Persistent::save(ctx, print)));
         let globals = ctx.globals();

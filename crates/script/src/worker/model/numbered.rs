@@ -10,7 +10,7 @@ use rquickjs::{Array, Constructor, Ctx, Object, Proxy, Result, Value};
 use crate::worker::engine::Host;
 
 /// Puts the proxy where scripts find `Error`.
-pub(super) fn number_errors(ctx: &Ctx<'_>, host: &Host) -> Result<()> {
+pub(in crate::worker) fn number_errors(ctx: &Ctx<'_>, host: &Host) -> Result<()> {
     let globals = ctx.globals();
     let error: Object = globals.get("Error")?;
     let prototype: Object = error.get("prototype")?;
