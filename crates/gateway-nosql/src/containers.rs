@@ -6,7 +6,7 @@
 use http::{HeaderValue, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use shardlake_account::{ContainerHandle, METADATA_WRITE_CHARGE_CENTI};
+use shardlake_account::{ContainerHandle, ContainerUsage, METADATA_WRITE_CHARGE_CENTI};
 use shardlake_model::{ContainerDefinition, Error};
 
 use crate::call::Call;
@@ -175,21 +175,11 @@ fn with_share(reply: Reply, call: &Call<'_>, container: &ContainerHandle) -> Rep
     }
 }
 
-/// How much the container holds and may hold; sizes are in kilobytes, as in the reference.
+/// How much the container holds and may hold.
 pub(crate) fn with_quota(reply: Reply, container: &ContainerHandle) -> Reply {
-    let usage = container.usage();
-    let kilobytes = usage.size_bytes.div_ceil(1024);
-    let text = format!(
-        "documentSize=0;documentsSize={kilobytes};documentsCount={};collectionSize={kilobytes};",
-        usage.items
-    );
+    let text = container.usage().text();
     reply
-        .with_header(
-            RESOURCE_QUOTA.clone(),
-            HeaderValue::from_static(
-                "documentSize=10240;documentsSize=10485760;documentsCount=-1;collectionSize=10485760;",
-            ),
-        )
+        .with_header(RESOURCE_QUOTA.clone(), HeaderValue::from_static(ContainerUsage::QUOTA_TEXT))
         .with_header(RESOURCE_USAGE.clone(), HeaderValue::try_from(text).expect("digits are ASCII"))
         .with_header(INDEX_PROGRESS.clone(), HeaderValue::from(container.index_progress()))
 }

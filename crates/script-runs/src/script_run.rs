@@ -21,6 +21,7 @@ use shardlake_items::check_session;
 use shardlake_queries::ProcessorTab;
 use shardlake_serving::ContainerEntry;
 use shardlake_serving::ContainerHandle;
+use shardlake_serving::ContainerUsage;
 use shardlake_serving::{Cost, OperationKind, Permit, Touched};
 use shardlake_serving::{key_of_read, partition_of};
 use shardlake_serving::{try_take_space, wait_for_space};
@@ -188,12 +189,15 @@ impl ScriptRun<'_> {
         let (runs, entry) = (self.store.runs, self.store.entry);
         self.runs += 1;
         let left = self.deadline.saturating_sub(runs.clock().elapsed());
+        let usage = entry.usage().text();
         let invocation = Invocation {
             name: &script.id,
             source: &script.body,
             role,
             self_link: entry.self_link(),
             alt_link: entry.alt_link(),
+            usage: &usage,
+            quota: ContainerUsage::QUOTA_TEXT,
             logs,
             foresees: self.foresees,
             limits: ScriptLimits { time: self.limits.time.min(left), ..self.limits },

@@ -69,6 +69,8 @@ fn procedures(scripts: &Scripts) {
                     role: Role::Procedure { arguments: &arguments },
                     self_link: "dbs/a/colls/b/",
                     alt_link: "dbs/a/colls/b",
+                    usage: "",
+                    quota: "",
                     logs: false,
                     foresees: true,
                     limits: ScriptLimits::default(),

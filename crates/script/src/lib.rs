@@ -57,6 +57,10 @@ pub struct Invocation<'a> {
     pub self_link: &'a str,
     /// `dbs/{name}/colls/{name}`.
     pub alt_link: &'a str,
+    /// The use of the container's storage, as scripts are shown it.
+    pub usage: &'a str,
+    /// Its limit.
+    pub quota: &'a str,
     /// Whether `console.log` is kept.
     pub logs: bool,
     /// Writes whose callbacks look at nothing but errors may be taken as done before the store is asked, which saves asking it one by one.
@@ -222,6 +226,8 @@ impl Invocation<'_> {
             role: self.role.order(),
             self_link: self.self_link.to_owned(),
             alt_link: self.alt_link.to_owned(),
+            usage: self.usage.to_owned(),
+            quota: self.quota.to_owned(),
             logs: self.logs,
             foresees: self.foresees,
             limits: self.limits,

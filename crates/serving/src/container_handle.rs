@@ -93,6 +93,13 @@ impl ContainerEntry {
 }
 
 impl ContainerEntry {
+    pub fn usage(&self) -> ContainerUsage {
+        ContainerUsage {
+            items: self.map.iter().map(|partition| partition.items()).sum(),
+            size_bytes: self.map.iter().map(|partition| partition.size_bytes()).sum(),
+        }
+    }
+
     /// How much of the indexing policy the index follows, in percent.
     pub fn index_progress(&self) -> u64 {
         if self.record.index.building.is_none() {
@@ -122,6 +129,21 @@ pub struct ContainerHandle {
 pub struct ContainerUsage {
     pub items: u64,
     pub size_bytes: u64,
+}
+
+impl ContainerUsage {
+    /// The limits of a container's storage in the reference's form, with sizes in kilobytes.
+    pub const QUOTA_TEXT: &str =
+        "documentSize=10240;documentsSize=10485760;documentsCount=-1;collectionSize=10485760;";
+
+    /// The use of the storage in the same form.
+    pub fn text(&self) -> String {
+        let kilobytes = self.size_bytes.div_ceil(1024);
+        format!(
+            "documentSize=0;documentsSize={kilobytes};documentsCount={};collectionSize={kilobytes};",
+            self.items
+        )
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -224,11 +246,7 @@ impl ContainerHandle {
     }
 
     pub fn usage(&self) -> ContainerUsage {
-        let statistics = self.range_statistics();
-        ContainerUsage {
-            items: statistics.iter().map(|range| range.items).sum(),
-            size_bytes: statistics.iter().map(|range| range.size_bytes).sum(),
-        }
+        self.entry.usage()
     }
 
     pub fn range_statistics(&self) -> Vec<RangeStatistics> {

@@ -277,6 +277,27 @@ async fn triggers_of_a_delete_see_the_item() {
 }
 
 #[tokio::test]
+async fn responses_of_scripts_show_the_storage_of_the_container() {
+    let quotas = "function () {
+        var response = getContext().getResponse();
+        response.setBody([response.getResourceQuotaCurrentUsage(), response.getMaxResourceQuota()]);
+    }";
+    let server = with_procedures(&[("quotas", quotas)]).await;
+    let trigger = json!({ "id": "quotas", "body": quotas, "triggerType": "Post", "triggerOperation": "All" });
+    server.post(format!("{CONTAINER}/triggers")).json(trigger).send().await.expect(201);
+    server.create(json!({ "id": "a", "pk": "k" })).await;
+    let container = server.get(CONTAINER).header("x-ms-documentdb-populatequotainfo", "true").send().await;
+    let header = |name: &str| json!(container.header(name).expect(name));
+    let expected = json!([header("x-ms-resource-usage"), header("x-ms-resource-quota")]);
+    assert!(expected[0].as_str().expect("text").contains("documentsCount=1;"), "{expected}");
+    assert_eq!(run(&server, "quotas", json!([])).send().await.expect(200).json(), expected);
+    let create = server.post(ITEMS).key(r#"["k"]"#).json(json!({ "id": "b", "pk": "k" }));
+    let told = naming(create, "", "quotas").send().await.expect(201).json();
+    assert_eq!(told[1], expected[1]);
+    assert!(told[0].as_str().expect("text").contains("collectionSize="), "{told}");
+}
+
+#[tokio::test]
 async fn a_write_and_its_triggers_happen_together_or_not_at_all() {
     let server = with_triggers(&[
         ("stamp", "Pre", "Delete", STAMP),

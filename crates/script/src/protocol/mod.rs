@@ -70,6 +70,9 @@ pub(crate) struct RunOrder {
     pub role: OrderedRole,
     pub self_link: String,
     pub alt_link: String,
+    /// The use of the container's storage, and its limit.
+    pub usage: String,
+    pub quota: String,
     pub logs: bool,
     /// Whether answers may be foreseen.
     pub foresees: bool,

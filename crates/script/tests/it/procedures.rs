@@ -270,6 +270,17 @@ fn arguments_are_taken_as_apply_takes_them() {
 }
 
 #[test]
+fn responses_show_the_use_and_the_limit_of_the_storage() {
+    let scripts = processes(1);
+    let source = "function () {
+        const response = getContext().getResponse();
+        response.setBody([response.getResourceQuotaCurrentUsage(), response.getMaxResourceQuota()]);
+    }";
+    let done = run(&scripts, &mut Documents::default(), source, "[]").expect("runs");
+    assert_eq!(body(&done), json!(["collectionSize=1;", "collectionSize=2;"]));
+}
+
+#[test]
 fn what_is_asked_of_the_data_is_checked_and_handed_on() {
     let scripts = processes(1);
     let mut documents = Documents::with(&[json!({"id": "a", "_etag": "\"1\""})]);

@@ -68,7 +68,19 @@ fn order() -> impl Strategy<Value = Order<'static>> {
         text().prop_map(|source| Order::Check { source }),
         (role(), text(), text(), any::<bool>()).prop_map(move |(role, name, source, logs)| {
             let (self_link, alt_link) = (name.clone(), source.clone());
-            Order::Run(RunOrder { self_link, alt_link, name, source, role, logs, foresees: !logs, limits })
+            let (usage, quota, foresees) = (source.clone(), name.clone(), !logs);
+            Order::Run(RunOrder {
+                self_link,
+                alt_link,
+                usage,
+                quota,
+                name,
+                source,
+                role,
+                logs,
+                foresees,
+                limits,
+            })
         }),
         vec((text(), text()), 0..3).prop_map(move |definitions| Order::Functions { definitions, limits }),
         (any::<u32>(), vec(vec(option::of(text()), 0..3), 0..4)).prop_map(|(function, rows)| Order::Call {

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use rquickjs::function::Opt;
 use rquickjs::{Coerced, Ctx, Function, Object, Persistent, Result, Value};
 
-use super::arguments::{refuse, throw, unsupported};
+use super::arguments::{refuse, throw};
 use super::put;
 use crate::worker::engine::Host;
 
@@ -80,15 +80,6 @@ fn changing_body<'js>(ctx: &Ctx<'js>, host: &Host, body: &Rc<Body>, change: Chan
 
 pub(super) fn append_function<'js>(ctx: &Ctx<'js>, host: &Host, body: &Rc<Body>) -> Result<Function<'js>> {
     changing_body(ctx, host, body, Body::append)
-}
-
-/// What the service tells about quotas has no meaning here, and is refused by name.
-pub(super) fn refuse_quotas<'js>(ctx: &Ctx<'js>, host: &Host, response: &Object<'js>) -> Result<()> {
-    for name in ["getResourceQuotaCurrentUsage", "getMaxResourceQuota"] {
-        let refuse = move |ctx: Ctx<'js>| -> Result<()> { Err(unsupported(&ctx, &format!("{name} is"))) };
-        put(response, name, host.function(ctx, refuse)?)?;
-    }
-    Ok(())
 }
 
 fn only_body(ctx: &Ctx<'_>, name: &str) -> Result<()> {

@@ -68,6 +68,7 @@ pub(super) struct Model {
     has_aborted: Cell<bool>,
     request: Rc<Body>,
     response: Rc<Body>,
+    quotas: RefCell<Quotas>,
     log: Rc<RefCell<Log>>,
     links: RefCell<Links>,
     part: Cell<Part>,
@@ -92,6 +93,13 @@ struct Links {
     own: String,
     /// `dbs/{name}/colls/{name}`.
     alt: String,
+}
+
+/// Texts of the container's storage: its use and its limit.
+#[derive(Default)]
+struct Quotas {
+    usage: String,
+    max: String,
 }
 
 /// What a script is run as.
@@ -152,6 +160,7 @@ impl Model {
             has_aborted: Cell::default(),
             request: Rc::default(),
             response: Rc::default(),
+            quotas: RefCell::default(),
             log: Rc::default(),
             links: RefCell::default(),
             part: Cell::new(Part::Procedure),
@@ -222,7 +231,7 @@ impl Model {
         if part.has_response() {
             set("getResponse", |model, ctx| model.seen(ctx, |face| &face.response))?;
             let response = self.message(ctx, host, (part, &self.response), Access::Write)?;
-            message::refuse_quotas(ctx, host, &response)?;
+            self.put_quotas(ctx, host, &response)?;
             face.response = save(&response);
             put(&shorthand, "response", response)?;
         }
@@ -244,6 +253,19 @@ impl Model {
             put(&message, "getOperationType", host.function(ctx, operation)?)?;
         }
         Ok(message)
+    }
+
+    /// The methods of a response for the use and the limit of the container's storage.
+    fn put_quotas<'js>(self: &Rc<Self>, ctx: &Ctx<'js>, host: &Host, response: &Object<'js>) -> Result<()> {
+        let texts: [(&str, fn(&Quotas) -> &String); 2] = [
+            ("getResourceQuotaCurrentUsage", |quotas| &quotas.usage),
+            ("getMaxResourceQuota", |quotas| &quotas.max),
+        ];
+        for (name, text) in texts {
+            let model = Rc::clone(self);
+            put(response, name, host.function(ctx, move || text(&model.quotas.borrow()).clone())?)?;
+        }
+        Ok(())
     }
 
     fn collection<'js>(&self, ctx: &Ctx<'js>) -> Result<Object<'js>> {
@@ -271,6 +293,7 @@ impl Model {
         self.response.begin(response, length_max);
         self.part.set(Part::of(&order.role));
         self.operation.replace(operation.to_owned());
+        self.quotas.replace(Quotas { usage: order.usage.clone(), max: order.quota.clone() });
         self.links.replace(Links { own: order.self_link.clone(), alt: order.alt_link.clone() });
         self.log.replace(Log {
             is_kept: order.logs,
@@ -406,6 +429,7 @@ impl Model {
         self.request.end();
         self.response.end();
         self.links.take();
+        self.quotas.take();
         self.part.set(Part::Procedure);
         self.operation.take();
         self.log.take();

@@ -122,6 +122,8 @@ pub fn procedure<'a>(source: &'a str, arguments: &'a str) -> Invocation<'a> {
         role: Role::Procedure { arguments },
         self_link: SELF_LINK,
         alt_link: "dbs/d/colls/c",
+        usage: "collectionSize=1;",
+        quota: "collectionSize=2;",
         logs: true,
         foresees: false,
         limits: ScriptLimits::default(),
