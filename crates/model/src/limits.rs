@@ -108,6 +108,9 @@ pub struct Limits {
     pub query_page_time: Duration,
     /// Ours: how long all versions may be kept: a year.
     pub change_feed_retention_minutes_max: i64,
+    /// How long containers without a change feed policy keep versions that have ended: as long as the account can be restored
+    /// to a point in time, like the service with continuous backup. `None`: not at all.
+    pub versions_kept: Option<Duration>,
     /// Ours: physical partitions of one container on one node.
     pub partitions_per_container_max: usize,
     /// Ours: operations that one bulk (non-atomic) request may carry.
@@ -202,6 +205,7 @@ impl Default for Limits {
             query_parameters_max: 10_000,
             query_page_time: Duration::from_secs(5),
             change_feed_retention_minutes_max: 366 * 24 * 60,
+            versions_kept: None,
             partitions_per_container_max: 200,
             bulk_operations_max: 1000,
             change_log_entries_kept: 1024,

@@ -33,7 +33,7 @@ impl Partition {
     fn too_old(&self, after: u64) -> Error {
         let minutes = self.past.retention().as_secs() / 60;
         Error::bad_request(format!(
-            "the change feed position {after} of partition key range {} is older than what is kept: changeFeedPolicy.retentionDuration keeps all versions and deletes for {minutes} minutes; start again from now",
+            "the change feed position {after} of partition key range {} is older than what is kept: all versions and deletes are kept for {minutes} minutes, by changeFeedPolicy.retentionDuration or else by the server's --restore-window; start again from now",
             self.range_id
         ))
     }
@@ -43,7 +43,7 @@ impl Partition {
 pub fn not_enabled() -> Error {
     Error::new(
         ErrorKind::BadRequest,
-        "The change feed mode 'All Versions and Deletes' must be enabled for the container: set changeFeedPolicy.retentionDuration to the minutes for which versions are to be kept",
+        "The change feed mode 'All Versions and Deletes' must be enabled for the container: set changeFeedPolicy.retentionDuration to the minutes for which versions are to be kept, or start the server with --restore-window",
     )
 }
 

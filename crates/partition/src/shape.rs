@@ -129,7 +129,7 @@ impl ContainerShape {
                 _ => GeometryKind::Geography,
             },
             default_ttl: definition.default_ttl,
-            retention: retention_of(definition),
+            retention: retention_of(definition, &limits),
             limits,
             charges,
             is_collection: container.is_collection,
@@ -200,9 +200,10 @@ impl ContainerShape {
     }
 }
 
-/// What a container's change feed policy comes to.
-pub fn retention_of(definition: &ContainerDefinition) -> Option<Duration> {
-    let minutes = definition.change_feed_policy.as_ref().map_or(0, |policy| policy.retention_duration);
+/// How long a container keeps versions that have ended, by its change feed policy or else by the account.
+pub fn retention_of(definition: &ContainerDefinition, limits: &Limits) -> Option<Duration> {
+    let Some(policy) = &definition.change_feed_policy else { return limits.versions_kept };
+    let minutes = policy.retention_duration;
     (minutes > 0).then(|| Duration::from_secs(minutes.unsigned_abs().saturating_mul(60)))
 }
 

@@ -162,7 +162,7 @@ impl Resources {
         // Before anything is held up for it.
         let replacement = replacement_of(&old.record.container, &definition, preconditions)?;
         let (rid, id) = (old.record.container.rid, container.to_owned());
-        let retention = retention_of(&replacement);
+        let retention = retention_of(&replacement, self.limits());
         let (etag, now, preconditions) = (self.random().guid().0, ctx.now, preconditions.clone());
         let limits = self.limits().clone();
         let plan = move |_: &LiveCatalog, draft: &mut Definitions| {

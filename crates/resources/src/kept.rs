@@ -51,7 +51,7 @@ impl Resources {
             let definition = definition.normalise(self.limits())?;
             let container =
                 Container { definition, kept, narrowings, ..Container::clone(&old.record.container) };
-            retention_of(&container.definition)
+            retention_of(&container.definition, self.limits())
         };
         let (etag, now, limits, id) =
             (self.random().guid().0, ctx.now, self.limits().clone(), container.to_owned());

@@ -217,7 +217,12 @@ async fn start(
     };
     let item_index_terms_max = config.index_terms_max.map_or(limits.item_index_terms_max, NonZeroUsize::get);
     let options = AccountOptions {
-        limits: Limits { numbers: config.numbers, item_index_terms_max, ..limits },
+        limits: Limits {
+            numbers: config.numbers,
+            item_index_terms_max,
+            versions_kept: config.restore_window,
+            ..limits
+        },
         clock: clock.clone(),
         random: random.clone(),
         consistency: config.consistency,

@@ -77,7 +77,8 @@ pub struct Settings {
     /// Keep the log of all writes for so long, such as 12h or 7d, for restores to any moment between two backups [default: not at all]
     ///
     /// It takes as many bytes as were written in that time. `shardlake backup create` copies it with each backup, so that the time should be
-    /// longer than that between two backups; `shardlake backup restore --time` uses it.
+    /// longer than that between two backups; `shardlake backup restore --time` uses it. Containers without a change feed policy keep all versions and
+    /// deletes for as long.
     #[arg(long, value_name = "TIME", help_heading = "Storage")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restore_window: Option<String>,

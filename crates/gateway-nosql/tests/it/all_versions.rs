@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use shardlake_model::Limits;
+use shardlake_storage::{Shard, ShardOptions};
 
 use crate::change_feed::{CONTAINER, after, replace, split};
 use crate::harness::{Answer, Call, ITEMS, Server};
@@ -64,6 +66,53 @@ async fn every_version_comes_with_what_it_replaced_and_every_deletion_with_its_n
     after(feed(&server), &page).send().await.expect(304);
     // The latest versions, meanwhile, tell of nothing.
     server.get(ITEMS).header("a-im", "Incremental feed").send().await.expect(304);
+}
+
+/// The service's continuous backup.
+#[tokio::test]
+async fn with_a_window_of_restores_every_container_keeps_all_versions() {
+    let limits = Limits { versions_kept: Some(Duration::from_secs(3600)), ..Limits::default() };
+    let server = Server::with_limits(limits).await;
+    let container = server.get(CONTAINER).send().await.expect(200).json();
+    assert_eq!(container.get("changeFeedPolicy"), None);
+    let start = now(&server).await;
+    server.create(json!({ "id": "a", "pk": "k", "v": 1 })).await;
+    server.item("DELETE", "a", r#"["k"]"#).send().await.expect(204);
+    let all = changes(&after(feed(&server), &start).send().await);
+    let kinds: Vec<_> = all.iter().map(|change| change["metadata"]["operationType"].clone()).collect();
+    assert_eq!(kinds, ["create", "delete"]);
+    feed(&server).send().await.refused(400, 0, "neither from the beginning nor from a time");
+    server.clock.advance(Duration::from_secs(3601));
+    after(feed(&server), &start).send().await.refused(400, 0, "for 60 minutes");
+    // A policy of the container goes before the window.
+    let key = json!({ "paths": ["/pk"], "kind": "Hash", "version": 2 });
+    let definition = |minutes| json!({ "id": "items", "partitionKey": key, "changeFeedPolicy": { "retentionDuration": minutes } });
+    server.put(CONTAINER).json(definition(0)).send().await.expect(200);
+    feed(&server).header("if-none-match", "*").send().await.refused(400, 0, "must be enabled");
+    server.put(CONTAINER).json(definition(5)).send().await.expect(200);
+    let start = now(&server).await;
+    server.create(json!({ "id": "b", "pk": "k", "v": 1 })).await;
+    assert_eq!(changes(&after(feed(&server), &start).send().await).len(), 1);
+}
+
+/// Versions that ended before are not there, and a position from then does not pass for one of now.
+#[tokio::test]
+async fn containers_that_are_there_keep_versions_from_the_start_with_a_window_on() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let open = || Shard::open(ShardOptions::local(directory.path()));
+    let server = Server::over(open().await.expect("opens")).await;
+    server.create_items_container().await;
+    server.create(json!({ "id": "a", "pk": "k", "v": 1 })).await;
+    feed(&server).header("if-none-match", "*").send().await.refused(400, 0, "must be enabled");
+    server.gateway.account().close().await.expect("closed");
+    drop(server);
+    let limits = Limits { versions_kept: Some(Duration::from_secs(3600)), ..Limits::default() };
+    let server = Server::over_with_limits(open().await.expect("opens again"), limits).await;
+    feed(&server).header("if-none-match", "\"0\"").send().await.refused(400, 0, "older than what is kept");
+    let start = now(&server).await;
+    replace(&server, json!({ "id": "a", "pk": "k", "v": 2 })).await;
+    let told = changes(&after(feed(&server), &start).send().await);
+    assert_eq!((told.len(), &told[0]["current"]["v"]), (1, &json!(2)));
 }
 
 #[tokio::test]

@@ -86,6 +86,10 @@ impl Server {
         Server::start_over(shard, GatewaySettings::default(), Limits::default()).await
     }
 
+    pub async fn over_with_limits(shard: Shard, limits: Limits) -> Server {
+        Server::start_over(shard, GatewaySettings::default(), limits).await
+    }
+
     pub async fn with_account(options: AccountOptions) -> Server {
         let shard = Shard::open(ShardOptions::memory()).await.expect("a shard in memory opens");
         Server::start_as(shard, GatewaySettings::default(), options).await
@@ -117,7 +121,7 @@ impl Server {
         server
     }
 
-    async fn create_items_container(&self) {
+    pub async fn create_items_container(&self) {
         let key = json!({ "paths": ["/pk"], "kind": "Hash", "version": 2 });
         self.create_container(json!({ "id": "items", "partitionKey": key })).await;
     }

@@ -275,3 +275,24 @@ fn moments_that_no_log_covers_are_refused_by_name() {
     let wrong = complaint(&["serve", "--durability=memory", WINDOW]);
     assert!(wrong.contains("--restore-window"), "{wrong}");
 }
+
+/// Microsoft's samples make containers without a policy, in accounts with continuous backup.
+#[test]
+fn all_versions_of_every_container_are_kept_for_the_window() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = options(&directory.path().join("data"), 1).argument(WINDOW).start();
+    let client = server.client();
+    let _made = client.create_database("db").expect_status(201);
+    let _made = client.create_container("db", "c", "/pk").expect_status(201);
+    let feed = |position: &str| {
+        client.get("/dbs/db/colls/c/docs", &[("a-im", "Full-Fidelity Feed"), ("if-none-match", position)])
+    };
+    let start = feed("*").expect_status(304);
+    let position = start.header("etag").expect("an etag").to_owned();
+    let key = json!(["k"]);
+    let _made = client.create_item("db", "c", &key, &json!({ "id": "a", "pk": "k" })).expect_status(201);
+    let _gone = client.delete_item("db", "c", &key, "a").expect_status(204);
+    let page = feed(&position).expect_status(200).json();
+    assert_eq!(page["Documents"][1]["metadata"]["operationType"], "delete", "{page}");
+    assert_healthy(&server);
+}
