@@ -2,7 +2,8 @@
 //!
 //! Where a page begins is said by `If-None-Match` (`*` for now, else the etag of the page before) and `If-Modified-Since`, which
 //! clients send with every page and which leaves out what is older. A page with nothing in it is 304 without a body, and every
-//! answer has an etag. `x-shardlake-feed-wait-ms` lets an empty page wait for the next change.
+//! answer has an etag. `x-shardlake-feed-wait-ms` lets an empty page wait for the next change, and `x-shardlake-feed-previous` shows the
+//! version before every change.
 
 use std::time::Duration;
 
@@ -13,13 +14,13 @@ use shardlake_account::{
     ChangeFeedMode, ChangeFeedPage, ChangeFeedRequest, ContainerHandle, FEED_WAIT_MAX, FeedStart,
     JsonChanges, JsonChangesWithMetadata,
 };
-use shardlake_model::{Error, Result};
+use shardlake_model::{Error, PreviousImages, Result};
 use shardlake_stdx::Timestamp;
 
 use crate::answer_body::Text;
 use crate::call::Call;
 use crate::feed::scope;
-use crate::headers::RequestHeaders;
+use crate::headers::{RequestHeaders, flag};
 use crate::items::reading;
 use crate::reply::Reply;
 
@@ -28,6 +29,7 @@ pub(crate) async fn read(call: &Call<'_>, container: &ContainerHandle) -> Result
     let request = ChangeFeedRequest {
         scope: scope(headers)?,
         mode: mode(headers)?,
+        images: images(headers, container)?,
         start: start(headers),
         since: since(headers),
         max_items: headers.max_items()?,
@@ -74,6 +76,12 @@ fn mode(headers: &RequestHeaders<'_>) -> Result<ChangeFeedMode> {
     Err(Error::bad_request(format!(
         "the value '{name}' of header 'A-IM' is unknown: use 'Incremental feed' or 'Full-Fidelity Feed'"
     )))
+}
+
+/// The container's policy, unless the request asks for all of them.
+fn images(headers: &RequestHeaders<'_>, container: &ContainerHandle) -> Result<PreviousImages> {
+    let asks = flag("x-shardlake-feed-previous", headers.feed_previous)?;
+    Ok(if asks { PreviousImages::ALL } else { container.container().definition.previous_images() })
 }
 
 fn start<'h>(headers: &RequestHeaders<'h>) -> FeedStart<'h> {

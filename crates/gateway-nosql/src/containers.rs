@@ -17,7 +17,7 @@ use crate::resource_document::{document, etag_text, members, page, read as read_
 use crate::{known_members, metadata_query, throughput, unsupported};
 
 /// Members of [`ContainerDefinition`].
-const MEMBERS: [&str; 12] = [
+const MEMBERS: [&str; 13] = [
     "id",
     "indexingPolicy",
     "partitionKey",
@@ -28,6 +28,7 @@ const MEMBERS: [&str; 12] = [
     "analyticalStorageTtl",
     "computedProperties",
     "changeFeedPolicy",
+    "previousImageRetentionPolicy",
     "vectorEmbeddingPolicy",
     "fullTextPolicy",
 ];
@@ -229,6 +230,8 @@ mod tests {
         full.analytical_storage_ttl = Some(1);
         full.computed_properties = Some(vec![]);
         full.change_feed_policy = Some(shardlake_model::ChangeFeedPolicy { retention_duration: 1 });
+        full.previous_image_retention_policy =
+            Some(shardlake_model::PreviousImageRetentionPolicy { mode: None, supported_features: None });
         full.vector_embedding_policy =
             Some(shardlake_model::VectorEmbeddingPolicy { vector_embeddings: vec![] });
         full.full_text_policy =

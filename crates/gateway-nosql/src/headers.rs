@@ -44,6 +44,7 @@ pub(crate) struct RequestHeaders<'h> {
     pub if_none_match: Option<&'h str>,
     pub if_modified_since: Option<&'h str>,
     pub feed_wait: Option<&'h str>,
+    pub feed_previous: Option<&'h str>,
     pub a_im: Option<&'h str>,
     pub feed_wire_format: Option<&'h str>,
     pub consistency: Option<&'h str>,
@@ -120,6 +121,7 @@ acted_on! { plain_slot, ACTED_ON, "" {
     "x-ms-exclude-system-properties" => exclude_links: "answers with one item leave out `_self` and `_attachments`, also for items that were written without the header";
     "x-ms-indexing-directive" => indexing_directive: "`Default` and `Include` index by the policy; `Exclude` is 501, others 400";
     "x-shardlake-feed-wait-ms" => feed_wait: "an empty page of a change feed waits so long (ours)";
+    "x-shardlake-feed-previous" => feed_previous: "`true`: an all-versions feed has the versions before replacements, too (ours)";
     "x-shardlake-fan-out" => fan_out: "the server merges a query over partitions (ours)";
     "x-shardlake-explain" => explain: "the answer explains a query (ours)";
 }}

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use shardlake_model::{Error, ErrorKind, ReplyMeta, RequestContext, Result};
+use shardlake_model::{Error, ErrorKind, PreviousImages, ReplyMeta, RequestContext, Result};
 use shardlake_partition::{
     ChangeFeedMode, ChangeSink, FeedFilter, FeedFound, FeedLook, JsonChanges, PageLimits, Partition,
     all_versions_not_enabled,
@@ -51,6 +51,8 @@ pub enum FeedStart<'r> {
 pub struct ChangeFeedRequest<'r> {
     pub scope: FeedScope,
     pub mode: ChangeFeedMode,
+    /// The versions before changes that a page of all versions and deletes shows.
+    pub images: PreviousImages,
     pub start: FeedStart<'r>,
     /// Leaves out what changed before this second, whatever the start.
     pub since: Option<Timestamp>,
@@ -228,6 +230,7 @@ impl Items {
             shape: &entry.shape,
             filter: &part.filter,
             mode: request.mode,
+            images: request.images,
             after: part.place.after,
             since: request.since,
             limits,

@@ -15,7 +15,7 @@
 
 use std::sync::Arc;
 
-use shardlake_model::{ErrorKind, RequestContext, Result};
+use shardlake_model::{ErrorKind, PreviousImages, RequestContext, Result};
 use shardlake_partition::{
     ChangeFeedMode, FeedFilter, FeedFound, FeedLook, PageLimits, Partition, all_versions_not_enabled,
 };
@@ -261,6 +261,7 @@ async fn look(
         shape: &entry.shape,
         filter: &filter,
         mode: ChangeFeedMode::AllVersionsAndDeletes,
+        images: PreviousImages::ALL,
         after: part.read,
         since: None,
         limits,

@@ -13,6 +13,7 @@ mod login;
 mod narrowing;
 mod partition_key;
 mod path_matcher;
+mod previous_images;
 mod resource;
 mod rid;
 mod script;
@@ -38,6 +39,9 @@ pub use partition_key::{
     PartitionKeyPathError, SYSTEM_PROPERTIES,
 };
 pub use path_matcher::{PathMatcher, PathState};
+pub use previous_images::{
+    PreviousImageFeature, PreviousImageRetentionPolicy, PreviousImages, SupportedFeatures,
+};
 pub use resource::{
     ChangeFeedPolicy, ComputedProperty, ConflictResolutionPolicy, Container, ContainerDefinition, Database,
     FullTextPath, FullTextPolicy, GeospatialConfig, PartitionKeyRange, UniqueKey, UniqueKeyPolicy,

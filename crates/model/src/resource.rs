@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     ContainerRid, DatabaseRid, Error, FullTextIndex, IndexingPolicy, KeyPath, Limits, Narrowing,
-    PartitionKeyDefinition, Result,
+    PartitionKeyDefinition, PreviousImageRetentionPolicy, PreviousImages, Result,
 };
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -76,6 +76,8 @@ pub struct ContainerDefinition {
     pub computed_properties: Option<Vec<ComputedProperty>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change_feed_policy: Option<ChangeFeedPolicy>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous_image_retention_policy: Option<PreviousImageRetentionPolicy>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vector_embedding_policy: Option<VectorEmbeddingPolicy>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -195,6 +197,7 @@ impl ContainerDefinition {
             analytical_storage_ttl: None,
             computed_properties: None,
             change_feed_policy: None,
+            previous_image_retention_policy: None,
             vector_embedding_policy: None,
             full_text_policy: None,
         }
@@ -229,9 +232,18 @@ impl ContainerDefinition {
                 "changeFeedPolicy retentionDuration is a number of minutes from 0 (off) to {max}"
             )));
         }
+        if let Some(policy) = &self.previous_image_retention_policy {
+            policy.validate()?;
+        }
         let again = self.indexing_policy.clone().normalise(limits);
         assert!(again.is_ok_and(|again| again == self.indexing_policy), "normalising twice changes nothing");
         Ok(self)
+    }
+
+    /// The changes that show the version before them to clients who ask for nothing else.
+    pub fn previous_images(&self) -> PreviousImages {
+        let policy = self.previous_image_retention_policy.as_ref();
+        policy.map_or(PreviousImages::OF_DELETES, PreviousImageRetentionPolicy::images)
     }
 
     /// Checks that a replace changes only what may change.

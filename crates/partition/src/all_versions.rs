@@ -106,7 +106,7 @@ impl Page<'_> {
             None => Ok(None),
             Some(lsn) => versions.next().flatten().ok_or_else(|| missing(lsn)).map(Some),
         };
-        let (wrote, ended) = lsns_of(lsn, operation);
+        let (wrote, ended) = self.lsns_shown(lsn, operation);
         let (current, previous) = (version(wrote)?, version(ended)?);
         let (logical, id) = keys::parse_item_key(&operation.key).ok_or_else(crate::malformed_key)?;
         self.out.push(&Change::Version {
@@ -115,6 +115,7 @@ impl Page<'_> {
             timestamp_ms,
             current: current.as_ref(),
             previous: previous.as_ref(),
+            previous_lsn: (operation.kind != ChangeKind::Create).then_some(operation.previous_lsn),
             id,
             epk: &logical.epk,
             partition_key: &logical.partition_key,
@@ -125,7 +126,18 @@ impl Page<'_> {
         Ok(current.iter().chain(&previous).map(read).sum())
     }
 
-    /// The versions that the entries wrote and ended, in their order: live ones, and those that have ended since.
+    /// The LSNs of the versions that an operation wrote and ended, as far as they are shown.
+    fn lsns_shown(&self, lsn: u64, operation: &LogOperation) -> (Option<u64>, Option<u64>) {
+        let images = self.look.images;
+        let (exists, shows_ended) = match operation.kind {
+            ChangeKind::Create => (true, false),
+            ChangeKind::Replace => (true, images.of_replaces),
+            ChangeKind::Delete | ChangeKind::Expire => (false, images.of_deletes),
+        };
+        (exists.then_some(lsn), shows_ended.then_some(operation.previous_lsn))
+    }
+
+    /// The versions that the entries wrote and ended and that are shown, in their order: live ones, and those that have ended since.
     async fn versions(
         &self,
         snapshot: &Snapshot,
@@ -138,7 +150,7 @@ impl Page<'_> {
                 if !self.keys.matches(&operation.key)? {
                     continue;
                 }
-                let (wrote, ended) = lsns_of(*lsn, operation);
+                let (wrote, ended) = self.lsns_shown(*lsn, operation);
                 live_keys.push(&[&header, &operation.key]);
                 wanted.push((&operation.key, wrote, ended));
             }
@@ -163,12 +175,6 @@ impl Page<'_> {
         }
         Ok(versions)
     }
-}
-
-/// The LSNs of the versions that an operation wrote and ended.
-fn lsns_of(lsn: u64, operation: &LogOperation) -> (Option<u64>, Option<u64>) {
-    let exists = matches!(operation.kind, ChangeKind::Create | ChangeKind::Replace);
-    (exists.then_some(lsn), (operation.kind != ChangeKind::Create).then_some(operation.previous_lsn))
 }
 
 /// How many entries to read the versions of at once; at least one.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{try_join_all, try_join3};
-use shardlake_model::{ConsistencyLevel, Error, ErrorKind, KeyComponent, Result};
+use shardlake_model::{ConsistencyLevel, Error, ErrorKind, KeyComponent, PreviousImages, Result};
 use shardlake_stdx::{Clock, Timestamp};
 use shardlake_storage::{Row, ScanOptions, Snapshot};
 
@@ -45,6 +45,8 @@ pub struct FeedLook<'a> {
     pub shape: &'a Arc<ContainerShape>,
     pub filter: &'a FeedFilter,
     pub mode: ChangeFeedMode,
+    /// Of all versions and deletes.
+    pub images: PreviousImages,
     /// The last LSN that the reader has seen.
     pub after: u64,
     /// Changes before this second are left out.

@@ -7,8 +7,8 @@
 //! { "current": {…}, "previous": {…}, "metadata": { "operationType", "lsn", "crts", "previousImageLSN",
 //!                                                  "timeToLiveExpired", "id", "partitionKey" } }
 //! ```
-//! `current` is empty for what was deleted, `previous` is missing for what was created; the last three of the metadata are those
-//! of deletions. `crts` is the time of the commit in seconds.
+//! `current` is empty for deletions. `previous` is missing for creations, and where the reader does not want it. The last three of the metadata
+//! are those of deletions. `crts` is the time of the commit in seconds.
 
 use shardlake_document::{write_json_string, write_key_component};
 use shardlake_model::{KeyPath, PartitionKey};
@@ -29,8 +29,10 @@ pub enum Change<'a> {
         timestamp_ms: u64,
         /// What it wrote.
         current: Option<&'a StoredItem>,
-        /// What it ended.
+        /// The version that it ended, where the reader wants it.
         previous: Option<&'a StoredItem>,
+        /// The LSN of that version.
+        previous_lsn: Option<u64>,
         id: &'a str,
         /// The hash of its partition key.
         epk: &'a Epk,
@@ -114,7 +116,9 @@ impl JsonChanges {
     }
 
     fn version(&mut self, change: &Change<'_>) {
-        let &Change::Version { kind, lsn, timestamp_ms, current, previous, .. } = change else { return };
+        let &Change::Version { kind, lsn, timestamp_ms, current, previous, previous_lsn, .. } = change else {
+            return;
+        };
         self.text("{\"current\":");
         match current {
             Some(item) => item.write_json(&mut self.0),
@@ -131,8 +135,8 @@ impl JsonChanges {
         };
         let seconds = current.map_or(timestamp_ms / 1000, |item| item.envelope().timestamp_seconds);
         self.text(&format!(",\"metadata\":{{\"operationType\":\"{name}\",\"lsn\":{lsn},\"crts\":{seconds}"));
-        if let Some(previous) = previous {
-            self.text(&format!(",\"previousImageLSN\":{}", previous.lsn()));
+        if let Some(previous_lsn) = previous_lsn {
+            self.text(&format!(",\"previousImageLSN\":{previous_lsn}"));
         }
         if current.is_none() {
             let expired = kind == ChangeKind::Expire;

@@ -210,6 +210,10 @@ fn replacement_of(
         // Clients that know nothing of it would end the history that somebody relies on.
         definition.change_feed_policy = old.definition.change_feed_policy.clone();
     }
+    if definition.previous_image_retention_policy.is_none() {
+        let kept = old.definition.previous_image_retention_policy.clone();
+        definition.previous_image_retention_policy = kept;
+    }
     old.definition.validate_replace(&definition)?;
     Ok(definition)
 }

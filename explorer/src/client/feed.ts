@@ -25,6 +25,7 @@ export async function readFeed(db: string, coll: string, ask: FeedAsk): Promise<
     "a-im": ask.mode === "all" ? "Full-Fidelity Feed" : "Incremental feed",
     "x-ms-max-item-count": "100",
     "x-shardlake-feed-wait-ms": String(ask.waitMs),
+    ...(ask.mode === "all" ? { "x-shardlake-feed-previous": "true" } : {}),
     ...(ask.etag ? { "if-none-match": ask.etag } : {}),
     ...(ask.key ? keyHeader(ask.key) : {}),
   };

@@ -120,7 +120,8 @@ test('continuations of all kinds go on through splits', async () => {
 
 // check: change-feed-all-versions
 test('all versions and deletes, with what was there before', async () => {
-  const container = await createContainer(database, keepsVersions());
+  const previousImageRetentionPolicy = { supportedFeatures: { allVersionsAndDeletes: { mode: 3 } } };
+  const container = await createContainer(database, { ...keepsVersions(), previousImageRetentionPolicy });
   const mode = { changeFeedMode: AllVersions };
   const { continuation } = await drain(container, from(ChangeFeedStartFrom.Now(), mode));
   await container.items.create({ id: 'a', pk: 'k', v: 1 });

@@ -56,16 +56,45 @@ async fn every_version_comes_with_what_it_replaced_and_every_deletion_with_its_n
     let metadata =
         json!({ "operationType": "replace", "lsn": 2, "crts": 1_700_000_000, "previousImageLSN": 1 });
     assert_eq!(replaced["metadata"], metadata);
-    assert_eq!((&replaced["current"]["v"], &replaced["previous"]), (&json!(2), &created["current"]));
+    assert_eq!((&replaced["current"]["v"], replaced.get("previous")), (&json!(2), None));
     let metadata = json!({
         "operationType": "delete", "lsn": 3, "crts": 1_700_000_000, "previousImageLSN": 2,
         "timeToLiveExpired": false, "id": "a", "partitionKey": { "pk": "k" },
     });
     assert_eq!(deleted["metadata"], metadata);
     assert_eq!((&deleted["current"], &deleted["previous"]), (&json!({}), &replaced["current"]));
+    let asking = after(feed(&server), &start).header("x-shardlake-feed-previous", "true").send().await;
+    assert_eq!(changes(&asking)[1]["previous"], created["current"]);
+    assert!(asking.charge() > page.charge(), "the version before is read, too");
     after(feed(&server), &page).send().await.expect(304);
     // The latest versions, meanwhile, tell of nothing.
     server.get(ITEMS).header("a-im", "Incremental feed").send().await.expect(304);
+}
+
+/// The modes of `previousImageRetentionPolicy` are those of the Java SDK: 0 for none, 1 for replaces, 2 for deletes, 3 for both.
+#[tokio::test]
+async fn the_container_decides_which_changes_show_the_version_before() {
+    for (mode, of_replace, of_delete) in
+        [(0, false, false), (1, true, false), (2, false, true), (3, true, true)]
+    {
+        let policy = json!({ "supportedFeatures": { "allVersionsAndDeletes": { "mode": mode } } });
+        let server = keeping(10, json!({ "previousImageRetentionPolicy": policy })).await;
+        let shown = server.get(CONTAINER).send().await.expect(200).json();
+        assert_eq!(shown["previousImageRetentionPolicy"], policy);
+        let start = now(&server).await;
+        server.create(json!({ "id": "a", "pk": "k", "v": 1 })).await;
+        replace(&server, json!({ "id": "a", "pk": "k", "v": 2 })).await;
+        server.item("DELETE", "a", r#"["k"]"#).send().await.expect(204);
+        let all = changes(&after(feed(&server), &start).send().await);
+        let has = |place: usize| all[place].get("previous").is_some();
+        assert_eq!((has(0), has(1), has(2)), (false, of_replace, of_delete), "mode {mode}");
+        let deletion = &all[2]["metadata"];
+        assert_eq!((&deletion["id"], &deletion["previousImageLSN"]), (&json!("a"), &json!(2)));
+        // A definition without the policy leaves it as it is.
+        let key = json!({ "paths": ["/pk"], "kind": "Hash", "version": 2 });
+        let kept = server.put(CONTAINER).json(json!({ "id": "items", "partitionKey": key })).send().await;
+        assert_eq!(kept.expect(200).json()["previousImageRetentionPolicy"], policy);
+    }
 }
 
 /// The service's continuous backup.
@@ -185,7 +214,7 @@ async fn what_is_not_kept_is_refused_in_words() {
     replace(&server, json!({ "id": "before", "pk": "k", "v": 2 })).await;
     let page = after(feed(&server), &start).send().await;
     let told = changes(&page);
-    assert_eq!((told.len(), &told[0]["previous"]["id"]), (1, &json!("before")));
+    assert_eq!((told.len(), &told[0]["current"]["id"]), (1, &json!("before")));
     // A client that knows nothing of the policy leaves it as it is.
     let without = json!({ "id": "items", "partitionKey": key, "defaultTtl": -1 });
     let kept = server.put(CONTAINER).json(without).send().await.expect(200).json();
@@ -224,6 +253,7 @@ async fn versions_move_with_their_items() {
     let mut all = Vec::new();
     for child in &children {
         let call = feed(&server).header("x-ms-documentdb-partitionkeyrangeid", child);
+        let call = call.header("x-shardlake-feed-previous", "true");
         let told = changes(&after(call, &start).send().await);
         let lsns: Vec<_> =
             told.iter().map(|change| change["metadata"]["lsn"].as_u64().expect("a number")).collect();

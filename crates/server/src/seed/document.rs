@@ -49,6 +49,7 @@ const DEFINITION: &[&str] = &[
     "analyticalStorageTtl",
     "computedProperties",
     "changeFeedPolicy",
+    "previousImageRetentionPolicy",
     "vectorEmbeddingPolicy",
     "fullTextPolicy",
     "throughput",
