@@ -188,6 +188,13 @@ impl IndexingPolicy {
         const SPATIAL: [&str; 6] =
             ["Point", "LineString", "Polygon", "MultiPolygon", "MultiPoint", "MultiLineString"];
         for spatial in &self.spatial_indexes {
+            if spatial.types.is_empty() {
+                return Err(Error::bad_request(format!(
+                    "spatial index '{}' has no types: name at least one of {}",
+                    spatial.path,
+                    SPATIAL.join(", ")
+                )));
+            }
             if let Some(kind) = spatial.types.iter().find(|kind| !SPATIAL.contains(&kind.as_str())) {
                 return Err(Error::bad_request(format!(
                     "spatial index '{}' names the unknown type '{kind}'",
@@ -351,6 +358,8 @@ mod tests {
             r#"{"includedPaths":[{"path":"a"}]}"#,
             r#"{"compositeIndexes":[[{"path":"/a"}]]}"#,
             r#"{"spatialIndexes":[{"path":"/a/*","types":["Circle"]}]}"#,
+            r#"{"spatialIndexes":[{"path":"/a/*"}]}"#,
+            r#"{"spatialIndexes":[{"path":"/a/*","types":[]}]}"#,
         ] {
             assert!(policy(json).is_err(), "{json}");
         }

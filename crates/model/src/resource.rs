@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ContainerRid, DatabaseRid, Error, FullTextIndex, IndexingPolicy, KeyPath, Limits, Narrowing,
+    ContainerRid, DatabaseRid, Error, FullTextIndex, IndexingMode, IndexingPolicy, KeyPath, Limits, Narrowing,
     PartitionKeyDefinition, PreviousImageRetentionPolicy, PreviousImages, Result,
 };
 
@@ -340,6 +340,11 @@ impl ContainerDefinition {
 
     fn validate_ttl(&self) -> Result<()> {
         validate_ttl("defaultTtl", self.default_ttl)?;
+        if self.default_ttl.is_some() && self.indexing_policy.indexing_mode == IndexingMode::None {
+            return Err(Error::bad_request(
+                "a time to live needs an index: leave out 'defaultTtl', or use the indexing mode 'consistent', with all paths excluded if need be",
+            ));
+        }
         match self.analytical_storage_ttl {
             // Off, as without it.
             None | Some(0) => Ok(()),

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use shardlake_account::{AccountOptions, verify};
 use shardlake_document::{PatchOperation, Value, parse_path};
 use shardlake_model::{
-    ComputedProperty, ContainerDefinition, ErrorKind, ExcludedPath, IndexingPolicy, Limits,
+    ComputedProperty, ContainerDefinition, ErrorKind, ExcludedPath, IndexingMode, IndexingPolicy, Limits,
     PartitionKeyDefinition, Preconditions,
 };
 use shardlake_stdx::Random;
@@ -31,7 +31,9 @@ const POLICIES: [&str; 6] = [
 fn definition(policy: usize) -> ContainerDefinition {
     let mut definition = ContainerDefinition::new("c", PartitionKeyDefinition::hash("/pk"));
     definition.indexing_policy = serde_json::from_str::<IndexingPolicy>(POLICIES[policy]).expect("a policy");
-    definition.default_ttl = Some(-1);
+    // A time to live and the mode `none` exclude each other.
+    let has_index = definition.indexing_policy.indexing_mode != IndexingMode::None;
+    definition.default_ttl = has_index.then_some(-1);
     if policy == 4 {
         let query = "SELECT VALUE LOWER(c.b) FROM c".to_owned();
         definition.computed_properties = Some(vec![ComputedProperty { name: "c".into(), query }]);

@@ -11,6 +11,7 @@ mod batch;
 mod binary;
 mod change_feed;
 mod counts;
+mod definitions;
 mod dotnet;
 mod expiry;
 mod explained;
