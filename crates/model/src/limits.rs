@@ -78,6 +78,8 @@ pub struct Limits {
     pub script_body_bytes_max: usize,
     /// Databases plus containers of an account.
     pub resources_max: usize,
+    /// Containers without throughput of their own in a database that has one.
+    pub shared_throughput_containers_max: usize,
     /// Ours: the reference names no limit, and the catalog is held in memory.
     pub users_per_database_max: usize,
     pub permissions_per_user_max: usize,
@@ -187,6 +189,7 @@ impl Default for Limits {
             triggers_max: 25,
             script_body_bytes_max: 512 * 1024,
             resources_max: 500,
+            shared_throughput_containers_max: 25,
             users_per_database_max: 10_000,
             permissions_per_user_max: 1_000,
             logins_max: 10_000,

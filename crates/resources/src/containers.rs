@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use shardlake_catalog::{ContainerRecord, Definitions, RangeRecord};
 use shardlake_model::{
-    Container, ContainerDefinition, ContainerRid, DatabaseRid, Error, Preconditions, RequestContext, Result,
-    Throughput,
+    Container, ContainerDefinition, ContainerRid, DatabaseRid, Error, ErrorKind, Preconditions,
+    RequestContext, Result, Throughput,
 };
 use shardlake_partition::{retention_of, validate_computed_properties};
 use shardlake_routing::{initial_ranges, place_together};
@@ -17,6 +17,9 @@ use shardlake_serving::LiveCatalog;
 use shardlake_serving::{CapacityMode, ContainerHandle};
 use shardlake_serving::{check_preconditions, conflict, not_found, owner_not_found};
 use shardlake_serving::{index_moved_to, index_of_new};
+
+/// The reference's sub-status for one container too many in a database with shared throughput.
+const SHARED_THROUGHPUT_COUNT_EXCEEDED: u32 = 1019;
 
 impl Resources {
     /// `definition` is as the client wrote it. Without a throughput the container shares the database's, or gets 400 RU/s.
@@ -54,6 +57,9 @@ impl Resources {
             }
             resources.check_room(draft)?;
             let shared = draft.offer_of(&owner.database.rid.to_string()).is_some();
+            if shared && throughput.is_none() {
+                resources.check_room_in_shared(draft, owner.database.rid)?;
+            }
             let enforced = throughput.is_some();
             let needs_own = !shared && resources.capacity_mode() == CapacityMode::Provisioned;
             let least = Throughput::Manual(resources.limits().throughput_min);
@@ -75,6 +81,20 @@ impl Resources {
         };
         let (rid, live) = self.change(plan).await?;
         handle_of(&live, rid)
+    }
+
+    /// Refuses one more container in a database whose throughput is shared by as many as may share one.
+    fn check_room_in_shared(&self, draft: &Definitions, database: DatabaseRid) -> Result<()> {
+        let max = self.limits().shared_throughput_containers_max;
+        let shares =
+            |record: &&Arc<ContainerRecord>| draft.offer_of(&record.container.rid.to_string()).is_none();
+        if draft.containers_of(database).filter(shares).count() < max {
+            return Ok(());
+        }
+        let message = format!(
+            "Collection create forbidden as collection count in database offer has exceeded {max}. Create the container with throughput of its own."
+        );
+        Err(Error::new(ErrorKind::Forbidden, message).with_substatus(SHARED_THROUGHPUT_COUNT_EXCEEDED))
     }
 
     /// Cuts the key space into the physical partitions that the throughput, where somebody asked for one, needs.

@@ -57,3 +57,28 @@ async fn a_spatial_index_has_types() {
     }
     create(&server, "c", indexed(json!({ "path": "/at/*", "types": ["Point"] }))).await.expect(201);
 }
+
+#[tokio::test]
+async fn twenty_five_containers_share_the_throughput_of_a_database() {
+    let server = Server::start().await;
+    for (database, name, value) in [
+        ("manual", "x-ms-offer-throughput", "400"),
+        ("scaled", "x-ms-cosmos-offer-autopilot-settings", r#"{"maxThroughput":4000}"#),
+    ] {
+        server.post("/dbs").json(json!({ "id": database })).header(name, value).send().await.expect(201);
+        let create = |id: &str| server.post(format!("/dbs/{database}/colls")).json(definition(id, json!({})));
+        let own = |id: &str| create(id).header("x-ms-offer-throughput", "400");
+        own("own").send().await.expect(201);
+        for number in 0..25 {
+            create(&format!("c{number}")).send().await.expect(201);
+        }
+        create("c25").send().await.refused(
+            403,
+            1019,
+            "Collection create forbidden as collection count in database offer has exceeded 25.",
+        );
+        own("other").send().await.expect(201);
+        server.delete(format!("/dbs/{database}/colls/c0")).send().await.expect(204);
+        create("c25").send().await.expect(201);
+    }
+}
