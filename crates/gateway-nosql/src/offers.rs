@@ -71,16 +71,18 @@ fn render(offer: &Offer, is_pending: bool) -> Vec<u8> {
         "isOfferReplacePending": is_pending,
     });
     if let Throughput::Autoscale(autoscale) = offer.throughput {
-        // Clients write into the growth policy of what they read, so it is there even when nobody set it.
         content["offerAutopilotSettings"] = json!({
             "tier": 0,
             "maximumTierThroughput": 0,
             "autoUpgrade": false,
             "maxThroughput": autoscale.max_throughput,
-            "autoUpgradePolicy": {
-                "throughputPolicy": { "incrementPercent": autoscale.increment_percent.unwrap_or(0) },
-            },
         });
+        // Clients write into the growth policy of an offer that they read, so it is there unless a replace left it out.
+        if !autoscale.hides_growth {
+            let increment_percent = autoscale.increment_percent.unwrap_or(0);
+            content["offerAutopilotSettings"]["autoUpgradePolicy"] =
+                json!({ "throughputPolicy": { "incrementPercent": increment_percent } });
+        }
     }
     document(&json!({
         "resource": offer.resource,
@@ -124,11 +126,14 @@ mod tests {
         assert_eq!(manual["content"]["isOfferReplacePending"], true);
         assert!(manual["content"].get("offerAutopilotSettings").is_none());
         assert_eq!(manual["_self"], format!("offers/{}/", manual["_rid"].as_str().expect("text")));
-        let scaled =
-            rendered(Throughput::Autoscale(Autoscale { max_throughput: 4000, increment_percent: Some(3) }));
+        let growing = Autoscale { increment_percent: Some(3), ..Autoscale::new(4000) };
+        let scaled = rendered(Throughput::Autoscale(growing));
         assert_eq!(scaled["content"]["offerThroughput"], 400);
         let settings = &scaled["content"]["offerAutopilotSettings"];
         assert_eq!(settings["maxThroughput"], 4000);
         assert_eq!(settings["autoUpgradePolicy"]["throughputPolicy"]["incrementPercent"], 3);
+        let hiding =
+            rendered(Throughput::Autoscale(Autoscale { hides_growth: true, ..Autoscale::new(4000) }));
+        assert_eq!(hiding["content"]["offerAutopilotSettings"].get("autoUpgradePolicy"), None);
     }
 }

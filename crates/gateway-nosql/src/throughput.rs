@@ -3,7 +3,7 @@
 //! Numbers may be negative on the wire; such a request gets the same answer as any other below the minimum. Whether a
 //! number fits the other rules is the account's business.
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use shardlake_model::{Autoscale, Error, Limits, Offer, Result, Throughput};
 
 use crate::headers::{RequestHeaders, flag};
@@ -31,10 +31,16 @@ struct GrowthPolicy {
 
 #[derive(Deserialize)]
 struct OfferBody {
-    id: Option<String>,
-    #[serde(rename = "_rid")]
-    rid: Option<String>,
+    #[serde(default, deserialize_with = "given")]
+    id: Option<Option<String>>,
+    #[serde(default, rename = "_rid", deserialize_with = "given")]
+    rid: Option<Option<String>>,
     content: OfferContent,
+}
+
+/// `null` is given; only a member that is absent is not.
+fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
 }
 
 #[derive(Deserialize)]
@@ -123,9 +129,11 @@ pub(crate) fn of_replace(
     let OfferBody { id, rid, content } = known_members::read(&mut json, &OF_SHOWN_OFFERS)
         .map_err(|error| Error::bad_request(format!("the offer is not valid: {error}")))??;
     for (member, value) in [("id", id), ("_rid", rid)] {
-        if let Some(value) = value.filter(|value| !offer.rid.same_text(value)) {
+        let Some(value) = value else { continue };
+        if !value.as_ref().is_some_and(|value| offer.rid.same_text(value)) {
             return Err(Error::bad_request(format!(
-                "the offer's '{member}' is '{value}', but the link names offer '{}': send the offer as it was read",
+                "the offer's '{member}' is '{}', but the link names offer '{}': send the offer as it was read",
+                value.as_deref().unwrap_or("null"),
                 offer.rid
             )));
         }
@@ -137,13 +145,12 @@ pub(crate) fn of_replace(
         _ if to_autoscale && to_manual => Err(Error::bad_request(
             "an offer cannot be migrated to autoscale and to manual throughput at once",
         )),
+        Throughput::Manual(_) if to_autoscale && asked.is_some() => Err(Error::bad_request(
+            "the content of an offer that is migrated to autoscale must not contain autopilotSettings: leave them out, and set 'maxThroughput' by a replace afterwards",
+        )),
         Throughput::Manual(units) if to_autoscale => {
-            let start =
-                |max_throughput| Throughput::Autoscale(Autoscale { max_throughput, increment_percent: None });
-            match asked {
-                Some(settings) => settings.read(minimum(start(0))),
-                None => Ok(start(units.next_multiple_of(1000).max(minimum(start(0))))),
-            }
+            let start = |max_throughput| Throughput::Autoscale(Autoscale::new(max_throughput));
+            Ok(start(units.next_multiple_of(1000).max(minimum(start(0)))))
         }
         Throughput::Autoscale(autoscale) if to_manual => {
             Ok(Throughput::Manual(autoscale.max_throughput.max(minimum(Throughput::Manual(0)))))
@@ -164,8 +171,11 @@ pub(crate) fn of_replace(
                     "the offer is autoscale: change 'offerAutopilotSettings.maxThroughput', or send header 'x-ms-cosmos-migrate-offer-to-manual-throughput' to make it manual",
                 ));
             }
-            let any = Throughput::Autoscale(Autoscale { max_throughput: 0, increment_percent: None });
-            asked.unwrap_or_default().read(minimum(any))
+            let any = Throughput::Autoscale(Autoscale::new(0));
+            let settings = asked.unwrap_or_default();
+            let hides_growth = settings.auto_upgrade_policy.is_none();
+            let Throughput::Autoscale(wanted) = settings.read(minimum(any))? else { return Ok(any) };
+            Ok(Throughput::Autoscale(Autoscale { hides_growth, ..wanted }))
         }
     }
 }
@@ -176,9 +186,10 @@ impl AutoscaleSettings {
             .max_throughput
             .ok_or_else(|| Error::bad_request("the autoscale settings have no 'maxThroughput'"))?;
         let growth = self.auto_upgrade_policy.as_ref().and_then(|policy| policy.throughput_policy.as_ref());
+        let increment_percent = growth.and_then(|policy| policy.increment_percent);
         Ok(Throughput::Autoscale(Autoscale {
-            max_throughput: not_negative(max, minimum)?,
-            increment_percent: growth.and_then(|policy| policy.increment_percent),
+            increment_percent,
+            ..Autoscale::new(not_negative(max, minimum)?)
         }))
     }
 }
@@ -215,7 +226,7 @@ mod tests {
     }
 
     fn autoscale(max_throughput: u64, increment_percent: Option<u64>) -> Throughput {
-        Throughput::Autoscale(Autoscale { max_throughput, increment_percent })
+        Throughput::Autoscale(Autoscale { increment_percent, ..Autoscale::new(max_throughput) })
     }
 
     fn replace(from: Throughput, headers: &RequestHeaders<'_>, content: &str) -> Result<Throughput> {
@@ -261,7 +272,16 @@ mod tests {
         );
         let scaled = autoscale(5000, None);
         let content = r#"{"offerThroughput":500,"offerAutopilotSettings":{"maxThroughput":7000}}"#;
-        assert_eq!(replace(scaled, &none, content).expect("more"), autoscale(7000, None));
+        let growth = |wanted: Throughput| match wanted {
+            Throughput::Autoscale(autoscale) => {
+                Some((autoscale.max_throughput, autoscale.increment_percent, autoscale.hides_growth))
+            }
+            Throughput::Manual(_) => None,
+        };
+        let without = replace(scaled, &none, content).expect("more");
+        assert_eq!(growth(without), Some((7000, None, true)), "the policy is replaced with nothing");
+        let content = r#"{"offerAutopilotSettings":{"maxThroughput":7000,"autoUpgradePolicy":{"throughputPolicy":{"incrementPercent":2}}}}"#;
+        assert_eq!(growth(replace(scaled, &none, content).expect("more")), Some((7000, Some(2), false)));
         for (from, content, word) in [
             (manual, r#"{"offerThroughput":-1}"#, "less than required minimum throughput 400"),
             (manual, "{}", "no 'offerThroughput'"),
@@ -299,5 +319,8 @@ mod tests {
             replace(autoscale(4000, None), &to_manual, content).expect("migrated"),
             Throughput::Manual(4000)
         );
+        let both = r#"{"offerThroughput":400,"offerAutopilotSettings":{"maxThroughput":4000}}"#;
+        let refused = replace(Throughput::Manual(400), &to_autoscale, both).expect_err("settings too");
+        assert!(refused.message().contains("must not contain autopilotSettings"), "{refused}");
     }
 }

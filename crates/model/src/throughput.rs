@@ -16,6 +16,15 @@ pub struct Autoscale {
     pub max_throughput: u64,
     /// Percentage by which the maximum grows with storage; kept, not acted on.
     pub increment_percent: Option<u64>,
+    /// A replace left the growth policy out, so that the offer shows none.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hides_growth: bool,
+}
+
+impl Autoscale {
+    pub fn new(max_throughput: u64) -> Autoscale {
+        Autoscale { max_throughput, increment_percent: None, hides_growth: false }
+    }
 }
 
 impl Throughput {
@@ -133,8 +142,11 @@ mod tests {
             assert_eq!(Throughput::Manual(units).partition_count(&limits), count, "{units}");
         }
         for (units, count) in [(1000, 1), (10_000, 1), (11_000, 2), (40_000, 4)] {
-            let autoscale = Autoscale { max_throughput: units, increment_percent: None };
-            assert_eq!(Throughput::Autoscale(autoscale).partition_count(&limits), count, "{units}");
+            assert_eq!(
+                Throughput::Autoscale(Autoscale::new(units)).partition_count(&limits),
+                count,
+                "{units}"
+            );
         }
     }
 

@@ -41,20 +41,27 @@ export async function readOffer(rid: string): Promise<Offer | null> {
   };
 }
 
+/**
+ * A change between manual and autoscale is a request of its own: its content has no settings, and the server chooses the number. Another number
+ * is set afterwards.
+ */
 export async function replaceOffer(offer: Offer, wanted: { throughput: number; isAutoscale: boolean }): Promise<void> {
-  const document = JSON.parse(offer.text) as OfferDocument;
-  const was = offer.autoscaleMax !== null;
-  const headers: Record<string, string> = {};
-  if (wanted.isAutoscale && !was) headers["x-ms-cosmos-migrate-offer-to-autopilot"] = "true";
-  if (!wanted.isAutoscale && was) headers["x-ms-cosmos-migrate-offer-to-manual-throughput"] = "true";
+  let document = JSON.parse(offer.text) as OfferDocument;
+  if (wanted.isAutoscale !== (offer.autoscaleMax !== null)) {
+    const to = wanted.isAutoscale ? "autopilot" : "manual-throughput";
+    const content = { offerThroughput: offer.throughput };
+    document = await put(offer.rid, { ...document, content }, { [`x-ms-cosmos-migrate-offer-to-${to}`]: "true" });
+    const number = document.content.offerAutopilotSettings?.maxThroughput ?? document.content.offerThroughput;
+    if (number === wanted.throughput) return;
+  }
   const content = wanted.isAutoscale
-    ? { offerThroughput: -1, offerAutopilotSettings: { maxThroughput: wanted.throughput } }
+    ? { offerAutopilotSettings: { maxThroughput: wanted.throughput } }
     : { offerThroughput: wanted.throughput };
-  const body = JSON.stringify({ ...document, content });
-  const address = {
-    path: `/offers/${encodeURIComponent(offer.rid)}`,
-    resourceType: "offers",
-    link: offer.rid.toLowerCase(),
-  };
-  await send({ method: "PUT", ...address, headers, body });
+  await put(offer.rid, { ...document, content }, {});
+}
+
+async function put(rid: string, document: object, headers: Record<string, string>): Promise<OfferDocument> {
+  const address = { path: `/offers/${encodeURIComponent(rid)}`, resourceType: "offers", link: rid.toLowerCase() };
+  const reply = await send({ method: "PUT", ...address, headers, body: JSON.stringify(document) });
+  return JSON.parse(reply.text) as OfferDocument;
 }

@@ -149,7 +149,7 @@ async fn low_priority_is_refused_first() {
 #[tokio::test]
 async fn autoscale_gives_its_maximum_and_shows_what_is_used() {
     let fixture = Fixture::new().await;
-    let autoscale = Throughput::Autoscale(Autoscale { max_throughput: 1_000, increment_percent: None });
+    let autoscale = Throughput::Autoscale(Autoscale::new(1_000));
     let c = container(&fixture, "c", Some(autoscale)).await;
     assert_eq!(fixture.account.throughput_of(&c).scaled_to, Some(100));
     run(&fixture, &[Client::of(&c, 500)], 10).await;

@@ -65,7 +65,7 @@ fn throughput_of(arguments: &Arguments<'_>) -> Result<Option<Throughput>> {
             let fields = [required("maxThroughput", Types::NUMBER)];
             let settings = Arguments::of_document("autoScaleSettings", settings, &fields)?;
             let max_throughput = units(settings.i64("maxThroughput").unwrap_or_default())?;
-            Ok(Some(Throughput::Autoscale(Autoscale { max_throughput, increment_percent: None })))
+            Ok(Some(Throughput::Autoscale(Autoscale::new(max_throughput))))
         }
         (None, None) => Ok(None),
     }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use shardlake_account::{AccountOptions, CapacityMode, Enforcement};
 
 use crate::batch::statuses;
-use crate::harness::{Answer, ITEMS, Server};
+use crate::harness::{Answer, Call, ITEMS, Server};
 
 /// A container `items` of 400 RU/s, which is 400 RU at once after a second without requests.
 async fn metered(options: AccountOptions) -> Server {
@@ -164,4 +164,66 @@ async fn containers_that_share_the_throughput_of_their_database_have_a_header() 
         assert_eq!((read.header(name), replaced.header(name)), (expected, expected), "{database}");
         assert_eq!(server.get(at("own")).send().await.expect(200).header(name), None, "{database}");
     }
+}
+
+/// The offer of a new container that asks for throughput with this header.
+async fn offer_of(server: &Server, id: &str, (name, value): (&'static str, &str)) -> Value {
+    let key = json!({ "paths": ["/pk"], "kind": "Hash", "version": 2 });
+    let call = server.post("/dbs/db/colls").json(json!({ "id": id, "partitionKey": key }));
+    let container = call.header(name, value).send().await.expect(201).json();
+    let offers = server.get("/offers").send().await.expect(200).json();
+    let offers = offers["Offers"].as_array().expect("an array");
+    let own = offers.iter().find(|offer| offer["offerResourceId"] == container["_rid"]);
+    own.expect("the container has an offer").clone()
+}
+
+fn put_offer<'s>(server: &'s Server, offer: &Value, content: Value) -> Call<'s> {
+    let mut offer = offer.clone();
+    offer["content"] = content;
+    server.put(format!("/offers/{}", offer["_rid"].as_str().expect("text"))).json(offer)
+}
+
+#[tokio::test]
+async fn a_migration_to_autoscale_has_no_settings_in_its_content() {
+    let server = Server::with_container().await;
+    let manual = offer_of(&server, "manual", ("x-ms-offer-throughput", "400")).await;
+    let settings = json!({ "offerThroughput": 400, "offerAutopilotSettings": { "maxThroughput": 4000 } });
+    let to_autoscale = "x-ms-cosmos-migrate-offer-to-autopilot";
+    let both = put_offer(&server, &manual, settings.clone()).header(to_autoscale, "true").send().await;
+    both.refused(400, 0, "must not contain autopilotSettings");
+    let without = put_offer(&server, &manual, settings).send().await;
+    without.refused(400, 0, "x-ms-cosmos-migrate-offer-to-autopilot");
+    let alone = put_offer(&server, &manual, manual["content"].clone()).header(to_autoscale, "true");
+    let migrated = alone.send().await.expect(200).json();
+    assert_eq!(migrated["content"]["offerAutopilotSettings"]["maxThroughput"], 1000);
+}
+
+#[tokio::test]
+async fn an_offer_shows_the_growth_policy_that_was_sent_last() {
+    let server = Server::with_container().await;
+    let header = ("x-ms-cosmos-offer-autopilot-settings", r#"{"maxThroughput":4000}"#);
+    let made = offer_of(&server, "scaled", header).await;
+    let growth = |offer: &Value| offer["content"]["offerAutopilotSettings"].get("autoUpgradePolicy").cloned();
+    let none = json!({ "throughputPolicy": { "incrementPercent": 0 } });
+    assert_eq!(growth(&made), Some(none), "clients write into it");
+    let without = json!({ "offerAutopilotSettings": { "maxThroughput": 5000 } });
+    let replaced = put_offer(&server, &made, without).send().await.expect(200).json();
+    assert_eq!(growth(&replaced), None);
+    let policy = json!({ "throughputPolicy": { "incrementPercent": 3 } });
+    let with = json!({ "offerAutopilotSettings": { "maxThroughput": 5000, "autoUpgradePolicy": policy } });
+    let replaced = put_offer(&server, &made, with).send().await.expect(200).json();
+    assert_eq!(growth(&replaced), Some(policy));
+}
+
+#[tokio::test]
+async fn an_offer_whose_ids_are_null_is_none() {
+    let server = Server::with_container().await;
+    let mut offer = offer_of(&server, "c", ("x-ms-offer-throughput", "400")).await;
+    let path = format!("/offers/{}", offer["_rid"].as_str().expect("text"));
+    for member in ["id", "_rid"] {
+        let own = std::mem::take(&mut offer[member]);
+        server.put(path.as_str()).json(offer.clone()).send().await.refused(400, 0, "'null'");
+        offer[member] = own;
+    }
+    server.put(path.as_str()).json(offer).send().await.expect(200);
 }

@@ -120,9 +120,7 @@ fn throughput(manual: Option<u64>, autoscale: Option<u64>) -> Result<Option<Thro
             Err(Error::bad_request("throughput and autoscaleMaxThroughput exclude one another"))
         }
         (Some(units), None) => Ok(Some(Throughput::Manual(units))),
-        (None, Some(max_throughput)) => {
-            Ok(Some(Throughput::Autoscale(Autoscale { max_throughput, increment_percent: None })))
-        }
+        (None, Some(max_throughput)) => Ok(Some(Throughput::Autoscale(Autoscale::new(max_throughput)))),
         (None, None) => Ok(None),
     }
 }
