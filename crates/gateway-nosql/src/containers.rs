@@ -12,7 +12,7 @@ use shardlake_model::{ContainerDefinition, Error};
 use crate::call::Call;
 use crate::errors::Failure;
 use crate::headers::flag;
-use crate::reply::{INDEX_PROGRESS, RESOURCE_QUOTA, RESOURCE_USAGE, Reply, SHARE_THROUGHPUT};
+use crate::reply::{INDEX_PROGRESS, NOTE, RESOURCE_QUOTA, RESOURCE_USAGE, Reply, SHARE_THROUGHPUT};
 use crate::resource_document::{document, etag_text, members, page, read as read_reply, required_id};
 use crate::{known_members, metadata_query, throughput, unsupported};
 
@@ -124,6 +124,9 @@ pub(crate) async fn delete(call: &Call<'_>) -> Result<Reply, Failure> {
     Ok(Reply::empty(StatusCode::NO_CONTENT, METADATA_WRITE_CHARGE_CENTI))
 }
 
+/// The reference's words for a vector policy of another form.
+const INVALID_VECTOR_PAYLOAD: &str = "The Vector Embedding Policy has an invalid payload. Validate your syntax is correct by [reading the documentation](https://aka.ms/CosmosVectorSearch).";
+
 /// The reference drops them, too.
 const OF_OLD_POLICIES: [&str; 2] =
     ["indexingPolicy.includedPaths.indexes", "indexingPolicy.excludedPaths.indexes"];
@@ -145,7 +148,11 @@ fn definition_of(members: Map<String, Value>) -> Result<ContainerDefinition, Err
     let mut whole = Value::Object(members);
     known_members::with_declared_case(&mut whole);
     known_members::read(&whole, &OF_OLD_POLICIES).map_err(|error| {
-        let place = unreadable(&whole).map_or_else(String::new, |name| format!("'{name}': "));
+        let culprit = unreadable(&whole);
+        if culprit == Some("vectorEmbeddingPolicy") {
+            return Error::bad_request(format!("{INVALID_VECTOR_PAYLOAD} {error}"));
+        }
+        let place = culprit.map_or_else(String::new, |name| format!("'{name}': "));
         Error::bad_request(format!(
             "One of the specified inputs is invalid: the container definition cannot be read: {place}{error}"
         ))
@@ -165,7 +172,24 @@ fn unreadable(whole: &Value) -> Option<&str> {
 
 fn written(call: &Call<'_>, status: StatusCode, container: &ContainerHandle) -> Reply {
     let reply = Reply::json(status, METADATA_WRITE_CHARGE_CENTI, render(container, false));
-    with_share(reply.with_etag(container.container().etag), call, container)
+    let reply = with_share(reply.with_etag(container.container().etag), call, container);
+    match note(&container.container().definition) {
+        Some(note) => {
+            tracing::info!(container = container.alt_link(), note, "container has a policy without effect");
+            reply.with_header(NOTE.clone(), HeaderValue::from_static(note))
+        }
+        None => reply,
+    }
+}
+
+/// A warning about policies that are kept and that no query uses.
+fn note(definition: &ContainerDefinition) -> Option<&'static str> {
+    let vectors = definition.vector_embedding_policy.as_ref();
+    if vectors.is_some_and(|policy| !policy.vector_embeddings.is_empty()) {
+        return Some("vectorEmbeddingPolicy is stored and has no effect: there is no vector search yet");
+    }
+    let has_texts = definition.full_text_policy.is_some();
+    has_texts.then_some("fullTextPolicy is stored and has no effect: there is no full-text search yet")
 }
 
 /// Notes that the container has a share in the throughput of its database.
@@ -234,8 +258,7 @@ mod tests {
             Some(shardlake_model::PreviousImageRetentionPolicy { mode: None, supported_features: None });
         full.vector_embedding_policy =
             Some(shardlake_model::VectorEmbeddingPolicy { vector_embeddings: vec![] });
-        full.full_text_policy =
-            Some(shardlake_model::FullTextPolicy { default_language: None, full_text_paths: vec![] });
+        full.full_text_policy = Some(shardlake_model::FullTextPolicy::default());
         let text = serde_json::to_value(&full).expect("serialisable");
         let mut names: Vec<&str> = text.as_object().expect("object").keys().map(String::as_str).collect();
         let mut expected = MEMBERS.to_vec();

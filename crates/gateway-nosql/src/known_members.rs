@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use shardlake_model::{Error, Result};
 
 /// Members with one of a few values, by name. Values are read in any case.
-const ENUMERATIONS: [(&str, &[&str]); 7] = [
+const ENUMERATIONS: [(&str, &[&str]); 12] = [
     ("indexingMode", &["consistent", "lazy", "none"]),
     ("order", &["ascending", "descending"]),
     ("mode", &["LastWriterWins", "Custom"]),
@@ -14,6 +14,11 @@ const ENUMERATIONS: [(&str, &[&str]); 7] = [
     ("types", &["Point", "LineString", "Polygon", "MultiPolygon"]),
     ("dataType", &["float32", "float16", "int8", "uint8"]),
     ("distanceFunction", &["cosine", "euclidean", "dotproduct"]),
+    ("quantizerType", &["product", "spherical"]),
+    ("package", &["legacy", "standard"]),
+    ("tokenizer", &["word"]),
+    ("filters", &["stop", "lowercase", "stem", "ascii"]),
+    ("stopWordListKind", &["none", "basic", "extended"]),
 ];
 
 /// Reads a body; fails with the name of the first member, at any depth, that nothing reads and that is not passed over.

@@ -123,6 +123,7 @@ header_names! {
     INDEX_UTILIZATION = "x-ms-cosmos-index-utilization";
     QUERY_ADVICE = "x-ms-cosmos-query-advice";
     EXPLANATION = "x-shardlake-explain";
+    NOTE = "x-shardlake-note";
     RESOURCE_QUOTA = "x-ms-resource-quota";
     RESOURCE_USAGE = "x-ms-resource-usage";
     INDEX_PROGRESS = "x-ms-documentdb-collection-index-transformation-progress";

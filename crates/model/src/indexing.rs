@@ -105,6 +105,8 @@ pub struct VectorIndex {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FullTextIndex {
+    /// Empty where it is missing, which is refused.
+    #[serde(default)]
     pub path: String,
 }
 

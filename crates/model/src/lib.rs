@@ -6,6 +6,7 @@
 mod answer_space;
 mod context;
 mod error;
+mod full_text_policy;
 mod indexing;
 mod limit_scale;
 mod limits;
@@ -19,12 +20,14 @@ mod rid;
 mod script;
 mod throughput;
 mod user;
+mod vector_policy;
 
 pub use answer_space::{AnswerSpace, SpaceFuture};
 pub use context::{
     ConsistencyLevel, ETagCondition, Preconditions, Priority, RequestContext, SessionEntry, SessionToken,
 };
 pub use error::{Error, ErrorKind, ReplyMeta, Result};
+pub use full_text_policy::{FullTextPath, FullTextPolicy, FullTextSpec};
 pub use indexing::BoundingBox;
 pub use indexing::{
     CompositePath, ExcludedPath, FullTextIndex, IncludedPath, IndexPath, IndexPathSegment, IndexingMode,
@@ -44,8 +47,7 @@ pub use previous_images::{
 };
 pub use resource::{
     ChangeFeedPolicy, ComputedProperty, ConflictResolutionPolicy, Container, ContainerDefinition, Database,
-    FullTextPath, FullTextPolicy, GeospatialConfig, PartitionKeyRange, UniqueKey, UniqueKeyPolicy,
-    VectorEmbedding, VectorEmbeddingPolicy, validate_resource_id,
+    GeospatialConfig, PartitionKeyRange, UniqueKey, UniqueKeyPolicy, validate_resource_id,
 };
 pub use rid::{
     ContainerRid, DatabaseRid, ItemRid, OfferRid, PartitionUid, PermissionRid, Rid, ScriptRid, UserRid,
@@ -56,3 +58,4 @@ pub use script::{
 };
 pub use throughput::{Autoscale, Offer, Throughput};
 pub use user::{Permission, PermissionDefinition, PermissionMode, User};
+pub use vector_policy::{VectorEmbedding, VectorEmbeddingPolicy};

@@ -5,8 +5,12 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::full_text_policy::{FullTextPolicy, validate_full_text};
+use crate::vector_policy::{
+    VectorEmbeddingPolicy, validate_vector_indexes_replace, validate_vectors, validate_vectors_replace,
+};
 use crate::{
-    ContainerRid, DatabaseRid, Error, FullTextIndex, IndexingMode, IndexingPolicy, KeyPath, Limits, Narrowing,
+    ContainerRid, DatabaseRid, Error, IndexingMode, IndexingPolicy, KeyPath, Limits, Narrowing,
     PartitionKeyDefinition, PreviousImageRetentionPolicy, PreviousImages, Result,
 };
 
@@ -150,40 +154,6 @@ pub struct ChangeFeedPolicy {
     pub retention_duration: i64,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct VectorEmbeddingPolicy {
-    #[serde(default)]
-    pub vector_embeddings: Vec<VectorEmbedding>,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct VectorEmbedding {
-    pub path: String,
-    pub data_type: String,
-    pub dimensions: i64,
-    pub distance_function: String,
-}
-
-/// Unknown properties, such as those of analyzers, are refused, since a replace would lose them.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct FullTextPolicy {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub default_language: Option<String>,
-    #[serde(default)]
-    pub full_text_paths: Vec<FullTextPath>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FullTextPath {
-    pub path: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub language: Option<String>,
-}
-
 impl ContainerDefinition {
     pub fn new(id: &str, partition_key: PartitionKeyDefinition) -> Self {
         ContainerDefinition {
@@ -214,8 +184,9 @@ impl ContainerDefinition {
         self.validate_conflict_resolution()?;
         self.validate_ttl()?;
         self.validate_computed_properties(limits)?;
-        self.validate_vectors()?;
-        self.validate_full_text()?;
+        let indexes = &self.indexing_policy;
+        validate_vectors(self.vector_embedding_policy.as_ref(), &indexes.vector_indexes)?;
+        validate_full_text(self.full_text_policy.as_ref(), &indexes.full_text_indexes)?;
         if !matches!(self.geospatial_config.kind.as_str(), "Geography" | "Geometry") {
             return Err(Error::bad_request(format!(
                 "geospatialConfig type '{}' is invalid: use 'Geography' or 'Geometry'",
@@ -266,24 +237,11 @@ impl ContainerDefinition {
         if self.conflict_resolution_policy.mode != new.conflict_resolution_policy.mode {
             return immutable("conflictResolutionPolicy mode");
         }
-        for old in &self.indexing_policy.vector_indexes {
-            if new.indexing_policy.vector_indexes.iter().any(|index| index.path == old.path && index != old) {
-                return Err(Error::bad_request(
-                    "Paths in existing vector indexing policy cannot be modified in Collection Replace. They can only be added or removed.",
-                ));
-            }
-        }
-        let old_embeddings = self.vector_embedding_policy.iter().flat_map(|policy| &policy.vector_embeddings);
-        for old in old_embeddings {
-            let mut new_embeddings =
-                new.vector_embedding_policy.iter().flat_map(|policy| &policy.vector_embeddings);
-            if new_embeddings.any(|embedding| embedding.path == old.path && embedding != old) {
-                return Err(Error::bad_request(
-                    "Paths in existing embedding policy cannot be modified in Collection Replace. They can only be added or removed.",
-                ));
-            }
-        }
-        Ok(())
+        validate_vector_indexes_replace(
+            &self.indexing_policy.vector_indexes,
+            &new.indexing_policy.vector_indexes,
+        )?;
+        validate_vectors_replace(self.vector_embedding_policy.as_ref(), new.vector_embedding_policy.as_ref())
     }
 
     fn validate_unique_keys(&self, limits: &Limits) -> Result<()> {
@@ -385,126 +343,6 @@ impl ContainerDefinition {
             }
         }
         Ok(())
-    }
-
-    fn validate_vectors(&self) -> Result<()> {
-        let embeddings: &[VectorEmbedding] =
-            self.vector_embedding_policy.as_ref().map_or(&[], |policy| &policy.vector_embeddings);
-        for embedding in embeddings {
-            embedding.validate()?;
-        }
-        for index in &self.indexing_policy.vector_indexes {
-            if !embeddings.iter().any(|embedding| embedding.path == index.path) {
-                return Err(Error::bad_request(format!(
-                    "The Vector Indexing Policy's path::{} not matching in Embedding's path.",
-                    index.path.trim_start_matches('/')
-                )));
-            }
-            index.validate()?;
-        }
-        Ok(())
-    }
-
-    fn validate_full_text(&self) -> Result<()> {
-        if let Some(policy) = &self.full_text_policy {
-            policy.validate()?;
-        }
-        let paths: &[FullTextPath] =
-            self.full_text_policy.as_ref().map_or(&[], |policy| &policy.full_text_paths);
-        for (number, FullTextIndex { path }) in self.indexing_policy.full_text_indexes.iter().enumerate() {
-            if !path.starts_with('/') {
-                return Err(Error::bad_request(format!(
-                    "Full-text index specification at index ({number}) contains invalid path"
-                )));
-            }
-            if !paths.iter().any(|indexed| indexed.path == *path) {
-                return Err(Error::bad_request(format!(
-                    "The path of the Full Text Index {path} does not match the path specified in the Full Text Policy"
-                )));
-            }
-        }
-        Ok(())
-    }
-}
-
-impl VectorEmbedding {
-    fn validate(&self) -> Result<()> {
-        let one_of = |what: &str, value: &str, allowed: &[&str]| {
-            if allowed.iter().any(|name| name.eq_ignore_ascii_case(value)) {
-                return Ok(());
-            }
-            Err(Error::bad_request(format!(
-                "The Vector Embedding Policy has an invalid {what}::{value}: use one of {}.",
-                allowed.join(", ")
-            )))
-        };
-        one_of("DataType", &self.data_type, &["float32", "float16", "int8", "uint8"])?;
-        one_of("DistanceFunction", &self.distance_function, &["cosine", "euclidean", "dotproduct"])?;
-        if !(1..=4096).contains(&self.dimensions) {
-            return Err(Error::bad_request(format!(
-                "The Vector Embedding Policy has an invalid Dimensions::{}: use 1 to 4096.",
-                self.dimensions
-            )));
-        }
-        Ok(())
-    }
-}
-
-impl crate::VectorIndex {
-    fn validate(&self) -> Result<()> {
-        let kind = self.kind.as_str();
-        if !["flat", "quantizedFlat", "diskANN"].iter().any(|name| name.eq_ignore_ascii_case(kind)) {
-            return Err(Error::bad_request(format!(
-                "The Vector Indexing Policy's Index Type::{kind} is invalid."
-            )));
-        }
-        let in_range = |name: &str, value: Option<i64>, low: i64, high: i64| match value {
-            Some(value) if !(low..=high).contains(&value) => Err(Error::bad_request(format!(
-                "The Vector Indexing Policy parameter {name} value :: {value} is out of range. The allowed range is between {low} and {high}."
-            ))),
-            _ => Ok(()),
-        };
-        in_range("QuantizationByteSize", self.quantization_byte_size, 1, 256)?;
-        in_range("IndexingSearchListSize", self.indexing_search_list_size, 25, 500)?;
-        let shard_paths = self.vector_index_shard_key.as_deref().unwrap_or_default();
-        if shard_paths.len() > 1 {
-            return Err(Error::bad_request(format!(
-                "The number of shard paths defined in the Vector Indexing Policy: {} exceeds the maximum: 1.",
-                shard_paths.len()
-            )));
-        }
-        match shard_paths.iter().find(|path| !path.starts_with('/')) {
-            Some(path) => Err(Error::bad_request(format!(
-                "The Vector Indexing Policy has an invalid Shard Path: {path}."
-            ))),
-            None => Ok(()),
-        }
-    }
-}
-
-impl FullTextPolicy {
-    fn validate(&self) -> Result<()> {
-        const LANGUAGES: [&str; 7] = ["en-US", "fr-FR", "de-DE", "es-ES", "it-IT", "pt-PT", "pt-BR"];
-        let paths = self.full_text_paths.iter();
-        let languages =
-            self.default_language.iter().chain(paths.clone().filter_map(|path| path.language.as_ref()));
-        for language in languages {
-            // Locale identifiers of Windows, such as 1033, are names of languages too.
-            let is_number = !language.is_empty() && language.bytes().all(|byte| byte.is_ascii_digit());
-            if !is_number && !LANGUAGES.iter().any(|name| name.eq_ignore_ascii_case(language)) {
-                return Err(Error::bad_request(format!(
-                    "The Full Text Policy contains an unsupported language {language}. Supported languages are: {}",
-                    LANGUAGES.join(", ")
-                )));
-            }
-        }
-        match paths.clone().find(|path| !path.path.starts_with('/')) {
-            Some(path) => Err(Error::bad_request(format!(
-                "The Full Text Policy contains an invalid Path: {}",
-                path.path
-            ))),
-            None => Ok(()),
-        }
     }
 }
 

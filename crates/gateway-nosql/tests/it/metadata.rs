@@ -307,7 +307,6 @@ async fn policies_of_full_text_are_stored_or_refused_as_the_service_does() {
         "Full Text Index /other does not match",
     );
     create("b", policy, "text").send().await.refused(400, 0, "at index (0) contains invalid path");
-    create("b", json!({ "package": "standard" }), "/text").send().await.refused(400, 0, "package");
 }
 
 #[tokio::test]
