@@ -102,6 +102,8 @@ struct Quotas {
     max: String,
 }
 
+type QuotaText = fn(&Quotas) -> &String;
+
 /// What a script is run as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
@@ -257,7 +259,7 @@ impl Model {
 
     /// The methods of a response for the use and the limit of the container's storage.
     fn put_quotas<'js>(self: &Rc<Self>, ctx: &Ctx<'js>, host: &Host, response: &Object<'js>) -> Result<()> {
-        let texts: [(&str, fn(&Quotas) -> &String); 2] = [
+        let texts: [(&str, QuotaText); 2] = [
             ("getResourceQuotaCurrentUsage", |quotas| &quotas.usage),
             ("getMaxResourceQuota", |quotas| &quotas.max),
         ];
