@@ -278,7 +278,6 @@ fn keys_of(row: &Value, count: usize) -> Vec<Value> {
     (0..count).map(|at| row.get(&format!("k{at}")).cloned().unwrap_or_default()).collect()
 }
 
-/// Arrays are alike to an order, and so are objects.
 fn order_of(left: &[Value], right: &[Value], descending: &[bool]) -> Ordering {
     let pairs = left.iter().zip(right).zip(descending);
     let orders = pairs.map(|((left, right), down)| {

@@ -8,14 +8,12 @@
 //!
 //! | rows | go on |
 //! |---|---|
-//! | as they are | as above; with a key too long for the state, all at its start, passing over as many merged rows as are out |
-//! | distinct, ordered by themselves | all behind the row, or like a key that is too long if arrays or objects hide several rows |
+//! | as they are | as above; with a key too long for the state, all at its start, passing over as many merged rows as are out; with an array or object, likewise at all of its type |
+//! | distinct, ordered by themselves | all behind the row, or as above with a key that is too long, an array or an object |
 //! | distinct, ordered otherwise | all from the start, passing over as many distinct rows as are out |
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
-
-use shardlake_document::Value;
 
 use super::MEMORY_BYTES_MAX;
 use super::boundary::{Boundary, condition};
@@ -25,7 +23,7 @@ use super::state::{Cursor, OrderedAt, Resume, State};
 use crate::envelope::{member, order_by_items, parse};
 use crate::error::SqlError;
 use crate::execute::SortValue;
-use crate::execute::state::{ResumeKey, resume_alike, resume_keys};
+use crate::execute::state::{ResumeKey, resume_keys};
 use crate::execute::{DistinctHash, distinct_hash};
 use crate::plan::{DistinctKind, QueryInfo, SortDirection};
 
@@ -118,7 +116,7 @@ impl<'q> Ordered<'q> {
                 if keys.len() != self.info.order_by.len() {
                     return Err(SqlError::UnmergeableRow);
                 }
-                *head = Some(Head { keys: keys.into_iter().map(by_type).collect() });
+                *head = Some(Head { keys: keys.into_iter().map(SortValue::from).collect() });
             }
         }
         Ok(true)
@@ -204,7 +202,8 @@ impl<'q> Ordered<'q> {
 
     fn goes_on_alike(&self, left: &[SortValue], right: &[SortValue]) -> bool {
         let used = self.keys_used();
-        resume_alike(left[..used].iter(), right[..used].iter(), State::key_bytes_max(used))
+        let (keys, _) = places(&left[..used]);
+        keys.iter().zip(right).all(|(key, value)| key.compare(&by_type(value)).is_eq())
     }
 
     /// Where the next page goes on.
@@ -213,8 +212,7 @@ impl<'q> Ordered<'q> {
             return Resume::Ordered { keys: self.keys.clone(), at: self.at.clone() };
         };
         let used = self.keys_used();
-        let keys = resume_keys(last.keys[..used].iter(), State::key_bytes_max(used));
-        let is_exact = !keys.last().is_some_and(ResumeKey::is_cut);
+        let (keys, is_exact) = places(&last.keys[..used]);
         let at = match self.info.distinct {
             DistinctKind::None if is_exact => {
                 if self.began_at(last) {
@@ -227,7 +225,7 @@ impl<'q> Ordered<'q> {
                 let cursor = Cursor { position: None, done: last.of_source };
                 OrderedAt::Source { source: last.source as u16, cursor }
             }
-            DistinctKind::Ordered if is_exact && is_scalar(&last.keys[0]) => OrderedAt::BehindKeys,
+            DistinctKind::Ordered if is_exact => OrderedAt::BehindKeys,
             _ => OrderedAt::Keys { done: last.alike },
         };
         Resume::Ordered { keys, at }
@@ -245,15 +243,21 @@ impl<'q> Ordered<'q> {
     }
 }
 
-/// Conditions cannot distinguish arrays, nor objects: one array stands for all.
-fn by_type(value: Value) -> SortValue {
-    match SortValue::from(value) {
-        SortValue::Array(_) => SortValue::Array(0),
-        SortValue::Object(_) => SortValue::Object(0),
-        scalar => scalar,
-    }
+/// Where to go on behind a row, and whether that is the place of the row alone. Conditions cannot distinguish arrays, nor objects:
+/// behind one, no further key counts, as behind a key that is cut.
+fn places(keys: &[SortValue]) -> (Vec<ResumeKey>, bool) {
+    let bytes_max = State::key_bytes_max(keys.len());
+    let end = keys.iter().position(|key| matches!(key, SortValue::Array(_) | SortValue::Object(_)));
+    let known: Vec<SortValue> = keys[..end.map_or(keys.len(), |end| end + 1)].iter().map(by_type).collect();
+    let places = resume_keys(known.iter(), bytes_max);
+    let is_exact = end.is_none() && !places.last().is_some_and(ResumeKey::is_cut);
+    (places, is_exact)
 }
 
-fn is_scalar(value: &SortValue) -> bool {
-    !matches!(value.of_its_type(), Value::Array(_) | Value::Object(_))
+fn by_type(value: &SortValue) -> SortValue {
+    match value {
+        SortValue::Array(_) => SortValue::Array(0),
+        SortValue::Object(_) => SortValue::Object(0),
+        SortValue::Scalar(_) => value.clone(),
+    }
 }
