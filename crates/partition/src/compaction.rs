@@ -115,7 +115,8 @@ impl Partition {
         let batch = std::mem::take(&mut step.batch);
         self.commit_step(batch, step.removed, |marks| {
             step.operations.iter().for_each(|(key, lsn)| marks.note_compacted(key, *lsn));
-            // Somebody else may have been here meanwhile.
+            marks.holes_to = marks.holes_to.max(last);
+            // Another step may have been here meanwhile, and may have come less far.
             if marks.swept_to == after {
                 marks.swept_to = last;
                 marks.left += step.left;
@@ -283,4 +284,26 @@ struct Step {
     removed: usize,
     /// The first entry that is too young.
     too_young_ms: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_fixture::{Fixture, command};
+
+    /// Two steps that begin at the same place, of which the second one comes further.
+    #[tokio::test]
+    async fn holes_of_steps_that_meet_are_known() {
+        let fixture = Fixture::new().await;
+        for number in 0..10 {
+            fixture.upsert("a", &number.to_string()).await.expect("written");
+        }
+        let (partition, begin) = (&fixture.partition, fixture.partition.past.marks());
+        let limits = |entries| Limits { change_log_entries_kept: entries, ..Limits::default() };
+        for kept in [6, 2] {
+            let step = partition.advance(&begin, &limits(kept), command().now).await.expect("a step");
+            assert!(matches!(step, CompactionStep::Went { removed: 1.. }), "{step:?}");
+        }
+        assert_eq!(fixture.problems_of(&fixture.shard, 3).await, (1, Vec::new()));
+    }
 }
