@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo      server ─── workspace ─── mongo-rust ─── rust-sdk ─── engine ─── lints      one build after another
-//! suites  explorer │ python, stores … │ workspace …         at most `AT_ONCE`, and one more when cargo has ended
+//! suites  explorer │ python, stores … │ workspace …                                    at most `AT_ONCE`
 //! ```
 //! A build that failed fails the suites that need it. The output of a suite goes to a file and is printed when it ends.
 
@@ -17,8 +17,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Instant;
 
-/// Most suites wait for a server or a client half of the time: two processors carry two of them beside cargo, and three
-/// without it.
+/// Most suites wait for a server or a client half of the time: two processors carry two of them beside cargo.
 const AT_ONCE: usize = 2;
 
 /// `cargo xtask suite NAME`: one suite, in the process that runs it.
@@ -90,7 +89,6 @@ pub fn run(suites: &[&'static Suite], checks: &[Check], scratch: &Path) -> Outco
             steps.push(step);
         }
         steps.extend(checks.iter().map(|check| timed(check.name, check.run)));
-        scope.spawn(|| floor.run_suites());
     });
     let ended = floor.state.into_inner().expect("no runner panics").ended;
     Outcomes { suites: ended, steps }
