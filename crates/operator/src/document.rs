@@ -66,6 +66,7 @@ pub(crate) fn container<'r>(
     let handle = &report.container;
     let usage = handle.usage();
     let definition = &handle.container().definition;
+    let last = handle.last_relocation();
     Container {
         database: &handle.database().id,
         container: &definition.id,
@@ -79,9 +80,15 @@ pub(crate) fn container<'r>(
         logical_partition_size_bytes_max: limits.logical_partition_size_bytes_max,
         partitions: report.partitions.iter().map(|report| partition(report, window)).collect(),
         findings: report.diagnosis.iter().map(|one| finding(one, report, moments)).collect(),
-        relocation: report.relocation.as_ref().map(relocation),
-        last_relocation: handle.last_relocation().as_ref().map(last_relocation),
+        // It may have ended since the report was made.
+        relocation: report.relocation.as_ref().filter(|running| !is_over(running, &last)).map(relocation),
+        last_relocation: last.as_ref().map(last_relocation),
     }
+}
+
+fn is_over(running: &RelocationStatus, last: &Option<Result<RelocationReport, String>>) -> bool {
+    let targets = running.targets.iter().map(|(range_id, ..)| range_id);
+    matches!(last, Some(Ok(ended)) if ended.targets.iter().eq(targets))
 }
 
 fn partition<'r>(report: &'r RangeReport, window: &Window) -> Partition<'r> {

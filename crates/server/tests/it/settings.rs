@@ -208,7 +208,7 @@ fn a_server_that_others_can_reach_has_keys_of_its_own() {
     };
     let key = |name: &str| keys[name].as_str().unwrap_or_else(|| panic!("{name} in {keys}")).to_owned();
     assert_eq!(status(EMULATOR_KEY, "GET"), 401);
-    assert_eq!(status(&key("primaryReadonly"), "POST"), 403);
+    assert_eq!(status(&key("primaryReadonly"), "POST"), 401);
     assert_eq!(status(&key("secondaryReadonly"), "GET"), 200);
     assert_eq!(status(&key("secondary"), "POST"), 201);
     assert_eq!(status(&key("primary"), "GET"), 200);
