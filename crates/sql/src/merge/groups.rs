@@ -9,7 +9,6 @@ use std::collections::{HashMap, HashSet};
 
 use shardlake_document::Value;
 
-use super::MEMORY_BYTES_MAX;
 use super::output::{Output, row_text};
 use super::partial::Partial;
 use super::state::Resume;
@@ -19,6 +18,9 @@ use crate::error::SqlError;
 use crate::evaluate::datum::value_size;
 use crate::execute::{DistinctHash, Rows, SortValue, distinct_hash};
 use crate::plan::{DistinctKind, QueryInfo, SortDirection};
+
+/// Rows of groups in order that a merge keeps.
+const GROUPS_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 pub(super) struct OrderedGroups<'q> {
     info: &'q QueryInfo,
@@ -58,7 +60,7 @@ impl<'q> OrderedGroups<'q> {
             let entry = self.groups.entry(group_hash(grouped)?);
             entry.or_insert_with(|| (keys, Group::new(self.info))).1.add(self.info, &payload)?;
         }
-        if self.size_bytes > MEMORY_BYTES_MAX { Err(SqlError::TooManyGroups) } else { Ok(()) }
+        if self.size_bytes > GROUPS_BYTES_MAX { Err(SqlError::TooManyGroups) } else { Ok(()) }
     }
 
     /// Fills the page; says where the next one goes on.
