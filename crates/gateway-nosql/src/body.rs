@@ -171,9 +171,10 @@ mod tests {
 
     /// So many bytes each second, without an end, and how long they are read.
     async fn time_of(bytes_per_second: usize, is_short: bool) -> Duration {
-        let frames = futures::stream::unfold((), move |()| async move {
-            tokio::time::sleep(Duration::from_secs(1)).await;
-            Some((Ok::<_, Infallible>(Frame::data(Bytes::from(vec![b'x'; bytes_per_second]))), ()))
+        let seconds = tokio::time::interval_at(Instant::now() + LOOK, LOOK);
+        let frames = futures::stream::unfold(seconds, move |mut seconds| async move {
+            seconds.tick().await;
+            Some((Ok::<_, Infallible>(Frame::data(Bytes::from(vec![b'x'; bytes_per_second]))), seconds))
         });
         let began = Instant::now();
         let error = super::read(StreamBody::new(frames), (64 << 20, PATIENT), || is_short).await;
