@@ -1,6 +1,6 @@
 //! Running a stored procedure: POST to its link (wire.md §15).
 //!
-//! The body lists the arguments as `Function.prototype.apply` takes them: a JSON array, an object with a length, or nothing. The reply's body is what the procedure set, an empty string if it set none;
+//! The body lists the arguments as `Function.prototype.apply` takes them: a JSON array, an object with a length, or nothing. The reply's body is the one that the procedure set, an empty string if it set none;
 //! what it logged comes in a header, percent-encoded, if the request asks for it.
 
 use http::{HeaderValue, StatusCode};

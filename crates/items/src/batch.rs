@@ -177,7 +177,7 @@ impl Items {
         replies_of_bulk(replies)
     }
 
-    /// What is read or patched may be as much as a page; what else is written is no more than was sent.
+    /// Items that are read or patched may be as much as a page; items of other writes are no larger than the request.
     async fn take_answer_space_for(
         &self,
         ctx: &RequestContext,

@@ -466,7 +466,7 @@ async fn a_write_whose_client_went_away_keeps_its_place_in_the_log() {
 }
 
 /// What was copied for one generation of the index has no postings of the next: queries would find nothing.
-/// Whoever finds no relocation finds how the last one ended.
+/// A report without a relocation has the end of the last one.
 #[tokio::test]
 async fn a_relocation_is_seen_until_its_end_is() {
     let shards = memory_shards(1).await;

@@ -8,7 +8,7 @@ use crate::harness::{Answer, Call, ITEMS, Server};
 
 const KEY: &str = r#"["k"]"#;
 
-/// On every answer, whatever it is about.
+/// On the answers of all resources.
 const ALWAYS: [&str; 13] = [
     "content-location",
     "x-ms-activity-id",

@@ -1,4 +1,4 @@
-//! What `ORDER BY` may name: a place in the container's items, or a computed property (engine.md §1.8). Groups are ordered by
+//! Expressions that `ORDER BY` may have: a place in the container's items, or a computed property (engine.md §1.8). Groups are ordered by
 //! such a place in one of their keys.
 
 use super::ComputedProperties;

@@ -151,7 +151,7 @@ impl<'q> Collect<'q> {
         has_all && left <= output.limits.rows as u64 && text() <= output.limits.size_bytes
     }
 
-    /// Fills the page; says where the next one goes on.
+    /// Fills the page; returns the place where the next one goes on.
     pub fn finish(self, output: &mut Output) -> Result<Option<Resume>, SqlError> {
         let (behind, lost, info) = (self.behind, self.lost, self.info);
         let mut rows: Vec<(DistinctHash, Appeared, Vec<u8>)> = match self.kind {

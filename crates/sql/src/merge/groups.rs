@@ -34,7 +34,7 @@ pub(super) struct Group {
     parts: Vec<Part>,
 }
 
-/// What a group's row is made of.
+/// Parts of a group's row.
 enum Part {
     Aggregate(Partial),
     /// The same for all rows of the group.
@@ -63,7 +63,7 @@ impl<'q> OrderedGroups<'q> {
         if self.size_bytes > GROUPS_BYTES_MAX { Err(SqlError::TooManyGroups) } else { Ok(()) }
     }
 
-    /// Fills the page; says where the next one goes on.
+    /// Fills the page; returns the place where the next one goes on.
     pub fn finish(self, output: &mut Output) -> Result<Option<Resume>, SqlError> {
         let OrderedGroups { info, groups, out, .. } = self;
         let mut groups: Vec<_> =
@@ -109,7 +109,7 @@ pub(super) fn group_hash(row: &[u8]) -> Result<DistinctHash, SqlError> {
     Ok(distinct_hash(&Value::Array(items(keys)?)))
 }
 
-/// What a row says about its group.
+/// Content of a row for its group.
 pub(super) fn payload(info: &QueryInfo, row: &[u8]) -> Result<Value, SqlError> {
     let is_bare = info.group_by_expressions.is_empty() && info.has_select_value;
     let text = if is_bare { Some(row) } else { member(row, "payload")? };
