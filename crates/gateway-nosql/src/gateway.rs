@@ -26,6 +26,7 @@ use crate::answer_body::{AnswerBody, Text};
 use crate::auth::{Caller, Keyring};
 use crate::body::WholeBody;
 use crate::call::Call;
+use crate::door::Door;
 use crate::errors::{self, Failure};
 use crate::formats::{AnswerFormat, in_format, without_links};
 use crate::headers::{RequestHeaders, flag};
@@ -103,6 +104,7 @@ pub struct Endpoint<'e> {
     pub authority: Option<&'e str>,
     /// The memory that the requests and answers of the connection may take.
     pub space: &'e Arc<ConnectionSpace>,
+    pub door: Door<'e>,
 }
 
 /// Serves the protocol over an account. Cloning is cheap and shares everything.

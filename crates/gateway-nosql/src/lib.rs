@@ -3,7 +3,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `gateway.rs` | [`Gateway`]: one request from headers to response |
-//! | `call.rs` | a request that has passed the door |
+//! | `door.rs`, `call.rs` | where a request came in; a request that has passed the checks |
 //! | `router.rs`, `headers.rs`, `operation.rs`, `body.rs` | paths, request headers, what they ask for together, bodies |
 //! | `auth.rs`, `resource_token.rs`, `access.rs` | who asks: signatures and tokens; who may do what |
 //! | `message_space.rs`, `byte_space.rs`, `answer_body.rs` | memory for bodies and answers, bounded; answers in pieces |
@@ -35,6 +35,7 @@ mod change_feed;
 mod conflicts;
 mod containers;
 mod databases;
+mod door;
 mod errors;
 mod feed;
 mod formats;
@@ -70,6 +71,7 @@ mod unsupported;
 mod users;
 
 pub use answer_body::{AnswerBody, Text};
+pub use door::{Door, Routing};
 pub use errors::own_words;
 pub use gateway::{Endpoint, Gateway, GatewaySettings, Scheme};
 pub use message_space::{AnswerHold, ConnectionSpace, MessageSpace};

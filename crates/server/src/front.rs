@@ -32,7 +32,7 @@ use http::header::{
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Body;
 use shardlake_account::Account;
-use shardlake_gateway_nosql::{AnswerBody, ConnectionSpace, Endpoint, Gateway, MessageSpace, Scheme};
+use shardlake_gateway_nosql::{AnswerBody, ConnectionSpace, Door, Endpoint, Gateway, MessageSpace, Scheme};
 use shardlake_stdx::Clock;
 use tokio::sync::Notify;
 
@@ -242,7 +242,7 @@ impl Front {
             Announced::AsSent => None,
             Announced::Listener(authority) => Some(authority),
         };
-        let endpoint = Endpoint { scheme: origin.scheme, authority, space: &origin.space };
+        let endpoint = Endpoint { scheme: origin.scheme, authority, space: &origin.space, door: Door::Http };
         let mut handled = pin!(AssertUnwindSafe(gateway.handle(request, endpoint)).catch_unwind());
         // What is answered in the call needs no timer.
         let ended = match poll!(handled.as_mut()) {

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use shardlake_account::{Account, AccountOptions};
 use shardlake_document::{ParseLimits, binary_of_json, json_of_binary};
 use shardlake_gateway_nosql::{
-    Access, AccountKey, AnswerBody, ConnectionSpace, Endpoint, Gateway, GatewaySettings, MessageSpace, Scheme,
+    Access, AccountKey, AnswerBody, ConnectionSpace, Door, Endpoint, Gateway, GatewaySettings, MessageSpace,
+    Scheme,
 };
 use shardlake_hybrid_row::{Operation, is_hybrid_row, results_in, start, write_operation};
 use shardlake_model::Limits;
@@ -285,7 +286,8 @@ impl<'s> Call<'s> {
 
 impl Prepared<'_> {
     pub async fn handled(self) -> Response<AnswerBody> {
-        let endpoint = Endpoint { scheme: self.scheme, authority: None, space: &self.space };
+        let endpoint =
+            Endpoint { scheme: self.scheme, authority: None, space: &self.space, door: Door::Http };
         self.gateway.handle(self.request, endpoint).await
     }
 }
