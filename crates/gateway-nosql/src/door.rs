@@ -8,6 +8,12 @@ pub enum Door<'d> {
     Direct(Routing<'d>),
 }
 
+impl Door<'_> {
+    pub fn is_direct(self) -> bool {
+        matches!(self, Door::Direct(_))
+    }
+}
+
 /// What a frame says of where its sender believes the data to be. What it asks for is in the request that it stands for.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Routing<'d> {

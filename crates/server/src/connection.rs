@@ -1,7 +1,8 @@
-//! One connection: plain or TLS, HTTP/1.1 or HTTP/2, until either side ends it.
+//! One connection: plain or TLS, HTTP/1.1, HTTP/2 or Direct mode, until either side ends it.
 //!
-//! The first byte decides: 0x16 opens a TLS handshake, anything else is HTTP. On TLS the client names the protocol (ALPN); on
-//! a plain connection HTTP/2 opens with `PRI `, which no method of ours begins with. The bytes are looked at without being taken.
+//! The first byte decides: 0x16 opens a TLS handshake, anything else is HTTP. On TLS the client names the protocol (ALPN); one that names
+//! none speaks HTTP/1.1 or Direct mode, which its first bytes tell (`direct.rs`). On a plain connection HTTP/2 opens with `PRI `,
+//! which no method of ours begins with. These bytes are looked at without being taken.
 //!
 //! Limits: the first bytes and the handshake have the header time; `watched_io.rs` notes progress, and a timer closes
 //! what is idle, trickles its headers or takes nothing of its answers. On shutdown a connection finishes the requests in flight, which
@@ -13,7 +14,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::header::{CONNECTION, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue, Request, Response, Version};
 use hyper::body::{Body, Incoming};
@@ -22,14 +23,16 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use shardlake_gateway_nosql::Scheme;
 use shardlake_stdx::Clock;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
 use crate::answers::Reply;
 use crate::config::ConnectionLimits;
 use crate::counted_body::CountedBody;
+use crate::direct::{self, Rewound};
 use crate::front::{self, Front, Origin};
 use crate::sent_body::SentBody;
 use crate::stream_tasks::StreamTasks;
@@ -77,13 +80,35 @@ impl Connections {
             Opening::Http2 => self.serve_http2(stream, Scheme::Http).await,
             Opening::Tls => {
                 let stream = tokio::time::timeout(deadline, self.tls.accept(stream)).await??;
-                if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
-                    self.serve_http2(stream, Scheme::Https).await
-                } else {
-                    self.serve_http1(stream, Scheme::Https).await
+                match stream.get_ref().1.alpn_protocol() {
+                    Some(b"h2") => self.serve_http2(stream, Scheme::Https).await,
+                    Some(_) => self.serve_http1(Rewound::new(BytesMut::new(), stream), Scheme::Https).await,
+                    None => self.serve_unnamed(stream).await,
                 }
             }
         }
+    }
+
+    /// A TLS client that names no protocol: the first bytes tell. It may be idle before them.
+    async fn serve_unnamed(&self, mut stream: TlsStream<TcpStream>) -> io::Result<()> {
+        let mut stopping = self.stopping.subscribe();
+        let mut first = BytesMut::with_capacity(direct::OPENING_BYTES);
+        let read = tokio::select! {
+            read = tokio::time::timeout(self.limits.idle_max, stream.read_buf(&mut first)) => read??,
+            _ = stopping.wait_for(|stopping| *stopping) => 0,
+        };
+        if read == 0 {
+            return Ok(());
+        }
+        let opening = async {
+            while first.len() < direct::OPENING_BYTES && stream.read_buf(&mut first).await? > 0 {}
+            Ok::<_, io::Error>(())
+        };
+        tokio::time::timeout(self.limits.header_max, opening).await??;
+        if direct::is_opening(&first) {
+            return self.serve_direct(stream, first).await;
+        }
+        self.serve_http1(Rewound::new(first, stream), Scheme::Https).await
     }
 
     /// Waits for the first bytes; a connection without any is closed when the server stops.
@@ -151,7 +176,7 @@ impl Connections {
         connection.await.map_err(io::Error::other)
     }
 
-    fn requests(&self, scheme: Scheme, protocol: Protocol) -> Requests {
+    pub fn requests(&self, scheme: Scheme, protocol: Protocol) -> Requests {
         Requests {
             front: self.front.clone(),
             origin: Arc::new(Origin { scheme, space: self.front.space.connection() }),
@@ -160,7 +185,7 @@ impl Connections {
     }
 
     /// Until the server stops or the connection has wasted its time.
-    async fn watch(&self, activity: &Activity) -> Next {
+    pub async fn watch(&self, activity: &Activity) -> Next {
         let mut stopping = self.stopping.subscribe();
         let limits = &self.limits;
         // Limits are kept to within a quarter.
@@ -184,10 +209,10 @@ impl Connections {
 
 /// What the requests of one connection share.
 #[derive(Clone)]
-struct Requests {
-    front: Arc<Front>,
-    origin: Arc<Origin>,
-    activity: Arc<Activity>,
+pub struct Requests {
+    pub front: Arc<Front>,
+    pub origin: Arc<Origin>,
+    pub activity: Arc<Activity>,
 }
 
 impl Requests {
@@ -241,7 +266,7 @@ fn has_known_coding(headers: &HeaderMap) -> bool {
     codings.next().is_none_or(is_chunked) && codings.next().is_none()
 }
 
-enum Next {
+pub enum Next {
     /// Finish the request in flight, then close.
     Stop,
     /// Close at once.

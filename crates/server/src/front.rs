@@ -32,12 +32,15 @@ use http::header::{
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Body;
 use shardlake_account::Account;
-use shardlake_gateway_nosql::{AnswerBody, ConnectionSpace, Door, Endpoint, Gateway, MessageSpace, Scheme};
+use shardlake_gateway_nosql::{
+    AnswerBody, ConnectionSpace, Door, Endpoint, Gateway, MessageSpace, Routing, Scheme,
+};
 use shardlake_stdx::Clock;
 use tokio::sync::Notify;
 
 use crate::answers::{Refusal, Reply, failure};
 use crate::container_counters::ContainerLabels;
+use crate::direct;
 use crate::explorer::{self, Explorer};
 use crate::host_check::{Announced, HostCheck};
 use crate::metrics::{Metrics, Operation};
@@ -48,6 +51,8 @@ use crate::welcome;
 const GRACE: Duration = Duration::from_secs(2);
 /// How long a request waits for the account to open. Longer than a start after a crash; shorter than SDKs wait for an answer.
 const STARTING_MAX: Duration = Duration::from_secs(10);
+/// In Direct mode clients wait 5 s for an answer, and cannot know then whether a write was done.
+const STARTING_MAX_DIRECT: Duration = Duration::from_secs(2);
 const NOT_LEASED: &str = "this server cannot reach its object store, or another one has the account: retry";
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const HTML_TYPE: &str = "text/html; charset=utf-8";
@@ -126,6 +131,15 @@ impl Front {
         reply
     }
 
+    /// Answers what came as a frame. It names no host, and no browser can be made to send it.
+    pub async fn answer_frame<B>(&self, request: Request<B>, origin: &Origin, routing: Routing<'_>) -> Reply
+    where
+        B: Body<Data = Bytes>,
+        B::Error: std::fmt::Display,
+    {
+        self.serve(request, origin, Announced::AsSent, Door::Direct(routing)).await
+    }
+
     fn check<B>(&self, request: &Request<B>) -> Result<Announced<'_>, Refusal> {
         let headers = request.headers();
         if headers.len() > HEADERS_MAX {
@@ -158,7 +172,7 @@ impl Front {
             }
             "/" if is_of_a_browser(&request) => self.welcome(&request, origin.scheme, announced),
             path if Explorer::owns(path) => self.explorer.answer(&request, origin.scheme),
-            _ => self.serve(request, origin, announced).await,
+            _ => self.serve(request, origin, announced, Door::Http).await,
         }
     }
 
@@ -224,16 +238,22 @@ impl Front {
         reply
     }
 
-    async fn serve<B>(&self, request: Request<B>, origin: &Origin, announced: Announced<'_>) -> Reply
+    async fn serve<B>(
+        &self,
+        request: Request<B>,
+        origin: &Origin,
+        announced: Announced<'_>,
+        door: Door<'_>,
+    ) -> Reply
     where
         B: Body<Data = Bytes>,
         B::Error: std::fmt::Display,
     {
-        let Some(gateway) = self.opened_gateway().await else {
-            return unavailable("the server is starting: retry");
+        let Some(gateway) = self.opened_gateway(door).await else {
+            return not_begun(door, "the server is starting: retry");
         };
         if !gateway.account().is_leased() {
-            return unavailable(NOT_LEASED);
+            return not_begun(door, NOT_LEASED);
         }
         let started = self.clock.elapsed();
         let operation = Operation::of(request.method(), request.uri().path());
@@ -242,7 +262,7 @@ impl Front {
             Announced::AsSent => None,
             Announced::Listener(authority) => Some(authority),
         };
-        let endpoint = Endpoint { scheme: origin.scheme, authority, space: &origin.space, door: Door::Http };
+        let endpoint = Endpoint { scheme: origin.scheme, authority, space: &origin.space, door };
         let mut handled = pin!(AssertUnwindSafe(gateway.handle(request, endpoint)).catch_unwind());
         // What is answered in the call needs no timer.
         let ended = match poll!(handled.as_mut()) {
@@ -274,7 +294,7 @@ impl Front {
 
 impl Front {
     /// The gateway, as soon as it is there; `None` where that takes too long.
-    async fn opened_gateway(&self) -> Option<&Gateway> {
+    async fn opened_gateway(&self, door: Door<'_>) -> Option<&Gateway> {
         if let Some(gateway) = self.gateway.get() {
             return Some(gateway);
         }
@@ -282,7 +302,8 @@ impl Front {
         // From here on the waiter is woken, so that a gateway set behind the next look is not missed.
         opened.as_mut().enable();
         if self.gateway.get().is_none() {
-            let _ = tokio::time::timeout(self.request_max.min(STARTING_MAX), opened).await;
+            let starting_max = if door.is_direct() { STARTING_MAX_DIRECT } else { STARTING_MAX };
+            let _ = tokio::time::timeout(self.request_max.min(starting_max), opened).await;
         }
         self.gateway.get()
     }
@@ -324,6 +345,11 @@ pub fn unknown_transfer_coding() -> Reply {
         "NotImplemented",
         "the only transfer coding that is supported is 'chunked'",
     )
+}
+
+/// Nothing was done. In Direct mode clients repeat a request that is told so, and hand a 503 to the application.
+fn not_begun(door: Door<'_>, message: &str) -> Reply {
+    if door.is_direct() { direct::gone(message) } else { unavailable(message) }
 }
 
 fn unavailable(message: &str) -> Reply {

@@ -111,6 +111,7 @@ pub struct Metrics {
     /// For the course that operators see: requests of clients, without those of operators.
     pub counts: RequestCounts,
     pub connections: Gauge,
+    pub direct_connections: Gauge,
     pub connections_max: Gauge,
     pub connections_refused: Counter,
     pub connections_overdue: Counter,
@@ -140,6 +141,7 @@ impl Metrics {
             containers_counted: ContainerCounters::default(),
             counts: RequestCounts::default(),
             connections: Gauge::default(),
+            direct_connections: Gauge::default(),
             connections_max: Gauge::default(),
             connections_refused: Counter::default(),
             connections_overdue: Counter::default(),
@@ -166,6 +168,9 @@ impl Metrics {
         to.register_with_unit("request_duration", help, Unit::Seconds, self.durations.clone());
         to.register("request_charge", "Request units charged", self.charges.clone());
         to.register("connections", "Open connections", self.connections.clone());
+        let help =
+            "Open connections of clients in Direct mode; the others speak HTTP or the MongoDB protocol";
+        to.register("direct_connections", help, self.direct_connections.clone());
         let help = "Connections that there may be, as far as open files are enough";
         to.register("connections_max", help, self.connections_max.clone());
         let refused = self.connections_refused.clone();

@@ -51,6 +51,8 @@ pub enum Protocol {
     Http1,
     /// Settings, pings and windows come at any time, so bytes do not mean that a request has begun.
     Http2,
+    /// Frames time themselves (`direct/frames.rs`).
+    Direct,
 }
 
 impl Activity {

@@ -26,6 +26,7 @@
 //! | `hostile.rs` | clients that are slow, broken, many or malicious |
 //! | `scripts.rs` | workers: confined, killed from outside, held by loops |
 //! | `traces.rs` | slow requests in the log, spans at a collector |
+//! | `direct.rs`, `direct_client.rs` | connections in Direct mode, by a client that checks TLS records |
 //! | `mongo_connections.rs` | the MongoDB API's port: TLS and plain messages of any length |
 //! | `support.rs` | what the tests share |
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)] // tests
@@ -33,6 +34,8 @@
 mod backup_support;
 mod backups;
 mod data;
+mod direct;
+mod direct_client;
 #[cfg(feature = "object-storage")]
 mod evacuate;
 #[cfg(feature = "object-storage")]

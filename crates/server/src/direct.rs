@@ -1,0 +1,276 @@
+//! A connection in Direct mode: frames in, answers out in any order.
+//!
+//! The first frame says what the client is. Each one behind it is a request, signed for itself, and goes the way that HTTP requests go:
+//! through `front.rs` to the gateway. What is answered in the first step of its work is written at once; other work goes on in tasks, so
+//! that a slow query holds up nothing behind it.
+//!
+//! An answer is written by itself, so that no TLS record has bytes of two answers: the Java client's decoder overwrites the first one
+//! with the second. A frame that cannot be right ends the connection, since its sender cannot be told which request it was.
+//!
+//! At a stop, requests in flight are finished, and those that still come are told that nothing was done (410), which clients repeat
+//! elsewhere. The connection closes when none has come for a short time: a client cannot know whether a write was done that it sent into
+//! a closing connection.
+
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use futures::poll;
+use http::{HeaderValue, Request, StatusCode};
+use http_body_util::BodyExt;
+use shardlake_gateway_direct::{
+    Answer, Context, ContextAnswer, DirectRequest, Refusal, rendered, request_head, translate,
+};
+use shardlake_gateway_nosql::{Routing, Scheme};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
+use tokio::sync::{Mutex, watch};
+use tokio::task::JoinSet;
+
+use crate::answers::{Reply, failure};
+use crate::config::ConnectionLimits;
+use crate::connection::{Connections, Next, Requests};
+use crate::watched_io::{InFlight, Protocol, WatchedIo};
+
+mod frame_body;
+mod frames;
+mod rewound;
+
+use frame_body::FrameBody;
+use frames::{Frames, bad};
+pub use rewound::{OPENING_BYTES, Rewound, is_opening};
+
+/// Requests that a connection may have in flight; clients have 30. At the limit no frame is read.
+const IN_FLIGHT_MAX: usize = 256;
+const CONTEXT_BYTES_MAX: usize = 4 << 10;
+/// An answer up to here is one write, and one TLS record.
+const ONE_WRITE_BYTES_MAX: usize = 16 << 10;
+/// While the server stops, a connection on which no frame came for so long is closed.
+const QUIET_AT_STOP: Duration = Duration::from_millis(250);
+/// A client that goes on sending is closed behind the answer that it has then.
+const STOP_MAX: Duration = Duration::from_secs(5);
+
+/// What the requests of one connection share.
+struct Session<T> {
+    requests: Requests,
+    /// The sending half; each answer is written whole before the next one.
+    out: Mutex<WriteHalf<WatchedIo<T>>>,
+    /// Version of the REST protocol and name of the client, as its context said.
+    version: HeaderValue,
+    user_agent: HeaderValue,
+}
+
+impl Connections {
+    /// Serves a connection whose first bytes are those of a context.
+    pub async fn serve_direct<T>(&self, stream: T, first: BytesMut) -> io::Result<()>
+    where
+        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let requests = self.requests(Scheme::Https, Protocol::Direct);
+        let activity = requests.activity.clone();
+        let (read, mut out) = tokio::io::split(WatchedIo::new(stream, activity.clone()));
+        let mut frames = Frames::new(read, first, &self.limits);
+        let Some(context) = frames.context(CONTEXT_BYTES_MAX).await? else { return Ok(()) };
+        out.write_all(&context.answer(welcome(&self.limits))).await?;
+        out.flush().await?;
+        if !context.is_understood() {
+            return out.shutdown().await;
+        }
+        let session = Session::new(requests, out, &context);
+        let metrics = &self.front.metrics;
+        metrics.direct_connections.inc();
+        let ended = self.serve_frames(session, frames).await;
+        metrics.direct_connections.dec();
+        ended
+    }
+
+    async fn serve_frames<T>(
+        &self,
+        session: Arc<Session<T>>,
+        frames: Frames<ReadHalf<WatchedIo<T>>>,
+    ) -> io::Result<()>
+    where
+        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        // Dropping them ends what is still at work for a client that is gone.
+        let mut tasks = JoinSet::new();
+        let stopping = self.stopping.subscribe();
+        {
+            let mut reading = pin!(read_frames(&session, frames, stopping, &mut tasks));
+            tokio::select! {
+                ended = reading.as_mut() => ended?,
+                next = self.watch(&session.requests.activity) => match next {
+                    Next::Close => return Ok(()),
+                    Next::Stop => {
+                        if let Ok(ended) = tokio::time::timeout(STOP_MAX, reading).await {
+                            ended?;
+                        }
+                    }
+                }
+            }
+        }
+        while tasks.join_next().await.is_some() {}
+        session.out.lock().await.shutdown().await
+    }
+}
+
+/// Reads frames and begins their work, until the client has ended, sends what is no frame, or the server stops.
+async fn read_frames<T>(
+    session: &Arc<Session<T>>,
+    mut frames: Frames<ReadHalf<WatchedIo<T>>>,
+    mut stopping: watch::Receiver<bool>,
+    tasks: &mut JoinSet<()>,
+) -> io::Result<()>
+where
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    loop {
+        while tasks.try_join_next().is_some() {}
+        if tasks.len() >= IN_FLIGHT_MAX {
+            tasks.join_next().await;
+            continue;
+        }
+        let is_stopping = *stopping.borrow_and_update();
+        let frame = if is_stopping {
+            match tokio::time::timeout(QUIET_AT_STOP, frames.next()).await {
+                Ok(frame) => frame?,
+                Err(_) if tasks.is_empty() => return Ok(()),
+                Err(_) => continue,
+            }
+        } else {
+            tokio::select! {
+                frame = frames.next() => frame?,
+                _ = stopping.changed() => continue,
+            }
+        };
+        let Some(frame) = frame else {
+            // The client has ended, and takes no answers.
+            tasks.abort_all();
+            return Ok(());
+        };
+        let head = request_head(&frame).map_err(bad)?;
+        if Context::is_head(&head) {
+            return Err(bad(shardlake_gateway_direct::BadFrame::Context));
+        }
+        let answer = Answer { activity_id: head.activity_id, number: head.number().map_err(bad)? };
+        let has_body = head.has_body().map_err(bad)?;
+        let asked = match is_stopping {
+            true => Asked::Stopping,
+            false => Asked::of(translate(&head, &frame, (&session.version, &session.user_agent))),
+        };
+        let in_flight = session.requests.activity.begin_request();
+        let (body, rest) = frames.body(has_body).await?;
+        let mut work = Box::pin(session.clone().answer(asked, body, answer, in_flight));
+        if poll!(work.as_mut()).is_pending() {
+            tasks.spawn(work);
+        }
+        if let Some(rest) = rest
+            && !frames.send_body(rest).await?
+        {
+            // Its answer is on the way, and what is left of the body is too much to be read for nothing.
+            return Ok(());
+        }
+    }
+}
+
+/// What a frame asks for.
+enum Asked {
+    Request(DirectRequest),
+    Refused(Refusal),
+    /// Nothing that can still be begun.
+    Stopping,
+}
+
+impl Asked {
+    fn of(translated: Result<DirectRequest, Refusal>) -> Asked {
+        translated.map_or_else(Asked::Refused, Asked::Request)
+    }
+}
+
+impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Session<T> {
+    fn new(requests: Requests, out: WriteHalf<WatchedIo<T>>, context: &Context) -> Arc<Session<T>> {
+        let header = |text: &str| HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static(""));
+        Arc::new(Session {
+            requests,
+            out: Mutex::new(out),
+            version: header(&context.client_version),
+            user_agent: header(&context.user_agent),
+        })
+    }
+
+    /// Does what a frame asks for and sends the answer.
+    async fn answer(self: Arc<Self>, asked: Asked, body: FrameBody, answer: Answer, in_flight: InFlight) {
+        let reply = match asked {
+            Asked::Request(request) => self.reply(request, body).await,
+            Asked::Refused(Refusal(message)) => {
+                drop(body);
+                failure(StatusCode::BAD_REQUEST, "BadRequest", &message)
+            }
+            Asked::Stopping => {
+                drop(body);
+                gone("the server stops: nothing was done")
+            }
+        };
+        if let Err(error) = self.send(answer, reply, in_flight).await {
+            tracing::trace!(%error, "an answer was not sent");
+        }
+    }
+
+    async fn reply(&self, asked: DirectRequest, body: FrameBody) -> Reply {
+        let DirectRequest { method, uri, headers, replica_path, container_rid } = asked;
+        let mut request = Request::new(body);
+        (*request.method_mut(), *request.uri_mut(), *request.headers_mut()) = (method, uri, headers);
+        let Requests { front, origin, .. } = &self.requests;
+        if origin.space.is_exhausted() {
+            return front.exhausted(&request);
+        }
+        let routing = Routing { replica_path: &replica_path, container_rid: container_rid.as_deref() };
+        front.answer_frame(request, origin, routing).await
+    }
+
+    /// Writes an answer behind those that are being written. Only then does its time begin in which the client has to take it.
+    async fn send(&self, answer: Answer, reply: Reply, in_flight: InFlight) -> io::Result<()> {
+        let (parts, mut body) = reply.into_parts();
+        let body_bytes = body.left_bytes() as usize;
+        let mut frame = rendered(answer, parts.status, &parts.headers, body_bytes);
+        let hold = body.take_hold().unwrap_or_else(|| {
+            let hold = self.requests.origin.space.hold();
+            hold.settle(body.left_bytes());
+            hold
+        });
+        let mut out = self.out.lock().await;
+        let answering = in_flight.answering(hold);
+        let is_small = frame.len() + body_bytes <= ONE_WRITE_BYTES_MAX;
+        while let Some(Ok(piece)) = body.frame().await {
+            let Ok(piece) = piece.into_data() else { continue };
+            if is_small {
+                frame.extend_from_slice(&piece);
+            } else {
+                out.write_all(&std::mem::take(&mut frame)).await?;
+                out.write_all(&piece).await?;
+                answering.note_sent(piece.len());
+            }
+        }
+        out.write_all(&frame).await?;
+        out.flush().await?;
+        if is_small {
+            answering.note_sent(body_bytes);
+        }
+        Ok(())
+    }
+}
+
+/// Says that nothing was done, in a way that clients ask again for it elsewhere.
+pub fn gone(message: &str) -> Reply {
+    failure(StatusCode::GONE, "Gone", message)
+}
+
+fn welcome(limits: &ConnectionLimits) -> ContextAnswer<'static> {
+    let seconds = |time: Duration| u32::try_from(time.as_secs()).unwrap_or(u32::MAX);
+    ContextAnswer {
+        server_version: env!("CARGO_PKG_VERSION"),
+        idle_seconds: seconds(limits.idle_max),
+        unauthenticated_seconds: seconds(limits.header_max),
+    }
+}

@@ -1,0 +1,103 @@
+//! The body behind a frame, as the gateway reads bodies.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame, SizeHint};
+use thiserror::Error;
+use tokio::sync::mpsc;
+
+/// A body: as a whole where it came with its frame, else in parts.
+#[derive(Debug)]
+pub struct FrameBody {
+    left: u64,
+    source: Source,
+}
+
+#[derive(Debug)]
+enum Source {
+    Whole(Bytes),
+    Parts(mpsc::Receiver<Bytes>),
+}
+
+/// Where the parts of a body go.
+#[derive(Debug)]
+pub struct BodySender(mpsc::Sender<Bytes>);
+
+/// The connection has ended within a body.
+#[derive(Debug, Clone, Copy, Error)]
+#[error("the connection ended")]
+pub struct BrokenOff;
+
+impl FrameBody {
+    pub fn whole(bytes: Bytes) -> FrameBody {
+        FrameBody { left: bytes.len() as u64, source: Source::Whole(bytes) }
+    }
+
+    pub fn in_parts(length: u64) -> (BodySender, FrameBody) {
+        // One part waits while the next one arrives.
+        let (sender, parts) = mpsc::channel(1);
+        (BodySender(sender), FrameBody { left: length, source: Source::Parts(parts) })
+    }
+}
+
+impl BodySender {
+    /// Waits until there is room for the part. `false`: nobody wants the body any more.
+    pub async fn send(&self, part: Bytes) -> bool {
+        self.0.send(part).await.is_ok()
+    }
+
+    /// Until nobody wants the body any more.
+    pub async fn closed(&self) {
+        self.0.closed().await;
+    }
+}
+
+impl Body for FrameBody {
+    type Data = Bytes;
+    type Error = BrokenOff;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+        if self.left == 0 {
+            return Poll::Ready(None);
+        }
+        let part = match &mut self.source {
+            Source::Whole(bytes) => Some(std::mem::take(bytes)),
+            Source::Parts(parts) => ready!(parts.poll_recv(context)),
+        };
+        let Some(part) = part else { return Poll::Ready(Some(Err(BrokenOff))) };
+        self.left -= part.len() as u64;
+        Poll::Ready(Some(Ok(Frame::data(part))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_body_that_breaks_off_is_an_error() {
+        let (sender, body) = FrameBody::in_parts(10);
+        assert!(sender.send(Bytes::from_static(b"part")).await);
+        drop(sender);
+        assert!(body.collect().await.is_err());
+        let whole = FrameBody::whole(Bytes::from_static(b"whole"));
+        assert_eq!(whole.size_hint().exact(), Some(5));
+        assert_eq!(whole.collect().await.expect("memory does not fail").to_bytes(), "whole");
+        assert!(FrameBody::whole(Bytes::new()).is_end_stream());
+    }
+}
