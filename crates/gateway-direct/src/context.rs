@@ -20,7 +20,8 @@ const UNAUTHENTICATED_TIMEOUT_SECONDS: u16 = 0x05;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Context {
     activity_id: [u8; 16],
-    protocol: u32,
+    /// The version that it speaks.
+    pub protocol: u32,
     /// Version of the REST protocol that its requests follow.
     pub client_version: String,
     pub user_agent: String,

@@ -39,6 +39,8 @@ const IS_QUERY: HeaderName = HeaderName::from_static("x-ms-documentdb-isquery");
 const IS_UPSERT: HeaderName = HeaderName::from_static("x-ms-documentdb-is-upsert");
 const IS_BATCH: HeaderName = HeaderName::from_static("x-ms-cosmos-is-batch-request");
 const IS_QUERY_PLAN: HeaderName = HeaderName::from_static("x-ms-cosmos-is-query-plan-request");
+const START_HASH: HeaderName = HeaderName::from_static("x-ms-start-epk");
+const END_HASH: HeaderName = HeaderName::from_static("x-ms-end-epk");
 const TRUE: HeaderValue = HeaderValue::from_static("True");
 /// A frame has about twenty tokens.
 const HEADERS_CAPACITY: usize = 28;
@@ -82,7 +84,16 @@ pub fn translate(
             _ => scope.add(&mut headers, token)?,
         }
     }
+    fill_bounds(&mut headers);
     Ok(DirectRequest { method: operation.method(), uri, headers, replica_path, container_rid })
+}
+
+/// A feed between hashes has two bounds. Where one is open, HTTP has an empty header and a frame has no token.
+fn fill_bounds(headers: &mut HeaderMap) {
+    if headers.contains_key(START_HASH) != headers.contains_key(END_HASH) {
+        headers.entry(START_HASH).or_insert(HeaderValue::from_static(""));
+        headers.entry(END_HASH).or_insert(HeaderValue::from_static("FF"));
+    }
 }
 
 /// What HTTP says in headers and a frame by its operation type.

@@ -33,6 +33,7 @@ use crate::answers::Reply;
 use crate::config::ConnectionLimits;
 use crate::counted_body::CountedBody;
 use crate::direct::{self, Rewound};
+use crate::failed_openings::FailedOpenings;
 use crate::front::{self, Front, Origin};
 use crate::sent_body::SentBody;
 use crate::stream_tasks::StreamTasks;
@@ -58,6 +59,7 @@ pub struct Connections {
     pub tls: TlsAcceptor,
     pub limits: ConnectionLimits,
     pub clock: Clock,
+    pub failed_openings: FailedOpenings,
     /// True once the server is stopping.
     pub stopping: watch::Sender<bool>,
 }
@@ -79,7 +81,8 @@ impl Connections {
             Opening::Http1 => self.serve_http1(stream, Scheme::Http).await,
             Opening::Http2 => self.serve_http2(stream, Scheme::Http).await,
             Opening::Tls => {
-                let stream = tokio::time::timeout(deadline, self.tls.accept(stream)).await??;
+                let shaken = tokio::time::timeout(deadline, self.tls.accept(stream)).await?;
+                let stream = shaken.inspect_err(|error| self.failed_openings.tell_of_handshake(error))?;
                 match stream.get_ref().1.alpn_protocol() {
                     Some(b"h2") => self.serve_http2(stream, Scheme::Https).await,
                     Some(_) => self.serve_http1(Rewound::new(BytesMut::new(), stream), Scheme::Https).await,

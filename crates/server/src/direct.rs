@@ -75,6 +75,7 @@ impl Connections {
         out.write_all(&context.answer(welcome(&self.limits))).await?;
         out.flush().await?;
         if !context.is_understood() {
+            self.failed_openings.tell_of_protocol(context.protocol);
             return out.shutdown().await;
         }
         let session = Session::new(requests, out, &context);

@@ -8,6 +8,7 @@
 //! | `store/` | an account in an object store, which one server at a time has |
 //! | `descriptors.rs` | how many open files storage and connections may have |
 //! | `listener.rs`, `connection.rs`, `watched_io.rs`, `counted_body.rs` | sockets, protocols, time limits of connections |
+//! | `failed_openings.rs` | why clients could not connect, in the log |
 //! | `direct.rs`, `direct/` | connections in Direct mode: frames, their bodies, their answers |
 //! | `sent_body.rs`, `stream_tasks.rs` | answers until they are sent; ending a single stream |
 //! | `front.rs`, `answers.rs`, `host_check.rs`, `welcome.rs` | operator routes, names that are answered, panics and timeouts |
@@ -39,6 +40,7 @@ mod descriptors;
 mod direct;
 mod evacuate;
 mod explorer;
+mod failed_openings;
 mod front;
 mod heat_file;
 mod history;

@@ -32,6 +32,7 @@ use crate::connection::Connections;
 use crate::demo::{Tour, WebStore};
 use crate::descriptors::{self, Descriptors};
 use crate::explorer::Explorer;
+use crate::failed_openings::FailedOpenings;
 use crate::front::Front;
 use crate::home::Home;
 use crate::host_check::HostCheck;
@@ -101,6 +102,7 @@ pub async fn serve(
         tls: TlsAcceptor::from(tls.server.clone()),
         limits: config.limits,
         clock: clock.clone(),
+        failed_openings: FailedOpenings::new(clock.clone()),
         stopping: watch::Sender::new(false),
     };
     let mut door = Door::open(bound, connections, &descriptors, &bound_for_mongo);

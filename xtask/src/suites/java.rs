@@ -12,10 +12,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const MODULES: [&str; 2] = ["sdk", "spring"];
+/// Ends of the names of suites, and the directories of their reports. All tests run in gateway mode, and then in Direct mode, which is the
+/// SDK's default.
+const MODES: [(&str, &str); 2] = [("", "surefire-reports"), ("-direct", "surefire-reports-direct")];
 
 pub fn run(run: &Run<'_>) -> Outcome<Vec<SuiteResult>> {
     if let Some(absent) = prerequisites::absent_java() {
-        return Ok(MODULES.map(|module| SuiteResult::not_installed(&suite_name(module), absent)).into());
+        return Ok(suites().map(|(name, _)| SuiteResult::not_installed(&name, absent)).collect());
     }
     let directory = prepared_copy()?;
     let projects = projects_in(&directory)?;
@@ -38,16 +41,23 @@ pub fn run(run: &Run<'_>) -> Outcome<Vec<SuiteResult>> {
     } else {
         println!("--- log of the server ---\n{}", server.log());
     }
-    let rows = MODULES.map(|module| {
-        let counts = counts_of(&directory.join(module).join("target/surefire-reports"));
+    let rows = suites().map(|(name, reports)| {
+        let counts = counts_of(&directory.join(reports));
         let failed_elsewhere = counts.is_some_and(|counts| counts.failed == 0);
-        SuiteResult::new(&suite_name(module), counts, ended_well || !failed_elsewhere).with_log_of(&server)
+        SuiteResult::new(&name, counts, ended_well || !failed_elsewhere).with_log_of(&server)
     });
-    Ok(rows.into())
+    Ok(rows.collect())
 }
 
-fn suite_name(module: &str) -> String {
-    format!("java/{module}")
+/// The name of each suite, and where Maven leaves its reports.
+fn suites() -> impl Iterator<Item = (String, PathBuf)> {
+    let of_module = |module| {
+        let suite = move |(mode, reports)| {
+            (format!("java/{module}{mode}"), Path::new(module).join("target").join(reports))
+        };
+        MODES.into_iter().map(suite)
+    };
+    MODULES.into_iter().flat_map(of_module)
 }
 
 /// The sources of this checkout, without the build of an earlier run.

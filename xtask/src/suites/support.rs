@@ -106,7 +106,8 @@ impl Run<'_> {
     }
 
     fn start(&self, options: ServerOptions, arguments: &[&str]) -> Outcome<ServerProcess> {
-        let options = options.argument("--throughput=unlimited");
+        // Suites show that clients do not trust an unknown authority.
+        let options = options.argument("--throughput=unlimited").may_log("a client ended the TLS handshake");
         let options = arguments.iter().fold(options, |options, argument| options.argument(*argument));
         // Where the suites are run over a store: see `tests-sdk/stores`.
         let options = match std::env::var("SHARDLAKE_TEST_STORE") {

@@ -188,6 +188,10 @@ fn every_recorded_frame_stands_for_the_recorded_request() {
         let recorded: BTreeMap<String, String> = recorded
             .map(|(header, value)| (header.clone(), escaped(value.as_str().expect("a text"))))
             .collect();
+        // The recorder left an open bound out; it is an empty header in HTTP.
+        if recorded.contains_key("x-ms-end-epk") {
+            recorded.entry("x-ms-start-epk".into()).or_default();
+        }
         assert_eq!(headers, recorded, "{name}");
         assert!(request.replica_path.starts_with("/apps/"), "{name}");
     }

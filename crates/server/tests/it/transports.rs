@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 
-use shardlake_testkit::{Client, Request};
+use shardlake_testkit::{Client, Request, eventually};
 
 use crate::support::{Http2, TlsStream, assert_healthy, ca_of, connect, in_memory, tls};
 
@@ -73,7 +73,11 @@ fn the_certificate_is_good_for_its_names_only_and_survives_restarts() {
     for name in ["localhost", "127.0.0.1", "::1", "db.example"] {
         assert!(tls(server.address(), &ca, name, "http/1.1").is_ok(), "{name}");
     }
+    server.expects_log("a client ended the TLS handshake");
     assert!(tls(server.address(), &ca, "other.example", "http/1.1").is_err());
+    eventually("the log says why the client did not connect", || {
+        server.log().contains("does not trust the server's certificate")
+    });
     let file = server.ready().fields["ca_file"].as_str().expect("a file").to_owned();
     assert_eq!(fs::read(&file).unwrap(), ca);
     let directory = server.data_dir().join("tls");

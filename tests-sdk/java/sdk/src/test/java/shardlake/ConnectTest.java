@@ -41,7 +41,8 @@ class ConnectTest {
             assertTrue(page.contains(documented), "the page names " + documented);
         }
         assertTrue(snippet.group(1).contains("https://localhost:8081/"));
-        String program = snippet.group(1).replace("https://localhost:8081/", endpoint).replace("java-shop", Items.unique("java-shop"));
+        String connected = endpoint.startsWith("https") ? snippet.group(1) : snippet.group(1).replace(".key(key)", ".key(key).gatewayMode()");
+        String program = connected.replace("https://localhost:8081/", endpoint).replace("java-shop", Items.unique("java-shop"));
         Path file = Files.writeString(directory.resolve("Shop.java"), program);
         List<String> command = new ArrayList<>(List.of(Path.of(System.getProperty("java.home"), "bin", "java").toString(), "-XX:TieredStopAtLevel=1"));
         command.addAll(List.of(settings));

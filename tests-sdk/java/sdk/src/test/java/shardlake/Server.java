@@ -28,12 +28,14 @@ import javax.crypto.spec.SecretKeySpec;
  * The server that the suite runs against, and its clients.
  *
  * <p>{@code SHARDLAKE_HTTP}, {@code SHARDLAKE_HTTPS} and {@code SHARDLAKE_KEY} name the server, {@code SHARDLAKE_CA_FILE} is the
- * certificate of its authority. All clients use TLS and trust that authority alone.
+ * certificate of its authority. All clients use TLS and trust that authority alone. {@code SHARDLAKE_MODE} says how they connect:
+ * {@code direct}, which is the SDK's default, or {@code gateway}.
  */
 final class Server {
     static final String HTTP = required("SHARDLAKE_HTTP");
     static final String HTTPS = required("SHARDLAKE_HTTPS");
     static final String KEY = required("SHARDLAKE_KEY");
+    static final boolean IS_DIRECT = isDirect(required("SHARDLAKE_MODE"));
     static final Path AUTHORITY = Path.of(required("SHARDLAKE_CA_FILE"));
 
     static {
@@ -67,7 +69,16 @@ final class Server {
     }
 
     static CosmosClientBuilder withoutKey() {
-        return new CosmosClientBuilder().endpoint(HTTPS).gatewayMode().contentResponseOnWriteEnabled(true);
+        CosmosClientBuilder builder = new CosmosClientBuilder().endpoint(HTTPS).contentResponseOnWriteEnabled(true);
+        return IS_DIRECT ? builder : builder.gatewayMode();
+    }
+
+    private static boolean isDirect(String mode) {
+        return switch (mode) {
+            case "direct" -> true;
+            case "gateway" -> false;
+            default -> throw new IllegalStateException("SHARDLAKE_MODE is " + mode);
+        };
     }
 
     /** The JVM's own trust store, which the SDK reads, holds the server's authority. */

@@ -15,10 +15,11 @@ public class Shop extends AbstractCosmosConfiguration {
 
     @Bean
     public CosmosClientBuilder client() {
-        return new CosmosClientBuilder()
+        CosmosClientBuilder builder = new CosmosClientBuilder()
                 .endpoint(System.getenv("SHARDLAKE_HTTPS"))
-                .key(System.getenv("SHARDLAKE_KEY"))
-                .gatewayMode();
+                .key(System.getenv("SHARDLAKE_KEY"));
+        // Without a mode it is the SDK's default, Direct.
+        return System.getenv("SHARDLAKE_MODE").equals("gateway") ? builder.gatewayMode() : builder;
     }
 
     @Override
