@@ -6,9 +6,9 @@ use shardlake_model::{RequestContext, Result};
 
 use crate::access::Scope;
 use crate::auth::{Caller, Keyring};
-use crate::gateway::{GatewaySettings, Scheme};
 use crate::headers::RequestHeaders;
 use crate::router::Path;
+use crate::settings::{GatewaySettings, Scheme};
 
 /// A request that has passed the door.
 pub(crate) struct Call<'r> {

@@ -2,7 +2,7 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `gateway.rs` | [`Gateway`]: one request from headers to response |
+//! | `gateway.rs`, `settings.rs` | [`Gateway`]: one request from headers to response; its settings |
 //! | `door.rs`, `call.rs` | where a request came in; a request that has passed the checks |
 //! | `router.rs`, `headers.rs`, `operation.rs`, `body.rs` | paths, request headers, what they ask for together, bodies |
 //! | `auth.rs`, `resource_token.rs`, `access.rs` | who asks: signatures and tokens; who may do what |
@@ -64,6 +64,7 @@ mod router;
 mod script_execute;
 mod scripts;
 mod session;
+mod settings;
 mod slow_log;
 mod throughput;
 mod triggers;
@@ -73,6 +74,7 @@ mod users;
 pub use answer_body::{AnswerBody, Text};
 pub use door::{Door, Routing};
 pub use errors::own_words;
-pub use gateway::{Endpoint, Gateway, GatewaySettings, Scheme};
+pub use gateway::{Endpoint, Gateway};
 pub use message_space::{AnswerHold, ConnectionSpace, MessageSpace};
+pub use settings::{GatewaySettings, Scheme};
 pub use shardlake_signature::{Access, AccountKey};
