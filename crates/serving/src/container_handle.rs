@@ -9,7 +9,8 @@ use shardlake_catalog::{ContainerRecord, RangeRecord};
 use shardlake_document::ItemName;
 use shardlake_index::path_hash;
 use shardlake_model::{
-    Container, ContainerScripts, Database, Error, ErrorKind, IndexPathSegment, PartitionKeyRange, Result, Rid,
+    Container, ContainerScripts, Database, Error, ErrorKind, IndexPathSegment, PartitionKeyRange, ReplyMeta,
+    Result, Rid,
 };
 use shardlake_partition::{ContainerShape, Partition};
 use shardlake_routing::PartitionMap;
@@ -228,6 +229,17 @@ impl ContainerHandle {
                 lsn: partition.durable_lsn(),
             })
             .collect()
+    }
+
+    /// In the order of their bounds.
+    pub fn range_ids(&self) -> impl Iterator<Item = u32> {
+        self.entry.map.iter().map(|partition| partition.range_id)
+    }
+
+    /// How far the partition of a range is; `None` where the container has no such range (any more).
+    pub fn position_of_range(&self, range_id: u32) -> Option<ReplyMeta> {
+        let partition = self.entry.map.iter().find(|partition| partition.range_id == range_id)?;
+        Some(partition.meta(0, 0))
     }
 
     /// Refuses a request meant for an earlier container of the same name.

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use shardlake_document::RawValue;
-use shardlake_model::{Error, ErrorKind, KeyComponent, KeyKind, PartitionKey, Result};
+use shardlake_model::{Error, ErrorKind, KeyComponent, KeyKind, PartitionKey, ReplyMeta, Result};
 use shardlake_partition::{LogicalKey, Partition, PreparedBody, extract_partition_key};
-use shardlake_routing::effective_partition_key;
+use shardlake_routing::{effective_partition_key, prefix_range};
 
 use crate::container_handle::{ContainerEntry, ContainerHandle};
 
@@ -138,6 +138,18 @@ impl ContainerHandle {
     pub fn key_is_within(&self, key: &PartitionKey, bound: &PartitionKey) -> Result<bool> {
         let (key, bound) = (checked_key(&self.entry, key)?, checked_key(&self.entry, bound)?);
         Ok(key.0.len() >= bound.0.len() && bound.0.iter().zip(&key.0).all(|(a, b)| a.same(b)))
+    }
+
+    /// How far the partition of a key is: the first one, where a prefix of a key lies in several.
+    pub fn position_of_key(&self, key: &PartitionKey) -> Result<ReplyMeta> {
+        let entry = &self.entry;
+        let key = checked_key(entry, key)?;
+        let definition = &entry.record.container.definition.partition_key;
+        let epk = match is_full(entry, &key) {
+            true => effective_partition_key(definition, &key),
+            false => prefix_range(definition, &key).min,
+        };
+        Ok(entry.map.lookup(&epk).meta(0, 0))
     }
 
     /// Whether it was named by its rid, which makes rids of the names of what is in it.
