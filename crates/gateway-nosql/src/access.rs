@@ -4,10 +4,10 @@
 //! |---|---|
 //! | read-write key | everything |
 //! | read-only key | read and query everything but permissions, which carry tokens; a write or a batch is 401 |
-//! | token for a container | read the container, its ranges and scripts, plan queries; read items and feeds and query them; with mode `All` also write items and run procedures |
+//! | token for a container | read the container, its ranges, their addresses and scripts, plan queries; read items and feeds and query them; with mode `All` also write items and run procedures |
 //! | the same, limited to a partition key | likewise, where the request names that key or, of a hierarchical one, a longer one |
-//! | token for an item | read the container and its ranges; that item; with mode `All` also replace, patch and delete it |
-//! | token for a script | read the container and its ranges; that script; with mode `All` also run it, if it is a procedure |
+//! | token for an item | read the container, its ranges and their addresses; that item; with mode `All` also replace, patch and delete it |
+//! | token for a script | read the container, its ranges and their addresses; that script; with mode `All` also run it, if it is a procedure |
 //! | any token | read the account |
 //!
 //! What is not in [`need`] for tokens is denied to tokens. A token is for the one container that its permission led to when
@@ -77,9 +77,12 @@ pub(crate) fn need(operation: Operation) -> Need {
         Operation::Databases(feed) | Operation::Containers(feed) | Operation::Users(feed) => {
             Need::Key(feed.effect())
         }
-        Operation::ReadDatabase | Operation::ListOffers | Operation::QueryOffers | Operation::ReadOffer => {
-            Need::Key(Read)
-        }
+        Operation::ReadDatabase
+        | Operation::HeadDatabases
+        | Operation::ListMasterAddresses
+        | Operation::ListOffers
+        | Operation::QueryOffers
+        | Operation::ReadOffer => Need::Key(Read),
         Operation::DeleteDatabase
         | Operation::ReplaceContainer
         | Operation::DeleteContainer
@@ -90,7 +93,10 @@ pub(crate) fn need(operation: Operation) -> Need {
         Operation::Permissions(_) | Operation::Permission(_) => Need::Key(Write),
         // Nothing is done, and the holders of keys are told why.
         Operation::Unsupported(_) => Need::Key(Read),
-        Operation::ReadContainer | Operation::ListRanges => Need::Within(Part::Frame, Read),
+        Operation::ReadContainer
+        | Operation::HeadContainer
+        | Operation::ListRanges
+        | Operation::ListAddresses => Need::Within(Part::Frame, Read),
         Operation::PlanQuery => Need::Within(Part::Shared, Read),
         Operation::ListConflicts | Operation::ReadConflict => Need::Within(Part::Whole, Read),
         Operation::DeleteConflict => Need::Within(Part::Whole, Write),

@@ -11,6 +11,7 @@ use shardlake_account::METADATA_READ_CHARGE_CENTI;
 use shardlake_model::LanguageLimits;
 
 use crate::call::Call;
+use crate::door::REPLICAS;
 use crate::reply::Reply;
 use crate::resource_document::document;
 
@@ -50,9 +51,9 @@ pub(crate) fn read(call: &Call<'_>) -> Reply {
         "enableNRegionSynchronousCommit": false,
         "enablePerPartitionFailoverBehavior": false,
         "disableCrossRegionalHedging": false,
-        "userReplicationPolicy": { "asyncReplication": false, "minReplicaSetSize": 1, "maxReplicasetSize": 4 },
+        "userReplicationPolicy": { "asyncReplication": false, "minReplicaSetSize": 1, "maxReplicasetSize": REPLICAS.len() },
         "userConsistencyPolicy": { "defaultConsistencyLevel": call.account.consistency().name() },
-        "systemReplicationPolicy": { "minReplicaSetSize": 1, "maxReplicasetSize": 4 },
+        "systemReplicationPolicy": { "minReplicaSetSize": 1, "maxReplicasetSize": REPLICAS.len() },
         "readPolicy": { "primaryReadCoefficient": 1, "secondaryReadCoefficient": 1 },
         "queryEngineConfiguration": QUERY_ENGINE.as_str(),
     });

@@ -1,12 +1,16 @@
 //! A request that has passed the door, as every operation gets it.
 
 use bytes::Bytes;
+use http::Uri;
 use shardlake_account::{Account, ContainerHandle};
-use shardlake_model::{RequestContext, Result};
+use shardlake_model::{ReplyMeta, RequestContext, Result};
 
 use crate::access::Scope;
 use crate::auth::{Caller, Keyring};
+use crate::door::{Door, Routing, position_of_range};
 use crate::headers::RequestHeaders;
+use crate::items::key_of_text;
+use crate::reply::Reply;
 use crate::router::Path;
 use crate::settings::{GatewaySettings, Scheme};
 
@@ -18,10 +22,13 @@ pub(crate) struct Call<'r> {
     pub keyring: &'r Keyring,
     pub caller: &'r Caller,
     pub path: &'r Path<'r>,
+    /// As it was sent, with the query.
+    pub uri: &'r Uri,
     pub headers: &'r RequestHeaders<'r>,
     /// Name or address under which the client knows this server.
     pub host: &'r str,
     pub scheme: Scheme,
+    pub door: &'r Door<'r>,
     pub context: RequestContext,
     pub body: Bytes,
 }
@@ -32,9 +39,43 @@ impl Call<'_> {
         self.confirm(self.account.container(self.path.database(), self.path.container())?)
     }
 
-    /// Likewise for operations on what is in it, whose missing container is a missing owner.
+    /// Likewise for operations on what is in it, whose missing container is a missing owner. A frame has to be at an address of it.
     pub fn container_for_items(&self) -> Result<ContainerHandle> {
-        self.confirm(self.account.container_for_items(self.path.database(), self.path.container())?)
+        let found = self.account.container_for_items(self.path.database(), self.path.container());
+        self.confirm(match self.door {
+            Door::Http => found?,
+            Door::Direct(routing) => routing.checked(found, self.headers.range_id.is_some())?,
+        })
+    }
+
+    /// Gives the answer to a frame the position of a partition, where it has none. Clients in Direct mode take a 404 without a
+    /// position for the answer of a replica that is behind, and repeat the read for seconds.
+    pub fn place(&self, outcome: &mut Result<Reply>, container: &ContainerHandle) {
+        let Door::Direct(routing) = self.door else { return };
+        let meta = match outcome {
+            Ok(reply) => &mut reply.meta,
+            Err(error) => error.meta_mut(),
+        };
+        if meta.range_id.is_some() {
+            return;
+        }
+        let position = self.position(routing, container).or_else(|_| routing.position(container));
+        let Ok(position) = position else { return };
+        *meta = ReplyMeta { charge_centi: meta.charge_centi, ..position };
+        if let Ok(reply) = outcome {
+            reply.container.get_or_insert_with(|| container.clone());
+        }
+    }
+
+    /// Position of the partition that a frame is about: of its key, of the range that it names, or of its address.
+    pub fn position(&self, routing: &Routing<'_>, container: &ContainerHandle) -> Result<ReplyMeta> {
+        if let Some(key) = self.headers.partition_key {
+            return container.position_of_key(&key_of_text(key)?);
+        }
+        match self.headers.range_id()? {
+            Some(range_id) => position_of_range(container, range_id),
+            None => routing.position(container),
+        }
     }
 
     fn confirm(&self, container: ContainerHandle) -> Result<ContainerHandle> {
@@ -58,3 +99,6 @@ impl Call<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,10 +6,13 @@
 use http::{HeaderValue, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use shardlake_account::{ContainerHandle, ContainerUsage, METADATA_WRITE_CHARGE_CENTI};
-use shardlake_model::{ContainerDefinition, Error};
+use shardlake_account::{
+    ContainerHandle, ContainerUsage, METADATA_READ_CHARGE_CENTI, METADATA_WRITE_CHARGE_CENTI,
+};
+use shardlake_model::{ContainerDefinition, Error, ReplyMeta};
 
 use crate::call::Call;
+use crate::door::Door;
 use crate::errors::Failure;
 use crate::headers::flag;
 use crate::reply::{INDEX_PROGRESS, NOTE, RESOURCE_QUOTA, RESOURCE_USAGE, Reply, SHARE_THROUGHPUT};
@@ -102,6 +105,20 @@ pub(crate) fn read(call: &Call<'_>) -> Result<Reply, Failure> {
     if flag("x-ms-documentdb-populatequotainfo", headers.populate_quota)? {
         reply = with_quota(reply, &container);
     }
+    Ok(reply)
+}
+
+/// A barrier: how far the partition is that the request names.
+pub(crate) fn head(call: &Call<'_>) -> Result<Reply, Failure> {
+    let container = call.container_for_items()?;
+    let Door::Direct(routing) = call.door else {
+        return Err(Error::internal("only frames ask for the head of a container").into());
+    };
+    container.check_intended_rid(call.headers.intended_rid)?;
+    let position = call.position(routing, &container);
+    let meta = position.map_err(|error| Failure::within(error, &container))?;
+    let mut reply = Reply::empty(StatusCode::OK, METADATA_READ_CHARGE_CENTI);
+    reply.meta = ReplyMeta { charge_centi: reply.meta.charge_centi, ..meta };
     Ok(reply)
 }
 

@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 use serde::Serialize;
-use shardlake_account::METADATA_WRITE_CHARGE_CENTI;
+use shardlake_account::{METADATA_READ_CHARGE_CENTI, METADATA_WRITE_CHARGE_CENTI};
 use shardlake_model::Database;
 
 use crate::call::Call;
@@ -51,6 +51,11 @@ pub(crate) fn query(call: &Call<'_>) -> Result<Reply, Failure> {
 pub(crate) fn read(call: &Call<'_>) -> Result<Reply, Failure> {
     let database = call.account.database(call.path.database())?;
     Ok(read_reply(render(&database), database.etag, &call.headers.preconditions()))
+}
+
+/// A barrier. The catalog has no positions: databases are there as soon as they are acknowledged.
+pub(crate) fn head() -> Reply {
+    Reply::empty(StatusCode::OK, METADATA_READ_CHARGE_CENTI)
 }
 
 pub(crate) async fn delete(call: &Call<'_>) -> Result<Reply, Failure> {

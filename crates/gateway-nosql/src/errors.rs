@@ -183,6 +183,38 @@ fn json_string(text: &str) -> String {
     serde_json::to_string(text).expect("text always has a JSON form")
 }
 
+/// Every kind, and its documented status, substatus and code.
+#[cfg(test)]
+pub(crate) const NUMBERS: [(ErrorKind, u16, u32, &str); 24] = {
+    use ErrorKind::*;
+    [
+        (BadRequest, 400, 0, "BadRequest"),
+        (PartitionKeyMismatch, 400, 1001, "BadRequest"),
+        (StaleContainer, 400, 1024, "BadRequest"),
+        (CrossPartitionQuery, 400, 1004, "BadRequest"),
+        (Unauthorized, 401, 0, "Unauthorized"),
+        (Forbidden, 403, 0, "Forbidden"),
+        (LogicalPartitionFull, 403, 1014, "Forbidden"),
+        (PartitionFull, 403, 0, "Forbidden"),
+        (NotFound, 404, 0, "NotFound"),
+        (OwnerNotFound, 404, 1003, "NotFound"),
+        (SessionNotAvailable, 404, 1002, "NotFound"),
+        (MethodNotAllowed, 405, 0, "MethodNotAllowed"),
+        (Timeout, 408, 0, "RequestTimeout"),
+        (Conflict, 409, 0, "Conflict"),
+        (InProgress, 409, 0, "Conflict"),
+        (PartitionGone, 410, 1002, "Gone"),
+        (PreconditionFailed, 412, 0, "PreconditionFailed"),
+        (TooLarge, 413, 0, "RequestEntityTooLarge"),
+        (FailedDependency, 424, 0, "FailedDependency"),
+        (TooManyRequests, 429, 3200, "TooManyRequests"),
+        (Unsupported, 501, 0, "NotImplemented"),
+        (Unavailable, 503, 0, "ServiceUnavailable"),
+        (Corrupt, 500, 0, "InternalServerError"),
+        (Internal, 500, 0, "InternalServerError"),
+    ]
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -225,33 +257,7 @@ mod tests {
 
     #[test]
     fn every_kind_has_the_documented_numbers() {
-        use ErrorKind::*;
-        for (kind, status, substatus, code) in [
-            (BadRequest, 400, 0, "BadRequest"),
-            (PartitionKeyMismatch, 400, 1001, "BadRequest"),
-            (StaleContainer, 400, 1024, "BadRequest"),
-            (CrossPartitionQuery, 400, 1004, "BadRequest"),
-            (Unauthorized, 401, 0, "Unauthorized"),
-            (Forbidden, 403, 0, "Forbidden"),
-            (LogicalPartitionFull, 403, 1014, "Forbidden"),
-            (PartitionFull, 403, 0, "Forbidden"),
-            (NotFound, 404, 0, "NotFound"),
-            (OwnerNotFound, 404, 1003, "NotFound"),
-            (SessionNotAvailable, 404, 1002, "NotFound"),
-            (MethodNotAllowed, 405, 0, "MethodNotAllowed"),
-            (Timeout, 408, 0, "RequestTimeout"),
-            (Conflict, 409, 0, "Conflict"),
-            (InProgress, 409, 0, "Conflict"),
-            (PartitionGone, 410, 1002, "Gone"),
-            (PreconditionFailed, 412, 0, "PreconditionFailed"),
-            (TooLarge, 413, 0, "RequestEntityTooLarge"),
-            (FailedDependency, 424, 0, "FailedDependency"),
-            (TooManyRequests, 429, 3200, "TooManyRequests"),
-            (Unsupported, 501, 0, "NotImplemented"),
-            (Unavailable, 503, 0, "ServiceUnavailable"),
-            (Corrupt, 500, 0, "InternalServerError"),
-            (Internal, 500, 0, "InternalServerError"),
-        ] {
+        for (kind, status, substatus, code) in NUMBERS {
             let shape = shape(kind);
             assert_eq!(
                 (shape.status.as_u16(), shape.substatus, shape.code),

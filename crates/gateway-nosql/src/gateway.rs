@@ -17,10 +17,12 @@ use shardlake_account::{Account, ContainerHandle};
 use shardlake_hybrid_row::is_hybrid_row;
 use shardlake_model::{Error, RequestContext, Result, ScriptKind};
 use shardlake_operator::{Address, CallerAccess, OperatorCall, TokenAccess};
+use shardlake_signature::Payload;
 use shardlake_stdx::Guid;
 use tracing::{Instrument, Span};
 
 use crate::access::{self, Asked};
+use crate::addresses::{self, AddressQuery};
 use crate::answer_body::{AnswerBody, Text};
 use crate::auth::{Caller, Keyring};
 use crate::body::WholeBody;
@@ -32,7 +34,7 @@ use crate::headers::{RequestHeaders, flag};
 use crate::message_space::{AnswerHold, ConnectionSpace};
 use crate::operation::{FeedOperation, Operation, ResourceOperation};
 use crate::reply::{Echo, Renderer, Reply, SUBSTATUS};
-use crate::router::{DIRECT_MODE, DISTRIBUTED_TRANSACTIONS, Path, Route};
+use crate::router::{DISTRIBUTED_TRANSACTIONS, Path, Route};
 use crate::settings::{GatewaySettings, Scheme};
 use crate::slow_log::{Ended, SlowLog};
 use crate::{
@@ -160,24 +162,37 @@ impl Inner {
             return Ok(Box::pin(self.operate(parts, body, &headers, &address, arrival)).await?);
         }
         headers.check_version()?;
-        let path = Path::parse(parts.uri.path())?;
-        let route = path.route()?;
-        if route == Route::Unsupported(DIRECT_MODE) {
-            // Before authentication: a 401 would suggest a wrong key.
-            return Err(unsupported::resource(DIRECT_MODE).into());
+        let mut path = Path::parse(parts.uri.path())?;
+        let mut route = path.route()?;
+        let addresses;
+        if route == Route::Addresses {
+            addresses = AddressQuery::parse(parts.uri.query())?;
+            (path, route) = addresses.target()?;
         }
         let whole;
         let (path, route, caller) = match self.authenticate(&parts.method, &path, route, &headers) {
             Ok(caller) => (path, route, caller),
+            Err(error) if route == Route::Addresses => {
+                let caller = self.signed_with_names(&path, &headers).ok_or(error)?;
+                (path, route, caller)
+            }
             Err(error) => {
                 let Some(query) = parts.uri.query() else { return Err(error.into()) };
                 whole = format!("{}?{query}", parts.uri.path());
                 self.signed_with_query(&whole, &parts.method, &headers).ok_or(error)?
             }
         };
-        let operation = Operation::of(route, &parts.method, &headers)?;
-        access::allow(&caller, &Asked { operation, path: &path, headers: &headers }, &self.account)?;
         let endpoint = arrival.endpoint;
+        let operation = match endpoint.door {
+            Door::Http => Operation::of(route, &parts.method, &headers)?,
+            Door::Direct(_) => Operation::of_frame(route, &parts.method, &headers)?,
+        };
+        access::allow(&caller, &Asked { operation, path: &path, headers: &headers }, &self.account)?;
+        if let Door::Direct(routing) = &endpoint.door
+            && operation.is_of_master()
+        {
+            routing.check_master()?;
+        }
         let (body, context) = self.admit(body, &headers, arrival).await?;
         let call = Call {
             account: &self.account,
@@ -185,9 +200,11 @@ impl Inner {
             keyring: &self.keyring,
             caller: &caller,
             path: &path,
+            uri: &parts.uri,
             headers: &headers,
             host: endpoint.authority.or_else(|| sent_host(parts)).unwrap_or(UNNAMED_HOST),
             scheme: endpoint.scheme,
+            door: &endpoint.door,
             context,
             body: body.bytes.clone(),
         };
@@ -260,6 +277,16 @@ impl Inner {
         let route = path.route().ok()?;
         let caller = self.authenticate(method, &path, route, headers).ok()?;
         Some((path, route, caller))
+    }
+
+    /// A request for addresses that is signed by the names of the container whose resource id it has, as clients do that have no
+    /// token by its id.
+    fn signed_with_names(&self, path: &Path<'_>, headers: &RequestHeaders<'_>) -> Option<Caller> {
+        let container = self.account.container(path.database(), path.container()).ok()?;
+        let (ms_date, date) = dates(headers);
+        let link = container.alt_link();
+        let form = Payload { verb: "get", resource_type: "docs", resource_link: link, ms_date, date };
+        self.keyring.authenticate(headers.authorization, &[form], &self.account).ok()
     }
 
     /// Lets a request in whose sender may ask: once there is room for a small answer and for the body, which is read.
@@ -407,7 +434,7 @@ async fn dispatch(call: &Call<'_>, operation: Operation) -> Result<Reply, Failur
         | Operation::Script(..)
         | Operation::ExecuteProcedure => in_container(call, operation).await,
         Operation::ListConflicts => conflicts::list(call),
-        Operation::ReadConflict | Operation::DeleteConflict => Err(conflicts::missing(call)),
+        Operation::ReadConflict | Operation::DeleteConflict => conflicts::missing(call),
         Operation::Users(feed) => apart(on_users(call, feed)).await,
         Operation::User(ResourceOperation::Read) => users::read(call),
         Operation::User(ResourceOperation::Replace) => apart(users::replace(call)).await,
@@ -420,9 +447,23 @@ async fn dispatch(call: &Call<'_>, operation: Operation) -> Result<Reply, Failur
         Operation::QueryOffers => apart(offers::query(call)).await,
         Operation::ReadOffer => apart(offers::read(call)).await,
         Operation::ReplaceOffer => apart(offers::replace(call)).await,
+        Operation::ListAddresses | Operation::ListMasterAddresses => list_addresses(call, operation),
+        Operation::HeadContainer => containers::head(call),
+        Operation::HeadDatabases => Ok(databases::head()),
         Operation::Unsupported(DISTRIBUTED_TRANSACTIONS) => Ok(distributed_transaction(call)),
         Operation::Unsupported(feature) => Err(unsupported::resource(feature).into()),
     }
+}
+
+fn list_addresses(call: &Call<'_>, operation: Operation) -> Result<Reply, Failure> {
+    let query = AddressQuery::parse(call.uri.query())?;
+    let listener = addresses::listener(call.host, call.scheme.default_port())?;
+    if operation == Operation::ListMasterAddresses {
+        query.check_master()?;
+        return Ok(addresses::of_master(&listener));
+    }
+    let wanted = query.range_ids()?;
+    Ok(addresses::of_container(&call.container()?, wanted.as_ref(), &listener))
 }
 
 /// The refusal of a distributed transaction. Without these members, .NET shows its user the number 501 and none of our words.
@@ -461,10 +502,11 @@ async fn in_container(call: &Call<'_>, operation: Operation) -> Result<Reply, Fa
         triggers::refuse(call.headers)?;
     }
     let container = call.container_for_items()?;
-    let outcome = match container.check_intended_rid(call.headers.intended_rid) {
+    let mut outcome = match container.check_intended_rid(call.headers.intended_rid) {
         Ok(()) => item_operation(call, operation, &container).await,
         Err(error) => Err(error),
     };
+    call.place(&mut outcome, &container);
     outcome.map_err(|error| Failure::within(error, &container))
 }
 

@@ -3,7 +3,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `gateway.rs`, `settings.rs` | [`Gateway`]: one request from headers to response; its settings |
-//! | `door.rs`, `call.rs` | where a request came in; a request that has passed the checks |
+//! | `door.rs`, `addresses.rs`, `call.rs` | where a request came in; addresses for Direct mode; a request that has passed the checks |
 //! | `router.rs`, `headers.rs`, `operation.rs`, `body.rs` | paths, request headers, what they ask for together, bodies |
 //! | `auth.rs`, `resource_token.rs`, `access.rs` | who asks: signatures and tokens; who may do what |
 //! | `message_space.rs`, `byte_space.rs`, `answer_body.rs` | memory for bodies and answers, bounded; answers in pieces |
@@ -25,6 +25,7 @@
 
 mod access;
 mod account_document;
+mod addresses;
 mod answer_body;
 mod auth;
 mod batch;

@@ -51,6 +51,11 @@ pub(crate) enum Operation {
     QueryOffers,
     ReadOffer,
     ReplaceOffer,
+    ListAddresses,
+    ListMasterAddresses,
+    /// Barriers of clients in Direct mode: how far a partition is.
+    HeadContainer,
+    HeadDatabases,
     Unsupported(&'static str),
 }
 
@@ -110,12 +115,42 @@ impl Operation {
             (Route::Offers, "POST") if headers.asks_query()? => Operation::QueryOffers,
             (Route::Offer, "GET") => Operation::ReadOffer,
             (Route::Offer, "PUT") => Operation::ReplaceOffer,
+            (Route::Addresses, "GET") => Operation::ListAddresses,
+            (Route::MasterAddresses, "GET") => Operation::ListMasterAddresses,
             _ => return Err(wrong()),
         })
+    }
+
+    /// The operation that a frame asks for, among them those that are not defined over HTTP.
+    pub fn of_frame(route: Route, method: &Method, headers: &RequestHeaders<'_>) -> Result<Operation> {
+        match (route, method) {
+            (Route::Container, &Method::HEAD) => Ok(Operation::HeadContainer),
+            (Route::Databases, &Method::HEAD) => Ok(Operation::HeadDatabases),
+            _ => Operation::of(route, method, headers),
+        }
     }
 }
 
 impl Operation {
+    /// Whether it is about resources of the master partition: all but those that are in a container.
+    pub fn is_of_master(self) -> bool {
+        matches!(
+            self,
+            Operation::Databases(_)
+                | Operation::ReadDatabase
+                | Operation::DeleteDatabase
+                | Operation::HeadDatabases
+                | Operation::Containers(_)
+                | Operation::ReadContainer
+                | Operation::ReplaceContainer
+                | Operation::DeleteContainer
+                | Operation::Users(_)
+                | Operation::User(_)
+                | Operation::Permissions(_)
+                | Operation::Permission(_)
+        )
+    }
+
     /// Whether triggers that the request names are run; all other operations refuse them.
     pub fn runs_triggers(self) -> bool {
         matches!(

@@ -25,9 +25,6 @@ pub(crate) struct Path<'p> {
     escaped: bool,
 }
 
-/// Where the Java and .NET SDKs ask for the addresses of replicas by default.
-pub(crate) const DIRECT_MODE: &str = "direct connection mode (use gateway mode)";
-
 /// Where the .NET and Rust SDKs send transactions over several containers.
 pub(crate) const DISTRIBUTED_TRANSACTIONS: &str = "distributed transactions";
 
@@ -53,6 +50,10 @@ pub(crate) enum Route {
     Permission,
     Offers,
     Offer,
+    /// Addresses of the ranges of a container. From its signature on, such a request has the path of the items.
+    Addresses,
+    /// Addresses of the master partition, likewise with the path of the databases.
+    MasterAddresses,
     /// A real resource of the reference that this server does not have, by the name users know it.
     Unsupported(&'static str),
 }
@@ -125,7 +126,7 @@ impl<'p> Path<'p> {
                     self.raw
                 )));
             }
-            ["addresses"] => Route::Unsupported(DIRECT_MODE),
+            ["addresses"] => Route::Addresses,
             ["operations", "dtc"] | ["operations", "dtc", _] => Route::Unsupported(DISTRIBUTED_TRANSACTIONS),
             _ => return Err(no_such_route(self.raw)),
         })
@@ -209,8 +210,13 @@ impl<'p> Path<'p> {
         let addressed_by_rid =
             route == Route::Offer || (link_segments >= 2 && DatabaseRid::parse(self.database()).is_some());
         if addressed_by_rid {
-            let rid = self.segments[link_segments - 1].to_ascii_lowercase();
-            return check(&[form(resource_type, &rid), by_name]);
+            let sent = &self.segments[link_segments - 1];
+            let rid = sent.to_ascii_lowercase();
+            let by_rid = form(resource_type, &rid);
+            return match route {
+                Route::Addresses => check(&[by_rid, by_name, form(resource_type, sent)]),
+                _ => check(&[by_rid, by_name]),
+            };
         }
         check(&[by_name])
     }
@@ -263,6 +269,7 @@ mod tests {
             ("/dbs/x/users/u/permissions/p/", Route::Permission),
             ("/offers", Route::Offers),
             ("/offers/X7kE/", Route::Offer),
+            ("//addresses/", Route::Addresses),
         ] {
             assert_eq!(route(path), expected, "{path}");
         }
@@ -273,7 +280,6 @@ mod tests {
         for (path, name) in [
             ("/dbs/x/clientencryptionkeys", "client encryption keys"),
             ("/dbs/x/colls/y/docs/z/attachments", "attachments"),
-            ("//addresses/", "direct connection mode (use gateway mode)"),
             ("/operations/dtc", "distributed transactions"),
             ("/operations/dtc/status", "distributed transactions"),
         ] {

@@ -59,4 +59,12 @@ impl Scheme {
             Scheme::Https => "https",
         }
     }
+
+    /// The port of an address without one.
+    pub(crate) fn default_port(self) -> u16 {
+        match self {
+            Scheme::Http => 80,
+            Scheme::Https => 443,
+        }
+    }
 }

@@ -101,7 +101,8 @@ fn expected(method: &str, path: &str) -> Option<Need> {
             Need::Within(Part::Whole, Read)
         }
         (["dbs", _, "colls", _, "conflicts", _], "DELETE") => Need::Within(Part::Whole, Write),
-        (["addresses"] | ["dbs", _, "clientencryptionkeys"], _) => Need::Key(Read),
+        (["addresses"], "GET") => Need::Within(Part::Frame, Read),
+        (["dbs", _, "clientencryptionkeys"], _) => Need::Key(Read),
         ([.., "attachments"] | [.., "operations", _], _) => Need::Key(Read),
         _ => return None,
     })
@@ -127,6 +128,27 @@ fn every_route_and_method_asks_what_the_table_says() {
             assert!(is_unsupported || outcome.is_err(), "{method} {path}: {outcome:?}");
         }
     }
+}
+
+#[test]
+fn frames_ask_for_barriers_and_otherwise_for_the_same() {
+    let of_frame = |method: &str, path: &str| {
+        let method = Method::from_bytes(method.as_bytes()).expect("a method");
+        let route = Path::parse(path).and_then(|path| path.route())?;
+        Operation::of_frame(route, &method, &plain()).map(need)
+    };
+    for path in PATHS {
+        for method in METHODS {
+            assert_eq!(of_frame(method, path).ok(), needed(method, path, &plain()).ok(), "{method} {path}");
+        }
+        let expected = match path {
+            "/dbs" => Some(Need::Key(Effect::Read)),
+            "/dbs/d/colls/c" => Some(Need::Within(Part::Frame, Effect::Read)),
+            _ => None,
+        };
+        assert_eq!(of_frame("HEAD", path).ok(), expected, "{path}");
+    }
+    assert_eq!(need(Operation::ListMasterAddresses), Need::Key(Effect::Read));
 }
 
 #[test]

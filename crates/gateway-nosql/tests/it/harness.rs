@@ -10,7 +10,7 @@ use shardlake_account::{Account, AccountOptions};
 use shardlake_document::{ParseLimits, binary_of_json, json_of_binary};
 use shardlake_gateway_nosql::{
     Access, AccountKey, AnswerBody, ConnectionSpace, Door, Endpoint, Gateway, GatewaySettings, MessageSpace,
-    Scheme,
+    Routing, Scheme,
 };
 use shardlake_hybrid_row::{Operation, is_hybrid_row, results_in, start, write_operation};
 use shardlake_model::Limits;
@@ -42,6 +42,14 @@ pub struct Call<'s> {
     key: &'static str,
     signed: bool,
     scheme: Scheme,
+    frame: Option<Frame>,
+}
+
+/// Stands for a frame that came in Direct mode.
+#[derive(Debug, Clone)]
+pub struct Frame {
+    pub replica_path: String,
+    pub container_rid: Option<String>,
 }
 
 /// A request that has only to be handled.
@@ -49,6 +57,7 @@ pub struct Prepared<'s> {
     gateway: &'s Gateway,
     request: Request<Full<Bytes>>,
     scheme: Scheme,
+    frame: Option<Frame>,
     space: Arc<ConnectionSpace>,
 }
 
@@ -143,6 +152,7 @@ impl Server {
             key: EMULATOR_KEY,
             signed: true,
             scheme: Scheme::Http,
+            frame: None,
         }
     }
 
@@ -184,6 +194,11 @@ impl Server {
         let id = format!("{mode}-{}", resource.replace('/', "-"));
         let resource = format!("dbs/db/colls/{resource}");
         self.permit_in("db", json!({ "id": id, "permissionMode": mode, "resource": resource })).await
+    }
+
+    /// As requests are dated that are sent now.
+    fn date(&self) -> String {
+        http_date_after_epoch(std::time::Duration::from_millis(self.clock.now().milliseconds()))
     }
 
     pub fn item(&self, method: &'static str, id: &str, key: &str) -> Call<'_> {
@@ -259,6 +274,19 @@ impl<'s> Call<'s> {
         self
     }
 
+    /// Comes as a frame instead of HTTP.
+    pub fn framed(mut self, frame: &Frame) -> Self {
+        self.frame = Some(frame.clone());
+        self
+    }
+
+    /// Signed as another request is: type and link of the signature differ from those of the path.
+    pub fn signed_as(self, resource_type: &str, link: &str) -> Self {
+        let date = self.server.date();
+        let token = authorization(self.method, resource_type, link, &date, self.key);
+        self.unsigned().header("x-ms-date", &date).header("authorization", &token)
+    }
+
     pub async fn send(self) -> Answer {
         Answer::of(self.prepared().handled().await).await
     }
@@ -266,9 +294,7 @@ impl<'s> Call<'s> {
     /// The request as it arrives at the gateway, signed.
     pub fn prepared(mut self) -> Prepared<'s> {
         if self.signed {
-            let date = http_date_after_epoch(std::time::Duration::from_millis(
-                self.server.clock.now().milliseconds(),
-            ));
+            let date = self.server.date();
             let (resource_type, link) = resource_of_path(&self.path);
             let token = authorization(self.method, &resource_type, &link, &date, self.key);
             self = self.header("x-ms-date", &date).header("authorization", &token);
@@ -280,14 +306,17 @@ impl<'s> Call<'s> {
             .expect("a request");
         *request.headers_mut() = self.headers;
         let space = self.server.space.connection();
-        Prepared { gateway: &self.server.gateway, request, scheme: self.scheme, space }
+        Prepared { gateway: &self.server.gateway, request, scheme: self.scheme, frame: self.frame, space }
     }
 }
 
 impl Prepared<'_> {
     pub async fn handled(self) -> Response<AnswerBody> {
-        let endpoint =
-            Endpoint { scheme: self.scheme, authority: None, space: &self.space, door: Door::Http };
+        let door = self.frame.as_ref().map_or(Door::Http, |frame| {
+            let container_rid = frame.container_rid.as_deref();
+            Door::Direct(Routing { replica_path: &frame.replica_path, container_rid })
+        });
+        let endpoint = Endpoint { scheme: self.scheme, authority: None, space: &self.space, door };
         self.gateway.handle(self.request, endpoint).await
     }
 }

@@ -5,6 +5,7 @@
 mod access;
 mod access_adversary;
 mod access_keys;
+mod addresses;
 mod all_versions;
 mod answer_space;
 mod batch;
@@ -12,6 +13,8 @@ mod binary;
 mod change_feed;
 mod counts;
 mod definitions;
+mod direct;
+mod direct_positions;
 mod dotnet;
 mod expiry;
 mod explained;

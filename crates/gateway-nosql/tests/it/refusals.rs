@@ -93,7 +93,6 @@ async fn features_to_come_are_refused_by_name() {
     for (path, name) in [
         ("/dbs/db/clientencryptionkeys", "client encryption keys"),
         ("/dbs/db/colls/items/docs/a/attachments", "attachments"),
-        ("/addresses/", "direct connection mode"),
     ] {
         server.get(path).send().await.refused(501, 0, name);
     }

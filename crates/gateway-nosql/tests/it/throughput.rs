@@ -9,7 +9,7 @@ use crate::batch::statuses;
 use crate::harness::{Answer, Call, ITEMS, Server};
 
 /// A container `items` of 400 RU/s, which is 400 RU at once after a second without requests.
-async fn metered(options: AccountOptions) -> Server {
+pub async fn metered(options: AccountOptions) -> Server {
     let server = Server::with_account(options).await;
     server.post("/dbs").json(json!({ "id": "db" })).send().await.expect(201);
     let key = json!({ "paths": ["/pk"], "kind": "Hash", "version": 2 });
