@@ -1,8 +1,9 @@
-//! The exchange that opens a connection: the client says what it is, the server how long it keeps an idle connection.
+//! The exchange that opens a connection: name and version of the client, name and time limits of the server.
 //!
 //! It proves nothing about the client. Each request is signed for itself.
 
-use crate::frame::{BadFrame, RequestHead, framed};
+use crate::bad_frame::BadFrame;
+use crate::frame::{RequestHead, framed};
 use crate::token::{Value, put};
 
 /// The one version of the protocol.
@@ -16,7 +17,7 @@ const SERVER_VERSION: u16 = 0x03;
 const IDLE_TIMEOUT_SECONDS: u16 = 0x04;
 const UNAUTHENTICATED_TIMEOUT_SECONDS: u16 = 0x05;
 
-/// What a client says of itself.
+/// A client's name and versions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Context {
     activity_id: [u8; 16],
@@ -27,7 +28,7 @@ pub struct Context {
     pub user_agent: String,
 }
 
-/// What the server answers.
+/// The server's version and time limits.
 #[derive(Debug, Clone, Copy)]
 pub struct ContextAnswer<'a> {
     /// The server's version, which clients show.
@@ -62,7 +63,7 @@ impl Context {
         })
     }
 
-    /// Whether its protocol is the one that is spoken here.
+    /// Whether the server supports its protocol.
     pub fn is_understood(&self) -> bool {
         self.protocol == PROTOCOL_VERSION
     }

@@ -7,33 +7,13 @@
 //! | 8 | 16 | activity id | that of the request |
 //! | 24 | | tokens | tokens |
 //!
-//! Where the token PayloadPresent says so, four bytes of length and a body follow. So where a frame ends is known only from its tokens.
+//! With the token PayloadPresent, four bytes of length and a body follow. So the end of a frame is known only from its tokens.
 
-use thiserror::Error;
-
+use crate::bad_frame::BadFrame;
 use crate::token::{Tokens, Value};
 
 /// A frame without tokens.
 pub const FRAME_BYTES_MIN: usize = 24;
-
-/// Why bytes are no frame. Its sender cannot be told which of its requests that was, so the connection ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum BadFrame {
-    #[error("the length {0} is none of a frame")]
-    Length(u32),
-    #[error("a token ends behind its frame")]
-    CutToken,
-    #[error("the token {id:#06x} has the unknown type {kind:#04x}")]
-    UnknownType { id: u16, kind: u8 },
-    #[error("the token {0:#06x} comes twice")]
-    RepeatedToken(u16),
-    #[error("there are too many tokens")]
-    TooManyTokens,
-    #[error("the token {0:#06x} is missing or of another type")]
-    Token(u16),
-    #[error("the first frame is no context, or another one is")]
-    Context,
-}
 
 /// Length of head and tokens, from the first bytes of a frame; `None` until there are four.
 pub fn frame_length(bytes: &[u8], length_max: usize) -> Result<Option<usize>, BadFrame> {
@@ -61,7 +41,7 @@ pub struct AnswerHead<'f> {
     pub tokens: Tokens<'f>,
 }
 
-/// Reads head and tokens of a request; `frame` is as long as it says.
+/// Reads head and tokens of a request; `frame` has the announced length.
 pub fn request_head(frame: &[u8]) -> Result<RequestHead<'_>, BadFrame> {
     let (kinds, activity_id, tokens) = parts(frame)?;
     let [resource, operation] = [[kinds[0], kinds[1]], [kinds[2], kinds[3]]].map(u16::from_le_bytes);

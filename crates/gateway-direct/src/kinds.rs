@@ -1,4 +1,4 @@
-//! What a frame is about and what it does with it, as numbers, and the REST protocol's words for both.
+//! Resource types and operation types: their numbers in frames, and the REST protocol's words for them.
 
 use http::Method;
 
@@ -39,7 +39,7 @@ impl ResourceType {
     }
 }
 
-/// What is done with a resource.
+/// An operation on a resource or on a feed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OperationType {
     Create,

@@ -1,8 +1,8 @@
 //! The path of the REST protocol for the names in a frame, or for its resource id where it has no names.
 //!
-//! Names come as they are: what looks like an escape in one is part of it. The .NET client sends the container's resource id beside
-//! the names; the names decide. A resource id tells by its length what it means: four bytes a database, eight a container or a user,
-//! more what is in one.
+//! Names come as they are: an escape in one is part of it. The .NET client sends the container's resource id beside
+//! the names; the names decide. The length of a resource id gives its kind: four bytes for a database, eight for a
+//! container or a user, more for a resource in one.
 
 use std::fmt::Write as _;
 
@@ -24,7 +24,7 @@ const DATABASE_BYTES: usize = 4;
 /// Of a container or a user: its database's bytes are the first of them.
 const OWNER_BYTES: usize = 8;
 
-/// What clients leave as it is in a path.
+/// Clients escape all but these characters in a path.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
@@ -65,7 +65,7 @@ fn feed(resource: ResourceType) -> (&'static str, u16) {
     }
 }
 
-/// What a resource lies in, below its database.
+/// The resource between a resource and its database.
 fn owner(resource: ResourceType) -> Option<ResourceType> {
     match resource {
         ResourceType::Database | ResourceType::Container | ResourceType::User => None,

@@ -1,7 +1,6 @@
 //! From a frame to a request of the REST protocol.
 //!
-//! In HTTP, what is done is spread over the method and four headers; in a frame the operation type says it, and no token repeats it. All
-//! else is names, which become the path, and tokens, which become headers by the table of `request_tokens.rs`. Texts stay in the
+//! In HTTP, method and four headers together name the operation; in a frame the operation type does, and no token repeats it. All else is names, which become the path, and tokens, which become headers by the table of `request_tokens.rs`. Texts stay in the
 //! frame's own memory.
 
 use bytes::Bytes;
@@ -46,8 +45,8 @@ const TRUE: HeaderValue = HeaderValue::from_static("True");
 const HEADERS_CAPACITY: usize = 28;
 const BATCH_TOKENS: std::ops::RangeInclusive<u16> = 0x73..=0x75;
 
-/// The request that a frame stands for. `frame` are the bytes that `head` was read from, `version` and `user_agent` what the connection's
-/// context said.
+/// The request that a frame stands for. `frame` are the bytes that `head` was read from, `version` and `user_agent` those of the
+/// connection's context.
 pub fn translate(
     head: &RequestHead<'_>,
     frame: &Bytes,
@@ -96,7 +95,7 @@ fn fill_bounds(headers: &mut HeaderMap) {
     }
 }
 
-/// What HTTP says in headers and a frame by its operation type.
+/// The headers that stand for an operation type.
 fn operation_headers(headers: &mut HeaderMap, operation: OperationType) {
     match operation {
         OperationType::Query | OperationType::QueryPlan => {
@@ -119,7 +118,7 @@ fn operation_headers(headers: &mut HeaderMap, operation: OperationType) {
     }
 }
 
-/// What the meaning of a token depends on.
+/// The frame's parts on which the meaning of a token depends.
 struct Scope<'f> {
     frame: &'f Bytes,
     resource: ResourceType,

@@ -1,8 +1,7 @@
 //! From an answer of the REST protocol to a frame.
 //!
-//! What clients ask of an answer beyond its status was learnt by breaking it. Without an LSN, or with the LSN 0, an answer does not
-//! count: the client tries every address again for seconds, and then reports something else. A refusal that was made before a partition
-//! was asked says so (RequestValidationFailure); Java repeats it otherwise for up to half a minute. The session token has no range id in
+//! Clients judge an answer by its tokens as well as by its status. Without an LSN, or with the LSN 0, an answer does not count: the client tries every address again for seconds, and then reports something else. A refusal that was made before a partition
+//! was asked carries RequestValidationFailure; Java repeats it otherwise for up to half a minute. The session token has no range id in
 //! front, since Java puts one there itself.
 
 use http::{HeaderMap, StatusCode};
@@ -15,7 +14,7 @@ use crate::response_tokens::{
 };
 use crate::token::{Value, put};
 
-/// What an answer is to.
+/// The request that is answered.
 #[derive(Debug, Clone, Copy)]
 pub struct Answer {
     pub activity_id: [u8; 16],
@@ -26,7 +25,7 @@ pub struct Answer {
 const SESSION_TOKEN: &str = "x-ms-session-token";
 /// Positions of a resource that is in no partition: any above 0 does, as long as all agree.
 const NO_POSITION: i64 = 1;
-/// What a text of a token holds.
+/// The longest text of a token.
 const TEXT_BYTES_MAX: usize = u16::MAX as usize;
 const SMALL_TEXT_BYTES_MAX: usize = u8::MAX as usize;
 /// Head and tokens of most answers.
@@ -48,7 +47,7 @@ pub fn rendered(answer: Answer, status: StatusCode, headers: &HeaderMap, body_by
     out
 }
 
-/// A whole frame that says no, for what never became a request.
+/// A whole frame with an error, for a frame that never became a request.
 pub fn refused(answer: Answer, status: StatusCode, code: &str, message: &str) -> Vec<u8> {
     let body = serde_json::json!({ "code": code, "message": message }).to_string();
     let mut out = rendered(answer, status, &HeaderMap::new(), body.len());

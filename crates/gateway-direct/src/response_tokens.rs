@@ -23,7 +23,7 @@ pub(crate) const NUMBER_OF_READ_REGIONS: u16 = 0x30;
 pub(crate) const LOCAL_LSN: u16 = 0x3a;
 pub(crate) const QUORUM_ACKED_LOCAL_LSN: u16 = 0x3b;
 
-/// The token of a header. `None`: the header says nothing that a frame has.
+/// The token of a header; `None` for headers without one.
 pub(crate) fn token_of(header: &str) -> Option<(u16, Form)> {
     Some(match header {
         "x-ms-last-state-change-utc" => (0x02, Form::SmallString),

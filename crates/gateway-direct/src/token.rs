@@ -1,11 +1,11 @@
 //! Tokens: an id of two bytes, a type of one byte, a value. Integers are little-endian.
 
-use crate::frame::BadFrame;
+use crate::bad_frame::BadFrame;
 
 /// Tokens of one frame. Clients send about twenty.
 const TOKENS_MAX: usize = 300;
 
-/// A value, by its type. Lengths of texts and bytes have one, two or four bytes, which the type says and the client relies on.
+/// A value, by its type. Lengths of texts and bytes have one, two or four bytes, by the type.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value<'f> {
     Byte(u8),
@@ -119,7 +119,7 @@ fn is_far_and_seen(tokens: &[Token<'_>], id: u16) -> bool {
 /// Appends a token.
 ///
 /// # Panics
-/// When a text is longer than its type can say; callers cut or refuse it before.
+/// When a text is longer than its type allows; callers cut or refuse it before.
 pub fn put(out: &mut Vec<u8>, id: u16, value: Value<'_>) {
     out.extend_from_slice(&id.to_le_bytes());
     out.push(type_of(&value));
@@ -170,7 +170,7 @@ fn type_of(value: &Value<'_>) -> u8 {
     }
 }
 
-/// What is left of a frame's tokens.
+/// The rest of a frame's tokens.
 struct Reader<'f>(&'f [u8]);
 
 impl<'f> Reader<'f> {

@@ -23,3 +23,8 @@ pub fn failure(status: StatusCode, code: &str, message: &str) -> Reply {
     reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     reply
 }
+
+/// Nothing was done, and clients in Direct mode look for another address and repeat the request.
+pub fn gone(message: &str) -> Reply {
+    failure(StatusCode::GONE, "Gone", message)
+}

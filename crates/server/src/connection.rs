@@ -11,7 +11,6 @@
 use std::convert::Infallible;
 use std::io;
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -22,47 +21,29 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use shardlake_gateway_nosql::Scheme;
-use shardlake_stdx::Clock;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::sync::watch;
-use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::answers::Reply;
-use crate::config::ConnectionLimits;
+use crate::connections::{Connections, Next, Requests};
 use crate::counted_body::CountedBody;
 use crate::direct::{self, Rewound};
-use crate::failed_openings::FailedOpenings;
-use crate::front::{self, Front, Origin};
+use crate::front;
 use crate::sent_body::SentBody;
 use crate::stream_tasks::StreamTasks;
-use crate::watched_io::{Activity, InFlight, Protocol, WatchedIo};
+use crate::watched_io::{InFlight, Protocol, WatchedIo};
 
 pub const TLS_HANDSHAKE: u8 = 0x16;
 const HTTP2_OPENING: &[u8] = b"PRI ";
 /// HTTP/2 clients send their opening in one piece; this often, this far apart, is looked for the rest of a part of it.
 const PART_LOOKS_MAX: usize = 50;
 pub const PART_LOOKS_APART: Duration = Duration::from_millis(10);
-/// How often a connection is looked at: seldom enough to cost nothing, and twice in the time that answers have while room is short.
-const WATCH_PERIOD_MIN: Duration = Duration::from_millis(100);
-const WATCH_PERIOD_MAX: Duration = Duration::from_millis(2500);
 /// Requests that one HTTP/2 connection may have in flight.
 const STREAMS_MAX: u32 = 256;
 /// What a client may send ahead of what is read, on a stream and on the whole connection. It lies in memory that nothing else bounds,
 /// so it is as little as one upload needs to be fast over a distance.
 const WINDOW_BYTES: u32 = 1 << 20;
-
-/// What all connections share.
-pub struct Connections {
-    pub front: Arc<Front>,
-    pub tls: TlsAcceptor,
-    pub limits: ConnectionLimits,
-    pub clock: Clock,
-    pub failed_openings: FailedOpenings,
-    /// True once the server is stopping.
-    pub stopping: watch::Sender<bool>,
-}
 
 impl Connections {
     /// Serves a connection to its end. Nobody is interested in why it ended but the log at its lowest level.
@@ -82,7 +63,7 @@ impl Connections {
             Opening::Http2 => self.serve_http2(stream, Scheme::Http).await,
             Opening::Tls => {
                 let shaken = tokio::time::timeout(deadline, self.tls.accept(stream)).await?;
-                let stream = shaken.inspect_err(|error| self.failed_openings.tell_of_handshake(error))?;
+                let stream = shaken.inspect_err(|error| self.failed_openings.log_handshake(error))?;
                 match stream.get_ref().1.alpn_protocol() {
                     Some(b"h2") => self.serve_http2(stream, Scheme::Https).await,
                     Some(_) => self.serve_http1(Rewound::new(BytesMut::new(), stream), Scheme::Https).await,
@@ -178,44 +159,6 @@ impl Connections {
         }
         connection.await.map_err(io::Error::other)
     }
-
-    pub fn requests(&self, scheme: Scheme, protocol: Protocol) -> Requests {
-        Requests {
-            front: self.front.clone(),
-            origin: Arc::new(Origin { scheme, space: self.front.space.connection() }),
-            activity: Activity::new(self.clock.clone(), protocol),
-        }
-    }
-
-    /// Until the server stops or the connection has wasted its time.
-    pub async fn watch(&self, activity: &Activity) -> Next {
-        let mut stopping = self.stopping.subscribe();
-        let limits = &self.limits;
-        // Limits are kept to within a quarter.
-        let shortest = limits.header_max.min(limits.idle_max).min(limits.request_max);
-        let period = (shortest / 4).clamp(WATCH_PERIOD_MIN, WATCH_PERIOD_MAX);
-        loop {
-            let tick = tokio::time::timeout(period, stopping.wait_for(|stopping| *stopping)).await;
-            if tick.is_ok() {
-                return Next::Stop;
-            }
-            let (ended, stalled) = activity.end_stalled(self.front.space.patience(limits.request_max));
-            self.front.metrics.answers_abandoned.inc_by(ended as u64);
-            if let Some(overdue) = stalled.or_else(|| activity.overdue(limits.header_max, limits.idle_max)) {
-                tracing::debug!(?overdue, "connection closed");
-                self.front.metrics.connections_overdue.inc();
-                return Next::Close;
-            }
-        }
-    }
-}
-
-/// What the requests of one connection share.
-#[derive(Clone)]
-pub struct Requests {
-    pub front: Arc<Front>,
-    pub origin: Arc<Origin>,
-    pub activity: Arc<Activity>,
 }
 
 impl Requests {
@@ -267,13 +210,6 @@ fn has_known_coding(headers: &HeaderMap) -> bool {
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
     let is_chunked = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"chunked");
     codings.next().is_none_or(is_chunked) && codings.next().is_none()
-}
-
-pub enum Next {
-    /// Finish the request in flight, then close.
-    Stop,
-    /// Close at once.
-    Close,
 }
 
 enum Opening {

@@ -1,14 +1,14 @@
 //! A connection in Direct mode: frames in, answers out in any order.
 //!
-//! The first frame says what the client is. Each one behind it is a request, signed for itself, and goes the way that HTTP requests go:
-//! through `front.rs` to the gateway. What is answered in the first step of its work is written at once; other work goes on in tasks, so
-//! that a slow query holds up nothing behind it.
+//! The first frame introduces the client. Each frame behind it is a request, signed for itself, and goes the way that HTTP requests go:
+//! through `front.rs` to the gateway. An answer that is there after the first step is written at once; other work goes on in tasks, so that
+//! a slow query holds up nothing behind it.
 //!
 //! An answer is written by itself, so that no TLS record has bytes of two answers: the Java client's decoder overwrites the first one
-//! with the second. A frame that cannot be right ends the connection, since its sender cannot be told which request it was.
+//! with the second. A frame that cannot be right ends the connection, since the number of its request is unknown.
 //!
-//! At a stop, requests in flight are finished, and those that still come are told that nothing was done (410), which clients repeat
-//! elsewhere. The connection closes when none has come for a short time: a client cannot know whether a write was done that it sent into
+//! At a stop, requests in flight are finished, and new ones are refused with 410, at which clients look for another address and repeat
+//! them. The connection closes when none has come for a short time: a client cannot know whether a write was done that it sent into
 //! a closing connection.
 
 use std::io;
@@ -28,9 +28,9 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
 
-use crate::answers::{Reply, failure};
+use crate::answers::{Reply, failure, gone};
 use crate::config::ConnectionLimits;
-use crate::connection::{Connections, Next, Requests};
+use crate::connections::{Connections, Next, Requests};
 use crate::watched_io::{InFlight, Protocol, WatchedIo};
 
 mod frame_body;
@@ -51,12 +51,12 @@ const QUIET_AT_STOP: Duration = Duration::from_millis(250);
 /// A client that goes on sending is closed behind the answer that it has then.
 const STOP_MAX: Duration = Duration::from_secs(5);
 
-/// What the requests of one connection share.
+/// The shared parts of a connection's requests.
 struct Session<T> {
     requests: Requests,
     /// The sending half; each answer is written whole before the next one.
     out: Mutex<WriteHalf<WatchedIo<T>>>,
-    /// Version of the REST protocol and name of the client, as its context said.
+    /// Version of the REST protocol and name of the client, from its context.
     version: HeaderValue,
     user_agent: HeaderValue,
 }
@@ -75,7 +75,7 @@ impl Connections {
         out.write_all(&context.answer(welcome(&self.limits))).await?;
         out.flush().await?;
         if !context.is_understood() {
-            self.failed_openings.tell_of_protocol(context.protocol);
+            self.failed_openings.log_protocol(context.protocol);
             return out.shutdown().await;
         }
         let session = Session::new(requests, out, &context);
@@ -94,7 +94,7 @@ impl Connections {
     where
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        // Dropping them ends what is still at work for a client that is gone.
+        // Dropping them ends the work for a client that is gone.
         let mut tasks = JoinSet::new();
         let stopping = self.stopping.subscribe();
         {
@@ -116,7 +116,7 @@ impl Connections {
     }
 }
 
-/// Reads frames and begins their work, until the client has ended, sends what is no frame, or the server stops.
+/// Reads frames and begins their work, until the client has ended, sends a bad frame, or the server stops.
 async fn read_frames<T>(
     session: &Arc<Session<T>>,
     mut frames: Frames<ReadHalf<WatchedIo<T>>>,
@@ -169,17 +169,17 @@ where
         if let Some(rest) = rest
             && !frames.send_body(rest).await?
         {
-            // Its answer is on the way, and what is left of the body is too much to be read for nothing.
+            // Its answer is on the way, and the rest of the body is too large to be skipped.
             return Ok(());
         }
     }
 }
 
-/// What a frame asks for.
+/// The request of a frame.
 enum Asked {
     Request(DirectRequest),
     Refused(Refusal),
-    /// Nothing that can still be begun.
+    /// Too late to be begun.
     Stopping,
 }
 
@@ -200,7 +200,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Session<T> {
         })
     }
 
-    /// Does what a frame asks for and sends the answer.
+    /// Does the work of a frame and sends the answer.
     async fn answer(self: Arc<Self>, asked: Asked, body: FrameBody, answer: Answer, in_flight: InFlight) {
         let reply = match asked {
             Asked::Request(request) => self.reply(request, body).await,
@@ -260,11 +260,6 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Session<T> {
         }
         Ok(())
     }
-}
-
-/// Says that nothing was done, in a way that clients ask again for it elsewhere.
-pub fn gone(message: &str) -> Reply {
-    failure(StatusCode::GONE, "Gone", message)
 }
 
 fn welcome(limits: &ConnectionLimits) -> ContextAnswer<'static> {

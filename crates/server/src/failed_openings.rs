@@ -1,8 +1,8 @@
 //! Why clients could not connect, in the log.
 //!
-//! A client that does not trust the certificate tells its user little: in Direct mode it tries for half a minute and then speaks of an
-//! unavailable service. It says the reason to the server, as an alert of TLS. Anybody can make handshakes fail, so one of them is told now
-//! and then.
+//! The error of a client that does not trust the certificate is misleading: in Direct mode it comes after half a minute and is about an
+//! unavailable service. The server gets the reason, as an alert of TLS. Handshakes can be made to fail on purpose, so that only one
+//! of them is logged in a while.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,18 +18,18 @@ const NEVER: u64 = 0;
 pub struct FailedOpenings {
     clock: Clock,
     /// Milliseconds of [`Clock::elapsed`] at the last line, and one more.
-    told: AtomicU64,
+    logged: AtomicU64,
 }
 
 impl FailedOpenings {
     pub fn new(clock: Clock) -> FailedOpenings {
-        FailedOpenings { clock, told: AtomicU64::new(NEVER) }
+        FailedOpenings { clock, logged: AtomicU64::new(NEVER) }
     }
 
-    /// A TLS handshake failed. Told only where the client gave a reason that its user can do something about.
-    pub fn tell_of_handshake(&self, error: &io::Error) {
+    /// A TLS handshake failed. It is logged where the client's reason is the certificate.
+    pub fn log_handshake(&self, error: &io::Error) {
         let Some(reason) = distrust(error) else { return };
-        if self.may_tell() {
+        if self.is_due() {
             tracing::warn!(
                 ?reason,
                 "a client ended the TLS handshake: it does not trust the server's certificate, or the name that it calls is not in it; have it trust DATA/tls/ca.pem (docs/connect.md)"
@@ -37,8 +37,8 @@ impl FailedOpenings {
         }
     }
 
-    pub fn tell_of_protocol(&self, version: u32) {
-        if self.may_tell() {
+    pub fn log_protocol(&self, version: u32) {
+        if self.is_due() {
             tracing::warn!(
                 version,
                 "a client speaks a version of Direct mode that is not supported: use gateway mode"
@@ -46,11 +46,11 @@ impl FailedOpenings {
         }
     }
 
-    fn may_tell(&self) -> bool {
+    fn is_due(&self) -> bool {
         let now = self.clock.elapsed().as_millis() as u64 + 1;
-        let told = self.told.load(Ordering::Relaxed);
-        let is_time = told == NEVER || now.saturating_sub(told) >= APART.as_millis() as u64;
-        is_time && self.told.compare_exchange(told, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        let logged = self.logged.load(Ordering::Relaxed);
+        let is_time = logged == NEVER || now.saturating_sub(logged) >= APART.as_millis() as u64;
+        is_time && self.logged.compare_exchange(logged, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 }
 
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_that_is_not_trusted_is_told_and_nothing_else() {
+    fn a_certificate_that_is_not_trusted_is_logged_and_nothing_else() {
         let reasons = [AlertDescription::UnknownCA, AlertDescription::CertificateUnknown];
         for reason in reasons {
             assert_eq!(distrust(&alert(reason)), Some(reason));
@@ -95,11 +95,11 @@ mod tests {
     fn a_storm_of_failures_is_a_line_now_and_then() {
         let clock = Clock::manual(Timestamp(5));
         let failed = FailedOpenings::new(clock.clone());
-        assert!(failed.may_tell());
-        assert!(!failed.may_tell());
+        assert!(failed.is_due());
+        assert!(!failed.is_due());
         clock.advance(APART - Duration::from_millis(1));
-        assert!(!failed.may_tell());
+        assert!(!failed.is_due());
         clock.advance(Duration::from_millis(1));
-        assert!(failed.may_tell());
+        assert!(failed.is_due());
     }
 }

@@ -38,9 +38,8 @@ use shardlake_gateway_nosql::{
 use shardlake_stdx::Clock;
 use tokio::sync::Notify;
 
-use crate::answers::{Refusal, Reply, failure};
+use crate::answers::{Refusal, Reply, failure, gone};
 use crate::container_counters::ContainerLabels;
-use crate::direct;
 use crate::explorer::{self, Explorer};
 use crate::host_check::{Announced, HostCheck};
 use crate::metrics::{Metrics, Operation};
@@ -347,9 +346,9 @@ pub fn unknown_transfer_coding() -> Reply {
     )
 }
 
-/// Nothing was done. In Direct mode clients repeat a request that is told so, and hand a 503 to the application.
+/// Nothing was done. In Direct mode clients repeat a request after a 410, and hand a 503 to the application.
 fn not_begun(door: Door<'_>, message: &str) -> Reply {
-    if door.is_direct() { direct::gone(message) } else { unavailable(message) }
+    if door.is_direct() { gone(message) } else { unavailable(message) }
 }
 
 fn unavailable(message: &str) -> Reply {

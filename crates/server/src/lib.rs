@@ -7,7 +7,7 @@
 //! | `serve.rs`, `start_watch.rs`, `home.rs`, `shards.rs` | a server from start to end; the steps of a start; where its data lies; what the data directory holds |
 //! | `store/` | an account in an object store, which one server at a time has |
 //! | `descriptors.rs` | how many open files storage and connections may have |
-//! | `listener.rs`, `connection.rs`, `watched_io.rs`, `counted_body.rs` | sockets, protocols, time limits of connections |
+//! | `listener.rs`, `connections.rs`, `connection.rs`, `watched_io.rs`, `counted_body.rs` | sockets, protocols, time limits of connections |
 //! | `failed_openings.rs` | why clients could not connect, in the log |
 //! | `direct.rs`, `direct/` | connections in Direct mode: frames, their bodies, their answers |
 //! | `sent_body.rs`, `stream_tasks.rs` | answers until they are sent; ending a single stream |
@@ -33,6 +33,7 @@ mod byte_size;
 pub mod cli;
 mod config;
 mod connection;
+mod connections;
 mod container_counters;
 mod counted_body;
 mod demo;

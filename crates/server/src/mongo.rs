@@ -19,7 +19,8 @@ use shardlake_signature::AccountKey;
 use tokio::net::TcpStream;
 
 use crate::config::{Config, MongoConfig};
-use crate::connection::{Connections, PART_LOOKS_APART, TLS_HANDSHAKE};
+use crate::connection::{PART_LOOKS_APART, TLS_HANDSHAKE};
+use crate::connections::Connections;
 use crate::keys::AccountKeys;
 use crate::listener::{self, Bound};
 

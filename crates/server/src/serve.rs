@@ -23,16 +23,15 @@ use shardlake_operator::{Installation, LogRing};
 use shardlake_signature::AccountKey;
 use shardlake_stdx::{Clock, Random};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
 use crate::config::{Config, Demo};
-use crate::connection::Connections;
+use crate::connections::Connections;
 use crate::demo::{Tour, WebStore};
 use crate::descriptors::{self, Descriptors};
 use crate::explorer::Explorer;
-use crate::failed_openings::FailedOpenings;
 use crate::front::Front;
 use crate::home::Home;
 use crate::host_check::HostCheck;
@@ -97,14 +96,8 @@ pub async fn serve(
     let timing = (clock.clone(), config.limits.request_max);
     let front =
         Arc::new(Front::new(metrics, (hosts, Explorer::new(&config)), tls.ca_pem.clone(), space, timing));
-    let connections = Connections {
-        front: front.clone(),
-        tls: TlsAcceptor::from(tls.server.clone()),
-        limits: config.limits,
-        clock: clock.clone(),
-        failed_openings: FailedOpenings::new(clock.clone()),
-        stopping: watch::Sender::new(false),
-    };
+    let acceptor = TlsAcceptor::from(tls.server.clone());
+    let connections = Connections::new(front.clone(), acceptor, config.limits, clock.clone());
     let mut door = Door::open(bound, connections, &descriptors, &bound_for_mongo);
     door.tell_of_fewer_connections(config.limits.connections_max, files_max);
 

@@ -55,7 +55,7 @@ fn a_frame_cut_anywhere_is_none() {
     request_head(&frame).expect("a whole frame");
     for end in 0..frame.len() {
         let cut = request_head(&frame[..end]);
-        // Between two tokens it is a shorter frame, without what follows.
+        // Between two tokens it is a shorter frame.
         if let Ok(head) = cut {
             assert!(head.number().is_err() || end == frame.len(), "{end}");
         }

@@ -155,7 +155,7 @@ fn every_recorded_frame_is_read_and_written_again() {
 /// Headers that the recorder's own HTTP client added.
 const OF_THE_RECORDER: [&str; 3] = ["host", "accept", "content-length"];
 
-/// One recorded request is not the one that the frame stands for: eight bytes of a user's id were taken for a container.
+/// One recorded request is another than the frame's: eight bytes of a user's id were taken for a container.
 const MISTAKEN: &str = "replace-user-404-consistency.json";
 
 #[test]
@@ -185,7 +185,7 @@ fn every_recorded_frame_stands_for_the_recorded_request() {
         assert_eq!(headers.remove("user-agent").as_deref(), Some("agent"), "{name}");
         let recorded = rest["headers"].as_object().expect("an object").iter();
         let recorded = recorded.filter(|(header, _)| !OF_THE_RECORDER.contains(&header.as_str()));
-        let recorded: BTreeMap<String, String> = recorded
+        let mut recorded: BTreeMap<String, String> = recorded
             .map(|(header, value)| (header.clone(), escaped(value.as_str().expect("a text"))))
             .collect();
         // The recorder left an open bound out; it is an empty header in HTTP.

@@ -43,12 +43,12 @@ impl FrameBody {
 }
 
 impl BodySender {
-    /// Waits until there is room for the part. `false`: nobody wants the body any more.
+    /// Waits until there is room for the part. `false`: the request was answered without the body.
     pub async fn send(&self, part: Bytes) -> bool {
         self.0.send(part).await.is_ok()
     }
 
-    /// Until nobody wants the body any more.
+    /// Until the request is answered without the body.
     pub async fn closed(&self) {
         self.0.closed().await;
     }

@@ -1,4 +1,4 @@
-//! Frames as they arrive. Lengths are announced by strangers: memory is taken for what has arrived, never for what is announced.
+//! Frames as they arrive. Lengths are announced by strangers: memory is taken for arrived bytes, never for announced ones.
 
 use std::io;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use crate::config::ConnectionLimits;
 use crate::direct::frame_body::{BodySender, FrameBody};
 
-/// What is read at once: as much as a TLS record holds.
+/// The size of a read: as much as a TLS record holds.
 const READ_BYTES: usize = 16 << 10;
-/// So much of a body that nobody wants is read, so that the connection can go on.
+/// So much of a refused body is read, so that the connection can go on.
 const SKIPPED_BYTES_MAX: u64 = 16 << 20;
 
 /// A protocol error as an error of the connection.
@@ -97,7 +97,7 @@ impl<R: AsyncRead + Unpin> Frames<R> {
         Ok(self.io.read_buf(&mut self.buffer).await? > 0)
     }
 
-    /// The body behind a frame; what has not arrived of it is sent behind it with [`Frames::send_body`].
+    /// The body behind a frame, and its missing rest, for [`Frames::send_body`].
     pub async fn body(&mut self, has_body: bool) -> io::Result<(FrameBody, Option<Rest>)> {
         if !has_body {
             return Ok((FrameBody::whole(Bytes::new()), None));
@@ -120,8 +120,8 @@ impl<R: AsyncRead + Unpin> Frames<R> {
         Ok(self.buffer.get_u32_le().into())
     }
 
-    /// Hands a body over as it arrives. Where nobody wants it, because the request was refused, it is skipped; `false`: it is too
-    /// much for that, and the connection has to end.
+    /// Hands a body over as it arrives. The body of a refused request is skipped; `false`: it is too large for that, and the
+    /// connection has to end.
     pub async fn send_body(&mut self, mut rest: Rest) -> io::Result<bool> {
         while rest.left > 0 {
             if self.buffer.is_empty() {
@@ -159,7 +159,7 @@ impl<R: AsyncRead + Unpin> Frames<R> {
         tokio::time::timeout(time_max, skipping).await?
     }
 
-    /// What has arrived, up to what is left of a body.
+    /// The arrived bytes, up to the end of the body.
     fn part(&mut self, left: &mut u64) -> Bytes {
         let length = (self.buffer.len() as u64).min(*left);
         *left -= length;
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_large_body_is_handed_over_in_parts_and_one_that_nobody_wants_is_skipped() {
+    async fn a_large_body_is_handed_over_in_parts_and_a_refused_one_is_skipped() {
         let (mut client, mut frames) = frames();
         let body: Vec<u8> = (0..100_000_u32).map(|byte| byte as u8).collect();
         for _ in 0..2 {

@@ -1,4 +1,4 @@
-//! The first bytes of a TLS connection, which tell its protocol, and a stream that has them in front again.
+//! The first bytes of a TLS connection, which identify its protocol, and a stream that has them in front again.
 
 use std::io;
 use std::pin::Pin;
@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// What has to be seen of a connection.
+/// Bytes of a connection that identify its protocol.
 pub const OPENING_BYTES: usize = 8;
 
 /// Whether a connection opens in Direct mode: both kinds in the head of a context are 0. HTTP has letters there.

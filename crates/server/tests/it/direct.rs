@@ -1,4 +1,4 @@
-//! Connections in Direct mode: what they answer, in which order, and what they bear.
+//! Connections in Direct mode: answers, their order, limits, ends.
 
 use std::io::{Read, Write};
 
@@ -187,7 +187,7 @@ fn an_unsigned_frame_costs_no_memory_for_its_body() {
     let refused = client.answer(&forged);
     assert_eq!((refused.status, refused.integers[&0x1b]), (401, 1), "{refused:?}");
     created(&mut client, &replica, "next", "k");
-    // A length that nobody waits for: the answer comes, then the end.
+    // A body that is too large to be skipped: the answer comes, then the end.
     let mut frame = at(on_item(CREATE, None, &json!(["k"]), b"x"), &replica).frame(99);
     frame.truncate(frame.len() - 5);
     let signature = frame.windows(4).position(|part| part == b"sig%").expect("a signature");
@@ -280,7 +280,7 @@ fn at_a_stop_what_is_in_flight_is_finished_and_nothing_else_is_begun() {
                     assert_eq!((answered.status, answered.substatus()), (410, 0), "{answered:?}");
                     gone += 1;
                     if gone == 3 {
-                        // What a client does that looks for another address.
+                        // Clients look for another address then, and send nothing here.
                         let ended = client.try_read();
                         assert!(ended.as_ref().is_ok_and(Option::is_none) || ended.is_err(), "{ended:?}");
                         break;

@@ -34,7 +34,7 @@ pub struct DirectClient {
     session: ClientConnection,
     /// Bytes of the socket that are no whole TLS record yet.
     sealed: Vec<u8>,
-    /// What the records held.
+    /// The content of the records.
     plain: Vec<u8>,
     number: u32,
 }
@@ -46,7 +46,7 @@ pub struct Ask {
     pub operation: u16,
     pub tokens: Vec<(u16, Text)>,
     pub body: Vec<u8>,
-    /// What the client signs: verb, type and link.
+    /// The signed verb, type and link.
     pub signed: (&'static str, &'static str, String),
 }
 
@@ -250,7 +250,7 @@ impl DirectClient {
         (self.plain.len() >= end).then_some(end)
     }
 
-    /// The status of the answer to a context, which says nothing of a body.
+    /// The status of the answer to a context, which announces no body.
     pub fn read_context(&mut self) -> u32 {
         while frame_length(&self.plain, 4096)
             .expect("a length")
