@@ -69,8 +69,10 @@ impl Call<'_> {
 
     /// Position of the partition that a frame is about: of its key, of the range that it names, or of its address.
     pub fn position(&self, routing: &Routing<'_>, container: &ContainerHandle) -> Result<ReplyMeta> {
-        if let Some(key) = self.headers.partition_key {
-            return container.position_of_key(&key_of_text(key)?);
+        if let Some(key) = self.headers.partition_key
+            && let Some(position) = container.position_of_key(&key_of_text(key)?)?
+        {
+            return Ok(position);
         }
         match self.headers.range_id()? {
             Some(range_id) => position_of_range(container, range_id),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use shardlake_document::RawValue;
 use shardlake_model::{Error, ErrorKind, KeyComponent, KeyKind, PartitionKey, ReplyMeta, Result};
 use shardlake_partition::{LogicalKey, Partition, PreparedBody, extract_partition_key};
-use shardlake_routing::{effective_partition_key, prefix_range};
+use shardlake_routing::effective_partition_key;
 
 use crate::container_handle::{ContainerEntry, ContainerHandle};
 
@@ -140,16 +140,15 @@ impl ContainerHandle {
         Ok(key.0.len() >= bound.0.len() && bound.0.iter().zip(&key.0).all(|(a, b)| a.same(b)))
     }
 
-    /// How far the partition of a key is: the first one, where a prefix of a key lies in several.
-    pub fn position_of_key(&self, key: &PartitionKey) -> Result<ReplyMeta> {
+    /// How far the partition of a key is; `None` for a prefix of a key, which may lie in several.
+    pub fn position_of_key(&self, key: &PartitionKey) -> Result<Option<ReplyMeta>> {
         let entry = &self.entry;
         let key = checked_key(entry, key)?;
-        let definition = &entry.record.container.definition.partition_key;
-        let epk = match is_full(entry, &key) {
-            true => effective_partition_key(definition, &key),
-            false => prefix_range(definition, &key).min,
-        };
-        Ok(entry.map.lookup(&epk).meta(0, 0))
+        if !is_full(entry, &key) {
+            return Ok(None);
+        }
+        let epk = effective_partition_key(&entry.record.container.definition.partition_key, &key);
+        Ok(Some(entry.map.lookup(&epk).meta(0, 0)))
     }
 
     /// Whether it was named by its rid, which makes rids of the names of what is in it.

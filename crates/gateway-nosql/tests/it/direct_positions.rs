@@ -106,6 +106,23 @@ async fn every_answer_from_a_container_has_the_position_of_its_partition() {
     }
 }
 
+/// A prefix of a hierarchical key may lie in several ranges. Java repeats a request at the position of another range than its own.
+#[tokio::test]
+async fn a_request_with_a_prefix_of_a_key_has_the_position_of_the_range_that_it_names() {
+    let server = Server::start().await;
+    let key = json!({ "paths": ["/t", "/u"], "kind": "MultiHash", "version": 2 });
+    server.create_container(json!({ "id": "items", "partitionKey": key })).await;
+    for child in split(&server, "0").await {
+        let frame = frame_to(&server, &child).await;
+        let head = server.call("HEAD", CONTAINER).key(r#"["t"]"#).framed(&frame).send().await.expect(200);
+        let fault = server.post(ITEMS).header("content-type", "application/query+json").key(r#"["t"]"#);
+        let fault = fault.header(RANGE, &child).json(json!({ "query": "SELECT" }));
+        for answer in [head, fault.framed(&frame).send().await.expect(400)] {
+            assert_eq!(position(&answer).expect("a position").0, child);
+        }
+    }
+}
+
 /// The least LSN of a frame is 1, which the mapping to frames sees to: positions stay those of the partition.
 #[tokio::test]
 async fn an_empty_partition_has_a_position_as_well() {
