@@ -35,6 +35,7 @@ pub async fn sample(rings: Arc<ProcessRings>, metrics: Arc<Metrics>, account: Ac
         count += 1;
         let gauges = ProcessGauges {
             connections: u64::try_from(metrics.connections.get()).unwrap_or(0),
+            direct_connections: u64::try_from(metrics.direct_connections.get()).unwrap_or(0),
             cpu: cpu(),
             memory_bytes: memory_bytes().unwrap_or(0),
             disk_bytes,

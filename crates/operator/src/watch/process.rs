@@ -29,6 +29,8 @@ pub struct RequestCounts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ProcessGauges {
     pub connections: u64,
+    /// Of clients in Direct mode, among them.
+    pub direct_connections: u64,
     /// Processor time since the start of the process.
     pub cpu: Duration,
     pub memory_bytes: u64,
@@ -42,6 +44,7 @@ pub(crate) struct ProcessSample {
     latency: [u32; BUCKETS],
     /// As the period ended.
     pub connections: u64,
+    pub direct_connections: u64,
     pub memory_bytes: u64,
     pub disk_bytes: u64,
     cpu: Duration,
@@ -87,6 +90,7 @@ impl ProcessRings {
             failed,
             latency,
             connections: gauges.connections,
+            direct_connections: gauges.direct_connections,
             memory_bytes: gauges.memory_bytes,
             disk_bytes: gauges.disk_bytes,
             cpu: gauges.cpu.saturating_sub(cpu_before),
@@ -126,8 +130,8 @@ impl ProcessSample {
         for (sum, part) in self.latency.iter_mut().zip(next.latency) {
             *sum = sum.saturating_add(part);
         }
-        (self.connections, self.memory_bytes, self.disk_bytes) =
-            (next.connections, next.memory_bytes, next.disk_bytes);
+        (self.connections, self.direct_connections) = (next.connections, next.direct_connections);
+        (self.memory_bytes, self.disk_bytes) = (next.memory_bytes, next.disk_bytes);
         self.cpu += next.cpu;
         self.length += next.length;
     }
@@ -163,7 +167,7 @@ mod tests {
 
     fn gauges(cpu_ms: u64) -> ProcessGauges {
         let cpu = Duration::from_millis(cpu_ms);
-        ProcessGauges { connections: 3, cpu, memory_bytes: 7, disk_bytes: 9 }
+        ProcessGauges { connections: 3, direct_connections: 2, cpu, memory_bytes: 7, disk_bytes: 9 }
     }
 
     #[test]
@@ -176,6 +180,7 @@ mod tests {
         let minutes = rings.samples(60, 0, 3);
         assert!(minutes[0].is_none() && minutes[3].is_none());
         let minute = minutes[2].expect("seen");
+        assert_eq!(minute.direct_connections, 2);
         assert_eq!((minute.failed, minute.connections, minute.latency.iter().sum::<u32>()), (6, 3, 60));
         assert!((minute.cpu_cores() - 0.5).abs() < 1e-9, "{}", minute.cpu_cores());
         assert_eq!(rings.samples(1, 100, 101).iter().flatten().count(), 2);

@@ -47,6 +47,7 @@ pub(crate) fn pulse(call: &OperatorCall<'_>) -> Result<OperatorReply> {
         "latencyP50Ms": of_process(|sample| sample.latency_ms(0.5)),
         "latencyP99Ms": of_process(|sample| sample.latency_ms(0.99)),
         "connections": of_process(|sample| Some(sample.connections as f64)),
+        "directConnections": of_process(|sample| Some(sample.direct_connections as f64)),
         "cpuCores": of_process(|sample| Some(sample.cpu_cores())),
         "memoryBytes": of_process(|sample| Some(sample.memory_bytes as f64)),
         "diskBytes": of_process(|sample| Some(sample.disk_bytes as f64)),

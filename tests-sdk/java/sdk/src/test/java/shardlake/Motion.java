@@ -20,23 +20,29 @@ import java.util.List;
  */
 final class Motion {
     private static final int PARTITIONS_MAX = 6;
+    private final String server;
     private final String path;
     private final List<String> steps;
     private int step;
 
     /** Splits, moves and merges. The first step is {@code start}, so that tests meet the kinds of steps at different pages. */
     Motion(CosmosDatabase database, CosmosContainer container, int start) {
-        this(database, container, start, List.of("split", "move", "split", "merge"));
+        this(Server.HTTP, database, container, start, List.of("split", "move", "split", "merge"));
     }
 
-    private Motion(CosmosDatabase database, CosmosContainer container, int start, List<String> steps) {
+    Motion(String server, CosmosDatabase database, CosmosContainer container, int start) {
+        this(server, database, container, start, List.of("split", "move", "split", "merge"));
+    }
+
+    private Motion(String server, CosmosDatabase database, CosmosContainer container, int start, List<String> steps) {
+        this.server = server;
         path = "_shardlake/v1/dbs/" + database.getId() + "/colls/" + container.getId() + "/";
         step = start;
         this.steps = steps;
     }
 
     static Motion withoutMerges(CosmosDatabase database, CosmosContainer container, int start) {
-        return new Motion(database, container, start, List.of("split", "move"));
+        return new Motion(Server.HTTP, database, container, start, List.of("split", "move"));
     }
 
     /** Items written in bulk. */
@@ -71,18 +77,18 @@ final class Motion {
     /** In the order of their ranges. */
     private List<JsonNode> partitions() {
         List<JsonNode> partitions = new ArrayList<>();
-        Server.operate("GET", path + "partitions", null).get("partitions").forEach(partitions::add);
+        Server.operate(server, "GET", path + "partitions", null).get("partitions").forEach(partitions::add);
         partitions.sort(java.util.Comparator.comparing(partition -> partition.get("minInclusive").asText()));
         return partitions;
     }
 
     private String relocate(String kind, String rest, ObjectNode body) {
-        JsonNode begun = Server.operate("POST", path + rest, body);
+        JsonNode begun = Server.operate(server, "POST", path + rest, body);
         Refusals.until(kind + " is done", () -> {
-            JsonNode report = Server.operate("GET", path + "partitions", null);
+            JsonNode report = Server.operate(server, "GET", path + "partitions", null);
             return !report.hasNonNull("relocation") && report.at("/lastRelocation/targets").equals(begun.get("targets"));
         });
-        JsonNode last = Server.operate("GET", path + "partitions", null).get("lastRelocation");
+        JsonNode last = Server.operate(server, "GET", path + "partitions", null).get("lastRelocation");
         assertEquals("done", last.get("outcome").asText(), last.toString());
         return kind;
     }

@@ -69,7 +69,10 @@ final class Server {
     }
 
     static CosmosClientBuilder withoutKey() {
-        CosmosClientBuilder builder = new CosmosClientBuilder().endpoint(HTTPS).contentResponseOnWriteEnabled(true);
+        return inMode(new CosmosClientBuilder().endpoint(HTTPS).contentResponseOnWriteEnabled(true));
+    }
+
+    static CosmosClientBuilder inMode(CosmosClientBuilder builder) {
         return IS_DIRECT ? builder : builder.gatewayMode();
     }
 
@@ -102,6 +105,11 @@ final class Server {
 
     /** The answer of the operator interface. Its requests are signed as all others are; the link is the path. */
     static JsonNode operate(String method, String path, JsonNode body) {
+        return operate(HTTP, method, path, body);
+    }
+
+    /** The same of another server. */
+    static JsonNode operate(String server, String method, String path, JsonNode body) {
         try {
             String date = DateTimeFormatter.RFC_1123_DATE_TIME.format(ZonedDateTime.now(ZoneOffset.UTC));
             String payload = method.toLowerCase(Locale.ROOT) + "\nshardlake\n" + path + "\n" + date.toLowerCase(Locale.ROOT) + "\n\n";
@@ -109,7 +117,7 @@ final class Server {
             mac.init(new SecretKeySpec(Base64.getDecoder().decode(KEY), "HmacSHA256"));
             String signature = Base64.getEncoder().encodeToString(mac.doFinal(payload.getBytes(StandardCharsets.UTF_8)));
             String authorization = "type=master&ver=1.0&sig=" + signature;
-            HttpRequest request = HttpRequest.newBuilder(URI.create(HTTP + path))
+            HttpRequest request = HttpRequest.newBuilder(URI.create(server + path))
                     .header("authorization", java.net.URLEncoder.encode(authorization, StandardCharsets.UTF_8))
                     .header("x-ms-date", date)
                     .header("content-type", "application/json")

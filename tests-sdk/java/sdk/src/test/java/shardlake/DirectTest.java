@@ -1,0 +1,69 @@
+package shardlake;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+import static shardlake.Items.item;
+
+import com.azure.cosmos.CosmosClient;
+import com.azure.cosmos.CosmosContainer;
+import com.azure.cosmos.models.CosmosQueryRequestOptions;
+import com.azure.cosmos.models.PartitionKey;
+import com.azure.cosmos.models.ThroughputProperties;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+import reactor.core.publisher.Flux;
+
+/** The traffic of a client: its requests for addresses, and bursts. */
+class DirectTest extends OwnDatabase {
+    private static final int RANGES = 5;
+
+    @TempDir
+    private Path directory;
+
+    /** Writes, reads and queries that reach each partition. */
+    private static void work(CosmosContainer container) {
+        for (int n = 0; n < 100; n++) {
+            container.upsertItem(item("i" + n, "k" + n, n));
+            ObjectNode read = container.readItem("i" + n, new PartitionKey("k" + n), ObjectNode.class).getItem();
+            assertEquals(n, read.get("n").asInt());
+        }
+        var numbers = container.queryItems("SELECT VALUE c.n FROM c ORDER BY c.n", new CosmosQueryRequestOptions(), Integer.class);
+        assertEquals(IntStream.range(0, 100).boxed().toList(), numbers.stream().sorted().toList());
+    }
+
+    // check: direct-addresses
+    @ParameterizedTest
+    @ValueSource(strings = {"Session", "Strong", "BoundedStaleness"})
+    void addressesAreAskedForOnce(String level) throws Exception {
+        try (Node node = new Node(directory.resolve(level), "--consistency=" + level); CosmosClient client = node.client()) {
+            client.createDatabaseIfNotExists("d");
+            client.getDatabase("d").createContainerIfNotExists("c", "/pk", ThroughputProperties.createManualThroughput(FIVE_PARTITIONS));
+            CosmosContainer container = client.getDatabase("d").getContainer("c");
+            work(container);
+            long first = node.requests("Addresses");
+            // Each range, and the databases.
+            assertTrue(first <= (Server.IS_DIRECT ? RANGES + 1 : 0), first + " requests for addresses");
+            work(container);
+            assertEquals(first, node.requests("Addresses"), "nothing makes the client ask again");
+        }
+    }
+
+    // check: direct-bursts
+    @Test
+    void burstsHaveAnAnswerForEachRequest() {
+        CosmosContainer container = container(byPk(), FIVE_PARTITIONS);
+        for (int burst = 0; burst < 10; burst++) {
+            List<String> ids = IntStream.range(burst * 300, burst * 300 + 300).mapToObj(n -> "b" + n).toList();
+            var created = Flux.fromIterable(ids).flatMap(id -> async(container).createItem(item(id, id)), 50).map(one -> one.getStatusCode());
+            assertEquals(List.of(201), created.distinct().collectList().block());
+            var deleted = Flux.fromIterable(ids).flatMap(id -> async(container).deleteItem(id, new PartitionKey(id)), 50).map(one -> one.getStatusCode());
+            assertEquals(300, deleted.filter(status -> status == 204).count().block());
+        }
+    }
+}
