@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.azure.cosmos.CosmosClient;
 import com.azure.cosmos.CosmosClientBuilder;
+import com.azure.cosmos.CosmosEndToEndOperationLatencyPolicyConfigBuilder;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
@@ -15,6 +16,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
@@ -61,8 +63,21 @@ final class Node implements AutoCloseable {
         assertTrue(process.waitFor(8, TimeUnit.MINUTES), "the server has ended");
     }
 
+    /**
+     * A client whose operations end at last. The SDK loses a request where a connection closes between the moment in which it is
+     * chosen and the moment in which the request is written to it: the request then waits for ever.
+     */
+    CosmosClient patientClient() {
+        var limit = new CosmosEndToEndOperationLatencyPolicyConfigBuilder(Duration.ofSeconds(40)).build();
+        return builder().endToEndOperationLatencyPolicyConfig(limit).buildClient();
+    }
+
     CosmosClient client() {
-        return Server.inMode(new CosmosClientBuilder().endpoint("https://localhost:" + port + "/").key(Server.KEY)).buildClient();
+        return builder().buildClient();
+    }
+
+    private CosmosClientBuilder builder() {
+        return Server.inMode(new CosmosClientBuilder().endpoint("https://localhost:" + port + "/").key(Server.KEY));
     }
 
     /** The address for the operator's requests and for figures. */
