@@ -228,6 +228,18 @@ fn the_table_catches_a_wrong_edge() {
     assert!(edges().iter().any(|edge| edge.from == "partition" && edge.to == "storage"), "metadata was read");
 }
 
+/// `fuzz` is no member of the workspace, and does not have its replacements of published crates.
+#[test]
+fn fuzz_targets_link_the_vendored_crates() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let replaced = |manifest: &str| -> Vec<String> {
+        let text = std::fs::read_to_string(root.join(manifest)).unwrap();
+        let (_, rows) = text.split_once("[patch.crates-io]\n").expect("replaces crates");
+        rows.lines().take_while(|row| !row.is_empty()).map(|row| row.replace("../", "")).collect()
+    };
+    assert_eq!(replaced("fuzz/Cargo.toml"), replaced("Cargo.toml"));
+}
+
 fn edges() -> Vec<Edge> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
