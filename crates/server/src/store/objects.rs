@@ -14,6 +14,7 @@ use std::sync::Arc;
 use futures::future::try_join_all;
 use shardlake_account::{AccountMark, SHARDS_MAX, Shards};
 use shardlake_cluster::{Location, Tenure};
+use shardlake_stdx::Clock;
 use shardlake_storage::object::object_store::{self, ObjectStore as _, ObjectStoreExt as _, PutPayload};
 use shardlake_storage::object::{Circuits, DiskCache, ObjectEngine, ObjectOptions, SharedCache, WriteMemory};
 use shardlake_storage::{Shard, ShardOptions, StorageError};
@@ -74,6 +75,7 @@ pub async fn open_shards(
             write_memory: write_memory.clone(),
             shards: wanted,
             log_kept: config.restore_window.unwrap_or_default(),
+            clock: Clock::System,
             is_scanned: shardlake_account::is_scanned,
         };
         Box::pin(open_shard(options, &shared))

@@ -9,6 +9,7 @@
 //! | `filters.rs` | which keys the tables' filters are over |
 //! | `view.rs` | reads of a moment: from a snapshot, or from a checkpoint |
 //! | `checkpoints.rs` | states that are kept by name, and reading a shard without owning it |
+//! | `clock.rs` | the clock of a database, which never goes back |
 //! | `circuit.rs` | refuses requests at once while the store fails |
 //! | `disk_cache/` | parts of tables on a local disk, in front of the store |
 //! | `drops.rs` | dropping a partition by a change of the manifest |
@@ -29,6 +30,7 @@
 
 mod checkpoints;
 mod circuit;
+mod clock;
 mod database;
 mod disk_cache;
 mod drops;
@@ -49,11 +51,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
+use shardlake_stdx::Clock;
 use slatedb::admin::Admin;
 use slatedb::config::{CloseOptions, FlushType};
 use slatedb::object_store::ObjectStore;
 use slatedb::object_store::path::Path;
-use slatedb::{CloseReason, Db, ErrorKind};
+use slatedb::{CloseReason, Db, ErrorKind, GarbageCollectorBuilder};
 use tokio::runtime::Handle;
 
 use crate::checkpoint::check_name;
@@ -61,6 +64,7 @@ use crate::{Answer, Batch, Engine, EngineView, KeptFiles, Lease, StorageError};
 pub use checkpoints::{Moment, ReadOptions, open_to_read};
 use circuit::Guarded;
 pub use circuit::{Circuit, CircuitEvent, Circuits};
+use clock::{Collects, SteadyClock};
 use database::Database;
 use disk_cache::Cached;
 pub use disk_cache::{DiskCache, DiskCacheEvent};
@@ -106,6 +110,8 @@ pub struct ObjectOptions {
     pub shards: u16,
     /// For how long the log stays; at least a day.
     pub log_kept: Duration,
+    /// Of the machine. The database has its own, which follows it and never goes back.
+    pub clock: Clock,
     /// Keys that no filter needs to know.
     pub is_scanned: IsScanned,
 }
@@ -302,15 +308,25 @@ async fn open_database(
     admin: &Admin,
 ) -> Result<(Db, u64), (StorageError, Claim)> {
     let missing = |error: StorageError| (error, Claim::Missing);
-    let known = whole_log::read_manifest(&*place.store, &place.path, admin).await.map_err(missing)?;
+    let known = whole_log::read(&*place.store, &place.path, admin).await.map_err(missing)?;
     if known.is_none() && options.must_exist {
         return Err(missing(StorageError::Missing { directory: options.path.as_str().into() }));
     }
     // Read before the claim: whoever opens in between has a later epoch of the database, and this open is refused.
-    let writer_epoch = known.map_or(0, |manifest| manifest.writer_epoch());
+    let writer_epoch = known.as_ref().map_or(0, |(manifest, _)| manifest.writer_epoch());
     let epoch = owner::claim(&*place.store, &place.path, options.epoch).await.map_err(missing)?;
+    let newest = match &known {
+        Some((manifest, log)) => clock::newest_time(place, admin, manifest, log).await.map_err(missing)?,
+        None => Duration::ZERO,
+    };
+    let clock = clock_from(newest, options);
+    let collector = GarbageCollectorBuilder::new(place.path.clone(), place.store.clone())
+        .with_options(settings::collector(options.log_kept))
+        .with_gc_filter(Arc::new(Collects(clock.clone())));
     let builder = Db::builder(place.path.clone(), place.store.clone())
-        .with_settings(settings::of(options.memtable_bytes, options.shards, options.log_kept))
+        .with_settings(settings::of(options.memtable_bytes, options.shards))
+        .with_system_clock(clock)
+        .with_gc_builder(collector)
         .with_sst_block_size(settings::BLOCK_SIZE)
         .with_segment_extractor(Arc::new(Uid))
         .with_filter_policies(filters::policies(place.is_scanned))
@@ -319,6 +335,18 @@ async fn open_database(
     let claim = if options.epoch.is_some() { Claim::Made } else { Claim::Missing };
     let database = builder.build().await.map_err(|error| (failed(&error, epoch + 1), claim))?;
     Ok((database, epoch))
+}
+
+fn clock_from(newest: Duration, options: &ObjectOptions) -> Arc<SteadyClock> {
+    let clock = Arc::new(SteadyClock::new(options.clock.clone(), newest));
+    if let Some(lead) = clock.lead() {
+        tracing::warn!(
+            shard = options.path,
+            seconds = lead.as_secs(),
+            "the machine's clock is behind the newest write of a shard: nothing is removed from the store meanwhile"
+        );
+    }
+    clock
 }
 
 /// What an error of SlateDB means to us. `epoch` is the least one that whoever fenced this owner can have.

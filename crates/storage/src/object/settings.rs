@@ -45,9 +45,8 @@ const MERGES_MAX: u64 = 2;
 const TABLE_BYTES_MAX: usize = 64 << 20;
 const PARTS_FOR_INDEXES: usize = 2;
 
-pub(super) fn of(memtable_bytes: u64, shards: u16, log_kept: Duration) -> Settings {
+pub(super) fn of(memtable_bytes: u64, shards: u16) -> Settings {
     let memtable_bytes = usize::try_from(memtable_bytes).unwrap_or(usize::MAX / 8).max(1 << 20);
-    let kept = |min_age| Some(GarbageCollectorDirectoryOptions { min_age, ..Default::default() });
     Settings {
         // The committer flushes the log when there is something: a timer would cost a lone writer half of its period.
         flush_interval: None,
@@ -61,14 +60,20 @@ pub(super) fn of(memtable_bytes: u64, shards: u16, log_kept: Duration) -> Settin
         l0_max_ssts: 8 * 64,
         // Without it a gateway that compresses by itself unpacks megabytes for each block.
         compression_codec: Some(CompressionCodec::Lz4),
-        garbage_collector_options: Some(GarbageCollectorOptions {
-            compacted_options: kept(TABLES_KEPT),
-            wal_options: kept(log_kept.max(LOG_KEPT)),
-            // Fences are never collected: they keep out a writer that slept longer than anything else is kept.
-            wal_fence_options: None,
-            ..GarbageCollectorOptions::default()
-        }),
+        // The collector is given to the builder (`collector`).
+        garbage_collector_options: None,
         ..Settings::default()
+    }
+}
+
+pub(super) fn collector(log_kept: Duration) -> GarbageCollectorOptions {
+    let kept = |min_age| Some(GarbageCollectorDirectoryOptions { min_age, ..Default::default() });
+    GarbageCollectorOptions {
+        compacted_options: kept(TABLES_KEPT),
+        wal_options: kept(log_kept.max(LOG_KEPT)),
+        // Fences are never collected: they keep out a writer that slept longer than anything else is kept.
+        wal_fence_options: None,
+        ..GarbageCollectorOptions::default()
     }
 }
 

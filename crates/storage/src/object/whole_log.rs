@@ -43,11 +43,21 @@ pub(super) async fn read_manifest(
     shard: &Path,
     admin: &Admin,
 ) -> Result<Option<VersionedManifest>, StorageError> {
+    Ok(read(store, shard, admin).await?.map(|(manifest, _)| manifest))
+}
+
+/// The same with the numbers of the log, from the last object on that tables have.
+pub(super) async fn read(
+    store: &dyn ObjectStore,
+    shard: &Path,
+    admin: &Admin,
+) -> Result<Option<(VersionedManifest, Vec<u64>)>, StorageError> {
     let mut found = 0;
     for _ in 0..LISTS_MAX {
         let newest = async || admin.read_manifest(None).await.map_err(|error| failed(&error, 0));
         let Some(manifest) = newest().await? else { return Ok(None) };
-        let Some(hole) = find_hole(store, shard, &manifest).await? else { return Ok(Some(manifest)) };
+        let log = list(store, shard, manifest.replay_after_wal_id()).await?;
+        let Some(hole) = find_hole(&manifest, &log) else { return Ok(Some((manifest, log))) };
         let is_needed = newest().await?.is_none_or(|newest| newest.replay_after_wal_id() < hole.number);
         if is_needed && is_missing(store, &place_of(shard, hole.number)).await? {
             return Err(hole.error(shard));
@@ -122,24 +132,17 @@ impl Hole {
     }
 }
 
-async fn find_hole(
-    store: &dyn ObjectStore,
-    shard: &Path,
-    manifest: &VersionedManifest,
-) -> Result<Option<Hole>, StorageError> {
+fn find_hole(manifest: &VersionedManifest, listed: &[u64]) -> Option<Hole> {
     let in_tables = manifest.replay_after_wal_id();
-    let listed = list(store, shard, in_tables).await?;
-    let Some(last) = listed.last().copied() else {
-        // A collector leaves the last object that tables have. Where that is missing as well, this is a copy of a checkpoint.
-        return Ok(None);
-    };
+    // A collector leaves the last object that tables have. Where that is missing as well, this is a copy of a checkpoint.
+    let last = listed.last().copied()?;
     let stored = manifest.next_wal_sst_id().saturating_sub(1);
-    let mut behind = listed.into_iter().filter(|number| *number > in_tables);
+    let mut behind = listed.iter().copied().filter(|number| *number > in_tables);
     let missing = (in_tables + 1..=last.max(stored)).find(|number| behind.next() != Some(*number));
-    Ok(missing.map(|number| {
+    missing.map(|number| {
         let proof = if number < last { Proof::Object(last) } else { Proof::Manifest(manifest.id()) };
         Hole { number, proof }
-    }))
+    })
 }
 
 /// The numbers of the log from one on, in their order.

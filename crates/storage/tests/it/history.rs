@@ -74,6 +74,7 @@ impl Ground for InStore {
             write_memory: WriteMemory::new(4 * (1 << 20)),
             shards: 1,
             log_kept: Duration::from_hours(24),
+            clock: Clock::System,
             is_scanned: |_| false,
         };
         async move {

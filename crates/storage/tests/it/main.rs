@@ -27,6 +27,8 @@ mod object_cache;
 #[cfg(feature = "object-storage")]
 mod object_circuit;
 #[cfg(feature = "object-storage")]
+mod object_clock;
+#[cfg(feature = "object-storage")]
 mod object_drops;
 #[cfg(feature = "object-storage")]
 mod object_ends;

@@ -44,6 +44,7 @@ impl Object {
             write_memory: WriteMemory::new(4 * (1 << 20)),
             shards: 1,
             log_kept: std::time::Duration::ZERO,
+            clock: Clock::System,
             is_scanned: |key| key[4] == 1,
         };
         let engine = ObjectEngine::open(options).await?;

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use shardlake_stdx::Clock;
 use shardlake_storage::object::{
     DiskCache, DiskCacheEvent, ObjectEngine, ObjectOptions, SharedCache, WriteMemory,
 };
@@ -65,6 +66,7 @@ async fn open(store: &Arc<dyn ObjectStore>, epoch: u64, disk_cache: Option<Arc<D
         write_memory: WriteMemory::new(4 * (16 << 20)),
         shards: 1,
         log_kept: Duration::ZERO,
+        clock: Clock::System,
         is_scanned: |_| false,
     };
     let engine = ObjectEngine::open(options).await.expect("opens");

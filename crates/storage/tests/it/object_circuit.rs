@@ -28,6 +28,7 @@ async fn open(store: &Arc<Faulty>, epoch: u64, circuits: Option<Circuits>) -> Sh
         write_memory: WriteMemory::new(4 * (1 << 20)),
         shards: 1,
         log_kept: Duration::ZERO,
+        clock: Clock::System,
         is_scanned: |_| false,
     };
     let engine = ObjectEngine::open(options).await.expect("opens");

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use shardlake_stdx::Clock;
 use shardlake_storage::object::{ObjectEngine, ObjectOptions, SharedCache, WriteMemory};
 use shardlake_storage::{Batch, Durability, ScanOptions, Shard, ShardOptions};
 use slatedb::object_store::ObjectStore;
@@ -29,6 +30,7 @@ async fn open(store: Arc<dyn ObjectStore>, epoch: u64) -> Shard {
         write_memory: WriteMemory::new(4 * (2 << 20)),
         shards: 1,
         log_kept: std::time::Duration::ZERO,
+        clock: Clock::System,
         is_scanned: |_| false,
     };
     let engine = ObjectEngine::open(options).await.expect("opens");

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use futures::StreamExt as _;
 use futures::future::join_all;
 use futures::stream::{self, BoxStream};
+use shardlake_stdx::Clock;
 use shardlake_storage::object::{ObjectEngine, ObjectOptions, SharedCache, WriteMemory};
 use shardlake_storage::{Batch, Durability, Engine, ScanOptions, Shard, ShardOptions, StorageError};
 use slatedb::object_store::memory::InMemory;
@@ -117,6 +118,7 @@ async fn open(
         write_memory: WriteMemory::new(4 * (1 << 20)),
         shards: 1,
         log_kept: Duration::ZERO,
+        clock: Clock::System,
         is_scanned: |_| false,
     };
     let engine = Arc::new(ObjectEngine::open(options).await?);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt as _, TryStreamExt as _};
-use shardlake_stdx::Random;
+use shardlake_stdx::{Clock, Random};
 use shardlake_storage::object::{ObjectEngine, ObjectOptions, SharedCache, WriteMemory};
 use shardlake_storage::{Batch, Durability, ScanOptions, Shard, ShardOptions, StorageError};
 use slatedb::object_store::memory::InMemory;
@@ -210,6 +210,7 @@ async fn open(store: Arc<dyn ObjectStore>, epoch: u64) -> std::result::Result<Sh
         write_memory: WriteMemory::new(4 * (1 << 20)),
         shards: 1,
         log_kept: std::time::Duration::ZERO,
+        clock: Clock::System,
         is_scanned: |_| false,
     };
     let engine = ObjectEngine::open(options).await?;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::TryStreamExt as _;
+use shardlake_stdx::Clock;
 use shardlake_storage::object::{
     Moment, ObjectEngine, ObjectOptions, ReadOptions, SharedCache, WithLog, WriteMemory, check_log,
     kept_files_of_closed, open_to_read,
@@ -31,6 +32,7 @@ fn options(store: &Arc<dyn ObjectStore>, epoch: u64) -> ObjectOptions {
         write_memory: WriteMemory::new(4 << 20),
         shards: 1,
         log_kept: Duration::ZERO,
+        clock: Clock::System,
         is_scanned: |_| false,
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use shardlake_stdx::Clock;
 use shardlake_storage::object::{ObjectEngine, ObjectOptions, SharedCache, WriteMemory};
 use shardlake_storage::{Durability, Shard, ShardOptions};
 use slatedb::object_store::memory::InMemory;
@@ -29,6 +30,7 @@ async fn open(store: &Arc<Counted>, epoch: u64) -> Shard {
         write_memory: WriteMemory::new(256 << 20),
         shards: 1,
         log_kept: Duration::ZERO,
+        clock: Clock::System,
         is_scanned: |_| false,
     };
     let engine = ObjectEngine::open(options).await.expect("opens");

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use shardlake_stdx::Clock;
 use shardlake_storage::object::{
     Moment, ObjectEngine, ObjectOptions, ReadOptions, SharedCache, WithLog, WriteMemory, forget_checkpoints,
     kept_files_of_closed, open_to_read,
@@ -29,6 +30,7 @@ async fn open(store: &Arc<dyn ObjectStore>, path: &str, epoch: u64) -> Shard {
         write_memory: WriteMemory::new(4 * (1 << 20)),
         shards: 1,
         log_kept: std::time::Duration::ZERO,
+        clock: Clock::System,
         is_scanned: |_| false,
     };
     let engine = ObjectEngine::open(options).await.expect("opens");

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
+use shardlake_stdx::Clock;
 use shardlake_storage::object::{ObjectEngine, ObjectOptions, SharedCache, WriteMemory};
 use shardlake_storage::{Batch, Durability, Shard, ShardOptions};
 use shardlake_testkit::eventually;
@@ -29,6 +30,7 @@ async fn open(store: &Arc<Counted>, epoch: u64) -> (Shard, WriteMemory) {
         write_memory: write_memory.clone(),
         shards: 1,
         log_kept: Duration::ZERO,
+        clock: Clock::System,
         is_scanned: |_| false,
     };
     let engine = ObjectEngine::open(options).await.expect("opens");

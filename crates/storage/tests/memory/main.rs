@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use gate::Gate;
 use peak_alloc::PeakAlloc;
+use shardlake_stdx::Clock;
 use shardlake_storage::object::{ObjectEngine, ObjectOptions, SharedCache, WriteMemory};
 use shardlake_storage::{Batch, Durability, Shard, ShardOptions};
 use shardlake_testkit::eventually;
@@ -43,6 +44,7 @@ async fn open(store: Arc<Gate>, write_memory: WriteMemory) -> Shard {
         write_memory,
         shards: 1,
         log_kept: Duration::ZERO,
+        clock: Clock::System,
         is_scanned: |key| key[4] == 1,
     };
     let engine = ObjectEngine::open(options).await.expect("opens");
