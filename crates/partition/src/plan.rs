@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use shardlake_document::{
-    Envelope, PatchOperation, RawValue, Value, apply_patch, with_non_json, write_members,
+    Envelope, PatchOperation, RawValue, Value, apply_patch, with_non_json, write_members, write_value,
 };
 use shardlake_model::{Error, ErrorKind, Preconditions, Result};
 use shardlake_stdx::Guid;
@@ -152,19 +152,30 @@ pub(crate) fn check_collection_size(body_bytes: usize, shape: &ContainerShape) -
 
 /// An item's own time to live: absent, -1, or a positive 32-bit number of seconds.
 pub(crate) fn ttl_of(value: Option<RawValue<'_>>) -> Result<Option<i32>> {
+    let Some(value) = value else { return Ok(None) };
     let seconds = match value {
-        None => return Ok(None),
-        Some(RawValue::Int(seconds)) => Some(seconds),
-        Some(RawValue::Double(seconds)) if seconds.fract() == 0.0 && seconds.abs() < 1e15 => {
-            Some(seconds as i64)
-        }
-        Some(_) => None,
+        RawValue::Int(seconds) => Some(seconds),
+        RawValue::Double(seconds) if seconds.fract() == 0.0 && seconds.abs() < 1e15 => Some(seconds as i64),
+        _ => None,
     };
     match seconds {
         Some(-1) => Ok(Some(-1)),
         Some(seconds @ 1..=2_147_483_647) => Ok(Some(seconds as i32)),
-        _ => Err(Error::bad_request(
-            "The input ttl is invalid. Ensure to provide a nonzero positive integer less than or equal to '2147483647', or -1",
-        )),
+        _ => Err(Error::bad_request(format!(
+            "The input ttl '{}' is invalid. Ensure to provide a nonzero positive integer less than or equal to '2147483647', or '-1' which means never expire.",
+            shown(value)
+        ))),
     }
+}
+
+/// A value in a sentence: JSON text, cut off where it is long.
+fn shown(value: RawValue<'_>) -> String {
+    const CHARACTERS_MAX: usize = 64;
+    let mut json = Vec::new();
+    match value {
+        RawValue::Array(_) => json.extend_from_slice(b"[...]"),
+        RawValue::Object(_) => json.extend_from_slice(b"{...}"),
+        value => write_value(value, &mut json),
+    }
+    String::from_utf8_lossy(&json).chars().take(CHARACTERS_MAX).collect()
 }

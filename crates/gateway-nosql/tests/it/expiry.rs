@@ -50,9 +50,20 @@ async fn a_container_s_time_to_live_is_minus_one_or_positive_and_may_go() {
 #[tokio::test]
 async fn an_item_s_time_to_live_is_refused_where_it_is_none() {
     let server = with(json!({ "defaultTtl": 100 })).await;
-    for ttl in [json!(0), json!(-2), json!(null), json!("10"), json!(1.5), json!(2_147_483_648_u64)] {
+    for (ttl, shown) in [
+        (json!(0), "0"),
+        (json!(-2), "-2"),
+        (json!(null), "null"),
+        (json!("10"), "\\\"10\\\""),
+        (json!(1.5), "1.5"),
+        (json!(2_147_483_648_u64), "2147483648"),
+        (json!([60]), "[...]"),
+    ] {
         let answer = create(&server, json!({ "id": "a", "pk": "k", "ttl": ttl })).await;
-        answer.refused(400, 0, "The input ttl is invalid");
+        let sentence = format!(
+            "The input ttl '{shown}' is invalid. Ensure to provide a nonzero positive integer less than or equal to '2147483647', or '-1' which means never expire."
+        );
+        answer.refused(400, 0, &sentence);
     }
     for (number, ttl) in [json!(1), json!(-1), json!(2_147_483_647), json!(5.0)].into_iter().enumerate() {
         create(&server, json!({ "id": number.to_string(), "pk": "k", "ttl": ttl })).await.expect(201);
