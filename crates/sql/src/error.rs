@@ -130,7 +130,7 @@ pub enum SqlError {
     TooManyUserFunctions { references_max: usize },
     /// What calling one came to.
     #[error("{message}")]
-    UserFunction { kind: ErrorKind, message: String },
+    UserFunction { kind: ErrorKind, message: String, substatus: Option<u32> },
     /// The value of a call is not known yet. Executions handle it themselves: callers never see it.
     #[error("a user-defined function has to be called first")]
     AwaitsUserFunction,
@@ -475,7 +475,13 @@ impl From<SqlError> for shardlake_model::Error {
     fn from(error: SqlError) -> Self {
         match error {
             SqlError::Unsupported { .. } => shardlake_model::Error::unsupported(error.to_string()),
-            SqlError::UserFunction { kind, message } => shardlake_model::Error::new(kind, message),
+            SqlError::UserFunction { kind, message, substatus } => {
+                let error = shardlake_model::Error::new(kind, message);
+                match substatus {
+                    Some(substatus) => error.with_substatus(substatus),
+                    None => error,
+                }
+            }
             SqlError::UnmergeableRow | SqlError::AwaitsUserFunction => {
                 shardlake_model::Error::internal(error.to_string())
             }

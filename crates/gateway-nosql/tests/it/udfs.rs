@@ -81,8 +81,14 @@ async fn a_function_that_throws_fails_the_query_with_its_words() {
     let thrown = query(&server, "SELECT VALUE udf.tax(c.none) FROM c").key(r#"["k1"]"#);
     thrown.send().await.refused(400, 0, "no input");
     define(&server, "number", "function (n) { throw new Error(n, 'x of ' + n); }").await;
-    let numbered = query(&server, "SELECT VALUE udf.number(32766) FROM c").key(r#"["k1"]"#);
-    numbered.send().await.refused(400, 0, "Exception = Error: x of 32766");
+    for (number, substatus) in [(32766, 32766), (404, 404), (1004, 0), (-1, 0)] {
+        let words = format!("Exception = Error: x of {number}");
+        let text = format!("SELECT VALUE udf.number({number}) FROM c");
+        query(&server, &text).key(r#"["k1"]"#).send().await.refused(400, substatus, &words);
+        // Over all partitions, and merged by the server.
+        let fanned = query(&server, &text).header("x-shardlake-fan-out", "true");
+        fanned.send().await.refused(400, substatus, &words);
+    }
     let guarded = query(&server, "SELECT VALUE udf.tax(c.none) FROM c WHERE IS_DEFINED(c.none)");
     assert!(rows(&guarded.key(r#"["k1"]"#).send().await.expect(200)).is_empty());
 }

@@ -262,11 +262,15 @@ impl Calls {
 
 fn unanswered() -> SqlError {
     let message = "a user-defined function was called and did not answer".to_owned();
-    SqlError::UserFunction { kind: ErrorKind::Internal, message }
+    SqlError::UserFunction { kind: ErrorKind::Internal, message, substatus: None }
 }
 
 fn failed(error: shardlake_model::Error) -> SqlError {
-    SqlError::UserFunction { kind: error.kind(), message: error.message().to_owned() }
+    SqlError::UserFunction {
+        kind: error.kind(),
+        message: error.message().to_owned(),
+        substatus: error.substatus(),
+    }
 }
 
 fn parse(answer: Option<String>) -> Result<Value, SqlError> {
@@ -278,6 +282,7 @@ fn parse(answer: Option<String>) -> Result<Value, SqlError> {
     Value::from_json(text.as_bytes(), &limits).map_err(|error| SqlError::UserFunction {
         kind: ErrorKind::BadRequest,
         message: format!("a user-defined function answers a value that cannot be kept: {error}"),
+        substatus: None,
     })
 }
 

@@ -154,7 +154,7 @@ fn a_page_calls_for_little_more_than_its_rows() {
 fn only_rows_that_reach_a_call_fail_by_it() {
     let rows = |text: &str| numbered(20).rows(&prepare(text).unwrap());
     let failed = |text: &str| match rows(text) {
-        Err(SqlError::UserFunction { kind, message }) => (kind, message),
+        Err(SqlError::UserFunction { kind, message, .. }) => (kind, message),
         other => panic!("{text}: {other:?}"),
     };
     let thrown = (ErrorKind::BadRequest, "the function 'fails' has thrown".to_owned());
