@@ -92,15 +92,14 @@ impl Gateway {
         let (parts, body) = request.into_parts();
         let activity_id = inner.activity_ids.of(&parts);
         let mut hold = None;
-        let arrival = Arrival { endpoint, activity_id, started, hold: &mut hold };
+        let host = endpoint.authority.or_else(|| sent_host(&parts)).unwrap_or(UNNAMED_HOST);
+        let arrival = Arrival { endpoint, host, activity_id, started, hold: &mut hold };
         let (method, path) = (&parts.method, parts.uri.path());
         let span = request_span(activity_id, method, path);
         let outcome = inner.serve(&parts, body, arrival).instrument(span.clone()).await;
         let at = inner.account.clock().elapsed();
         let duration = at.saturating_sub(started);
-        let (scheme, host) = (endpoint.scheme.name(), endpoint.authority.or_else(|| sent_host(&parts)));
-        let host = host.unwrap_or(UNNAMED_HOST);
-        let echo = Echo { activity_id, scheme, host, request_uri: path, duration };
+        let echo = Echo { activity_id, scheme: endpoint.scheme.name(), host, request_uri: path, duration };
         let response = inner.renderer.render(outcome, echo);
         span.record("http.response.status_code", response.status().as_u16());
         inner
@@ -145,6 +144,8 @@ fn with_owner(reply: Reply, account: &Account, path: &Path<'_>, route: Route) ->
 /// What is known of a request before it is read.
 struct Arrival<'r> {
     endpoint: Endpoint<'r>,
+    /// Name or address under which the client knows this server.
+    host: &'r str,
     activity_id: Guid,
     started: Duration,
     /// What its answer holds, from when it is let in.
@@ -193,6 +194,7 @@ impl Inner {
         {
             routing.check_master()?;
         }
+        let host = arrival.host;
         let (body, context) = self.admit(body, &headers, arrival).await?;
         let call = Call {
             account: &self.account,
@@ -202,7 +204,7 @@ impl Inner {
             path: &path,
             uri: &parts.uri,
             headers: &headers,
-            host: endpoint.authority.or_else(|| sent_host(parts)).unwrap_or(UNNAMED_HOST),
+            host,
             scheme: endpoint.scheme,
             door: &endpoint.door,
             context,

@@ -334,9 +334,14 @@ pub(crate) const PATH_ENCODED: &AsciiSet =
 
 /// The address of the request; nothing where a part of it cannot be in a header.
 pub(crate) fn push_location(out: &mut Vec<u8>, echo: Echo<'_>) {
-    let parts = [echo.scheme, "://", echo.host, echo.request_uri];
-    if parts.iter().all(|part| part.bytes().all(|byte| byte > b' ' && byte != 0x7f)) {
-        parts.iter().for_each(|part| out.extend_from_slice(part.as_bytes()));
+    let start = out.len();
+    [echo.scheme, "://", echo.host, echo.request_uri]
+        .iter()
+        .for_each(|part| out.extend_from_slice(part.as_bytes()));
+    // Without an early end, which would have each byte looked at alone.
+    let is_visible = out[start..].iter().fold(true, |all, byte| all & (*byte > b' ') & (*byte != 0x7f));
+    if !is_visible {
+        out.truncate(start);
     }
 }
 
