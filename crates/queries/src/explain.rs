@@ -22,7 +22,7 @@ impl Queries {
     ) -> Result<QueryReply> {
         let started = self.clock().elapsed();
         let entry = &self.current_entry(&container.entry)?;
-        let query = self.parsed(request.text)?;
+        let query = self.parsed(request.text, request.parameters)?;
         let hash = hash_of(request.text, request.parameters);
         let known = self.known(ctx, entry, Asked { query: &query, parameters: request.parameters, hash })?;
         let targets = targets(entry, request, || Ok(known.plan(entry)?))?;

@@ -104,7 +104,7 @@ impl Queries {
         text: &str,
         parameters: &[(String, Value)],
     ) -> Result<Question> {
-        let query = self.parsed(text)?;
+        let query = self.parsed(text, parameters)?;
         let asked = Asked { query: &query, parameters, hash: hash_of(text, parameters) };
         let known = self.known(ctx, entry, asked)?;
         let request = QueryRequest {

@@ -60,7 +60,7 @@ impl Queries {
         request: QueryRequest<'_>,
     ) -> Result<QueryReply> {
         let started = self.clock().elapsed();
-        let query = self.parsed(request.text)?;
+        let query = self.parsed(request.text, request.parameters)?;
         self.query_parsed(ctx, container, &query, (request, None), started).await
     }
 
@@ -227,7 +227,7 @@ impl Queries {
         parameters: &[(String, Value)],
         supported: &SupportedFeatures,
     ) -> Result<PlanReply> {
-        let query = self.parsed(text)?;
+        let query = self.parsed(text, parameters)?;
         let asked = Asked { query: &query, parameters, hash: hash_of(text, parameters) };
         let plan = self.known(ctx, &container.entry, asked)?.plan(&container.entry)?;
         plan.check(*supported)?;
@@ -287,8 +287,8 @@ impl Queries {
         })
     }
 
-    pub fn parsed(&self, text: &str) -> Result<Query> {
-        Ok(self.0.cache.parsed(text)?)
+    pub fn parsed(&self, text: &str, parameters: &[(String, Value)]) -> Result<Query> {
+        Ok(self.0.cache.parsed(text, parameters)?)
     }
 
     pub fn row_limits(&self, max_items: Option<i64>) -> Result<PageLimits> {

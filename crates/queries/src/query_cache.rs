@@ -15,8 +15,8 @@ use shardlake_document::Value;
 use shardlake_model::{ContainerScripts, Result};
 use shardlake_partition::ContainerShape;
 use shardlake_sql::{
-    AccessPlan, KeyValue, PreparedQuery, Query, QueryEnvironment, QueryPlan, SqlError, parse_query,
-    plan_access, plan_prepared,
+    AccessPlan, KeyValue, PreparedQuery, Query, QueryEnvironment, QueryPlan, SqlError, check_parameters,
+    parse_query, plan_access, plan_prepared,
 };
 
 use shardlake_serving::ContainerEntry;
@@ -69,11 +69,12 @@ impl Default for QueryCache {
 }
 
 impl QueryCache {
-    pub fn parsed(&self, text: &str) -> Result<Query, SqlError> {
+    /// The query of a text. Mistakes in the names of its parameters go before those in the text.
+    pub fn parsed(&self, text: &str, parameters: &[(String, Value)]) -> Result<Query, SqlError> {
         if let Some(query) = self.parsed.get(text) {
             return Ok(query);
         }
-        let query = parse_query(text)?;
+        let query = parse_query(text).map_err(|error| check_parameters(parameters).err().unwrap_or(error))?;
         if text.len() <= TEXT_BYTES_MAX {
             self.parsed.insert(text.to_owned(), query.clone());
         }

@@ -236,7 +236,7 @@ impl<'a> ScriptStore<'a> {
         let (text, parameters) = self.query_of(body(&request)?)?;
         let limits = self.runs.row_limits(request.page_size)?;
         self.transaction.settle().await?;
-        let query = self.runs.parsed(&text)?;
+        let query = self.runs.parsed(&text, &parameters)?;
         let query_hash = hash_of(&text, &parameters);
         let asked = Asked { query: &query, parameters: &parameters, hash: query_hash };
         let continuation = request.continuation.as_deref().filter(|token| !token.is_empty());

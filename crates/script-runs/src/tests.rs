@@ -301,7 +301,7 @@ async fn a_function_that_does_not_end_takes_the_time_of_a_page_once() {
     };
     runs.resources.create_script(&ctx, &container, definition).await.expect("registered");
     let container = runs.resources.container("db", "c").expect("there");
-    let query = runs.parsed("SELECT VALUE udf.f(c.x) FROM c").expect("a query");
+    let query = runs.parsed("SELECT VALUE udf.f(c.x) FROM c", &[]).expect("a query");
     let asked = Asked { query: &query, parameters: &[], hash: 0 };
     let known = runs.known(&ctx, &container.entry, asked).expect("is bound");
     let running = runs.prepare(&ctx, &container.entry, &known, &[]).expect("prepares");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use shardlake_document::Value;
 use shardlake_stdx::{Timestamp, murmur3_128_seeded};
 
-use crate::bind::ComputedProperties;
+use crate::bind::{ComputedProperties, check_parameters};
 use crate::error::SqlError;
 use crate::evaluate::meter::Meter;
 use crate::execute::{Execution, Flow, PageLimits, Rows};
@@ -53,6 +53,7 @@ pub fn query_resources(
         random_seed: now.milliseconds(),
         scripts: None,
     };
+    check_parameters(parameters)?;
     let query = PreparedQuery::prepare(&parse_query(text)?, parameters, &environment)?;
     if query.has_order_by() {
         return Err(SqlError::OrderByOverResources);

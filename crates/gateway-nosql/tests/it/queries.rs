@@ -121,6 +121,13 @@ async fn queries_come_as_json_with_parameters_or_as_text() {
     ] {
         post(body).send().await.refused(400, 0, words);
     }
+    // Before mistakes in the text, as in the service's planner.
+    for name in ["@a$", "@1a", "@@a", "@á-b"] {
+        let text = format!("SELECT VALUE c.n FROM c WHERE c.n = {name}");
+        let parameters = json!([{ "name": name, "value": 1 }]);
+        let words = format!("Specified parameter name '{name}' is invalid");
+        query_with(&server, &text, parameters).send().await.refused(400, 0, &words);
+    }
     let many: Vec<Value> =
         (0..10_001).map(|number| json!({ "name": format!("@p{number}"), "value": 1 })).collect();
     query_with(&server, "SELECT 1", json!(many)).send().await.refused(400, 0, "10001 parameters");
