@@ -43,4 +43,16 @@ impl AnyTree {
             Self::Blob(tree) => tree.index.append_entries(entries),
         }
     }
+
+    /// Writes a large batch into one memtable, and returns how much larger it is then
+    ///
+    /// See [`Tree::append_run`].
+    #[doc(hidden)]
+    #[must_use]
+    pub fn append_run(&self, entries: Vec<InternalValue>) -> u64 {
+        match self {
+            Self::Standard(tree) => tree.append_run(entries),
+            Self::Blob(tree) => tree.index.append_run(entries),
+        }
+    }
 }

@@ -14,6 +14,7 @@ mod follow;
 mod history;
 mod hot_ranges;
 mod hot_rows;
+mod huge_batches;
 mod journal;
 mod kept;
 mod large_commits;

@@ -12,6 +12,9 @@ use std::collections::HashSet;
 /// A memtable is not sealed while so many are written
 const ITEMS_AT_ONCE: usize = 128;
 
+/// Batches of so many items are sorted runs of their own in a memtable
+const RUN_ITEMS_MIN: usize = 10_000;
+
 /// An atomic write batch
 ///
 /// Allows atomically writing across keyspaces inside the [`Database`].
@@ -149,6 +152,8 @@ impl WriteBatch {
 
         log::trace!("Applying batch (size={}) to memtable(s)", self.data.len());
 
+        let count = self.data.len();
+        let is_large = count >= RUN_ITEMS_MIN;
         let mut items = std::mem::take(&mut self.data).into_iter().peekable();
 
         while let Some(first) = items.peek() {
@@ -156,7 +161,7 @@ impl WriteBatch {
             let keyspace = first.keyspace.clone();
 
             // What there is to do for a memtable is done once for many items
-            let entries = std::iter::from_fn(|| {
+            let mut entries = std::iter::from_fn(|| {
                 let item = items.next_if(|item| item.keyspace.id == keyspace.id)?;
                 let Item { key, value, .. } = item;
                 Some(InternalValue::from_components(
@@ -167,7 +172,17 @@ impl WriteBatch {
                 ))
             });
 
-            batch_size += keyspace.tree.append_entries(entries.take(ITEMS_AT_ONCE));
+            batch_size += if is_large {
+                let mut run = Vec::with_capacity(count);
+                run.extend(&mut entries);
+                if run.len() >= RUN_ITEMS_MIN {
+                    keyspace.tree.append_run(run)
+                } else {
+                    keyspace.tree.append_entries(run.into_iter())
+                }
+            } else {
+                keyspace.tree.append_entries(entries.take(ITEMS_AT_ONCE))
+            };
             keyspaces_with_possible_stall.insert(keyspace);
         }
 

@@ -1,6 +1,7 @@
 //! Entries that are sorted late are found as if they had been sorted at once.
 
 use super::families::SORTED;
+use super::runs::RUNS_MAX;
 use crate::{
     config::KeyKinds, key::InternalKey, memtable::Memtable, merge::Merger, AbstractTree, Config,
     InternalValue, SeqNo, SequenceNumberCounter, Slice, UserValue, ValueType,
@@ -80,7 +81,11 @@ fn late_order_is_order() {
             for item in &batch {
                 model.insert(item.key.clone(), item.value.clone());
             }
-            memtable.insert_all(batch.into_iter());
+            if numbers.below(20) == 0 {
+                memtable.insert_run(batch);
+            } else {
+                memtable.insert_all(batch.into_iter());
+            }
             assert_eq!(model.len(), memtable.len());
 
             if numbers.below(20) == 0 {
@@ -148,8 +153,8 @@ fn late_order_is_order() {
         let all: Vec<_> = memtable.iter().map(parts).collect();
         let expected = model.iter().map(|(key, value)| (key.clone(), value.clone(), key.value_type));
         assert_eq!(expected.collect::<Vec<_>>(), all);
-        // One of the skip list, and one of all families.
-        assert!(memtable.sources(.., SeqNo::MAX).len() <= 2);
+        // One of the skip list, one of all families, and one of each large batch.
+        assert!(memtable.sources(.., SeqNo::MAX).len() <= 2 + RUNS_MAX);
         assert_eq!(Some(writes), memtable.get_highest_seqno());
     }
 }

@@ -7,6 +7,8 @@ mod families;
 #[cfg(test)]
 mod families_test;
 
+mod runs;
+
 use crate::config::KeyKinds;
 use crate::key::InternalKey;
 use crate::merge::{BoxedIterator, Merger};
@@ -17,6 +19,7 @@ use crate::{
 };
 use crossbeam_skiplist::SkipMap;
 use families::Families;
+use runs::Runs;
 use std::ops::RangeBounds;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
@@ -34,6 +37,9 @@ pub struct Memtable {
 
     /// The content that is sorted late.
     families: Families,
+
+    /// The content that came in large batches.
+    runs: Runs,
 
     /// Approximate active memtable size.
     ///
@@ -79,6 +85,7 @@ impl Memtable {
             id,
             items: SkipMap::default(),
             families: Families::new(kinds),
+            runs: Runs::default(),
             approximate_size: AtomicU64::default(),
             highest_seqno: AtomicU64::default(),
             requested_rotation: AtomicBool::default(),
@@ -115,6 +122,12 @@ impl Memtable {
             Box::new(items.map(Ok)) as BoxedIterator<'a>
         });
 
+        let runs = self.runs.ranges((range.start_bound(), range.end_bound()));
+        let runs = runs.into_iter().map(|items| {
+            let items = items.filter(move |item| seqno_filter(item.key.seqno, seqno));
+            Box::new(items.map(Ok)) as BoxedIterator<'a>
+        });
+
         let items = self.items.range(range).map(|entry| InternalValue {
             key: entry.key().clone(),
             value: entry.value().clone(),
@@ -123,6 +136,7 @@ impl Memtable {
 
         std::iter::once(Box::new(items.map(Ok)) as BoxedIterator<'a>)
             .chain(late)
+            .chain(runs)
             .collect()
     }
 
@@ -168,7 +182,8 @@ impl Memtable {
             value: entry.value().clone(),
         });
         let late = self.families.get(key, seqno);
-        [sorted, late].into_iter().flatten().max_by_key(|item| item.key.seqno)
+        let in_runs = self.runs.get(key, seqno);
+        [sorted, late, in_runs].into_iter().flatten().max_by_key(|item| item.key.seqno)
     }
 
     /// Gets approximate size of memtable in bytes.
@@ -179,13 +194,13 @@ impl Memtable {
 
     /// Counts the number of items in the memtable.
     pub fn len(&self) -> usize {
-        self.items.len() + self.families.len()
+        self.items.len() + self.families.len() + self.runs.len()
     }
 
     /// Returns `true` if the memtable is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.items.is_empty() && self.families.len() == 0
+        self.items.is_empty() && self.families.len() == 0 && self.runs.len() == 0
     }
 
     /// Inserts an item into the memtable
@@ -220,6 +235,27 @@ impl Memtable {
             .fetch_add(size_sum, std::sync::atomic::Ordering::AcqRel);
         self.highest_seqno
             .fetch_max(highest_seqno, std::sync::atomic::Ordering::AcqRel);
+
+        size_sum
+    }
+
+    /// Inserts a large batch, in any order
+    ///
+    /// Returns the sum of the sizes of its items.
+    pub(crate) fn insert_run(&self, items: Vec<InternalValue>) -> u64 {
+        let size_sum = items.iter().map(item_size).sum();
+        let highest_seqno = items.iter().map(|item| item.key.seqno).max();
+
+        if let Err(items) = self.runs.add(items) {
+            return self.insert_all(items.into_iter());
+        }
+
+        self.approximate_size
+            .fetch_add(size_sum, std::sync::atomic::Ordering::AcqRel);
+        self.highest_seqno.fetch_max(
+            highest_seqno.unwrap_or_default(),
+            std::sync::atomic::Ordering::AcqRel,
+        );
 
         size_sum
     }

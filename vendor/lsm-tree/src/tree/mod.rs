@@ -953,6 +953,17 @@ impl Tree {
         memtable.insert_all(entries)
     }
 
+    /// Writes a large batch into one memtable, and returns how much larger it is then
+    #[doc(hidden)]
+    #[must_use]
+    pub fn append_run(&self, entries: Vec<InternalValue>) -> u64 {
+        #[expect(clippy::expect_used, reason = "lock is expected to not be poisoned")]
+        let history = self.version_history.read().expect("lock is poisoned");
+        let memtable = history.latest_memtable();
+
+        memtable.insert_run(entries)
+    }
+
     /// Recovers previous state, by loading the level manifest, tables and blob files.
     ///
     /// # Errors
