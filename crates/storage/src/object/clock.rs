@@ -26,9 +26,6 @@ use slatedb::{GcFilter, ObjectMetadata, VersionedManifest, WalReader};
 use slatedb_common::clock::{SystemClock, SystemClockTicker};
 use tokio::time::Instant;
 
-use super::{Place, failed};
-use crate::StorageError;
-
 /// How far ahead of the machine a database may be whose collector works: little beside the ages at which objects are removed.
 const LEAD_MAX: Duration = Duration::from_mins(1);
 
@@ -101,12 +98,11 @@ impl GcFilter for Collects {
 
 /// The newest time that a database has stored, since the epoch. `log` has the numbers of its log objects from the last one in tables on.
 pub(super) async fn newest_time(
-    place: &Place,
+    reader: &WalReader,
     admin: &Admin,
     manifest: &VersionedManifest,
     log: &[u64],
-) -> Result<Duration, StorageError> {
-    let failed = |error: slatedb::Error| failed(&error, 0);
+) -> Result<Duration, slatedb::Error> {
     // Names of tables and merges begin with the time at which they were made.
     let tables = manifest.all_sst_views().flat_map(|table| [table.id, table.sst.id.value()]);
     let merged = manifest
@@ -114,20 +110,17 @@ pub(super) async fn newest_time(
         .iter()
         .flat_map(|part| [part.last_compacted_l0_sst_view_id(), part.last_compacted_l0_sst_id()]);
     let mut newest = tables.chain(merged.flatten()).map(|name| name.timestamp_ms()).max().unwrap_or(0);
-    for merge in
-        admin.read_compactions(None).await.map_err(failed)?.iter().flat_map(|all| all.recent_compactions())
-    {
+    for merge in admin.read_compactions(None).await?.iter().flat_map(|all| all.recent_compactions()) {
         let made = merge.output_ssts().into_iter().map(|table| table.id.value());
         let names = made.chain([merge.id()]).map(|name| name.timestamp_ms());
         newest = names.fold(newest, u64::max);
     }
     newest = newest.max(u64::try_from(manifest.last_l0_clock_tick()).unwrap_or(0));
     let log = log.iter().rev().take_while(|number| **number > manifest.replay_after_wal_id());
-    let reader = WalReader::new(place.path.clone(), place.store.clone());
     for number in log {
-        let mut rows = reader.get(*number).iterator().await.map_err(failed)?;
+        let mut rows = reader.get(*number).iterator().await?;
         let mut written = None;
-        while let Some(row) = rows.next().await.map_err(failed)? {
+        while let Some(row) = rows.next().await? {
             written = written.max(row.create_ts);
         }
         // Fences of owners have no rows.

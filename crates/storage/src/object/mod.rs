@@ -56,7 +56,7 @@ use slatedb::admin::Admin;
 use slatedb::config::{CloseOptions, FlushType};
 use slatedb::object_store::ObjectStore;
 use slatedb::object_store::path::Path;
-use slatedb::{CloseReason, Db, ErrorKind, GarbageCollectorBuilder};
+use slatedb::{CloseReason, Db, ErrorKind, GarbageCollectorBuilder, WalReader};
 use tokio::runtime::Handle;
 
 use crate::checkpoint::check_name;
@@ -316,7 +316,11 @@ async fn open_database(
     let writer_epoch = known.as_ref().map_or(0, |(manifest, _)| manifest.writer_epoch());
     let epoch = owner::claim(&*place.store, &place.path, options.epoch).await.map_err(missing)?;
     let newest = match &known {
-        Some((manifest, log)) => clock::newest_time(place, admin, manifest, log).await.map_err(missing)?,
+        Some((manifest, log)) => {
+            let reader = WalReader::new(place.path.clone(), place.store.clone());
+            let newest = clock::newest_time(&reader, admin, manifest, log).await;
+            newest.map_err(|error| missing(failed(&error, 0)))?
+        }
         None => Duration::ZERO,
     };
     let clock = clock_from(newest, options);
