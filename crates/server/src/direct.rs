@@ -47,7 +47,7 @@ const CONTEXT_BYTES_MAX: usize = 4 << 10;
 /// An answer up to here is one write, and one TLS record.
 const ONE_WRITE_BYTES_MAX: usize = 16 << 10;
 /// While the server stops, a connection on which no frame came for so long is closed.
-const QUIET_AT_STOP: Duration = Duration::from_millis(250);
+const QUIET_AT_STOP: Duration = Duration::from_millis(500);
 /// A client that goes on sending is closed behind the answer that it has then.
 const STOP_MAX: Duration = Duration::from_secs(5);
 
