@@ -90,6 +90,14 @@ impl Runs {
     pub fn add(&self, mut entries: Vec<InternalValue>) -> Result<(), Vec<InternalValue>> {
         // NOTE: Those who write batches in order pay for one comparison of each entry
         entries.sort_by(|a, b| a.key.cmp(&b.key));
+        // Of entries of one key the last counts, as where each replaces the one before.
+        entries.dedup_by(|later, kept| {
+            let is_same = later.key.cmp(&kept.key).is_eq();
+            if is_same {
+                std::mem::swap(later, kept);
+            }
+            is_same
+        });
 
         let mut runs = self.runs.write().unwrap_or_else(PoisonError::into_inner);
         if runs.len() >= RUNS_MAX {
