@@ -27,6 +27,15 @@ impl Door<'_> {
     pub fn is_direct(self) -> bool {
         matches!(self, Door::Direct(_))
     }
+
+    /// The error of an operation in a container. Clients in Direct mode look up a container that is gone again and repeat the request,
+    /// where they hand a 404 of an owner to the application.
+    pub fn error_within(self, error: Error) -> Error {
+        if self.is_direct() && error.kind() == ErrorKind::OwnerNotFound {
+            return stale_container(&error);
+        }
+        error
+    }
 }
 
 /// What a frame says of where its sender believes the data to be. What it asks for is in the request that it stands for.
@@ -53,10 +62,7 @@ impl Routing<'_> {
     /// wrong. A range in a header (`names_range`) is checked by the operation.
     pub fn checked(&self, found: Result<ContainerHandle>, names_range: bool) -> Result<ContainerHandle> {
         let container = found.map_err(|error| match error.kind() {
-            ErrorKind::NotFound | ErrorKind::OwnerNotFound => Error::new(
-                ErrorKind::StaleContainer,
-                format!("{}: read the container again and retry; nothing was done", error.message()),
-            ),
+            ErrorKind::NotFound | ErrorKind::OwnerNotFound => stale_container(&error),
             _ => error,
         })?;
         container.check_intended_rid(self.container_rid)?;
@@ -92,6 +98,11 @@ impl Routing<'_> {
 /// Position of a range that a request names.
 pub(crate) fn position_of_range(container: &ContainerHandle, range_id: u32) -> Result<ReplyMeta> {
     container.position_of_range(range_id).ok_or_else(|| gone(range_id))
+}
+
+fn stale_container(missing: &Error) -> Error {
+    let message = format!("{}: read the container again and retry; nothing was done", missing.message());
+    Error::new(ErrorKind::StaleContainer, message).with_meta(missing.meta().clone())
 }
 
 fn gone(range_id: u32) -> Error {
@@ -183,6 +194,19 @@ fn plain(rid: &str) -> impl Iterator<Item = u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_container_that_is_deleted_during_an_operation_is_stale_for_frames_alone() {
+        let error = |kind| Error::new(kind, "the container was deleted");
+        let direct = Door::Direct(Routing::default());
+        for (door, found, reported) in [
+            (direct, ErrorKind::OwnerNotFound, ErrorKind::StaleContainer),
+            (direct, ErrorKind::NotFound, ErrorKind::NotFound),
+            (Door::Http, ErrorKind::OwnerNotFound, ErrorKind::OwnerNotFound),
+        ] {
+            assert_eq!(door.error_within(error(found)).kind(), reported, "{door:?} {found:?}");
+        }
+    }
 
     #[test]
     fn a_path_is_the_same_escaped_and_not_and_means_one_container() {

@@ -507,7 +507,8 @@ async fn in_container(call: &Call<'_>, operation: Operation) -> Result<Reply, Fa
     let mut outcome = match container.check_intended_rid(call.headers.intended_rid) {
         Ok(()) => item_operation(call, operation, &container).await,
         Err(error) => Err(error),
-    };
+    }
+    .map_err(|error| call.door.error_within(error));
     call.place(&mut outcome, &container);
     outcome.map_err(|error| Failure::within(error, &container))
 }
