@@ -14,6 +14,7 @@
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -43,6 +44,8 @@ pub use rewound::{OPENING_BYTES, Rewound, is_opening};
 
 /// Requests that a connection may have in flight; clients have 30. At the limit no frame is read.
 const IN_FLIGHT_MAX: usize = 256;
+/// Answers that may wait until those before them are sent. At the limit the client reads too slowly, and no frame is read.
+const UNSENT_MAX: usize = 8;
 const CONTEXT_BYTES_MAX: usize = 4 << 10;
 /// An answer up to here is one write, and one TLS record.
 const ONE_WRITE_BYTES_MAX: usize = 16 << 10;
@@ -56,6 +59,8 @@ struct Session<T> {
     requests: Requests,
     /// The sending half; each answer is written whole before the next one.
     out: Mutex<WriteHalf<WatchedIo<T>>>,
+    /// Answers that are made and not sent.
+    unsent: AtomicUsize,
     /// Version of the REST protocol and name of the client, from its context.
     version: HeaderValue,
     user_agent: HeaderValue,
@@ -128,7 +133,8 @@ where
 {
     loop {
         while tasks.try_join_next().is_some() {}
-        if tasks.len() >= IN_FLIGHT_MAX {
+        // An unsent answer is in a task, so that a task ends when the answer was sent.
+        if tasks.len() >= IN_FLIGHT_MAX || session.unsent.load(Ordering::Relaxed) >= UNSENT_MAX {
             tasks.join_next().await;
             continue;
         }
@@ -195,6 +201,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Session<T> {
         Arc::new(Session {
             requests,
             out: Mutex::new(out),
+            unsent: AtomicUsize::new(0),
             version: header(&context.client_version),
             user_agent: header(&context.user_agent),
         })
@@ -213,9 +220,11 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Session<T> {
                 gone("the server stops: nothing was done")
             }
         };
+        self.unsent.fetch_add(1, Ordering::Relaxed);
         if let Err(error) = self.send(answer, reply, in_flight).await {
             tracing::trace!(%error, "an answer was not sent");
         }
+        self.unsent.fetch_sub(1, Ordering::Relaxed);
     }
 
     async fn reply(&self, asked: DirectRequest, body: FrameBody) -> Reply {

@@ -3,11 +3,11 @@
 use std::io::{Read, Write};
 
 use serde_json::{Value as Json, json};
-use shardlake_testkit::ServerProcess;
+use shardlake_testkit::{ServerProcess, eventually};
 
 use crate::direct_client::{
-    Answered, Ask, CONTAINER, CREATE, DATABASE, DELETE, DirectClient, EXECUTE, HEAD, ITEM, PATCH, PROCEDURE,
-    QUERY, READ, REPLACE, Text, UPSERT, context, item, on_item, unsigned,
+    Answered, Ask, CONTAINER, CREATE, DATABASE, DELETE, DirectClient, EXECUTE, FEED, HEAD, ITEM, PATCH,
+    PROCEDURE, QUERY, READ, REPLACE, Text, UPSERT, context, item, on_item, unsigned,
 };
 use crate::support::{PATIENCE, assert_healthy, ca_of, connect, in_memory, metric, on_disk, tls};
 
@@ -372,4 +372,67 @@ fn a_barrier_tells_where_a_partition_stands() {
     let answered = client.answer(&at(barrier, &replica));
     assert_eq!((answered.status, answered.body.len()), (200, 0), "{answered:?}");
     assert_eq!((answered.integers[&0x13], answered.texts[&0x21].as_str()), (3, "0"));
+}
+
+/// Sends the bytes again and again, and takes no answers, until the server ends the connection.
+fn deaf(server: &ServerProcess, bytes: Vec<u8>) -> std::thread::JoinHandle<()> {
+    let mut client = DirectClient::open(server);
+    std::thread::spawn(move || while client.try_send(&bytes).is_ok() {})
+}
+
+#[test]
+fn answers_that_are_not_taken_hold_little() {
+    // The bytes that a waiting answer counts for, beyond its body.
+    const ANSWER_BYTES: u64 = 16 << 10;
+    let server = in_memory().argument("--request-seconds=3600").start();
+    let replica = prepared(&server);
+    let client = server.client();
+    let forged = at(on_item(READ, Some("x"), &json!(["k"]), &[]), &replica);
+    let forged = unsigned(forged.resource, forged.operation, &numbered(&forged), &[]);
+    let mut stranger = DirectClient::open(&server);
+    stranger.send(&forged);
+    assert_eq!(stranger.read().status, 401);
+    let deaf = deaf(&server, forged.repeat(100));
+    let waiting = || metric(&client, "shardlake_answers_waiting_bytes");
+    eventually("its answers wait", || waiting() > 6 * ANSWER_BYTES);
+    let mut honest = DirectClient::open(&server);
+    for count in 0..50 {
+        created(&mut honest, &replica, &count.to_string(), "k");
+    }
+    eventually("the page of metrics is a new one", || {
+        assert!(waiting() < 12 * ANSWER_BYTES, "{}", waiting());
+        metric(&client, "shardlake_requests_total{operation=\"CreateItem\",status=\"201\"}") >= 50
+    });
+    drop(server);
+    deaf.join().expect("its connection ends");
+}
+
+fn numbered(ask: &Ask) -> Vec<(u16, Text)> {
+    [&[(0x02, Text::Byte(0)), (0x4d, Text::ULong(1))][..], &ask.tokens].concat()
+}
+
+#[test]
+fn pages_that_are_not_taken_are_bounded_and_end_the_connection() {
+    let server = in_memory().argument("--message-memory=32MiB").argument("--request-seconds=5").start();
+    let replica = prepared(&server);
+    let client = server.client();
+    for number in 0..4 {
+        let item = json!({ "id": number.to_string(), "pk": "a", "text": "x".repeat(1_000_000) });
+        let _created = client.create_item("d", "c", &json!(["a"]), &item).expect_status(201);
+    }
+    let feed =
+        Ask { signed: ("get", "docs", "dbs/d/colls/c".into()), ..on_item(FEED, None, &json!(["a"]), &[]) };
+    let pages: Vec<u8> = (1..=256).flat_map(|number| at(feed.clone(), &replica).frame(number)).collect();
+    let deaf = deaf(&server, pages);
+    let mut honest = DirectClient::open(&server);
+    eventually("the connection is ended", || {
+        let held = metric(&client, "shardlake_answers_waiting_bytes");
+        assert!(held <= 16 << 20, "{held}");
+        let read = honest.answer(&at(on_item(READ, Some("none"), &json!(["other"]), &[]), &replica));
+        assert_eq!(read.status, 404);
+        metric(&client, "shardlake_answers_abandoned_total") >= 1
+    });
+    deaf.join().expect("its connection ends");
+    eventually("nothing is held", || metric(&client, "shardlake_answers_waiting_bytes") == 0);
+    assert_healthy(&server);
 }

@@ -22,6 +22,7 @@ pub const PROCEDURE: u16 = 7;
 pub const CREATE: u16 = 0x01;
 pub const PATCH: u16 = 0x02;
 pub const READ: u16 = 0x03;
+pub const FEED: u16 = 0x04;
 pub const DELETE: u16 = 0x05;
 pub const REPLACE: u16 = 0x06;
 pub const EXECUTE: u16 = 0x08;
