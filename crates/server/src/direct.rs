@@ -229,6 +229,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Session<T> {
 
     async fn reply(&self, asked: DirectRequest, body: FrameBody) -> Reply {
         let DirectRequest { method, uri, headers, replica_path, container_rid } = asked;
+        let is_broken_off = body.is_broken_off();
         let mut request = Request::new(body);
         (*request.method_mut(), *request.uri_mut(), *request.headers_mut()) = (method, uri, headers);
         let Requests { front, origin, .. } = &self.requests;
@@ -236,7 +237,12 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Session<T> {
             return front.exhausted(&request);
         }
         let routing = Routing { replica_path: &replica_path, container_rid: container_rid.as_deref() };
-        front.answer_frame(request, origin, routing).await
+        let reply = front.answer_frame(request, origin, routing).await;
+        if is_broken_off.load(Ordering::Relaxed) {
+            // The client did not end, or it would take no answer: the server stops.
+            return gone("the server stopped before the body had come: nothing was done");
+        }
+        reply
     }
 
     /// Writes an answer behind those that are being written. Only then does its time begin in which the client has to take it.

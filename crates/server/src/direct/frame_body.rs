@@ -1,6 +1,8 @@
 //! The body behind a frame, as the gateway reads bodies.
 
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -13,6 +15,7 @@ use tokio::sync::mpsc;
 pub struct FrameBody {
     left: u64,
     source: Source,
+    is_broken_off: Arc<AtomicBool>,
 }
 
 #[derive(Debug)]
@@ -32,13 +35,22 @@ pub struct BrokenOff;
 
 impl FrameBody {
     pub fn whole(bytes: Bytes) -> FrameBody {
-        FrameBody { left: bytes.len() as u64, source: Source::Whole(bytes) }
+        FrameBody::new(bytes.len() as u64, Source::Whole(bytes))
     }
 
     pub fn in_parts(length: u64) -> (BodySender, FrameBody) {
         // One part waits while the next one arrives.
         let (sender, parts) = mpsc::channel(1);
-        (BodySender(sender), FrameBody { left: length, source: Source::Parts(parts) })
+        (BodySender(sender), FrameBody::new(length, Source::Parts(parts)))
+    }
+
+    fn new(left: u64, source: Source) -> FrameBody {
+        FrameBody { left, source, is_broken_off: Arc::default() }
+    }
+
+    /// Set when the reader of the body meets its early end.
+    pub fn is_broken_off(&self) -> Arc<AtomicBool> {
+        self.is_broken_off.clone()
     }
 }
 
@@ -69,7 +81,10 @@ impl Body for FrameBody {
             Source::Whole(bytes) => Some(std::mem::take(bytes)),
             Source::Parts(parts) => ready!(parts.poll_recv(context)),
         };
-        let Some(part) = part else { return Poll::Ready(Some(Err(BrokenOff))) };
+        let Some(part) = part else {
+            self.is_broken_off.store(true, Ordering::Relaxed);
+            return Poll::Ready(Some(Err(BrokenOff)));
+        };
         self.left -= part.len() as u64;
         Poll::Ready(Some(Ok(Frame::data(part))))
     }
@@ -94,7 +109,9 @@ mod tests {
         let (sender, body) = FrameBody::in_parts(10);
         assert!(sender.send(Bytes::from_static(b"part")).await);
         drop(sender);
+        let is_broken_off = body.is_broken_off();
         assert!(body.collect().await.is_err());
+        assert!(is_broken_off.load(Ordering::Relaxed));
         let whole = FrameBody::whole(Bytes::from_static(b"whole"));
         assert_eq!(whole.size_hint().exact(), Some(5));
         assert_eq!(whole.collect().await.expect("memory does not fail").to_bytes(), "whole");

@@ -264,6 +264,7 @@ fn at_a_stop_what_is_in_flight_is_finished_and_nothing_else_is_begun() {
     let replica = prepared(&server);
     let mut client = DirectClient::open(&server);
     created(&mut client, &replica, "0", "k");
+    let slow_replica = replica.clone();
     let (begun, is_begun) = std::sync::mpsc::channel();
     let writer = std::thread::spawn(move || {
         let (mut acknowledged, mut gone) = (1, 0);
@@ -295,8 +296,14 @@ fn at_a_stop_what_is_in_flight_is_finished_and_nothing_else_is_begun() {
         acknowledged
     });
     is_begun.recv().expect("twenty writes");
+    let mut slow = DirectClient::open(&server);
+    let large = at(on_item(CREATE, None, &json!(["k"]), &[b' '; 100_000]), &slow_replica).frame(7);
+    slow.send(&large[..50_000]);
+    created(&mut DirectClient::open(&server), &slow_replica, "x", "other");
     assert!(server.terminate(PATIENCE).success());
     let acknowledged = writer.join().expect("each write is answered");
+    let broken_off = slow.read();
+    assert_eq!((broken_off.number, broken_off.status, broken_off.substatus()), (7, 410, 0));
     server.restart();
     let count = json!({ "query": "SELECT VALUE COUNT(1) FROM c" }).to_string();
     let headers = [
