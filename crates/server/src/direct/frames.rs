@@ -12,6 +12,8 @@ use crate::direct::frame_body::{BodySender, FrameBody};
 
 /// The size of a read: as much as a TLS record holds.
 const READ_BYTES: usize = 16 << 10;
+/// With less room than this left, the buffer grows.
+const ROOM_BYTES_MIN: usize = 1 << 10;
 /// So much of a refused body is read, so that the connection can go on.
 const SKIPPED_BYTES_MAX: u64 = 16 << 20;
 
@@ -93,7 +95,9 @@ impl<R: AsyncRead + Unpin> Frames<R> {
 
     /// Whether something came.
     async fn fill(&mut self) -> io::Result<bool> {
-        self.buffer.reserve(READ_BYTES);
+        if self.buffer.capacity() - self.buffer.len() < ROOM_BYTES_MIN {
+            self.buffer.reserve(READ_BYTES);
+        }
         Ok(self.io.read_buf(&mut self.buffer).await? > 0)
     }
 
