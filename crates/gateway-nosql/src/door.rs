@@ -102,7 +102,7 @@ pub(crate) fn position_of_range(container: &ContainerHandle, range_id: u32) -> R
 
 fn stale_container(missing: &Error) -> Error {
     let message = format!("{}: read the container again and retry; nothing was done", missing.message());
-    Error::new(ErrorKind::StaleContainer, message).with_meta(missing.meta().clone())
+    Error::new(ErrorKind::StaleContainer, message).with_meta(*missing.meta())
 }
 
 fn gone(range_id: u32) -> Error {
