@@ -183,7 +183,7 @@ where
 
 /// The request of a frame.
 enum Asked {
-    Request(DirectRequest),
+    Request(Box<DirectRequest>),
     Refused(Refusal),
     /// Too late to be begun.
     Stopping,
@@ -191,7 +191,7 @@ enum Asked {
 
 impl Asked {
     fn of(translated: Result<DirectRequest, Refusal>) -> Asked {
-        translated.map_or_else(Asked::Refused, Asked::Request)
+        translated.map_or_else(Asked::Refused, |request| Asked::Request(Box::new(request)))
     }
 }
 
@@ -210,7 +210,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Session<T> {
     /// Does the work of a frame and sends the answer.
     async fn answer(self: Arc<Self>, asked: Asked, body: FrameBody, answer: Answer, in_flight: InFlight) {
         let reply = match asked {
-            Asked::Request(request) => self.reply(request, body).await,
+            Asked::Request(request) => self.reply(*request, body).await,
             Asked::Refused(Refusal(message)) => {
                 drop(body);
                 failure(StatusCode::BAD_REQUEST, "BadRequest", &message)
