@@ -146,7 +146,7 @@ impl Scope<'_> {
         Ok(())
     }
 
-    /// Clients send Strong with everything that is about metadata, whatever the account has; Java names BoundedStaleness beside each
+    /// Clients send Strong with each request for metadata, at every level of the account; Java names BoundedStaleness beside each
     /// strategy. There is one copy of the data, so that every read has the last write.
     fn is_left_out(&self, id: u16) -> bool {
         id == CONSISTENCY_LEVEL && (self.resource.is_metadata() || self.has_strategy)
@@ -205,7 +205,7 @@ fn refuse(token: &Token<'_>) -> Result<(), Refusal> {
         return Err(Refusal("a feed in the other direction (EnumerationDirection) is not supported".into()));
     }
     match REFUSED.iter().find(|(id, _)| *id == token.id) {
-        Some((_, what)) if !asks_nothing => Err(Refusal(format!("not supported: {what}"))),
+        Some((_, feature)) if !asks_nothing => Err(Refusal(format!("not supported: {feature}"))),
         _ => Ok(()),
     }
 }

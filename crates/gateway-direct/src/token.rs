@@ -37,7 +37,7 @@ pub struct Token<'f> {
 pub struct Tokens<'f>(Vec<Token<'f>>);
 
 impl<'f> Value<'f> {
-    /// Text or bytes, whatever the length of their length.
+    /// A text or bytes of any of the types.
     pub fn as_bytes(&self) -> Option<&'f [u8]> {
         match self {
             Value::SmallString(bytes) | Value::String(bytes) | Value::ULongString(bytes) => Some(bytes),

@@ -11,7 +11,7 @@
 //! | any token | read the account |
 //!
 //! What is not in [`need`] for tokens is denied to tokens. A token is for the one container that its permission led to when
-//! it was made, whatever that is called by now: handlers take their container from [`Call::container`](crate::call::Call), which asks
+//! it was made, also where another container has its name by now: handlers take their container from [`Call::container`](crate::call::Call), which asks
 //! once more, so that no container takes another's place between the check and the use.
 //!
 //! Bodies are looked at by [`Scope`], where they are parsed: the operations of a bulk request name their own keys, and a replaced item its

@@ -39,7 +39,7 @@ impl Call<'_> {
         self.confirm(self.account.container(self.path.database(), self.path.container())?)
     }
 
-    /// Likewise for operations on what is in it, whose missing container is a missing owner. A frame has to be at an address of it.
+    /// Likewise for operations on its items and scripts, whose missing container is a missing owner. A frame has to be at an address of it.
     pub fn container_for_items(&self) -> Result<ContainerHandle> {
         let found = self.account.container_for_items(self.path.database(), self.path.container());
         self.confirm(match self.door {

@@ -38,7 +38,7 @@ impl Door<'_> {
     }
 }
 
-/// What a frame says of where its sender believes the data to be. What it asks for is in the request that it stands for.
+/// The place where the sender of a frame believes the data to be. The operation is in the request that the frame stands for.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Routing<'d> {
     /// Path of the address that it was sent to, as `GET /addresses` gave it, escaped or not.

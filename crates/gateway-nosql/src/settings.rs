@@ -25,7 +25,7 @@ pub struct GatewaySettings {
     pub slow_request: Option<Duration>,
     /// Queries over several partitions are merged here, whether their requests ask for it or not.
     pub merges_queries: bool,
-    /// What the program tells operators of itself.
+    /// Name, version and limits of the program, for operators.
     pub installation: Option<Arc<Installation>>,
 }
 
@@ -45,7 +45,7 @@ impl Default for GatewaySettings {
     }
 }
 
-/// What the connection that a request came in on speaks; endpoints are advertised in it.
+/// The scheme of the connection that a request came in on; endpoints are advertised in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
     Http,

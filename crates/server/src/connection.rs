@@ -1,7 +1,7 @@
 //! One connection: plain or TLS, HTTP/1.1, HTTP/2 or Direct mode, until either side ends it.
 //!
-//! The first byte decides: 0x16 opens a TLS handshake, anything else is HTTP. On TLS the client names the protocol (ALPN); one that names
-//! none speaks HTTP/1.1 or Direct mode, which its first bytes tell (`direct.rs`). On a plain connection HTTP/2 opens with `PRI `,
+//! The first byte decides: 0x16 opens a TLS handshake, anything else is HTTP. On TLS the client names the protocol (ALPN); without a name
+//! it is HTTP/1.1 or Direct mode, by its first bytes (`direct.rs`). On a plain connection HTTP/2 opens with `PRI `,
 //! which no method of ours begins with. These bytes are looked at without being taken.
 //!
 //! Limits: the first bytes and the handshake have the header time; `watched_io.rs` notes progress, and a timer closes
@@ -73,7 +73,7 @@ impl Connections {
         }
     }
 
-    /// A TLS client that names no protocol: the first bytes tell. It may be idle before them.
+    /// A TLS client that names no protocol: its first bytes decide. It may be idle before them.
     async fn serve_unnamed(&self, mut stream: TlsStream<TcpStream>) -> io::Result<()> {
         let mut stopping = self.stopping.subscribe();
         let mut first = BytesMut::with_capacity(direct::OPENING_BYTES);

@@ -130,7 +130,7 @@ impl Front {
         reply
     }
 
-    /// Answers what came as a frame. It names no host, and no browser can be made to send it.
+    /// Answers a request that came as a frame. It names no host, and no browser can be made to send it.
     pub async fn answer_frame<B>(&self, request: Request<B>, origin: &Origin, routing: Routing<'_>) -> Reply
     where
         B: Body<Data = Bytes>,
