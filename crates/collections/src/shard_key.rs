@@ -45,7 +45,7 @@ impl ShardKey {
                 let words = format!("the document lacks the shard key '{path}': write it with the document");
                 return Err(Failure::new(SHARD_KEY_NOT_FOUND, words));
             }
-            component_of(&value).ok_or_else(|| {
+            component_at(path, &value).ok_or_else(|| {
                 let kind = value.type_name();
                 Failure::new(SHARD_KEY_NOT_FOUND, format!("the shard key '{path}' cannot be of type {kind}"))
             })
@@ -62,8 +62,8 @@ impl ShardKey {
             return self.of_unsharded();
         }
         let component = |path: &String| match value_at(document, path) {
-            Value::Missing | Value::Document(_) => KeyComponent::Undefined,
-            value => component_of(&value).unwrap_or(KeyComponent::Undefined),
+            Value::Missing => KeyComponent::Undefined,
+            value => component_at(path, &value).unwrap_or(KeyComponent::Undefined),
         };
         PartitionKey(self.shown.iter().map(component).collect())
     }
@@ -75,7 +75,7 @@ impl ShardKey {
         }
         let mut components = Vec::new();
         for path in &self.shown {
-            let component = find(path).as_ref().and_then(component_of);
+            let component = find(path).and_then(|value| component_at(path, &value));
             match component {
                 // Of zero there are two; null also stands for nothing.
                 Some(KeyComponent::Number(0.0) | KeyComponent::Null) | None => break,
@@ -126,7 +126,15 @@ fn value_at(document: &Document, path: &str) -> Value {
     value
 }
 
-/// `None` for what cannot be a part of a key.
+/// `None` for what cannot be a part of a key. An `_id` is there as the id of its item, which has one spelling for equal numbers.
+fn component_at(path: &str, value: &Value) -> Option<KeyComponent> {
+    match path {
+        "_id" => identity::text_of(value).ok().map(KeyComponent::String),
+        _ => component_of(value),
+    }
+}
+
+/// Of a value that is no `_id`.
 fn component_of(value: &Value) -> Option<KeyComponent> {
     Some(match value {
         Value::Null => KeyComponent::Null,

@@ -218,6 +218,11 @@ pub struct PartitionKeyPathError(pub String);
 pub struct KeyPath(pub Vec<String>);
 
 impl KeyPath {
+    /// Whether it is the id of items, which is a text whatever the id was made of.
+    pub fn is_id(&self) -> bool {
+        matches!(&self.0[..], [only] if only == "id")
+    }
+
     pub fn parse(path: &str) -> Result<KeyPath, PartitionKeyPathError> {
         let invalid =
             |why: &str| PartitionKeyPathError(format!("partition key path '{path}' is invalid: {why}"));

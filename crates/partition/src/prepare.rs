@@ -56,9 +56,10 @@ pub fn validate_item_id(id: &str, limits: &Limits) -> Result<()> {
 }
 
 /// The key value that a body carries: missing properties, arrays and objects are undefined. Of what JSON lacks, a decimal is the
-/// nearest double, and everything else that can be an id is the text that it has as one.
+/// nearest double, and everything else that can be an id is the text that it has as one. An id itself is always its text.
 pub fn extract_partition_key(body: RawDocument<'_>, paths: &[KeyPath]) -> PartitionKey {
     let component = |path: &KeyPath| match body.get_path(&path.0) {
+        Some(id) if path.is_id() => key_of_id(id),
         Some(RawValue::Null) => KeyComponent::Null,
         Some(RawValue::Bool(value)) => KeyComponent::Bool(value),
         Some(RawValue::Int(number)) => KeyComponent::Number(number as f64),
@@ -70,10 +71,13 @@ pub fn extract_partition_key(body: RawDocument<'_>, paths: &[KeyPath]) -> Partit
     PartitionKey(paths.iter().map(component).collect())
 }
 
+fn key_of_id(id: RawValue<'_>) -> KeyComponent {
+    ItemId::of_value(id).map_or(KeyComponent::Undefined, |id| KeyComponent::String(id.into_string()))
+}
+
 fn key_of_non_json(value: NonJson<'_>) -> KeyComponent {
     if let Some(number) = value.finite_decimal() {
         return KeyComponent::Number(number);
     }
-    let text = ItemId::of_value(RawValue::NonJson(value)).map(ItemId::into_string);
-    text.map_or(KeyComponent::Undefined, KeyComponent::String)
+    key_of_id(RawValue::NonJson(value))
 }

@@ -109,7 +109,7 @@ pub fn mismatch() -> Error {
 /// The key that a client's body carries.
 pub fn body_key(entry: &ContainerEntry, item: &PreparedBody) -> Result<PartitionKey> {
     let paths = &entry.shape.key_paths;
-    for path in paths {
+    for path in paths.iter().filter(|path| !path.is_id()) {
         let as_key = match item.body.raw().get_path(&path.0) {
             Some(RawValue::Int(number)) => KeyComponent::integer(number),
             Some(RawValue::Double(number)) => KeyComponent::double(number),

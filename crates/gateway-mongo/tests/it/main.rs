@@ -31,6 +31,7 @@ mod retried;
 mod rules;
 mod server_stages;
 mod sessions;
+mod sharded_by_id;
 mod spent_budgets;
 mod strangers;
 mod temporary;
