@@ -6,7 +6,9 @@ use shardlake_document::{Body, ItemName};
 use shardlake_items::{ItemRead, ItemWrite, ReadCommand, WriteCommand};
 use shardlake_model::{Error, ErrorKind, PartitionKey, Preconditions};
 use shardlake_mql::{Document, Env, Filter, Matched, Update};
-use shardlake_partition::{Changed, CommitNote, ItemChange, Outcome, StatementRow, StoredItem};
+use shardlake_partition::{
+    Changed, CommitNote, CommitOptions, ItemChange, Outcome, StatementRow, StoredItem,
+};
 
 use crate::collections::{Collection, Collections};
 use crate::duplicates::duplicate_of;
@@ -172,9 +174,10 @@ impl Collections {
             numbered: numbered.cloned(),
             came_to: Mutex::default(),
         });
-        let write = ItemWrite::Change { item: ItemName::from(name.id), change: change.clone() };
+        let write = ItemWrite::Change { item: ItemName::from(name.id.as_str()), change: change.clone() };
         let note = numbered.is_some().then(|| change.clone() as Arc<dyn CommitNote>);
-        let command = WriteCommand { key: Some(name.key), write, note };
+        let commit = CommitOptions { note, ..self.commit_options() };
+        let command = WriteCommand { key: Some(name.key.clone()), write, commit };
         let reply = match &self.transaction {
             Some(transaction) => {
                 self.queries.write_within(&request.ctx, &collection.handle, transaction, command).await
@@ -189,6 +192,10 @@ impl Collections {
                     reply.outcome != Outcome::Deleted || came_to.effect.is_some(),
                     "deleted what matched"
                 );
+                let modified = came_to.effect.as_ref().filter(|effect| effect.is_modified);
+                if let (Some(own), Some(effect)) = (&self.own, modified) {
+                    own.note(collection.container(), (name.key, name.id), effect.after.clone());
+                }
                 Ok(came_to.effect)
             }
             Err(error) => {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use shardlake_items::OpenTransaction;
 use shardlake_model::{ContainerRid, Error, ErrorKind};
 use shardlake_mql::Value;
-use shardlake_partition::TRANSACTION_TOO_LARGE;
+use shardlake_partition::{CommitOptions, TRANSACTION_TOO_LARGE};
 use shardlake_queries::Queries;
 use shardlake_resources::Resources;
 use shardlake_serving::ContainerHandle;
@@ -15,6 +15,7 @@ use shardlake_serving::ContainerHandle;
 use crate::expressions::has_expression;
 use crate::failure::{Failure, Result};
 use crate::meta::{DatabaseMeta, KnownMeta, Meta, View};
+use crate::own_writes::OwnWrites;
 use crate::shard_key::ShardKey;
 use crate::turns::Turns;
 use crate::uses::IndexUses;
@@ -35,6 +36,8 @@ pub struct Collections {
     pub(crate) turns: Turns,
     /// What is read and written is so in this transaction.
     pub(crate) transaction: Option<Arc<OpenTransaction>>,
+    /// Of a command that waits for its writes later.
+    pub(crate) own: Option<Arc<OwnWrites>>,
 }
 
 impl Collections {
@@ -80,6 +83,12 @@ pub struct Collection {
     pub uses: Arc<IndexUses>,
 }
 
+impl Collection {
+    pub(crate) fn container(&self) -> ContainerRid {
+        self.handle.container().rid
+    }
+}
+
 /// What a name stands for.
 #[derive(Debug, Clone)]
 pub enum Found {
@@ -98,6 +107,7 @@ impl Collections {
             validators_evaluate,
             turns: Turns::default(),
             transaction: None,
+            own: None,
         }
     }
 
@@ -117,6 +127,34 @@ impl Collections {
     /// them is so at once.
     pub fn within(&self, transaction: Arc<OpenTransaction>) -> Collections {
         Collections { transaction: Some(transaction), ..self.clone() }
+    }
+
+    /// For a command of many statements. It calls [`Collections::settle`] before it answers, also where a statement failed.
+    pub fn gathering(&self) -> Collections {
+        // A transaction waits at its commit.
+        let mut gathering = self.clone();
+        gathering.own = self.transaction.is_none().then(Arc::default);
+        gathering
+    }
+
+    /// Between two statements.
+    pub async fn pause(&self) -> Result<()> {
+        match self.own.as_ref().is_some_and(|own| own.is_full()) {
+            true => self.settle().await,
+            false => Ok(()),
+        }
+    }
+
+    /// Waits until everything that the command has written and met is durable.
+    pub async fn settle(&self) -> Result<()> {
+        match &self.own {
+            Some(own) => Ok(own.settle().await?),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn commit_options(&self) -> CommitOptions {
+        CommitOptions { note: None, deferred: self.own.as_ref().map(|own| own.deferred.clone()) }
     }
 
     /// Where nothing is there, that is no error: it reads as empty.

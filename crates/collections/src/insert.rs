@@ -7,14 +7,14 @@ use shardlake_document::Body;
 use shardlake_items::{ItemOperation, ItemWrite, KeyedOperation, OpenTransaction, WriteCommand};
 use shardlake_model::{ErrorKind, PartitionKey};
 use shardlake_mql::{Document, Value};
-use shardlake_partition::{CommitNote, SessionWrite, Turn};
+use shardlake_partition::{CommitNote, CommitOptions, SessionWrite, Turn};
 
 use crate::answers::{InsertNote, NumberedInserts};
 use crate::collections::{Collection, Collections, Namespace};
 use crate::duplicates::duplicate;
 use crate::failure::{Failure, Result, refuses_command};
 use crate::request::Request;
-use crate::stored::{body_of, id_first};
+use crate::stored::{body_of, document_of, id_first};
 
 /// Of bodies in one commit, so that requests of others come between.
 const BATCH_BYTES_MAX: usize = 512 * 1024;
@@ -399,6 +399,16 @@ impl Collections {
         self.queries.room_for(&request.ctx, size_bytes).await
     }
 
+    fn note_inserted(&self, collection: &Collection, documents: &[Ready]) -> Result<()> {
+        let Some(own) = &self.own else { return Ok(()) };
+        for Ready { key, body, .. } in documents {
+            let document = document_of(body.as_bytes())?;
+            let id = crate::identity::text_of(&document.value("_id"))?;
+            own.note(collection.container(), (key.clone(), id), Some(document));
+        }
+        Ok(())
+    }
+
     /// All or nothing. The error says which document was at fault, if one was.
     async fn insert_batch(
         &self,
@@ -416,11 +426,15 @@ impl Collections {
         let statements: Vec<i32> = documents.iter().filter_map(|ready| Some(ready.statement?.1)).collect();
         let note = documents[0].statement.map(|(write, _)| InsertNote::new(&write, &statements));
         let note = note.map(|note| Arc::new(note) as Arc<dyn CommitNote>);
-        let reply = self.queries.batch_noting(&request.ctx, &collection.handle, key, operations, note).await;
+        let commit = CommitOptions { note, ..self.commit_options() };
+        let reply = self.queries.batch_with(&request.ctx, &collection.handle, key, operations, commit).await;
         let reply = reply.map_err(|error| (None, Failure::from(error)))?;
         request.charge(reply.meta.charge_centi);
         match reply.outcome {
-            Ok(_) => Ok(()),
+            Ok(_) => {
+                self.note_inserted(collection, documents).map_err(|failure| (None, failure))?;
+                Ok(())
+            }
             Err(failed) => {
                 let failure = match failed.error.kind() {
                     ErrorKind::Conflict => {

@@ -48,6 +48,7 @@ mod narrowing;
 mod needed;
 mod order;
 mod output;
+mod own_writes;
 mod places;
 mod plan;
 mod point;

@@ -132,16 +132,24 @@ impl Collections {
         let Some(nullish) = uniqueness(&on, collection.as_ref()) else {
             return Err(Failure::new(51183, "Cannot find index to verify that join fields will be unique"));
         };
-        loop {
-            let (rows, is_last) = results.rows(request, bytes_max).await?;
-            for row in rows {
-                Box::pin(self.merge_row(request, namespace, (target, variables), (&on, nullish), &row))
-                    .await?;
+        let gathering = self.gathering();
+        let merged = async {
+            loop {
+                let (rows, is_last) = results.rows(request, bytes_max).await?;
+                for row in rows {
+                    let merging =
+                        gathering.merge_row(request, namespace, (target, variables), (&on, nullish), &row);
+                    Box::pin(merging).await?;
+                    gathering.pause().await?;
+                }
+                if is_last {
+                    return Ok(());
+                }
             }
-            if is_last {
-                return Ok(());
-            }
-        }
+        };
+        let merged: Result<()> = merged.await;
+        gathering.settle().await?;
+        merged
     }
 
     async fn merge_row(

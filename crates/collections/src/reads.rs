@@ -14,6 +14,7 @@ use crate::collections::{Collection, Collections};
 use crate::failure::{Failure, Result};
 use crate::needed::Needed;
 use crate::order::Order;
+use crate::own_writes::OwnWrites;
 use crate::plan::{Plan, plan};
 use crate::request::Request;
 use crate::stored::{document_of, members_of};
@@ -34,6 +35,8 @@ pub struct Scan {
     built: OnceLock<BuiltQuery>,
     continuation: Option<String>,
     is_done: bool,
+    /// Documents that the command has written itself, still to come.
+    own: Option<(Arc<OwnWrites>, Filter, Env)>,
 }
 
 impl Scan {
@@ -41,7 +44,20 @@ impl Scan {
         let plan = plan(filter, &collection.shard_key);
         collection.uses.note_plan(&plan, &collection.meta.indexes);
         let (collections, built) = (collections.clone(), OnceLock::new());
-        Scan { collections, collection, plan, built, continuation: None, is_done: false }
+        Scan { collections, collection, plan, built, continuation: None, is_done: false, own: None }
+    }
+
+    /// For a statement of a command that may have written documents of the collection.
+    pub(crate) fn of_statement(
+        collections: &Collections,
+        collection: &Collection,
+        filter: &Document,
+        parsed: &Filter,
+        env: &Env,
+    ) -> Scan {
+        let own = collections.own.as_ref().filter(|own| own.is_about(collection.container()));
+        let own = own.map(|own| (own.clone(), parsed.clone(), env.clone()));
+        Scan { own, ..Scan::new(collections, collection.clone(), filter) }
     }
 
     fn restart(&mut self) {
@@ -58,10 +74,24 @@ impl Scan {
 
     /// The next documents, perhaps none; `None` at the end.
     pub async fn next(&mut self, request: &Request) -> Result<Option<Vec<Document>>> {
-        match self.next_bodies(request, None).await? {
-            Some(bodies) => bodies.iter().map(document_of).collect::<Result<Vec<_>>>().map(Some),
-            None => Ok(None),
+        let Some(bodies) = self.next_bodies(request, None).await? else { return self.own_documents() };
+        let mut documents = bodies.iter().map(document_of).collect::<Result<Vec<_>>>()?;
+        if let Some((own, ..)) = &self.own {
+            let mut stored = Vec::with_capacity(documents.len());
+            for document in documents {
+                let name = self.collection.name_of(&document)?;
+                if !own.has(self.collection.container(), (&name.key, &name.id)) {
+                    stored.push(document);
+                }
+            }
+            documents = stored;
         }
+        Ok(Some(documents))
+    }
+
+    fn own_documents(&mut self) -> Result<Option<Vec<Document>>> {
+        let Some((own, filter, mut env)) = self.own.take() else { return Ok(None) };
+        own.matching(self.collection.container(), &filter, &mut env).map(Some)
     }
 
     /// The same as they are stored, and no more of them than are wanted.

@@ -41,6 +41,11 @@ pub enum Action {
 }
 
 impl Statement {
+    /// Documents that it may mean.
+    fn scan(&self, collections: &Collections, collection: &Collection) -> Scan {
+        Scan::of_statement(collections, collection, &self.filter, &self.parsed, &self.env)
+    }
+
     fn intent(&self) -> Intent {
         match &self.action {
             Action::Update { update, .. } => Intent::Update(update.clone()),
@@ -84,6 +89,8 @@ impl Collections {
                 Ok(None) => {}
                 // Another writer may have been faster with the very document that the filter means: it is looked for once more.
                 Err(failure) if failure.code == 11000 && self.transaction.is_none() => {
+                    // It may not be shown yet.
+                    self.settle().await?;
                     refused = Some(failure)
                 }
                 Err(failure) => return Err(failure),
@@ -145,7 +152,7 @@ impl Collections {
         collection: &Collection,
         statement: &mut Statement,
     ) -> Result<Vec<Name>> {
-        let mut scan = Scan::new(self, collection.clone(), &statement.filter);
+        let mut scan = statement.scan(self, collection);
         let (mut names, mut bytes) = (Vec::new(), 0);
         while let Some(page) = scan.next(request).await? {
             for document in page {
@@ -188,7 +195,7 @@ impl Collections {
             effect.into_iter().for_each(|effect| done.note(effect));
             return Ok(done);
         }
-        let mut scan = Scan::new(self, collection.clone(), &statement.filter);
+        let mut scan = statement.scan(self, collection);
         while let Some(page) = scan.next(request).await? {
             for document in page {
                 if !statement.parsed.matches(&document, &mut statement.env)? {
@@ -222,7 +229,7 @@ impl Collections {
         statement: &mut Statement,
         order: &Order,
     ) -> Result<Vec<Name>> {
-        let mut scan = Scan::new(self, collection.clone(), &statement.filter);
+        let mut scan = statement.scan(self, collection);
         let mut keyed = Vec::new();
         let mut bytes = 0;
         while let Some(page) = scan.next(request).await? {
@@ -282,8 +289,9 @@ impl Collections {
         if let Some(effect) = effect {
             return Ok(Some(Done::of(effect)));
         }
-        // Is it one that the filter means, or one that only has the same identity?
-        let mut scan = Scan::new(self, collection.clone(), &statement.filter);
+        // Is it one that the filter means, or one that only has the same identity? It may not be shown yet.
+        self.settle().await?;
+        let mut scan = statement.scan(self, collection);
         while let Some(page) = scan.next(request).await? {
             for found in page {
                 if statement.parsed.matches(&found, &mut statement.env)? {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures::StreamExt;
 use shardlake_model::{Error, ErrorKind, PartitionKey, RequestContext, Result};
 use shardlake_partition::{
-    BatchFailure, BatchReply, CommandContext, CommitNote, HEAVY_BYTES, ItemReply, LogicalKey, Operation,
+    BatchFailure, BatchReply, CommandContext, CommitOptions, HEAVY_BYTES, ItemReply, LogicalKey, Operation,
     Outcome, PartitionWrite, extract_partition_key,
 };
 
@@ -37,17 +37,17 @@ impl Items {
         key: &PartitionKey,
         operations: Vec<Result<KeyedOperation>>,
     ) -> impl Future<Output = Result<BatchReply>> + Send {
-        self.batch_noting(ctx, container, key, operations, None)
+        self.batch_with(ctx, container, key, operations, CommitOptions::default())
     }
 
-    /// Likewise; the commit keeps a note besides.
-    pub async fn batch_noting(
+    /// Likewise, with its commit as it is asked for.
+    pub async fn batch_with(
         &self,
         ctx: &RequestContext,
         container: &ContainerHandle,
         key: &PartitionKey,
         operations: Vec<Result<KeyedOperation>>,
-        note: Option<Arc<dyn CommitNote>>,
+        commit: CommitOptions,
     ) -> Result<BatchReply> {
         let max = self.limits().batch_operations_max;
         if operations.is_empty() {
@@ -99,7 +99,7 @@ impl Items {
             *failure.error.meta_mut() = meta;
             return Ok(BatchReply { outcome: Err(failure), meta });
         }
-        let context = CommandContext { note, unwanted, ..self.command(ctx, count) };
+        let context = CommandContext { commit, unwanted, ..self.command(ctx, count) };
         let command = Arc::new(PartitionWrite { key: logical.clone(), operations: planned, context });
         loop {
             let partition = routing.owner(&logical);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use shardlake_document::{Body, ItemName, PatchOperation};
 use shardlake_model::{PartitionKey, Preconditions};
-use shardlake_partition::{CommitNote, ItemChange, ItemReply};
+use shardlake_partition::{CommitOptions, ItemChange, ItemReply};
 use shardlake_sql::Condition;
 
 /// A partial update.
@@ -69,8 +69,8 @@ pub struct WriteCommand {
     /// May be left out where there is a body, which carries it; where both are there they must agree.
     pub key: Option<PartitionKey>,
     pub write: ItemWrite,
-    /// What its commit keeps besides; nothing in a transaction, whose commit comes later.
-    pub note: Option<Arc<dyn CommitNote>>,
+    /// Nothing counts in a transaction, whose commit comes later.
+    pub commit: CommitOptions,
 }
 
 /// A read by itself.
@@ -145,7 +145,7 @@ impl ItemOperation {
 
 impl WriteCommand {
     pub fn of(key: Option<PartitionKey>, write: ItemWrite) -> WriteCommand {
-        WriteCommand { key, write, note: None }
+        WriteCommand { key, write, commit: CommitOptions::default() }
     }
 
     /// Of a body that carries its key.

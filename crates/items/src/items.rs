@@ -5,7 +5,7 @@ use std::sync::Arc;
 use shardlake_document::PatchOperation;
 use shardlake_model::{Error, ErrorKind, PartitionKey, Preconditions, RequestContext, Result};
 use shardlake_partition::{
-    CommandContext, CommitNote, ItemReply, LogicalKey, Operation, Outcome, Partition, PartitionWrite,
+    CommandContext, CommitOptions, ItemReply, LogicalKey, Operation, Outcome, Partition, PartitionWrite,
     prepare, validate_item_id,
 };
 
@@ -25,7 +25,7 @@ impl Items {
         command: WriteCommand,
     ) -> Result<ItemReply> {
         let (logical, operation) = self.planned(container, command.key.as_ref(), command.write).await?;
-        self.write_noting(ctx, container, &logical, (operation, command.note)).await
+        self.write_noting(ctx, container, &logical, (operation, command.commit)).await
     }
 
     pub async fn read(
@@ -156,7 +156,7 @@ impl Items {
         logical: &LogicalKey,
         operation: Operation,
     ) -> impl Future<Output = Result<ItemReply>> + Send {
-        self.write_noting(ctx, container, logical, (operation, None))
+        self.write_noting(ctx, container, logical, (operation, CommitOptions::default()))
     }
 
     async fn write_noting(
@@ -164,9 +164,9 @@ impl Items {
         ctx: &RequestContext,
         container: &ContainerHandle,
         logical: &LogicalKey,
-        (operation, note): (Operation, Option<Arc<dyn CommitNote>>),
+        (operation, commit): (Operation, CommitOptions),
     ) -> Result<ItemReply> {
-        let context = CommandContext { note, ..self.command(ctx, 1) };
+        let context = CommandContext { commit, ..self.command(ctx, 1) };
         let command = Arc::new(PartitionWrite { key: logical.clone(), operations: vec![operation], context });
         let mut routing = self.routing(container);
         loop {
@@ -188,7 +188,7 @@ impl Items {
             etags: (0..writes).map(|_| self.random().guid()).collect(),
             patience: ctx.deadline.saturating_sub(self.clock().elapsed()),
             unwanted: Vec::new(),
-            note: None,
+            commit: CommitOptions::default(),
         }
     }
 }

@@ -7,6 +7,7 @@
 //! | `acknowledged.rs` | the last LSN and the totals that storage has acknowledged |
 //! | `write.rs`, `apply.rs` | the operations of a command; what each comes to within a transaction |
 //! | `commit.rs`, `read_set.rs` | from a command to a commit: read, plan, queue; what a plan reads |
+//! | `deferred.rs` | commits of one command that are waited for together |
 //! | `transaction.rs`, `writes.rs`, `unique_keys.rs`, `narrowing.rs` | one commit in the making; which items a unique key is about |
 //! | `origin.rs` | what replies and ordinals tell of their partition |
 //! | `plan.rs` | the pure steps: conditions, new versions, patches |
@@ -44,6 +45,7 @@ mod change_sink;
 mod changes;
 mod commit;
 mod compaction;
+mod deferred;
 mod delete_key;
 mod deletion;
 #[cfg(feature = "testing")]
@@ -104,6 +106,7 @@ pub use change_log::{ChangeKind, Counters, LogEntry, LogOperation};
 pub use change_sink::{Change, ChangeSink, JsonChanges, JsonChangesWithMetadata};
 pub use changes::{ChangePage, PartitionPosition, position_of};
 pub use compaction::{Compaction, CompactionStep};
+pub use deferred::Deferred;
 #[cfg(feature = "testing")]
 pub use describe::{describe_row, owner_of_row};
 pub use document_keys::Misfit;
@@ -117,8 +120,8 @@ pub use interactive::{
 pub use item::StoredItem;
 pub use keys::{PartitionUid, is_scanned, partition_range};
 pub use operation::{
-    BatchFailure, BatchReply, Changed, CommandContext, ItemChange, ItemReply, LogicalKey, Operation, Outcome,
-    PreparedBody,
+    BatchFailure, BatchReply, Changed, CommandContext, CommitOptions, ItemChange, ItemReply, LogicalKey,
+    Operation, Outcome, PreparedBody,
 };
 pub use partition::{Partition, PartitionIdentity};
 pub use policy_preview::{PolicyFigures, policy_figures};

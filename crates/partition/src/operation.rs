@@ -11,6 +11,7 @@ use shardlake_sql::Condition;
 use shardlake_stdx::{Guid, Timestamp};
 
 use crate::beside::HEAVY_BYTES;
+use crate::deferred::Deferred;
 use crate::index::BodyTerms;
 use crate::item::StoredItem;
 use crate::shape::ContainerShape;
@@ -196,6 +197,15 @@ impl BatchFailure {
     }
 }
 
+/// How a commit is kept and waited for.
+#[derive(Debug, Clone, Default)]
+pub struct CommitOptions {
+    /// What it keeps besides.
+    pub note: Option<Arc<dyn CommitNote>>,
+    /// Who waits for it later; `None` where its writer waits at once.
+    pub deferred: Option<Arc<Deferred>>,
+}
+
 /// Time, identifiers and reading conditions that arrive with a command, so that planning it is a pure function.
 #[derive(Debug, Clone)]
 pub struct CommandContext {
@@ -207,6 +217,5 @@ pub struct CommandContext {
     pub unwanted: Vec<usize>,
     /// How long a write waits while a transaction holds its logical partition.
     pub patience: Duration,
-    /// What the commit keeps besides.
-    pub note: Option<Arc<dyn CommitNote>>,
+    pub commit: CommitOptions,
 }

@@ -26,7 +26,7 @@ use crate::{
 struct Fixture {
     shard: Shard,
     shape: Arc<ContainerShape>,
-    partition: Partition,
+    partition: Arc<Partition>,
 }
 
 fn identity() -> PartitionIdentity {
@@ -73,7 +73,7 @@ fn command(etags: &[u8]) -> CommandContext {
         etags: etags.iter().map(|etag| Guid([*etag; 16])).collect(),
         patience: Duration::from_secs(60),
         unwanted: Vec::new(),
-        note: None,
+        commit: Default::default(),
     }
 }
 
@@ -87,7 +87,7 @@ impl Fixture {
         )
         .await
         .expect("opens");
-        Fixture { shard, shape, partition }
+        Fixture { shard, shape, partition: Arc::new(partition) }
     }
 
     async fn far(engine: &SlowEngine) -> Fixture {

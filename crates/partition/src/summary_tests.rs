@@ -83,7 +83,7 @@ const WHOLE: [&str; 9] = [
 struct Fixture {
     shard: Shard,
     shape: Arc<ContainerShape>,
-    partition: Partition,
+    partition: Arc<Partition>,
 }
 
 fn identity() -> PartitionIdentity {
@@ -118,7 +118,7 @@ impl Fixture {
         let shard = Shard::open(ShardOptions::memory()).await.expect("opens");
         let times = CommitTimes::new(Clock::manual(Timestamp(0)));
         let partition = Partition::open((shard.clone(), times), identity(), shape.maintained()).await;
-        Fixture { shard, shape, partition: partition.expect("opens") }
+        Fixture { shard, shape, partition: Arc::new(partition.expect("opens")) }
     }
 
     fn command(&self) -> CommandContext {
@@ -128,7 +128,7 @@ impl Fixture {
             etags: vec![Guid([1; 16])],
             patience: Duration::from_secs(60),
             unwanted: Vec::new(),
-            note: None,
+            commit: Default::default(),
         }
     }
 

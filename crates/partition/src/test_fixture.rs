@@ -47,7 +47,7 @@ pub(crate) fn command() -> CommandContext {
         etags: vec![Guid([1; 16])],
         patience: Duration::from_secs(60),
         unwanted: Vec::new(),
-        note: None,
+        commit: Default::default(),
     }
 }
 

@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use shardlake_model::{Error, Result};
+use shardlake_storage::{PendingCommit, Seq};
 use tracing::Instrument;
 
 use crate::beside::{HEAVY_BYTES, beside};
 use crate::commit::{Done, Task, Work, Writer};
+use crate::deferred::Deferred;
 use crate::item::StoredItem;
 use crate::keys;
 use crate::make_room::{LOOKS_MAX, is_full};
@@ -39,7 +41,7 @@ pub(crate) struct Written {
 impl Partition {
     /// Executes a command of one operation.
     pub async fn write(
-        &self,
+        self: &Arc<Self>,
         shape: &Arc<ContainerShape>,
         command: &Arc<PartitionWrite>,
     ) -> Result<ItemReply> {
@@ -53,7 +55,7 @@ impl Partition {
     /// Executes operations in order as one transaction: all of them or none.
     #[tracing::instrument(name = "write", level = "debug", skip_all, fields(partition = self.uid.0))]
     pub async fn execute(
-        &self,
+        self: &Arc<Self>,
         shape: &Arc<ContainerShape>,
         command: &Arc<PartitionWrite>,
     ) -> Result<BatchReply> {
@@ -70,7 +72,7 @@ impl Partition {
     }
 
     async fn execute_once(
-        &self,
+        self: &Arc<Self>,
         shape: &Arc<ContainerShape>,
         write: &Arc<PartitionWrite>,
         writer: Writer<'_>,
@@ -81,31 +83,58 @@ impl Partition {
         let plan = tracing::debug_span!("plan");
         let done = self.carry_out(task, ReadSet::default(), write).instrument(plan).await?;
         let Done { outcome: Written { outcome, charge_centi }, rests_on, last_lsn, commit } = done;
+        let deferred = write.context.commit.deferred.as_deref();
         match (outcome, commit) {
             (Ok(mut replies), Some((lsn, commit))) => {
-                self.acknowledge(lsn, commit).await?;
+                match deferred {
+                    Some(deferred) => self.acknowledge_later(lsn, commit, deferred),
+                    None => self.acknowledge(lsn, commit).await?,
+                }
                 replies.iter_mut().for_each(|reply| reply.meta.lsn = lsn);
                 Ok(BatchReply { outcome: Ok(replies), meta: self.origin().meta(charge_centi, lsn) })
             }
             (Ok(mut replies), None) => {
-                self.wait_for(rests_on).await?;
                 let seen = replies.iter().map(|reply| reply.meta.item_lsn).max().unwrap_or(0);
-                self.acknowledged.note_lsn(seen);
+                self.rest_on(rests_on, seen, deferred).await?;
                 replies.iter_mut().for_each(|reply| self.tell_lsn(&mut reply.meta));
                 Ok(BatchReply { outcome: Ok(replies), meta: self.meta(charge_centi, 0) })
             }
             (Err(mut failure), _) => {
                 let error = &mut failure.error;
                 // What the error tells (an item exists, or not) may rest on commits that are not durable yet.
-                self.wait_for(rests_on).await?;
-                // Whoever wrote what it met may not have been woken yet.
-                self.acknowledged.note_lsn(error.meta().item_lsn.min(last_lsn));
+                self.rest_on(rests_on, error.meta().item_lsn.min(last_lsn), deferred).await?;
                 let charge = error.meta().charge_centi.max(shape.charges.not_found().0);
                 *error.meta_mut() = self.meta(charge, error.meta().item_lsn);
                 let meta = self.meta(charge_centi + charge, 0);
                 Ok(BatchReply { outcome: Err(failure), meta })
             }
         }
+    }
+
+    /// Until an answer may be given that rests on the commit `seq` and names the LSN `seen`.
+    async fn rest_on(self: &Arc<Self>, seq: Seq, seen: u64, deferred: Option<&Deferred>) -> Result<()> {
+        match deferred {
+            Some(deferred) => {
+                let partition = self.clone();
+                deferred.note_met(self.uid, Box::pin(async move { partition.wait_to_tell(seq, seen).await }));
+                Ok(())
+            }
+            None => self.wait_to_tell(seq, seen).await,
+        }
+    }
+
+    async fn wait_to_tell(&self, seq: Seq, seen: u64) -> Result<()> {
+        self.wait_for(seq).await?;
+        // Whoever wrote it may not have been woken yet.
+        self.acknowledged.note_lsn(seen);
+        Ok(())
+    }
+
+    fn acknowledge_later(self: &Arc<Self>, lsn: u64, mut commit: PendingCommit, deferred: &Deferred) {
+        // Others wait behind it.
+        commit.begin();
+        let partition = self.clone();
+        deferred.note_commit(self.uid, Box::pin(async move { partition.acknowledge(lsn, commit).await }));
     }
 }
 
@@ -182,7 +211,7 @@ impl Work for Arc<PartitionWrite> {
             return Ok((written, None));
         }
         let mut commit = transaction.into_batch();
-        if let Some(row) = self.context.note.as_ref().and_then(|note| note.row()) {
+        if let Some(row) = self.context.commit.note.as_ref().and_then(|note| note.row()) {
             row.add_to(&mut commit.batch);
         }
         Ok((written, Some(commit)))

@@ -28,15 +28,20 @@ impl fmt::Debug for PendingCommit {
 
 impl Drop for PendingCommit {
     fn drop(&mut self) {
-        if let Some(shared) = self.lead.take() {
-            shared.queue.call_committer();
-        }
+        self.begin();
     }
 }
 
 impl PendingCommit {
     pub fn seq(&self) -> Seq {
         self.seq
+    }
+
+    /// Has the commit written although nobody waits for it yet.
+    pub fn begin(&mut self) {
+        if let Some(shared) = self.lead.take() {
+            shared.queue.call_committer();
+        }
     }
 }
 

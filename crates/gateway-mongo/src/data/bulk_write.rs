@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use shardlake_account::collections::{
-    Action, Collection, Done, Namespace, NumberedInserts, Statement, inserted_answer,
+    Action, Collection, Collections, Done, Namespace, NumberedInserts, Statement, inserted_answer,
 };
 use shardlake_mql::{Document, Filter, SortPattern, Value};
 
@@ -125,38 +125,9 @@ pub async fn bulk_write(call: &Call) -> Result<Reply> {
             .count("batchSize")?,
         None => None,
     };
-    let (mut totals, mut results) = (Totals::default(), Vec::new());
-    for (index, operation) in operations.iter().enumerate() {
-        let outcome =
-            replay_or_run(call, operation, &targets[operation.target], (index, &lets, checks)).await;
-        let failed = !matches!(outcome, Ok((_, None)));
-        let result = match outcome {
-            Ok((result, stopped)) => {
-                totals.note(operation.kind, &result);
-                match stopped {
-                    None => result,
-                    Some(error) => {
-                        totals.errors += 1;
-                        failure(&error, &result)
-                    }
-                }
-            }
-            Err(error) => {
-                call.check_goes_on(&error)?;
-                totals.errors += 1;
-                failure(&error, &Document::one("n", Value::Int(0)))
-            }
-        };
-        if failed || !errors_only {
-            let mut shown = Document::one("ok", Value::Double(if failed { 0.0 } else { 1.0 }));
-            shown.push("idx", Value::Int(index as i32));
-            result.iter().for_each(|(name, value)| shown.push(name.clone(), value.clone()));
-            results.push(shown);
-        }
-        if failed && is_ordered {
-            break;
-        }
-    }
+    let collections = call.collections().gathering();
+    let running = Running { call, collections, lets: &lets, checks, is_ordered, errors_only };
+    let (totals, results) = running.run_all(&operations, &targets).await?;
     let options =
         CursorOptions { batch_size: Some(batch_size.unwrap_or(u64::MAX)), ..CursorOptions::default() };
     let namespace = "admin.$cmd.bulkWrite".to_owned();
@@ -172,6 +143,166 @@ pub async fn bulk_write(call: &Call) -> Result<Reply> {
         reply.fields.push(name, Value::Int(value));
     }
     Ok(reply)
+}
+
+/// A command at work.
+struct Running<'c> {
+    call: &'c Call,
+    collections: Collections,
+    lets: &'c Document,
+    checks: bool,
+    is_ordered: bool,
+    errors_only: bool,
+}
+
+impl Running<'_> {
+    /// Runs the operations one after the other, and waits for the disk once for many of them.
+    async fn run_all(&self, operations: &[Operation], targets: &[Target]) -> Result<(Totals, Vec<Document>)> {
+        let Running { call, collections, .. } = self;
+        let (mut totals, mut results, mut done) = (Totals::default(), Vec::new(), Vec::new());
+        let ran = async {
+            for (index, operation) in operations.iter().enumerate() {
+                let outcome =
+                    self.replay_or_run(operation, &targets[operation.target], index, &mut done).await;
+                let failed = !matches!(outcome, Ok((_, None)));
+                let result = match outcome {
+                    Ok((result, stopped)) => {
+                        totals.note(operation.kind, &result);
+                        match stopped {
+                            None => result,
+                            Some(error) => {
+                                totals.errors += 1;
+                                failure(&error, &result)
+                            }
+                        }
+                    }
+                    Err(error) => {
+                        call.check_goes_on(&error)?;
+                        totals.errors += 1;
+                        failure(&error, &Document::one("n", Value::Int(0)))
+                    }
+                };
+                if failed || !self.errors_only {
+                    let mut shown = Document::one("ok", Value::Double(if failed { 0.0 } else { 1.0 }));
+                    shown.push("idx", Value::Int(index as i32));
+                    result.iter().for_each(|(name, value)| shown.push(name.clone(), value.clone()));
+                    results.push(shown);
+                }
+                if failed && self.is_ordered {
+                    break;
+                }
+                collections.pause().await?;
+            }
+            Ok(())
+        };
+        let ran: Result<()> = ran.await;
+        collections.settle().await?;
+        for (id, result) in done {
+            if let Some(retryable) = &call.retryable {
+                retryable.record(id, result);
+            }
+        }
+        ran.map(|()| (totals, results))
+    }
+
+    async fn replay_or_run(
+        &self,
+        operation: &Operation,
+        target: &Target,
+        index: usize,
+        recorded: &mut Vec<(i32, Document)>,
+    ) -> Result<Ended> {
+        let id = index as i32;
+        if let Some(retryable) = &self.call.retryable
+            && let Some(result) = retryable.replay(id)?
+        {
+            return Ok((Document::clone(&result), None));
+        }
+        let (result, stopped) = Box::pin(self.run(operation, target, id)).await?;
+        if self.call.retryable.is_some() && stopped.is_none() {
+            recorded.push((id, result.clone()));
+        }
+        Ok((result, stopped))
+    }
+
+    async fn run(&self, operation: &Operation, target: &Target, id: i32) -> Result<Ended> {
+        let &Running { call, ref collections, lets, checks, .. } = self;
+        let namespace = &target.namespace;
+        let fields = Arguments::of_document("bulkWrite.ops", &operation.fields, operation.kind.table())?;
+        let collection = collections.collection(namespace)?;
+        check_uuid(target, collection.as_ref())?;
+        check_collation(fields.given("collation"))?;
+        let hint = fields.given("hint");
+        let request = call.request();
+        match operation.kind {
+            Kind::Insert => {
+                check_created(namespace)?;
+                let document = document(&fields, "document");
+                if document.size() > DOCUMENT_BYTES_MAX {
+                    fail!(
+                        code::OBJECT_TOO_LARGE,
+                        "object to insert too large. size in bytes: {}, max size: {DOCUMENT_BYTES_MAX}",
+                        document.size()
+                    );
+                }
+                let write = call.retryable.as_ref().map(|retryable| retryable.write(call.context.now));
+                let numbered = write.map(|write| NumberedInserts { write, statements: vec![id] });
+                let (documents, how) = (vec![Arc::new(document)], (true, checks));
+                let inserted =
+                    collections.insert(&request, namespace, documents, how, numbered.as_ref()).await?;
+                match inserted.failures.into_iter().next() {
+                    Some((_, failure)) => Err(failure.into()),
+                    None => Ok((inserted_answer(), None)),
+                }
+            }
+            Kind::Update => {
+                let is_multi = fields.bool("multi") == Some(true);
+                let is_upsert = fields.bool("upsert") == Some(true);
+                if is_upsert {
+                    check_created(namespace)?;
+                }
+                let constants = document(&fields, "constants");
+                let mods = fields.given("updateMods").cloned().unwrap_or_default();
+                if !constants.is_empty() && !matches!(mods, Value::Array(_)) {
+                    fail!(51198, "Constant values may only be specified for pipeline updates");
+                }
+                let mut variables = lets.clone();
+                constants.iter().for_each(|(name, value)| variables.set(name, value.clone()));
+                let filters = fields.array("arrayFilters").unwrap_or_default();
+                let order = sort(&document(&fields, "sort"))?;
+                let filter = hinted_write(call, namespace, document(&fields, "filter"), (hint, is_upsert))?;
+                let mut statement = statement(
+                    call,
+                    filter,
+                    (&mods, filters),
+                    &variables,
+                    (is_multi, is_upsert),
+                    order,
+                    checks,
+                )?;
+                statement.numbered = call.numbered(id, |done| Ok(updated_answer(done)));
+                let done = collections.run_statement(&request, namespace, &mut statement).await?;
+                Ok((updated_answer(&done), done.failure.map(CommandError::from)))
+            }
+            Kind::Delete => {
+                let (scope, env) = request.bound(lets)?;
+                let filter = hinted_filter(call, namespace, document(&fields, "filter"), hint)?;
+                let parsed = Filter::parse_ordering(&filter, &scope)?;
+                let mut statement = Statement {
+                    filter,
+                    parsed,
+                    action: Action::Remove,
+                    is_multi: fields.bool("multi") == Some(true),
+                    sort: SortPattern::default(),
+                    env,
+                    checks: false,
+                    numbered: call.numbered(id, |done| Ok(removed_answer(done))),
+                };
+                let done = collections.run_statement(&request, namespace, &mut statement).await?;
+                Ok((removed_answer(&done), done.failure.map(CommandError::from)))
+            }
+        }
+    }
 }
 
 impl Totals {
@@ -263,27 +394,6 @@ fn targets(arguments: &Arguments<'_>) -> Result<Vec<Target>> {
 /// What a statement did, and what ended it before its end.
 type Ended = (Document, Option<CommandError>);
 
-async fn replay_or_run(
-    call: &Call,
-    operation: &Operation,
-    target: &Target,
-    (index, lets, checks): (usize, &Document, bool),
-) -> Result<Ended> {
-    let id = index as i32;
-    if let Some(retryable) = &call.retryable
-        && let Some(result) = retryable.replay(id)?
-    {
-        return Ok((Document::clone(&result), None));
-    }
-    let (result, stopped) = Box::pin(run(call, operation, target, (id, lets, checks))).await?;
-    if let Some(retryable) = &call.retryable
-        && stopped.is_none()
-    {
-        retryable.record(id, result.clone());
-    }
-    Ok((result, stopped))
-}
-
 /// Refuses a write that is meant for another collection of this name.
 fn check_uuid(target: &Target, collection: Option<&Collection>) -> Result<()> {
     let Some(uuid) = &target.uuid else { return Ok(()) };
@@ -296,82 +406,6 @@ fn check_uuid(target: &Target, collection: Option<&Collection>) -> Result<()> {
     let told = told.with_field("db", database.as_str()).with_field("collectionUUID", uuid.clone());
     let told = told.with_field("expectedCollection", collection.as_str());
     Err(told.with_field("actualCollection", Value::Null))
-}
-
-async fn run(
-    call: &Call,
-    operation: &Operation,
-    target: &Target,
-    (id, lets, checks): (i32, &Document, bool),
-) -> Result<Ended> {
-    let namespace = &target.namespace;
-    let fields = Arguments::of_document("bulkWrite.ops", &operation.fields, operation.kind.table())?;
-    let collection = call.collections().collection(namespace)?;
-    check_uuid(target, collection.as_ref())?;
-    check_collation(fields.given("collation"))?;
-    let hint = fields.given("hint");
-    let request = call.request();
-    match operation.kind {
-        Kind::Insert => {
-            check_created(namespace)?;
-            let document = document(&fields, "document");
-            if document.size() > DOCUMENT_BYTES_MAX {
-                fail!(
-                    code::OBJECT_TOO_LARGE,
-                    "object to insert too large. size in bytes: {}, max size: {DOCUMENT_BYTES_MAX}",
-                    document.size()
-                );
-            }
-            let write = call.retryable.as_ref().map(|retryable| retryable.write(call.context.now));
-            let numbered = write.map(|write| NumberedInserts { write, statements: vec![id] });
-            let (documents, how) = (vec![Arc::new(document)], (true, checks));
-            let inserted =
-                call.collections().insert(&request, namespace, documents, how, numbered.as_ref()).await?;
-            match inserted.failures.into_iter().next() {
-                Some((_, failure)) => Err(failure.into()),
-                None => Ok((inserted_answer(), None)),
-            }
-        }
-        Kind::Update => {
-            let is_multi = fields.bool("multi") == Some(true);
-            let is_upsert = fields.bool("upsert") == Some(true);
-            if is_upsert {
-                check_created(namespace)?;
-            }
-            let constants = document(&fields, "constants");
-            let mods = fields.given("updateMods").cloned().unwrap_or_default();
-            if !constants.is_empty() && !matches!(mods, Value::Array(_)) {
-                fail!(51198, "Constant values may only be specified for pipeline updates");
-            }
-            let mut variables = lets.clone();
-            constants.iter().for_each(|(name, value)| variables.set(name, value.clone()));
-            let filters = fields.array("arrayFilters").unwrap_or_default();
-            let order = sort(&document(&fields, "sort"))?;
-            let filter = hinted_write(call, namespace, document(&fields, "filter"), (hint, is_upsert))?;
-            let mut statement =
-                statement(call, filter, (&mods, filters), &variables, (is_multi, is_upsert), order, checks)?;
-            statement.numbered = call.numbered(id, |done| Ok(updated_answer(done)));
-            let done = call.collections().run_statement(&request, namespace, &mut statement).await?;
-            Ok((updated_answer(&done), done.failure.map(CommandError::from)))
-        }
-        Kind::Delete => {
-            let (scope, env) = request.bound(lets)?;
-            let filter = hinted_filter(call, namespace, document(&fields, "filter"), hint)?;
-            let parsed = Filter::parse_ordering(&filter, &scope)?;
-            let mut statement = Statement {
-                filter,
-                parsed,
-                action: Action::Remove,
-                is_multi: fields.bool("multi") == Some(true),
-                sort: SortPattern::default(),
-                env,
-                checks: false,
-                numbered: call.numbered(id, |done| Ok(removed_answer(done))),
-            };
-            let done = call.collections().run_statement(&request, namespace, &mut statement).await?;
-            Ok((removed_answer(&done), done.failure.map(CommandError::from)))
-        }
-    }
 }
 
 fn updated_answer(done: &Done) -> Document {

@@ -124,6 +124,8 @@ struct WriteAnswer {
     modified: u64,
     upserted: Vec<Value>,
     errors: Vec<(usize, CommandError)>,
+    /// Statements of a retryable write that are done, to be recorded when they are durable.
+    done: Vec<(i32, Document)>,
 }
 
 impl WriteAnswer {
@@ -154,8 +156,8 @@ impl WriteAnswer {
                 match done.failure {
                     Some(failure) => failure.into(),
                     None => {
-                        if let Some(retryable) = &call.retryable {
-                            retryable.record(id, result);
+                        if call.retryable.is_some() {
+                            self.done.push((id, result));
                         }
                         return Ok(true);
                     }
@@ -166,6 +168,15 @@ impl WriteAnswer {
         call.check_goes_on(&error)?;
         self.errors.push((place, error));
         Ok(!is_ordered)
+    }
+
+    /// What was done is durable.
+    fn record(&mut self, call: &Call) {
+        for (id, result) in self.done.drain(..) {
+            if let Some(retryable) = &call.retryable {
+                retryable.record(id, result);
+            }
+        }
     }
 
     fn reply(self, shows_modified: bool) -> Reply {
@@ -239,32 +250,57 @@ pub async fn update(call: &Call) -> Result<Reply> {
     }
     let lets = document(&arguments, "let");
     let checks = arguments.bool("bypassDocumentValidation") != Some(true);
-    let ids = statement_ids(call, parsed.len());
-    let mut answer = WriteAnswer::default();
-    for (place, (statement, is_multi)) in parsed.iter().enumerate() {
-        if let Some(result) = replayed(call, ids[place])? {
-            answer.note(place, &result);
-            continue;
-        }
+    let made = |statement: &Document, is_multi| {
         let fields = Arguments::of_document("update", statement, STATEMENT)?;
-        let outcome = async {
-            let mut statement = update_statement(call, &namespace, &fields, &lets, (*is_multi, checks))?;
-            if matches!(statement.action, Action::Update { is_upsert: true, .. }) {
-                check_created(&namespace)?;
-            }
-            statement.numbered = call.numbered(ids[place], |done| Ok(result_of(done)));
-            let request = call.request();
-            Ok::<Done, CommandError>(
-                call.collections().run_statement(&request, &namespace, &mut statement).await?,
-            )
-        };
-        let outcome = Box::pin(outcome).await;
-        let goes_on = answer.end(call, (place, ids[place]), outcome, result_of, is_ordered(&arguments))?;
-        if !goes_on {
-            break;
+        let statement = update_statement(call, &namespace, &fields, &lets, (is_multi, checks))?;
+        if matches!(statement.action, Action::Update { is_upsert: true, .. }) {
+            check_created(&namespace)?;
         }
-    }
+        Ok(statement)
+    };
+    let answer = run_all(call, &namespace, (&parsed, is_ordered(&arguments)), result_of, made).await?;
     Ok(answer.reply(true))
+}
+
+/// Runs the statements of a command one after the other. They wait for the disk together: a later one sees the work of the earlier ones
+/// before it is durable, and the command is answered when all of it is.
+async fn run_all(
+    call: &Call,
+    namespace: &Namespace,
+    (statements, is_ordered): (&[(Document, bool)], bool),
+    form: fn(&Done) -> Document,
+    made: impl Fn(&Document, bool) -> Result<Statement>,
+) -> Result<WriteAnswer> {
+    let collections = call.collections().gathering();
+    let ids = statement_ids(call, statements.len());
+    let mut answer = WriteAnswer::default();
+    let ran = async {
+        for (place, (statement, is_multi)) in statements.iter().enumerate() {
+            let id = ids[place];
+            if let Some(result) = replayed(call, id)? {
+                answer.note(place, &result);
+                continue;
+            }
+            let outcome = async {
+                let mut statement = made(statement, *is_multi)?;
+                statement.numbered = call.numbered(id, move |done| Ok(form(done)));
+                let request = call.request();
+                Ok::<Done, CommandError>(
+                    collections.run_statement(&request, namespace, &mut statement).await?,
+                )
+            };
+            let outcome = Box::pin(outcome).await;
+            if !answer.end(call, (place, id), outcome, form, is_ordered)? {
+                break;
+            }
+            collections.pause().await?;
+        }
+        Ok(())
+    };
+    let ran: Result<()> = ran.await;
+    collections.settle().await?;
+    answer.record(call);
+    ran.map(|()| answer)
 }
 
 fn update_statement(
@@ -348,40 +384,23 @@ pub async fn delete(call: &Call) -> Result<Reply> {
         parsed.push((Document::clone(statement), is_multi));
     }
     let lets = document(&arguments, "let");
-    let ids = statement_ids(call, parsed.len());
-    let mut answer = WriteAnswer::default();
-    for (place, (statement, is_multi)) in parsed.iter().enumerate() {
-        if let Some(result) = replayed(call, ids[place])? {
-            answer.note(place, &result);
-            continue;
-        }
+    let made = |statement: &Document, is_multi| {
         let fields = Arguments::of_document("delete", statement, DELETE_STATEMENT)?;
-        let outcome = async {
-            check_collation(fields.given("collation"))?;
-            let (scope, env) = call.request().bound(&lets)?;
-            let filter = hinted_filter(call, &namespace, document(&fields, "q"), fields.given("hint"))?;
-            let parsed = Filter::parse_ordering(&filter, &scope)?;
-            let mut statement = Statement {
-                filter,
-                parsed,
-                action: Action::Remove,
-                is_multi: *is_multi,
-                sort: SortPattern::default(),
-                env,
-                checks: false,
-                numbered: call.numbered(ids[place], |done| Ok(removed_answer(done))),
-            };
-            let request = call.request();
-            Ok::<Done, CommandError>(
-                call.collections().run_statement(&request, &namespace, &mut statement).await?,
-            )
-        };
-        let outcome = Box::pin(outcome).await;
-        let goes_on =
-            answer.end(call, (place, ids[place]), outcome, removed_answer, is_ordered(&arguments))?;
-        if !goes_on {
-            break;
-        }
-    }
+        check_collation(fields.given("collation"))?;
+        let (scope, env) = call.request().bound(&lets)?;
+        let filter = hinted_filter(call, &namespace, document(&fields, "q"), fields.given("hint"))?;
+        let parsed = Filter::parse_ordering(&filter, &scope)?;
+        Ok(Statement {
+            filter,
+            parsed,
+            action: Action::Remove,
+            is_multi,
+            sort: SortPattern::default(),
+            env,
+            checks: false,
+            numbered: None,
+        })
+    };
+    let answer = run_all(call, &namespace, (&parsed, is_ordered(&arguments)), removed_answer, made).await?;
     Ok(answer.reply(false))
 }

@@ -122,7 +122,8 @@ fn runtime() -> Runtime {
 
 #[test]
 fn a_write_that_was_half_done_is_finished_when_it_comes_again() {
-    const DOCUMENTS: i64 = 60;
+    // More than wait for the disk together.
+    const DOCUMENTS: i64 = 600;
     let servers = runtime().block_on(Servers::new(1));
     let mut halves = 0;
     for round in 1..=6_i64 {

@@ -18,6 +18,7 @@ mod dispatch;
 mod endings;
 mod expiring;
 mod frames;
+mod gathered;
 mod index_builds;
 mod index_or_scan;
 mod kept_answers;

@@ -92,7 +92,7 @@ impl Fixture {
             etags: vec![Guid([1; 16])],
             patience: Duration::from_secs(60),
             unwanted: Vec::new(),
-            note: None,
+            commit: Default::default(),
         }
     }
 

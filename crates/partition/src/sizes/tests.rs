@@ -21,7 +21,7 @@ use crate::{
 };
 
 struct Fixture {
-    partition: Partition,
+    partition: Arc<Partition>,
     shape: Arc<ContainerShape>,
 }
 
@@ -47,14 +47,10 @@ impl Fixture {
             session_version: 0,
         };
         let shard = Shard::open(ShardOptions::memory()).await.expect("opens");
+        let times = CommitTimes::new(Clock::manual(Timestamp(0)));
+        let partition = Partition::open((shard, times), identity, Vec::new()).await;
         Fixture {
-            partition: Partition::open(
-                (shard, CommitTimes::new(Clock::manual(Timestamp(0)))),
-                identity,
-                Vec::new(),
-            )
-            .await
-            .expect("opens"),
+            partition: Arc::new(partition.expect("opens")),
             shape: Arc::new(shape.expect("a plain container")),
         }
     }
@@ -86,7 +82,7 @@ impl Fixture {
             etags: vec![Guid([1; 16])],
             patience: Duration::from_secs(60),
             unwanted: Vec::new(),
-            note: None,
+            commit: Default::default(),
         };
         let logical = self.logical(pk);
         let (key, operations) = (logical.clone(), vec![operation]);
