@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use shardlake_items::OpenTransaction;
 use shardlake_model::{ContainerRid, Error, ErrorKind};
-use shardlake_mql::Value;
+use shardlake_mql::{Document, Value};
 use shardlake_partition::{CommitOptions, TRANSACTION_TOO_LARGE};
 use shardlake_queries::Queries;
 use shardlake_resources::Resources;
@@ -83,7 +83,21 @@ pub struct Collection {
     pub uses: Arc<IndexUses>,
 }
 
+/// A physical partition that is asked for documents, and the storage shard that it lies in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Asked {
+    pub range_id: u32,
+    pub shard: u16,
+}
+
 impl Collection {
+    /// The physical partitions that a filter has to be asked of: those of the shard key that it names, or all.
+    pub fn asked(&self, filter: &Document) -> Vec<Asked> {
+        let key = crate::plan::key_of(filter, &self.shard_key);
+        let partitions = self.handle.partitions_of(&key).into_iter();
+        partitions.map(|(range_id, shard)| Asked { range_id, shard }).collect()
+    }
+
     pub(crate) fn container(&self) -> ContainerRid {
         self.handle.container().rid
     }

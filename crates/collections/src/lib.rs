@@ -71,7 +71,7 @@ pub use change_stream::{
     BeforeChange, ChangeStream, FullDocument, StreamBatch, StreamOptions, StreamRoom, StreamStart, Token,
     Watched, cluster_time_now, milliseconds_of, operation_time,
 };
-pub use collections::{Collection, Collections, Found, Namespace};
+pub use collections::{Asked, Collection, Collections, Found, Namespace};
 pub use effect::{Done, Form, Numbered};
 pub use expiry::ExpirySweep;
 pub use failure::{Failure, Result, refuses_command};

@@ -75,7 +75,7 @@ fn named(predicate: &Predicate, paths: &mut Vec<Vec<String>>) {
 
 /// Plans a filter on a collection with this shard key.
 pub fn plan(filter: &Document, shard_key: &ShardKey) -> Plan {
-    let key = shard_key.of_equalities(|path| equality(filter, path));
+    let key = key_of(filter, shard_key);
     let id = identity(filter);
     let is_whole = shard_key.is_whole(&key);
     let scope = if key.0.is_empty() { FeedScope::All } else { FeedScope::Key(key.clone()) };
@@ -85,10 +85,15 @@ pub fn plan(filter: &Document, shard_key: &ShardKey) -> Plan {
     Plan { key: is_whole.then_some(key), scope, id, query }
 }
 
+/// The shard key that a filter names: whole, its first parts, or nothing of it.
+pub(crate) fn key_of(filter: &Document, shard_key: &ShardKey) -> PartitionKey {
+    shard_key.of_equalities(|path| equality(filter, path))
+}
+
 /// The shard key and the identity of the one document that a filter can mean, if it names both.
 pub(crate) fn point(filter: &Document, shard_key: &ShardKey) -> Option<(PartitionKey, String)> {
     let id = identity(filter)?;
-    let key = shard_key.of_equalities(|path| equality(filter, path));
+    let key = key_of(filter, shard_key);
     shard_key.is_whole(&key).then_some((key, id))
 }
 

@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
 use shardlake_document::RawDocument;
-use shardlake_items::OpenTransaction;
+use shardlake_items::{FeedScope, OpenTransaction};
 use shardlake_mql::{Document, Env, Filter, FindProjection, Matched, SortKey, SortPattern, Value};
 use shardlake_partition::StoredItem;
 use shardlake_queries::ItemsRequest;
 use shardlake_sql::{BuiltQuery, Rows};
 
-use crate::collections::{Collection, Collections};
+use crate::collections::{Asked, Collection, Collections};
 use crate::failure::{Failure, Result};
 use crate::needed::Needed;
 use crate::order::Order;
@@ -45,6 +45,12 @@ impl Scan {
         collection.uses.note_plan(&plan, &collection.meta.indexes);
         let (collections, built) = (collections.clone(), OnceLock::new());
         Scan { collections, collection, plan, built, continuation: None, is_done: false, own: None }
+    }
+
+    /// In one physical partition alone.
+    fn within(mut self, range_id: u32) -> Scan {
+        self.plan.scope = FeedScope::Range { range_id: Some(range_id), epk: None };
+        self
     }
 
     /// For a statement of a command that may have written documents of the collection.
@@ -172,7 +178,7 @@ impl Page {
 }
 
 /// What a `find` asks for, parsed.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Find {
     pub filter: Document,
     pub parsed: Filter,
@@ -451,6 +457,11 @@ impl Collections {
             Some(collection) => Source::Scan(Box::new(Scan::new(self, collection, filter))),
             None => Source::Ready(VecDeque::new()),
         }
+    }
+
+    /// Likewise of one physical partition.
+    pub fn scan_of_partition(&self, collection: Collection, filter: &Document, partition: Asked) -> Source {
+        Source::Scan(Box::new(Scan::new(self, collection, filter).within(partition.range_id)))
     }
 
     /// All documents that meet a filter, within the bound of memory.

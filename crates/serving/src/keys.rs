@@ -6,7 +6,7 @@ use std::sync::Arc;
 use shardlake_document::RawValue;
 use shardlake_model::{Error, ErrorKind, KeyComponent, KeyKind, PartitionKey, ReplyMeta, Result};
 use shardlake_partition::{LogicalKey, Partition, PreparedBody, extract_partition_key};
-use shardlake_routing::effective_partition_key;
+use shardlake_routing::{effective_partition_key, prefix_range};
 
 use crate::container_handle::{ContainerEntry, ContainerHandle};
 
@@ -149,6 +149,16 @@ impl ContainerHandle {
         }
         let epk = effective_partition_key(&entry.record.container.definition.partition_key, &key);
         Ok(Some(entry.map.lookup(&epk).meta(0, 0)))
+    }
+
+    /// The physical partitions that keys with a prefix lie in, with their storage shards.
+    pub fn partitions_of(&self, prefix: &PartitionKey) -> Vec<(u32, u16)> {
+        let record = &self.entry.record;
+        let span = prefix_range(&record.container.definition.partition_key, prefix);
+        let partitions = self.entry.map.overlapping(&span).map(|partition| partition.range_id);
+        let shard =
+            |id: u32| record.ranges.iter().find(|range| range.range_id == id).map(|range| range.shard);
+        partitions.filter_map(|id| Some((id, shard(id)?))).collect()
     }
 
     /// Whether it was named by its rid, which makes rids of the names of what is in it.

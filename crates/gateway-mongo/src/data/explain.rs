@@ -1,8 +1,6 @@
 //! `explain`: how a command would be answered, and what that takes. Nothing is written.
 
-use shardlake_account::collections::{
-    Access, Aggregation, Collection, Find, Finding, Found, Namespace, Request, access,
-};
+use shardlake_account::collections::{Access, Aggregation, Collection, Find, Found, Namespace, access};
 use shardlake_mql::{Document, Filter, Pipeline, Value};
 
 use super::common::sort;
@@ -11,6 +9,11 @@ use crate::arguments::{self, Types, optional, required};
 use crate::call::Call;
 use crate::errors::{Result, code, error, fail};
 use crate::reply::Reply;
+
+mod counted;
+mod sharded;
+
+use counted::Counted;
 
 /// How much is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,15 +135,17 @@ async fn answer(call: &Call, question: &Question, verbosity: Verbosity) -> Resul
         collection.check_near(&parsed)?;
     }
     let is_sorted = !order.is_empty();
+    let asked = collection.filter(|collection| collection.is_sharded());
+    let asked = asked.map(|collection| (collection, collection.asked(&question.filter)));
+    let mut plan = planner(question, collection, is_sorted);
+    if let Some((_, asked)) = &asked {
+        plan = sharded::planner(plan, asked, is_sorted);
+    }
     let mut told = Document::one("explainVersion", "1");
-    told.push("queryPlanner", Value::document(planner(question, collection, is_sorted)));
+    told.push("queryPlanner", Value::document(plan));
     if verbosity == Verbosity::Planner {
         return Ok(told);
     }
-    let started = call.deployment.account.clock().elapsed();
-    let source =
-        source(call, &request, &question.namespace, (&question.filter, &parsed), question.hint.as_ref())
-            .await?;
     let find = Find {
         filter: question.filter.clone(),
         parsed,
@@ -150,47 +155,26 @@ async fn answer(call: &Call, question: &Question, verbosity: Verbosity) -> Resul
         limit: question.limit,
         env,
     };
-    let mut finding = Finding::new(find, source);
-    let mut returned = 0;
-    loop {
-        let (page, more) = finding.next(&request, 1000, 16 << 20).await?;
-        returned += page.len() as u64;
-        if !more {
-            break;
-        }
-    }
-    let took = call.deployment.account.clock().elapsed().saturating_sub(started);
     let stage = stage_name(question, collection, is_sorted);
-    told.push(
-        "executionStats",
-        Value::document(execution(&request, returned, took.as_millis() as u64, stage, verbosity)),
-    );
+    let stats = match &asked {
+        Some((collection, asked)) if asked.len() > 1 => {
+            sharded::execution_of_all(call, collection, asked, &find, stage).await?
+        }
+        _ => {
+            let parsed = (&question.filter, &find.parsed);
+            let source = source(call, &request, &question.namespace, parsed, question.hint.as_ref()).await?;
+            let counted = Counted::run(call, &request, find, source).await?;
+            match asked.as_ref().and_then(|(collection, asked)| Some((collection, asked.first()?))) {
+                Some((collection, asked)) => sharded::execution_of_one(collection, *asked, &counted, stage),
+                None => counted.shown(stage),
+            }
+        }
+    };
+    told.push("executionStats", Value::document(with_plans(stats, verbosity)));
     Ok(told)
 }
 
-fn number(value: u64) -> Value {
-    i32::try_from(value).map_or(Value::Long(value as i64), Value::Int)
-}
-
-fn execution(
-    request: &Request,
-    returned: u64,
-    milliseconds: u64,
-    stage: &str,
-    verbosity: Verbosity,
-) -> Document {
-    let (documents, keys) = request.examined();
-    let mut stats = Document::one("executionSuccess", Value::Bool(true));
-    stats.push("nReturned", number(returned));
-    stats.push("executionTimeMillis", number(milliseconds));
-    stats.push("totalKeysExamined", number(keys));
-    stats.push("totalDocsExamined", number(documents));
-    let mut stages = Document::one("stage", stage);
-    stages.push("nReturned", number(returned));
-    stages.push("docsExamined", number(documents));
-    stages.push("keysExamined", number(keys));
-    stats.push("executionStages", Value::document(stages));
-    stats.push("requestCharge", Value::Double(request.charge_centi() as f64 / 100.0));
+fn with_plans(mut stats: Document, verbosity: Verbosity) -> Document {
     if verbosity == Verbosity::AllPlans {
         stats.push("allPlansExecution", Value::array(Vec::new()));
     }
@@ -303,10 +287,17 @@ pub async fn explain_aggregate(call: &Call, command: &Document, verbosity: Verbo
         let database = call.database().to_owned();
         let aggregation = Aggregation { database, collection, stages: read, scope, env };
         let rows = call.collections().aggregate(aggregation)?.all(&request).await?;
-        let took = call.deployment.account.clock().elapsed().saturating_sub(started).as_millis() as u64;
-        let stage = stage_name(&question, found.as_ref(), false);
-        let stats = execution(&request, rows.len() as u64, took, stage, verbosity);
-        cursor.push("executionStats", Value::document(stats));
+        let took = call.deployment.account.clock().elapsed().saturating_sub(started);
+        let (documents, keys) = request.examined();
+        let counted = Counted {
+            returned: rows.len() as u64,
+            documents,
+            keys,
+            charge_centi: request.charge_centi(),
+            milliseconds: took.as_millis() as u64,
+        };
+        let stats = counted.shown(stage_name(&question, found.as_ref(), false));
+        cursor.push("executionStats", Value::document(with_plans(stats, verbosity)));
     }
     let mut told = Document::one("explainVersion", "1");
     if is_plain(stages) {

@@ -17,6 +17,7 @@ mod data;
 mod dispatch;
 mod endings;
 mod expiring;
+mod explained;
 mod frames;
 mod gathered;
 mod index_builds;
