@@ -16,7 +16,8 @@ impl Decimal {
     #[allow(clippy::should_implement_trait)] // by name, like the operations that have no sign
     pub fn add(self, other: Decimal) -> Decimal {
         match (self.parts(), other.parts()) {
-            (Parts::Nan, _) | (_, Parts::Nan) => Decimal::NAN,
+            (Parts::Nan, _) => self,
+            (_, Parts::Nan) => other,
             (Parts::Infinity { negative: left }, Parts::Infinity { negative: right }) => {
                 if left == right {
                     self
@@ -34,13 +35,14 @@ impl Decimal {
     }
 
     pub fn subtract(self, other: Decimal) -> Decimal {
-        self.add(other.negated())
+        self.add(if other.is_nan() { other } else { other.negated() })
     }
 
     pub fn multiply(self, other: Decimal) -> Decimal {
         let negative = self.is_negative() != other.is_negative();
         match (self.parts(), other.parts()) {
-            (Parts::Nan, _) | (_, Parts::Nan) => Decimal::NAN,
+            (Parts::Nan, _) => self,
+            (_, Parts::Nan) => other,
             (Parts::Infinity { .. }, _) | (_, Parts::Infinity { .. }) => {
                 if self.is_zero() || other.is_zero() { Decimal::NAN } else { Decimal::infinity(negative) }
             }
@@ -58,7 +60,8 @@ impl Decimal {
     pub fn divide(self, other: Decimal) -> Decimal {
         let negative = self.is_negative() != other.is_negative();
         match (self.parts(), other.parts()) {
-            (Parts::Nan, _) | (_, Parts::Nan) => Decimal::NAN,
+            (Parts::Nan, _) => self,
+            (_, Parts::Nan) => other,
             (Parts::Infinity { .. }, Parts::Infinity { .. }) => Decimal::NAN,
             (Parts::Infinity { .. }, _) => Decimal::infinity(negative),
             (_, Parts::Infinity { .. }) => {
@@ -74,7 +77,9 @@ impl Decimal {
     /// The remainder with the sign of the dividend.
     pub fn remainder(self, other: Decimal) -> Decimal {
         match (self.parts(), other.parts()) {
-            (Parts::Nan, _) | (_, Parts::Nan) | (Parts::Infinity { .. }, _) => Decimal::NAN,
+            (Parts::Nan, _) => self,
+            (_, Parts::Nan) => other,
+            (Parts::Infinity { .. }, _) => Decimal::NAN,
             (_, Parts::Infinity { .. }) => self,
             (
                 Parts::Finite { negative, coefficient, exponent },

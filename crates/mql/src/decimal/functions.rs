@@ -278,7 +278,7 @@ impl Decimal {
             return one;
         }
         if self.is_nan() || exponent.is_nan() {
-            return Decimal::NAN;
+            return if self.is_nan() { self } else { exponent };
         }
         let integer = exponent.to_integer();
         let odd = integer.is_some_and(|value| value % 2 != 0);

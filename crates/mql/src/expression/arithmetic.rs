@@ -1,9 +1,8 @@
 //! `$add`, `$subtract`, `$multiply`, `$divide`, `$mod`, `$abs`: types widen from int32 over int64 to double, and to decimal.
 
-use super::number::Sum;
 use super::{MANY, Operator, between, exactly, rounding};
 use crate::error::{Result, error, fail};
-use crate::value::{Value, int_or_long};
+use crate::value::{Value, double_to_i64, int_or_long};
 
 pub(super) fn operator(name: &str) -> Option<Operator> {
     match name {
@@ -21,60 +20,56 @@ pub(super) fn operator(name: &str) -> Option<Operator> {
     }
 }
 
-/// The sum of two numbers, as `$inc` makes it.
+/// The sum of two numbers in the wider type, also for `$inc`: of a long and a double, both count as doubles.
 pub(crate) fn add_numbers(left: &Value, right: &Value) -> Value {
-    if let (Value::Double(left), Value::Double(right)) = (left, right) {
-        return Value::Double(left + right);
-    }
-    if let Some((Value::Decimal(left), Value::Decimal(right))) = both_decimal(left, right) {
-        return Value::Decimal(left.add(right));
-    }
-    let mut sum = Sum::default();
-    sum.add(left);
-    sum.add(right);
-    sum.value()
-}
-
-fn both_decimal(left: &Value, right: &Value) -> Option<(Value, Value)> {
-    if !matches!(left, Value::Decimal(_)) && !matches!(right, Value::Decimal(_)) {
-        return None;
-    }
-    Some((Value::Decimal(left.to_decimal()?), Value::Decimal(right.to_decimal()?)))
-}
-
-fn add(values: &[Value]) -> Result<Value> {
-    let mut sum = Sum::default();
-    let mut date = None;
-    let mut has_decimal = false;
-    for value in values {
-        match value {
-            Value::Date(_) if date.is_some() => fail!(16612, "only one date allowed in an $add expression"),
-            Value::Date(millis) => date = Some(*millis),
-            Value::Decimal(_) => {
-                has_decimal = true;
-                sum.add(value);
-            }
-            // Once a decimal was met, a double counts with 15 digits.
-            Value::Double(double) if has_decimal && double.is_finite() => {
-                sum.add(&value.to_decimal().map_or(Value::Null, Value::Decimal));
-            }
-            value if value.is_number() => sum.add(value),
-            value if value.is_nullish() => return Ok(Value::Null),
-            other => {
-                fail!(14, "$add only supports numeric or date types, not {}", other.type_name())
+    match (left, right) {
+        (Value::Decimal(_), _) | (_, Value::Decimal(_)) => {
+            let (left, right) = decimals(left, right);
+            Value::Decimal(left.add(right))
+        }
+        (Value::Double(_), _) | (_, Value::Double(_)) => Value::Double(double(left) + double(right)),
+        _ => {
+            let (high, low) = (left.to_i64_exact().unwrap_or(0), right.to_i64_exact().unwrap_or(0));
+            let narrow = matches!((left, right), (Value::Int(_), Value::Int(_)));
+            match high.checked_add(low) {
+                Some(value) if narrow => int_or_long(value),
+                Some(value) => Value::Long(value),
+                None => Value::Double(high as f64 + low as f64),
             }
         }
     }
-    match date {
-        None => Ok(sum.value()),
-        Some(millis) => move_date(millis, &sum.value(), false),
+}
+
+/// The sum from left to right in the widest type so far. A date takes the sum before it and each number behind it.
+pub(crate) fn add(values: &[Value]) -> Result<Value> {
+    let mut sum = Value::Long(0);
+    for value in values {
+        sum = match (&sum, value) {
+            (_, value) if value.is_nullish() => return Ok(Value::Null),
+            (Value::Date(_), Value::Date(_)) => fail!(16612, "only one date allowed in an $add expression"),
+            (sum, Value::Date(millis)) => move_date(*millis, sum, false)?,
+            (Value::Date(millis), value) if value.is_number() => move_date(*millis, value, false)?,
+            (sum, value) if value.is_number() => add_numbers(sum, value),
+            (_, other) => fail!(14, "$add only supports numeric or date types, not {}", other.type_name()),
+        };
+    }
+    Ok(narrowed(sum, values))
+}
+
+/// An integer of 32 bits where all operands have 32 bits and the result fits.
+fn narrowed(result: Value, operands: &[Value]) -> Value {
+    match result {
+        Value::Long(result) if operands.iter().all(|operand| matches!(operand, Value::Int(_))) => {
+            int_or_long(result)
+        }
+        result => result,
     }
 }
 
 /// A date and a number of milliseconds.
 fn move_date(millis: i64, by: &Value, back: bool) -> Result<Value> {
     let by = match by {
-        Value::Double(value) if value.is_finite() && value.abs() < 9.3e18 => value.round() as i64,
+        Value::Double(value) => double_to_i64(value.round()).ok_or_else(|| error!(15, "date overflow"))?,
         Value::Decimal(value) => {
             let whole = value.to_whole(crate::decimal::Rounding::HalfEven).to_integer();
             let whole = whole.and_then(|value| i64::try_from(value).ok());
@@ -86,7 +81,7 @@ fn move_date(millis: i64, by: &Value, back: bool) -> Result<Value> {
     moved.map(Value::Date).ok_or_else(|| error!(15, "date overflow"))
 }
 
-fn subtract(left: &Value, right: &Value) -> Result<Value> {
+pub(crate) fn subtract(left: &Value, right: &Value) -> Result<Value> {
     if left.is_nullish() || right.is_nullish() {
         return Ok(Value::Null);
     }
@@ -95,7 +90,7 @@ fn subtract(left: &Value, right: &Value) -> Result<Value> {
             left.checked_sub(*right).map(Value::Long).ok_or_else(|| error!(15, "overflow in $subtract"))
         }
         (Value::Date(millis), number) if number.is_number() => move_date(*millis, number, true),
-        (Value::Decimal(_), right) | (right, Value::Decimal(_)) if right.is_number() => {
+        (Value::Decimal(_), _) | (_, Value::Decimal(_)) if left.is_number() && right.is_number() => {
             let (left, right) = decimals(left, right);
             Ok(Value::Decimal(left.subtract(right)))
         }
@@ -128,8 +123,8 @@ fn double(value: &Value) -> f64 {
     value.to_f64().unwrap_or(f64::NAN)
 }
 
-fn multiply(values: &[Value]) -> Result<Value> {
-    let mut product = Value::Int(1);
+pub(crate) fn multiply(values: &[Value]) -> Result<Value> {
+    let mut product = Value::Long(1);
     let mut in_doubles = 1.0;
     for value in values {
         if value.is_nullish() {
@@ -145,10 +140,13 @@ fn multiply(values: &[Value]) -> Result<Value> {
                 Value::Decimal(left.multiply(right))
             }
             (Value::Double(_), _) | (_, Value::Double(_)) => Value::Double(in_doubles),
-            _ => multiply_integers(&product, value),
+            _ => match multiply_integers(&product, value) {
+                Value::Double(_) => Value::Double(in_doubles),
+                product => product,
+            },
         };
     }
-    Ok(product)
+    Ok(narrowed(product, values))
 }
 
 pub(super) fn multiply_integers(left: &Value, right: &Value) -> Value {
@@ -161,7 +159,7 @@ pub(super) fn multiply_integers(left: &Value, right: &Value) -> Value {
     }
 }
 
-fn divide(left: &Value, right: &Value) -> Result<Value> {
+pub(crate) fn divide(left: &Value, right: &Value) -> Result<Value> {
     if left.is_nullish() || right.is_nullish() {
         return Ok(Value::Null);
     }

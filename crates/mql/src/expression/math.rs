@@ -135,6 +135,10 @@ fn logarithm(
     if value.is_number() && !value.is_nan() && crate::order::compare(value, &Value::Int(0)).is_le() {
         fail!(code, "{name}'s argument must be a positive number, but is {value}");
     }
+    if value.is_nan() {
+        // A decimal that is no number has the type of its logarithm from the test for positive numbers.
+        return Ok(Value::Double(f64::NAN));
+    }
     one(name, value, double, decimal)
 }
 
@@ -159,7 +163,7 @@ fn log(value: &Value, base: &Value) -> Result<Value> {
         let (value, base) = (value.to_decimal(), base.to_decimal());
         return Ok(match (value, base) {
             (Some(value), Some(base)) if !value.is_nan() && !base.is_nan() => Value::Decimal(value.log(base)),
-            _ => Value::Decimal(Decimal::NAN),
+            _ => Value::Double(f64::NAN),
         });
     }
     let (value, base) = (value.to_f64().unwrap_or(f64::NAN), base.to_f64().unwrap_or(f64::NAN));

@@ -50,7 +50,7 @@ pub use parse::parse;
 pub use scope::Scope;
 pub use tree::Expression;
 
-pub(crate) use arithmetic::add_numbers;
+pub(crate) use arithmetic::{add, add_numbers, divide, multiply, subtract};
 pub(crate) use dates::{DateUnit, add_units};
 pub(crate) use number::Deviation;
 pub(crate) use percentile::{Percentiles, parse_percentiles};

@@ -1,16 +1,18 @@
-//! Sums of numbers of several types, as `$add`, `$sum` and `$avg` make them.
+//! Sums of numbers of several types, as `$sum` and `$avg` make them.
 
 use crate::decimal::Decimal;
 use crate::value::Value;
 
-/// A sum that keeps what rounding of doubles would lose, and the widest type that it has met.
+/// A sum that keeps the digits that rounding of doubles would lose, and the widest type of its parts.
 #[derive(Clone, Debug)]
 pub struct Sum {
+    /// The integers, for sums that are integers.
     integers: i128,
-    /// Compensated sum of doubles: what was added, and what rounding cut off.
-    double: f64,
+    /// All numbers that are no decimals: the nearest double, and the rest that its rounding cut off.
+    nearest: f64,
     rest: f64,
-    special: f64,
+    /// The plain sum, which tells infinities from NaN.
+    plain: f64,
     decimal: Decimal,
     widest: Width,
     count: u64,
@@ -28,9 +30,9 @@ impl Default for Sum {
     fn default() -> Sum {
         Sum {
             integers: 0,
-            double: 0.0,
+            nearest: 0.0,
             rest: 0.0,
-            special: 0.0,
+            plain: 0.0,
             decimal: Decimal::ZERO,
             widest: Width::Int,
             count: 0,
@@ -44,10 +46,12 @@ impl Sum {
         let width = match value {
             Value::Int(value) => {
                 self.integers += i128::from(*value);
+                self.add_double(f64::from(*value));
                 Width::Int
             }
             Value::Long(value) => {
                 self.integers += i128::from(*value);
+                self.add_long(*value);
                 Width::Long
             }
             Value::Double(value) => {
@@ -64,15 +68,24 @@ impl Sum {
         self.widest = self.widest.max(width);
     }
 
+    /// Adds an integer in two halves, each of which a double holds exactly.
+    fn add_long(&mut self, value: i64) {
+        const HALF: i64 = 1 << 32;
+        let high = value / HALF * HALF;
+        self.add_double((value - high) as f64);
+        self.add_double(high as f64);
+    }
+
+    /// Adds a double and the rest of the sum first, then the nearest double (Dekker; Møller and Knuth).
+    /// The order of the operations decides the last digit of results, so it is that of MongoDB.
     fn add_double(&mut self, value: f64) {
-        if !value.is_finite() {
-            self.special += value;
-            return;
-        }
-        let sum = self.double + value;
-        let part = sum - self.double;
-        self.rest += (self.double - (sum - part)) + (value - part);
-        self.double = sum;
+        self.plain += value;
+        let part = value + self.rest;
+        let kept = self.rest - (part - value);
+        let sum = self.nearest + part;
+        let moved = sum - part;
+        let lost = (self.nearest - moved) + (part - (sum - moved));
+        (self.nearest, self.rest) = (sum, kept + lost);
     }
 
     /// How many numbers were added.
@@ -82,36 +95,15 @@ impl Sum {
 
     /// The sum as a double.
     pub fn as_f64(&self) -> f64 {
-        if self.special != 0.0 || self.special.is_nan() {
-            return self.special;
-        }
-        // Integers that double has no room for are split, so that no digit is lost before the last rounding.
-        let (mut high, mut low) = (self.double, self.rest);
-        for part in [(self.integers >> 32) as f64 * 4_294_967_296.0, (self.integers & 0xFFFF_FFFF) as f64] {
-            let sum = high + part;
-            let moved = sum - high;
-            low += (high - (sum - moved)) + (part - moved);
-            high = sum;
-        }
-        let total = high + low;
-        if total.is_nan() { high } else { total }
+        if self.nearest.is_nan() { self.plain } else { self.nearest }
     }
 
     fn as_decimal(&self) -> Decimal {
-        if self.special != 0.0 || self.special.is_nan() {
-            return self.decimal.add(Decimal::from_f64(self.special));
+        if !self.nearest.is_finite() {
+            return self.decimal.add(Decimal::from_f64(self.plain));
         }
-        let mut total = self.decimal;
-        if self.integers != 0 {
-            total = total.add(Decimal::parse(&self.integers.to_string()).unwrap_or(Decimal::NAN));
-        }
-        if self.double != 0.0 {
-            let doubles = Decimal::from_f64_exact(self.double);
-            let doubles =
-                if self.rest == 0.0 { doubles } else { doubles.add(Decimal::from_f64_exact(self.rest)) };
-            total = total.add(doubles);
-        }
-        total
+        let [nearest, rest] = [self.nearest, self.rest].map(Decimal::from_f64_exact);
+        self.decimal.add(nearest.add(rest))
     }
 
     /// The sum in the widest type of its parts; integers that do not fit grow.
@@ -128,7 +120,7 @@ impl Sum {
         match (i32::try_from(self.integers), i64::try_from(self.integers)) {
             (Ok(value), _) if narrow => Value::Int(value),
             (_, Ok(value)) => Value::Long(value),
-            _ => Value::Double(self.integers as f64),
+            _ => Value::Double(self.as_f64()),
         }
     }
 

@@ -9,12 +9,6 @@ pub(super) fn ceil(value: &Value) -> Result<Value> {
 }
 
 pub(super) fn floor(value: &Value) -> Result<Value> {
-    // The reference's floor of a decimal infinity is no number.
-    if let Value::Decimal(decimal) = value
-        && decimal.is_infinite()
-    {
-        return Ok(Value::Decimal(Decimal::NAN));
-    }
     whole(value, "$floor", f64::floor, Rounding::Floor)
 }
 
@@ -23,7 +17,9 @@ fn whole(value: &Value, name: &str, function: fn(f64) -> f64, rounding: Rounding
         value if value.is_nullish() => Value::Null,
         Value::Int(_) | Value::Long(_) => value.clone(),
         Value::Double(value) => Value::Double(function(*value)),
-        Value::Decimal(value) => Value::Decimal(value.to_whole(rounding)),
+        // As in MongoDB, an infinity and a decimal above 34 digits are no number with the exponent zero.
+        Value::Decimal(value) if value.is_infinite() => Value::Decimal(Decimal::NAN),
+        Value::Decimal(value) => Value::Decimal(value.quantized(0, rounding)),
         other => fail!(28765, "{name} only supports numeric types, not {}", other.type_name()),
     })
 }
@@ -72,18 +68,12 @@ fn at_place(value: &Value, name: &str, place: i32, rounding: Rounding) -> Result
                 (Err(_), _) => fail!(51080, "invalid conversion in {name}: the result does not fit int64"),
             }
         }
-        Value::Double(value) if place == 0 && value.is_finite() => Value::Double(match rounding {
-            Rounding::Down => value.trunc(),
-            _ => value.round_ties_even(),
-        }),
+        Value::Double(value) if value.is_infinite() => Value::Double(*value),
         Value::Double(value) => {
-            let rounded = Decimal::from_f64(*value).quantized(-place, rounding);
-            Value::Double(if rounded.is_finite() { rounded.to_f64() } else { *value })
+            Value::Double(Decimal::from_f64_exact(*value).quantized(-place, rounding).to_f64())
         }
-        Value::Decimal(value) => {
-            let rounded = value.quantized(-place, rounding);
-            Value::Decimal(if rounded.is_nan() { *value } else { rounded })
-        }
+        Value::Decimal(value) if value.is_infinite() => Value::Decimal(*value),
+        Value::Decimal(value) => Value::Decimal(value.quantized(-place, rounding)),
         _ => Value::Null,
     })
 }
