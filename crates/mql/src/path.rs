@@ -54,13 +54,13 @@ fn walk_value<'a>(
                     return true;
                 }
             }
-            match array_index(next) {
-                Some(at) => match items.get(at) {
-                    Some(item) => walk_value(item, &rest[1..], index.or(Some(at)), visit),
-                    None => false,
-                },
-                None => false,
-            }
+            let Some((at, item)) = array_index(next).and_then(|at| Some((at, items.get(at)?))) else {
+                return false;
+            };
+            // A scalar element has no members, and no missing ones either.
+            let ends_here = rest.len() == 1;
+            (ends_here || matches!(item, Value::Document(_) | Value::Array(_)))
+                && walk_value(item, &rest[1..], index.or(Some(at)), visit)
         }
         _ => visit(Reached { value: MISSING, index }),
     }

@@ -1,5 +1,6 @@
 //! `$bitsAllSet` and its kin.
 
+use crate::decimal::Rounding;
 use crate::error::{Result, fail};
 use crate::value::Value;
 
@@ -24,10 +25,15 @@ impl Bits {
 
     pub fn holds_for(&self, value: &Value) -> bool {
         let test: Box<dyn Fn(u64) -> bool> = match value {
-            Value::Binary(_, bytes) => {
-                Box::new(|at: u64| bytes.get((at / 8) as usize).is_some_and(|byte| byte >> (at % 8) & 1 == 1))
+            Value::Binary(subtype, bytes) => {
+                // The old generic subtype has its length in front of the bytes.
+                let length = if *subtype == 2 { &(bytes.len() as u32).to_le_bytes()[..] } else { &[] };
+                let all = [length, bytes].concat();
+                Box::new(move |at: u64| {
+                    all.get((at / 8) as usize).is_some_and(|byte| byte >> (at % 8) & 1 == 1)
+                })
             }
-            value if value.is_number() => match value.to_i64_exact() {
+            value if value.is_number() => match integer(value) {
                 // Bits above the highest are those of the sign.
                 Some(number) => Box::new(move |at: u64| number >> at.min(63) & 1 == 1),
                 None => return false,
@@ -36,6 +42,14 @@ impl Bits {
         };
         let mut results = self.positions.iter().map(|at| test(*at) == self.set);
         if self.all { results.all(|holds| holds) } else { results.any(|holds| holds) }
+    }
+}
+
+/// The integer whose bits are tested. A decimal loses its fraction; a double with a fraction has no bits.
+fn integer(value: &Value) -> Option<i64> {
+    match value {
+        Value::Decimal(number) => Value::Decimal(number.to_whole(Rounding::Down)).to_i64_exact(),
+        value => value.to_i64_exact(),
     }
 }
 

@@ -95,16 +95,8 @@ impl Leaf {
                     items.iter().enumerate().map(|(at, item)| (at.to_string().into(), item.clone()));
                 node.holds(&members.collect(), env, &mut Matched::default())
             }
-            (Leaf::ElementValue(node), item) => {
-                if let Value::Array(inner) = item {
-                    for item in inner.iter() {
-                        if node.element_holds(item, env)? {
-                            return Ok(true);
-                        }
-                    }
-                }
-                node.element_holds(item, env)
-            }
+            // An element that is an array is compared as a whole.
+            (Leaf::ElementValue(node), item) => node.element_holds(item, env),
             _ => Ok(false),
         }
     }

@@ -240,26 +240,23 @@ impl Leaf {
     }
 }
 
-/// Condition for `$pull`: what an element of an array must meet.
+/// Condition for `$pull` on an element of an array.
 #[derive(Clone, Debug)]
 pub(crate) struct ElementFilter(Arc<Node>);
+
+/// The name under which an element is looked at.
+const ELEMENT: &str = "";
 
 impl ElementFilter {
     /// Parses operators on the element itself, such as `{$gt: 3}`.
     pub fn operators(operators: &Document, scope: &Scope) -> Result<ElementFilter> {
-        operators::parse_element(operators, scope).map(|node| ElementFilter(Arc::new(node)))
+        let nodes = operators::parse_operators(&[Str::from(ELEMENT)], operators, scope, 0)?;
+        Ok(ElementFilter(Arc::new(Node::And(nodes))))
     }
 
+    /// Each operator looks into an element that is an array, as it does at the end of a path.
     pub fn matches(&self, element: &Value, env: &mut Env) -> Result<bool> {
-        if let Value::Array(items) = element {
-            // Operators look into an element that is an array, as they do at the end of a path.
-            for item in items.iter() {
-                if self.0.element_holds(item, env)? {
-                    return Ok(true);
-                }
-            }
-        }
-        self.0.element_holds(element, env)
+        self.0.holds(&Document::one(ELEMENT, element.clone()), env, &mut Matched::default())
     }
 }
 

@@ -64,11 +64,6 @@ pub(super) fn parse_operators(
     parse_each(operators, scope, depth, &wrap)
 }
 
-/// Operators on an element itself.
-pub(super) fn parse_element(operators: &Document, scope: &Scope) -> Result<Node> {
-    parse_each(operators, scope, 0, &Node::Element).map(Node::And)
-}
-
 type Wrap<'a> = &'a dyn Fn(Leaf) -> Node;
 
 fn parse_each(operators: &Document, scope: &Scope, depth: usize, wrap: Wrap<'_>) -> Result<Vec<Node>> {

@@ -125,13 +125,15 @@ impl Schema {
     }
 
     fn accepts_number(&self, value: &Value) -> bool {
+        // NaN is neither below nor above a bound; only a bound that is NaN admits it.
+        let comparable = |bound: &Value| value.is_nan() == bound.is_nan();
         let above = self.minimum.as_ref().is_none_or(|(least, exclusive)| {
             let order = order::compare(value, least);
-            order.is_gt() || (order.is_eq() && !exclusive)
+            comparable(least) && (order.is_gt() || (order.is_eq() && !exclusive))
         });
         let below = self.maximum.as_ref().is_none_or(|(most, exclusive)| {
             let order = order::compare(value, most);
-            order.is_lt() || (order.is_eq() && !exclusive)
+            comparable(most) && (order.is_lt() || (order.is_eq() && !exclusive))
         });
         let multiple =
             self.multiple_of.as_ref().is_none_or(|factor| match (value.to_decimal(), factor.to_decimal()) {
