@@ -67,7 +67,11 @@ impl FindProjection {
                 Extra::Slice(first, count) => {
                     at_path(&result, path, &mut |value| slice(value, *first, *count))
                 }
-                Extra::ElementMatch(filter) => first_match(result, document, path, filter, env)?,
+                Extra::ElementMatch(filter) => {
+                    // An exclusion keeps the member where it stands, an inclusion shows it last.
+                    let in_place = self.projection.mode == Mode::Exclude;
+                    first_match(result, document, path, filter, (in_place, env))?
+                }
                 Extra::Positional => {
                     let mut code = None;
                     let result = at_first_array(&result, path, &mut |items| {
@@ -262,19 +266,26 @@ fn first_match(
     document: &Value,
     path: &[Str],
     filter: &Filter,
-    env: &mut Env,
+    (in_place, env): (bool, &mut Env),
 ) -> Result<Value> {
     let (Value::Document(result), Value::Document(whole)) = (&result, document) else { return Ok(result) };
     let name = &path[0];
-    let mut shown = (**result).clone();
-    shown.remove(name);
+    let mut found = None;
     if let Some(Value::Array(items)) = whole.get(name) {
         for item in items.iter() {
             let probe = Document::one(name, Value::array(vec![item.clone()]));
             if filter.matches(&probe, env)? {
-                shown.push(name.clone(), Value::array(vec![item.clone()]));
+                found = Some(Value::array(vec![item.clone()]));
                 break;
             }
+        }
+    }
+    let mut shown = (**result).clone();
+    match (found, in_place) {
+        (Some(found), true) => shown.set(name, found),
+        (found, _) => {
+            shown.remove(name);
+            found.into_iter().for_each(|found| shown.push(name.clone(), found));
         }
     }
     Ok(Value::document(shown))

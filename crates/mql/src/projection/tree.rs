@@ -83,7 +83,8 @@ fn include_value(branch: &Branch, value: &Value) -> Value {
         Value::Document(document) => Value::document(include(branch, document)),
         Value::Array(items) => {
             let shown = items.iter().map(|item| include_value(branch, item));
-            Value::array(shown.filter(|item| !item.is_missing()).collect())
+            // Computed members turn every element into a document.
+            Value::array(shown.filter(|item| branch.computes() || !item.is_missing()).collect())
         }
         _ => Value::Missing,
     }
