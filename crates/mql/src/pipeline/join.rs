@@ -7,7 +7,7 @@ use super::parse::Pipeline;
 use super::run::{Context, Operator, Stage};
 use super::simple::with_member;
 use crate::error::{Result, error, fail};
-use crate::expression::{Expression, Scope, parse as parse_expression, path_value};
+use crate::expression::{Expression, Scope, parse as parse_expression};
 use crate::order;
 use crate::path;
 use crate::path::field_path;
@@ -189,7 +189,13 @@ impl Operator for LookupRun {
                         context.env.set(*slot, value);
                     }
                 }
-                run_over(pipeline, &lookup.from, found, context)?
+                match &lookup.fields {
+                    Some((local, other)) if pipeline.makes_documents() => {
+                        let wanted = local_values(&document, local);
+                        pipeline.run_own(|candidate| joins(candidate, other, &wanted), context)?
+                    }
+                    _ => run_over(pipeline, &lookup.from, found, context)?,
+                }
             }
         };
         out.push(with_member(&document, &lookup.target, Value::array(found)));
@@ -201,22 +207,34 @@ impl Operator for LookupRun {
     }
 }
 
-/// What a local path is compared by: elements in place of arrays, null for nothing.
+/// The values of a local path: elements in place of an array at its end, null where there are none.
 fn local_values(document: &Value, local: &[Str]) -> Vec<Value> {
-    match path_value(document, local) {
-        Value::Array(items) => {
-            // An array of arrays through a path is looked through one level more.
-            let mut values = Vec::new();
-            for item in items.iter() {
-                match item {
-                    Value::Array(inner) if local.len() > 1 => values.extend(inner.iter().cloned()),
-                    item => values.push(item.clone()),
-                }
-            }
-            values
+    let mut values = Vec::new();
+    collect_local(document, local, &mut values);
+    if values.is_empty() {
+        values.push(Value::Null);
+    }
+    values
+}
+
+/// A number in the path is a place where an array lies on the way, and the name of a member elsewhere.
+fn collect_local(value: &Value, path: &[Str], values: &mut Vec<Value>) {
+    match (value, path.split_first()) {
+        (Value::Missing, _) => {}
+        (Value::Array(items), None) => values.extend(items.iter().cloned()),
+        (value, None) if value.is_nullish() => values.push(Value::Null),
+        (value, None) => values.push(value.clone()),
+        (Value::Document(document), Some((name, rest))) => {
+            collect_local(document.get(name).unwrap_or(&Value::Missing), rest, values);
         }
-        value if value.is_nullish() => vec![Value::Null],
-        value => vec![value],
+        (Value::Array(items), Some((name, rest))) => match path::array_index(name) {
+            Some(at) => collect_local(items.get(at).unwrap_or(&Value::Missing), rest, values),
+            None => {
+                let documents = items.iter().filter(|item| item.as_document().is_some());
+                documents.for_each(|item| collect_local(item, path, values));
+            }
+        },
+        _ => {}
     }
 }
 

@@ -125,27 +125,41 @@ impl Pipeline {
         let shown =
             if self.begins_with_geo_near { geo_near::without_metadata } else { std::convert::identity };
         let mut run = Run::new(&self.stages, shown);
-        let Some(documents) = &self.documents else { return Ok(run) };
-        let Value::Array(items) = documents.evaluate(&mut context.env)? else {
-            fail!(5858203, "$documents must evaluate to an array of objects");
-        };
-        for item in items.iter() {
-            if !matches!(item, Value::Document(_)) {
-                fail!(40228, "$documents must evaluate to an array of objects, found {}", item.type_name());
-            }
+        if let Some(documents) = &self.documents {
+            own_documents(documents, context)?.iter().for_each(|document| run.push(document.clone()));
+            run.end();
         }
-        items.iter().for_each(|item| run.push(item.clone()));
-        run.end();
         Ok(run)
     }
 
     /// Runs the pipeline over documents to its end.
     pub fn run(
         &self,
+        input: impl Iterator<Item = Result<Value>>,
+        context: &mut Context<'_>,
+    ) -> Result<Vec<Value>> {
+        let run = self.start(context)?;
+        Pipeline::drain(run, input, context)
+    }
+
+    /// Runs a pipeline over those of its own documents that a predicate accepts.
+    pub(super) fn run_own(
+        &self,
+        accepts: impl Fn(&Value) -> bool,
+        context: &mut Context<'_>,
+    ) -> Result<Vec<Value>> {
+        let Some(documents) = &self.documents else { return Ok(Vec::new()) };
+        let own = own_documents(documents, context)?;
+        let accepted: Vec<Value> = own.iter().filter(|document| accepts(document)).cloned().collect();
+        let run = Run::new(&self.stages, std::convert::identity);
+        Pipeline::drain(run, accepted.into_iter().map(Ok), context)
+    }
+
+    fn drain(
+        mut run: Run,
         mut input: impl Iterator<Item = Result<Value>>,
         context: &mut Context<'_>,
     ) -> Result<Vec<Value>> {
-        let mut run = self.start(context)?;
         let mut results = Vec::new();
         loop {
             while let Some(result) = run.next(context)? {
@@ -159,6 +173,19 @@ impl Pipeline {
                 None => run.end(),
             }
         }
+    }
+}
+
+/// The documents of `$documents`.
+fn own_documents(documents: &Expression, context: &mut Context<'_>) -> Result<Arc<Vec<Value>>> {
+    let Value::Array(items) = documents.evaluate(&mut context.env)? else {
+        fail!(5858203, "$documents must evaluate to an array of objects");
+    };
+    match items.iter().find(|item| item.as_document().is_none()) {
+        Some(other) => {
+            fail!(40228, "$documents must evaluate to an array of objects, found {}", other.type_name())
+        }
+        None => Ok(items),
     }
 }
 
