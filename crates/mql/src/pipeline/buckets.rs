@@ -1,6 +1,6 @@
 //! `$bucket`: a `$group` by ranges.
 
-use super::group::{Group, parse_output};
+use super::group::{Group, GroupId, parse_output};
 use crate::error::{Result, error, fail};
 use crate::expression::{Expression, Scope, parse as parse_expression};
 use crate::order;
@@ -75,7 +75,7 @@ pub(super) fn parse_bucket(value: &Value, scope: &Scope) -> Result<Group> {
     };
     check_boundaries(&boundaries, default.as_ref())?;
     Ok(Group {
-        id: place(group_by, &boundaries, default, scope)?,
+        id: GroupId::Value(place(group_by, &boundaries, default, scope)?),
         outputs: parse_outputs(&output, scope)?,
         sorted: true,
     })

@@ -3,7 +3,7 @@
 use super::run::{Context, Operator, Stage};
 use crate::accumulator::{self, Accumulator, State};
 use crate::error::{Result, error, fail};
-use crate::expression::{Expression, Scope, parse as parse_expression};
+use crate::expression::{Env, Expression, Scope, parse as parse_expression};
 use crate::order::Key;
 use crate::value::{Document, Str, Value};
 use std::collections::BTreeMap;
@@ -11,10 +11,40 @@ use std::sync::Arc;
 
 /// A parsed `$group`.
 pub(super) struct Group {
-    pub id: Expression,
+    pub id: GroupId,
     pub outputs: Vec<(Str, Accumulator)>,
     /// Groups come in the order of their ids.
     pub sorted: bool,
+}
+
+/// The key of the groups.
+pub(super) enum GroupId {
+    Value(Expression),
+    /// A document of one member: a missing value of the member counts as null. In a document of
+    /// several members a missing value leaves its member out.
+    Member(Str, Expression),
+}
+
+impl GroupId {
+    fn parse(value: &Value, scope: &Scope) -> Result<GroupId> {
+        let whole = parse_expression(value, scope)?;
+        Ok(match value.as_document().map(|document| (document.first(), document.len())) {
+            Some((Some((name, member)), 1)) if !name.starts_with('$') => {
+                GroupId::Member(name.clone(), parse_expression(member, scope)?)
+            }
+            _ => GroupId::Value(whole),
+        })
+    }
+
+    fn of(&self, document: &Value, env: &mut Env) -> Result<Value> {
+        Ok(match self {
+            GroupId::Value(expression) => expression.evaluate_on(env, document)?.or_null(),
+            GroupId::Member(name, expression) => {
+                let value = expression.evaluate_on(env, document)?.or_null();
+                Value::document(Document::one(name, value))
+            }
+        })
+    }
 }
 
 pub(super) fn parse_group(value: &Value, scope: &Scope) -> Result<Group> {
@@ -28,7 +58,7 @@ pub(super) fn parse_group(value: &Value, scope: &Scope) -> Result<Group> {
             if id.is_some() {
                 fail!(15948, "a group's _id may only be specified once");
             }
-            id = Some(parse_expression(value, scope)?);
+            id = Some(GroupId::parse(value, scope)?);
             continue;
         }
         match &**name {
@@ -81,12 +111,14 @@ struct GroupRun {
 
 impl Operator for GroupRun {
     fn push(&mut self, document: Value, context: &mut Context<'_>, _: &mut Vec<Value>) -> Result<bool> {
-        let id = self.group.id.evaluate_on(&mut context.env, &document)?.or_null();
+        let id = self.group.id.of(&document, &mut context.env)?;
         let at = match self.places.get(&Key(id.clone())) {
             Some(at) => *at,
             None => {
                 self.bytes += 64 + id.size();
-                context.env.set_root(Value::document(Document::one("_id", id.clone())));
+                // The number of values that `$firstN` and its kin keep may depend on the members of the key.
+                let key = if id.as_document().is_some() { id.clone() } else { Document::new().into() };
+                context.env.set_root(key);
                 let states: Result<Vec<State>> =
                     self.group.outputs.iter().map(|(_, output)| output.start(&mut context.env)).collect();
                 self.groups.push((id.clone(), states?));
@@ -186,5 +218,5 @@ pub(super) fn parse_sort_by_count(value: &Value, scope: &Scope) -> Result<(Group
     let one = Value::document(Document::one("$sum", Value::Int(1)));
     let outputs = vec![(Str::from("count"), parse_output("count", &one, scope)?)];
     let order = super::sort::parse_sort(&Value::document(Document::one("count", Value::Int(-1))))?;
-    Ok((Group { id, outputs, sorted: false }, order))
+    Ok((Group { id: GroupId::Value(id), outputs, sorted: false }, order))
 }
