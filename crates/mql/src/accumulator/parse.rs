@@ -111,7 +111,11 @@ fn parse_top(name: &str, operand: &Value, scope: &Scope) -> Result<Accumulator> 
 }
 
 impl Accumulator {
-    /// An empty state. `env` holds the group's `_id` as the document, which `n` may use.
+    pub fn is_deviation(&self) -> bool {
+        matches!(self.kind, Kind::Deviation { .. })
+    }
+
+    /// An empty state. `env` holds the key of the group as the document: `n` may use its members.
     pub fn start(&self, env: &mut Env) -> Result<State> {
         let count = match &self.count {
             Some(count) => count_argument(&count.evaluate(env)?)?,

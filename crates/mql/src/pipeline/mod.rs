@@ -12,7 +12,7 @@
 //! | `geo_near.rs` | `$geoNear` |
 //! | `densify.rs`, `fill.rs` | `$densify`, `$fill` |
 //! | `elsewhere.rs` | stages that the server answers |
-//! | `window.rs`, `window_functions.rs` | `$setWindowFields` |
+//! | `window.rs`, `window_functions.rs`, `window_numbers.rs` | `$setWindowFields` |
 //! | `output.rs` | `$out` and `$merge`: what is to be written where |
 //!
 //! The pipeline reads other collections through [`Collections`] and writes nothing: [`Pipeline::output`] says what to do
@@ -35,6 +35,7 @@ mod simple;
 mod sort;
 mod window;
 mod window_functions;
+mod window_numbers;
 
 pub use output::{MergeTarget, Output, WhenMatched, WhenNotMatched};
 pub use parse::Pipeline;

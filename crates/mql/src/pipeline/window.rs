@@ -240,7 +240,9 @@ impl SetWindowFields {
             let mut values = Vec::with_capacity(results.len());
             for at in 0..partition.rows.len() {
                 let range = window.range(at, &partition)?;
-                values.push(function.compute(at, range, &partition, context)?);
+                let value = function.compute(at, range, &partition, context)?;
+                let is_unknown = value.is_nan() && window.moves_start() && function.is_deviation();
+                values.push(if is_unknown { Value::Null } else { value });
             }
             let values = function.complete(values, &partition)?;
             for (result, value) in results.iter_mut().zip(values) {
@@ -253,6 +255,11 @@ impl SetWindowFields {
 }
 
 impl Window {
+    /// Whether values leave the window. A standard deviation of an infinity is null in such a window, and NaN in others.
+    fn moves_start(&self) -> bool {
+        !matches!(self, Window::Documents(Bound::Unbounded, _) | Window::Range(Bound::Unbounded, ..))
+    }
+
     /// The places of the window of a document.
     fn range(&self, at: usize, partition: &Partition) -> Result<(usize, usize)> {
         let length = partition.rows.len();

@@ -2,6 +2,7 @@
 
 use super::run::Context;
 use super::window::{Partition, operand_document, window_rows};
+use super::window_numbers::{self, Weight, covariance, derivative, fill_linearly, integral, scaled};
 use crate::accumulator::{self, Accumulator};
 use crate::error::{FAILED_TO_PARSE, Result, error, fail};
 use crate::expression::{DateUnit, Expression, Scope, parse as parse_expression};
@@ -36,15 +37,15 @@ pub(super) enum Function {
     },
     MovingAverage {
         input: Expression,
-        alpha: f64,
+        weight: Weight,
     },
     /// The last value before that is there.
     CarryForward(Expression),
     LinearFill(Expression),
     Scale {
         input: Expression,
-        least: f64,
-        most: f64,
+        least: Value,
+        most: Value,
     },
 }
 
@@ -176,18 +177,18 @@ fn parse_moving_average(operand: &Value, scope: &Scope) -> Result<Function> {
     let input = document
         .get("input")
         .ok_or_else(|| error!(FAILED_TO_PARSE, "$expMovingAvg requires an 'input' expression"))?;
-    let alpha = match (document.get("N"), document.get("alpha")) {
+    let weight = match (document.get("N"), document.get("alpha")) {
         (Some(count), None) => match count.to_i64_exact() {
-            Some(count) if count > 0 => 2.0 / (count as f64 + 1.0),
+            Some(count) if count > 0 => Weight::of_count(count),
             _ => fail!(FAILED_TO_PARSE, "'N' field must be an integer greater than 0, but found {count}"),
         },
-        (None, Some(alpha)) => match alpha.to_f64() {
-            Some(alpha) if alpha > 0.0 && alpha < 1.0 => alpha,
-            _ => fail!(FAILED_TO_PARSE, "'alpha' must be between 0 and 1 (exclusive), found {alpha}"),
+        (None, Some(alpha)) => match Weight::of_number(alpha) {
+            Some(weight) => weight,
+            None => fail!(FAILED_TO_PARSE, "'alpha' must be between 0 and 1 (exclusive), found {alpha}"),
         },
         _ => fail!(FAILED_TO_PARSE, "$expMovingAvg requires exactly one of 'N' and 'alpha'"),
     };
-    Ok(Function::MovingAverage { input: parse_expression(input, scope)?, alpha })
+    Ok(Function::MovingAverage { input: parse_expression(input, scope)?, weight })
 }
 
 fn parse_scaler(operand: &Value, scope: &Scope) -> Result<Function> {
@@ -195,9 +196,9 @@ fn parse_scaler(operand: &Value, scope: &Scope) -> Result<Function> {
     let input = document
         .get("input")
         .ok_or_else(|| error!(FAILED_TO_PARSE, "$minMaxScaler requires an 'input' expression"))?;
-    let number = |name: &str, default: f64| document.get(name).map_or(Some(default), Value::to_f64);
-    match (number("min", 0.0), number("max", 1.0)) {
-        (Some(least), Some(most)) if least < most => {
+    let number = |name: &str, default: i32| document.get(name).cloned().unwrap_or(Value::Int(default));
+    match (number("min", 0), number("max", 1)) {
+        (least, most) if least.is_number() && most.is_number() && order::compare(&least, &most).is_lt() => {
             Ok(Function::Scale { input: parse_expression(input, scope)?, least, most })
         }
         _ => fail!(FAILED_TO_PARSE, "$minMaxScaler requires 'min' to be less than 'max'"),
@@ -205,6 +206,10 @@ fn parse_scaler(operand: &Value, scope: &Scope) -> Result<Function> {
 }
 
 impl Function {
+    pub fn is_deviation(&self) -> bool {
+        matches!(self, Function::Accumulate(accumulator) if accumulator.is_deviation())
+    }
+
     /// The value for one document; for some functions only its input, until `complete`.
     pub fn compute(
         &self,
@@ -237,17 +242,10 @@ impl Function {
             Function::Derivative { input, unit } => derivative(range, partition, (input, *unit), context),
             Function::Integral { input, unit } => integral(range, partition, (input, *unit), context),
             Function::Scale { input, least, most } => {
-                let own = input.evaluate_on(&mut context.env, own)?.to_f64();
-                let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
-                for row in rows {
-                    if let Some(value) = input.evaluate_on(&mut context.env, row)?.to_f64() {
-                        (low, high) = (low.min(value), high.max(value));
-                    }
-                }
-                let scaled = |own: f64| {
-                    if high > low { (own - low) / (high - low) * (most - least) + least } else { *least }
-                };
-                Ok(own.map_or(Value::Null, |own| Value::Double(scaled(own))))
+                let own = input.evaluate_on(&mut context.env, own)?;
+                let values: Result<Vec<Value>> =
+                    rows.iter().map(|row| input.evaluate_on(&mut context.env, row)).collect();
+                scaled(&own, &values?, (least, most))
             }
             Function::MovingAverage { input, .. }
             | Function::CarryForward(input)
@@ -268,15 +266,8 @@ impl Function {
                     }
                 }
             }
-            Function::MovingAverage { alpha, .. } => {
-                let mut average: Option<f64> = None;
-                for value in &mut values {
-                    if let Some(number) = value.to_f64() {
-                        average =
-                            Some(average.map_or(number, |average| number * alpha + average * (1.0 - alpha)));
-                    }
-                    *value = average.map_or(Value::Null, Value::Double);
-                }
+            Function::MovingAverage { weight, .. } => {
+                window_numbers::average_moving(&mut values, *weight)?;
             }
             Function::LinearFill(_) => fill_linearly(&mut values, partition)?,
             _ => {}
@@ -299,116 +290,4 @@ fn rank(at: usize, dense: bool, partition: &Partition) -> i64 {
         return 1 + (1..=at).filter(|place| !same(place - 1, *place)).count() as i64;
     }
     (0..=at).find(|place| same(*place, at)).unwrap_or(at) as i64 + 1
-}
-
-fn covariance(rows: &[Value], pair: &Expression, sample: bool, context: &mut Context<'_>) -> Result<Value> {
-    let (mut count, mut mean_left, mut mean_right, mut sum) = (0.0, 0.0, 0.0, 0.0);
-    let (mut values, mut decimal) = (Vec::new(), false);
-    for row in rows {
-        let pair = pair.evaluate_on(&mut context.env, row)?;
-        let Some([left, right]) = pair.as_array().map(|pair| pair.as_slice()) else { continue };
-        let (Some(x), Some(y)) = (left.to_f64(), right.to_f64()) else { continue };
-        decimal |= matches!(left, Value::Decimal(_)) || matches!(right, Value::Decimal(_));
-        count += 1.0;
-        let distance = x - mean_left;
-        mean_left += distance / count;
-        mean_right += (y - mean_right) / count;
-        sum += distance * (y - mean_right);
-        values.push((left.clone(), right.clone()));
-    }
-    let divisor = if sample { count - 1.0 } else { count };
-    if divisor <= 0.0 {
-        return Ok(Value::Null);
-    }
-    if decimal {
-        return Ok(decimal_covariance(&values, divisor as i64));
-    }
-    Ok(Value::Double(sum / divisor))
-}
-
-fn decimal_covariance(values: &[(Value, Value)], divisor: i64) -> Value {
-    use crate::decimal::Decimal;
-    let of = |value: &Value| value.to_decimal().unwrap_or(Decimal::NAN);
-    let (mut count, mut mean_left, mut mean_right, mut sum) =
-        (0, Decimal::ZERO, Decimal::ZERO, Decimal::ZERO);
-    for (left, right) in values {
-        count += 1;
-        let number = Decimal::from_i64(count);
-        let distance = of(left).subtract(mean_left);
-        mean_left = mean_left.add(distance.divide(number));
-        mean_right = mean_right.add(of(right).subtract(mean_right).divide(number));
-        sum = sum.add(distance.multiply(of(right).subtract(mean_right)));
-    }
-    Value::Decimal(sum.divide(Decimal::from_i64(divisor)))
-}
-
-type Input<'a> = (&'a Expression, Option<i64>);
-
-/// The place of a document on the axis: its sort key, dates in units.
-fn abscissa(at: usize, partition: &Partition, unit: Option<i64>) -> Result<f64> {
-    match (partition.keys[at].values().first(), unit) {
-        (Some(Value::Date(millis)), Some(unit)) => Ok(*millis as f64 / unit as f64),
-        (Some(Value::Date(_)), None) => fail!(5624900, "a date as the sortBy needs a 'unit'"),
-        (Some(value), None) if value.is_number() => Ok(value.to_f64().unwrap_or(f64::NAN)),
-        _ => fail!(5624901, "the sortBy must be a date where a 'unit' is given, else a number"),
-    }
-}
-
-fn derivative(
-    range: (usize, usize),
-    partition: &Partition,
-    input: Input<'_>,
-    context: &mut Context<'_>,
-) -> Result<Value> {
-    let (start, end) = range;
-    if end - start < 2 {
-        return Ok(Value::Null);
-    }
-    let mut at = |place: usize| -> Result<(f64, Option<f64>)> {
-        let value = input.0.evaluate_on(&mut context.env, &partition.rows[place])?;
-        Ok((abscissa(place, partition, input.1)?, value.to_f64()))
-    };
-    let ((left, low), (right, high)) = (at(start)?, at(end - 1)?);
-    Ok(match (low, high) {
-        (Some(low), Some(high)) if right != left => Value::Double((high - low) / (right - left)),
-        _ => Value::Null,
-    })
-}
-
-fn integral(
-    range: (usize, usize),
-    partition: &Partition,
-    input: Input<'_>,
-    context: &mut Context<'_>,
-) -> Result<Value> {
-    let mut points = Vec::new();
-    for place in range.0..range.1 {
-        if let Some(value) = input.0.evaluate_on(&mut context.env, &partition.rows[place])?.to_f64() {
-            points.push((abscissa(place, partition, input.1)?, value));
-        }
-    }
-    if points.is_empty() {
-        return Ok(Value::Null);
-    }
-    let area = |pair: &[(f64, f64)]| (pair[1].0 - pair[0].0) * (pair[0].1 + pair[1].1) / 2.0;
-    // The sum of no areas is zero, and not the negative zero that sums begin with.
-    Ok(Value::Double(points.windows(2).map(area).sum::<f64>() + 0.0))
-}
-
-fn fill_linearly(values: &mut [Value], partition: &Partition) -> Result<()> {
-    let place = |at: usize| match partition.keys[at].values().first() {
-        Some(Value::Date(millis)) => Ok(*millis as f64),
-        Some(value) if value.is_number() => Ok(value.to_f64().unwrap_or(f64::NAN)),
-        _ => fail!(605002, "Expected the sortBy field to be a number or a date"),
-    };
-    let known: Vec<usize> = (0..values.len()).filter(|at| values[*at].is_number()).collect();
-    for pair in known.windows(2) {
-        let (start, end) = (pair[0], pair[1]);
-        let (left, right) = (place(start)?, place(end)?);
-        let (low, high) = (values[start].to_f64().unwrap_or(0.0), values[end].to_f64().unwrap_or(0.0));
-        for (at, value) in values.iter_mut().enumerate().take(end).skip(start + 1) {
-            *value = Value::Double(low + (high - low) * (place(at)? - left) / (right - left));
-        }
-    }
-    Ok(())
 }
