@@ -97,6 +97,16 @@ impl SortPattern {
         Ok(SortKey(keys))
     }
 
+    /// Sorts elements of an array by their members as they are: an array among them counts as a whole.
+    /// Elements with equal keys stay in their order.
+    pub(crate) fn sort_elements(&self, elements: Vec<Value>) -> Vec<Value> {
+        let key =
+            |element: &Value| SortKey(self.fields.iter().map(|field| member(element, &field.path)).collect());
+        let mut keyed: Vec<_> = elements.into_iter().map(|element| (key(&element), element)).collect();
+        keyed.sort_by(|(left, _), (right, _)| self.compare_keys(left, right));
+        keyed.into_iter().map(|(_, element)| element).collect()
+    }
+
     pub fn compare_keys(&self, left: &SortKey, right: &SortKey) -> Ordering {
         for ((field, left), right) in self.fields.iter().zip(&left.0).zip(&right.0) {
             let order = order::compare(left, right);
@@ -116,6 +126,19 @@ impl SortPattern {
         keyed.sort_by(|(left, _), (right, _)| self.compare_keys(left, right));
         Ok(keyed.into_iter().map(|(_, document)| document).collect())
     }
+}
+
+/// The value at a path of documents, and of places in arrays within them; null where there is none.
+fn member(element: &Value, path: &[Str]) -> Value {
+    let Value::Document(_) = element else { return Value::Null };
+    let step = |value: &Value, name: &Str| match value {
+        Value::Document(document) => document.value(name),
+        Value::Array(items) => {
+            path::array_index(name).and_then(|at| items.get(at)).cloned().unwrap_or_default()
+        }
+        _ => Value::Missing,
+    };
+    path.iter().fold(element.clone(), |value, name| step(&value, name)).or_null()
 }
 
 fn sort_path(name: &str) -> Result<Vec<Str>> {

@@ -111,6 +111,10 @@ fn find_all(values: &[Option<Value>]) -> Result<Value> {
     let (mut last, mut index, mut bytes) = (0, 0, 0);
     let mut results = Vec::new();
     for found in all_matches(&pattern, &text, usize::MAX)? {
+        // The search stops at the end of the text: an empty match there counts only in an empty text.
+        if found.span.0 == text.len() && !text.is_empty() {
+            break;
+        }
         index += text[last..found.span.0].chars().count();
         last = found.span.0;
         let result = describe(&text, &found, index);

@@ -78,7 +78,7 @@ impl Evaluate for SortArray {
                 let order = order::compare(left, right);
                 if *descending { order.reverse() } else { order }
             }),
-            Order::Pattern(pattern) => items = pattern.sort(items)?,
+            Order::Pattern(pattern) => items = pattern.sort_elements(items),
         }
         Ok(Value::array(items))
     }

@@ -167,7 +167,7 @@ impl Pulled {
 
 impl ArrayChange {
     /// Whether a missing array is made.
-    fn creates(&self) -> bool {
+    pub fn creates(&self) -> bool {
         matches!(self, ArrayChange::Push { .. } | ArrayChange::AddToSet(_))
     }
 
@@ -241,7 +241,7 @@ fn sorted(mut items: Vec<Value>, sort: &SortBy) -> Result<Vec<Value>> {
             });
             Ok(items)
         }
-        SortBy::Pattern(pattern) => pattern.sort(items),
+        SortBy::Pattern(pattern) => Ok(pattern.sort_elements(items)),
     }
 }
 
