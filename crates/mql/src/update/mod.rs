@@ -91,7 +91,11 @@ impl Update {
         if document.size() > SIZE_MAX {
             fail!(10334, "the document would be larger than {SIZE_MAX} bytes");
         }
-        let modified = !order::identical_documents(old, &document);
+        // A replacement without an identity differs from every document, as MongoDB compares them.
+        let modified = match &self.0 {
+            Kind::Replacement(replacement) => !order::identical_documents(old, replacement),
+            _ => !order::identical_documents(old, &document),
+        };
         Ok(Updated { document, modified })
     }
 }

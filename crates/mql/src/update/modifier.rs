@@ -104,11 +104,16 @@ impl Modifier {
         }
     }
 
+    /// Whether the operator is `$pull`, `$pullAll` or `$pop`.
+    pub fn takes_elements(&self) -> bool {
+        matches!(self, Modifier::Array(change) if !change.creates())
+    }
+
     fn scalar(&self, old: &Value, path: &str, env: &mut Env) -> Result<Change> {
         Ok(match self {
             Modifier::Set(value) | Modifier::SetOnInsert(value) => Change::Set(value.clone()),
-            Modifier::Add(by) => Change::Set(add(old, by, path)?),
-            Modifier::Multiply(by) => Change::Set(multiply(old, by, path)?),
+            Modifier::Add(by) => computed(old, add(old, by, path)?),
+            Modifier::Multiply(by) => computed(old, multiply(old, by, path)?),
             Modifier::Extreme { value, greatest } => {
                 let found = order::compare(value, old);
                 let better = old.is_missing() || if *greatest { found.is_gt() } else { found.is_lt() };
@@ -122,6 +127,13 @@ impl Modifier {
             _ => Change::None,
         })
     }
+}
+
+/// A computed number takes the place of another one of its type only where the two differ as numbers: `-0.0` stays
+/// where `0.0` is added, and `1.0` where a decimal is multiplied by `1.00`.
+fn computed(old: &Value, new: Value) -> Change {
+    let is_same = old.type_number() == new.type_number() && order::equal(old, &new) && !new.is_nan();
+    if is_same { Change::None } else { Change::Set(new) }
 }
 
 /// The change of the destination of `$rename`. The source is unset in its own place.

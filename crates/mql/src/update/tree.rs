@@ -136,6 +136,18 @@ impl Node {
         }
     }
 
+    /// An operator below that takes elements out of an array, and does not create one.
+    fn operator_on_array(&self) -> Option<&Operator> {
+        match self {
+            Node::Operator(operator) => operator.modifier.takes_elements().then_some(&**operator),
+            Node::Fields(fields) => {
+                let mut nodes = fields.named.values().chain(fields.matched.as_deref());
+                nodes.find_map(Node::operator_on_array)
+            }
+            Node::Elements(nodes) => nodes.values().find_map(Node::operator_on_array),
+        }
+    }
+
     fn merge(&mut self, other: Node) -> std::result::Result<(), Conflict> {
         match (self, other) {
             (Node::Fields(own), Node::Fields(other)) => own.merge(other),
@@ -270,7 +282,7 @@ impl Walk<'_> {
             let mut created = Value::Missing;
             self.node(node, &mut created, &below)?;
             if created.is_missing() {
-                return Ok(());
+                return check_viable(node, value, name, place);
             }
             return attach(value, name, created, place);
         };
@@ -347,6 +359,24 @@ fn member_mut<'v>(value: &'v mut Value, name: &str) -> Option<&'v mut Value> {
             Arc::make_mut(items).get_mut(index)
         }
         _ => None,
+    }
+}
+
+/// Refuses a path through a scalar, or by a name through an array, for operators that expect an array at its end.
+fn check_viable(node: &Node, value: &Value, name: &str, place: &Place<'_>) -> Result<()> {
+    let is_viable = match value {
+        Value::Missing | Value::Document(_) => true,
+        Value::Array(_) => array_index(name).is_some(),
+        _ => false,
+    };
+    match node.operator_on_array() {
+        Some(operator) if !is_viable => fail!(
+            PATH_NOT_VIABLE,
+            "Cannot use the part ({name}) of ({}) to traverse the element ({{{}: {value}}})",
+            operator.path,
+            place.step
+        ),
+        _ => Ok(()),
     }
 }
 
