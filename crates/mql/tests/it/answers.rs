@@ -1,0 +1,261 @@
+//! Answers that depend on types of numbers, on arrays within paths, and on missing values.
+
+use crate::commands::{Server, env};
+use crate::tagged;
+use shardlake_mql::{Context, Document, Filter, Matched, Pipeline, Result, Scope, Update, Value};
+
+fn json(text: &str) -> Value {
+    tagged::value(&serde_json::from_str(text).unwrap())
+}
+
+fn document(text: &str) -> Document {
+    Document::clone(json(text).as_document().unwrap())
+}
+
+/// The results of a pipeline over documents, as text.
+fn results(documents: &str, stages: &str) -> String {
+    let (documents, stages) = (json(documents), json(stages));
+    let pipeline = Pipeline::parse(stages.as_array().unwrap(), &Scope::new()).unwrap();
+    let server = Server::default();
+    let collections = crate::commands::Database { server: &server, name: "test" };
+    let mut context =
+        Context { env: env(), collections: &collections, indexes: Vec::new(), memory_bytes_max: 1 << 20 };
+    let documents: Vec<Value> = documents.as_array().unwrap().to_vec();
+    let rows = pipeline.run(documents.into_iter().map(Ok), &mut context).unwrap();
+    Value::array(rows).to_string()
+}
+
+/// The type and the value of an expression.
+fn evaluated(expression: &str) -> String {
+    let stages = format!(
+        r#"[{{"$project": {{"_id": 0, "v": {expression}}}}}, {{"$project": {{"v": 1, "t": {{"$type": "$v"}}}}}}]"#
+    );
+    results("[{}]", &stages)
+}
+
+fn matches(filter: &str, text: &str) -> bool {
+    let filter = Filter::parse(&document(filter), &Scope::new()).unwrap();
+    filter.matches(&document(text), &mut env()).unwrap()
+}
+
+/// The document after an update, and whether it counts as modified.
+fn updated(update: &str, old: &str) -> Result<(String, bool)> {
+    let update = Update::parse(&json(update), &[], &Scope::new()).unwrap();
+    let new = update.apply(&document(old), Matched::default(), false, &mut env())?;
+    Ok((new.document.to_string(), new.modified))
+}
+
+#[test]
+fn a_decimal_is_subtracted_from_numbers_of_every_type() {
+    let half = r#"{"$toDecimal": "2.5"}"#;
+    for (number, difference) in [("10", "7.5"), (r#"{"@long": "10"}"#, "7.5"), ("10.0", "7.5000000000000")] {
+        let expression = format!(r#"{{"$subtract": [{number}, {half}]}}"#);
+        assert_eq!(evaluated(&expression), format!("[ {{ v: {difference}, t: \"decimal\" }} ]"));
+    }
+    let reversed = evaluated(&format!(r#"{{"$subtract": [{half}, 10]}}"#));
+    assert_eq!(reversed, r#"[ { v: -7.5, t: "decimal" } ]"#);
+    let nan = evaluated(r#"{"$subtract": [5, {"$toDecimal": "NaN"}]}"#);
+    assert_eq!(nan, r#"[ { v: NaN, t: "decimal" } ]"#);
+}
+
+#[test]
+fn sums_widen_from_left_to_right() {
+    let cases = [
+        (r#"{"$add": [2147483647, 1, -1]}"#, r#"{ v: 2147483647, t: "int" }"#),
+        (r#"{"$multiply": [65536, 65536, 0]}"#, r#"{ v: 0, t: "int" }"#),
+        (r#"{"$add": [{"@long": "9007199254740993"}, 0.0]}"#, r#"{ v: 9007199254740992.0, t: "double" }"#),
+        (r#"{"$add": [0.1, 0.2, 0.3]}"#, r#"{ v: 0.6000000000000001, t: "double" }"#),
+        (r#"{"$sum": [0.1, 0.2, 0.3]}"#, r#"{ v: 0.6, t: "double" }"#),
+        (
+            r#"{"$avg": [{"@long": "9223372036854775807"}, {"@long": "-9223372036854775808"}]}"#,
+            r#"{ v: 0.0, t: "double" }"#,
+        ),
+        (r#"{"$trunc": [0.29, 2]}"#, r#"{ v: 0.28, t: "double" }"#),
+        (r#"{"$ceil": {"$toDecimal": "1E+40"}}"#, r#"{ v: NaN, t: "decimal" }"#),
+    ];
+    for (expression, wanted) in cases {
+        assert_eq!(evaluated(expression), format!("[ {wanted} ]"), "{expression}");
+    }
+}
+
+#[test]
+fn elements_and_places_in_paths_of_filters() {
+    // `$elemMatch` compares elements as wholes.
+    let nested = r#"{"a": [["q"], 1]}"#;
+    for condition in [r#"{"$eq": "q"}"#, r#"{"$in": ["q"]}"#, r#"{"$gte": "p"}"#, r#"{"$type": "string"}"#] {
+        assert!(!matches(&format!(r#"{{"a": {{"$elemMatch": {condition}}}}}"#), nested), "{condition}");
+    }
+    assert!(matches(r#"{"a": {"$elemMatch": {"$elemMatch": {"$eq": "q"}}}}"#, nested));
+    // A scalar at a place has no members, and is not without them.
+    for scalar in [r#"{"a": ["Abc"]}"#, r#"{"a": [1]}"#] {
+        assert!(!matches(r#"{"a.0.x": null}"#, scalar));
+        assert!(!matches(r#"{"a.0.x": {"$exists": true}}"#, scalar));
+    }
+    assert!(matches(r#"{"a.0.x": null}"#, r#"{"a": [{}]}"#));
+    assert!(matches(r#"{"a.0": "Abc"}"#, r#"{"a": ["Abc"]}"#));
+}
+
+#[test]
+fn bits_of_decimals_are_those_of_their_integers() {
+    let results = results(
+        r#"[{"a": 5}]"#,
+        r#"[{"$project": {"_id": 0, "a": {"$toDecimal": "5.9"}}}, {"$match": {"a": {"$bitsAllSet": 5}}}]"#,
+    );
+    assert_eq!(results, "[ { a: 5.9 } ]");
+    assert!(!matches(r#"{"a": {"$bitsAllSet": 5}}"#, r#"{"a": 5.9}"#));
+}
+
+#[test]
+fn computed_members_turn_every_element_into_a_document() {
+    let documents = r#"[{"a": [1, {"b": 2}, [3], null]}]"#;
+    let shown = results(documents, r#"[{"$project": {"a.b": {"$literal": 99}}}]"#);
+    assert_eq!(shown, "[ { a: [ { b: 99 }, { b: 99 }, [ { b: 99 } ], { b: 99 } ] } ]");
+    assert_eq!(results(documents, r#"[{"$project": {"a.b": 1}}]"#), "[ { a: [ { b: 2 }, [  ] ] } ]");
+}
+
+#[test]
+fn lookups_follow_places_in_local_paths() {
+    let lookup = |local: &str| {
+        format!(
+            r#"[{{"$lookup": {{"localField": "{local}", "foreignField": "f", "as": "j",
+                "pipeline": [{{"$documents": [{{"f": "x"}}, {{"f": "y"}}, {{"f": null}}]}}]}}}}, {{"$project": {{"j": 1}}}}]"#
+        )
+    };
+    let documents = r#"[{"arr": ["x", "y"]}]"#;
+    assert_eq!(results(documents, &lookup("arr.0")), r#"[ { j: [ { f: "x" } ] } ]"#);
+    assert_eq!(results(documents, &lookup("arr")), r#"[ { j: [ { f: "x" }, { f: "y" } ] } ]"#);
+    assert_eq!(results(documents, &lookup("arr.9")), "[ { j: [ { f: null } ] } ]");
+    assert_eq!(results(r#"[{"arr": []}]"#, &lookup("arr")), "[ { j: [ { f: null } ] } ]");
+}
+
+#[test]
+fn a_missing_value_of_a_key_of_one_member_is_null() {
+    let documents = r#"[{}, {"v": null}, {"v": 1}]"#;
+    let groups =
+        |id: &str| results(documents, &format!(r#"[{{"$group": {{"_id": {id}, "n": {{"$sum": 1}}}}}}]"#));
+    assert_eq!(groups(r#"{"v": "$v"}"#), "[ { _id: { v: null }, n: 2 }, { _id: { v: 1 }, n: 1 } ]");
+    assert_eq!(
+        groups(r#"{"v": "$v", "w": "$w"}"#),
+        "[ { _id: {}, n: 1 }, { _id: { v: null }, n: 1 }, { _id: { v: 1 }, n: 1 } ]"
+    );
+    assert_eq!(
+        groups(r#"{"v": {"w": "$v"}}"#),
+        "[ { _id: { v: {} }, n: 1 }, { _id: { v: { w: null } }, n: 1 }, { _id: { v: { w: 1 } }, n: 1 } ]"
+    );
+}
+
+#[test]
+fn the_number_of_kept_values_depends_on_the_key() {
+    let stages = r#"[{"$group": {"_id": {"g": "$g"}, "m": {"$maxN": {"input": "$s",
+        "n": {"$cond": [{"$eq": ["$g", "B"]}, 1, 2]}}}}}]"#;
+    let documents = r#"[{"g": "A", "s": 1}, {"g": "A", "s": 2}, {"g": "B", "s": 3}, {"g": "B", "s": 4}]"#;
+    assert_eq!(
+        results(documents, stages),
+        r#"[ { _id: { g: "A" }, m: [ 2, 1 ] }, { _id: { g: "B" }, m: [ 4 ] } ]"#
+    );
+}
+
+#[test]
+fn sorted_elements_compare_arrays_as_wholes() {
+    let sorted =
+        evaluated(r#"{"$sortArray": {"input": [{"a": [3, 1]}, {"a": [2]}, 7], "sortBy": {"a": 1}}}"#);
+    assert_eq!(sorted, r#"[ { v: [ 7, { a: [ 2 ] }, { a: [ 3, 1 ] } ], t: "array" } ]"#);
+    let pushed = updated(
+        r#"{"$push": {"l": {"$each": [{"a": [2]}], "$sort": {"a": 1}}}}"#,
+        r#"{"l": [{"a": [3, 1]}]}"#,
+    );
+    assert_eq!(pushed.unwrap().0, "{ l: [ { a: [ 2 ] }, { a: [ 3, 1 ] } ] }");
+}
+
+#[test]
+fn an_empty_pattern_matches_before_each_character() {
+    let found = |text: &str| {
+        evaluated(&format!(r#"{{"$size": {{"$regexFindAll": {{"input": "{text}", "regex": ""}}}}}}"#))
+    };
+    assert_eq!(found("hello"), r#"[ { v: 5, t: "int" } ]"#);
+    assert_eq!(found(""), r#"[ { v: 1, t: "int" } ]"#);
+}
+
+#[test]
+fn nan_meets_no_bound_of_a_schema() {
+    let schema = |bound: &str| format!(r#"{{"$jsonSchema": {{"properties": {{"x": {{{bound}}}}}}}}}"#);
+    for bound in [r#""maximum": 100"#, r#""minimum": 0"#] {
+        assert!(!matches(&schema(bound), r#"{"x": {"@double": "NaN"}}"#), "{bound}");
+        assert!(matches(&schema(bound), r#"{"x": 50}"#), "{bound}");
+    }
+}
+
+#[test]
+fn windows_keep_decimals_and_digits_of_longs() {
+    let over = |function: &str| {
+        let output = format!(r#"{{"r": {{{function}}}}}"#);
+        let stages = format!(
+            r#"[{{"$set": {{"d": {{"$toDecimal": "$v"}}}}}}, {{"$setWindowFields": {{"sortBy": {{"t": 1}}, "output": {output}}}}}, {{"$match": {{"t": 3}}}}, {{"$project": {{"r": 1}}}}]"#
+        );
+        results(
+            r#"[{"t": 1, "v": {"@long": "9007199254740993"}}, {"t": 2, "v": null}, {"t": 3, "v": {"@long": "9007199254740996"}}]"#,
+            &stages,
+        )
+    };
+    let whole = r#""window": {"documents": ["unbounded", "unbounded"]}"#;
+    assert_eq!(over(&format!(r#""$derivative": {{"input": "$v"}}, {whole}"#)), "[ { r: 1.5 } ]");
+    assert_eq!(over(&format!(r#""$derivative": {{"input": "$d"}}, {whole}"#)), "[ { r: 1.5 } ]");
+    assert_eq!(over(&format!(r#""$integral": {{"input": "$d"}}, {whole}"#)), "[ { r: 18014398509481989 } ]");
+    assert_eq!(over(r#""$expMovingAvg": {"input": "$d", "N": 3}"#), "[ { r: 9007199254740994.5 } ]");
+    let pair = format!(r#""$covariancePop": ["$v", {{"@double": "Infinity"}}], {whole}"#);
+    assert_eq!(over(&pair), "[ { r: inf } ]");
+}
+
+#[test]
+fn updates_of_numbers_keep_a_value_that_stays_equal() {
+    let cases = [
+        (r#"{"$inc": {"a": 0.0}}"#, r#"{"a": {"@double": "-0.0"}}"#, "{ a: -0.0 }", false),
+        (r#"{"$mul": {"a": -5}}"#, r#"{"a": 0.0}"#, "{ a: 0.0 }", false),
+        (
+            r#"{"$inc": {"a": 1.0}}"#,
+            r#"{"a": {"@long": "9007199254740993"}}"#,
+            "{ a: 9007199254740992.0 }",
+            true,
+        ),
+        (r#"{"$inc": {"a": 0}}"#, r#"{"a": 7}"#, "{ a: 7 }", false),
+    ];
+    for (update, old, new, modified) in cases {
+        assert_eq!(updated(update, old).unwrap(), (new.to_owned(), modified), "{update} of {old}");
+    }
+}
+
+#[test]
+fn a_replacement_counts_as_modified_unless_it_is_the_document() {
+    let old = r#"{"_id": 1, "a": 2}"#;
+    assert!(updated(r#"{"a": 2}"#, old).unwrap().1, "a replacement without an identity");
+    assert!(!updated(old, old).unwrap().1, "the document itself");
+    assert!(updated(r#"{"_id": 1, "a": 3}"#, old).unwrap().1);
+}
+
+#[test]
+fn operators_on_arrays_refuse_paths_through_scalars() {
+    for update in [
+        r#"{"$pop": {"v.foo": 1}}"#,
+        r#"{"$pull": {"v.foo.bar": 1}}"#,
+        r#"{"$pullAll": {"v.foo": [1]}}"#,
+        r#"{"$rename": {"v.foo": "w"}}"#,
+    ] {
+        for old in [r#"{"v": 42}"#, r#"{"v": null}"#] {
+            assert_eq!(updated(update, old).unwrap_err().code(), 28, "{update} of {old}");
+        }
+    }
+    assert_eq!(updated(r#"{"$pop": {"v.foo": 1}}"#, r#"{"v": [[1]]}"#).unwrap_err().code(), 28);
+    for (update, old) in [
+        (r#"{"$unset": {"v.foo": 1}}"#, r#"{"v": 42}"#),
+        (r#"{"$pop": {"v.foo": 1}}"#, r#"{"w": 42}"#),
+        (r#"{"$pull": {"v.7": 1}}"#, r#"{"v": [[1]]}"#),
+    ] {
+        assert!(!updated(update, old).unwrap().1, "{update} of {old}");
+    }
+}
+
+#[test]
+fn conditions_of_pull_look_into_elements_one_by_one() {
+    let pulled = updated(r#"{"$pull": {"l": {"$all": [1, 2]}}}"#, r#"{"l": [[1, 2], [2, 3], [3, 2, 1], 1]}"#);
+    assert_eq!(pulled.unwrap().0, "{ l: [ [ 2, 3 ], 1 ] }");
+}
