@@ -243,23 +243,20 @@ impl Collections {
             document.push_front("_id", Value::ObjectId(self.new_object_id(request)));
         }
         let mut document = id_first(document);
-        let now = request.ctx.now.seconds() as u32;
         let names: Vec<_> = document
             .iter()
             .filter(|(_, value)| matches!(value, Value::Timestamp(0, 0)))
             .map(|(name, _)| name.clone())
             .collect();
         for name in names.iter().filter(|name| &***name != "_id") {
-            document.set(name, Value::Timestamp(now, 1 + (self.queries.random().below(1 << 20) as u32)));
+            let (seconds, increment) = self.ascending.timestamp(request.ctx.now);
+            document.set(name, Value::Timestamp(seconds, increment));
         }
         document
     }
 
     pub(crate) fn new_object_id(&self, request: &Request) -> [u8; 12] {
-        let mut id = [0; 12];
-        self.queries.random().fill(&mut id);
-        id[..4].copy_from_slice(&(request.ctx.now.seconds() as u32).to_be_bytes());
-        id
+        self.ascending.object_id(request.ctx.now, self.queries.random())
     }
 
     /// Writes the documents that wait, which are of one logical partition. A batch with a document

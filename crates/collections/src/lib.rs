@@ -15,6 +15,7 @@
 //! | `reads.rs`, `order.rs`, `aggregate.rs`, `needed.rs`, `output.rs` | finding documents; pipelines, what they look at, and where their results go |
 //! | `temporary.rs` | collections that a command makes for its own use |
 //! | `insert.rs`, `update.rs`, `change.rs`, `effect.rs` | writes, each document as one step, and what they did |
+//! | `ascending.rs` | ObjectIds and timestamps that the server makes |
 //! | `answers.rs` | what statements answered that may come again |
 //! | `change_stream/` | what changed, event by event |
 //! | `turns.rs` | commands that wait for each other |
@@ -26,6 +27,7 @@
 mod aggregate;
 mod answers;
 mod arrays;
+mod ascending;
 mod catalog;
 mod change;
 mod change_stream;
