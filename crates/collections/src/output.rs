@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use shardlake_mql::{
-    Document, MergeTarget, Output, Scope, SortPattern, Str, Update, Value, WhenMatched, WhenNotMatched,
-    parse_expression,
+    Document, Matched, MergeTarget, Output, Scope, SortPattern, Str, Update, Value, WhenMatched,
+    WhenNotMatched, parse_expression,
 };
 
 use crate::aggregate::Aggregating;
@@ -187,12 +187,12 @@ impl Collections {
             }
         };
         let (scope, env) = request.bound(&variables)?;
-        let update = Update::parse(&update, &[], &scope)?;
+        let update = Arc::new(Update::parse(&update, &[], &scope)?);
         let keeps = matches!(target.matched, WhenMatched::Keep | WhenMatched::Fail);
         let mut statement = Statement {
             parsed: shardlake_mql::Filter::parse(&filter, &Scope::new())?,
             filter,
-            action: Action::Update { update: Arc::new(update), is_upsert: false },
+            action: Action::Update { update: update.clone(), is_upsert: false },
             is_multi: false,
             sort: SortPattern::default(),
             env,
@@ -214,12 +214,22 @@ impl Collections {
                 "$merge could not find a matching document in the target collection for at least one document",
             )),
             WhenNotMatched::Insert => {
+                let new = match &target.matched {
+                    WhenMatched::Keep | WhenMatched::Merge => in_order_of(&update, new, request),
+                    _ => new,
+                };
                 let inserted =
                     self.insert(request, namespace, vec![Arc::new(new)], (true, true), None).await?;
                 inserted.failures.into_iter().next().map_or(Ok(()), |(_, failure)| Err(failure))
             }
         }
     }
+}
+
+/// A new document with its fields in the order in which an update adds them. A document that no update makes stays as it is.
+fn in_order_of(update: &Update, new: Document, request: &Request) -> Document {
+    let made = update.apply(&Document::new(), Matched::default(), true, &mut request.env());
+    made.map_or(new, |made| made.document)
 }
 
 /// What a field without a value, or with null, means where documents are told apart by it.
