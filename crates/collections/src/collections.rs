@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use shardlake_items::OpenTransaction;
-use shardlake_model::{ContainerRid, Error, ErrorKind};
+use shardlake_model::{ContainerRid, Error, ErrorKind, RequestContext};
 use shardlake_mql::{Document, Value};
 use shardlake_partition::{CommitOptions, TRANSACTION_TOO_LARGE};
 use shardlake_queries::Queries;
 use shardlake_resources::Resources;
 use shardlake_serving::ContainerHandle;
 
+use crate::ascending::Ascending;
 use crate::expressions::has_expression;
 use crate::failure::{Failure, Result};
 use crate::meta::{DatabaseMeta, KnownMeta, Meta, View};
@@ -34,6 +35,7 @@ pub struct Collections {
     /// A validator with expressions was seen: every write may evaluate one.
     validators_evaluate: Arc<AtomicBool>,
     pub(crate) turns: Turns,
+    pub(crate) ascending: Arc<Ascending>,
     /// What is read and written is so in this transaction.
     pub(crate) transaction: Option<Arc<OpenTransaction>>,
     /// Of a command that waits for its writes later.
@@ -120,6 +122,7 @@ impl Collections {
             known,
             validators_evaluate,
             turns: Turns::default(),
+            ascending: Arc::default(),
             transaction: None,
             own: None,
         }
@@ -169,6 +172,13 @@ impl Collections {
 
     pub(crate) fn commit_options(&self) -> CommitOptions {
         CommitOptions { note: None, deferred: self.own.as_ref().map(|own| own.deferred.clone()) }
+    }
+
+    /// Takes the point in time that the transaction of these collections reads, where its first command begins.
+    pub async fn begin_transaction(&self, ctx: &RequestContext) {
+        if let Some(transaction) = &self.transaction {
+            transaction.begin(&self.queries, ctx).await;
+        }
     }
 
     /// Where nothing is there, that is no error: it reads as empty.

@@ -395,6 +395,9 @@ async fn enter(
         priority: Default::default(),
         answer_space: None,
     };
+    if let Some(collections) = collections.as_ref().filter(|_| is_first) {
+        collections.begin_transaction(&context).await;
+    }
     let (deployment, connection, name) = (deployment.clone(), connection.clone(), row.name);
     Ok(Call {
         deployment,

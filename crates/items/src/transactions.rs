@@ -1,8 +1,13 @@
 //! Transactions of clients: they last for several commands, read one moment and write in the end.
 //!
-//! A transaction begins with its first read or write, which says on which shard: everything that it touches has to lie there.
-//! It keeps the catalog of that moment beside the view of the shard. A container that was there then has to have the same
-//! partitions later: the view shows nothing of a partition that others were made of since.
+//! A transaction reads the point in time of its first command, also where that command finds no container: it keeps the
+//! catalog and a view of every shard. Its first read or write of an item chooses the shard: all items of the transaction
+//! have to lie there. A container of the kept catalog has to have the same partitions later: the view shows nothing of a
+//! partition that others were made of since.
+//!
+//! ```text
+//! new ── begin ──► views of all shards ── first item ──► view of one shard ── commit ──► over
+//! ```
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -77,8 +82,38 @@ enum State {
     /// Nothing was read or written yet.
     #[default]
     New,
+    /// No item was read or written yet: the transaction has a view of each shard.
+    Pinned(Box<Pinned>),
     Begun(Box<Begun>),
     Over,
+}
+
+/// The point in time of a transaction.
+#[derive(Debug)]
+struct Pinned {
+    catalog: Arc<LiveCatalog>,
+    views: Vec<SnapshotTransaction>,
+}
+
+impl Pinned {
+    fn now(items: &Items, ctx: &RequestContext) -> Pinned {
+        // The catalog first: the views show what it knows.
+        let catalog = items.live_catalog();
+        let views = items.shards().map(|shard| SnapshotTransaction::begin(shard, items.command(ctx, 0)));
+        Pinned { catalog, views: views.collect() }
+    }
+
+    /// Keeps the view of a partition's shard, and gives up the others.
+    fn on_shard_of(self, partition: &Partition, space: &Arc<TransactionSpace>) -> Result<Begun> {
+        let view = self.views.into_iter().find(|view| view.is_on_shard_of(partition));
+        let Some(transaction) = view else {
+            return Err(Error::new(
+                ErrorKind::PreconditionFailed,
+                "the partition was moved since the transaction began: begin it anew",
+            ));
+        };
+        Ok(Begun { catalog: self.catalog, transaction, taken: Taken { space: space.clone(), bytes: 0 } })
+    }
 }
 
 #[derive(Debug)]
@@ -113,12 +148,21 @@ impl OpenTransaction {
         match state {
             State::Over => Err(is_over().into()),
             _ if was_over => Err(is_over().into()),
-            State::New => Ok(()),
+            State::New | State::Pinned(_) => Ok(()),
             State::Begun(begun) => begun.transaction.commit(row).await,
         }
     }
 
-    /// The transaction, which begins where it has not.
+    /// Takes the point in time that the transaction reads. To be called before the first command looks for anything:
+    /// an answer about a missing container is of this point, too.
+    pub async fn begin(&self, items: &Items, ctx: &RequestContext) {
+        let mut state = self.state.lock().await;
+        if let State::New = *state {
+            *state = State::Pinned(Box::new(Pinned::now(items, ctx)));
+        }
+    }
+
+    /// The transaction, on the shard of the first partition that it meets.
     async fn begun(
         &self,
         items: &Items,
@@ -129,13 +173,14 @@ impl OpenTransaction {
         if self.is_over.load(Ordering::Acquire) {
             *state = State::Over;
         }
-        if let State::New = *state {
-            // The catalog first: what it knows is in the view.
-            let catalog = items.live_catalog();
-            let transaction = partition.begin_snapshot(items.command(ctx, 0))?;
-            let taken = Taken { space: self.space.clone(), bytes: 0 };
-            *state = State::Begun(Box::new(Begun { catalog, transaction, taken }));
-        }
+        *state = match std::mem::replace(&mut *state, State::Over) {
+            State::New => {
+                let pinned = Pinned::now(items, ctx);
+                State::Begun(Box::new(pinned.on_shard_of(partition, &self.space)?))
+            }
+            State::Pinned(pinned) => State::Begun(Box::new(pinned.on_shard_of(partition, &self.space)?)),
+            state @ (State::Begun(_) | State::Over) => state,
+        };
         let working = Working(state);
         working.check(entry, partition)?;
         Ok(working)
@@ -167,14 +212,14 @@ impl Working<'_> {
     fn begun(&self) -> Result<&Begun> {
         match &*self.0 {
             State::Begun(begun) => Ok(begun),
-            State::New | State::Over => Err(is_over()),
+            State::New | State::Pinned(_) | State::Over => Err(is_over()),
         }
     }
 
     fn begun_mut(&mut self) -> Result<&mut Begun> {
         match &mut *self.0 {
             State::Begun(begun) => Ok(begun),
-            State::New | State::Over => Err(is_over()),
+            State::New | State::Pinned(_) | State::Over => Err(is_over()),
         }
     }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use shardlake_model::{ContainerRid, ErrorKind, Result};
 use shardlake_partition::{LogicalKey, Partition};
+use shardlake_storage::Shard;
 
 use crate::Serving;
 use crate::container_handle::{ContainerEntry, ContainerHandle};
@@ -74,6 +75,11 @@ impl Serving {
 
     pub fn routing_of(&self, entry: Arc<ContainerEntry>) -> Routing<'_> {
         Routing { serving: self, entry, moves: 0 }
+    }
+
+    /// The shards of the account, in the order of their numbers.
+    pub fn shards(&self) -> impl Iterator<Item = &Shard> {
+        self.0.shards.iter()
     }
 
     /// The catalog in force.

@@ -115,13 +115,22 @@ impl Partition {
     /// Begins a transaction on everything that is acknowledged now in the partition's shard.
     pub fn begin_snapshot(&self, command: CommandContext) -> Result<SnapshotTransaction> {
         self.check_open()?;
-        let view = TransactionView { hot: self.shard().hot_view(), own: Arc::default(), has_index: false };
-        let (shard, branches) = (self.shard().clone(), BTreeMap::new());
-        Ok(SnapshotTransaction { shard, view, command, writes: 0, branches })
+        Ok(SnapshotTransaction::begin(self.shard(), command))
     }
 }
 
 impl SnapshotTransaction {
+    /// Begins a transaction on everything that is acknowledged now in a shard.
+    pub fn begin(shard: &Shard, command: CommandContext) -> SnapshotTransaction {
+        let view = TransactionView { hot: shard.hot_view(), own: Arc::default(), has_index: false };
+        SnapshotTransaction { shard: shard.clone(), view, command, writes: 0, branches: BTreeMap::new() }
+    }
+
+    /// Whether a partition lies on the shard of the transaction.
+    pub fn is_on_shard_of(&self, partition: &Partition) -> bool {
+        self.shard.is(partition.shard())
+    }
+
     /// What it sees now.
     pub fn view(&self) -> &TransactionView {
         &self.view
