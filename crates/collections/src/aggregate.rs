@@ -29,6 +29,8 @@ pub struct Aggregation {
     pub collection: Option<String>,
     /// As they were sent.
     pub stages: Vec<Value>,
+    /// Reads the collection from its end.
+    pub is_from_end: bool,
     pub scope: Scope,
     pub env: Env,
 }
@@ -36,7 +38,7 @@ pub struct Aggregation {
 impl Collections {
     /// A pipeline at its beginning. Where its results go elsewhere is for the caller to do.
     pub fn aggregate(&self, aggregation: Aggregation) -> Result<Aggregating> {
-        let Aggregation { database, collection, mut stages, scope, env } = aggregation;
+        let Aggregation { database, collection, mut stages, is_from_end, scope, env } = aggregation;
         let (mut indexes, mut reads) = (Vec::new(), None);
         let source = match collection {
             None => Source::Ready(VecDeque::new()),
@@ -58,7 +60,8 @@ impl Collections {
                     indexes = found.as_ref().ok_or_else(|| Failure::new(26, words()))?.indexes();
                 }
                 reads = Some(namespace);
-                self.scan(found, &pipeline_filter)
+                let scan = self.scan(found, &pipeline_filter);
+                if is_from_end { scan.from_end() } else { scan }
             }
         };
         let pipeline = (Pipeline::parse(&stages, &scope)?, Needed::by(&stages));
@@ -79,17 +82,18 @@ impl Collections {
         Ok(Aggregating::new(self, database.to_owned(), pipeline, (source, Vec::new()), env))
     }
 
-    /// All that a view shows.
+    /// All documents of a view, made from its collection or from that collection's end.
     pub async fn view_documents(
         &self,
         request: &Arc<Request>,
-        database: &str,
-        name: &str,
+        (database, name): (&str, &str),
+        is_from_end: bool,
     ) -> Result<VecDeque<Value>> {
         let aggregation = Aggregation {
             database: database.to_owned(),
             collection: Some(name.to_owned()),
             stages: Vec::new(),
+            is_from_end,
             scope: Scope::new(),
             env: request.env(),
         };

@@ -23,6 +23,11 @@ impl Order {
         }
     }
 
+    /// Whether documents are wanted in the reverse of the order in which they come.
+    pub fn is_from_end(&self) -> bool {
+        self.pattern.is_from_end()
+    }
+
     pub fn key(&self, document: &Value) -> Result<SortKey> {
         match (&self.near, document) {
             (Some(near), Value::Document(document)) => Ok(near.sort_key(document)),

@@ -66,6 +66,26 @@ impl Scan {
         Scan { own, ..Scan::new(collections, collection.clone(), filter) }
     }
 
+    /// All documents from the last to the first, within the bound of memory.
+    async fn reversed(&mut self, request: &Request) -> Result<VecDeque<Value>> {
+        // From the beginning: an earlier attempt may have been interrupted.
+        self.restart();
+        let (mut documents, mut bytes) = (VecDeque::new(), 0);
+        while let Some(page) = self.next(request).await? {
+            for document in page.into_iter().map(Value::document) {
+                bytes += document.size();
+                documents.push_front(document);
+            }
+            if bytes > MEMORY_BYTES_MAX {
+                let words = format!(
+                    "{{$natural: -1}} exceeded memory limit of {MEMORY_BYTES_MAX} bytes: begin with a $match that an index serves"
+                );
+                return Err(Failure::new(292, words));
+            }
+        }
+        Ok(documents)
+    }
+
     fn restart(&mut self) {
         (self.continuation, self.is_done) = (None, false);
     }
@@ -194,6 +214,8 @@ pub struct Find {
 #[derive(Debug)]
 pub enum Source {
     Scan(Box<Scan>),
+    /// The documents of a scan from the last to the first: all of them are read with the first page.
+    FromEnd(Box<Scan>),
     /// They are there already: those of a view, or of a collection that is not.
     Ready(VecDeque<Value>),
 }
@@ -210,6 +232,11 @@ impl Source {
     pub(crate) async fn next_raw(&mut self, request: &Request, wanted: Option<u32>) -> Result<Option<Page>> {
         Ok(match self {
             Source::Scan(scan) => scan.next_bodies(request, wanted).await?.map(Page::Bodies),
+            Source::FromEnd(scan) => {
+                let documents = scan.reversed(request).await?;
+                *self = Source::Ready(VecDeque::new());
+                Some(Page::Ready(documents))
+            }
             Source::Ready(ready) if ready.is_empty() => None,
             Source::Ready(ready) => Some(Page::Ready(std::mem::take(ready))),
         })
@@ -219,6 +246,7 @@ impl Source {
     pub(crate) fn is_done(&self) -> bool {
         match self {
             Source::Scan(scan) => scan.is_done,
+            Source::FromEnd(_) => false,
             Source::Ready(ready) => ready.is_empty(),
         }
     }
@@ -227,7 +255,15 @@ impl Source {
     pub(crate) fn position(&self) -> Option<Position> {
         match self {
             Source::Scan(scan) => Some(scan.position()),
-            Source::Ready(_) => None,
+            Source::FromEnd(_) | Source::Ready(_) => None,
+        }
+    }
+
+    /// The same documents in the reverse order.
+    pub(crate) fn from_end(self) -> Source {
+        match self {
+            Source::Scan(scan) => Source::FromEnd(scan),
+            other => other,
         }
     }
 
@@ -439,13 +475,20 @@ impl Sorter {
 
     fn cut(&mut self) {
         let order = &self.order;
-        self.kept.sort_by(|(left, ..), (right, ..)| order.compare(left, right));
-        self.kept.truncate(self.wanted);
+        if order.is_from_end() {
+            self.kept.drain(..self.kept.len().saturating_sub(self.wanted));
+        } else {
+            self.kept.sort_by(|(left, ..), (right, ..)| order.compare(left, right));
+            self.kept.truncate(self.wanted);
+        }
         self.bytes = self.kept.iter().map(|(_, value, _)| value.size()).sum();
     }
 
     fn finish(mut self) -> Vec<(Value, Matched)> {
         self.cut();
+        if self.order.is_from_end() {
+            self.kept.reverse();
+        }
         self.kept.into_iter().map(|(_, value, matched)| (value, matched)).collect()
     }
 }

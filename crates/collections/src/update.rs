@@ -246,7 +246,11 @@ impl Collections {
                 return Err(Failure::new(292, "the statement means too many documents: narrow its filter"));
             }
         }
-        keyed.sort_by(|(left, _), (right, _)| order.compare(left, right));
+        if order.is_from_end() {
+            keyed.reverse();
+        } else {
+            keyed.sort_by(|(left, _), (right, _)| order.compare(left, right));
+        }
         Ok(keyed.into_iter().map(|(_, name)| name).collect())
     }
 

@@ -23,6 +23,7 @@ struct Field {
 #[derive(Clone, Debug, Default)]
 pub struct SortPattern {
     fields: Vec<Field>,
+    is_from_end: bool,
 }
 
 /// The values that a document is sorted by.
@@ -44,16 +45,27 @@ impl SortPattern {
             }
             fields.push(parse_field(path, value)?);
         }
-        Ok(SortPattern { fields })
+        Ok(SortPattern { fields, is_from_end: false })
+    }
+
+    /// The order of storage from its end, as `{$natural: -1}` asks for it. Documents have no key for it: the caller
+    /// reverses the order in which they come.
+    pub fn from_end() -> SortPattern {
+        SortPattern { fields: Vec::new(), is_from_end: true }
+    }
+
+    pub fn is_from_end(&self) -> bool {
+        self.is_from_end
     }
 
     /// The order of keys of one value, the least first.
     pub fn one_ascending() -> SortPattern {
-        SortPattern { fields: vec![Field { path: Vec::new(), descending: false, meta: None }] }
+        let field = Field { path: Vec::new(), descending: false, meta: None };
+        SortPattern { fields: vec![field], is_from_end: false }
     }
 
     pub fn is_empty(&self) -> bool {
-        self.fields.is_empty()
+        self.fields.is_empty() && !self.is_from_end
     }
 
     pub fn len(&self) -> usize {

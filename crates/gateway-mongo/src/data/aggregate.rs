@@ -10,7 +10,7 @@ use shardlake_stdx::Clock;
 
 use super::change_stream;
 use super::collation::check_collation;
-use super::common::{check_created, document};
+use super::common::{check_created, document, is_from_end};
 use super::config_database;
 use super::explain::{Verbosity, explain_aggregate};
 use super::find::{check_hint, hint_of, refuse_null, rows_of_hint};
@@ -98,7 +98,11 @@ pub async fn aggregate(call: &Call) -> Result<Reply> {
         check_hint(&found, hint.as_ref())?;
     }
     check_output(call, &parsed)?;
-    let aggregation = Aggregation { database: call.database().to_owned(), collection, stages, scope, env };
+    let (database, is_from_end) = (
+        call.database().to_owned(),
+        hint.as_ref().and_then(Value::as_document).is_some_and(|hint| is_from_end(hint)),
+    );
+    let aggregation = Aggregation { database, collection, stages, is_from_end, scope, env };
     let results = call.collections().aggregate(aggregation)?;
     answer(call, namespace, results, (&request, &parsed), &arguments, batch_size).await
 }

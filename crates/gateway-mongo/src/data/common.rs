@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use shardlake_account::collections::{Collections, Failure, Namespace, Request, refuses_command};
-use shardlake_mql::{Document, SortPattern};
+use shardlake_mql::{Document, SortPattern, Value};
 use shardlake_stdx::Clock;
 
 use crate::arguments::Arguments;
@@ -95,13 +95,18 @@ pub fn document(arguments: &Arguments<'_>, name: &str) -> Document {
     arguments.document(name).map(|found| Document::clone(found)).unwrap_or_default()
 }
 
-/// The order that a command asks for; that of storage is no order.
+/// The order that a command asks for. The order of storage needs no sort, unless it is to be reversed.
 pub fn sort(pattern: &Document) -> Result<SortPattern> {
     if pattern.has("$natural") {
         if pattern.len() > 1 {
             fail!(code::BAD_VALUE, "Cannot include '$natural' in compound sort");
         }
-        return Ok(SortPattern::default());
+        return Ok(if is_from_end(pattern) { SortPattern::from_end() } else { SortPattern::default() });
     }
     Ok(SortPattern::parse(pattern)?)
+}
+
+/// Whether a sort or a hint asks for the order of storage from its end.
+pub fn is_from_end(pattern: &Document) -> bool {
+    pattern.get("$natural").and_then(Value::to_f64).is_some_and(|direction| direction < 0.0)
 }

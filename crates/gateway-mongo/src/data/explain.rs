@@ -162,7 +162,8 @@ async fn answer(call: &Call, question: &Question, verbosity: Verbosity) -> Resul
         }
         _ => {
             let parsed = (&question.filter, &find.parsed);
-            let source = source(call, &request, &question.namespace, parsed, question.hint.as_ref()).await?;
+            let order = (question.hint.as_ref(), find.sort.is_from_end());
+            let source = source(call, &request, &question.namespace, parsed, order).await?;
             let counted = Counted::run(call, &request, find, source).await?;
             match asked.as_ref().and_then(|(collection, asked)| Some((collection, asked.first()?))) {
                 Some((collection, asked)) => sharded::execution_of_one(collection, *asked, &counted, stage),
@@ -285,7 +286,7 @@ pub async fn explain_aggregate(call: &Call, command: &Document, verbosity: Verbo
             None => stages.to_vec(),
         };
         let database = call.database().to_owned();
-        let aggregation = Aggregation { database, collection, stages: read, scope, env };
+        let aggregation = Aggregation { database, collection, stages: read, is_from_end: false, scope, env };
         let rows = call.collections().aggregate(aggregation)?.all(&request).await?;
         let took = call.deployment.account.clock().elapsed().saturating_sub(started);
         let (documents, keys) = request.examined();

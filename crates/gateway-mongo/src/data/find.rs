@@ -8,11 +8,11 @@ use futures::future::BoxFuture;
 use shardlake_account::collections::{
     Collection, Find, Finding, Found, Namespace, Point, RESULT_BYTES_MAX, Request, Source, too_large,
 };
-use shardlake_mql::{Document, Filter, FindProjection, Str, Value, compare, equal};
+use shardlake_mql::{Document, Filter, FindProjection, SortPattern, Str, Value, compare, equal};
 use shardlake_stdx::Clock;
 
 use super::collation::check_collation;
-use super::common::{document, sort};
+use super::common::{document, is_from_end, sort};
 use super::config_database::{self, CONFIG};
 use crate::arguments::{Arguments, Field, Types, optional, required};
 use crate::call::{Call, CursorOptions};
@@ -66,7 +66,11 @@ pub async fn find(call: &Call) -> Result<Reply> {
         true => None,
         false => Some(FindProjection::parse(&projection, &scope)?),
     };
-    let sort = sort(&document(&arguments, "sort"))?;
+    let mut sort = sort(&document(&arguments, "sort"))?;
+    let hinted = arguments.given("hint").and_then(Value::as_document);
+    if sort.is_empty() && hinted.is_some_and(|hint| is_from_end(hint)) {
+        sort = SortPattern::from_end();
+    }
     let skip = arguments.count("skip")?.unwrap_or(0);
     let limit = arguments.count("limit")?.unwrap_or(0);
     let batch_size = arguments.count("batchSize")?;
@@ -132,10 +136,16 @@ async fn find_many(
     call: &Call,
     request: &Arc<Request>,
     namespace: Namespace,
-    (find, hint): (Find, Option<&Value>),
+    (mut find, hint): (Find, Option<&Value>),
     options: CursorOptions,
 ) -> Result<Reply> {
-    let source = source(call, request, &namespace, (&find.filter, &find.parsed), hint).await?;
+    let is_from_end = find.sort.is_from_end();
+    let asked = (&find.filter, &find.parsed);
+    let source = source(call, request, &namespace, asked, (hint, is_from_end)).await?;
+    if is_from_end && matches!(call.collections().find_name(&namespace)?, Found::View(_)) {
+        // The view was made from the end of its collection.
+        find.sort = SortPattern::default();
+    }
     let source = FindSource { finding: Finding::new(find, source), clock: call.clock() };
     call.open_cursor(namespace.to_string(), Box::new(source), options).await
 }
@@ -146,7 +156,7 @@ pub async fn source(
     request: &Arc<Request>,
     namespace: &Namespace,
     (filter, parsed): (&Document, &Filter),
-    hint: Option<&Value>,
+    (hint, is_from_end): (Option<&Value>, bool),
 ) -> Result<Source> {
     if let Some(documents) = config_database::documents(call, namespace)? {
         return Ok(Source::Ready(documents.into()));
@@ -162,7 +172,8 @@ pub async fn source(
             if let Some(base) = collections.collection(&base)? {
                 check_hint(&base, hint)?;
             }
-            Source::Ready(collections.view_documents(request, &namespace.database, &view.name).await?)
+            let name = (namespace.database.as_str(), view.name.as_str());
+            Source::Ready(collections.view_documents(request, name, is_from_end).await?)
         }
         Found::Collection(collection) => {
             check_hint(&collection, hint)?;
@@ -315,7 +326,8 @@ pub async fn count(call: &Call) -> Result<Reply> {
             collection.items()
         }
         _ => {
-            let source = source(call, &request, &namespace, (&query, &filter), hint.as_ref()).await?;
+            let source =
+                source(call, &request, &namespace, (&query, &filter), (hint.as_ref(), false)).await?;
             call.collections().count_matching(&request, source, &filter, &mut env).await?
         }
     };
@@ -343,7 +355,7 @@ pub async fn distinct(call: &Call) -> Result<Reply> {
     let request = call.request();
     let (scope, mut env) = request.bound(&Document::new())?;
     let filter = Filter::parse_ordering(&query, &scope)?;
-    let source = source(call, &request, &namespace, (&query, &filter), hint.as_ref()).await?;
+    let source = source(call, &request, &namespace, (&query, &filter), (hint.as_ref(), false)).await?;
     let documents = call.collections().matching(&request, source, &filter, &mut env).await?;
     let path: Vec<Str> = key.split('.').map(Str::from).collect();
     let mut values = Vec::new();
