@@ -85,6 +85,13 @@ pub(crate) fn checked(specification: Document) -> Result<Document> {
         }
     };
     check_key(&key, &specification)?;
+    let is_of_identity = key.len() == 1 && key.has("_id");
+    if &*name == "_id_" && !is_of_identity {
+        let words = format!(
+            "The index name '_id_' is reserved for the _id index, which must have key pattern {{_id: 1}}, found {key}"
+        );
+        return Err(Failure::new(2, words));
+    }
     check_options(&key, &specification)?;
     let mut index = Document::one("v", Value::Int(2));
     index.push("key", Value::document(key));
