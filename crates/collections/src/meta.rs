@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use shardlake_document::{bytes_of_url_text, url_text_of_bytes};
 use shardlake_model::{Container, Database};
-use shardlake_mql::{Document, Filter, Scope, Value};
+use shardlake_mql::{Document, Filter, Scope, Value, unmet};
 
 use crate::failure::{Failure, Result};
 use crate::shard_key::ShardKey;
@@ -171,7 +171,8 @@ impl Meta {
             return Ok(());
         }
         let mut info = Document::one("failingDocumentId", document.value("_id"));
-        let details = Document::one("operatorName", "validator");
+        let rules = self.options.value("validator");
+        let details = rules.as_document().map(|rules| unmet(rules, document, env)).unwrap_or_default();
         info.push("details", Value::document(details));
         Err(Failure::new(121, "Document failed validation").with("errInfo", info))
     }

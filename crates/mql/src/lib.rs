@@ -19,7 +19,7 @@ mod value_type;
 pub use decimal::{Decimal, Rounding};
 pub use error::{Error, Result};
 pub use expression::{Env, Expression, Scope, Sum, TimeTest, parse as parse_expression};
-pub use filter::{Filter, Matched, Near, Places};
+pub use filter::{Filter, Matched, Near, Places, unmet};
 pub use order::{compare, equal, identical, identical_documents};
 pub use pipeline::{Collections, Context, MergeTarget, Output, Pipeline, Run, WhenMatched, WhenNotMatched};
 pub use projection::{FindProjection, Projection};

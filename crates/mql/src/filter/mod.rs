@@ -7,6 +7,7 @@
 //! | `geo.rs`, `geo_parse.rs`, `geo_shape.rs` | `$geoWithin`, `$geoIntersects` |
 //! | `near.rs`, `places.rs` | `$near`, `$nearSphere`; what geographic indexes take |
 //! | `schema.rs`, `schema_parse.rs` | `$jsonSchema` |
+//! | `unmet.rs` | the rules of a validator that a document breaks |
 //!
 //! A condition on a path holds if one of the values that the path reaches meets it; `$ne`, `$nin` and `$not` deny the whole.
 
@@ -21,6 +22,7 @@ mod parse;
 mod places;
 mod schema;
 mod schema_parse;
+mod unmet;
 
 use crate::error::{BAD_VALUE, Error, Result, error, fail};
 use crate::expression::{Env, Expression, Scope};
@@ -32,6 +34,7 @@ pub use near::Near;
 pub use places::Places;
 use schema::Schema;
 use std::sync::Arc;
+pub use unmet::unmet;
 
 /// A parsed filter.
 #[derive(Clone, Debug)]
