@@ -2,6 +2,7 @@
 //!
 //! `client.rs` makes messages with code of its own.
 
+mod answers;
 mod any_bytes;
 mod any_message;
 mod array_indexes;

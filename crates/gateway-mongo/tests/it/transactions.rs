@@ -161,6 +161,50 @@ async fn reads_are_of_one_moment() {
 }
 
 #[tokio::test]
+async fn an_answer_about_a_missing_collection_is_of_the_point_in_time_that_later_commands_read() {
+    let firsts = [
+        bson_doc! { "find": "none", "filter": { "_id": 1 } },
+        bson_doc! { "find": "c", "filter": {} },
+        bson_doc! { "aggregate": "none", "pipeline": [{ "$group": { "_id": 1, "n": { "$sum": 1 } } }], "cursor": {} },
+        bson_doc! { "distinct": "none", "key": "n" },
+        bson_doc! { "update": "none", "updates": [{ "q": { "_id": 1 }, "u": { "$set": { "n": 1 } } }] },
+        bson_doc! { "delete": "none", "deletes": [{ "q": {}, "limit": 0 }] },
+        bson_doc! { "findAndModify": "none", "query": { "_id": 1 }, "update": { "$set": { "n": 1 } } },
+    ];
+    for first in firsts {
+        let server = Server::start().await;
+        let (mut client, mut other) = (server.connect(), server.connect());
+        other.ok("d", of(&insert("old", 1, 0))).await;
+        let mut session = Session::new(1);
+        session.begin();
+        client.ok("d", session.part(&first)).await;
+        other.ok("d", of(&insert("c", 1, 1))).await;
+        other.ok("d", of(&increment("old", 1))).await;
+        assert_eq!(numbers(&client.ok("d", session.part(&find("c"))).await), [], "{first}");
+        assert_eq!(numbers(&client.ok("d", session.part(&find("old"))).await), [(1, 0)], "{first}");
+        let upsert = bson_doc! {
+            "update": "c",
+            "updates": [{ "q": { "_id": 1 }, "u": { "$set": { "n": 7 } }, "upsert": true }],
+        };
+        conflicts(&mut client, session.part(&upsert)).await;
+        assert_eq!(stored(&mut other, "c").await, [(1, 1)], "{first}");
+    }
+}
+
+#[tokio::test]
+async fn a_transaction_that_begins_on_an_empty_account_may_create_its_collection() {
+    let server = Server::start().await;
+    let mut client = server.connect();
+    let mut session = Session::new(1);
+    session.begin();
+    assert_eq!(numbers(&client.ok("d", session.part(&find("c"))).await), []);
+    client.ok("d", session.part(&insert("c", 1, 5))).await;
+    assert_eq!(numbers(&client.ok("d", session.part(&find("c"))).await), [(1, 5)]);
+    client.ok("admin", session.commit()).await;
+    assert_eq!(stored(&mut client, "c").await, [(1, 5)]);
+}
+
+#[tokio::test]
 async fn of_two_that_write_the_same_document_the_first_wins() {
     let server = Server::start().await;
     let (mut client, mut other) = (server.connect(), server.connect());
