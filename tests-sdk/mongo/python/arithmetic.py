@@ -9,7 +9,7 @@ import unittest
 
 from bson import Decimal128, Int64
 from number_oracle import (
-    ACCUMULATORS, EXPRESSIONS, MISSING, UPDATES, Refusal, compare, expression_comparison, identity, matches, outcome,
+    ACCUMULATORS, EXPRESSIONS, MISSING, UPDATES, WINDOWS, Refusal, compare, expression_comparison, identity, matches, outcome,
 )
 from pymongo import UpdateOne
 from pymongo.errors import BulkWriteError, OperationFailure
@@ -149,6 +149,24 @@ class Numbers(WithDatabase):
                     self.check((name, group), found[at][name[1:]], wanted)
                     cases.append((self.expression(name, len(group)), group, wanted))
             self.compare_expressions(self.chance.sample(cases, BATCH))
+
+    def test_window_functions(self):
+        whole = {"documents": ["unbounded", "unbounded"]}
+        output = {name[1:]: {name: {"input": "$v"}, "window": whole} for name in ("$derivative", "$integral")}
+        output |= {name[1:]: {name: ["$t", "$v"], "window": whole} for name in ("$covariancePop", "$covarianceSamp")}
+        output["expMovingAvg"] = {"$expMovingAvg": {"input": "$v", "N": 3}}
+        for _ in self.batches(5):
+            partitions = []
+            for _ in range(BATCH):
+                places = range(self.chance.randint(2, 5))
+                kinds = self.chance.choice([["int", "long", "double"], ["decimal"], KINDS])
+                partitions.append([(place * 2, number(self.chance, self.chance.choice(kinds))) for place in places])
+            documents = [{"p": at, "t": t, "v": v} for at, points in enumerate(partitions) for t, v in points]
+            stage = {"$setWindowFields": {"partitionBy": "$p", "sortBy": {"t": 1}, "output": output}}
+            last = {row["p"]: row for row in self.db.aggregate([{"$documents": documents}, stage])}
+            for at, points in enumerate(partitions):
+                for name, function in WINDOWS.items():
+                    self.check((name, points), last[at][name[1:]], outcome(function, points))
 
     def test_filters_and_sorts(self):
         values = [operand(self.chance) for _ in range(300)]

@@ -389,6 +389,66 @@ ACCUMULATORS = {
 }
 
 
+# Window functions over points (place, value).
+
+
+def derivative(points):
+    (left, low), (right, high) = points[0], points[-1]
+    return None if len(points) < 2 else divide(subtract(high, low), subtract(right, left))
+
+
+def integral(points):
+    if any(is_nan(value) for _, value in points):
+        return math.nan
+    pairs = zip(points, points[1:])
+    areas = [multiply(add(high, low), subtract(right, left)) for (left, low), (right, high) in pairs]
+    return Sum([divide(area, 2.0) for area in areas]).total()
+
+
+def moving_average(points, count=3):
+    average = None
+    for _, value in points:
+        if average is None:
+            average = value if width(value) == DECIMAL else to_double(value)
+            continue
+        own, rest = 2.0 / (count + 1), 1.0 - 2.0 / (count + 1)
+        if DECIMAL in (width(value), width(average)):
+            own = divide(packed(Decimal(2)), count + 1)
+            rest = subtract(1, own)
+        average = add(multiply(value, own), multiply(average, rest))
+    return average
+
+
+def covariance(points, is_sample):
+    lefts, rights, products, infinite = [], [], [], []
+    for left, right in points:
+        odd = [value for value in (left, right) if not math.isfinite(to_double(value)) and is_special(value)]
+        if odd:
+            infinite.extend(to_double(value) for value in odd)
+            continue
+        mean = Sum(lefts).average()
+        lefts.append(left)
+        rights.append(right)
+        products.append(multiply(subtract(left, mean), subtract(right, Sum(rights).average())))
+    if infinite:
+        return sum(infinite)
+    if len(lefts) == 1 and not is_sample:
+        return 0.0
+    divisor = len(lefts) - is_sample
+    return divide(Sum(products).total(), float(divisor)) if divisor > 0 else None
+
+
+def is_special(value):
+    """NaN or an infinity; a decimal above the greatest double is neither."""
+    return not (value.to_decimal().is_finite() if width(value) == DECIMAL else math.isfinite(value))
+
+
+WINDOWS = {
+    "$derivative": derivative, "$integral": integral, "$expMovingAvg": moving_average,
+    "$covariancePop": lambda points: covariance(points, False), "$covarianceSamp": lambda points: covariance(points, True),
+}
+
+
 # Updates.
 
 
