@@ -111,8 +111,12 @@ fn parse_top(name: &str, operand: &Value, scope: &Scope) -> Result<Accumulator> 
 }
 
 impl Accumulator {
-    pub fn is_deviation(&self) -> bool {
-        matches!(self.kind, Kind::Deviation { .. })
+    /// The argument of a standard deviation, and whether the deviation is that of a sample.
+    pub fn deviation(&self) -> Option<(&Expression, bool)> {
+        match self.kind {
+            Kind::Deviation { sample } => Some((&self.argument, sample)),
+            _ => None,
+        }
     }
 
     /// An empty state. `env` holds the key of the group as the document: `n` may use its members.

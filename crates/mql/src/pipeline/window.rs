@@ -237,13 +237,19 @@ impl SetWindowFields {
         let partition = Partition { rows, keys: keys? };
         let mut results = partition.rows.clone();
         for (path, function, window) in &self.outputs {
-            let mut values = Vec::with_capacity(results.len());
-            for at in 0..partition.rows.len() {
-                let range = window.range(at, &partition)?;
-                let value = function.compute(at, range, &partition, context)?;
-                let is_unknown = value.is_nan() && window.moves_start() && function.is_deviation();
-                values.push(if is_unknown { Value::Null } else { value });
-            }
+            let places = 0..partition.rows.len();
+            let ranges: Result<Vec<_>> = places.map(|at| window.range(at, &partition)).collect();
+            let ranges = ranges?;
+            let carried = window.moves_start().then(|| function.compute_all(&ranges, &partition, context));
+            let values = match carried.flatten() {
+                Some(values) => values?,
+                None => {
+                    let each = ranges.iter().enumerate();
+                    let values: Result<Vec<Value>> =
+                        each.map(|(at, range)| function.compute(at, *range, &partition, context)).collect();
+                    values?
+                }
+            };
             let values = function.complete(values, &partition)?;
             for (result, value) in results.iter_mut().zip(values) {
                 *result = with_member(result, path, value);
@@ -255,7 +261,7 @@ impl SetWindowFields {
 }
 
 impl Window {
-    /// Whether values leave the window. A standard deviation of an infinity is null in such a window, and NaN in others.
+    /// Whether documents leave the window as it moves.
     fn moves_start(&self) -> bool {
         !matches!(self, Window::Documents(Bound::Unbounded, _) | Window::Range(Bound::Unbounded, ..))
     }

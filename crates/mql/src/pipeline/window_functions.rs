@@ -206,8 +206,16 @@ fn parse_scaler(operand: &Value, scope: &Scope) -> Result<Function> {
 }
 
 impl Function {
-    pub fn is_deviation(&self) -> bool {
-        matches!(self, Function::Accumulate(accumulator) if accumulator.is_deviation())
+    /// The values for all documents, of functions that carry their state from one window to the next.
+    pub fn compute_all(
+        &self,
+        ranges: &[(usize, usize)],
+        partition: &Partition,
+        context: &mut Context<'_>,
+    ) -> Option<Result<Vec<Value>>> {
+        let Function::Accumulate(accumulator) = self else { return None };
+        let (input, is_sample) = accumulator.deviation()?;
+        Some(window_numbers::moving_deviations(ranges, partition, (input, is_sample), context))
     }
 
     /// The value for one document; for some functions only its input, until `complete`.

@@ -186,6 +186,75 @@ pub(super) fn scaled(own: &Value, values: &[Value], (least, most): (&Value, &Val
     sum(product(share, subtract(most, least)?)?, least.clone())
 }
 
+/// Standard deviations of a window that documents enter and leave. As in MongoDB, the state is carried from one window to
+/// the next, which decides the last digits, and an infinity or NaN in the window makes the result null.
+pub(super) fn moving_deviations(
+    ranges: &[(usize, usize)],
+    partition: &Partition,
+    (input, is_sample): (&Expression, bool),
+    context: &mut Context<'_>,
+) -> Result<Vec<Value>> {
+    let values: Result<Vec<Value>> =
+        partition.rows.iter().map(|row| input.evaluate_on(&mut context.env, row)).collect();
+    let values = values?;
+    let (mut deviation, mut start, mut end) = (MovingDeviation::default(), 0, 0);
+    let mut results = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        values[end.min(range.1)..range.1].iter().for_each(|value| deviation.update(value, 1.0));
+        end = end.max(range.1);
+        values[start.min(range.0)..range.0].iter().for_each(|value| deviation.update(value, -1.0));
+        start = start.max(range.0);
+        results.push(deviation.value(is_sample));
+    }
+    Ok(results)
+}
+
+/// Sum and sum of squared distances of the numbers in a window.
+#[derive(Default)]
+struct MovingDeviation {
+    count: f64,
+    infinite: f64,
+    sum: Sum,
+    squares: Sum,
+}
+
+impl MovingDeviation {
+    /// Adds a number (1) or removes one that was added (-1).
+    fn update(&mut self, value: &Value, sign: f64) {
+        let Some(number) = value.to_f64() else { return };
+        if !number.is_finite() {
+            self.infinite += sign;
+            return;
+        }
+        if self.count == 0.0 {
+            self.count = 1.0;
+            self.sum.add(value);
+            return;
+        }
+        if self.count + sign == 0.0 {
+            *self = MovingDeviation { infinite: self.infinite, ..MovingDeviation::default() };
+            return;
+        }
+        let distance = self.count * number - self.sum.as_f64();
+        self.count += sign;
+        self.sum.add(&Value::Double(number * sign));
+        self.squares.add(&Value::Double(distance * distance * sign / (self.count * (self.count - sign))));
+    }
+
+    fn value(&self, is_sample: bool) -> Value {
+        let divisor = if is_sample { self.count - 1.0 } else { self.count };
+        let squares = self.squares.as_f64();
+        if self.infinite > 0.0 || divisor <= 0.0 {
+            return Value::Null;
+        }
+        // Rounding may leave less than nothing.
+        match squares < 0.0 || (self.count == 1.0 && !is_sample) {
+            true => Value::Int(0),
+            false => Value::Double((squares / divisor).sqrt()),
+        }
+    }
+}
+
 /// The covariance of pairs of numbers; pairs of anything else do not count.
 pub(super) fn covariance(
     rows: &[Value],

@@ -207,6 +207,14 @@ fn windows_keep_decimals_and_digits_of_longs() {
 }
 
 #[test]
+fn deviations_of_moving_windows_lose_infinities_again() {
+    let stages = r#"[{"$setWindowFields": {"sortBy": {"t": 1}, "output":
+        {"r": {"$stdDevPop": "$v", "window": {"documents": [-1, 0]}}}}}, {"$project": {"r": 1}}]"#;
+    let documents = r#"[{"t": 1, "v": {"@double": "Infinity"}}, {"t": 2, "v": 10}, {"t": 3, "v": 20}]"#;
+    assert_eq!(results(documents, stages), "[ { r: null }, { r: null }, { r: 5.0 } ]");
+}
+
+#[test]
 fn updates_of_numbers_keep_a_value_that_stays_equal() {
     let cases = [
         (r#"{"$inc": {"a": 0.0}}"#, r#"{"a": {"@double": "-0.0"}}"#, "{ a: -0.0 }", false),
