@@ -5,8 +5,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use shardlake_stdx::{Random, Timestamp};
 
-use crate::change_stream::operation_time;
-
 /// Bits of an ObjectId's counter, below its seconds.
 const COUNTER_BITS: u32 = 24;
 const COUNTER_MASK: u64 = (1 << COUNTER_BITS) - 1;
@@ -42,9 +40,8 @@ impl Ascending {
         id
     }
 
-    /// A time for a field that asks the server for one, as change streams write times.
-    pub fn timestamp(&self, now: Timestamp) -> (u32, u32) {
-        let (seconds, increment) = operation_time(now.milliseconds());
+    /// A time for a field that asks the server for one: seconds and increment of the cluster's time now, or above.
+    pub fn timestamp(&self, (seconds, increment): (u32, u32)) -> (u32, u32) {
         let latest = raised(&self.timestamp, |_| (u64::from(seconds) << 32) | u64::from(increment));
         ((latest >> 32) as u32, latest as u32)
     }
@@ -69,7 +66,7 @@ mod tests {
         let ids = times.map(|now| ascending.object_id(now, &random));
         assert!(ids.is_sorted_by(|left, right| left < right), "{ids:?}");
         assert!(ids.iter().all(|id| id[4..9] == ids[0][4..9]), "one process: {ids:?}");
-        let stamps = times.map(|now| ascending.timestamp(now));
+        let stamps = times.map(|now| ascending.timestamp((now.seconds() as u32, 1)));
         assert!(stamps.is_sorted_by(|left, right| left < right), "{stamps:?}");
         assert_eq!(stamps[4].0, 6, "the clock's second");
     }

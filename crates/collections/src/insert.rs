@@ -10,6 +10,7 @@ use shardlake_mql::{Document, Value};
 use shardlake_partition::{CommitNote, CommitOptions, SessionWrite, Turn};
 
 use crate::answers::{InsertNote, NumberedInserts};
+use crate::change_stream::operation_time;
 use crate::collections::{Collection, Collections, Namespace};
 use crate::duplicates::duplicate;
 use crate::failure::{Failure, Result, refuses_command};
@@ -249,7 +250,8 @@ impl Collections {
             .map(|(name, _)| name.clone())
             .collect();
         for name in names.iter().filter(|name| &***name != "_id") {
-            let (seconds, increment) = self.ascending.timestamp(request.ctx.now);
+            let now = operation_time(request.ctx.now.milliseconds());
+            let (seconds, increment) = self.ascending.timestamp(now);
             document.set(name, Value::Timestamp(seconds, increment));
         }
         document

@@ -6,6 +6,7 @@
 use super::run::{Context, Operator, Stage};
 use super::simple::with_member;
 use super::window_functions::{Function, parse_function};
+use super::window_numbers::Partition;
 use crate::error::{FAILED_TO_PARSE, Result, error, fail};
 use crate::expression::{DateUnit, Expression, Scope, add_units, parse as parse_expression};
 use crate::order::{self, Key};
@@ -194,12 +195,6 @@ struct WindowRun {
     stage: Arc<SetWindowFields>,
     rows: Vec<Value>,
     bytes: usize,
-}
-
-/// The documents of one partition in their order.
-pub(super) struct Partition {
-    pub rows: Vec<Value>,
-    pub keys: Vec<SortKey>,
 }
 
 impl Operator for WindowRun {

@@ -1,8 +1,10 @@
 //! Functions over windows: accumulators, and those that know places and neighbours.
 
 use super::run::Context;
-use super::window::{Partition, operand_document, window_rows};
-use super::window_numbers::{self, Weight, covariance, derivative, fill_linearly, integral, scaled};
+use super::window::{operand_document, window_rows};
+use super::window_numbers::{
+    self, Partition, Weight, covariance, derivative, fill_linearly, integral, scaled,
+};
 use crate::accumulator::{self, Accumulator};
 use crate::error::{FAILED_TO_PARSE, Result, error, fail};
 use crate::expression::{DateUnit, Expression, Scope, parse as parse_expression};

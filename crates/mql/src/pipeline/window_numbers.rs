@@ -4,12 +4,18 @@
 //! all their digits until a division.
 
 use super::run::Context;
-use super::window::Partition;
 use crate::decimal::Decimal;
 use crate::error::{Result, fail};
 use crate::expression::{Expression, Sum, add, divide, multiply, subtract};
 use crate::order;
+use crate::sort::SortKey;
 use crate::value::Value;
+
+/// The documents of one partition in their order.
+pub(super) struct Partition {
+    pub rows: Vec<Value>,
+    pub keys: Vec<SortKey>,
+}
 
 /// The input of a function, and the milliseconds of its unit where the order is by dates.
 pub(super) type Input<'a> = (&'a Expression, Option<i64>);
