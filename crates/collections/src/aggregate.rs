@@ -61,7 +61,7 @@ impl Collections {
                 }
                 reads = Some(namespace);
                 let scan = self.scan(found, &pipeline_filter);
-                if is_from_end { scan.from_end() } else { scan }
+                if is_from_end { scan.backwards() } else { scan }
             }
         };
         let pipeline = (Pipeline::parse(&stages, &scope)?, Needed::by(&stages));

@@ -260,7 +260,7 @@ impl Source {
     }
 
     /// The same documents in the reverse order.
-    pub(crate) fn from_end(self) -> Source {
+    pub(crate) fn backwards(self) -> Source {
         match self {
             Source::Scan(scan) => Source::FromEnd(scan),
             other => other,
