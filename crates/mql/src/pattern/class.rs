@@ -50,8 +50,22 @@ const SPACE: &[(char, char)] = &[(' ', ' '), ('\t', '\r')];
 const ACROSS: &[(char, char)] = &[(' ', ' '), ('\t', '\t'), ('\u{a0}', '\u{a0}'), ('\u{2000}', '\u{200a}')];
 const DOWN: &[(char, char)] = &[('\n', '\r'), ('\u{85}', '\u{85}'), ('\u{2028}', '\u{2029}')];
 
-/// The set of an escape such as `\d`.
-pub(super) fn escaped(letter: char) -> Option<Class> {
+/// Whether a character is part of a word in any script.
+pub(super) fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// The set of an escape such as `\d`, of ASCII or of all scripts.
+pub(super) fn escaped(letter: char, unicode: bool) -> Option<Class> {
+    let property: Option<fn(char) -> bool> = match letter.to_ascii_lowercase() {
+        'd' => Some(char::is_numeric),
+        'w' => Some(is_word),
+        's' => Some(char::is_whitespace),
+        _ => None,
+    };
+    if unicode && property.is_some() {
+        return Some(Class { property, negated: letter.is_ascii_uppercase(), ..Class::default() });
+    }
     Some(match letter {
         'd' | 'D' => Class::of(DIGIT, letter == 'D'),
         'w' | 'W' => Class::of(WORD, letter == 'W'),

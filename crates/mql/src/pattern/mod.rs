@@ -30,6 +30,8 @@ struct Flags {
     multi_line: bool,
     dot_all: bool,
     extended: bool,
+    /// Letters, digits and spaces of all scripts, as `(*UCP)` asks for them.
+    unicode: bool,
 }
 
 impl Flags {

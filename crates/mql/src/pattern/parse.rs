@@ -50,6 +50,8 @@ pub(super) enum Assertion {
     TextEnd,
     Word,
     NotWord,
+    UnicodeWord,
+    NotUnicodeWord,
 }
 
 pub(super) struct Tree {
@@ -67,7 +69,15 @@ struct Parser<'a> {
 }
 
 pub(super) fn parse(pattern: &str, flags: Flags) -> Result<Tree, String> {
-    let rest = pattern.strip_prefix("(*UTF8)").or_else(|| pattern.strip_prefix("(*UCP)")).unwrap_or(pattern);
+    let (mut rest, mut flags) = (pattern, flags);
+    while let Some((name, behind)) = rest.strip_prefix("(*").and_then(|rest| rest.split_once(')')) {
+        match name {
+            "UTF8" | "UTF" => {}
+            "UCP" => flags.unicode = true,
+            _ => break,
+        }
+        rest = behind;
+    }
     let mut parser = Parser { rest, flags, groups: 0, names: Vec::new(), depth: 0, highest_reference: 0 };
     let root = parser.choice()?;
     if !parser.rest.is_empty() {
@@ -279,10 +289,12 @@ impl Parser<'_> {
     fn escape(&mut self) -> Result<Node, String> {
         let c = self.next().ok_or("\\ at end of pattern")?;
         let fold = self.flags.ignore_case;
-        if let Some(class) = escaped(c) {
+        if let Some(class) = escaped(c, self.flags.unicode) {
             return Ok(Node::Class(class));
         }
         Ok(match c {
+            'b' if self.flags.unicode => Node::Assert(Assertion::UnicodeWord),
+            'B' if self.flags.unicode => Node::Assert(Assertion::NotUnicodeWord),
             'b' => Node::Assert(Assertion::Word),
             'B' => Node::Assert(Assertion::NotWord),
             'A' | 'G' => Node::Assert(Assertion::Start),
@@ -291,7 +303,7 @@ impl Parser<'_> {
             'K' => Node::Restart,
             'R' => {
                 let pair = Node::Sequence(vec![Node::Char('\r', false), Node::Char('\n', false)]);
-                Node::Choice(vec![pair, Node::Class(escaped('v').unwrap_or_default())])
+                Node::Choice(vec![pair, Node::Class(escaped('v', false).unwrap_or_default())])
             }
             'p' | 'P' => Node::Class(self.property_class(c == 'P')?),
             'Q' => {
@@ -416,7 +428,7 @@ impl Parser<'_> {
             return Ok(Some(c));
         }
         let c = self.next().ok_or("\\ at end of pattern")?;
-        if let Some(part) = escaped(c) {
+        if let Some(part) = escaped(c, self.flags.unicode) {
             class.parts.push(part);
             return Ok(None);
         }

@@ -1,7 +1,7 @@
 //! Runs instructions over a text, with an explicit stack of places to go back to.
 
 use super::Found;
-use super::class::lower;
+use super::class::{is_word, lower};
 use super::parse::Assertion;
 use super::program::{Program, Step};
 
@@ -149,11 +149,18 @@ impl Run<'_> {
         same.then_some(at + wanted.len())
     }
 
+    /// Whether a word of any script begins or ends here.
+    fn at_unicode_word(&self, at: usize) -> bool {
+        let (before, behind) = self.text.split_at(at);
+        before.chars().next_back().is_some_and(is_word) != behind.chars().next().is_some_and(is_word)
+    }
+
     fn holds(&self, assertion: Assertion, at: usize) -> bool {
         let bytes = self.text.as_bytes();
-        let is_word =
+        let is_ascii_word =
             |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
-        let at_word = || is_word(at.checked_sub(1).and_then(|at| bytes.get(at))) != is_word(bytes.get(at));
+        let before = at.checked_sub(1).and_then(|at| bytes.get(at));
+        let at_word = || is_ascii_word(before) != is_ascii_word(bytes.get(at));
         match assertion {
             Assertion::Start => at == 0,
             Assertion::LineStart => at == 0 || bytes[at - 1] == b'\n',
@@ -162,6 +169,8 @@ impl Run<'_> {
             Assertion::TextEnd => at == bytes.len(),
             Assertion::Word => at_word(),
             Assertion::NotWord => !at_word(),
+            Assertion::UnicodeWord => self.at_unicode_word(at),
+            Assertion::NotUnicodeWord => !self.at_unicode_word(at),
         }
     }
 }

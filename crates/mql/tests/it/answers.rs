@@ -177,6 +177,21 @@ fn an_empty_pattern_matches_before_each_character() {
 }
 
 #[test]
+fn patterns_know_all_scripts_where_they_ask_for_them() {
+    let text = r#"{"a": "Ünïcødé ok"}"#;
+    for (pattern, is_found) in [
+        (r"^\w+ ok$", false),
+        (r"(*UCP)^\w+ ok$", true),
+        (r"(*UTF8)(*UCP)\bÜnïcødé\b", true),
+        (r"(*UCP)n\b", false),
+        (r"(*UCP)^[\w\s]+$", true),
+    ] {
+        let escaped = pattern.replace('\\', r"\\");
+        assert_eq!(matches(&format!(r#"{{"a": {{"$regex": "{escaped}"}}}}"#), text), is_found, "{pattern}");
+    }
+}
+
+#[test]
 fn nan_meets_no_bound_of_a_schema() {
     let schema = |bound: &str| format!(r#"{{"$jsonSchema": {{"properties": {{"x": {{{bound}}}}}}}}}"#);
     for bound in [r#""maximum": 100"#, r#""minimum": 0"#] {
