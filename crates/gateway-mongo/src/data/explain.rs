@@ -3,7 +3,7 @@
 use shardlake_account::collections::{Access, Aggregation, Collection, Find, Found, Namespace, access};
 use shardlake_mql::{Document, Filter, Pipeline, Value};
 
-use super::common::sort;
+use super::common::{is_from_end, sort};
 use super::find::{check_hint, source};
 use crate::arguments::{self, Types, optional, required};
 use crate::call::Call;
@@ -134,7 +134,7 @@ async fn answer(call: &Call, question: &Question, verbosity: Verbosity) -> Resul
         check_hint(collection, question.hint.as_ref())?;
         collection.check_near(&parsed)?;
     }
-    let is_sorted = !order.is_empty();
+    let is_sorted = !order.is_empty() && !order.is_from_end();
     let asked = collection.filter(|collection| collection.is_sharded());
     let asked = asked.map(|collection| (collection, collection.asked(&question.filter)));
     let mut plan = planner(question, collection, is_sorted);
@@ -205,7 +205,9 @@ fn planner(question: &Question, collection: Option<&Collection>, is_sorted: bool
         (_, Access::Scan) => {
             let mut stage = Document::one("stage", "COLLSCAN");
             stage.push("filter", Value::document(question.filter.clone()));
-            stage.push("direction", Value::string("forward"));
+            let hint = question.hint.as_ref().and_then(Value::as_document);
+            let is_backward = is_from_end(&question.sort) || hint.is_some_and(|hint| is_from_end(hint));
+            stage.push("direction", Value::string(if is_backward { "backward" } else { "forward" }));
             stage
         }
         (Some(collection), Access::Index(name)) => {

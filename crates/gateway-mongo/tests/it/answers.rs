@@ -59,6 +59,9 @@ async fn the_order_of_storage_is_reversed_where_natural_is_minus_one() {
         assert_eq!(ids(&mut client, &upwards).await, forwards);
     }
     let last = ids(&mut client, &doc! { "find": "c", "sort": backwards.clone(), "limit": 1 }).await;
+    let explained = doc! { "explain": { "find": "c", "sort": backwards.clone() } };
+    let plan = client.ok("d", of(&explained)).await.value("queryPlanner");
+    assert!(plan.to_string().contains(r#"stage: "COLLSCAN", filter: {}, direction: "backward""#), "{plan}");
     let modify = doc! { "findAndModify": "c", "query": {}, "sort": backwards, "remove": true };
     let removed = client.ok("d", of(&modify)).await.value("value");
     assert_eq!(removed.as_document().expect("a document").value("_id").to_i64_exact(), Some(last[0]));

@@ -81,6 +81,7 @@ pub async fn execution_of_all(
     stage: &str,
 ) -> Result<Document> {
     let (skip, limit) = (find.skip, find.limit);
+    let is_sorted = !find.sort.is_empty() && !find.sort.is_from_end();
     let (mut total, mut parts) = (Counted::default(), Vec::with_capacity(asked.len()));
     for partition in asked {
         let limit = if limit == 0 { 0 } else { limit.saturating_add(skip) };
@@ -94,5 +95,5 @@ pub async fn execution_of_all(
     if limit > 0 {
         total.returned = total.returned.min(limit);
     }
-    Ok(shown(collection, &total, &parts, (merge_stage(asked, !find.sort.is_empty()), stage)))
+    Ok(shown(collection, &total, &parts, (merge_stage(asked, is_sorted), stage)))
 }
