@@ -288,7 +288,7 @@ impl<'s, T: AsyncRead + AsyncWrite + Unpin + Send> Loop<'s, T> {
         let is_plain = dispatch::is_never_compressed(answered.name);
         let message = wire::encode(&Answer {
             document: &answered.document,
-            failed: answered.failed,
+            is_refused: answered.name.is_empty(),
             id: self.last_reply,
             response_to: way.response_to,
             answer_as: way.answer_as,

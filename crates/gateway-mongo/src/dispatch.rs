@@ -35,8 +35,7 @@ const GRACE: Duration = Duration::from_secs(2);
 pub struct Answered {
     /// BSON.
     pub document: Vec<u8>,
-    pub failed: bool,
-    /// What the dispatcher found the command to be.
+    /// The command by the name in the table; empty where none was found.
     pub name: &'static str,
     /// Instead of an answer, where a fail point says so.
     pub closes_connection: bool,
@@ -73,18 +72,18 @@ pub async fn answer(deployment: &Arc<Deployment>, connection: &Arc<Connection>, 
     let is_of_stream = is_of_stream(deployment, row.name, body);
     let strike = strike(deployment, connection, row.name).await;
     if let Some(Strike { closes_connection: true, .. }) = strike {
-        return Answered { document: Vec::new(), failed: true, name: row.name, closes_connection: true };
+        return Answered { document: Vec::new(), name: row.name, closes_connection: true };
     }
     let run = AssertUnwindSafe(run(deployment, connection, row, (asked, strike))).catch_unwind();
     match run.await {
-        Ok(Ok(document)) => Answered { document, failed: false, name: row.name, closes_connection: false },
+        Ok(Ok(document)) => Answered { document, name: row.name, closes_connection: false },
         Ok(Err(error)) => {
             deployment.counters.failures.fetch_add(1, Ordering::Relaxed);
             let reply = Reply::from(told(repeats, is_of_stream, error).reply());
             let now = deployment.account.clock().now();
             let times = (now, deployment.account.times().seen_before_at(now));
             let document = reply.to_bytes(|out| cluster_time::append(out, times));
-            Answered { document, failed: true, name: row.name, closes_connection: false }
+            Answered { document, name: row.name, closes_connection: false }
         }
         Err(panic) => {
             tracing::error!(command = row.name, panic = panic_message(&*panic), "a command handler panicked");
@@ -95,7 +94,7 @@ pub async fn answer(deployment: &Arc<Deployment>, connection: &Arc<Connection>, 
 
 /// The answer to what is no command at all.
 pub fn failed(name: &'static str, error: &CommandError) -> Answered {
-    Answered { document: error.reply().to_bytes(), failed: true, name, closes_connection: false }
+    Answered { document: error.reply().to_bytes(), name, closes_connection: false }
 }
 
 /// What a driver repeats when a command has failed for a moment.

@@ -72,7 +72,7 @@ pub fn encode(answer: &Answer<'_>) -> Vec<u8> {
         return op_msg::message(answer.id, answer.response_to, answer.document);
     }
     let (mut opcode, mut payload) = match answer.answer_as {
-        AnswerAs::Reply => (OP_REPLY, op_query::reply(answer.document, answer.failed)),
+        AnswerAs::Reply => (OP_REPLY, op_query::reply(answer.document, answer.is_refused)),
         AnswerAs::Message | AnswerAs::Nothing => (OP_MSG, op_msg::reply(answer.document)),
     };
     if let Some(packed) = answer.compressor.and_then(|with| compression::pack(with, opcode, &payload)) {
@@ -90,7 +90,8 @@ pub fn encode(answer: &Answer<'_>) -> Vec<u8> {
 pub struct Answer<'a> {
     /// BSON.
     pub document: &'a [u8],
-    pub failed: bool,
+    /// No command was run.
+    pub is_refused: bool,
     pub id: i32,
     pub response_to: i32,
     pub answer_as: AnswerAs,

@@ -1,4 +1,4 @@
-//! OP_QUERY, which the first `hello` of many drivers still is, and OP_REPLY to it.
+//! OP_QUERY, by which many drivers greet and some log in, and OP_REPLY to it.
 
 use shardlake_mql::{Document, Value};
 
@@ -7,7 +7,21 @@ use super::fault::{AnswerAs, Fault};
 use super::op_msg::Message;
 use crate::errors::{CommandError, code};
 
-/// The command of an OP_QUERY on `*.$cmd`, with `$db` as a message has it. Anything but a greeting is refused.
+/// Commands that the reference still takes as OP_QUERY: greetings, and logins by drivers that do not
+/// send OP_MSG before they have the server's wire version.
+const ALLOWED: [&str; 9] = [
+    "_isSelf",
+    "authenticate",
+    "buildInfo",
+    "buildinfo",
+    "hello",
+    "isMaster",
+    "ismaster",
+    "saslContinue",
+    "saslStart",
+];
+
+/// The command of an OP_QUERY on `*.$cmd`, with `$db` as a message has it. Commands that are not [`ALLOWED`] are refused.
 pub fn parse(payload: &[u8]) -> Result<Message, Fault> {
     let mut bytes = Bytes(payload);
     let _flags = bytes.i32()?;
@@ -30,7 +44,7 @@ fn command(namespace: &[u8], query: &[u8]) -> Result<Document, CommandError> {
         _ => query,
     };
     let name = body.first().map(|(name, _)| name.to_string()).unwrap_or_default();
-    if !matches!(name.as_str(), "hello" | "isMaster" | "ismaster") {
+    if !ALLOWED.contains(&name.as_str()) {
         return Err(unsupported(&name));
     }
     body.remove("$db");
@@ -45,11 +59,12 @@ fn unsupported(what: &str) -> CommandError {
     )
 }
 
-/// What stands behind the header of an OP_REPLY.
-pub fn reply(document: &[u8], failed: bool) -> Vec<u8> {
+/// The payload of an OP_REPLY. `is_refused` marks an answer to a message of which no command was run; a
+/// command that fails says so in its document.
+pub fn reply(document: &[u8], is_refused: bool) -> Vec<u8> {
     const QUERY_FAILURE: i32 = 1 << 1;
     let mut payload = Vec::with_capacity(20 + document.len());
-    payload.extend((if failed { QUERY_FAILURE } else { 0 }).to_le_bytes());
+    payload.extend((if is_refused { QUERY_FAILURE } else { 0 }).to_le_bytes());
     // Cursor, place of the first document, number of documents.
     payload.extend(0i64.to_le_bytes());
     payload.extend(0i32.to_le_bytes());

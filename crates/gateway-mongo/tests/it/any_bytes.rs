@@ -26,7 +26,7 @@ fn corpus() -> Vec<Vec<u8>> {
             doc([("ping", Value::string("x".repeat(500))), ("$db", Value::string("d"))]).to_bytes();
         let packed = encode(&Answer {
             document: &document,
-            failed: false,
+            is_refused: false,
             id: 1,
             response_to: 0,
             answer_as: AnswerAs::Message,

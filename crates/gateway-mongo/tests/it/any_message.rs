@@ -21,7 +21,7 @@ pub fn check(input: &[u8]) -> bool {
     assert!(document.len() <= 4 * size + 64, "{} bytes became {}", size, document.len());
     let answer = Answer {
         document: &document,
-        failed: false,
+        is_refused: false,
         id: 2,
         response_to: 1,
         answer_as: AnswerAs::Message,

@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use shardlake_gateway_mongo::{Access, Key, MongoSettings};
 use shardlake_mql::{Document, Value};
 
-use crate::client::{Client, OP_MSG, Server, body_section, doc, framed, message};
+use crate::client::{Client, OP_MSG, OP_QUERY, Server, body_section, doc, framed, message, query};
 
 const KEY: &str = "cHJpbWFyeQ==";
 const READ_ONLY: &str = "cmVhZG9ubHk=";
@@ -105,6 +105,33 @@ async fn prove_with(
         assert_eq!(text_of(&reply), verifier, "the server knows the password, too");
     }
     reply
+}
+
+/// Sends a command as drivers of .NET do until they are logged in.
+async fn ask(client: &mut Client, command: Document) -> Document {
+    client.send(OP_QUERY, &query("admin.$cmd", &command)).await;
+    client.receive().await.document_of_reply()
+}
+
+#[tokio::test]
+async fn a_login_by_old_queries_proves_the_account() {
+    let server = server().await;
+    let mut client = server.connect();
+    let challenge = ask(&mut client, start("localhost", false)).await;
+    assert_eq!(challenge.value("ok").to_f64(), Some(1.0), "{challenge}");
+    let (words, verifier) = last_words(KEY, "n=localhost,r=abcdef", &text_of(&challenge));
+    let reply = ask(&mut client, go_on(&words)).await;
+    assert_eq!(text_of(&reply), verifier);
+    assert!(!reply.value("done").is_true());
+    let last = ask(&mut client, go_on("")).await;
+    assert!(last.value("done").is_true(), "{last}");
+    client.ok("d", doc([("count", Value::string("c"))])).await;
+    let mut stranger = server.connect();
+    let challenge = ask(&mut stranger, start("localhost", true)).await;
+    let (words, _) = last_words("another", "n=localhost,r=abcdef", &text_of(&challenge));
+    let refused = ask(&mut stranger, go_on(&words)).await;
+    assert_eq!(refused.value("code").to_i32_exact(), Some(18), "{refused}");
+    assert_eq!(stranger.fails("d", doc([("count", Value::string("c"))])).await, 13);
 }
 
 #[tokio::test]

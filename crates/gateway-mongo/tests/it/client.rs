@@ -12,6 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::sync::watch;
 
 pub const NOW: Timestamp = Timestamp(1_700_000_000_000);
+pub const OP_REPLY: i32 = 1;
 pub const OP_MSG: i32 = 2013;
 pub const OP_QUERY: i32 = 2004;
 pub const OP_COMPRESSED: i32 = 2012;
@@ -149,6 +150,23 @@ impl Answer {
         assert_eq!(&self.payload[..5], [0; 5], "no flags, and a body");
         Document::from_bytes(&self.payload[5..]).expect("BSON")
     }
+
+    /// The one document of an OP_REPLY.
+    pub fn document_of_reply(&self) -> Document {
+        assert_eq!(self.opcode, OP_REPLY);
+        assert_eq!(self.payload[16..20], [1, 0, 0, 0], "one document");
+        Document::from_bytes(&self.payload[20..]).expect("BSON")
+    }
+}
+
+/// The payload of an OP_QUERY.
+pub fn query(namespace: &str, query: &Document) -> Vec<u8> {
+    let mut payload = 0i32.to_le_bytes().to_vec();
+    payload.extend(namespace.bytes().chain([0]));
+    payload.extend([0; 4]);
+    payload.extend((-1i32).to_le_bytes());
+    payload.extend(query.to_bytes());
+    payload
 }
 
 pub fn framed(request_id: i32, opcode: i32, payload: &[u8]) -> Vec<u8> {

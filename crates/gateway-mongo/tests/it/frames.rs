@@ -5,7 +5,7 @@ use shardlake_gateway_mongo::{MongoSettings, wire};
 use shardlake_mql::{Document, Value};
 
 use crate::client::{
-    OP_COMPRESSED, OP_MSG, OP_QUERY, Server, body_section, doc, framed, message, ping, sequence_section,
+    OP_COMPRESSED, OP_MSG, OP_QUERY, Server, body_section, doc, framed, message, ping, query, sequence_section,
 };
 
 /// What the server answers to these bytes; `None` where it ends the connection.
@@ -146,15 +146,6 @@ async fn flags_that_a_receiver_need_not_know_are_passed_over() {
     assert_eq!(client.receive().await.document().value("ok").to_f64(), Some(1.0));
 }
 
-fn query(namespace: &str, query: &Document) -> Vec<u8> {
-    let mut payload = 0i32.to_le_bytes().to_vec();
-    payload.extend(namespace.bytes().chain([0]));
-    payload.extend([0; 4]);
-    payload.extend((-1i32).to_le_bytes());
-    payload.extend(query.to_bytes());
-    payload
-}
-
 #[tokio::test]
 async fn old_greetings_are_answered_and_other_old_queries_refused() {
     let server = Server::start().await;
@@ -165,7 +156,7 @@ async fn old_greetings_are_answered_and_other_old_queries_refused() {
         client.send(OP_QUERY, &query("admin.$cmd", &body)).await;
         let answer = client.receive().await;
         assert_eq!(answer.opcode, 1);
-        let reply = Document::from_bytes(&answer.payload[20..]).expect("BSON");
+        let reply = answer.document_of_reply();
         assert_eq!(reply.value("msg").as_str(), Some("isdbgrid"));
         assert!(reply.value("helloOk").is_true() && reply.value("ismaster").is_true());
         assert!(!reply.has("topologyVersion"), "drivers would greet without a pause");
@@ -175,8 +166,36 @@ async fn old_greetings_are_answered_and_other_old_queries_refused() {
         client.send(OP_QUERY, &query(namespace, &body)).await;
         let answer = client.receive().await;
         assert_eq!((answer.opcode, answer.payload[0]), (1, 2), "the query has failed");
-        let reply = Document::from_bytes(&answer.payload[20..]).expect("BSON");
+        let reply = answer.document_of_reply();
         assert_eq!(reply.value("code").to_i32_exact(), Some(352));
+    }
+}
+
+#[tokio::test]
+async fn nine_commands_are_taken_as_old_queries() {
+    let server = Server::start().await;
+    let mut client = server.connect();
+    for name in ["hello", "isMaster", "ismaster", "buildInfo", "buildinfo"] {
+        client.send(OP_QUERY, &query("admin.$cmd", &Document::one(name, 1))).await;
+        let answer = client.receive().await;
+        assert_eq!((answer.opcode, answer.payload[0]), (1, 0), "{name}");
+        assert_eq!(answer.document_of_reply().value("ok").to_f64(), Some(1.0), "{name}");
+    }
+    // They run, and say by their own codes what is wrong.
+    let wrong = [
+        ("saslStart", 40414),
+        ("saslContinue", 40414),
+        ("authenticate", 40414),
+        ("_isSelf", 59),
+        ("ping", 352),
+        ("Hello", 352),
+        ("find", 352),
+    ];
+    for (name, code) in wrong {
+        client.send(OP_QUERY, &query("admin.$cmd", &Document::one(name, 1))).await;
+        let answer = client.receive().await;
+        assert_eq!(answer.opcode, 1, "{name}");
+        assert_eq!(answer.document_of_reply().value("code").to_i32_exact(), Some(code), "{name}");
     }
 }
 
