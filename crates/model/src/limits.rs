@@ -54,7 +54,9 @@ pub struct Limits {
     pub patch_operations_max: usize,
     /// Ours: writes of one transaction of a script. They become one commit.
     pub transaction_operations_max: usize,
-    /// Ours: what those writes put in records, also where a later one replaces an earlier one.
+    /// Ours: writes of one transaction of a MongoDB client. The bound in bytes is met first unless they are small.
+    pub snapshot_transaction_writes_max: usize,
+    /// Ours: what the writes of a transaction put in records, also where a later one replaces an earlier one.
     pub transaction_size_bytes_max: usize,
     /// Ours: what one run of a script may spend, in hundredths of a request unit; near it, calls are not accepted any more.
     /// As much as the largest physical partition has in a second.
@@ -173,6 +175,7 @@ impl Default for Limits {
             batch_size_bytes_max: 2 * 1024 * 1024 + 200 * 1024,
             patch_operations_max: 10,
             transaction_operations_max: 2000,
+            snapshot_transaction_writes_max: 100_000,
             transaction_size_bytes_max: 16 * 1024 * 1024,
             script_charge_centi_max: 1_000_000,
             partition_key_paths_max: 3,
@@ -188,7 +191,7 @@ impl Default for Limits {
             functions_max: 50,
             triggers_max: 25,
             script_body_bytes_max: 512 * 1024,
-            resources_max: 500,
+            resources_max: 10_000,
             shared_throughput_containers_max: 25,
             users_per_database_max: 10_000,
             permissions_per_user_max: 1_000,

@@ -3,10 +3,14 @@
 use std::time::Duration;
 
 use bson::doc as bson_doc;
+use shardlake_account::AccountOptions;
 use shardlake_gateway_mongo::{MongoSettings, TransactionLimits};
+use shardlake_model::Limits;
 use shardlake_mql::{Document, Value};
+use shardlake_stdx::Clock;
+use shardlake_storage::{Shard, ShardOptions};
 
-use crate::client::{Client, OP_MSG, Server, body_section, first_batch, message, of};
+use crate::client::{Client, NOW, OP_MSG, Server, body_section, first_batch, message, of};
 
 /// A session of a test, whose transactions have a number.
 pub struct Session {
@@ -363,11 +367,40 @@ async fn transactions_are_bounded_in_number_and_size() {
     client.ok("d", left.part(&insert("c", 1, 0))).await;
     conflicts(&mut client, right.part(&find("c"))).await;
     client.ok("admin", left.abort()).await;
+    // More than 16 MB in a few documents.
     right.begin();
-    let many: Vec<bson::Bson> = (0..2001).map(|id| bson_doc! { "_id": id }.into()).collect();
-    let reply = client.run("d", right.part(&bson_doc! { "insert": "c", "documents": many })).await;
-    assert_eq!(reply.value("code").to_i32_exact(), Some(257), "{}", Value::from(reply));
+    let pad = "x".repeat(4 << 20);
+    let large = |id: i32| bson_doc! { "insert": "c", "documents": [{ "_id": id, "pad": &pad }] };
+    let mut codes = Vec::new();
+    for id in 0..5 {
+        let reply = client.run("d", right.part(&large(id))).await;
+        codes.push(reply.value("code").to_i32_exact());
+    }
+    assert_eq!(codes, [None, None, None, None, Some(257)]);
     assert_eq!(stored(&mut client, "c").await, []);
+}
+
+#[tokio::test]
+async fn the_writes_of_a_transaction_are_counted_and_a_hundred_thousand_may_be() {
+    assert_eq!(Limits::default().snapshot_transaction_writes_max, 100_000);
+    let shard = Shard::open(ShardOptions::memory()).await.expect("a shard in memory opens");
+    let limits = Limits { snapshot_transaction_writes_max: 5_000, ..Limits::default() };
+    let options = AccountOptions { limits, ..AccountOptions::default() };
+    let server =
+        Server::with_options(vec![shard], MongoSettings::default(), Clock::manual(NOW), options).await;
+    let mut client = server.connect();
+    let mut session = Session::new(1);
+    let many = |from: i32, to: i32| {
+        let documents: Vec<bson::Bson> = (from..to).map(|id| bson_doc! { "_id": id, "n": 0 }.into()).collect();
+        bson_doc! { "insert": "c", "documents": documents }
+    };
+    session.begin();
+    client.ok("d", session.part(&many(0, 5_000))).await;
+    client.ok("admin", session.commit()).await;
+    assert_eq!(client.ok("d", of(&bson_doc! { "count": "c" })).await.value("n").to_i64_exact(), Some(5_000));
+    session.begin();
+    let reply = client.run("d", session.part(&many(5_000, 10_001))).await;
+    assert_eq!(reply.value("code").to_i32_exact(), Some(257), "{reply}");
 }
 
 #[tokio::test]
