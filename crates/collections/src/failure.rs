@@ -62,7 +62,7 @@ impl From<Error> for Failure {
             ErrorKind::StaleContainer | ErrorKind::OwnerNotFound | ErrorKind::NotFound => 26,
             ErrorKind::Unauthorized => 18,
             ErrorKind::Forbidden => 13,
-            ErrorKind::LogicalPartitionFull | ErrorKind::PartitionFull => 12501,
+            ErrorKind::LogicalPartitionFull | ErrorKind::PartitionFull | ErrorKind::AccountFull => 12501,
             ErrorKind::SessionNotAvailable | ErrorKind::Timeout => 50,
             ErrorKind::MethodNotAllowed => 20,
             ErrorKind::Conflict => 11000,

@@ -56,6 +56,7 @@ pub(crate) fn shape(kind: ErrorKind) -> Shape {
         ErrorKind::Unauthorized => (StatusCode::UNAUTHORIZED, 0, "Unauthorized", ""),
         ErrorKind::Forbidden => (StatusCode::FORBIDDEN, 0, "Forbidden", ""),
         ErrorKind::LogicalPartitionFull => (StatusCode::FORBIDDEN, 1014, "Forbidden", ""),
+        ErrorKind::AccountFull => (StatusCode::BAD_REQUEST, 0, "BadRequest", ""),
         ErrorKind::PartitionFull => (StatusCode::FORBIDDEN, 0, "Forbidden", ""),
         ErrorKind::NotFound => (
             StatusCode::NOT_FOUND,
@@ -185,7 +186,7 @@ fn json_string(text: &str) -> String {
 
 /// Every kind, and its documented status, substatus and code.
 #[cfg(test)]
-pub(crate) const NUMBERS: [(ErrorKind, u16, u32, &str); 24] = {
+pub(crate) const NUMBERS: [(ErrorKind, u16, u32, &str); 25] = {
     use ErrorKind::*;
     [
         (BadRequest, 400, 0, "BadRequest"),
@@ -196,6 +197,7 @@ pub(crate) const NUMBERS: [(ErrorKind, u16, u32, &str); 24] = {
         (Forbidden, 403, 0, "Forbidden"),
         (LogicalPartitionFull, 403, 1014, "Forbidden"),
         (PartitionFull, 403, 0, "Forbidden"),
+        (AccountFull, 400, 0, "BadRequest"),
         (NotFound, 404, 0, "NotFound"),
         (OwnerNotFound, 404, 1003, "NotFound"),
         (SessionNotAvailable, 404, 1002, "NotFound"),

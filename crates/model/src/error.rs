@@ -26,6 +26,8 @@ pub enum ErrorKind {
     LogicalPartitionFull,
     /// The physical partition has grown to where it takes no more: delete from it, or have it split.
     PartitionFull,
+    /// The account has as many databases and containers as the server allows: delete some, or raise the limit.
+    AccountFull,
     /// The addressed resource does not exist.
     NotFound,
     /// The database or container that should hold the resource does not exist.
@@ -81,6 +83,7 @@ impl ErrorKind {
             | ErrorKind::Forbidden
             | ErrorKind::LogicalPartitionFull
             | ErrorKind::PartitionFull
+            | ErrorKind::AccountFull
             | ErrorKind::NotFound
             | ErrorKind::MethodNotAllowed
             | ErrorKind::Conflict

@@ -245,8 +245,8 @@ fn is_of_item(kind: ErrorKind) -> bool {
     match kind {
         BadRequest | PartitionKeyMismatch | LogicalPartitionFull | Conflict | PreconditionFailed
         | TooLarge | NotFound | Unsupported => true,
-        StaleContainer | CrossPartitionQuery | Unauthorized | Forbidden | PartitionFull | OwnerNotFound
-        | SessionNotAvailable | MethodNotAllowed | Timeout | InProgress | PartitionGone
+        StaleContainer | CrossPartitionQuery | Unauthorized | Forbidden | PartitionFull | AccountFull
+        | OwnerNotFound | SessionNotAvailable | MethodNotAllowed | Timeout | InProgress | PartitionGone
         | FailedDependency | TooManyRequests | Unavailable | Corrupt | Internal => false,
     }
 }

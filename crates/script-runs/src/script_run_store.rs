@@ -384,7 +384,7 @@ fn failure(error: &Error) -> StoreFailure {
     let number = match error.kind() {
         BadRequest | PartitionKeyMismatch | StaleContainer | CrossPartitionQuery | Unsupported
         | MethodNotAllowed => 400,
-        Unauthorized | Forbidden | LogicalPartitionFull | PartitionFull => 403,
+        Unauthorized | Forbidden | LogicalPartitionFull | PartitionFull | AccountFull => 403,
         NotFound | OwnerNotFound => 404,
         Conflict => 409,
         PreconditionFailed => 412,

@@ -64,6 +64,8 @@ pub struct Config {
     pub limits_scale: LimitScale,
     /// Most indexed values of one item. `None` stands for the most that 2 MB of JSON can have.
     pub index_terms_max: Option<NonZeroUsize>,
+    /// Databases and containers. `None`: as many as the machine's memory allows.
+    pub resources_max: Option<NonZeroUsize>,
     pub numbers: Numbers,
     /// The server merges queries over several partitions unasked.
     pub merges_queries: bool,
@@ -201,6 +203,7 @@ impl Config {
             limits,
             limits_scale: settings.limits_scale.unwrap_or_default(),
             index_terms_max: settings.max_index_terms,
+            resources_max: settings.max_containers,
             numbers: match settings.numbers {
                 None | Some(NumbersRule::Exact) => Numbers::Exact,
                 Some(NumbersRule::Rounded) => Numbers::Rounded,

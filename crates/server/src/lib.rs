@@ -52,6 +52,7 @@ mod layers;
 mod listener;
 mod log_capture;
 mod logging;
+mod memory;
 mod metrics;
 mod metrics_page;
 mod mongo;

@@ -46,7 +46,7 @@ use crate::seed::{self, Seed};
 use crate::start_watch::{StartWatch, Step};
 use crate::store_metrics::StoreMetrics;
 use crate::tls::Tls;
-use crate::{heat_file, history};
+use crate::{heat_file, history, memory};
 
 /// The exit code of a server whose account another one has taken.
 const FENCED: u8 = 3;
@@ -211,10 +211,15 @@ async fn start(
         Introduction::Default | Introduction::OfDemo => Limits::default().scaled(config.limits_scale),
     };
     let item_index_terms_max = config.index_terms_max.map_or(limits.item_index_terms_max, NonZeroUsize::get);
+    let resources_max = match config.resources_max {
+        Some(max) => max.get(),
+        None => memory::resources_max(memory::available_bytes(), limits.resources_max),
+    };
     let options = AccountOptions {
         limits: Limits {
             numbers: config.numbers,
             item_index_terms_max,
+            resources_max,
             versions_kept: config.restore_window,
             ..limits
         },

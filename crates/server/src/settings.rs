@@ -254,6 +254,16 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_index_terms: Option<NonZeroUsize>,
 
+    /// Databases and containers (collections) of the account together [default: 10000, or as many as an
+    /// eighth of the memory holds at 64 KiB each, and no fewer than 500]
+    ///
+    /// Each takes memory while it is there: some 20 KB when it is empty, and more while it is used. One
+    /// more is answered 400, and 12501 to MongoDB's clients. A lower value than there are already
+    /// refuses new ones only.
+    #[arg(long, value_name = "NUMBER", help_heading = "Limits")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_containers: Option<NonZeroUsize>,
+
     /// Integers in items that neither 64 bits nor a double hold: exact or rounded [default: exact]
     ///
     /// exact: an item with such a number is refused, and the answer names it; a client sends it as a string instead. rounded:

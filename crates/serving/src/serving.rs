@@ -7,7 +7,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use shardlake_catalog::{Change, ContainerRecord, Definitions, IndexRecord, Writer};
 use shardlake_charge::ChargeTable;
-use shardlake_model::{ConsistencyLevel, Error, Limits, Result};
+use shardlake_model::{ConsistencyLevel, Error, ErrorKind, Limits, Result};
 use shardlake_routing::ShardLoad;
 use shardlake_stdx::{Activity, Clock, CommitTimes, Random};
 use tokio::sync::watch;
@@ -146,9 +146,12 @@ impl Serving {
     pub fn check_room(&self, draft: &Definitions) -> Result<()> {
         let max = self.0.limits.resources_max;
         if draft.resource_count() >= max {
-            return Err(Error::bad_request(format!(
-                "an account holds at most {max} databases and containers"
-            )));
+            return Err(Error::new(
+                ErrorKind::AccountFull,
+                format!(
+                    "an account holds at most {max} databases and containers: delete some, or start the server with a greater --max-containers"
+                ),
+            ));
         }
         Ok(())
     }
