@@ -94,7 +94,7 @@ impl Collections {
             ..Meta::default()
         };
         let partition_key = partition_key_of(creation.shard_key.as_ref());
-        let mut definition = ContainerDefinition::new(&namespace.collection, partition_key);
+        let mut definition = ContainerDefinition::new(&namespace.container_id(), partition_key);
         definition.indexing_policy = policy_of(&meta, &definition);
         definition.change_feed_policy = Some(policy_of_versions(&meta));
         let made = self
@@ -171,7 +171,7 @@ impl Collections {
         };
         let outcome = self
             .resources
-            .redefine_container(&request.ctx, &namespace.database, &namespace.collection, redefined)
+            .redefine_container(&request.ctx, &namespace.database, &namespace.container_id(), redefined)
             .await;
         let failure = told.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
         match (outcome, failure) {
@@ -248,7 +248,7 @@ impl Collections {
         match self.resources.containers(database) {
             Ok(handles) => {
                 for handle in handles {
-                    let namespace = Namespace::new(database, &handle.container().definition.id);
+                    let namespace = Namespace::of_container(database, &handle.container().definition.id);
                     let name = namespace.collection.clone();
                     let collection = Some(self.of_handle(&namespace, handle)?);
                     listed.push(Listed { name, view: None, collection });
@@ -277,9 +277,9 @@ impl Collections {
                 Ok(None)
             }
             Found::Collection(collection) => {
-                let Namespace { database, collection: name } = namespace;
+                let (database, id) = (&namespace.database, namespace.container_id());
                 let anything = Preconditions::default();
-                let dropped = self.resources.delete_container(&request.ctx, database, name, &anything).await;
+                let dropped = self.resources.delete_container(&request.ctx, database, &id, &anything).await;
                 match dropped {
                     Ok(()) => Ok(Some(collection)),
                     Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::OwnerNotFound) => {
@@ -348,7 +348,7 @@ impl Collections {
         };
         let renamed = self
             .resources
-            .rename_container(&from.database, &from.collection, &to.collection, (drops_target, kept))
+            .rename_container(&from.database, &from.container_id(), &to.container_id(), (drops_target, kept))
             .await;
         renamed.map_err(|error| match error.kind() {
             ErrorKind::Conflict => Failure::new(NAMESPACE_EXISTS, "target namespace exists"),

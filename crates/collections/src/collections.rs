@@ -1,5 +1,6 @@
 //! The collections of an account: finding them, and reading what is stored in them.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,13 +17,14 @@ use crate::ascending::Ascending;
 use crate::expressions::has_expression;
 use crate::failure::{Failure, Result};
 use crate::meta::{DatabaseMeta, KnownMeta, Meta, View};
+use crate::names;
 use crate::own_writes::OwnWrites;
 use crate::shard_key::ShardKey;
 use crate::turns::Turns;
 use crate::uses::IndexUses;
 
-/// Collections whose metadata are kept read; more than an account has.
-const KNOWN_MAX: usize = 4096;
+/// Collections whose metadata are kept read; more than an account has by default.
+const KNOWN_MAX: usize = 16_384;
 /// Views over views.
 const VIEW_DEPTH_MAX: usize = 20;
 
@@ -66,6 +68,16 @@ pub struct Namespace {
 impl Namespace {
     pub fn new(database: impl Into<String>, collection: impl Into<String>) -> Namespace {
         Namespace { database: database.into(), collection: collection.into() }
+    }
+
+    /// The collection of a container.
+    pub fn of_container(database: &str, id: &str) -> Namespace {
+        Namespace::new(database, names::collection_name(id))
+    }
+
+    /// The id of the collection's container.
+    pub fn container_id(&self) -> Cow<'_, str> {
+        names::container_id(&self.collection)
     }
 }
 
@@ -193,7 +205,7 @@ impl Collections {
     }
 
     pub fn collection(&self, namespace: &Namespace) -> Result<Option<Collection>> {
-        match self.resources.container(&namespace.database, &namespace.collection) {
+        match self.resources.container(&namespace.database, &namespace.container_id()) {
             // A resource id is no name here.
             Ok(handle) if handle.is_by_rid() => Ok(None),
             Ok(handle) => self.of_handle(namespace, handle).map(Some),

@@ -60,7 +60,7 @@ fn text_of_string(text: &str) -> Result<String> {
     Ok(id)
 }
 
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let last = text.chars().count().saturating_sub(1);
     for (at, c) in text.chars().enumerate() {
@@ -75,7 +75,7 @@ fn escaped(text: &str) -> String {
     out
 }
 
-fn unescaped(text: &str) -> Option<String> {
+pub(crate) fn unescaped(text: &str) -> Option<String> {
     let mut out = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();
     while let Some(byte) = bytes.next() {

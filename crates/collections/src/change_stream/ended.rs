@@ -90,7 +90,7 @@ impl ChangeStream {
                 continue;
             }
             if ended.last_ms > 0 && ended.last_ms >= self.ends.since_ms {
-                let name = Namespace::new(&ended.database, &ended.name);
+                let name = Namespace::of_container(&ended.database, &ended.name);
                 return self
                     .lose(&format!("{name} was made, written to and dropped before the stream looked"));
             }
@@ -137,7 +137,7 @@ impl ChangeStream {
             return false;
         }
         match &self.watched {
-            Watched::Collection(name) => (&name.database, &name.collection) == (&ended.database, &ended.name),
+            Watched::Collection(name) => *name == Namespace::of_container(&ended.database, &ended.name),
             Watched::Database(database) => *database == ended.database,
             Watched::Everything => !OWN_DATABASES.contains(&&*ended.database),
         }
@@ -145,7 +145,7 @@ impl ChangeStream {
 }
 
 fn told_end(ended: &EndedContainer, kind: TokenKind, up_to: u64) -> Told {
-    let name = Namespace::new(&ended.database, &ended.name);
+    let name = Namespace::of_container(&ended.database, &ended.name);
     let event = catalog_event("drop", ended.ended_ms, Some(&name));
     Told { event, time_ms: ended.ended_ms, kind, ends_told: Some(up_to) }
 }

@@ -120,7 +120,7 @@ impl Collections {
     /// Follows a container under the name that it had where the stream begins.
     pub(super) async fn followed(&self, entry: Arc<ContainerEntry>, start: Start) -> Result<Followed> {
         let rid = entry.record.container.rid;
-        let own = Namespace::new(&entry.database.id, &entry.record.container.definition.id);
+        let own = Namespace::of_container(&entry.database.id, &entry.record.container.definition.id);
         let handle = ContainerHandle { entry, by_rid: false };
         let now = self.queries.clock().now();
         let reader = VersionReader::open(&self.queries, &handle, start.reader, now).await;
@@ -160,7 +160,7 @@ impl Collections {
 
     /// Since when a container has its name; `None` where it never had another one.
     pub(super) fn named_since(&self, entry: &Arc<ContainerEntry>) -> Result<Option<u64>> {
-        let own = Namespace::new(&entry.database.id, &entry.record.container.definition.id);
+        let own = Namespace::of_container(&entry.database.id, &entry.record.container.definition.id);
         let handle = ContainerHandle { entry: entry.clone(), by_rid: false };
         let collection = self.of_handle(&own, handle)?;
         Ok(collection.meta.renames.last().map(|rename| rename.at_ms))
@@ -209,7 +209,7 @@ impl ChangeStream {
                 followed.is_gone = true;
                 continue;
             };
-            let own = Namespace::new(&entry.database.id, &entry.record.container.definition.id);
+            let own = Namespace::of_container(&entry.database.id, &entry.record.container.definition.id);
             followed.collection =
                 self.collections.of_handle(&own, ContainerHandle { entry, by_rid: false })?;
             followed.note_renames()?;

@@ -39,7 +39,9 @@ impl Call {
     pub(super) fn request(&self) -> Arc<Request> {
         let request =
             Request::charged_to(self.context.clone(), self.seed(), self.charged.clone(), self.clock());
-        Arc::new(request.ending_with(self.end.clone()))
+        // Commands that do not take the option refuse it.
+        let keeps = self.body.get("bypassEmptyTsReplacement").is_some_and(Value::is_true);
+        Arc::new(request.ending_with(self.end.clone()).keeping_empty_timestamps(keeps))
     }
 
     /// What deadlines are told by.
@@ -65,6 +67,9 @@ impl Call {
     }
 }
 
+/// Bytes of a container's id. A name with characters that no id may have is longer as an id.
+const CONTAINER_ID_BYTES_MAX: usize = 255;
+
 /// Whether a client may write to a collection of this name.
 pub fn check_written(namespace: &Namespace) -> Result<()> {
     let name = &namespace.collection;
@@ -83,9 +88,14 @@ pub fn check_written(namespace: &Namespace) -> Result<()> {
 /// Whether a collection of this name may be made.
 pub fn check_created(namespace: &Namespace) -> Result<()> {
     check_written(namespace)?;
-    let name = &namespace.collection;
-    if name.contains(['/', '\\', '?', '#']) {
-        fail!(code::INVALID_NAMESPACE, "Invalid collection name: '{name}' has one of / \\ ? #");
+    let id = namespace.container_id();
+    if id.len() > CONTAINER_ID_BYTES_MAX {
+        fail!(
+            code::INVALID_NAMESPACE,
+            "Invalid collection name: '{}' is a container '{id}' of {} bytes, at most {CONTAINER_ID_BYTES_MAX}",
+            namespace.collection,
+            id.len()
+        );
     }
     Ok(())
 }

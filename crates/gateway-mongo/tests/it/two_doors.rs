@@ -1,15 +1,19 @@
 //! One container, two doors: what one writes, the other one reads (spec mongo.md §11).
 
 use bson::doc;
-use shardlake_account::{ItemRead, ReadCommand, WriteCommand, item_of_json, item_of_json_in};
+use shardlake_account::{
+    AccountOptions, ItemRead, ReadCommand, WriteCommand, item_of_json, item_of_json_in,
+};
+use shardlake_gateway_mongo::MongoSettings;
 use shardlake_model::{
-    ContainerDefinition, KeyComponent, PartitionKey, PartitionKeyDefinition, Preconditions, RequestContext,
-    UniqueKey,
+    ContainerDefinition, KeyComponent, Limits, PartitionKey, PartitionKeyDefinition, Preconditions,
+    RequestContext, UniqueKey,
 };
 use shardlake_mql::Value;
-use shardlake_stdx::Guid;
+use shardlake_stdx::{Clock, Guid};
+use shardlake_storage::{Shard, ShardOptions};
 
-use crate::client::{Server, first_batch, of};
+use crate::client::{NOW, Server, first_batch, of};
 
 fn ctx(server: &Server) -> RequestContext {
     RequestContext::internal(&server.clock, Guid([1; 16]))
@@ -113,4 +117,71 @@ async fn indexes_leave_what_the_other_door_has_asked_for() {
     let (before, after) = (&before.container().definition, &after.container().definition);
     assert_eq!(before.indexing_policy, after.indexing_policy);
     assert_eq!(before.unique_key_policy, after.unique_key_policy);
+}
+
+/// The other protocol addresses the container by its id, in which the name is escaped as an `_id` is.
+#[tokio::test]
+async fn a_collection_may_have_a_name_that_no_container_has() {
+    let server = Server::start().await;
+    let mut client = server.connect();
+    for (name, id) in [
+        ("logs/2026", "$str:logs%2F2026"),
+        ("a\\b", "$str:a%5Cb"),
+        ("why?", "$str:why%3F"),
+        ("c#", "$str:c%23"),
+        ("end ", "$str:end%20"),
+        ("100%", "100%"),
+    ] {
+        client.ok("d", of(&doc! { "insert": name, "documents": [{ "_id": 1, "n": 1 }] })).await;
+        client
+            .ok("d", of(&doc! { "createIndexes": name, "indexes": [{ "key": { "n": 1 }, "name": "n" }] }))
+            .await;
+        let found = client.ok("d", of(&doc! { "find": name, "filter": { "n": 1 } })).await;
+        let cursor = found.value("cursor");
+        let namespace = cursor.as_document().expect("a cursor").value("ns");
+        assert_eq!(namespace.as_str(), Some(format!("d.{name}").as_str()));
+        assert_eq!(first_batch(&found).len(), 1, "{name}");
+        let listed = client.ok("d", of(&doc! { "listCollections": 1, "filter": { "name": name } })).await;
+        assert_eq!(first_batch(&listed).len(), 1, "{name}");
+        assert_eq!(client.fails("d", of(&doc! { "create": name, "validator": { "n": 1 } })).await, 48);
+        let container = server.account.container_for_items("d", id).expect("the container");
+        assert_eq!(container.container().definition.id, id);
+    }
+    let rename = doc! { "renameCollection": "d.why?", "to": "d.so/that" };
+    client.ok("admin", of(&rename)).await;
+    let out = doc! { "aggregate": "so/that", "pipeline": [{ "$out": "copy#1" }], "cursor": {} };
+    client.ok("d", of(&out)).await;
+    for name in ["so/that", "copy#1", "end "] {
+        let dropped = client.ok("d", of(&doc! { "drop": name })).await;
+        assert!(dropped.has("nIndexesWas"), "{name}");
+    }
+    assert!(server.account.container_for_items("d", "$str:so%2Fthat").is_err());
+    // The escaped form is a name of its own, and one whose form is too long for an id is refused by the code of names.
+    let found = client.ok("d", of(&doc! { "count": "$str:logs%2F2026" })).await;
+    assert_eq!(found.value("n").to_i32_exact(), Some(0));
+    assert_eq!(client.fails("d", of(&doc! { "create": "/".repeat(100) })).await, 73);
+}
+
+#[tokio::test]
+async fn a_full_account_refuses_collections_by_a_code_of_its_own() {
+    let shard = Shard::open(ShardOptions::memory()).await.expect("a shard in memory opens");
+    let limits = Limits { resources_max: 3, ..Limits::default() };
+    let options = AccountOptions { limits, ..AccountOptions::default() };
+    let server =
+        Server::with_options(vec![shard], MongoSettings::default(), Clock::manual(NOW), options).await;
+    let mut client = server.connect();
+    for name in ["a", "b"] {
+        client.ok("d", of(&doc! { "create": name })).await;
+    }
+    let reply = client.run("d", of(&doc! { "create": "c" })).await;
+    assert_eq!(reply.value("code").to_i32_exact(), Some(12501), "{reply}");
+    assert_eq!(reply.value("codeName").as_str(), Some("QuotaExceeded"));
+    assert!(reply.value("errmsg").as_str().is_some_and(|words| words.contains("--max-containers")));
+    assert_eq!(
+        client.fails("d", of(&doc! { "insert": "c", "documents": [{ "_id": 1 }] })).await,
+        12501,
+        "a collection that is made by a write"
+    );
+    client.ok("d", of(&doc! { "drop": "a" })).await;
+    client.ok("d", of(&doc! { "create": "c" })).await;
 }
