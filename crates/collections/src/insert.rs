@@ -224,8 +224,8 @@ impl Collections {
 
     /// With an `_id` in front, and empty timestamps filled in. Most documents are so as they come.
     pub(crate) fn prepared(&self, request: &Request, document: Arc<Document>) -> Result<Arc<Document>> {
-        let is_empty_time = |value: &Value| matches!(value, Value::Timestamp(0, 0));
-        let has_empty_time = document.iter().any(|(name, value)| &**name != "_id" && is_empty_time(value));
+        let has_empty_time =
+            document.iter().any(|(name, value)| &**name != "_id" && request.replaces(value));
         let is_complete = document.first().is_some_and(|(name, _)| &**name == "_id") && !has_empty_time;
         let document = if is_complete { document } else { Arc::new(self.completed(request, document)) };
         if let Some(Value::Document(id)) = document.get("_id")
@@ -244,17 +244,19 @@ impl Collections {
             document.push_front("_id", Value::ObjectId(self.new_object_id(request)));
         }
         let mut document = id_first(document);
-        let names: Vec<_> = document
-            .iter()
-            .filter(|(_, value)| matches!(value, Value::Timestamp(0, 0)))
-            .map(|(name, _)| name.clone())
-            .collect();
-        for name in names.iter().filter(|name| &***name != "_id") {
-            let now = operation_time(request.ctx.now.milliseconds());
-            let (seconds, increment) = self.ascending.timestamp(now);
-            document.set(name, Value::Timestamp(seconds, increment));
-        }
+        self.fill_timestamps(request, &mut document);
         document
+    }
+
+    /// Puts the time in the place of empty timestamps at the top level, but for the identity.
+    pub fn fill_timestamps(&self, request: &Request, document: &mut Document) {
+        let now = operation_time(request.ctx.now.milliseconds());
+        let empty = document.iter().filter(|(name, value)| &***name != "_id" && request.replaces(value));
+        let names: Vec<_> = empty.map(|(name, _)| name.clone()).collect();
+        for name in names {
+            let (seconds, increment) = self.ascending.timestamp(now);
+            document.set(&name, Value::Timestamp(seconds, increment));
+        }
     }
 
     pub(crate) fn new_object_id(&self, request: &Request) -> [u8; 12] {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use shardlake_model::RequestContext;
-use shardlake_mql::{Document, Env, Scope, TimeTest};
+use shardlake_mql::{Document, Env, Scope, TimeTest, Value};
 use shardlake_stdx::Clock;
 
 use crate::failure::Result;
@@ -43,6 +43,7 @@ pub struct Request {
     seed: u64,
     clock: Clock,
     end: Option<Arc<dyn Ending>>,
+    keeps_empty_timestamps: bool,
 }
 
 impl Request {
@@ -56,7 +57,18 @@ impl Request {
             seed,
             clock,
             end: None,
+            keeps_empty_timestamps: false,
         }
+    }
+
+    /// Stores `Timestamp(0, 0)` of documents as it is, for restores of what another server has stored.
+    pub fn keeping_empty_timestamps(self, keeps: bool) -> Request {
+        Request { keeps_empty_timestamps: keeps, ..self }
+    }
+
+    /// Whether a value stands for the time at which the server gets it.
+    pub(crate) fn replaces(&self, value: &Value) -> bool {
+        !self.keeps_empty_timestamps && matches!(value, Value::Timestamp(0, 0))
     }
 
     pub fn ending_with(self, end: Arc<dyn Ending>) -> Request {

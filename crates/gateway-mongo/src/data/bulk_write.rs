@@ -25,6 +25,7 @@ const BULK_WRITE: &[Field] = &[
     required("nsInfo", Types::ARRAY),
     optional("ordered", Types::BOOL_ONLY),
     optional("bypassDocumentValidation", Types::BOOL),
+    optional("bypassEmptyTsReplacement", Types::BOOL_ONLY),
     optional("errorsOnly", Types::BOOL_ONLY),
     optional("let", Types::OBJECT),
     optional("cursor", Types::OBJECT),

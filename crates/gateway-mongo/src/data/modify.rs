@@ -23,6 +23,7 @@ const FIELDS: &[Field] = &[
     optional("fields", Types::OBJECT),
     optional("upsert", Types::BOOL),
     optional("bypassDocumentValidation", Types::BOOL),
+    optional("bypassEmptyTsReplacement", Types::BOOL_ONLY),
     optional("collation", Types::OBJECT),
     optional("arrayFilters", Types::ARRAY),
     optional("hint", Types::STRING.or(Types::OBJECT)),

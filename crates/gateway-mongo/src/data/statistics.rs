@@ -207,6 +207,7 @@ pub async fn data_size(call: &Call) -> Result<Reply> {
 pub async fn validate(call: &Call) -> Result<Reply> {
     const FIELDS: &[Field] = &[
         optional("full", Types::BOOL),
+        optional("scandata", Types::BOOL),
         optional("repair", Types::BOOL),
         optional("metadata", Types::BOOL),
         optional("checkBSONConformance", Types::BOOL),
@@ -244,6 +245,13 @@ pub async fn validate(call: &Call) -> Result<Reply> {
     let indexes = number(collection.indexes().len() as u64);
     if is("metadata") {
         // Definitions were read when the collection was found.
+        reply.push("nIndexes", indexes);
+        push_verdict(&mut reply, &Validation::default());
+        return Ok(reply.into());
+    }
+    if arguments.bool("scandata") == Some(false) && !is("full") {
+        // The documents are not read.
+        reply.push("nrecords", number(collection.items()));
         reply.push("nIndexes", indexes);
         push_verdict(&mut reply, &Validation::default());
         return Ok(reply.into());

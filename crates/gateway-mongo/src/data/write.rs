@@ -1,9 +1,12 @@
 //! `insert`, `update`, `delete`.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use shardlake_account::collections::{Action, Done, Namespace, NumberedInserts, Statement, inserted_answer};
+use shardlake_account::collections::{
+    Action, Done, Namespace, NumberedInserts, Request, Statement, inserted_answer,
+};
 use shardlake_mql::{Document, Filter, SortPattern, Update, Value};
 
 use super::collation::check_collation;
@@ -48,8 +51,9 @@ fn statement_ids(call: &Call, count: usize) -> Vec<i32> {
 pub async fn insert(call: &Call) -> Result<Reply> {
     const FIELDS: &[Field] = &[
         required("documents", Types::ARRAY),
-        optional("ordered", Types::BOOL),
+        optional("ordered", Types::BOOL_ONLY),
         optional("bypassDocumentValidation", Types::BOOL),
+        optional("bypassEmptyTsReplacement", Types::BOOL_ONLY),
         optional("stmtId", Types::INTEGER),
         optional("stmtIds", Types::ARRAY),
         optional("maxTimeMS", Types::NUMBER),
@@ -212,8 +216,9 @@ pub fn removed_answer(done: &Done) -> Document {
 pub async fn update(call: &Call) -> Result<Reply> {
     const FIELDS: &[Field] = &[
         required("updates", Types::ARRAY),
-        optional("ordered", Types::BOOL),
+        optional("ordered", Types::BOOL_ONLY),
         optional("bypassDocumentValidation", Types::BOOL),
+        optional("bypassEmptyTsReplacement", Types::BOOL_ONLY),
         optional("let", Types::OBJECT),
         optional("stmtId", Types::INTEGER),
         optional("stmtIds", Types::ARRAY),
@@ -335,9 +340,11 @@ pub fn statement(
     sort: SortPattern,
     checks: bool,
 ) -> Result<Statement> {
-    let (scope, env) = call.request().bound(variables)?;
+    let request = call.request();
+    let (scope, env) = request.bound(variables)?;
     let parsed = Filter::parse_ordering(&filter, &scope)?;
-    let update = Update::parse(update, array_filters, &scope)?;
+    let update = with_timestamps(call, &request, update);
+    let update = Update::parse(&update, array_filters, &scope)?;
     if is_multi && update.is_replacement() {
         fail!(code::FAILED_TO_PARSE, "multi update is not supported for replacement-style update");
     }
@@ -345,9 +352,23 @@ pub fn statement(
     Ok(Statement { filter, parsed, action, is_multi, sort, env, checks, numbered: None })
 }
 
+/// A replacement with the time in the place of its empty timestamps; another update as it is.
+fn with_timestamps<'v>(call: &Call, request: &Request, update: &'v Value) -> Cow<'v, Value> {
+    match update {
+        Value::Document(replacement)
+            if replacement.first().is_some_and(|(name, _)| !name.starts_with('$')) =>
+        {
+            let mut replacement = Document::clone(replacement);
+            call.collections().fill_timestamps(request, &mut replacement);
+            Cow::Owned(Value::document(replacement))
+        }
+        other => Cow::Borrowed(other),
+    }
+}
+
 const DELETE: &[Field] = &[
     required("deletes", Types::ARRAY),
-    optional("ordered", Types::BOOL),
+    optional("ordered", Types::BOOL_ONLY),
     optional("let", Types::OBJECT),
     optional("stmtId", Types::INTEGER),
     optional("stmtIds", Types::ARRAY),

@@ -150,6 +150,12 @@ async fn validate_reads_documents_and_counts_what_indexes_hold() {
     let expected = [("_id_", 3), ("a", 5), ("sparse", 5), ("partial", 1)];
     assert_eq!(counted, expected.map(|(name, count)| (name.to_owned(), count)));
     assert!(ok(&mut client, doc! { "validate": "c", "metadata": true }).await.has("valid"));
+    // As PyMongo sends it: the documents are read where `scandata` or `full` asks for that.
+    for (scans, full, is_read) in [(false, false, false), (false, true, true), (true, false, true)] {
+        let told = ok(&mut client, doc! { "validate": "c", "scandata": scans, "full": full }).await;
+        assert_eq!(told.value("nrecords").to_i64_exact(), Some(3));
+        assert_eq!(told.has("keysPerIndex"), is_read, "{told}");
+    }
     let both = doc! { "validate": "c", "metadata": true, "full": true };
     assert_eq!(client.fails("d", of(&both)).await, 72);
     assert_eq!(client.fails("d", of(&doc! { "validate": "c", "repair": true })).await, 238);

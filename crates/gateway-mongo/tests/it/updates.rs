@@ -1,7 +1,7 @@
 //! Updates over the wire: every command that updates applies all operators to the document before it.
 
 use bson::doc;
-use shardlake_mql::Document;
+use shardlake_mql::{Document, Value};
 
 use crate::client::{Client, Server, first_batch, of};
 
@@ -78,4 +78,52 @@ async fn find_and_modify_says_that_its_change_failed() {
         reply.value("errmsg").as_str().is_some_and(|words| words.starts_with("Unknown modifier")),
         "{reply}"
     );
+}
+
+/// What every command that writes stores in the place of an empty timestamp, at the top level and below it.
+#[tokio::test]
+async fn empty_timestamps_become_the_time_unless_the_command_keeps_them() {
+    let server = Server::start().await;
+    let mut client = server.connect();
+    let empty = || bson::Timestamp { time: 0, increment: 0 };
+    let new = |id: i32| doc! { "_id": id, "t": empty(), "below": { "t": empty() } };
+    let replacement = || doc! { "t": empty(), "below": { "t": empty() } };
+    let query = |id: i32| doc! { "_id": id };
+    for keeps in [false, true] {
+        client.ok("d", of(&doc! { "insert": "c", "documents": [{ "_id": 2 }, { "_id": 4 }, { "_id": 7 }] })).await;
+        let ops = vec![
+            doc! { "insert": 0, "document": new(6) },
+            doc! { "update": 0, "filter": query(7), "updateMods": replacement() },
+        ];
+        let update = |id: i32, is_upsert: bool| doc! { "q": query(id), "u": replacement(), "upsert": is_upsert };
+        let commands = [
+            ("d", doc! { "insert": "c", "documents": [new(1)] }),
+            ("d", doc! { "update": "c", "updates": [update(2, false), update(3, true)] }),
+            ("d", doc! { "findAndModify": "c", "query": query(4), "update": replacement() }),
+            ("d", doc! { "findAndModify": "c", "query": query(5), "update": replacement(), "upsert": true }),
+            ("admin", doc! { "bulkWrite": 1, "ops": ops, "nsInfo": [{ "ns": "d.c" }] }),
+        ];
+        for (database, mut command) in commands {
+            command.insert("bypassEmptyTsReplacement", keeps);
+            let reply = client.ok(database, of(&command)).await;
+            assert!(!reply.has("writeErrors"), "{reply}");
+        }
+        let found = first_batch(&client.ok("d", of(&doc! { "find": "c", "sort": { "_id": 1 } })).await);
+        assert_eq!(found.len(), 7);
+        for document in found {
+            let is_empty = |value: Value| matches!(value, Value::Timestamp(0, 0));
+            assert_eq!(is_empty(document.value("t")), keeps, "{document}");
+            let below = document.value("below");
+            assert!(is_empty(below.as_document().expect("a document").value("t")), "{document}");
+        }
+        client.ok("d", of(&doc! { "drop": "c" })).await;
+    }
+    // Timestamps that an operator sets stay as they are, and other types of the option are refused.
+    client.ok("d", of(&doc! { "insert": "c", "documents": [{ "_id": 1 }] })).await;
+    let set = doc! { "update": "c", "updates": [{ "q": {}, "u": { "$set": { "t": empty() } } }] };
+    client.ok("d", of(&set)).await;
+    let found = client.ok("d", of(&doc! { "find": "c", "filter": { "t": empty() } })).await;
+    assert_eq!(first_batch(&found).len(), 1);
+    let wrong = doc! { "insert": "c", "documents": [{}], "bypassEmptyTsReplacement": "yes" };
+    assert_eq!(client.fails("d", of(&wrong)).await, 14);
 }
