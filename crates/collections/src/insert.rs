@@ -224,8 +224,7 @@ impl Collections {
 
     /// With an `_id` in front, and empty timestamps filled in. Most documents are so as they come.
     pub(crate) fn prepared(&self, request: &Request, document: Arc<Document>) -> Result<Arc<Document>> {
-        let has_empty_time =
-            document.iter().any(|(name, value)| &**name != "_id" && request.replaces(value));
+        let has_empty_time = document.iter().any(|(name, value)| &**name != "_id" && request.replaces(value));
         let is_complete = document.first().is_some_and(|(name, _)| &**name == "_id") && !has_empty_time;
         let document = if is_complete { document } else { Arc::new(self.completed(request, document)) };
         if let Some(Value::Document(id)) = document.get("_id")

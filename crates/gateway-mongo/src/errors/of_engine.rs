@@ -32,7 +32,9 @@ fn code_of(kind: ErrorKind) -> i32 {
         ErrorKind::CrossPartitionQuery => code::INTERNAL_ERROR,
         ErrorKind::Unauthorized => code::AUTHENTICATION_FAILED,
         ErrorKind::Forbidden => code::UNAUTHORIZED,
-        ErrorKind::LogicalPartitionFull | ErrorKind::PartitionFull | ErrorKind::AccountFull => code::QUOTA_EXCEEDED,
+        ErrorKind::LogicalPartitionFull | ErrorKind::PartitionFull | ErrorKind::AccountFull => {
+            code::QUOTA_EXCEEDED
+        }
         ErrorKind::SessionNotAvailable | ErrorKind::Timeout => code::MAX_TIME_EXPIRED,
         ErrorKind::MethodNotAllowed => code::ILLEGAL_OPERATION,
         ErrorKind::Conflict => code::DUPLICATE_KEY,

@@ -5,7 +5,8 @@ use shardlake_gateway_mongo::{MongoSettings, wire};
 use shardlake_mql::{Document, Value};
 
 use crate::client::{
-    OP_COMPRESSED, OP_MSG, OP_QUERY, Server, body_section, doc, framed, message, ping, query, sequence_section,
+    OP_COMPRESSED, OP_MSG, OP_QUERY, Server, body_section, doc, framed, message, ping, query,
+    sequence_section,
 };
 
 /// What the server answers to these bytes; `None` where it ends the connection.

@@ -391,7 +391,8 @@ async fn the_writes_of_a_transaction_are_counted_and_a_hundred_thousand_may_be()
     let mut client = server.connect();
     let mut session = Session::new(1);
     let many = |from: i32, to: i32| {
-        let documents: Vec<bson::Bson> = (from..to).map(|id| bson_doc! { "_id": id, "n": 0 }.into()).collect();
+        let documents: Vec<bson::Bson> =
+            (from..to).map(|id| bson_doc! { "_id": id, "n": 0 }.into()).collect();
         bson_doc! { "insert": "c", "documents": documents }
     };
     session.begin();

@@ -1,9 +1,7 @@
 //! One container, two doors: what one writes, the other one reads (spec mongo.md §11).
 
 use bson::doc;
-use shardlake_account::{
-    AccountOptions, ItemRead, ReadCommand, WriteCommand, item_of_json, item_of_json_in,
-};
+use shardlake_account::{AccountOptions, ItemRead, ReadCommand, WriteCommand, item_of_json, item_of_json_in};
 use shardlake_gateway_mongo::MongoSettings;
 use shardlake_model::{
     ContainerDefinition, KeyComponent, Limits, PartitionKey, PartitionKeyDefinition, Preconditions,

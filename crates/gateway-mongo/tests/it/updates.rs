@@ -90,12 +90,15 @@ async fn empty_timestamps_become_the_time_unless_the_command_keeps_them() {
     let replacement = || doc! { "t": empty(), "below": { "t": empty() } };
     let query = |id: i32| doc! { "_id": id };
     for keeps in [false, true] {
-        client.ok("d", of(&doc! { "insert": "c", "documents": [{ "_id": 2 }, { "_id": 4 }, { "_id": 7 }] })).await;
+        client
+            .ok("d", of(&doc! { "insert": "c", "documents": [{ "_id": 2 }, { "_id": 4 }, { "_id": 7 }] }))
+            .await;
         let ops = vec![
             doc! { "insert": 0, "document": new(6) },
             doc! { "update": 0, "filter": query(7), "updateMods": replacement() },
         ];
-        let update = |id: i32, is_upsert: bool| doc! { "q": query(id), "u": replacement(), "upsert": is_upsert };
+        let update =
+            |id: i32, is_upsert: bool| doc! { "q": query(id), "u": replacement(), "upsert": is_upsert };
         let commands = [
             ("d", doc! { "insert": "c", "documents": [new(1)] }),
             ("d", doc! { "update": "c", "updates": [update(2, false), update(3, true)] }),

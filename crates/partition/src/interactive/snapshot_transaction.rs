@@ -237,7 +237,8 @@ impl SnapshotTransaction {
 
     fn check_bounds(&mut self, shape: &ContainerShape) -> Result<()> {
         let limits = &shape.limits;
-        let (writes, size_bytes) = (limits.snapshot_transaction_writes_max, limits.transaction_size_bytes_max);
+        let (writes, size_bytes) =
+            (limits.snapshot_transaction_writes_max, limits.transaction_size_bytes_max);
         if self.writes >= writes || self.size_bytes() >= size_bytes {
             let words =
                 format!("{TRANSACTION_TOO_LARGE} {writes} times and {size_bytes} bytes: write less in each");
