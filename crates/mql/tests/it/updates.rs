@@ -202,9 +202,10 @@ fn paths_that_no_field_can_be_created_at_name_the_element() {
     ] {
         refused(old, update, &[], 28, words);
     }
-    for update in [json!({"$unset": {"a.b": 1}}), json!({"$pull": {"a.b.c": 1}}), json!({"$pop": {"a.b": 1}})]
-    {
-        check(json!({"a": 5}), update, &[], json!({"a": 5}));
+    check(json!({"a": 5}), json!({"$unset": {"a.b": 1}}), &[], json!({"a": 5}));
+    for (update, path) in [(json!({"$pull": {"a.b.c": 1}}), "a.b.c"), (json!({"$pop": {"a.b": 1}}), "a.b")] {
+        let words = format!("Cannot use the part (b) of ({path}) to traverse the element ({{a: 5}})");
+        refused(json!({"a": 5}), update, &[], 28, &words);
     }
     refused(
         json!({"a": {}}),
