@@ -68,6 +68,15 @@ fn named<'a>(document: &'a Document, name: &str, operator: &str, code: i32) -> R
     document.get(name).ok_or_else(|| error!(code, "Missing value for '{name}' in {operator}"))
 }
 
+/// How many values are kept. A constant is checked before a document is read, by a code of its own.
+fn parse_count(count: &Value, scope: &Scope) -> Result<Expression> {
+    let count = expression::parse(count, scope)?;
+    if let Some(constant) = count.as_constant() {
+        count_argument(constant).map_err(|error| error!(7548606, "{}", error.message()))?;
+    }
+    Ok(count)
+}
+
 fn parse_n(name: &str, operand: &Value, scope: &Scope) -> Result<Accumulator> {
     let Value::Document(document) = operand else {
         fail!(5787900, "specification must be an object; found {name}: {operand}");
@@ -84,7 +93,7 @@ fn parse_n(name: &str, operand: &Value, scope: &Scope) -> Result<Accumulator> {
         _ => Kind::GreatestN,
     };
     let mut accumulator = simple(kind, expression::parse(input, scope)?);
-    accumulator.count = Some(expression::parse(count, scope)?);
+    accumulator.count = Some(parse_count(count, scope)?);
     Ok(accumulator)
 }
 
@@ -105,7 +114,7 @@ fn parse_top(name: &str, operand: &Value, scope: &Scope) -> Result<Accumulator> 
     };
     let top = name.starts_with("$top");
     let mut accumulator = simple(Kind::Top { top, many }, expression::parse(output, scope)?);
-    accumulator.count = count.map(|count| expression::parse(count, scope)).transpose()?;
+    accumulator.count = count.map(|count| parse_count(count, scope)).transpose()?;
     accumulator.order = Some(order);
     Ok(accumulator)
 }

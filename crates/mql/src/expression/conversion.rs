@@ -102,7 +102,19 @@ fn parse_convert(operand: &Value, at: &At<'_>) -> Result<Expression> {
 }
 
 impl Convert {
-    fn options(&self, env: &mut Env, target: Target) -> Result<BinaryOptions> {
+    /// The options that this pair of types needs; others are not looked at.
+    fn options(&self, env: &mut Env, (input, target): (&Value, Target)) -> Result<BinaryOptions> {
+        let from_binary = matches!(input, Value::Binary(..));
+        let has_format = match target {
+            Target::String => from_binary,
+            Target::Binary => matches!(input, Value::String(_)),
+            _ => false,
+        };
+        let has_order = match target {
+            Target::Int | Target::Long | Target::Double => from_binary,
+            Target::Binary => input.is_number(),
+            _ => false,
+        };
         let mut options = BinaryOptions::default();
         if let Some(subtype) = &self.subtype {
             let subtype = subtype.evaluate(env)?;
@@ -110,10 +122,10 @@ impl Convert {
                 options.subtype = convert_binary::subtype(&subtype)?;
             }
         }
-        if let Some(format) = &self.format {
+        if let Some(format) = self.format.as_ref().filter(|_| has_format) {
             options.format = convert_binary::format(&format.evaluate(env)?)?;
         }
-        if let Some(order) = &self.byte_order {
+        if let Some(order) = self.byte_order.as_ref().filter(|_| has_order) {
             options.big_endian = convert_binary::is_big_endian(&order.evaluate(env)?)?;
         }
         Ok(options)
@@ -127,14 +139,11 @@ impl Evaluate for Convert {
         let on_null = self.on_null.as_ref().map(|value| value.evaluate(env)).transpose()?;
         let on_error = self.on_error.as_ref().map(|value| value.evaluate(env)).transpose()?;
         let target = if to.is_nullish() { None } else { Some(target(&to)?) };
-        let options = match target {
-            Some(target) => self.options(env, target)?,
-            None => BinaryOptions::default(),
-        };
         if input.is_nullish() {
             return Ok(on_null.unwrap_or(Value::Null));
         }
         let Some(target) = target else { return Ok(Value::Null) };
+        let options = self.options(env, (&input, target))?;
         match convert(&input, target, &options) {
             Err(error) => match on_error {
                 Some(value) if error.code() == CONVERSION_FAILURE => Ok(value),
@@ -250,7 +259,29 @@ fn to_double(value: &Value, options: &BinaryOptions) -> Result<Value> {
     }))
 }
 
+/// A number as C writes it in hexadecimal: digits, perhaps with a point, and an exponent of two behind a `p`. Digits without an
+/// exponent are no number here.
+fn parse_hexadecimal(text: &str) -> Option<f64> {
+    let body = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let body = body.strip_prefix("0x").or_else(|| body.strip_prefix("0X"))?;
+    let (digits, exponent) = body.split_once(['p', 'P'])?;
+    let exponent = exponent.parse::<i32>().ok()?;
+    let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
+    let count = whole.len() + part.len();
+    // More digits than a double keeps would have to be rounded by hand.
+    if count == 0 || count > 13 || !whole.bytes().chain(part.bytes()).all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    let mantissa = u64::from_str_radix(&format!("{whole}{part}"), 16).ok()?;
+    let power = exponent.saturating_sub(4 * i32::try_from(part.len()).ok()?);
+    let value = mantissa as f64 * 2f64.powi(power);
+    Some(if text.starts_with('-') { -value } else { value })
+}
+
 fn parse_double(text: &str) -> Result<f64> {
+    if let Some(value) = parse_hexadecimal(text) {
+        return Ok(value);
+    }
     let body = text.strip_prefix(['-', '+']).unwrap_or(text);
     let spelled = matches!(body.to_ascii_lowercase().as_str(), "inf" | "infinity" | "nan");
     let numeric = body.bytes().all(|byte| byte.is_ascii_digit() || b".eE+-".contains(&byte));
@@ -259,16 +290,27 @@ fn parse_double(text: &str) -> Result<f64> {
     }
     match text.parse::<f64>() {
         Ok(value) if value.is_infinite() && !spelled => failed(text, "Out of range"),
+        Ok(0.0) if has_digit_above_zero(body) => failed(text, "Out of range"),
         Ok(value) => Ok(value),
         Err(_) => failed(text, "Did not consume any digits"),
     }
+}
+
+/// Whether a number that reads as zero is none: it is too small.
+fn has_digit_above_zero(body: &str) -> bool {
+    let mantissa = body.split(['e', 'E']).next().unwrap_or_default();
+    mantissa.bytes().any(|byte| matches!(byte, b'1'..=b'9'))
+}
+
+fn hexadecimal_decimal(text: &str) -> Option<Decimal> {
+    Value::Double(parse_hexadecimal(text)?).to_decimal()
 }
 
 fn to_decimal(value: &Value) -> Result<Value> {
     Ok(Value::Decimal(match value {
         Value::Bool(value) => Decimal::from_i64(i64::from(*value)),
         Value::Date(millis) => Decimal::from_i64(*millis),
-        Value::String(text) => match Decimal::parse_finite(text) {
+        Value::String(text) => match Decimal::parse_finite(text).or_else(|| hexadecimal_decimal(text)) {
             Some(value) => value,
             None => return failed(text, "Failed to parse string to decimal"),
         },

@@ -67,12 +67,13 @@ pub(crate) fn check_variable_use(name: &str) -> Result<()> {
 }
 
 impl Scope {
-    /// A scope with variables that a command's `let` gives, and an environment that holds their values.
+    /// A scope with variables that a command's `let` gives, each of which may use those before it, and an environment that holds
+    /// their values.
     pub fn with_variables(variables: &Document, mut env: Env) -> Result<(Scope, Env)> {
         let mut scope = Scope::new();
         for (name, value) in variables.iter() {
             check_variable_name(name)?;
-            let value = super::parse(value, &Scope::new())?.evaluate(&mut env)?;
+            let value = super::parse(value, &scope)?.evaluate(&mut env)?;
             env.set(scope.bind(name), value);
         }
         Ok((scope, env))

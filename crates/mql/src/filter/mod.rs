@@ -28,7 +28,7 @@ use crate::error::{BAD_VALUE, Error, Result, error, fail};
 use crate::expression::{Env, Expression, Scope};
 use crate::path;
 use crate::value::{Document, Str, Value};
-use leaf::Leaf;
+use leaf::{Comparison, Leaf};
 use near::NEAR_NOT_ALLOWED;
 pub use near::Near;
 pub use places::Places;
@@ -147,8 +147,10 @@ impl Node {
                 Ok(true)
             }
             Node::Or(nodes) => {
+                let tells = is_of_one_value(nodes);
                 for node in nodes {
-                    if node.holds(document, env, matched)? {
+                    let mut apart = Matched::default();
+                    if node.holds(document, env, if tells { &mut *matched } else { &mut apart })? {
                         return Ok(true);
                     }
                 }
@@ -183,6 +185,22 @@ impl Node {
             Node::Element(leaf) => leaf.holds_for(element, env),
             _ => Ok(false),
         }
+    }
+}
+
+/// Whether alternatives are one condition in other words: values of one path, as in `$in`. Only then do they tell the positional `$`
+/// its element.
+fn is_of_one_value(alternatives: &[Node]) -> bool {
+    let path_of = |node: &Node| match node {
+        Node::Path(path, Leaf::Compare(Comparison::Equal, _) | Leaf::In(..)) => Some(path.clone()),
+        _ => None,
+    };
+    match alternatives {
+        [_] => true,
+        [first, rest @ ..] => {
+            path_of(first).is_some_and(|path| rest.iter().all(|node| path_of(node).as_ref() == Some(&path)))
+        }
+        [] => false,
     }
 }
 

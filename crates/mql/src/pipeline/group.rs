@@ -58,6 +58,7 @@ pub(super) fn parse_group(value: &Value, scope: &Scope) -> Result<Group> {
             if id.is_some() {
                 fail!(15948, "a group's _id may only be specified once");
             }
+            check_id(value)?;
             id = Some(GroupId::parse(value, scope)?);
             continue;
         }
@@ -73,6 +74,17 @@ pub(super) fn parse_group(value: &Value, scope: &Scope) -> Result<Group> {
     }
     let id = id.ok_or_else(|| error!(15955, "a group specification must include an _id"))?;
     Ok(Group { id, outputs, sorted: false })
+}
+
+/// Numbers and booleans in an object of fields would mean inclusion, as in a projection.
+fn check_id(id: &Value) -> Result<()> {
+    let Value::Document(fields) = id else { return Ok(()) };
+    let is_operator = fields.first().is_some_and(|(name, _)| name.starts_with('$'));
+    let is_flag = |value: &Value| value.is_number() || matches!(value, Value::Bool(_));
+    if !is_operator && fields.iter().any(|(_, value)| is_flag(value)) {
+        fail!(17390, "$group does not support inclusion-style expressions");
+    }
+    Ok(())
 }
 
 /// The accumulator of an output field.
@@ -92,6 +104,9 @@ pub(super) fn parse_output(name: &str, value: &Value, scope: &Scope) -> Result<A
     }
     match accumulator::parse(operator, operand, scope)? {
         Some(accumulator) => Ok(accumulator),
+        None if matches!(operand, Value::Array(_)) => {
+            fail!(40237, "The {operator} accumulator is a unary operator")
+        }
         None => fail!(15952, "unknown group operator '{operator}'"),
     }
 }

@@ -28,12 +28,16 @@ pub(super) struct Lookup {
 
 const PARSE: i32 = 9;
 
+/// A text. Null stands for one that is not there.
 fn text<'a>(document: &'a Document, name: &str) -> Result<Option<&'a Str>> {
     match document.get(name) {
-        None => Ok(None),
+        None | Some(Value::Null | Value::Undefined) => Ok(None),
+        Some(Value::String(text)) if text.is_empty() => {
+            fail!(40352, "FieldPath cannot be constructed with empty string")
+        }
         Some(Value::String(text)) => Ok(Some(text)),
         Some(other) => {
-            fail!(PARSE, "$lookup argument '{name}: {other}' must be a string, is type {}", other.type_name())
+            fail!(14, "$lookup argument '{name}: {other}' must be a string, is type {}", other.type_name())
         }
     }
 }
@@ -77,9 +81,9 @@ pub(super) fn parse_lookup(value: &Value, scope: &Scope, depth: usize) -> Result
     };
     let mut inner_scope = scope.clone();
     let mut variables = Vec::new();
-    let has_let = document.has("let");
+    let has_let = document.get("let").is_some_and(|bound| !bound.is_nullish());
     match document.get("let") {
-        None => {}
+        None | Some(Value::Null | Value::Undefined) => {}
         Some(Value::Document(bound)) => {
             for (name, value) in bound.iter() {
                 crate::expression::check_variable_name(name)?;

@@ -34,17 +34,18 @@ impl std::fmt::Debug for Pipeline {
 
 /// Stages that the specification refuses (spec §15).
 const REFUSED: &[&str] = &[
-    "$search",
-    "$searchMeta",
-    "$vectorSearch",
     "$rankFusion",
     "$scoreFusion",
-    "$listSearchIndexes",
     "$listSampledQueries",
     "$shardedDataDistribution",
     "$changeStream",
     "$changeStreamSplitLargeEvent",
 ];
+
+/// Stages of the search that the reference has beside the database. A database without it refuses them by a code of its own, and
+/// clients look for the word Atlas.
+const SEARCH: &[&str] = &["$search", "$searchMeta", "$vectorSearch", "$listSearchIndexes"];
+const SEARCH_NOT_ENABLED: i32 = 31082;
 
 impl Pipeline {
     /// Parses the stages of a pipeline.
@@ -278,6 +279,10 @@ fn parse_stage(
         "$densify" => Arc::new(densify::parse_densify(value)?),
         "$fill" => return fill::parse_fill(value, scope, out),
         answered if elsewhere::is_answered(answered) => Arc::new(elsewhere::Elsewhere(answered.into())),
+        search if SEARCH.contains(&search) => fail!(
+            SEARCH_NOT_ENABLED,
+            "{search} is not supported; MongoDB has it in Atlas and in local deployments of Atlas"
+        ),
         refused if REFUSED.contains(&refused) => fail!(303, "{refused} is not supported"),
         other => fail!(40324, "Unrecognized pipeline stage name: '{other}'"),
     };

@@ -199,6 +199,12 @@ pub(super) fn parse_unwind(value: &Value) -> Result<Unwind> {
         ),
     }
     let path = path.ok_or_else(|| error!(28812, "no path specified to $unwind stage"))?;
+    if path.is_empty() {
+        fail!(28812, "no path specified to $unwind stage");
+    }
+    if &*path == "$" {
+        fail!(40352, "FieldPath cannot be constructed with empty string");
+    }
     let Some(path) = path.strip_prefix('$') else {
         fail!(28818, "path option to $unwind stage should be prefixed with a '$': {path}");
     };

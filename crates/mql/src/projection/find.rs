@@ -28,6 +28,12 @@ impl FindProjection {
         let mut builder = Builder { scope, root: Default::default(), mode: None, id: None };
         let mut extras: Vec<(Vec<Str>, Extra)> = Vec::new();
         for (path, value) in document.iter() {
+            if path.split('.').next() == Some("$") {
+                fail!(
+                    16410,
+                    "FieldPath field names may not start with '$'. Consider using $getField or $setField."
+                );
+            }
             if path.ends_with(".$") {
                 parse_positional(path, value, &mut builder, &mut extras)?;
                 continue;
@@ -118,6 +124,9 @@ fn parse_positional(
     }
     if as_flag(value) == Some(false) || builder.mode == Some(Mode::Exclude) {
         fail!(31395, "positional projection cannot be used with exclusion");
+    }
+    if as_flag(value).is_none() && !matches!(value, Value::Document(_)) {
+        fail!(31308, "positional projection cannot be used with a literal");
     }
     if as_flag(value).is_none() {
         fail!(31271, "positional projection cannot be used with an expression or sub object");

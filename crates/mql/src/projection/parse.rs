@@ -12,6 +12,14 @@ const DEPTH_MAX: usize = 150;
 impl Projection {
     /// Parses the argument of `$project`.
     pub fn project(value: &Value, scope: &Scope) -> Result<Projection> {
+        for (path, _) in value.as_document().into_iter().flat_map(|fields| fields.iter()) {
+            if path.contains(".$.") {
+                fail!(31394, "positional projection may only be used at the end of a path: {path}");
+            }
+            if path.ends_with(".$") {
+                fail!(31324, "Cannot use positional projection in aggregation projection: {path}");
+            }
+        }
         let Value::Document(document) = value else {
             fail!(15969, "$project specification must be an object");
         };
@@ -155,8 +163,11 @@ impl Builder<'_> {
             }
             _ => self.mode = Some(Mode::Include),
         }
+        let own = value.as_document().and_then(|operator| operator.first()).map(|(name, _)| name.clone());
+        // An operator inside another one keeps the code of expressions.
+        let is_own = |words: &str| own.is_some_and(|own| words == format!("Unrecognized expression '{own}'"));
         let expression = expression::parse(value, self.scope).map_err(|error| match error.code() {
-            168 => crate::error::error!(31325, "Unknown expression {value}"),
+            168 if is_own(error.message()) => crate::error::error!(31325, "Unknown expression {value}"),
             _ => error,
         })?;
         insert(&mut self.root, parts, Child::Compute(expression))
