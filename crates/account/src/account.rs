@@ -8,7 +8,7 @@ use shardlake_backup::Backups;
 use shardlake_capacity::budget::Burst;
 use shardlake_collections::Collections;
 use shardlake_items::Items;
-use shardlake_model::{ConsistencyLevel, Limits, Result};
+use shardlake_model::{ConsistencyLevel, Error, ErrorKind, Limits, Result};
 use shardlake_projections::Projections;
 use shardlake_queries::Queries;
 use shardlake_resources::Resources;
@@ -180,6 +180,14 @@ impl Account {
     /// False once storage has refused a write for good, on whichever shard.
     pub fn is_writable(&self) -> bool {
         self.0.script_runs.is_writable()
+    }
+
+    /// Makes every acknowledged write durable, also those of a server that acknowledges them before.
+    pub async fn flush(&self) -> Result<()> {
+        for shard in self.0.shards.iter() {
+            shard.flush().await.map_err(|error| Error::new(ErrorKind::Unavailable, error.to_string()))?;
+        }
+        Ok(())
     }
 
     /// Whether the store takes writes, as far as the last commits show.

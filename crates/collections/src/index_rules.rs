@@ -9,8 +9,10 @@ use crate::wildcard_rules::check_wildcard;
 
 /// Fields of an index.
 const FIELDS_MAX: usize = 32;
+/// Options of indexes of earlier versions of the reference. They are taken and have no effect.
+const FORMER: [&str; 5] = ["dropDups", "_id", "originalSpec", "finestIndexedLevel", "coarsestIndexedLevel"];
 /// Options that an index may have.
-const OPTIONS: [&str; 18] = [
+const OPTIONS: [&str; 24] = [
     "v",
     "key",
     "name",
@@ -29,22 +31,22 @@ const OPTIONS: [&str; 18] = [
     "clustered",
     "bits",
     "min",
+    "max",
+    "bucketSize",
+    "textIndexVersion",
+    "weights",
+    "default_language",
+    "language_override",
 ];
+
+/// Whether an index may have an option of this name.
+pub fn is_index_option(name: &str) -> bool {
+    OPTIONS.contains(&name) || FORMER.contains(&name)
+}
 
 /// An index as it is kept, or why it cannot be.
 pub(crate) fn checked(specification: Document) -> Result<Document> {
-    if let Some((name, _)) = specification.iter().find(|(name, _)| {
-        !OPTIONS.contains(&&***name)
-            && !matches!(
-                &***name,
-                "max"
-                    | "bucketSize"
-                    | "textIndexVersion"
-                    | "weights"
-                    | "default_language"
-                    | "language_override"
-            )
-    }) {
+    if let Some((name, _)) = specification.iter().find(|(name, _)| !is_index_option(name)) {
         let words = format!(
             "The field '{name}' is not valid for an index specification. Specification: {}",
             Value::document(specification.clone())
@@ -63,6 +65,9 @@ pub(crate) fn checked(specification: Document) -> Result<Document> {
             return Err(Failure::new(9, "The 'key' field is a required property of an index specification"));
         }
     };
+    if key.is_empty() {
+        return Err(Failure::new(67, "Index keys cannot be an empty object."));
+    }
     let name = match specification.get("name") {
         Some(Value::String(name)) if name.is_empty() => {
             return Err(Failure::new(67, "index name cannot be empty"));
@@ -106,9 +111,14 @@ pub(crate) fn checked(specification: Document) -> Result<Document> {
     for (option, value) in specification.iter() {
         let is_off =
             matches!(&**option, "unique" | "sparse" | "hidden" | "prepareUnique") && !value.is_true();
-        if !matches!(&**option, "v" | "key" | "name" | "ns" | "background") && !is_off {
-            let is_flag = matches!(&**option, "unique" | "sparse" | "hidden");
-            index.push(option.clone(), if is_flag { Value::Bool(true) } else { value.clone() });
+        let is_told_elsewhere = matches!(&**option, "v" | "key" | "name" | "ns" | "background");
+        if !is_told_elsewhere && !FORMER.contains(&&**option) && !is_off {
+            let value = match &**option {
+                "unique" | "sparse" | "hidden" => Value::Bool(true),
+                "min" | "max" => value.to_f64().map_or_else(|| value.clone(), Value::Double),
+                _ => value.clone(),
+            };
+            index.push(option.clone(), value);
         }
     }
     Ok(index)
@@ -127,7 +137,7 @@ fn check_key(key: &Document, specification: &Document) -> Result<()> {
     let mut hashed = 0;
     for (at, (name, kind)) in key.iter().enumerate() {
         if key.iter().take(at).any(|(other, _)| other == name) {
-            return Err(Failure::new(67, format!("Index key pattern names '{name}' twice")));
+            return Err(Failure::new(2, format!("Index key pattern names '{name}' twice")));
         }
         match kind {
             Value::String(kind) => match &**kind {

@@ -6,6 +6,7 @@ use crate::collections::{Collection, Collections};
 use crate::failure::{Failure, Result};
 use crate::meta::flag;
 use crate::request::Request;
+use crate::wildcard_rules::has_entries_of;
 
 /// The index that every collection has.
 pub fn identity_index() -> Document {
@@ -70,6 +71,23 @@ impl Collection {
                 // A hidden one is not there for the planner.
                 if flag(&found, "hidden") { Err(unknown()) } else { Ok(Some(found)) }
             }
+        }
+    }
+
+    /// Whether the index of a hint can answer a filter. A wildcard index answers conditions on fields that it has, and only a geographic
+    /// one finds what is near.
+    pub fn is_answered_by(&self, hint: &Value, filter: &Document, is_near: bool) -> Result<bool> {
+        let Some(index) = self.hinted(hint)? else { return Ok(true) };
+        if is_near {
+            let key = index.get("key").and_then(Value::as_document);
+            return Ok(key.is_some_and(|key| {
+                key.iter().any(|(_, kind)| matches!(kind.as_str(), Some("2d" | "2dsphere")))
+            }));
+        }
+        // Of an index of another kind nothing is known here.
+        match has_entries_of(&index, "any") {
+            None => Ok(true),
+            Some(_) => Ok(paths_of(filter).iter().any(|path| has_entries_of(&index, path) == Some(true))),
         }
     }
 
@@ -200,4 +218,19 @@ fn names_of(collection: &Collection, which: &Value) -> Result<Vec<String>> {
             ),
         )),
     }
+}
+
+/// The fields that a filter has conditions on, all of which have to hold.
+fn paths_of(filter: &Document) -> Vec<&str> {
+    let mut paths = Vec::new();
+    for (name, value) in filter.iter() {
+        match (&**name, value) {
+            ("$and", Value::Array(parts)) => {
+                paths.extend(parts.iter().filter_map(Value::as_document).flat_map(|part| paths_of(part)));
+            }
+            (name, _) if !name.starts_with('$') => paths.push(name),
+            _ => {}
+        }
+    }
+    paths
 }

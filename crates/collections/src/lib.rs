@@ -79,6 +79,7 @@ pub use expiry::ExpirySweep;
 pub use failure::{Failure, Result, refuses_command};
 pub use identity::{Identity, text_of, value_of};
 pub use index_builds::IndexChange;
+pub use index_rules::is_index_option;
 pub use indexes::identity_index;
 pub use insert::Inserted;
 pub use key_analysis::KeyCharacteristics;

@@ -101,7 +101,9 @@ impl Collections {
         loop {
             let (rows, is_last) = results.rows(request, PART_BYTES).await?;
             let documents = rows.into_iter().filter_map(|row| row.as_document().cloned()).collect();
-            let inserted = self.insert(request, &made.namespace, documents, (true, true), None).await?;
+            let inserted = self
+                .insert(request, &made.namespace, documents, (true, request.asks_validators()), None)
+                .await?;
             if let Some((_, failure)) = inserted.failures.into_iter().next() {
                 return Err(failure);
             }
@@ -196,7 +198,7 @@ impl Collections {
             is_multi: false,
             sort: SortPattern::default(),
             env,
-            checks: true,
+            checks: request.asks_validators(),
             numbered: None,
         };
         let done = Box::pin(self.run_statement(request, namespace, &mut statement)).await?;
@@ -218,8 +220,9 @@ impl Collections {
                     WhenMatched::Keep | WhenMatched::Merge => in_order_of(&update, new, request),
                     _ => new,
                 };
-                let inserted =
-                    self.insert(request, namespace, vec![Arc::new(new)], (true, true), None).await?;
+                let inserted = self
+                    .insert(request, namespace, vec![Arc::new(new)], (true, request.asks_validators()), None)
+                    .await?;
                 inserted.failures.into_iter().next().map_or(Ok(()), |(_, failure)| Err(failure))
             }
         }

@@ -44,6 +44,7 @@ pub struct Request {
     clock: Clock,
     end: Option<Arc<dyn Ending>>,
     keeps_empty_timestamps: bool,
+    skips_validators: bool,
 }
 
 impl Request {
@@ -58,12 +59,22 @@ impl Request {
             clock,
             end: None,
             keeps_empty_timestamps: false,
+            skips_validators: false,
         }
     }
 
     /// Stores `Timestamp(0, 0)` of documents as it is, for restores of what another server has stored.
     pub fn keeping_empty_timestamps(self, keeps: bool) -> Request {
         Request { keeps_empty_timestamps: keeps, ..self }
+    }
+
+    /// Writes the results of a pipeline without asking the validator of the collection.
+    pub fn skipping_validators(self, skips: bool) -> Request {
+        Request { skips_validators: skips, ..self }
+    }
+
+    pub(crate) fn asks_validators(&self) -> bool {
+        !self.skips_validators
     }
 
     /// Whether a value stands for the time at which the server gets it.

@@ -4,6 +4,26 @@ use shardlake_mql::{Document, Value};
 
 use crate::failure::{Failure, Result};
 
+/// Whether a wildcard index has entries of a path; `None` for an index of another kind, or one with further fields.
+pub(crate) fn has_entries_of(index: &Document, path: &str) -> Option<bool> {
+    let key = index.get("key").and_then(Value::as_document)?;
+    let (wildcard, _) = key.first().filter(|(name, _)| key.len() == 1 && is_wildcard(name))?;
+    let lies_in =
+        |place: &str| path == place || path.strip_prefix(place).is_some_and(|rest| rest.starts_with('.'));
+    if let Some(parent) = wildcard.strip_suffix(".$**") {
+        return Some(lies_in(parent));
+    }
+    let projection = index.get("wildcardProjection").and_then(Value::as_document);
+    let named = |place: &str| projection.and_then(|projection| projection.get(place)).map(Value::is_true);
+    if lies_in("_id") {
+        return Some(named("_id") == Some(true));
+    }
+    let Some(projection) = projection else { return Some(true) };
+    let mut places = projection.iter().filter(|(place, _)| &***place != "_id");
+    let includes = projection.iter().any(|(place, value)| &**place != "_id" && value.is_true());
+    Some(places.any(|(place, _)| lies_in(place)) == includes)
+}
+
 pub(crate) fn check_wildcard(key: &Document, specification: &Document) -> Result<()> {
     let wildcards: Vec<&str> = key.iter().map(|(name, _)| &**name).filter(|name| is_wildcard(name)).collect();
     let projection = specification.get("wildcardProjection");
