@@ -9,6 +9,7 @@ use crate::access::{Key, Users};
 use crate::cursors::{CursorLimits, Cursors};
 use crate::expressions::Places;
 use crate::fail_points::FailPoints;
+use crate::latencies::Latencies;
 use crate::memory::Memory;
 use crate::operations::Operations;
 use crate::sessions::{Past, SessionLimits, Sessions, TIMEOUT_MINUTES, TransactionLimits};
@@ -87,6 +88,7 @@ pub struct Deployment {
     pub authenticated: Shares,
     pub unauthenticated: Unauthenticated,
     pub counters: Counters,
+    pub latencies: Latencies,
     /// Whether there is a command of this name. The table stands above the commands, which may ask.
     pub knows_command: fn(&str) -> bool,
     /// When the gateway was opened, in terms of the account's clock.
@@ -146,6 +148,7 @@ impl Deployment {
             authenticated: Shares::new(settings.connections_max),
             unauthenticated: Unauthenticated::new(settings.connections_max.div_ceil(2)),
             counters: Counters::default(),
+            latencies: Latencies::default(),
             knows_command,
             started: clock.elapsed(),
             last_connection: AtomicI32::new(0),

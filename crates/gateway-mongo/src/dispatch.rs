@@ -14,7 +14,7 @@ use shardlake_model::RequestContext;
 use shardlake_mql::{Document, Value};
 
 use crate::access::{Identity, Principal, wanted};
-use crate::arguments::{Generic, ReadLevel, TransactionPart};
+use crate::arguments::{Generic, ReadLevel, TransactionPart, check_variables};
 use crate::call::{Call, Command, Connection};
 use crate::deployment::Deployment;
 use crate::errors::{
@@ -23,6 +23,7 @@ use crate::errors::{
 };
 use crate::fail_points::Strike;
 use crate::last_request::LastRequest;
+use crate::latencies::Kind;
 use crate::operations::{Interruption, Work};
 use crate::reply::Reply;
 use crate::sessions::{RetryableWrite, Session, SessionKey, TransactionTurn};
@@ -206,6 +207,7 @@ async fn run(
         stable::check(row.name, body)?;
     }
     transactions::check(row, body, &generic)?;
+    check_variables(row.name, body)?;
     let mut call = enter(deployment, connection, row, (asked, generic), principal).await?;
     // The time that a cursor's next batch is given is for waiting; what it then reads has a command's.
     let time = match row.name {
@@ -269,12 +271,22 @@ fn has_output(body: &Document) -> bool {
     last.is_some_and(|stage| stage.has("$out") || stage.has("$merge"))
 }
 
-/// For `getLastRequestStatistics`, which does not count itself; nor do the commands by which drivers keep connections.
+/// For `getLastRequestStatistics`, which does not count itself; nor do the commands by which drivers keep connections. And for the
+/// latencies of the collection that the command names.
 fn note_request(call: &Call, row: &Command, started: Duration) {
     if !row.rules.needs_user || row.name == "getLastRequestStatistics" {
         return;
     }
     let time = call.deployment.account.clock().elapsed().saturating_sub(started);
+    let collection = match row.name {
+        "getMore" => call.body.get("collection").and_then(Value::as_str),
+        _ => call.first().as_str(),
+    };
+    if let Some(collection) = collection
+        && !row.rules.is_admin_only
+    {
+        call.deployment.latencies.note(Kind::of(row.name), (call.database(), collection), time);
+    }
     let charge_centi = call.charged.load(Ordering::Relaxed);
     let last = LastRequest { command: row.name, charge_centi, time };
     if let Some(session) = &call.session {
@@ -335,7 +347,15 @@ fn check_rules(row: &Command, generic: &Generic) -> Result<()> {
         Some(part) => transactions::check_fields(row, generic, part)?,
         None => check_retryable(row, generic)?,
     }
+    // Pipelines take one, also those that write nothing.
+    let takes_write_concern = row.rules.has_write_concern || row.name == "aggregate";
+    if generic.write_concern.is_some() && row.rules.needs_user && !takes_write_concern {
+        fail!(code::INVALID_OPTIONS, "Command does not support writeConcern");
+    }
     let level = generic.read_concern.and_then(|concern| concern.level);
+    if level == Some(ReadLevel::Snapshot) && generic.transaction_part.is_none() && !row.rules.has_snapshot {
+        fail!(code::INVALID_OPTIONS, "Command {name} does not support read concern level snapshot");
+    }
     let takes_level = row.rules.has_read_concern || generic.transaction_part == Some(TransactionPart::First);
     if level.is_some_and(|level| level != ReadLevel::Local) && !takes_level {
         fail!(code::INVALID_OPTIONS, "read concern is not supported by the command {name}");

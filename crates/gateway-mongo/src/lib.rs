@@ -54,6 +54,7 @@ mod expressions;
 mod fail_points;
 mod gateway;
 mod last_request;
+mod latencies;
 mod memory;
 mod operations;
 mod reply;

@@ -110,9 +110,11 @@ impl Mechanism {
                 let hash = Md5::digest(format!("{user}:mongo:{password}"));
                 Ok(hash.iter().flat_map(|byte| format!("{byte:02x}").into_bytes()).collect())
             }
-            Mechanism::Sha256 => stringprep::saslprep(password)
-                .map(|prepared| prepared.as_bytes().to_vec())
-                .map_err(|_| error!(code::BAD_VALUE, "the password has characters that SASLprep forbids")),
+            Mechanism::Sha256 => {
+                stringprep::saslprep(password).map(|prepared| prepared.as_bytes().to_vec()).map_err(|_| {
+                    error!(code::FORBIDDEN_PASSWORD, "the password has characters that SASLprep forbids")
+                })
+            }
         }
     }
 }

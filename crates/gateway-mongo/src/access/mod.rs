@@ -5,6 +5,7 @@
 //! | `scram.rs`, `mechanism.rs`, `conversation.rs` | proofs of a password, message by message |
 //! | `users.rs` | who there is: the account, and those whom the catalog keeps |
 //! | `logins.rs` | what the catalog keeps of a user |
+//! | `system_users.rs` | the same as `admin.system.users` of the reference has it |
 //! | `roles.rs` | the built-in roles |
 //! | `privileges.rs` | what a command asks of somebody's roles |
 
@@ -14,6 +15,7 @@ mod mechanism;
 mod privileges;
 mod roles;
 mod scram;
+mod system_users;
 mod users;
 
 use std::sync::Arc;
@@ -23,6 +25,7 @@ pub use logins::{Kept, Proof};
 pub use mechanism::Mechanism;
 pub use privileges::{Privilege, wanted};
 pub use roles::{Rights, Role};
+pub use system_users::SystemUser;
 pub use users::{Key, Users};
 
 /// What a key of the account lets its holder do.

@@ -19,6 +19,10 @@ pub enum Privilege {
     Users,
     /// What the server does.
     Monitor,
+    /// Reads users with what proves their passwords, for backups.
+    ReadUsers,
+    /// Makes users of what was read so.
+    RestoreUsers,
     Everything,
 }
 
@@ -55,6 +59,8 @@ impl Privilege {
                 "serverStatus",
                 "top",
             ],
+            Privilege::ReadUsers => &["find"],
+            Privilege::RestoreUsers => &["createUser", "dropUser", "viewUser"],
             Privilege::Everything => &["anyAction"],
         }
     }
@@ -137,7 +143,11 @@ pub fn wanted<'b>(name: &str, database: &'b str, body: &'b Document) -> Vec<Want
             [body.first(), to].into_iter().flat_map(|end| of_namespace(end, Privilege::Shape)).collect()
         }
         "collMod" => [here(Privilege::Manage), of_pipelines(body, database)].concat(),
-        "dropDatabase" | "validate" | "planCacheClear" | "profile" => here(Privilege::Manage),
+        "dropDatabase" | "validate" | "planCacheClear" | "profile" | "compact" | "reIndex" => {
+            here(Privilege::Manage)
+        }
+        "dbHash" => here(Privilege::Read),
+        "_mergeAuthzCollections" => vec![(Privilege::RestoreUsers, None)],
         "customAction" => match body.first().and_then(|(_, action)| action.as_str()) {
             Some("GetCollection" | "GetDatabase") => here(Privilege::Inspect),
             Some("GetChangeStreamTokens") => here(Privilege::Read),

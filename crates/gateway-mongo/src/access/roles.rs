@@ -20,16 +20,18 @@ pub enum BuiltIn {
     DbAdminAnyDatabase,
     UserAdminAnyDatabase,
     ClusterMonitor,
+    Backup,
+    Restore,
     Root,
 }
 
 use BuiltIn::{
-    ClusterMonitor, DbAdmin, DbAdminAnyDatabase, DbOwner, Read, ReadAnyDatabase, ReadWrite,
-    ReadWriteAnyDatabase, Root, UserAdmin, UserAdminAnyDatabase,
+    Backup, ClusterMonitor, DbAdmin, DbAdminAnyDatabase, DbOwner, Read, ReadAnyDatabase, ReadWrite,
+    ReadWriteAnyDatabase, Restore, Root, UserAdmin, UserAdminAnyDatabase,
 };
 
 impl BuiltIn {
-    pub const ALL: [BuiltIn; 11] = [
+    pub const ALL: [BuiltIn; 13] = [
         Read,
         ReadWrite,
         DbAdmin,
@@ -40,6 +42,8 @@ impl BuiltIn {
         DbAdminAnyDatabase,
         UserAdminAnyDatabase,
         ClusterMonitor,
+        Backup,
+        Restore,
         Root,
     ];
 
@@ -55,6 +59,8 @@ impl BuiltIn {
             DbAdminAnyDatabase => "dbAdminAnyDatabase",
             UserAdminAnyDatabase => "userAdminAnyDatabase",
             ClusterMonitor => "clusterMonitor",
+            Backup => "backup",
+            Restore => "restore",
             Root => "root",
         }
     }
@@ -69,7 +75,7 @@ impl BuiltIn {
     }
 
     fn privileges(self) -> &'static [Privilege] {
-        use Privilege::{Everything, Inspect, Manage, Monitor, Shape, Users, Write};
+        use Privilege::{Everything, Inspect, Manage, Monitor, ReadUsers, RestoreUsers, Shape, Users, Write};
         match self {
             Read | ReadAnyDatabase => &[Privilege::Read, Inspect],
             ReadWrite | ReadWriteAnyDatabase => &[Privilege::Read, Inspect, Write, Shape],
@@ -77,7 +83,20 @@ impl BuiltIn {
             UserAdmin | UserAdminAnyDatabase => &[Users],
             DbOwner => &[Privilege::Read, Inspect, Write, Shape, Manage, Users],
             ClusterMonitor => &[Inspect, Monitor],
-            Root => &[Privilege::Read, Inspect, Write, Shape, Manage, Users, Monitor, Everything],
+            Backup => &[Privilege::Read, Inspect, Monitor, ReadUsers],
+            Restore => &[Inspect, Write, Shape, Manage, Monitor, RestoreUsers],
+            Root => &[
+                Privilege::Read,
+                Inspect,
+                Write,
+                Shape,
+                Manage,
+                Users,
+                Monitor,
+                ReadUsers,
+                RestoreUsers,
+                Everything,
+            ],
         }
     }
 }

@@ -61,6 +61,9 @@ impl ReadConcern {
         if after_cluster_time == Some((0, 0)) {
             fail!(code::INVALID_OPTIONS, "afterClusterTime cannot be a null timestamp");
         }
+        if let Some(Value::Timestamp(0, _)) = arguments.given("atClusterTime") {
+            fail!(code::INVALID_OPTIONS, "atClusterTime cannot be a null timestamp");
+        }
         if arguments.given("atClusterTime").is_some() && level != Some(ReadLevel::Snapshot) {
             fail!(code::INVALID_OPTIONS, "atClusterTime is for the read concern level snapshot only");
         }

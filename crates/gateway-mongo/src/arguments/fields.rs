@@ -1,7 +1,7 @@
 //! The fields that a command has: each with its types, in one table, checked in the order in which the client wrote them.
 //!
 //! An unknown field is 40415, one that is there twice 40413, a wrong type 14, a missing one 40414. Null and undefined stand for a field
-//! that is not there.
+//! that is not there. A table says where the reference has another code: [`Field::coded`], [`Field::not_null`].
 
 use std::sync::Arc;
 
@@ -17,14 +17,37 @@ pub struct Field {
     name: &'static str,
     types: Types,
     is_required: bool,
+    /// Of a value of another type.
+    type_code: i32,
+    /// Of null, where it does not stand for a field that is not there.
+    null_code: Option<i32>,
 }
 
 pub const fn required(name: &'static str, types: Types) -> Field {
-    Field { name, types, is_required: true }
+    Field { name, types, is_required: true, type_code: code::TYPE_MISMATCH, null_code: None }
 }
 
 pub const fn optional(name: &'static str, types: Types) -> Field {
-    Field { name, types, is_required: false }
+    Field { is_required: false, ..required(name, types) }
+}
+
+/// A hint of an index: a name or a key pattern. Commands read it with a parser of its own.
+pub const fn hint() -> Field {
+    optional("hint", Types::STRING.or(Types::OBJECT)).coded(code::FAILED_TO_PARSE)
+}
+
+impl Field {
+    /// Of a field that the reference reads by a parser of its own, which has a code of its own for other types.
+    pub const fn coded(mut self, code: i32) -> Field {
+        self.type_code = code;
+        self
+    }
+
+    /// Null is refused.
+    pub const fn not_null(mut self, code: i32) -> Field {
+        self.null_code = Some(code);
+        self
+    }
 }
 
 /// The fields of a document, once they have passed the check.
@@ -72,8 +95,16 @@ impl<'b> Arguments<'b> {
             if body.iter().take(place).any(|(earlier, _)| earlier == name) {
                 fail!(code::DUPLICATE_FIELD, "BSON field '{context}.{name}' is a duplicate field");
             }
-            if !matches!(value, Value::Null | Value::Undefined) && !field.types.has(value) {
-                return Err(wrong_type(&format!("{context}.{name}"), value, field.types));
+            match (value, field.null_code) {
+                (Value::Null | Value::Undefined, None) => {}
+                (Value::Null, Some(code)) => {
+                    fail!(code, "BSON field '{context}.{name}' cannot be null");
+                }
+                (value, _) if field.types.has(value) => {}
+                (value, _) => {
+                    let error = wrong_type(&format!("{context}.{name}"), value, field.types);
+                    return Err(error!(field.type_code, "{}", error.message()));
+                }
             }
         }
         let arguments = Arguments { context, body };
@@ -202,6 +233,26 @@ mod tests {
         let arguments = Arguments::of_command(&body, FIELDS).expect("right");
         assert_eq!(arguments.i64("batchSize"), None);
         assert_eq!(arguments.array("cursors").map(<[Value]>::len), Some(0));
+    }
+
+    #[test]
+    fn a_table_says_where_a_type_or_null_has_another_code() {
+        const FIELDS: &[Field] = &[
+            hint(),
+            optional("limit", Types::NUMBER).coded(2),
+            optional("filter", Types::OBJECT).not_null(14),
+        ];
+        let code_of = |name: &str, value: Value| {
+            let mut body = Document::one("count", "c");
+            body.push(name, value);
+            Arguments::of_command(&body, FIELDS).err().map(|error| error.code())
+        };
+        assert_eq!(code_of("hint", Value::Int(1)), Some(9));
+        assert_eq!(code_of("hint", Value::Null), None);
+        assert_eq!(code_of("limit", Value::string("x")), Some(2));
+        assert_eq!(code_of("limit", Value::Null), None);
+        assert_eq!(code_of("filter", Value::Null), Some(14));
+        assert_eq!(code_of("filter", Value::Int(1)), Some(14));
     }
 
     #[test]

@@ -132,7 +132,7 @@ impl Generic {
             session,
             transaction_number,
             transaction_part: transaction_part(given("autocommit"), given("startTransaction"))?,
-            time_max: given("maxTimeMS").map(time_max).transpose()?.flatten(),
+            time_max: time_limit(body)?,
             is_api_strict: api(&given)?,
             read_concern: document(given("readConcern"), "readConcern")?
                 .map(ReadConcern::parse)
@@ -184,6 +184,20 @@ fn transaction_part(autocommit: Option<&Value>, start: Option<&Value>) -> Result
         Some(false) if is_start => Ok(Some(TransactionPart::First)),
         Some(false) => Ok(Some(TransactionPart::Later)),
     }
+}
+
+/// The time that the command may take. `find` has a parser of its own for it, with one code for all that is wrong.
+fn time_limit(body: &Document) -> Result<Option<Duration>> {
+    let is_find = body.first().is_some_and(|(name, _)| &**name == "find");
+    let found = match body.get("maxTimeMS") {
+        None | Some(Value::Undefined) => return Ok(None),
+        Some(Value::Null) if !is_find => return Ok(None),
+        Some(value) => time_max(value),
+    };
+    found.map_err(|error| match is_find {
+        true => error!(code::BAD_VALUE, "{}", error.message()),
+        false => error,
+    })
 }
 
 /// `None` stands for no limit.

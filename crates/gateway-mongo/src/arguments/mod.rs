@@ -5,9 +5,11 @@ mod fields;
 mod generic;
 mod namespace;
 mod types;
+mod variables;
 
 pub use concerns::ReadLevel;
-pub use fields::{Arguments, Field, optional, required, truncated, wrong_type};
+pub use fields::{Arguments, Field, hint, optional, required, truncated, wrong_type};
 pub use generic::{Generic, SessionId, TransactionPart};
-pub use namespace::{check_collection, check_database, collection};
+pub use namespace::{NAMESPACE_SIZE_BYTES_MAX, check_collection, check_database, collection};
 pub use types::Types;
+pub use variables::check_variables;

@@ -5,7 +5,7 @@ use shardlake_mql::Value;
 use crate::errors::{Result, code, error, fail};
 
 const DATABASE_SIZE_BYTES_MAX: usize = 63;
-const NAMESPACE_SIZE_BYTES_MAX: usize = 255;
+pub const NAMESPACE_SIZE_BYTES_MAX: usize = 255;
 
 /// Whether a database may have this name.
 pub fn check_database(name: &str) -> Result<()> {

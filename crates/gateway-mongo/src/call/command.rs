@@ -37,6 +37,8 @@ pub struct Rules {
     pub is_stable: bool,
     /// Takes read concerns other than `local`.
     pub has_read_concern: bool,
+    /// Takes the read concern `snapshot` outside of transactions, too.
+    pub has_snapshot: bool,
     pub has_write_concern: bool,
     /// Is there only where a server is started for tests.
     pub is_for_tests: bool,
@@ -55,6 +57,7 @@ impl Command {
             is_retryable: false,
             is_stable: false,
             has_read_concern: false,
+            has_snapshot: false,
             has_write_concern: false,
             is_for_tests: false,
             has_batch: false,
@@ -83,6 +86,11 @@ impl Command {
     /// Reads documents, and takes a read concern.
     pub const fn read(mut self) -> Command {
         self.rules.has_read_concern = true;
+        self
+    }
+
+    pub const fn snapshot(mut self) -> Command {
+        self.rules.has_snapshot = true;
         self
     }
 

@@ -45,6 +45,11 @@ pub fn version_text() -> String {
     format!("{}.{}.{}", VERSION[0], VERSION[1], VERSION[2])
 }
 
+/// Version whose stored form is kept to.
+pub fn release_text() -> String {
+    format!("{}.{}", VERSION[0], VERSION[1])
+}
+
 async fn build_info(call: &Call) -> Result<Reply> {
     call.arguments(&[])?;
     let mut reply = Document::new();

@@ -16,7 +16,7 @@ mod users_info;
 
 pub use authentication::AUTHENTICATION;
 pub use cursors::CURSORS;
-pub use diagnostic::{DIAGNOSTIC, version_text};
+pub use diagnostic::{DIAGNOSTIC, release_text, version_text};
 pub use fail_points::FAIL_POINTS;
 pub use handshake::HANDSHAKE;
 pub use operations::{OPERATIONS, describe_operation};

@@ -63,6 +63,10 @@ fn asserts(counters: &Counters) -> Document {
 fn catalog(call: &Call) -> Document {
     let containers = call.deployment.account.statistics().containers;
     let mut section = Document::one("collections", i32::try_from(containers).unwrap_or(i32::MAX));
+    let collections = call.deployment.account.collections();
+    let views = |database: &str| collections.database_meta(database).map_or(0, |meta| meta.views.len());
+    let views: usize = collections.databases().iter().map(|database| views(&database.id)).sum();
+    section.push("views", Value::Int(i32::try_from(views).unwrap_or(i32::MAX)));
     section.push("capped", Value::Int(0));
     section.push("timeseries", Value::Int(0));
     section

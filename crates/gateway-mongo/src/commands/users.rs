@@ -69,7 +69,9 @@ async fn create_user(call: &Call) -> Result<Reply> {
     let mechanisms = mechanisms_of(&arguments)?.unwrap_or_else(|| Mechanism::ALL.to_vec());
     check_options(&arguments)?;
     let Some(password) = arguments.string("pwd").filter(|password| !password.is_empty()) else {
-        fail!(code::BAD_VALUE, "Must provide a non-empty 'pwd' field for all user documents");
+        // A password that is there and empty has a code of its own.
+        let code = if arguments.string("pwd").is_some() { code::EMPTY_PASSWORD } else { code::BAD_VALUE };
+        fail!(code, "Must provide a non-empty 'pwd' field for all user documents");
     };
     let account = &call.deployment.account;
     if call.deployment.users.is_account(name) {
@@ -97,7 +99,7 @@ async fn update_user(call: &Call) -> Result<Reply> {
         fail!(code::BAD_VALUE, "Must specify at least one field to update in updateUser");
     }
     let proofs = match password {
-        Some("") => fail!(code::BAD_VALUE, "User passwords must not be empty"),
+        Some("") => fail!(code::EMPTY_PASSWORD, "User passwords must not be empty"),
         Some(password) => {
             let before = call.deployment.account.login(call.database(), name);
             let before = before.and_then(|login| Kept::decoded(&login.kept)).map(|kept| kept.mechanisms());

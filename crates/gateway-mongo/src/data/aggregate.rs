@@ -11,10 +11,9 @@ use shardlake_stdx::Clock;
 use super::change_stream;
 use super::collation::check_collation;
 use super::common::{check_created, document, is_from_end};
-use super::config_database;
 use super::explain::{Verbosity, explain_aggregate};
-use super::find::{check_hint, hint_of, refuse_null, rows_of_hint};
-use super::server_stages;
+use super::find::{check_hint, hint_of, rows_of_hint};
+use super::{own_documents, server_stages};
 use crate::arguments::{Arguments, Field, ReadLevel, Types, optional, required};
 use crate::call::{Call, CursorOptions};
 use crate::cursors::{Batch, BatchSource, Wants};
@@ -25,7 +24,7 @@ const AGGREGATE: &[Field] = &[
     required("pipeline", Types::ARRAY),
     optional("cursor", Types::OBJECT),
     optional("explain", Types::BOOL),
-    optional("allowDiskUse", Types::BOOL_ONLY),
+    optional("allowDiskUse", Types::BOOL_ONLY).not_null(code::TYPE_MISMATCH),
     optional("bypassDocumentValidation", Types::BOOL),
     optional("hint", Types::ANY),
     optional("collation", Types::OBJECT),
@@ -39,7 +38,6 @@ pub async fn aggregate(call: &Call) -> Result<Reply> {
     let arguments = call.arguments(AGGREGATE)?;
     let collection = collection_of(call)?;
     let hint = hint_of(call)?;
-    refuse_null(call, &["allowDiskUse"], code::TYPE_MISMATCH)?;
     let stages = stages(&arguments)?;
     check_collation(arguments.given("collation"))?;
     let batch_size = match arguments.document("cursor") {
@@ -95,7 +93,14 @@ pub async fn aggregate(call: &Call) -> Result<Reply> {
         fail!(code::INVALID_NAMESPACE, "$documents is only valid with {{aggregate: 1}}");
     }
     if let Found::Collection(found) = call.collections().find_name(&namespace)? {
-        check_hint(&found, hint.as_ref())?;
+        if first_name(&stages) == "$geoNear"
+            && hint.as_ref().and_then(Value::as_document).is_some_and(|hint| hint.has("$natural"))
+        {
+            fail!(code::BAD_VALUE, "$geoNear cannot be used with a hint of $natural");
+        }
+        let first = stages.first().and_then(Value::as_document).and_then(|stage| stage.get("$match"));
+        let filter = first.and_then(Value::as_document).map(|filter| Document::clone(filter));
+        check_hint(&found, hint.as_ref(), (&filter.unwrap_or_default(), false))?;
     }
     check_output(call, &parsed)?;
     let (database, is_from_end) = (
@@ -114,7 +119,7 @@ fn begun(
     has_collection: bool,
     stages: Vec<Value>,
 ) -> Result<(Option<Vec<Value>>, Vec<Value>)> {
-    Ok(match config_database::documents(call, namespace)? {
+    Ok(match own_documents(call, namespace)? {
         // They stand for the documents of a first stage.
         Some(documents) => (Some(documents), [vec![Value::document(Document::new())], stages].concat()),
         None => (server_stages::answered(call, namespace, has_collection, &stages)?, stages),

@@ -8,10 +8,11 @@ use shardlake_mql::{Document, Filter, Pipeline, Scope, Value, identical_document
 use super::collation::{check_collation, check_default_collation};
 use super::common::{check_created, check_written};
 use crate::arguments::{
-    Arguments, Field, Types, check_collection, check_database, optional, required, truncated, wrong_type,
+    Arguments, Field, NAMESPACE_SIZE_BYTES_MAX, Types, check_collection, check_database, optional, required,
+    truncated, wrong_type,
 };
 use crate::call::Call;
-use crate::errors::{Result, code, error, fail};
+use crate::errors::{CommandError, Result, code, error, fail};
 use crate::reply::Reply;
 
 /// Options of a collection that are kept and shown as they were given.
@@ -59,7 +60,12 @@ pub async fn create(call: &Call) -> Result<Reply> {
     let arguments = call.arguments(CREATE)?;
     check_created(&namespace)?;
     check_images(arguments.document("changeStreamPreAndPostImages"))?;
-    check_storage_engine(arguments.document("storageEngine"))?;
+    check_storage_engine("storageEngine", arguments.document("storageEngine"))?;
+    if let Some(defaults) = arguments.document("indexOptionDefaults") {
+        let fields = [optional("storageEngine", Types::OBJECT)];
+        let defaults = Arguments::of_document("create.indexOptionDefaults", defaults, &fields)?;
+        check_storage_engine("indexOptionDefaults.storageEngine", defaults.document("storageEngine"))?;
+    }
     if let Some(index) = call.body.get("idIndex") {
         let other = ["timeseries", "clusteredIndex"].into_iter().find(|name| arguments.given(name).is_some());
         if let Some(other) = other {
@@ -67,10 +73,11 @@ pub async fn create(call: &Call) -> Result<Reply> {
         }
         check_id_index(index)?;
     }
-    check_default_collation(arguments.given("collation"))?;
+    check_default_collation(arguments.given("collation")).map_err(|error| not_restored(&namespace, error))?;
     for option in ["capped", "timeseries", "clusteredIndex", "encryptedFields"] {
         if arguments.given(option).is_some_and(Value::is_true) {
-            fail!(code::FEATURE_NOT_SUPPORTED, "{option} collections are not supported");
+            let refused = error!(code::FEATURE_NOT_SUPPORTED, "{option} collections are not supported");
+            return Err(not_restored(&namespace, refused));
         }
     }
     for option in ["size", "max"] {
@@ -121,6 +128,18 @@ pub async fn create(call: &Call) -> Result<Reply> {
     Ok(Reply::ok())
 }
 
+/// A refusal of a kind of collection. A restore ends with it, so its words name the collection and the way around it.
+fn not_restored(namespace: &Namespace, error: CommandError) -> CommandError {
+    match error.code() {
+        code::FEATURE_NOT_SUPPORTED => error!(
+            code::FEATURE_NOT_SUPPORTED,
+            "{namespace}: {}; a restore goes on with --nsExclude '{namespace}'",
+            error.message()
+        ),
+        _ => error,
+    }
+}
+
 /// The index that every collection has, as a client may write it.
 fn check_id_index(index: &Value) -> Result<()> {
     let Value::Document(index) = index else { return Ok(()) };
@@ -133,6 +152,12 @@ fn check_id_index(index: &Value) -> Result<()> {
                 "The field 'v' of the _id index has the wrong type {}",
                 version.type_name()
             ),
+            ("v", version) if version.to_i64_exact().is_none() => {
+                fail!(
+                    code::BAD_VALUE,
+                    "The field 'v' of the _id index has to be a whole number, not {version}"
+                )
+            }
             ("v", version) if !matches!(version.to_f64(), Some(1.0 | 2.0)) => {
                 fail!(67, "Invalid index specification: cannot create an index with version v={version}")
             }
@@ -184,13 +209,76 @@ pub fn check_images(images: Option<&Arc<Document>>) -> Result<()> {
 }
 
 /// Options of engines that are not here are checked for form, and have no effect.
-fn check_storage_engine(engines: Option<&Arc<Document>>) -> Result<()> {
+fn check_storage_engine(field: &str, engines: Option<&Arc<Document>>) -> Result<()> {
     for (name, options) in engines.iter().flat_map(|engines| engines.iter()) {
-        if options.as_document().is_none() {
-            fail!(code::BAD_VALUE, "'storageEngine.{name}' has to be an embedded document.");
-        }
+        let Some(options) = options.as_document() else {
+            fail!(code::BAD_VALUE, "'{field}.{name}' has to be an embedded document.");
+        };
         if &**name != "wiredTiger" {
             fail!(code::INVALID_OPTIONS, "{name} is not a registered storage engine for this server");
+        }
+        for (option, value) in options.iter() {
+            match (&**option, value.as_str()) {
+                ("configString", Some(text)) => check_engine_configuration(text)?,
+                ("configString", None) => {
+                    fail!(code::TYPE_MISMATCH, "'configString' must be a string, not {}", value.type_name())
+                }
+                (other, _) => {
+                    fail!(code::INVALID_OPTIONS, "'{other}' is not a supported option in '{field}.{name}'")
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Names of the settings in `name=value,name=(name=value)` are those that the reference's engine knows.
+fn check_engine_configuration(text: &str) -> Result<()> {
+    const KNOWN: [&str; 30] = [
+        "access_pattern_hint",
+        "allocation_size",
+        "app_metadata",
+        "assert",
+        "block_allocation",
+        "block_compressor",
+        "cache_resident",
+        "checksum",
+        "collator",
+        "dictionary",
+        "encryption",
+        "format",
+        "huffman_key",
+        "huffman_value",
+        "ignore_in_memory_cache_size",
+        "immutable",
+        "internal_item_max",
+        "internal_key_max",
+        "internal_key_truncate",
+        "internal_page_max",
+        "leaf_item_max",
+        "leaf_key_max",
+        "leaf_page_max",
+        "leaf_value_max",
+        "log",
+        "lsm",
+        "memory_page_max",
+        "prefix_compression",
+        "prefix_compression_min",
+        "split_pct",
+    ];
+    if text.contains('\0') {
+        fail!(code::FAILED_TO_PARSE, "'configString' cannot contain a null byte");
+    }
+    let mut depth = 0;
+    for part in text.split_inclusive(['(', ')', '[', ']', ',']) {
+        let name = part.split(['=', ',', '(', ')', '[', ']']).next().unwrap_or_default().trim();
+        if depth == 0 && !name.is_empty() && !KNOWN.contains(&name) {
+            fail!(code::BAD_VALUE, "unknown configuration key: '{name}'");
+        }
+        match part.chars().last() {
+            Some('(' | '[') => depth += 1,
+            Some(')' | ']') => depth -= 1,
+            _ => {}
         }
     }
     Ok(())
@@ -228,18 +316,16 @@ async fn create_view(
     on: &str,
     arguments: &Arguments<'_>,
 ) -> Result<Reply> {
-    for option in [
-        "validator",
-        "validationLevel",
-        "validationAction",
-        "idIndex",
-        "storageEngine",
-        "autoIndexId",
-        "changeStreamPreAndPostImages",
-    ] {
+    for option in
+        ["validator", "validationLevel", "validationAction", "idIndex", "storageEngine", "autoIndexId"]
+    {
         if arguments.given(option).is_some() {
             fail!(code::INVALID_OPTIONS, "option '{option}' is not allowed for a view");
         }
+    }
+    let images = arguments.document("changeStreamPreAndPostImages");
+    if images.is_some_and(|images| images.get("enabled").is_some_and(Value::is_true)) {
+        fail!(code::INVALID_OPTIONS, "option 'changeStreamPreAndPostImages' is not allowed for a view");
     }
     let view = checked_view(call, namespace, on, arguments.array("pipeline").unwrap_or_default())?;
     match call.collections().find_name(namespace)? {
@@ -262,16 +348,23 @@ async fn create_view(
 /// A view whose pipeline reads, and does not end in itself.
 pub fn checked_view(call: &Call, namespace: &Namespace, on: &str, stages: &[Value]) -> Result<View> {
     check_collection(&namespace.database, on)?;
+    // As of every list of documents, null is no member.
+    let stages: Vec<Value> = stages.iter().filter(|stage| !matches!(stage, Value::Null)).cloned().collect();
+    let stages = stages.as_slice();
     for stage in stages {
         if stage.as_document().is_none() {
             fail!(code::TYPE_MISMATCH, "Each element of the 'pipeline' array must be an object");
         }
     }
+    check_first_of_view(stages)?;
     let parsed = Pipeline::parse(stages, &Scope::new())?;
     if parsed.output().is_some() {
         fail!(167, "The aggregation stage $out or $merge cannot be used in a view definition");
     }
     let view = View { name: namespace.collection.clone(), on: on.to_owned(), pipeline: stages.to_vec() };
+    if reads(stages, &namespace.collection) {
+        fail!(5, "View cycle detected: {0} -> {0}", namespace.collection);
+    }
     let meta = call.collections().database_meta(&namespace.database)?;
     let mut seen = vec![namespace.collection.clone()];
     let mut next = on.to_owned();
@@ -288,6 +381,43 @@ pub fn checked_view(call: &Call, namespace: &Namespace, on: &str, stages: &[Valu
             None => return Ok(view),
         }
     }
+}
+
+/// A view begins with the documents of a collection.
+fn check_first_of_view(stages: &[Value]) -> Result<()> {
+    const WITHOUT_COLLECTION: [&str; 4] = ["$documents", "$currentOp", "$listSessions", "$listLocalSessions"];
+    let first = stages.first().and_then(Value::as_document).and_then(|stage| stage.first());
+    match first.map(|(name, _)| &**name) {
+        Some("$changeStream") => fail!(167, "$changeStream cannot be used in a view definition"),
+        Some(name) if WITHOUT_COLLECTION.contains(&name) => {
+            fail!(code::INVALID_NAMESPACE, "{name} is not allowed in a view, which reads a collection")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether a pipeline reads a collection besides its own, at any depth.
+fn reads(stages: &[Value], collection: &str) -> bool {
+    let names = |value: &Value| match value {
+        Value::String(name) => &**name == collection,
+        Value::Document(fields) => {
+            ["from", "coll"].iter().any(|field| fields.get(field).and_then(Value::as_str) == Some(collection))
+        }
+        _ => false,
+    };
+    let inner = |value: &Value| match value {
+        Value::Document(fields) => fields.iter().any(|(_, value)| match value {
+            Value::Array(stages) => reads(stages, collection),
+            _ => false,
+        }),
+        _ => false,
+    };
+    stages.iter().filter_map(Value::as_document).any(|stage| {
+        stage.iter().any(|(name, value)| {
+            let is_reading = matches!(&**name, "$lookup" | "$unionWith" | "$graphLookup");
+            is_reading && names(value) || inner(value)
+        })
+    })
 }
 
 /// Databases whose names differ by case only are one too many.
@@ -359,10 +489,18 @@ pub async fn rename(call: &Call) -> Result<Reply> {
     let arguments = call.arguments(&[
         required("renameCollection", Types::STRING),
         required("to", Types::STRING),
-        optional("dropTarget", Types::BOOL_ONLY.or(Types::BINARY)),
+        optional("dropTarget", Types::BOOL_ONLY.or(Types::BINARY)).not_null(code::TYPE_MISMATCH),
         optional("stayTemp", Types::BOOL),
         optional("collectionUUID", Types::BINARY),
     ])?;
+    for name in ["renameCollection", "to"] {
+        if arguments.string(name).is_some_and(|name| name.len() > NAMESPACE_SIZE_BYTES_MAX) {
+            fail!(
+                code::ILLEGAL_OPERATION,
+                "the namespace of '{name}' is longer than {NAMESPACE_SIZE_BYTES_MAX} bytes"
+            );
+        }
+    }
     let from = split(arguments.string("renameCollection").unwrap_or_default())?;
     let to = split(arguments.string("to").unwrap_or_default())?;
     for namespace in [&from, &to] {

@@ -297,7 +297,10 @@ fn options_of(fields: &Arguments<'_>, known: &Document, reply: &mut Document) ->
         let whole = whole.map_or(-1.0, |whole| if whole.is_nan() { 0.0 } else { whole });
         // More than the most is the most.
         let whole = whole.min(2_147_483_647.0);
-        let is_single = known.get("key").and_then(Value::as_document).is_some_and(|key| key.len() == 1);
+        let key = known.get("key").and_then(Value::as_document);
+        // Wildcard indexes have many fields.
+        let is_single = key
+            .is_some_and(|key| key.len() == 1 && key.first().is_some_and(|(path, _)| !path.ends_with("$**")));
         if whole < 0.0 || !is_single {
             fail!(
                 code::INVALID_OPTIONS,

@@ -41,7 +41,9 @@ impl Call {
             Request::charged_to(self.context.clone(), self.seed(), self.charged.clone(), self.clock());
         // Commands that do not take the option refuse it.
         let keeps = self.body.get("bypassEmptyTsReplacement").is_some_and(Value::is_true);
-        Arc::new(request.ending_with(self.end.clone()).keeping_empty_timestamps(keeps))
+        let skips = self.body.get("bypassDocumentValidation").is_some_and(Value::is_true);
+        let request = request.keeping_empty_timestamps(keeps).skipping_validators(skips);
+        Arc::new(request.ending_with(self.end.clone()))
     }
 
     /// What deadlines are told by.

@@ -4,8 +4,9 @@ use shardlake_account::collections::{Access, Aggregation, Collection, Find, Foun
 use shardlake_mql::{Document, Filter, Pipeline, Value};
 
 use super::common::{is_from_end, sort};
-use super::find::{check_hint, source};
-use crate::arguments::{self, Types, optional, required};
+use super::find::{self, check_hint, source};
+use super::{modify, write};
+use crate::arguments::{self, Arguments, Field, Types, optional, required};
 use crate::call::Call;
 use crate::errors::{Result, code, error, fail};
 use crate::reply::Reply;
@@ -63,9 +64,34 @@ pub async fn explain(call: &Call) -> Result<Reply> {
         return Err(error!(code, "Explain failed due to unknown command: {name}"));
     }
     let namespace = Namespace::new(call.database(), arguments::collection(call.database(), first)?);
+    check_explained(name, command)?;
     let question = question(name, command, namespace)?;
     let told = Box::pin(answer(call, &question, verbosity)).await?;
     Ok(finished(told, command).into())
+}
+
+/// The command that is explained is one that could be run.
+fn check_explained(name: &str, command: &Document) -> Result<()> {
+    let statements = |arguments: &Arguments<'_>, list: &str, fields: &[Field]| {
+        arguments.documents(list)?.into_iter().try_for_each(|statement| {
+            Arguments::of_document(&format!("{name}.{list}"), statement, fields).map(drop)
+        })
+    };
+    match name {
+        "find" => {
+            let arguments = Arguments::of_command(command, find::FIND)?;
+            ["limit", "skip", "batchSize"].iter().try_for_each(|count| arguments.count(count).map(drop))
+        }
+        "count" => Arguments::of_command(command, find::COUNT)?.count("skip").map(drop),
+        "distinct" => Arguments::of_command(command, find::DISTINCT).map(drop),
+        "update" => {
+            statements(&Arguments::of_command(command, write::UPDATE)?, "updates", write::UPDATE_STATEMENT)
+        }
+        "delete" => {
+            statements(&Arguments::of_command(command, write::DELETE)?, "deletes", write::DELETE_STATEMENT)
+        }
+        _ => Arguments::of_command(command, modify::FIELDS).map(drop),
+    }
 }
 
 fn question(name: &str, command: &Document, namespace: Namespace) -> Result<Question> {
@@ -131,7 +157,7 @@ async fn answer(call: &Call, question: &Question, verbosity: Verbosity) -> Resul
         _ => None,
     };
     if let Some(collection) = collection {
-        check_hint(collection, question.hint.as_ref())?;
+        check_hint(collection, question.hint.as_ref(), (&question.filter, parsed.near().is_some()))?;
         collection.check_near(&parsed)?;
     }
     let is_sorted = !order.is_empty() && !order.is_from_end();
@@ -277,7 +303,7 @@ pub async fn explain_aggregate(call: &Call, command: &Document, verbosity: Verbo
         _ => None,
     };
     if let Some(found) = &found {
-        check_hint(found, question.hint.as_ref())?;
+        check_hint(found, question.hint.as_ref(), (&question.filter, false))?;
     }
     let mut cursor =
         Document::one("queryPlanner", Value::document(planner(&question, found.as_ref(), false)));

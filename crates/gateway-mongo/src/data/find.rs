@@ -8,13 +8,17 @@ use futures::future::BoxFuture;
 use shardlake_account::collections::{
     Collection, Find, Finding, Found, Namespace, Point, RESULT_BYTES_MAX, Request, Source, too_large,
 };
-use shardlake_mql::{Document, Filter, FindProjection, SortPattern, Str, Value, compare, equal};
+use shardlake_mql::{
+    Document, Filter, FindProjection, Pipeline, Scope, SortPattern, Str, Value, compare, equal,
+};
 use shardlake_stdx::Clock;
 
+use super::admin_database::ADMIN;
 use super::collation::check_collation;
 use super::common::{document, is_from_end, sort};
-use super::config_database::{self, CONFIG};
-use crate::arguments::{Arguments, Field, Types, optional, required};
+use super::config_database::CONFIG;
+use super::own_documents;
+use crate::arguments::{Arguments, Field, Types, hint, optional, required};
 use crate::call::{Call, CursorOptions};
 use crate::cursors::{Batch, BatchSource, Wants};
 use crate::errors::{Result, code, fail};
@@ -23,11 +27,11 @@ use crate::reply::Reply;
 /// Of all values of a `distinct` together.
 const DISTINCT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-const FIND: &[Field] = &[
-    optional("filter", Types::OBJECT),
+pub const FIND: &[Field] = &[
+    optional("filter", Types::OBJECT).not_null(code::TYPE_MISMATCH),
     optional("projection", Types::OBJECT),
     optional("sort", Types::OBJECT),
-    optional("hint", Types::STRING.or(Types::OBJECT)),
+    hint(),
     optional("skip", Types::NUMBER),
     optional("limit", Types::NUMBER),
     optional("batchSize", Types::NUMBER),
@@ -50,7 +54,6 @@ const FIND: &[Field] = &[
 pub async fn find(call: &Call) -> Result<Reply> {
     let namespace = call.namespace()?;
     let arguments = call.arguments(FIND)?;
-    refuse_null(call, &["filter"], code::TYPE_MISMATCH)?;
     if namespace.collection.starts_with('$') {
         fail!(code::INVALID_NAMESPACE, "Invalid collection name: '{}'", namespace.collection);
     }
@@ -64,7 +67,12 @@ pub async fn find(call: &Call) -> Result<Reply> {
     let projection = document(&arguments, "projection");
     let projection = match projection.is_empty() {
         true => None,
-        false => Some(FindProjection::parse(&projection, &scope)?),
+        false => {
+            if matches!(call.collections().find_name(&namespace)?, Found::View(_)) {
+                check_projection_of_view(&projection, &scope)?;
+            }
+            Some(FindProjection::parse(&projection, &scope)?)
+        }
     };
     let mut sort = sort(&document(&arguments, "sort"))?;
     let hinted = arguments.given("hint").and_then(Value::as_document);
@@ -121,7 +129,7 @@ fn point_of(call: &Call, namespace: &Namespace, find: &Find) -> Result<Option<(C
         && find.skip == 0
         && find.sort.is_empty()
         && find.parsed.near().is_none()
-        && namespace.database != CONFIG;
+        && !matches!(&*namespace.database, CONFIG | ADMIN);
     if !is_plain || !find.filter.has("_id") {
         return Ok(None);
     }
@@ -158,7 +166,7 @@ pub async fn source(
     (filter, parsed): (&Document, &Filter),
     (hint, is_from_end): (Option<&Value>, bool),
 ) -> Result<Source> {
-    if let Some(documents) = config_database::documents(call, namespace)? {
+    if let Some(documents) = own_documents(call, namespace)? {
         return Ok(Source::Ready(documents.into()));
     }
     let collections = call.collections();
@@ -170,13 +178,13 @@ pub async fn source(
         Found::View(view) => {
             let (base, _) = collections.resolved_view(&namespace.database, &view)?;
             if let Some(base) = collections.collection(&base)? {
-                check_hint(&base, hint)?;
+                check_hint(&base, hint, (filter, false))?;
             }
             let name = (namespace.database.as_str(), view.name.as_str());
             Source::Ready(collections.view_documents(request, name, is_from_end).await?)
         }
         Found::Collection(collection) => {
-            check_hint(&collection, hint)?;
+            check_hint(&collection, hint, (filter, parsed.near().is_some()))?;
             collection.check_near(parsed)?;
             collections.scan(Some(collection), filter)
         }
@@ -206,16 +214,6 @@ pub fn hint_of(call: &Call) -> Result<Option<Value>> {
         }
     }
     Ok(Some(hint.clone()))
-}
-
-/// Fields that cannot be null.
-pub fn refuse_null(call: &Call, names: &[&str], code: i32) -> Result<()> {
-    for name in names {
-        if matches!(call.body.get(name), Some(Value::Null)) {
-            fail!(code, "BSON field '{}.{name}' cannot be null", call.name);
-        }
-    }
-    Ok(())
 }
 
 /// A filter with what a hint of a sparse or partial index adds. The engine chooses its access by what is there, so a hint of
@@ -257,11 +255,34 @@ pub fn rows_of_hint(call: &Call, namespace: &Namespace, hint: Option<&Value>) ->
     }
 }
 
-/// A hint that names no index is an error.
-pub fn check_hint(collection: &Collection, hint: Option<&Value>) -> Result<()> {
-    if let Some(hint) = hint {
-        collection.hinted(hint)?;
+/// A hint that names no index is an error, and so is one of an index that cannot answer the filter.
+pub fn check_hint(
+    collection: &Collection,
+    hint: Option<&Value>,
+    (filter, is_near): (&Document, bool),
+) -> Result<()> {
+    const NO_PLAN: i32 = 291;
+    match hint {
+        Some(hint) if !collection.is_answered_by(hint, filter, is_near)? => fail!(
+            NO_PLAN,
+            "error processing query: planner returned error: no query solutions: the hinted index does not answer the filter"
+        ),
+        _ => Ok(()),
     }
+}
+
+/// A view is read by a pipeline, so its projection is one of pipelines.
+fn check_projection_of_view(projection: &Document, scope: &Scope) -> Result<()> {
+    const UNKNOWN_OPERATOR: i32 = 168;
+    let operator = |value: &Value| {
+        let document = value.as_document()?;
+        document.first().map(|(name, _)| name.clone())
+    };
+    if projection.iter().any(|(_, value)| operator(value).as_deref() == Some("$elemMatch")) {
+        fail!(UNKNOWN_OPERATOR, "Unrecognized expression '$elemMatch'");
+    }
+    let stage = Document::one("$project", Value::document(projection.clone()));
+    Pipeline::parse(&[Value::document(stage)], scope)?;
     Ok(())
 }
 
@@ -296,19 +317,25 @@ pub fn bytes_of(value: &Value) -> Bytes {
     value.as_document().map(|document| Bytes::from(document.to_bytes())).unwrap_or_default()
 }
 
+pub const COUNT: &[Field] = &[
+    optional("query", Types::OBJECT),
+    optional("limit", Types::NUMBER).coded(code::BAD_VALUE).not_null(code::BAD_VALUE),
+    optional("skip", Types::NUMBER).coded(code::BAD_VALUE),
+    optional("hint", Types::ANY),
+    optional("collation", Types::OBJECT),
+    optional("fields", Types::ANY),
+];
+pub const DISTINCT: &[Field] = &[
+    required("key", Types::STRING),
+    optional("query", Types::OBJECT),
+    optional("hint", Types::ANY),
+    optional("collation", Types::OBJECT),
+];
+
 pub async fn count(call: &Call) -> Result<Reply> {
-    const FIELDS: &[Field] = &[
-        optional("query", Types::OBJECT),
-        optional("limit", Types::NUMBER),
-        optional("skip", Types::NUMBER),
-        optional("hint", Types::ANY),
-        optional("collation", Types::OBJECT),
-        optional("fields", Types::ANY),
-    ];
     let namespace = call.namespace()?;
-    let arguments = call.arguments(FIELDS)?;
+    let arguments = call.arguments(COUNT)?;
     let hint = hint_of(call)?;
-    refuse_null(call, &["limit"], code::BAD_VALUE)?;
     check_collation(arguments.given("collation"))?;
     let query = hinted_filter(call, &namespace, document(&arguments, "query"), hint.as_ref())?;
     let skip = arguments.count("skip")?.unwrap_or(0);
@@ -322,7 +349,7 @@ pub async fn count(call: &Call) -> Result<Reply> {
         Found::Collection(collection)
             if query.is_empty() && collection.handle.container().definition.default_ttl.is_none() =>
         {
-            check_hint(collection, hint.as_ref())?;
+            check_hint(collection, hint.as_ref(), (&query, false))?;
             collection.items()
         }
         _ => {
@@ -337,17 +364,14 @@ pub async fn count(call: &Call) -> Result<Reply> {
 }
 
 pub async fn distinct(call: &Call) -> Result<Reply> {
-    const FIELDS: &[Field] = &[
-        required("key", Types::STRING),
-        optional("query", Types::OBJECT),
-        optional("hint", Types::ANY),
-        optional("collation", Types::OBJECT),
-    ];
     let namespace = call.namespace()?;
-    let arguments = call.arguments(FIELDS)?;
+    let arguments = call.arguments(DISTINCT)?;
     let hint = hint_of(call)?;
     check_collation(arguments.given("collation"))?;
     let key = arguments.string("key").unwrap_or_default();
+    if key.is_empty() {
+        fail!(40352, "FieldPath cannot be constructed with empty string");
+    }
     if key.contains('\0') {
         fail!(code::FAILED_TO_PARSE, "Key field cannot contain an embedded null byte");
     }

@@ -1,8 +1,11 @@
 //! `createIndexes`, `listIndexes`, `dropIndexes`.
 
-use shardlake_account::collections::{Found, identity_index};
+use std::sync::Arc;
+
+use shardlake_account::collections::{Found, identity_index, is_index_option};
 use shardlake_mql::{Document, Value};
 
+use super::admin_database;
 use super::common::check_created;
 use crate::arguments::{Arguments, Field, Types, optional, required, wrong_type};
 use crate::call::{Call, CursorOptions};
@@ -20,8 +23,17 @@ pub async fn create_indexes(call: &Call) -> Result<Reply> {
     let namespace = call.written_namespace()?;
     let arguments = call.arguments(FIELDS)?;
     check_created(&namespace)?;
+    let drops_unknown = arguments.bool("ignoreUnknownIndexOptions") == Some(true);
+    let specification = |found: &Arc<Document>| match drops_unknown {
+        true => found
+            .iter()
+            .filter(|(name, _)| is_index_option(name))
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect(),
+        false => Document::clone(found),
+    };
     let specifications: Vec<Document> =
-        arguments.documents("indexes")?.into_iter().map(|found| Document::clone(found)).collect();
+        arguments.documents("indexes")?.into_iter().map(specification).collect();
     if specifications.is_empty() {
         fail!(code::BAD_VALUE, "Must specify at least one index to create");
     }
@@ -85,6 +97,10 @@ pub async fn list_indexes(call: &Call) -> Result<Reply> {
             return call
                 .open_cursor(namespace.to_string(), Box::new(Listed::new([identity_index()])), options)
                 .await;
+        }
+        Found::Nothing if let Some(indexes) = admin_database::indexes(&namespace) => {
+            let options = CursorOptions::default();
+            return call.open_cursor(namespace.to_string(), Box::new(Listed::new(indexes)), options).await;
         }
         Found::Nothing => fail!(code::NAMESPACE_NOT_FOUND, "ns does not exist: {namespace}"),
     };

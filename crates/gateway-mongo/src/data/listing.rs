@@ -3,6 +3,7 @@
 use shardlake_account::collections::{Listed, identity_index};
 use shardlake_mql::{Document, Filter, Scope, Value};
 
+use super::admin_database::{self, ADMIN};
 use super::common::document;
 use super::config_database::{COLLECTIONS, CONFIG};
 use crate::arguments::{Arguments, Field, Types, check_database, optional};
@@ -15,7 +16,7 @@ pub async fn list_databases(call: &Call) -> Result<Reply> {
     const FIELDS: &[Field] = &[
         optional("filter", Types::OBJECT),
         optional("nameOnly", Types::BOOL),
-        optional("authorizedDatabases", Types::BOOL),
+        optional("authorizedDatabases", Types::BOOL_ONLY),
     ];
     let arguments = call.arguments(FIELDS)?;
     let names_only = arguments.bool("nameOnly") == Some(true);
@@ -23,27 +24,32 @@ pub async fn list_databases(call: &Call) -> Result<Reply> {
     let mut databases: Vec<Value> = Vec::new();
     let mut total = 0;
     let mut env = call.request().env();
-    let mut known = call.collections().databases();
-    known.sort_by(|left, right| left.id.cmp(&right.id));
+    let mut known: Vec<String> =
+        call.collections().databases().iter().map(|database| database.id.to_string()).collect();
+    if admin_database::is_listed(call) && !known.iter().any(|name| name == ADMIN) {
+        known.push(ADMIN.to_owned());
+    }
+    known.sort_unstable();
     for database in known {
         // What this door could not name is not shown, nor what the client may do nothing on.
-        if check_database(&database.id).is_err() || !call.may_see(&database.id) {
+        if check_database(&database).is_err() || !call.may_see(&database) {
             continue;
         }
-        let collections = call.collections().list(&database.id)?;
+        let collections = call.collections().list(&database)?;
+        let is_empty = collections.is_empty() && database != ADMIN;
         let size: u64 = collections
             .iter()
             .filter_map(|listed| listed.collection.as_ref())
             .map(|collection| collection.handle.usage().size_bytes)
             .sum();
-        let mut shown = Document::one("name", database.id.as_str());
+        let mut shown = Document::one("name", database.as_str());
         if !names_only {
             shown.push("sizeOnDisk", Value::Long(size as i64));
-            shown.push("empty", Value::Bool(collections.is_empty()));
+            shown.push("empty", Value::Bool(is_empty));
         }
-        let mut whole = Document::one("name", database.id.as_str());
+        let mut whole = Document::one("name", database.as_str());
         whole.push("sizeOnDisk", Value::Long(size as i64));
-        whole.push("empty", Value::Bool(collections.is_empty()));
+        whole.push("empty", Value::Bool(is_empty));
         if filter.matches(if names_only { &shown } else { &whole }, &mut env)? {
             total += size;
             databases.push(Value::document(shown));
@@ -61,7 +67,7 @@ pub async fn list_collections(call: &Call) -> Result<Reply> {
     const FIELDS: &[Field] = &[
         optional("filter", Types::OBJECT),
         optional("nameOnly", Types::BOOL_ONLY),
-        optional("authorizedCollections", Types::BOOL),
+        optional("authorizedCollections", Types::BOOL_ONLY),
         optional("cursor", Types::OBJECT),
     ];
     let arguments = call.arguments(FIELDS)?;
@@ -82,6 +88,9 @@ pub async fn list_collections(call: &Call) -> Result<Reply> {
     }
     if call.database() == CONFIG {
         all.extend(COLLECTIONS.map(own_description));
+    }
+    if call.database() == ADMIN {
+        all.extend(admin_database::names(call).into_iter().map(own_description));
     }
     for document in all {
         let document = match names_only {

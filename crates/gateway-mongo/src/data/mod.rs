@@ -8,12 +8,15 @@
 //! | `write.rs`, `modify.rs`, `bulk_write.rs` | `insert`, `update`, `delete`; `findAndModify`; `bulkWrite` |
 //! | `catalog.rs`, `coll_mod.rs`, `listing.rs`, `indexes.rs` | databases, collections and views; what there is; indexes |
 //! | `extension.rs`, `sharding.rs`, `key_analysis.rs` | throughput, as Cosmos DB for MongoDB has it; commands that shard, and what a shard key would be worth |
+//! | `admin_database.rs` | users and versions as backups carry them |
+//! | `maintenance.rs` | `compact`, `fsync`, `dbHash` and their kin |
 //! | `config_database.rs` | the database `config` as tools for sharded clusters read it |
 //! | `statistics.rs`, `server_stages.rs` | how much there is; stages that say something of the server |
 //! | `common.rs`, `collation.rs` | what these share: filters, sorts, options, failures; collations |
 //!
 //! The commands read their fields and hand the work to `shardlake-collections`, which knows nothing of messages.
 
+mod admin_database;
 mod aggregate;
 mod bulk_write;
 mod catalog;
@@ -28,13 +31,26 @@ mod find;
 mod indexes;
 mod key_analysis;
 mod listing;
+mod maintenance;
 mod modify;
 mod server_stages;
 mod sharding;
 mod statistics;
 mod write;
 
-use crate::call::{Command, command};
+use shardlake_account::collections::Namespace;
+use shardlake_mql::Value;
+
+use crate::call::{Call, Command, command};
+use crate::errors::Result;
+
+/// The documents of a collection that the server shows of itself; `None` for every other one.
+fn own_documents(call: &Call, namespace: &Namespace) -> Result<Option<Vec<Value>>> {
+    match admin_database::documents(call, namespace)? {
+        Some(documents) => Ok(Some(documents)),
+        None => config_database::documents(call, namespace),
+    }
+}
 
 /// Their rows of the table of commands.
 pub fn commands() -> &'static [Command] {
@@ -42,11 +58,11 @@ pub fn commands() -> &'static [Command] {
 }
 
 static COMMANDS: &[Command] = &[
-    command!("find", find::find).read().in_transaction().stable().with_batch(),
+    command!("find", find::find).read().snapshot().in_transaction().stable().with_batch(),
     command!("explain", explain::explain).read().stable(),
     command!("count", find::count).read().stable(),
-    command!("distinct", find::distinct).read().in_transaction().with_batch(),
-    command!("aggregate", aggregate::aggregate).read().in_transaction().stable().with_batch(),
+    command!("distinct", find::distinct).read().snapshot().in_transaction().with_batch(),
+    command!("aggregate", aggregate::aggregate).read().snapshot().in_transaction().stable().with_batch(),
     command!("insert", write::insert).write().in_transaction().retryable().stable(),
     command!("update", write::update).write().in_transaction().retryable().stable(),
     command!("delete", write::delete).write().in_transaction().retryable().stable(),
@@ -77,6 +93,15 @@ static COMMANDS: &[Command] = &[
     command!("dbStats", statistics::db_stats).alias(&["dbstats"]),
     command!("dataSize", statistics::data_size),
     command!("validate", statistics::validate),
+    command!("compact", maintenance::compact).write(),
+    command!("reIndex", maintenance::refuse_rebuild).write(),
+    command!("convertToCapped", maintenance::refuse_capped).write(),
+    command!("cloneCollectionAsCapped", maintenance::refuse_capped).write(),
+    command!("fsync", maintenance::fsync).admin_only(),
+    command!("fsyncUnlock", maintenance::fsync_unlock).admin_only(),
+    command!("dbHash", maintenance::db_hash).alias(&["dbhash"]),
+    command!("applyOps", maintenance::apply_ops).write().admin_only(),
+    command!("_mergeAuthzCollections", admin_database::merge_users).write().admin_only(),
     command!("customAction", extension::custom_action).write(),
     command!("enableSharding", sharding::enable_sharding).write().admin_only(),
     command!("shardCollection", sharding::shard_collection).write().admin_only(),

@@ -9,24 +9,24 @@ use super::collation::check_collation;
 use super::common::{check_created, document, sort};
 use super::find::hinted_write;
 use super::write::statement;
-use crate::arguments::{Arguments, Field, Types, optional};
+use crate::arguments::{Arguments, Field, Types, hint, optional};
 use crate::call::Call;
 use crate::errors::{Result, code, fail};
 use crate::reply::Reply;
 
-const FIELDS: &[Field] = &[
-    optional("query", Types::OBJECT),
-    optional("sort", Types::OBJECT),
+pub const FIELDS: &[Field] = &[
+    optional("query", Types::OBJECT).coded(code::FAILED_TO_PARSE),
+    optional("sort", Types::OBJECT).coded(code::FAILED_TO_PARSE),
     optional("remove", Types::BOOL),
-    optional("update", Types::OBJECT.or(Types::ARRAY)),
+    optional("update", Types::OBJECT.or(Types::ARRAY)).coded(code::FAILED_TO_PARSE),
     optional("new", Types::BOOL),
-    optional("fields", Types::OBJECT),
+    optional("fields", Types::OBJECT).coded(code::FAILED_TO_PARSE),
     optional("upsert", Types::BOOL),
     optional("bypassDocumentValidation", Types::BOOL),
     optional("bypassEmptyTsReplacement", Types::BOOL_ONLY),
     optional("collation", Types::OBJECT),
-    optional("arrayFilters", Types::ARRAY),
-    optional("hint", Types::STRING.or(Types::OBJECT)),
+    optional("arrayFilters", Types::ARRAY).coded(code::FAILED_TO_PARSE),
+    hint(),
     optional("let", Types::OBJECT),
     optional("stmtId", Types::INTEGER),
     optional("runtimeConstants", Types::OBJECT),

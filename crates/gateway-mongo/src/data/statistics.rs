@@ -4,7 +4,7 @@ use shardlake_account::collections::{Collection, Found, Namespace, Validation};
 use shardlake_mql::{Document, Value};
 
 use super::config_database::shard_name;
-use crate::arguments::{Field, Types, optional, required, truncated, wrong_type};
+use crate::arguments::{Arguments, Field, Types, optional, required};
 use crate::call::Call;
 use crate::errors::{Result, code, fail};
 use crate::reply::Reply;
@@ -206,16 +206,16 @@ pub async fn data_size(call: &Call) -> Result<Reply> {
 
 pub async fn validate(call: &Call) -> Result<Reply> {
     const FIELDS: &[Field] = &[
-        optional("full", Types::BOOL),
-        optional("scandata", Types::BOOL),
-        optional("repair", Types::BOOL),
-        optional("metadata", Types::BOOL),
-        optional("checkBSONConformance", Types::BOOL),
-        optional("background", Types::BOOL),
-        optional("fixMultikey", Types::BOOL),
+        optional("full", Types::ANY),
+        optional("scandata", Types::ANY),
+        optional("repair", Types::ANY),
+        optional("metadata", Types::ANY),
+        optional("checkBSONConformance", Types::ANY),
+        optional("background", Types::ANY),
+        optional("fixMultikey", Types::ANY),
     ];
     let namespace = call.namespace()?;
-    let arguments = call.arguments(FIELDS)?;
+    let arguments = Arguments::of_open_command(&call.body, FIELDS)?;
     let is = |option: &str| arguments.bool(option) == Some(true);
     for (one, others) in [
         ("metadata", &["full", "background", "repair", "checkBSONConformance"][..]),
@@ -321,44 +321,67 @@ pub fn answered_stage(
     }
 }
 
+/// The options of `$collStats`. Null stands for one that is not there.
+struct CollStats {
+    /// Whether histograms are shown with the latencies, where latencies are.
+    latency_histograms: Option<bool>,
+    scale: Option<u64>,
+    has_count: bool,
+}
+
+impl CollStats {
+    fn of(options: &Document) -> Result<CollStats> {
+        const FIELDS: &[Field] = &[
+            optional("latencyStats", Types::OBJECT),
+            optional("storageStats", Types::OBJECT),
+            optional("count", Types::OBJECT),
+            optional("queryExecStats", Types::OBJECT),
+            optional("targetAllNodes", Types::BOOL_ONLY),
+        ];
+        const LATENCY: &[Field] = &[optional("histograms", Types::BOOL_ONLY).not_null(code::TYPE_MISMATCH)];
+        const STORAGE: &[Field] = &[
+            optional("scale", Types::NUMBER),
+            optional("verbose", Types::BOOL_ONLY),
+            optional("waitForLock", Types::BOOL_ONLY),
+            optional("numericOnly", Types::BOOL_ONLY),
+        ];
+        let options = Arguments::of_document("$collStats", options, FIELDS)?;
+        let latency_histograms = match options.document("latencyStats") {
+            Some(latency) => {
+                let latency = Arguments::of_document("$collStats.latencyStats", latency, LATENCY)?;
+                Some(latency.bool("histograms") == Some(true))
+            }
+            None => None,
+        };
+        let scale = match options.document("storageStats") {
+            Some(storage) => {
+                let storage = Arguments::of_document("$collStats.storageStats", storage, STORAGE)?;
+                Some(scale_of(storage.i64("scale"))?.min(i32::MAX as u64))
+            }
+            None => None,
+        };
+        if options.given("queryExecStats").is_some() {
+            fail!(code::NOT_IMPLEMENTED, "$collStats with queryExecStats is not supported");
+        }
+        Ok(CollStats { latency_histograms, scale, has_count: options.given("count").is_some() })
+    }
+}
+
 fn coll_stats_stage(call: &Call, namespace: &Namespace, options: &Value) -> Result<Vec<Value>> {
     let Value::Document(options) = options else {
         fail!(5_447_000, "$collStats must take a nested object but found: {options}");
     };
-    if let Some(Value::Document(latency)) = options.get("latencyStats")
-        && let Some(histograms) = latency.get("histograms")
-        && !matches!(histograms, Value::Bool(_))
-    {
-        return Err(wrong_type("$collStats.latencyStats.histograms", histograms, Types::BOOL_ONLY));
-    }
-    for (option, value) in options.iter() {
-        match (&**option, value) {
-            ("latencyStats" | "storageStats" | "count" | "queryExecStats", Value::Document(_)) => {}
-            ("latencyStats" | "storageStats" | "count" | "queryExecStats", other) => fail!(
-                code::TYPE_MISMATCH,
-                "BSON field '$collStats.{option}' is the wrong type '{}', expected type 'object'",
-                other.type_name()
-            ),
-            (other, _) => fail!(code::UNKNOWN_FIELD, "BSON field '$collStats.{other}' is an unknown field."),
-        }
-    }
+    let options = CollStats::of(options)?;
     let collection = match call.collections().find_name(namespace)? {
         Found::Collection(collection) => Some(collection),
-        Found::View(_) => fail!(166, "$collStats on a view is not supported"),
-        Found::Nothing => None,
+        // Statistics of a view are those of the commands that name it.
+        Found::View(_) if options.scale.is_some() || options.has_count => {
+            fail!(166, "Namespace {namespace} is a view, not a collection")
+        }
+        _ => None,
     };
-    if options.has("latencyStats") || options.has("queryExecStats") {
-        fail!(code::NOT_IMPLEMENTED, "$collStats with latencyStats or queryExecStats is not supported");
-    }
-    let scale = match options.get("storageStats").and_then(Value::as_document) {
-        None => None,
-        Some(storage) => Some(match storage.get("scale") {
-            None | Some(Value::Null) => 1,
-            Some(scale) if scale.is_number() => scale_of(truncated(scale))?.min(i32::MAX as u64),
-            Some(other) => return Err(wrong_type("$collStats.storageStats.scale", other, Types::NUMBER)),
-        }),
-    };
-    if options.has("count") && collection.is_none() {
+    let scale = options.scale;
+    if options.has_count && collection.is_none() {
         fail!(
             code::NAMESPACE_NOT_FOUND,
             "Unable to retrieve count in $collStats stage: ns does not exist: {namespace}"
@@ -379,12 +402,19 @@ fn coll_stats_stage(call: &Call, namespace: &Namespace, options: &Value) -> Resu
         }
         shown.push("host", Value::string("shardlake"));
         shown.push("localTime", Value::Date(call.context.now.milliseconds() as i64));
+        if let Some(has_histograms) = options.latency_histograms {
+            let named = (&*namespace.database, &*namespace.collection);
+            shown.push(
+                "latencyStats",
+                Value::document(call.deployment.latencies.describe(named, has_histograms)),
+            );
+        }
         if let Some(scale) = scale {
             let mut stats = storage_stats(namespace, collection.as_ref(), usage, scale);
             stats.remove("ns");
             shown.push("storageStats", Value::document(stats));
         }
-        if options.has("count") {
+        if options.has_count {
             shown.push("count", number(usage.0));
         }
         Value::document(shown)

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use shardlake_account::collections::{
     Action, Done, Namespace, NumberedInserts, Request, Statement, inserted_answer,
 };
-use shardlake_mql::{Document, Filter, SortPattern, Update, Value};
+use shardlake_mql::{Document, Filter, Scope, SortPattern, Update, Value};
 
 use super::collation::check_collation;
 use super::common::{check_created, check_written, document, sort};
 use super::find::{hinted_filter, hinted_write};
-use crate::arguments::{Arguments, Field, Types, optional, required};
+use crate::arguments::{Arguments, Field, Types, hint, optional, required};
 use crate::call::Call;
 use crate::errors::{CommandError, Result, code, error, fail};
 use crate::reply::Reply;
@@ -213,37 +213,38 @@ pub fn removed_answer(done: &Done) -> Document {
     Document::one("n", Value::Int(done.matched as i32))
 }
 
+pub const UPDATE: &[Field] = &[
+    required("updates", Types::ARRAY),
+    optional("ordered", Types::BOOL_ONLY),
+    optional("bypassDocumentValidation", Types::BOOL),
+    optional("bypassEmptyTsReplacement", Types::BOOL_ONLY),
+    optional("let", Types::OBJECT),
+    optional("stmtId", Types::INTEGER),
+    optional("stmtIds", Types::ARRAY),
+    optional("runtimeConstants", Types::OBJECT),
+];
+pub const UPDATE_STATEMENT: &[Field] = &[
+    required("q", Types::OBJECT),
+    required("u", Types::OBJECT.or(Types::ARRAY)).coded(code::FAILED_TO_PARSE),
+    optional("c", Types::OBJECT),
+    optional("multi", Types::BOOL_ONLY),
+    optional("upsert", Types::BOOL_ONLY),
+    optional("upsertSupplied", Types::BOOL_ONLY),
+    optional("collation", Types::OBJECT),
+    optional("arrayFilters", Types::ARRAY),
+    hint(),
+    optional("sort", Types::OBJECT),
+    optional("sampleId", Types::BINARY),
+    optional("allowShardKeyUpdatesWithoutFullShardKeyInQuery", Types::BOOL),
+];
+
 pub async fn update(call: &Call) -> Result<Reply> {
-    const FIELDS: &[Field] = &[
-        required("updates", Types::ARRAY),
-        optional("ordered", Types::BOOL_ONLY),
-        optional("bypassDocumentValidation", Types::BOOL),
-        optional("bypassEmptyTsReplacement", Types::BOOL_ONLY),
-        optional("let", Types::OBJECT),
-        optional("stmtId", Types::INTEGER),
-        optional("stmtIds", Types::ARRAY),
-        optional("runtimeConstants", Types::OBJECT),
-    ];
-    const STATEMENT: &[Field] = &[
-        required("q", Types::OBJECT),
-        required("u", Types::OBJECT.or(Types::ARRAY)),
-        optional("c", Types::OBJECT),
-        optional("multi", Types::BOOL),
-        optional("upsert", Types::BOOL),
-        optional("upsertSupplied", Types::BOOL),
-        optional("collation", Types::OBJECT),
-        optional("arrayFilters", Types::ARRAY),
-        optional("hint", Types::STRING.or(Types::OBJECT)),
-        optional("sort", Types::OBJECT),
-        optional("sampleId", Types::BINARY),
-        optional("allowShardKeyUpdatesWithoutFullShardKeyInQuery", Types::BOOL),
-    ];
     let namespace = call.written_namespace()?;
-    let arguments = call.arguments(FIELDS)?;
+    let arguments = call.arguments(UPDATE)?;
     let mut parsed = Vec::new();
     for (place, statement) in statements(&arguments, "updates")?.into_iter().enumerate() {
         let context = format!("update.updates.{place}");
-        let fields = Arguments::of_document(&context, statement, STATEMENT)?;
+        let fields = Arguments::of_document(&context, statement, UPDATE_STATEMENT)?;
         let is_multi = fields.bool("multi") == Some(true);
         if is_multi && call.retryable.is_some() {
             fail!(code::INVALID_OPTIONS, "Cannot use retryable writes with multi=true");
@@ -251,12 +252,13 @@ pub async fn update(call: &Call) -> Result<Reply> {
         if is_multi && fields.document("sort").is_some() {
             fail!(code::FAILED_TO_PARSE, "Cannot specify sort with multi=true");
         }
+        check_stages(fields.given("u"))?;
         parsed.push((Document::clone(statement), is_multi));
     }
     let lets = document(&arguments, "let");
     let checks = arguments.bool("bypassDocumentValidation") != Some(true);
     let made = |statement: &Document, is_multi| {
-        let fields = Arguments::of_document("update", statement, STATEMENT)?;
+        let fields = Arguments::of_document("update", statement, UPDATE_STATEMENT)?;
         let statement = update_statement(call, &namespace, &fields, &lets, (is_multi, checks))?;
         if matches!(statement.action, Action::Update { is_upsert: true, .. }) {
             check_created(&namespace)?;
@@ -306,6 +308,17 @@ async fn run_all(
     collections.settle().await?;
     answer.record(call);
     ran.map(|()| answer)
+}
+
+/// The stages of a pipeline are known before a statement runs: one that is no stage fails the command.
+fn check_stages(update: Option<&Value>) -> Result<()> {
+    const UNKNOWN_STAGE: i32 = 40324;
+    const SEVERAL_STAGES: i32 = 40323;
+    let Some(pipeline @ Value::Array(_)) = update else { return Ok(()) };
+    match Update::parse(pipeline, &[], &Scope::new()) {
+        Err(error) if matches!(error.code(), UNKNOWN_STAGE | SEVERAL_STAGES) => Err(error.into()),
+        _ => Ok(()),
+    }
 }
 
 fn update_statement(
@@ -366,7 +379,7 @@ fn with_timestamps<'v>(call: &Call, request: &Request, update: &'v Value) -> Cow
     }
 }
 
-const DELETE: &[Field] = &[
+pub const DELETE: &[Field] = &[
     required("deletes", Types::ARRAY),
     optional("ordered", Types::BOOL_ONLY),
     optional("let", Types::OBJECT),
@@ -374,11 +387,11 @@ const DELETE: &[Field] = &[
     optional("stmtIds", Types::ARRAY),
     optional("runtimeConstants", Types::OBJECT),
 ];
-const DELETE_STATEMENT: &[Field] = &[
+pub const DELETE_STATEMENT: &[Field] = &[
     required("q", Types::OBJECT),
     required("limit", Types::NUMBER),
     optional("collation", Types::OBJECT),
-    optional("hint", Types::STRING.or(Types::OBJECT)),
+    hint(),
     optional("sampleId", Types::BINARY),
 ];
 
