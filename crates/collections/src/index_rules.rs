@@ -115,7 +115,6 @@ pub(crate) fn checked(specification: Document) -> Result<Document> {
         if !is_told_elsewhere && !FORMER.contains(&&**option) && !is_off {
             let value = match &**option {
                 "unique" | "sparse" | "hidden" => Value::Bool(true),
-                "min" | "max" => value.to_f64().map_or_else(|| value.clone(), Value::Double),
                 _ => value.clone(),
             };
             index.push(option.clone(), value);
@@ -294,7 +293,11 @@ fn check_options(key: &Document, specification: &Document) -> Result<()> {
             if is_identity {
                 return Err(Failure::new(67, "_id index cannot be a partial index"));
             }
-            Filter::parse(filter, &Scope::new())?;
+            // An operator that no index holds is a bad value here, whichever code it has in a query.
+            Filter::parse(filter, &Scope::new()).map_err(|error| match error.code() {
+                27 => Failure::new(2, error.message()),
+                _ => error.into(),
+            })?;
             check_partial(filter)?;
         }
         Some(other) => {

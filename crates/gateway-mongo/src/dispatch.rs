@@ -15,13 +15,13 @@ use shardlake_mql::{Document, Value};
 
 use crate::access::{Identity, Principal, wanted};
 use crate::arguments::{Generic, ReadLevel, TransactionPart, check_variables};
-use crate::call::{Call, Command, Connection};
+use crate::call::{Call, Command, Connection, application_of};
 use crate::deployment::Deployment;
 use crate::errors::{
     CommandError, RESUMABLE_CHANGE_STREAM, RETRYABLE_WRITE, Result, TRANSIENT_TRANSACTION, code, error, fail,
     is_resumable_code, is_retryable_code, is_transient_code,
 };
-use crate::fail_points::Strike;
+use crate::fail_points::{Aim, Strike};
 use crate::last_request::LastRequest;
 use crate::latencies::Kind;
 use crate::operations::{Interruption, Work};
@@ -71,7 +71,9 @@ pub async fn answer(deployment: &Arc<Deployment>, connection: &Arc<Connection>, 
     deployment.counters.operations.count(row.name);
     let repeats = Repeats::of(row, body);
     let is_of_stream = is_of_stream(deployment, row.name, body);
-    let strike = strike(deployment, connection, row.name).await;
+    let strike = strike(deployment, connection, (row, body)).await;
+    // An error instead of the command is none of the stream.
+    let is_of_stream = is_of_stream && strike.as_ref().is_none_or(|strike| strike.is_inside);
     if let Some(Strike { closes_connection: true, .. }) = strike {
         return Answered { document: Vec::new(), name: row.name, closes_connection: true };
     }
@@ -104,6 +106,8 @@ enum Repeats {
     Nothing,
     /// The command: a write with a number of its own, or the end of a transaction.
     Command,
+    /// The end of a transaction.
+    End,
     Transaction,
 }
 
@@ -111,7 +115,7 @@ impl Repeats {
     fn of(row: &Command, body: &Document) -> Repeats {
         let in_transaction = matches!(body.get("autocommit"), Some(Value::Bool(false)));
         match body.has("txnNumber") {
-            true if row.rules.ends_transaction => Repeats::Command,
+            true if row.rules.ends_transaction => Repeats::End,
             true if in_transaction => Repeats::Transaction,
             true if row.rules.is_retryable => Repeats::Command,
             _ => Repeats::Nothing,
@@ -145,7 +149,12 @@ fn told(repeats: Repeats, is_of_stream: bool, error: CommandError) -> CommandErr
         false => error,
     };
     match repeats {
-        Repeats::Command if is_retryable_code(error.code()) => error.with_label(RETRYABLE_WRITE),
+        Repeats::Command | Repeats::End if is_retryable_code(error.code()) => {
+            error.with_label(RETRYABLE_WRITE)
+        }
+        Repeats::End if is_transient_code(error.code()) => {
+            error.without_label(RETRYABLE_WRITE).with_label(TRANSIENT_TRANSACTION)
+        }
         Repeats::Transaction if is_transient_code(error.code()) => {
             error.without_label(RETRYABLE_WRITE).with_label(TRANSIENT_TRANSACTION)
         }
@@ -154,11 +163,26 @@ fn told(repeats: Repeats, is_of_stream: bool, error: CommandError) -> CommandErr
 }
 
 /// What a fail point does to this command, after the time for which it holds it up.
-async fn strike(deployment: &Deployment, connection: &Connection, name: &str) -> Option<Strike> {
+async fn strike(
+    deployment: &Deployment,
+    connection: &Connection,
+    (row, body): (&Command, &Document),
+) -> Option<Strike> {
     if !deployment.settings.has_test_commands {
         return None;
     }
-    let strike = deployment.fail_points.strike(name, connection.application().as_deref())?;
+    // A first greeting says who the client is.
+    let application = connection.application().or_else(|| application_of(body.get("client")?));
+    let database = body.get("$db").and_then(Value::as_str).unwrap_or_default();
+    let collection = body.first().and_then(|(_, first)| first.as_str());
+    let namespace = collection.map(|collection| format!("{database}.{collection}"));
+    let aim = Aim {
+        name: row.name,
+        aliases: row.aliases,
+        application: application.as_deref(),
+        namespace: namespace.as_deref(),
+    };
+    let strike = deployment.fail_points.strike(&aim)?;
     if let Some(time) = strike.blocks_for {
         tokio::time::sleep(time).await;
     }
@@ -476,7 +500,8 @@ fn finish(row: &Command, call: &Call, mut reply: Reply, given: Option<Arc<Docume
         && !fields.has("writeConcernError")
     {
         let code = error.value("code").to_i32_exact().unwrap_or_default();
-        if !error.has("errorLabels") && call.retryable.is_some() && is_retryable_code(code) {
+        let is_repeated = call.retryable.is_some() || row.rules.ends_transaction;
+        if !error.has("errorLabels") && is_repeated && is_retryable_code(code) {
             fields.push("errorLabels", Value::array(vec![Value::string(RETRYABLE_WRITE)]));
         }
         fields.push("writeConcernError", error.into());

@@ -1,4 +1,5 @@
-//! The fail point `failCommand`: makes commands fail on purpose, so that test suites of drivers can see what these do.
+//! The fail point `failCommand`, and `failGetMoreAfterCursorCheckout`, which is the same for one command: commands fail on purpose, so
+//! that test suites of drivers can see how the drivers answer.
 //!
 //! There only where the server was started with test commands.
 
@@ -10,12 +11,12 @@ use shardlake_mql::{Document, Value};
 use crate::errors::{CommandError, Result};
 
 /// How often a fail point strikes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    Always,
-    Times(u64),
-    /// After so many commands that it would have struck, always.
-    Skip(u64),
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Mode {
+    /// Commands that it would have struck, and passes over.
+    pub skip: u64,
+    /// `None`: always.
+    pub times: Option<u64>,
 }
 
 /// What it strikes, and how.
@@ -24,6 +25,12 @@ pub struct FailCommand {
     pub commands: Vec<String>,
     /// `None` strikes every application.
     pub application: Option<String>,
+    /// `None` strikes every collection.
+    pub namespace: Option<String>,
+    /// Strikes when the command has begun, so that its error is one of the command.
+    pub is_inside: bool,
+    /// Further fields of the error.
+    pub error_fields: Option<Arc<Document>>,
     pub error_code: Option<i32>,
     pub error_labels: Option<Vec<String>>,
     pub closes_connection: bool,
@@ -36,6 +43,7 @@ pub struct FailCommand {
 pub struct Strike {
     pub closes_connection: bool,
     pub blocks_for: Option<Duration>,
+    pub is_inside: bool,
     error: Option<CommandError>,
     write_concern_error: Option<Arc<Document>>,
 }
@@ -55,34 +63,49 @@ impl FailPoints {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What happens to this command of this application.
-    pub fn strike(&self, command: &str, application: Option<&str>) -> Option<Strike> {
+    /// What happens to this command, by each of its spellings.
+    pub fn strike(&self, aim: &Aim<'_>) -> Option<Strike> {
         let mut point = self.lock();
         let (mode, data, struck) = point.as_mut()?;
-        let is_meant = data.commands.iter().any(|name| name == command)
-            && data.application.as_deref().is_none_or(|name| application == Some(name));
-        if !is_meant {
+        if !data.means(aim) {
             return None;
         }
-        match mode {
-            Mode::Always => {}
-            Mode::Times(0) => return None,
-            Mode::Times(left) => *left -= 1,
-            Mode::Skip(0) => {}
-            Mode::Skip(left) => {
-                *left -= 1;
-                return None;
-            }
+        if mode.skip > 0 {
+            mode.skip -= 1;
+            return None;
+        }
+        match &mut mode.times {
+            None => {}
+            Some(0) => return None,
+            Some(left) => *left -= 1,
         }
         *struck += 1;
         Some(data.strike())
     }
 }
 
+/// A command that a fail point may strike.
+#[derive(Debug, Clone, Copy)]
+pub struct Aim<'a> {
+    pub name: &'a str,
+    pub aliases: &'a [&'a str],
+    pub application: Option<&'a str>,
+    pub namespace: Option<&'a str>,
+}
+
 impl FailCommand {
+    fn means(&self, aim: &Aim<'_>) -> bool {
+        let is_named = |name: &String| name == aim.name || aim.aliases.contains(&name.as_str());
+        self.commands.iter().any(is_named)
+            && self.application.as_deref().is_none_or(|name| aim.application == Some(name))
+            && self.namespace.as_deref().is_none_or(|name| aim.namespace == Some(name))
+    }
+
     fn strike(&self) -> Strike {
         let error = self.error_code.map(|code| {
             let error = CommandError::new(code, "Failing command via 'failCommand' failpoint");
+            let fields = self.error_fields.iter().flat_map(|fields| fields.iter());
+            let error = fields.fold(error, |error, (name, value)| error.with_field(name, value.clone()));
             match &self.error_labels {
                 Some(labels) => error.with_given_labels(labels.iter().cloned()),
                 None => error,
@@ -91,6 +114,7 @@ impl FailCommand {
         Strike {
             closes_connection: self.closes_connection,
             blocks_for: self.blocks_for,
+            is_inside: self.is_inside,
             error,
             write_concern_error: self.write_concern_error.clone(),
         }
@@ -117,21 +141,32 @@ pub fn texts(value: &Value) -> Option<Vec<String>> {
 mod tests {
     use super::*;
 
-    fn struck(points: &FailPoints, command: &str, application: Option<&str>) -> bool {
-        points.strike(command, application).is_some()
+    fn struck(points: &FailPoints, name: &str, application: Option<&str>) -> bool {
+        let aim = Aim { name, aliases: &["FIND"], application, namespace: Some("d.c") };
+        points.strike(&aim).is_some()
     }
 
     #[test]
     fn a_fail_point_strikes_what_it_names_as_often_as_it_says() {
         let points = FailPoints::default();
         let data = || FailCommand { commands: vec!["find".into()], ..FailCommand::default() };
-        points.set(Some((Mode::Times(2), data())));
+        let times = |times| Mode { times: Some(times), ..Mode::default() };
+        points.set(Some((times(2), data())));
         assert!(!struck(&points, "insert", None));
         assert_eq!([0; 3].map(|_| struck(&points, "find", None)), [true, true, false]);
-        assert_eq!(points.set(Some((Mode::Skip(1), data()))), 2);
+        assert_eq!(points.set(Some((Mode { skip: 1, times: None }, data()))), 2);
         assert_eq!([0; 3].map(|_| struck(&points, "find", None)), [false, true, true]);
+        points.set(Some((Mode { skip: 1, times: Some(1) }, data())));
+        assert_eq!([0; 3].map(|_| struck(&points, "find", None)), [false, true, false]);
+        let other_spelling = FailCommand { commands: vec!["FIND".into()], ..FailCommand::default() };
+        points.set(Some((Mode::default(), other_spelling)));
+        assert!(struck(&points, "find", None));
+        for (namespace, is_struck) in [("d.c", true), ("d.e", false)] {
+            points.set(Some((Mode::default(), FailCommand { namespace: Some(namespace.into()), ..data() })));
+            assert_eq!(struck(&points, "find", None), is_struck);
+        }
         let named = FailCommand { application: Some("a".into()), ..data() };
-        points.set(Some((Mode::Always, named)));
+        points.set(Some((Mode::default(), named)));
         assert!(!struck(&points, "find", None) && !struck(&points, "find", Some("b")));
         assert!(struck(&points, "find", Some("a")));
         points.set(None);

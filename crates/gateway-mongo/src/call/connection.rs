@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use shardlake_mql::Document;
+use shardlake_mql::{Document, Value};
 use shardlake_stdx::Guid;
 use tokio::sync::Notify;
 
@@ -88,8 +88,12 @@ impl Connection {
 
     /// The name that the application gave itself.
     pub fn application(&self) -> Option<String> {
-        let client = self.state().client.clone()?;
-        let application = client.value("application");
-        application.as_document()?.value("name").as_str().map(str::to_owned)
+        application_of(&Value::Document(self.state().client.clone()?))
     }
+}
+
+/// The name of the application in what a client says of itself.
+pub fn application_of(client: &Value) -> Option<String> {
+    let application = client.as_document()?.value("application");
+    application.as_document()?.value("name").as_str().map(str::to_owned)
 }

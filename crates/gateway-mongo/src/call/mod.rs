@@ -14,7 +14,7 @@ use shardlake_stdx::Timestamp;
 
 pub use command::Command;
 pub(crate) use command::command;
-pub use connection::{Connection, Ends};
+pub use connection::{Connection, Ends, application_of};
 
 use crate::access::{Identity, Principal, Privilege, Rights};
 use crate::arguments::{self, Arguments, Field, Generic};

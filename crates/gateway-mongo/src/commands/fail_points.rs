@@ -21,12 +21,15 @@ async fn configure_fail_point(call: &Call) -> Result<Reply> {
     ];
     let arguments = call.arguments(FIELDS)?;
     let name = arguments.string("configureFailPoint").unwrap_or_default();
-    if name != "failCommand" {
-        return Err(CommandError::not_supported(format!("the fail point {name}: only failCommand is there")));
+    if !["failCommand", "failGetMoreAfterCursorCheckout"].contains(&name) {
+        return Err(CommandError::not_supported(format!(
+            "the fail point {name}: failCommand and failGetMoreAfterCursorCheckout are there"
+        )));
     }
+    let is_of_get_more = name != "failCommand";
     let point = match mode(arguments.given("mode"))? {
         None => None,
-        Some(mode) => Some((mode, data(arguments.document("data").map(|data| &**data))?)),
+        Some(mode) => Some((mode, data(arguments.document("data").map(|data| &**data), is_of_get_more)?)),
     };
     let count = call.deployment.fail_points.set(point);
     Ok(Document::one("count", count as i64).into())
@@ -37,22 +40,24 @@ fn mode(value: Option<&Value>) -> Result<Option<Mode>> {
     const FIELDS: &[Field] = &[optional("times", Types::NUMBER), optional("skip", Types::NUMBER)];
     match value {
         Some(Value::String(text)) if **text == *"off" => Ok(None),
-        Some(Value::String(text)) if **text == *"alwaysOn" => Ok(Some(Mode::Always)),
+        Some(Value::String(text)) if **text == *"alwaysOn" => Ok(Some(Mode::default())),
         Some(Value::Document(document)) => {
             let arguments = Arguments::of_document("mode", document, FIELDS)?;
             match (arguments.count("times")?, arguments.count("skip")?) {
-                (Some(times), None) => Ok(Some(Mode::Times(times))),
-                (None, Some(skip)) => Ok(Some(Mode::Skip(skip))),
-                _ => Err(error!(code::BAD_VALUE, "mode has either times or skip")),
+                (None, None) => Err(error!(code::BAD_VALUE, "mode has times or skip, or both")),
+                (times, skip) => Ok(Some(Mode { skip: skip.unwrap_or(0), times })),
             }
         }
         _ => Err(error!(code::BAD_VALUE, "mode is 'off', 'alwaysOn', {{times: n}} or {{skip: n}}")),
     }
 }
 
-fn data(document: Option<&Document>) -> Result<FailCommand> {
+/// What is struck. Fields that are not known are passed over, as in the reference.
+fn data(document: Option<&Document>, is_of_get_more: bool) -> Result<FailCommand> {
     const FIELDS: &[Field] = &[
-        required("failCommands", Types::ARRAY),
+        optional("failCommands", Types::ARRAY),
+        optional("namespace", Types::STRING),
+        optional("errorExtraInfo", Types::OBJECT),
         optional("errorCode", Types::NUMBER),
         optional("errorLabels", Types::ARRAY),
         optional("closeConnection", Types::BOOL),
@@ -64,15 +69,23 @@ fn data(document: Option<&Document>) -> Result<FailCommand> {
         optional("failLocalClients", Types::BOOL),
     ];
     let Some(document) = document else { fail!(code::BAD_VALUE, "failCommand needs data") };
-    let arguments = Arguments::of_document("data", document, FIELDS)?;
+    let arguments = Arguments::of_open_command(document, FIELDS)?;
     let list = |name: &str| match arguments.given(name).map(texts) {
         Some(None) => Err(error!(code::TYPE_MISMATCH, "data.{name} is a list of texts")),
         found => Ok(found.flatten()),
     };
     let flag = |name| arguments.bool(name).unwrap_or(false);
     let milliseconds = arguments.count("blockTimeMS")?.unwrap_or_default();
+    let commands = match list("failCommands")? {
+        _ if is_of_get_more => vec!["getMore".to_owned()],
+        Some(commands) => commands,
+        None => fail!(code::MISSING_FIELD, "BSON field 'data.failCommands' is missing but a required field"),
+    };
     Ok(FailCommand {
-        commands: list("failCommands")?.unwrap_or_default(),
+        commands,
+        is_inside: is_of_get_more,
+        namespace: arguments.string("namespace").map(str::to_owned),
+        error_fields: arguments.document("errorExtraInfo").cloned(),
         application: arguments.string("appName").map(str::to_owned),
         error_code: arguments.i64("errorCode").map(|code| code as i32),
         error_labels: list("errorLabels")?,

@@ -108,13 +108,24 @@ pub async fn list_indexes(call: &Call) -> Result<Reply> {
     if is("includeBuildUUIDs") && is("includeIndexBuildInfo") {
         fail!(code::INVALID_OPTIONS, "Cannot specify both includeBuildUUIDs and includeIndexBuildInfo");
     }
-    let indexes = collection.indexes().into_iter().map(|index| match is("includeIndexBuildInfo") {
-        true => Document::one("spec", Value::document(index)),
-        false => index,
-    });
+    let indexes =
+        collection.indexes().into_iter().map(shown).map(|index| match is("includeIndexBuildInfo") {
+            true => Document::one("spec", Value::document(index)),
+            false => index,
+        });
     let options =
         CursorOptions { batch_size: Some(batch_size.unwrap_or(u64::MAX)), ..CursorOptions::default() };
     call.open_cursor(namespace.to_string(), Box::new(Listed::new(indexes)), options).await
+}
+
+/// An index as the list shows it: the bounds of a plane are doubles, however they were given.
+fn shown(mut index: Document) -> Document {
+    for bound in ["min", "max"] {
+        if let Some(number) = index.get(bound).and_then(Value::to_f64) {
+            index.set(&bound.into(), Value::Double(number));
+        }
+    }
+    index
 }
 
 pub async fn drop_indexes(call: &Call) -> Result<Reply> {

@@ -47,7 +47,18 @@ pub fn is_resumable_code(code: i32) -> bool {
 pub const TRANSIENT_TRANSACTION: &str = "TransientTransactionError";
 /// Whether a command of a transaction that failed with this code may be repeated with the whole transaction.
 pub fn is_transient_code(code: i32) -> bool {
-    is_retryable_code(code) || matches!(code, code::WRITE_CONFLICT | code::NO_SUCH_TRANSACTION)
+    const LOCK_TIMEOUT: i32 = 24;
+    const SNAPSHOT_UNAVAILABLE: i32 = 246;
+    const PREPARED_IN_PROGRESS: i32 = 267;
+    is_retryable_code(code)
+        || matches!(
+            code,
+            code::WRITE_CONFLICT
+                | code::NO_SUCH_TRANSACTION
+                | LOCK_TIMEOUT
+                | SNAPSHOT_UNAVAILABLE
+                | PREPARED_IN_PROGRESS
+        )
 }
 
 /// Whether this is the end of a transaction, so that a statement which fails so fails its command.

@@ -19,6 +19,7 @@ mod dispatch;
 mod endings;
 mod expiring;
 mod explained;
+mod fail_points;
 mod frames;
 mod gathered;
 mod index_builds;
