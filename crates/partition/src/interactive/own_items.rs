@@ -21,6 +21,10 @@ impl OwnItems {
         self.0.is_empty()
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     pub(crate) fn get(&self, key: &[u8]) -> Option<&Option<Bytes>> {
         self.0.get(key)
     }

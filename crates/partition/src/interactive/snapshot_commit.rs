@@ -50,9 +50,13 @@ struct Piece {
     is_heavy: bool,
 }
 
+/// Items of a commit that is planned apart from the threads that answer requests.
+const HEAVY_ITEMS: usize = 10_000;
+
 impl Piece {
+    /// The bounds in writes and bytes, which every step was held to, bound the entries of the index as well.
     fn task<'t>(&'t self, command: &CommandContext) -> Task<'t> {
-        Task { is_heavy: self.is_heavy, ..task(&self.branch.shape, command, None) }
+        Task { is_heavy: self.is_heavy, is_clients: false, ..task(&self.branch.shape, command, None) }
     }
 }
 
@@ -66,10 +70,11 @@ impl SnapshotTransaction {
             if items.is_empty() {
                 continue;
             }
+            let is_heavy = items.len() > HEAVY_ITEMS;
             let by_logical = by_logical_partition(&items)?;
             let displaced = branch.displaced.clone();
             let work = Arc::new(Differences { by_logical, displaced });
-            pieces.push(Piece { branch, work, reads: ReadSet::default(), is_heavy: false });
+            pieces.push(Piece { branch, work, reads: ReadSet::default(), is_heavy });
         }
         if pieces.is_empty() {
             return Ok(());
