@@ -156,7 +156,7 @@ async fn temporary(call: &Call, name: &str) -> Result<Vec<Document>> {
     let request = call.request();
     let (everything, mut env) = (Document::new(), request.env());
     let filter = Filter::parse(&everything, &Scope::new())?;
-    let source = source(call, &request, &namespace, (&everything, &filter), None).await?;
+    let source = source(call, &request, &namespace, (&everything, &filter), (None, false)).await?;
     let found = call.collections().matching(&request, source, &filter, &mut env).await?;
     Ok(found.iter().filter_map(Value::as_document).map(|document| Document::clone(document)).collect())
 }

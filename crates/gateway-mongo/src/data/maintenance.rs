@@ -111,6 +111,7 @@ async fn digest_of(call: &Call, namespace: &Namespace) -> Result<String> {
         database: namespace.database.clone(),
         collection: Some(namespace.collection.clone()),
         stages: vec![Value::document(Document::one("$sort", by_identity))],
+        is_from_end: false,
         scope,
         env,
     };
