@@ -293,11 +293,7 @@ fn check_options(key: &Document, specification: &Document) -> Result<()> {
             if is_identity {
                 return Err(Failure::new(67, "_id index cannot be a partial index"));
             }
-            // An operator that no index holds is a bad value here, whichever code it has in a query.
-            Filter::parse(filter, &Scope::new()).map_err(|error| match error.code() {
-                27 => Failure::new(2, error.message()),
-                _ => error.into(),
-            })?;
+            Filter::parse(filter, &Scope::new())?;
             check_partial(filter)?;
         }
         Some(other) => {

@@ -224,12 +224,24 @@ pub fn hinted_filter(
     filter: Document,
     hint: Option<&Value>,
 ) -> Result<Document> {
+    if filter.has("$text") && hint.is_none() && !asks_near(&filter) {
+        // No collection has an index of this kind.
+        fail!(27, "text index required for $text query");
+    }
     let Some(rows) = rows_of_hint(call, namespace, hint)? else { return Ok(filter) };
     if filter.is_empty() {
         return Ok(rows);
     }
     let parts = vec![Value::document(filter), Value::document(rows)];
     Ok(Document::one("$and", Value::array(parts)))
+}
+
+fn asks_near(filter: &Document) -> bool {
+    let operators = |value: &Value| value.as_document().cloned();
+    filter
+        .iter()
+        .filter_map(|(_, value)| operators(value))
+        .any(|operators| ["$near", "$nearSphere", "$geoNear"].iter().any(|operator| operators.has(operator)))
 }
 
 /// The same for a write. What an upsert inserts comes from its filter as it is, so its hint is checked and changes nothing.

@@ -59,9 +59,7 @@ fn parse_top(name: &str, value: &Value, scope: &Scope, depth: usize) -> Result<O
             Some(_) => fail!(BAD_VALUE, "numeric argument to $sampleRate must be in [0, 1]"),
             None => fail!(BAD_VALUE, "argument to $sampleRate must be a numeric type"),
         },
-        "$where" => fail!(BAD_VALUE, "{name} is not supported"),
-        // No collection has an index of this kind.
-        "$text" => fail!(27, "text index required for $text query"),
+        "$where" | "$text" => fail!(BAD_VALUE, "{name} is not supported"),
         other => fail!(
             BAD_VALUE,
             "unknown top level operator: {other}. If you have a field name that starts with a '$' symbol, consider using $getField or $setField."
