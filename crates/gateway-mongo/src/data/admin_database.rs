@@ -7,7 +7,6 @@ use shardlake_account::collections::{Namespace, identity_index};
 use shardlake_model::ErrorKind;
 use shardlake_mql::{Document, Filter, Scope, Value};
 
-use super::find::source;
 use crate::access::{Kept, Privilege, SystemUser};
 use crate::arguments::{Field, Types, optional};
 use crate::call::Call;
@@ -156,8 +155,9 @@ async fn temporary(call: &Call, name: &str) -> Result<Vec<Document>> {
     let request = call.request();
     let (everything, mut env) = (Document::new(), request.env());
     let filter = Filter::parse(&everything, &Scope::new())?;
-    let source = source(call, &request, &namespace, (&everything, &filter), (None, false)).await?;
-    let found = call.collections().matching(&request, source, &filter, &mut env).await?;
+    let collections = call.collections();
+    let source = collections.scan(collections.collection(&namespace)?, &everything);
+    let found = collections.matching(&request, source, &filter, &mut env).await?;
     Ok(found.iter().filter_map(Value::as_document).map(|document| Document::clone(document)).collect())
 }
 

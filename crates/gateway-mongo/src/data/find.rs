@@ -17,7 +17,7 @@ use super::admin_database::ADMIN;
 use super::collation::check_collation;
 use super::common::{document, is_from_end, sort};
 use super::config_database::CONFIG;
-use super::own_documents;
+use super::own_databases::own_documents;
 use crate::arguments::{Arguments, Field, Types, hint, optional, required};
 use crate::call::{Call, CursorOptions};
 use crate::cursors::{Batch, BatchSource, Wants};

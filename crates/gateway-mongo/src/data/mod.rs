@@ -33,24 +33,13 @@ mod key_analysis;
 mod listing;
 mod maintenance;
 mod modify;
+mod own_databases;
 mod server_stages;
 mod sharding;
 mod statistics;
 mod write;
 
-use shardlake_account::collections::Namespace;
-use shardlake_mql::Value;
-
-use crate::call::{Call, Command, command};
-use crate::errors::Result;
-
-/// The documents of a collection that the server shows of itself; `None` for every other one.
-fn own_documents(call: &Call, namespace: &Namespace) -> Result<Option<Vec<Value>>> {
-    match admin_database::documents(call, namespace)? {
-        Some(documents) => Ok(Some(documents)),
-        None => config_database::documents(call, namespace),
-    }
-}
+use crate::call::{Command, command};
 
 /// Their rows of the table of commands.
 pub fn commands() -> &'static [Command] {
