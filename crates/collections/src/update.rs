@@ -131,6 +131,8 @@ impl Collections {
                     done.failure.get_or_insert(failure);
                 }
             }
+            // A statement may mean more documents than are kept.
+            self.pause().await?;
         }
         match done.failure.take() {
             Some(failure) if done.matched == 0 => Err(failure),

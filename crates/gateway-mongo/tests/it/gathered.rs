@@ -93,6 +93,33 @@ async fn statements_of_a_command_wait_for_the_disk_together() {
 }
 
 #[tokio::test]
+async fn a_statement_for_many_documents_waits_on_its_way() {
+    const DOCUMENTS: i32 = 1000;
+    let engine = FaultEngine::new();
+    let (_server, mut client) = over(&engine).await;
+    let documents: Vec<_> = (0..DOCUMENTS).map(|id| doc! { "_id": id, "n": 0 }).collect();
+    client.ok("d", of(&doc! { "insert": "many", "documents": documents, "ordered": false })).await;
+    engine.stall_syncs(true);
+    let before = engine.syncs();
+    let all = doc! { "q": {}, "u": { "$inc": { "n": 1 } }, "multi": true };
+    let last = doc! { "q": { "_id": 1 }, "u": { "$inc": { "n": 1 } } };
+    let command = of(&doc! { "update": "many", "updates": [all, last] });
+    let mut running = tokio::spawn(async move { client.ok("d", command).await });
+    tokio::time::pause();
+    let early = tokio::time::timeout(Duration::from_secs(1), &mut running).await;
+    assert!(early.is_err(), "nothing is durable yet");
+    tokio::time::resume();
+    engine.stall_syncs(false);
+    let reply = running.await.expect("no panic");
+    assert_eq!(number(&reply, "nModified"), i64::from(DOCUMENTS) + 1);
+    assert!(
+        engine.syncs() - before >= 4,
+        "{} syncs: the documents would all be kept",
+        engine.syncs() - before
+    );
+}
+
+#[tokio::test]
 async fn a_command_fails_when_its_statements_are_not_durable() {
     expects_log("(injected)");
     for (name, command) in commands() {
