@@ -95,13 +95,22 @@ fn kind_of(kind: &Value) -> Result<ValueKind> {
         (Some("bool"), _) | (_, Some(8)) => ValueKind::Bool,
         (Some("null"), _) | (_, Some(10)) => ValueKind::Null,
         (Some("number"), _) => ValueKind::Number,
+        (Some("double"), _) | (_, Some(1)) => ValueKind::Double,
+        (Some("binData"), _) | (_, Some(5)) => ValueKind::Binary,
+        (Some("objectId"), _) | (_, Some(7)) => ValueKind::ObjectId,
+        (Some("date"), _) | (_, Some(9)) => ValueKind::Date,
+        (Some("regex"), _) | (_, Some(11)) => ValueKind::Regex,
+        (Some("timestamp"), _) | (_, Some(17)) => ValueKind::Timestamp,
+        (Some("decimal"), _) | (_, Some(19)) => ValueKind::Decimal,
+        (Some("minKey"), _) | (_, Some(-1)) => ValueKind::MinKey,
+        (Some("maxKey"), _) | (_, Some(127)) => ValueKind::MaxKey,
         _ => return Err(refused(&format!("$type: {kind}"))),
     })
 }
 
 fn refused(what: &str) -> Failure {
     let words = format!(
-        "{what} in the partialFilterExpression of a unique index is not supported: use $exists, $type of string, number, bool, null, object or array, and comparisons with strings, numbers, booleans and null"
+        "{what} in the partialFilterExpression of a unique index is not supported: use $exists, $type of any type but int and long, and comparisons with strings, numbers, booleans and null"
     );
     Failure::new(303, words)
 }

@@ -59,4 +59,13 @@ pub enum ValueKind {
     String,
     Array,
     Document,
+    Double,
+    Decimal,
+    Binary,
+    ObjectId,
+    Date,
+    Timestamp,
+    Regex,
+    MinKey,
+    MaxKey,
 }

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use shardlake_document::{RawDocument, RawValue, compare_raw};
+use shardlake_document::{BsonKind, RawDocument, RawValue, compare_raw};
 use shardlake_model::{ItemRule, KeyPath, Narrowing, RuleScalar, ValueKind, ValueTest};
 
 /// Whether a unique key over these paths is about an item.
@@ -68,8 +68,21 @@ fn value_passes(value: RawValue<'_>, test: &ValueTest) -> bool {
             ValueKind::String => matches!(value, RawValue::String(_)),
             ValueKind::Array => matches!(value, RawValue::Array(_)),
             ValueKind::Document => matches!(value, RawValue::Object(_)),
+            ValueKind::Double => matches!(value, RawValue::Double(_)) || is_of(value, BsonKind::Double),
+            ValueKind::Decimal => is_of(value, BsonKind::Decimal128),
+            ValueKind::Binary => is_of(value, BsonKind::Binary),
+            ValueKind::ObjectId => is_of(value, BsonKind::ObjectId),
+            ValueKind::Date => is_of(value, BsonKind::Date),
+            ValueKind::Timestamp => is_of(value, BsonKind::Timestamp),
+            ValueKind::Regex => is_of(value, BsonKind::Regex),
+            ValueKind::MinKey => is_of(value, BsonKind::MinKey),
+            ValueKind::MaxKey => is_of(value, BsonKind::MaxKey),
         },
     }
+}
+
+fn is_of(value: RawValue<'_>, kind: BsonKind) -> bool {
+    matches!(value, RawValue::NonJson(other) if other.kind() == Some(kind))
 }
 
 /// `None` for values of different kinds, and for what is not a number.

@@ -279,3 +279,40 @@ async fn upserts_that_race_for_a_unique_value_meet_in_one_document() {
     assert_eq!(found.len(), 20);
     assert!(found.iter().all(|document| document.value("n").to_i64_exact() == Some(8)), "{found:?}");
 }
+
+/// As object mappers have them, whose identities are ObjectIds.
+#[tokio::test]
+async fn a_partial_unique_index_is_about_values_of_any_type() {
+    let id = bson::oid::ObjectId::from_bytes([4; 12]);
+    let decimal: bson::Decimal128 = "1.5".parse().expect("a decimal");
+    let text = |text: &str| bson::raw::CString::try_from(text).expect("no zero in it");
+    let of_types: [(&str, i32, bson::Bson); 9] = [
+        ("double", 1, 1.5.into()),
+        ("binData", 5, bson::Binary { subtype: bson::spec::BinarySubtype::Generic, bytes: vec![1] }.into()),
+        ("objectId", 7, id.into()),
+        ("date", 9, bson::DateTime::from_millis(7).into()),
+        ("regex", 11, bson::Bson::RegularExpression(bson::Regex { pattern: text("a"), options: text("") })),
+        ("timestamp", 17, bson::Timestamp { time: 4, increment: 2 }.into()),
+        ("decimal", 19, decimal.into()),
+        ("minKey", -1, bson::Bson::MinKey),
+        ("maxKey", 127, bson::Bson::MaxKey),
+    ];
+    for (name, number, value) in of_types {
+        for kind in [bson::Bson::from(name), bson::Bson::from(number)] {
+            let server = Server::start().await;
+            let mut client = server.connect();
+            index(
+                &mut client,
+                "e",
+                doc! { "unique": true, "partialFilterExpression": { "email": { "$type": kind } } },
+            )
+            .await;
+            assert!(inserts(&mut client, doc! { "_id": 1, "email": value.clone() }).await, "{name}");
+            assert!(!inserts(&mut client, doc! { "_id": 2, "email": value.clone() }).await, "{name}");
+            for _ in 0..2 {
+                assert!(inserts(&mut client, doc! { "email": "text" }).await, "{name}: another type");
+                assert!(inserts(&mut client, doc! {}).await, "{name}: nothing");
+            }
+        }
+    }
+}
