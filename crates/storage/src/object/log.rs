@@ -24,7 +24,7 @@ use slatedb::{RowEntry, ValueDeletable, WalReader};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::files::{below, unreadable};
-use super::whole_log::LISTS_MAX;
+use super::whole_log::FILLED_MAX;
 use super::{failed, whole_log};
 use crate::history::Group;
 use crate::{Op, StorageError};
@@ -66,18 +66,19 @@ pub(super) async fn packs(
     kept_for: Duration,
 ) -> Result<Vec<Pack>, StorageError> {
     let folder = below(shard, LOG);
-    let mut objects: Vec<Object>;
-    let mut lists = 0;
-    loop {
-        let listed = store.list(Some(&folder)).try_filter_map(async |object| Ok(Object::of(object)));
-        objects = listed.try_collect().await.map_err(|error| unreadable(&folder, &error))?;
-        objects.sort_unstable_by_key(|object| object.number);
-        lists += 1;
-        match whole_log::check_listed(&**store, shard, kept_whole(&objects, kept_for)).await? {
-            None => break,
-            Some(_) if lists < LISTS_MAX => {}
-            Some(unlisted) => return Err(whole_log::unlisted(shard, unlisted)),
+    let listed = store.list(Some(&folder)).try_filter_map(async |object| Ok(Object::of(object)));
+    let mut objects: Vec<Object> = listed.try_collect().await.map_err(|error| unreadable(&folder, &error))?;
+    objects.sort_unstable_by_key(|object| object.number);
+    let mut filled = 0;
+    while let Some(number) = whole_log::check_listed(&**store, shard, kept_whole(&objects, kept_for)).await? {
+        if filled == FILLED_MAX {
+            return Err(whole_log::unlisted(shard, number));
         }
+        filled += 1;
+        let place = whole_log::place_of(shard, number);
+        let found = store.head(&place).await.map_err(|error| unreadable(&place, &error))?;
+        let before = objects.partition_point(|object| object.number < number);
+        objects.splice(before..before, Object::of(found));
     }
     let (mut packs, mut next): (Vec<Pack>, Vec<Object>) = (Vec::new(), Vec::new());
     for object in objects {

@@ -32,7 +32,9 @@ use super::log::{LOG, Object};
 use crate::StorageError;
 
 /// Lists of one log at most: one that lacks an object which the store has is read again.
-pub(super) const LISTS_MAX: u32 = 10;
+const LISTS_MAX: u32 = 10;
+/// Objects that lists lack and the store has.
+pub(super) const FILLED_MAX: u32 = 1000;
 
 /// The newest manifest of a shard whose log is whole behind it; `None` where there is no shard.
 ///
@@ -52,17 +54,32 @@ pub(super) async fn read(
     shard: &Path,
     admin: &Admin,
 ) -> Result<Option<(VersionedManifest, Vec<u64>)>, StorageError> {
-    let mut found = 0;
+    let newest = async || admin.read_manifest(None).await.map_err(|error| failed(&error, 0));
+    let (mut found, mut filled) = (0, 0);
     for _ in 0..LISTS_MAX {
-        let newest = async || admin.read_manifest(None).await.map_err(|error| failed(&error, 0));
         let Some(manifest) = newest().await? else { return Ok(None) };
-        let log = list(store, shard, manifest.replay_after_wal_id()).await?;
-        let Some(hole) = find_hole(&manifest, &log) else { return Ok(Some((manifest, log))) };
-        let is_needed = newest().await?.is_none_or(|newest| newest.replay_after_wal_id() < hole.number);
-        if is_needed && is_missing(store, &place_of(shard, hole.number)).await? {
-            return Err(hole.error(shard));
+        let mut log = list(store, shard, manifest.replay_after_wal_id()).await?;
+        while let Some(hole) = find_hole(&manifest, &log) {
+            found = hole.number;
+            if is_missing(store, &place_of(shard, hole.number)).await? {
+                let is_needed =
+                    newest().await?.is_none_or(|newest| newest.replay_after_wal_id() < hole.number);
+                if is_needed {
+                    return Err(hole.error(shard));
+                }
+                break;
+            }
+            // A directory is listed in no order: what is stored meanwhile may be listed without what was stored before it.
+            if filled == FILLED_MAX {
+                return Err(unlisted(shard, found));
+            }
+            filled += 1;
+            let place = log.partition_point(|number| *number < hole.number);
+            log.insert(place, hole.number);
         }
-        found = hole.number;
+        if find_hole(&manifest, &log).is_none() {
+            return Ok(Some((manifest, log)));
+        }
     }
     Err(unlisted(shard, found))
 }
@@ -166,6 +183,6 @@ async fn is_missing(store: &dyn ObjectStore, place: &Path) -> Result<bool, Stora
     }
 }
 
-fn place_of(shard: &Path, number: u64) -> Path {
+pub(super) fn place_of(shard: &Path, number: u64) -> Path {
     below(shard, &format!("{LOG}/{number:020}.sst"))
 }
