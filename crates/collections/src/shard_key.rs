@@ -126,7 +126,7 @@ fn value_at(document: &Document, path: &str) -> Value {
     value
 }
 
-/// `None` for what cannot be a part of a key. An `_id` is there as the id of its item, which has one spelling for equal numbers.
+/// `None` for what cannot be a part of a key. An `_id` is part of a key as the id of its item, which has one spelling for equal numbers.
 fn component_at(path: &str, value: &Value) -> Option<KeyComponent> {
     match path {
         "_id" => identity::text_of(value).ok().map(KeyComponent::String),

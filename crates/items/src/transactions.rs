@@ -97,7 +97,7 @@ struct Pinned {
 
 impl Pinned {
     fn now(items: &Items, ctx: &RequestContext) -> Pinned {
-        // The catalog first: the views show what it knows.
+        // The catalog comes first: the views then show every collection in it.
         let catalog = items.live_catalog();
         let views = items.shards().map(|shard| SnapshotTransaction::begin(shard, items.command(ctx, 0)));
         Pinned { catalog, views: views.collect() }

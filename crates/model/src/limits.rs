@@ -56,7 +56,7 @@ pub struct Limits {
     pub transaction_operations_max: usize,
     /// Ours: writes of one transaction of a MongoDB client. The bound in bytes is met first unless they are small.
     pub snapshot_transaction_writes_max: usize,
-    /// Ours: what the writes of a transaction put in records, also where a later one replaces an earlier one.
+    /// Ours: bytes of all records that a transaction writes; a record that a later write replaces counts, too.
     pub transaction_size_bytes_max: usize,
     /// Ours: what one run of a script may spend, in hundredths of a request unit; near it, calls are not accepted any more.
     /// As much as the largest physical partition has in a second.

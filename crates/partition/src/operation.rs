@@ -200,9 +200,9 @@ impl BatchFailure {
 /// How a commit is kept and waited for.
 #[derive(Debug, Clone, Default)]
 pub struct CommitOptions {
-    /// What it keeps besides.
+    /// A row that it stores beside its writes, such as the answer of a retryable write.
     pub note: Option<Arc<dyn CommitNote>>,
-    /// Who waits for it later; `None` where its writer waits at once.
+    /// Where its acknowledgement is waited for later; `None`: its writer waits at once.
     pub deferred: Option<Arc<Deferred>>,
 }
 

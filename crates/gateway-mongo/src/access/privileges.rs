@@ -21,7 +21,7 @@ pub enum Privilege {
     Monitor,
     /// Reads users with what proves their passwords, for backups.
     ReadUsers,
-    /// Makes users of what was read so.
+    /// Makes users of the documents that were read.
     RestoreUsers,
     Everything,
 }

@@ -30,7 +30,7 @@ pub fn names(call: &Call) -> Vec<&'static str> {
     }
 }
 
-/// Whether the database is listed though no collection was made in it: tools dump what is listed.
+/// Whether the database is listed without a collection of its own: tools dump each listed database.
 pub fn is_listed(call: &Call) -> bool {
     has_users(call) && may_read(call)
 }
