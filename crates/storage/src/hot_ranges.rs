@@ -92,12 +92,16 @@ pub(crate) struct Seer {
     pub loads: u64,
 }
 
+/// In which order rows are mostly read, by place, where it is not that of their keys: so they lie in memory.
+pub type LayoutOf = fn(&[Row]) -> Option<Arc<[u32]>>;
+
 #[derive(Debug)]
 pub(crate) struct HotRanges {
     /// Zero where no memory is given to it.
     bytes_max: u64,
     /// How long the part is that the keys of a family start with.
     family_of: OnceLock<fn(&[u8]) -> usize>,
+    layout_of: OnceLock<LayoutOf>,
     /// Hashes of the places where scans met gaps lately.
     seen: Box<[AtomicU64]>,
     /// By the hash of the family.
@@ -144,15 +148,17 @@ impl HotRanges {
         HotRanges {
             bytes_max,
             family_of: OnceLock::new(),
+            layout_of: OnceLock::new(),
             seen: (0..SEEN).map(|_| AtomicU64::new(0)).collect(),
             slots: (0..SLOTS).map(|_| Slot::default()).collect(),
             kept: RwLock::default(),
         }
     }
 
-    /// Says how long the part is that the keys of a family start with. Whoever says it first says it for good.
-    pub fn tell_families(&self, family_of: fn(&[u8]) -> usize) {
+    /// Says how long the part is that the keys of a family start with, and how rows are laid out. Whoever says it first says it for good.
+    pub fn tell_families(&self, family_of: fn(&[u8]) -> usize, layout_of: LayoutOf) {
         let _first_stays = self.family_of.set(family_of);
+        let _first_stays = self.layout_of.set(layout_of);
     }
 
     /// The family that has the whole range; `None` where there is none or nothing is kept.
@@ -273,6 +279,11 @@ impl HotRanges {
         self.seen[place(key)].swap(hash, Ordering::Relaxed) == hash
     }
 
+    fn copy(&self, rows: &[Row], rows_bytes: usize) -> Vec<Row> {
+        let layout = self.layout_of.get().and_then(|layout_of| layout_of(rows));
+        copy(rows, rows_bytes, layout.as_deref())
+    }
+
     /// Keeps all rows of a range as a view showed them, unless they may have changed since.
     pub fn keep(&self, family: &[u8], range: Range<Bytes>, rows: &[Row], seer: Seer) {
         let rows_bytes: usize = rows.iter().map(|(key, value)| key.len() + value.len()).sum();
@@ -284,7 +295,7 @@ impl HotRanges {
         }
         let stretch = Arc::new(Stretch {
             // Copies: the engine's rows may hold the whole blocks that they lie in.
-            rows: Arc::new(RowsInMemory::new(copy(rows, rows_bytes), extract_bytes_max)),
+            rows: Arc::new(RowsInMemory::new(self.copy(rows, rows_bytes), extract_bytes_max)),
             from: Bytes::copy_from_slice(&range.start),
             to: Bytes::copy_from_slice(&range.end),
             family: family.into(),
@@ -322,14 +333,23 @@ fn is_next(prefix: &[u8], end: &[u8]) -> bool {
     end.len() == last + 1 && end[..last] == prefix[..last] && end[last] == prefix[last] + 1
 }
 
-fn copy(rows: &[Row], rows_bytes: usize) -> Vec<Row> {
+/// Copies of rows in one piece of memory, in an order or as they come.
+fn copy(rows: &[Row], rows_bytes: usize, layout: Option<&[u32]>) -> Vec<Row> {
     let mut bytes = Vec::with_capacity(rows_bytes);
-    for (key, value) in rows {
+    let mut starts = vec![0; rows.len()];
+    for number in 0..rows.len() {
+        let place = layout.map_or(number, |layout| layout[number] as usize);
+        let (key, value) = &rows[place];
+        starts[place] = bytes.len();
         bytes.extend_from_slice(key);
         bytes.extend_from_slice(value);
     }
-    let mut left = Bytes::from(bytes);
-    rows.iter().map(|(key, value)| (left.split_to(key.len()), left.split_to(value.len()))).collect()
+    let all = Bytes::from(bytes);
+    let copy_of = |((key, value), start): (&Row, usize)| {
+        let key_end = start + key.len();
+        (all.slice(start..key_end), all.slice(key_end..key_end + value.len()))
+    };
+    rows.iter().zip(starts).map(copy_of).collect()
 }
 
 impl Kept {

@@ -111,6 +111,7 @@ pub use engine::{CONCURRENT_READS_MAX, Engine, EngineScan, EngineView, KEY_BYTES
 pub use error::StorageError;
 pub use follow::{Followed, Follower, LogTail};
 pub use history::{HistoryOptions, Stamp};
+pub use hot_ranges::LayoutOf;
 pub use hot_rows::{Found, HotRow};
 pub use hot_view::HotView;
 pub use inspection::{InspectionReport, TornWrite};

@@ -15,7 +15,7 @@ use crate::background::{Foreground, PacedWork};
 use crate::checkpoint::check_name;
 use crate::committer::{Committer, Writing, in_the_call};
 use crate::history::History;
-use crate::hot_ranges::HotRanges;
+use crate::hot_ranges::{HotRanges, LayoutOf};
 use crate::hot_rows::{Found, HotRows};
 use crate::local::{LocalEngine, LocalOptions};
 use crate::pipeline::Pipeline;
@@ -300,9 +300,9 @@ impl Shard {
     }
 
     /// Says how many bytes the keys have in common that are scanned together: no range that is kept in memory leaves them
-    /// (`hot_ranges.rs`). Whoever says it first says it for good.
-    pub fn scans_hot(&self, family_of: fn(&[u8]) -> usize) {
-        self.shared().hot_ranges.tell_families(family_of);
+    /// (`hot_ranges.rs`); and in which order these are mostly read. Whoever says it first says it for good.
+    pub fn scans_hot(&self, family_of: fn(&[u8]) -> usize, layout_of: LayoutOf) {
+        self.shared().hot_ranges.tell_families(family_of, layout_of);
     }
 
     pub(crate) fn hot_ranges(&self) -> &Arc<HotRanges> {

@@ -58,7 +58,7 @@ async fn scans_beside_a_writer(durability: Durability) {
     const MOVES: u64 = 600;
     let options = ShardOptions { durability, ..ShardOptions::memory() };
     let shard = Shard::with_engine(Arc::new(MemoryEngine::new()), &options).expect("opens");
-    shard.scans_hot(|_| 4);
+    shard.scans_hot(|_| 4, |_| None);
     let mut places: Vec<u64> = (0..TOKENS).map(|token| token * PLACES / TOKENS).collect();
     let mut batch = Batch::new();
     places.iter().for_each(|place| batch.put(key(*place), 0_u64.to_be_bytes().to_vec()));
@@ -118,7 +118,7 @@ async fn scans_beside_a_writer_find_one_moment() {
 #[tokio::test]
 async fn rows_that_stay_in_memory_are_checked_once() {
     let shard = Shard::open(ShardOptions::memory()).await.expect("opens");
-    shard.scans_hot(|_| 4);
+    shard.scans_hot(|_| 4, |_| None);
     let write = async |places: std::ops::Range<u64>| {
         let mut batch = Batch::new();
         places.for_each(|place| batch.put(key(place), 1_u64.to_be_bytes().to_vec()));
