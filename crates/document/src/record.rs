@@ -84,6 +84,13 @@ impl<'a> Record<'a> {
         Record::decode_with(bytes, |_| Ok(()))
     }
 
+    /// The ordinal in a record that is not looked at otherwise, and whose checksum is for others to check.
+    pub fn ordinal_in(bytes: &[u8]) -> Result<u64, DocumentError> {
+        let header = bytes.first_chunk::<BODY_AT>();
+        let header = header.ok_or(DocumentError::CorruptRecord { what: "shorter than its envelope" })?;
+        Ok(u64::from_le_bytes(field(header, 38)))
+    }
+
     #[inline]
     fn decode_with(
         bytes: &'a [u8],

@@ -1,7 +1,7 @@
 //! Reading the items of a container, a logical partition or a range, a page at a time; deleting a logical partition.
 //!
-//! A continuation token is `base64url(version u8 | container u32 | item key | crc32 u32)`: the last item returned. Items
-//! are ordered by epk over the whole container, so a token holds in every later cut of the ranges.
+//! A continuation token is `base64url(version u8 | container u32 | logical partition | ordinal u64 | crc32 u32)`: the last item returned.
+//! Items are ordered by epk over the whole container, so a token holds in every later cut of the ranges.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use shardlake_serving::{
     ContainerEntry, Cost, OperationKind, Touched, checked_key, key_of_read, logical, partition_of,
 };
 
-const TOKEN_VERSION: u8 = 1;
+const TOKEN_VERSION: u8 = 2;
 
 /// What a feed covers.
 #[derive(Debug, Clone, PartialEq, Default)]

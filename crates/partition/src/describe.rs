@@ -7,7 +7,7 @@ use crate::LogicalKey;
 use crate::change_log::{ChangeKind, LogEntry};
 use crate::index::{BuildMarker, COUNTERS, MARKERS, POSTINGS, decode_counter, parse_posting};
 use crate::keys::{
-    self, CHANGE_LOG, EXPIRY, HEADER, ITEMS, ORDINALS, SIZES, UNIQUE_KEYS, VERSIONS, parse_item_key,
+    self, CHANGE_LOG, CREATED, EXPIRY, HEADER, ITEMS, ORDINALS, SIZES, UNIQUE_KEYS, VERSIONS, parse_item_key,
     parse_size_key, parse_unique_key,
 };
 use crate::sizes::LogicalSize;
@@ -33,6 +33,11 @@ fn described(key: &[u8], value: Option<&[u8]>, path_name: &dyn Fn(u64) -> Option
             format!("version {} of LSN {}", item_name(item)?, u64::from_be_bytes(*lsn))
         }
         ORDINALS => format!("ordinal {}", ordinal(u64::from_be_bytes(rest.try_into().ok()?))),
+        CREATED if rest.is_empty() => "every item is in the order of creation".to_owned(),
+        CREATED => {
+            let (logical, of) = keys::parse_created_key(rest)?;
+            format!("creation of {} in {}", ordinal(of), key_name(&parse_size_key(logical)?))
+        }
         EXPIRY => match keys::parse_expiry_key(rest) {
             Some((_, item)) => format!("end of {}", item_name(item)?),
             None => "ends are queued".to_owned(),
@@ -61,6 +66,7 @@ fn described(key: &[u8], value: Option<&[u8]>, path_name: &dyn Fn(u64) -> Option
     let content = match space {
         ITEMS | VERSIONS => record_words(value)?,
         ORDINALS => item_name(value)?,
+        CREATED if !rest.is_empty() => format!("{:?}", String::from_utf8_lossy(value)),
         SIZES => {
             let size = LogicalSize::decode(value).ok()?;
             format!("{} items, {} bytes", size.items, size.size_bytes)

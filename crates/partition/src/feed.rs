@@ -1,16 +1,18 @@
-//! Reading items in key order, a page at a time.
+//! Reading items in the order of creation, a page at a time.
 //!
-//! A page is cut at a number of items or bytes and says after which key the next one starts. Keys lead with the epk, so
-//! a position stays valid when the partition is split.
+//! A page is cut at a number of items or bytes and says behind which item the next one starts: by its logical partition and its ordinal.
+//! The first leads with the epk, so a position stays valid when the partition is split.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use shardlake_model::{KeyComponent, Result};
 use shardlake_routing::{Epk, EpkRange};
-use shardlake_storage::ScanOptions;
 
-use crate::interactive::{MergedScan, OwnItems};
+use crate::created::{
+    CreatedRows, Direction, HELD_LEAST, HELD_MAX, Next, ROWS_PER_NAMED, Source, WALKED_MAX, Walk, position_of,
+};
+use crate::interactive::OwnItems;
 use crate::item::StoredItem;
 use crate::keys::{self, HEADER};
 use crate::operation::{CommandContext, LogicalKey};
@@ -35,13 +37,13 @@ pub struct PageLimits {
 #[derive(Debug)]
 pub struct PartitionPage {
     pub items: Vec<StoredItem>,
-    /// Position after which to go on (an item key without its header); `None` when the partition is exhausted.
+    /// Position after which to go on (the key of a row `N` without its header); `None` when the partition is exhausted.
     pub next: Option<Vec<u8>>,
     pub size_bytes: usize,
 }
 
 impl Partition {
-    /// One page, in the order epk, partition key, id, of what is durable when it is read.
+    /// One page, in the order epk, partition key, creation, of what is durable when it is read.
     #[tracing::instrument(name = "feed", level = "debug", skip_all, fields(partition = self.uid.0))]
     pub async fn read_page(
         &self,
@@ -64,7 +66,7 @@ impl Partition {
         limits: PageLimits,
         own: Option<&OwnItems>,
     ) -> Result<PartitionPage> {
-        let (mut start, end) = match filter {
+        let (start, end) = match filter {
             FeedFilter::Range(range) | FeedFilter::Prefix(range, _) => keys::epk_key_range(self.uid, range),
             FeedFilter::Logical(logical) => {
                 let prefix = keys::logical_prefix(self.uid, logical);
@@ -72,48 +74,91 @@ impl Partition {
                 (prefix, end)
             }
         };
-        if let Some(after) = after {
-            start = start.max(keys::after_item(self.uid, after));
-        }
         let mut page = PartitionPage { items: Vec::new(), next: None, size_bytes: 0 };
-        let mut last_key = None;
         if start >= end {
             return Ok(page);
         }
-        let snapshot = self.shard().snapshot();
+        let source = Source { uid: self.uid, hot: self.shard().hot_view(), own };
         self.check_open()?;
-        let scan = snapshot.scan(start.clone()..end.clone(), ScanOptions::default());
-        let mut scan = MergedScan::new(scan, own, &start, &end);
-        while let Some(chunk) = scan.next_chunk().await? {
-            for (key, value) in chunk {
-                let item = StoredItem::decode(value, shape)?;
+        let mut rows = match after {
+            Some(after) => CreatedRows::after(source, (start, end), after, |_| None)?,
+            None => CreatedRows::new(source, (start, end), None, |_| None),
+        };
+        let mut last = None;
+        loop {
+            let room = limits.items - page.items.len() + 1;
+            let held_max = room.saturating_mul(ROWS_PER_NAMED).clamp(HELD_LEAST, HELD_MAX);
+            let piece = match rows.next(held_max, room.min(WALKED_MAX)).await? {
+                Next::Piece(piece) => piece,
+                Next::Large(prefix) => {
+                    rows.walk(prefix)?;
+                    continue;
+                }
+                Next::End => return Ok(page),
+            };
+            for (key, value) in piece.rows() {
+                let item = StoredItem::decode(value.clone(), shape)?;
                 let full = page.items.len() >= limits.items
                     || (page.size_bytes + item.json_size_bytes() > limits.size_bytes
                         && !page.items.is_empty());
                 if full {
-                    page.next = last_key.map(|key: Bytes| key[HEADER..].to_vec());
+                    page.next =
+                        last.map(|(key, ordinal): (Bytes, u64)| position_of(&key, ordinal)).transpose()?;
                     return Ok(page);
                 }
-                if item.is_expired(command.now.seconds()) || !matches_filter(filter, &key)? {
+                if item.is_expired(command.now.seconds()) || !matches_filter(filter, key)? {
                     continue;
                 }
                 page.size_bytes += item.json_size_bytes();
+                last = Some((key.clone(), item.envelope().ordinal));
                 page.items.push(item);
-                last_key = Some(key);
             }
             tokio::task::yield_now().await;
         }
-        Ok(page)
     }
 }
 
-/// The hash of a feed position (an item key without its header), which may come from a client.
-pub fn epk_of_position(position: &[u8]) -> Result<Epk> {
-    let (logical, _) = keys::parse_item_key(position).ok_or_else(crate::malformed_key)?;
-    Ok(logical.epk)
+impl Partition {
+    /// The items of a logical partition in the order of creation or from its end, behind the one with an ordinal. The page ends at
+    /// `limits`; the last item tells where the next one begins. It is empty at the end.
+    #[tracing::instrument(name = "created", level = "debug", skip_all, fields(partition = self.uid.0))]
+    pub async fn read_created(
+        &self,
+        shape: &Arc<ContainerShape>,
+        command: &CommandContext,
+        logical: &LogicalKey,
+        (after, direction): (Option<u64>, Direction),
+        limits: PageLimits,
+    ) -> Result<Vec<StoredItem>> {
+        let source = Source { uid: self.uid, hot: self.shard().hot_view(), own: None };
+        self.check_open()?;
+        let prefix = keys::logical_prefix(self.uid, logical);
+        let mut walk = Walk::new(&source, prefix, after, direction)?;
+        let (mut items, mut size_bytes) = (Vec::new(), 0);
+        while items.len() < limits.items && size_bytes < limits.size_bytes {
+            let rows = walk.next(&source, (limits.items - items.len()).min(WALKED_MAX)).await?;
+            if rows.is_empty() {
+                break;
+            }
+            for (_, value) in rows {
+                let item = StoredItem::decode(value, shape)?;
+                size_bytes += item.json_size_bytes();
+                if !item.is_expired(command.now.seconds()) {
+                    items.push(item);
+                }
+            }
+        }
+        Ok(items)
+    }
 }
 
-/// The item at a feed position, which is also what the change log calls it.
+/// The hash of a feed position, which may come from a client.
+pub fn epk_of_position(position: &[u8]) -> Result<Epk> {
+    let logical = keys::parse_created_key(position).and_then(|(logical, _)| keys::parse_size_key(logical));
+    logical.map(|logical| logical.epk).ok_or_else(crate::malformed_key)
+}
+
+/// An item as the change log calls it.
 pub fn item_of_position(position: &[u8]) -> Result<(LogicalKey, String)> {
     let (logical, id) = keys::parse_item_key(position).ok_or_else(crate::malformed_key)?;
     Ok((logical, id.to_owned()))

@@ -114,12 +114,27 @@ impl StoredItem {
         RawDocument::assume_valid(&self.body)
     }
 
-    /// Where this item lies in a feed: its key without partition and space.
+    /// What the change log calls this item: its key without partition and space.
+    pub fn name_in_log(&self, shape: &ContainerShape) -> Vec<u8> {
+        let id = identity_of(self.body()).unwrap_or_default();
+        keys::item_key(PartitionUid(0), &self.logical(shape), &id).split_off(keys::HEADER)
+    }
+
+    /// Where this item lies in a feed: its logical partition and its ordinal.
     pub fn position(&self, shape: &ContainerShape) -> Vec<u8> {
+        let logical = keys::logical_prefix(PartitionUid(0), &self.logical(shape));
+        keys::created_key(PartitionUid(0), &logical[keys::HEADER..], self.ordinal()).split_off(keys::HEADER)
+    }
+
+    /// Ascends with the creation of the items of a logical partition.
+    pub fn ordinal(&self) -> u64 {
+        self.envelope().ordinal
+    }
+
+    fn logical(&self, shape: &ContainerShape) -> LogicalKey {
         let partition_key = extract_partition_key(self.body(), &shape.key_paths);
         let epk = effective_partition_key(&shape.key_definition, &partition_key);
-        let id = identity_of(self.body()).unwrap_or_default();
-        keys::item_key(PartitionUid(0), &LogicalKey { epk, partition_key }, &id).split_off(keys::HEADER)
+        LogicalKey { epk, partition_key }
     }
 
     /// The record as stored.

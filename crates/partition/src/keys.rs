@@ -5,6 +5,7 @@
 //!   I  items       epk | partition key | id            → record
 //!   L  change log  lsn u64                             → log entry
 //!   O  ordinals    ordinal u64                         → item key without its header
+//!   N  creation    epk | partition key | ordinal u64   → id; without all of them: every item has its row (created.rs)
 //!   S  sizes       epk | partition key                 → items u64 | JSON bytes u64 of the logical partition (sizes/)
 //!   X  postings    index id u16 | path hash u64 | index value | ordinal u64 → nothing (index/keys.rs)
 //!   C  counters    index id u16 | path hash u64       → items u64 (index/keys.rs)
@@ -35,17 +36,19 @@ pub(crate) const CHANGE_LOG: u8 = b'L';
 pub(crate) const UNIQUE_KEYS: u8 = b'U';
 pub(crate) const ORDINALS: u8 = b'O';
 pub(crate) const SIZES: u8 = b'S';
+/// The items of each logical partition in the order of their creation.
+pub(crate) const CREATED: u8 = b'N';
 /// When items run out that have a time to live of their own.
 pub(crate) const EXPIRY: u8 = b'E';
 
 /// Versions of items that have ended, where the container keeps them.
 pub(crate) const VERSIONS: u8 = b'V';
 
-/// Whether a key is only ever read as one of a range: postings, the change log, and rows of no partition. An engine that knows so needs no filter over them.
+/// Whether a key is only ever read as one of a range: postings, the change log, the order of creation, and rows of no partition. An engine that knows so needs no filter over them.
 pub fn is_scanned(key: &[u8]) -> bool {
     let (uid, rest) = key.split_at(key.len().min(HEADER - 1));
     let is_ranged =
-        uid != CATALOG && rest.first().is_some_and(|space| [POSTINGS, CHANGE_LOG].contains(space));
+        uid != CATALOG && rest.first().is_some_and(|space| [POSTINGS, CHANGE_LOG, CREATED].contains(space));
     is_ranged || uid == NO_PARTITION.0.to_be_bytes()
 }
 
@@ -97,6 +100,25 @@ pub(crate) fn ordinal_key(uid: PartitionUid, ordinal: u64) -> Vec<u8> {
     let mut key = header(uid, ORDINALS, 8);
     key.extend_from_slice(&ordinal.to_be_bytes());
     key
+}
+
+/// Where an item stands in the order of creation. `logical` is the part of its key that names the logical partition.
+pub(crate) fn created_key(uid: PartitionUid, logical: &[u8], ordinal: u64) -> Vec<u8> {
+    let mut key = header(uid, CREATED, logical.len() + 8);
+    key.extend_from_slice(logical);
+    key.extend_from_slice(&ordinal.to_be_bytes());
+    key
+}
+
+/// Where it says that every item has its place in the order of creation.
+pub(crate) fn created_mark_key(uid: PartitionUid) -> Vec<u8> {
+    header(uid, CREATED, 0)
+}
+
+/// The logical part and the ordinal of such a key without its header.
+pub(crate) fn parse_created_key(key: &[u8]) -> Option<(&[u8], u64)> {
+    let (logical, ordinal) = key.split_last_chunk()?;
+    Some((logical, u64::from_be_bytes(*ordinal)))
 }
 
 pub(crate) fn log_marks_key(uid: PartitionUid) -> Vec<u8> {
@@ -398,8 +420,33 @@ pub(crate) fn parse_size_key(key: &[u8]) -> Option<LogicalKey> {
 
 /// The part of an item key without its header that names the logical partition.
 pub(crate) fn logical_part(item: &[u8]) -> Option<&[u8]> {
-    let (_, id) = parse_item_key(item)?;
-    Some(&item[..item.len() - id.len()])
+    let mut rest = skip_terminated(item)?;
+    let (count, after) = rest.split_first()?;
+    rest = after;
+    for _ in 0..*count {
+        let (tag, after) = rest.split_first()?;
+        rest = match tag {
+            0..=3 => after,
+            5 => after.get(8..)?,
+            8 => skip_terminated(after)?,
+            _ => return None,
+        };
+    }
+    Some(&item[..item.len() - rest.len()])
+}
+
+/// What follows a text and its end.
+fn skip_terminated(bytes: &[u8]) -> Option<&[u8]> {
+    let mut rest = bytes;
+    loop {
+        let zero = rest.iter().position(|byte| *byte == 0)?;
+        let (escape, after) = rest[zero + 1..].split_first()?;
+        match escape {
+            0xFF => rest = after,
+            1 => return Some(after),
+            _ => return None,
+        }
+    }
 }
 
 fn read_logical(rest: &mut &[u8]) -> Option<LogicalKey> {
@@ -495,12 +542,14 @@ mod tests {
             let (logical, parsed_id) = parse_item_key(&keys[0][HEADER..]).expect("well-formed");
             prop_assert_eq!(&logical.epk.0[..], &epks[0][..]);
             prop_assert_eq!(logical.partition_key.0, components);
-            prop_assert_eq!(parsed_id, id);
+            prop_assert_eq!(parsed_id, &id);
+            let part = logical_part(&keys[0][HEADER..]).expect("well-formed");
+            prop_assert_eq!(part.len() + id.len() + HEADER, keys[0].len());
         }
 
         #[test]
         fn malformed_keys_are_refused_not_fatal(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
-            let _ = parse_item_key(&bytes);
+            prop_assert!(parse_item_key(&bytes).is_none() || logical_part(&bytes).is_some());
         }
     }
 }

@@ -28,6 +28,7 @@ use tracing::Instrument;
 use crate::acknowledged::Acknowledged;
 use crate::change_log::Counters;
 use crate::changes;
+use crate::created;
 use crate::end::{End, Life};
 use crate::expire::Expiry;
 use crate::index::Maintained;
@@ -102,13 +103,13 @@ impl Partition {
         layouts: Vec<Arc<IndexLayout>>,
     ) -> Result<Partition> {
         shard.reads_hot(keys::is_read_hot);
-        shard.scans_hot(keys::family_length);
+        shard.scans_hot(keys::family_length, created::layout_of);
         let (view, uid) = (shard.view(), identity.uid);
         let marks = async { view.get(&keys::log_marks_key(uid)).await.map_err(crate::storage_error) };
         let queued = async { view.get(&keys::expiry_mark_key(uid)).await.map_err(crate::storage_error) };
-        let ((last, queued), marks, mut counted, is_counted) = try_join4(
+        let ((last, queued), (marks, is_created_kept), mut counted, is_counted) = try_join4(
             try_join(changes::last_entry(&view, uid), queued),
-            marks,
+            try_join(marks, created::is_kept(&view, uid)),
             crate::index::load_counted(&view, uid),
             is_counted(&view, uid),
         )
@@ -120,6 +121,9 @@ impl Partition {
         let marks = marks.as_deref().map_or(Ok(LogMarks::default()), LogMarks::decode)?;
         if counters.items > 0 && !is_counted {
             count(&shard, uid).await?;
+        }
+        if lsn > 0 && !is_created_kept {
+            created::build(&shard, uid).await?;
         }
         counted.retain(|counted| layouts.iter().any(|layout| layout.id == counted.index_id));
         let PartitionIdentity { range_id, epk_range, rid_prefix, session_version, .. } = identity;

@@ -220,14 +220,22 @@ impl<'a> Transaction<'a> {
         let ordinal = item.envelope().ordinal;
         if old.map(|old| old.envelope().ordinal) != Some(ordinal) {
             if let Some(old) = old {
-                self.write(keys::ordinal_key(self.uid, old.envelope().ordinal), None);
+                self.forget_ordinal(name, old);
             }
             self.write(keys::ordinal_key(self.uid, ordinal), Some(name.key.slice(HEADER..)));
+            self.write(name.created_key(self.uid, ordinal), Some(name.key.slice(name.id_at()..)));
         }
         self.write(name.key.clone(), Some(item.record_bytes()));
         self.due.note(item.envelope());
         self.queue_end(name, old, Some(item));
         self.index(old, Some(item))
+    }
+
+    /// The ordinal names no item any more, and has no place in the order of creation.
+    fn forget_ordinal(&mut self, name: &ItemName<'_>, old: &StoredItem) {
+        let ordinal = old.envelope().ordinal;
+        self.write(keys::ordinal_key(self.uid, ordinal), None);
+        self.write(name.created_key(self.uid, ordinal), None);
     }
 
     /// Keeps the queue of items that run out by a time of their own.
@@ -256,7 +264,7 @@ impl<'a> Transaction<'a> {
     pub fn take_out(&mut self, name: &ItemName<'_>, old: &StoredItem) -> Plan<()> {
         self.release_unique_keys(name.logical, name.id, old)?;
         self.count(name.logical, Some(old), None);
-        self.write(keys::ordinal_key(self.uid, old.envelope().ordinal), None);
+        self.forget_ordinal(name, old);
         self.write(name.key.clone(), None);
         self.queue_end(name, Some(old), None);
         self.index(Some(old), None)
@@ -454,8 +462,9 @@ impl<'a> Transaction<'a> {
         }
         let mut batch = Batch::new();
         if self.lsn == 1 {
-            // From its first commit on, the partition has the end of every item in its queue.
+            // From its first commit on, the partition has every item in these.
             batch.put(keys::expiry_mark_key(self.uid), Bytes::new());
+            batch.put(keys::created_mark_key(self.uid), Bytes::new());
         }
         add(self.writes.iter(), &mut batch);
         let log_key = keys::log_key(self.uid, self.lsn);
@@ -507,6 +516,15 @@ pub(crate) struct ItemName<'n> {
 impl<'n> ItemName<'n> {
     pub fn new(uid: PartitionUid, logical: &'n LogicalKey, id: &'n str) -> Self {
         ItemName { logical, id, key: keys::item_key(uid, logical, id).into() }
+    }
+
+    /// Where the id begins in the key.
+    fn id_at(&self) -> usize {
+        self.key.len() - self.id.len()
+    }
+
+    fn created_key(&self, uid: PartitionUid, ordinal: u64) -> Vec<u8> {
+        keys::created_key(uid, &self.key[HEADER..self.id_at()], ordinal)
     }
 }
 

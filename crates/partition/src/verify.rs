@@ -14,6 +14,7 @@ use shardlake_routing::effective_partition_key;
 use shardlake_storage::{ScanOptions, Shard, Snapshot};
 
 use crate::change_log::{ChangeKind, Counters, LogEntry};
+use crate::created;
 use crate::index::IndexVerifier;
 use crate::item::{StoredItem, rendered_size};
 use crate::key_list::KeyList;
@@ -104,6 +105,8 @@ pub async fn verify_partition(
     verifier.walk_versions().await?;
     verifier.walk_unique_keys().await?;
     verifier.walk_ordinals().await?;
+    let created = created::verify(&verifier.snapshot, identity.uid, verifier.report.items).await?;
+    created.into_iter().for_each(|problem| verifier.report.problem(|| problem));
     verifier.walk_expiry().await?;
     verifier.check_indexes().await?;
     verifier.compare_counters(&last);

@@ -218,7 +218,7 @@ async fn replace(projections: &Projections, target: &ContainerHandle, item: &Ite
     let write = ItemWrite::Replace { item: item.id().into(), body, preconditions };
     let reply = projections.write_item(&context, target, WriteCommand::of(None, write)).await?;
     let stored = reply.item.ok_or_else(|| Error::internal("a write without its item"))?;
-    Ok(Applied::Written(stored.position(&target.entry.shape), stored.lsn()))
+    Ok(Applied::Written(stored.name_in_log(&target.entry.shape), stored.lsn()))
 }
 
 /// The item as it is now, with its LSN; `None` when it is gone.

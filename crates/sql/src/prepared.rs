@@ -170,6 +170,13 @@ impl PreparedQuery {
         query.grouping.is_none() && !query.distinct && (ordered || query.order_by.is_empty())
     }
 
+    /// Whether rows come in the order in which items are fed, for lack of one of their own. Groups come as their first items do.
+    pub fn comes_in_the_order_of_items(&self) -> bool {
+        let query = self.bound().innermost();
+        let is_one_group = query.grouping.as_ref().is_some_and(|grouping| grouping.keys.is_empty());
+        query.order_by.is_empty() && !is_one_group
+    }
+
     /// The partition keys that an item can have which matches, as far as `WHERE` tells.
     pub fn keys(&self, definition: &PartitionKeyDefinition) -> KeyFilter {
         key_filter(self.bound(), definition)

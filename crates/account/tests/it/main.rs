@@ -12,6 +12,7 @@ mod cancellation;
 mod change_feed;
 mod crash;
 mod crash_async;
+mod creation;
 mod equivalence;
 mod feeds_and_batches;
 mod forged_tokens;

@@ -66,8 +66,8 @@ async fn scripts_see_their_own_writes_in_every_way_to_read() {
         last(() => done(seen));";
     let seen = fixture.ran("a", body).await.expect("runs");
     let expected = json!({
-        "page": ["i1", "i2", "i2b", "i3", "i4", "i5"],
-        "filtered": ["i1", "i2", "i2b", "i4"],
+        "page": ["i1", "i2", "i3", "i4", "i5", "i2b"],
+        "filtered": ["i1", "i2", "i4", "i2b"],
         "ordered": [20, 10, 5, 4, 3, 2],
         "sum": [44],
         "count": [6],

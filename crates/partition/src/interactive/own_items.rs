@@ -75,6 +75,11 @@ impl<'o> MergedScan<'o> {
         }
     }
 
+    /// Whether it is known that no rows follow.
+    pub fn is_over(&self) -> bool {
+        self.own.is_none() && self.scan.is_over()
+    }
+
     /// `None` at the end.
     pub async fn next_chunk(&mut self) -> Result<Option<Vec<Row>>> {
         let chunk = self.scan.next_chunk().await.map_err(crate::storage_error)?;

@@ -18,9 +18,9 @@ use super::Reader;
 use super::ahead::Ahead;
 use super::options::{Choice, choices, is_of_key, rank};
 use super::ordered::Ordered;
-use super::position::{AccessPosition, KeyPosition, OrderedPosition};
+use super::position::{AccessPosition, OrderedPosition};
 use super::rules::{Fact, Facts, OTHERS_MAX, PROBES, Smallest, Step, Way};
-use super::scan::ItemScan;
+use super::scan::{ItemScan, ScanFrom};
 use super::scope::ScopeItems;
 use super::spans::{Begun, Posting, Range, STEPS_OF_SCAN, Spans};
 use crate::feed::FeedFilter;
@@ -97,8 +97,9 @@ pub(super) async fn choose<'p>(
     sorts: bool,
 ) -> Result<Chosen<'p>> {
     let (access, query) = (reader.request.access, reader.request.query);
-    let choices =
-        if reader.layout.is_some() { choices(&access.filter, &names_scope(reader)) } else { Some(vec![]) };
+    let all = choices(&access.filter, &names_scope(reader));
+    reader.has_all_in_scope = access.precise && all.as_ref().is_some_and(Vec::is_empty);
+    let choices = if reader.layout.is_some() { all } else { Some(vec![]) };
     let choices = choices.filter(|_| reader.scope.0 < reader.scope.1);
     let Some(choices) = choices else { return Ok(Access::Nothing.into()) };
     let order = access.order.as_ref().filter(|_| reader.layout.is_some());
@@ -117,7 +118,8 @@ async fn at<'p>(
 ) -> Result<Chosen<'p>> {
     match resume {
         AccessPosition::Start => first(reader, choices, order).await,
-        AccessPosition::Scan(after) => Ok(scan(Some(after.clone()))),
+        AccessPosition::Scan(after) => Ok(scan(ScanFrom::Key(after.clone()))),
+        AccessPosition::Created(after) => Ok(scan(ScanFrom::Created(Some(after.clone())))),
         AccessPosition::Spans { plan, choices: taken, place } => {
             if *plan != fingerprint(reader) {
                 return Err(changed());
@@ -140,8 +142,16 @@ fn changed() -> Error {
     )
 }
 
-fn scan<'p>(after: Option<KeyPosition>) -> Chosen<'p> {
-    Access::Scan(ItemScan { after, begun: None }).into()
+fn scan<'p>(from: ScanFrom) -> Chosen<'p> {
+    Access::Scan(ItemScan { from, begun: None }).into()
+}
+
+/// Where a scan of the first page begins.
+fn start_of(reader: &Reader<'_>) -> ScanFrom {
+    match reader.request.query.comes_in_the_order_of_items() {
+        true => ScanFrom::Created(None),
+        false => ScanFrom::Start,
+    }
 }
 
 async fn first<'p>(
@@ -151,7 +161,7 @@ async fn first<'p>(
 ) -> Result<Chosen<'p>> {
     // The index does not know what a transaction has not committed.
     if reader.request.own().is_some() {
-        return Ok(scan(None));
+        return Ok(scan(start_of(reader)));
     }
     let mut facts = Facts {
         has_options: !choices.is_empty(),
@@ -184,7 +194,9 @@ async fn first<'p>(
     };
     match (way, order) {
         (Way::Order, Some(order)) => ordered(reader, order, None).await,
-        (Way::Scan | Way::Order, _) => Ok(Access::Scan(ItemScan { after: None, begun: small }).into()),
+        (Way::Scan | Way::Order, _) => {
+            Ok(Access::Scan(ItemScan { from: start_of(reader), begun: small }).into())
+        }
         (Way::Option { option, is_narrowed }, _) => {
             let others = if is_narrowed { others(reader, option).await? } else { None };
             let mut chosen = take(reader, choices, option, begun);

@@ -10,11 +10,16 @@ use shardlake_document::Record;
 use shardlake_sql::ScalarColumn;
 use shardlake_storage::{Extract, KeptRows, Row};
 
+use crate::created::{RowOrder, order_of};
 use crate::shape::ContainerShape;
 
+/// All of it in the order of creation, by numbers.
 #[derive(Debug)]
 pub(super) struct KeptItems {
-    /// In the order of the rows; empty where no filter can use them.
+    order: RowOrder,
+    /// The rows again, where they do not lie in order: a walk from one to the other waits for memory at each. Empty where there is no room.
+    in_order: Box<[Row]>,
+    /// Empty where no filter can use them.
     heads: Box<[ItemHead]>,
     columns: RwLock<Columns>,
 }
@@ -51,12 +56,34 @@ impl KeptItems {
     }
 
     fn new(rows: &[Row], bytes_max: usize) -> KeptItems {
-        let bytes_left = bytes_max.checked_sub(rows.len() * size_of::<ItemHead>());
-        let heads = bytes_left.and_then(|_| rows.iter().map(|(_, value)| ItemHead::of(value)).collect());
+        let order = order_of(rows).unwrap_or(RowOrder::AsTheyLie);
+        let needed = rows.len() * (size_of::<ItemHead>() + size_of::<u32>());
+        let bytes_left = bytes_max.checked_sub(needed);
+        let heads =
+            bytes_left.and_then(|_| in_order(rows, &order).map(|(_, value)| ItemHead::of(value)).collect());
+        let copy_bytes = match order {
+            RowOrder::AsTheyLie => 0,
+            RowOrder::Places(_) => size_of_val(rows),
+        };
+        let room = bytes_left.and_then(|left| left.checked_sub(copy_bytes)).filter(|_| copy_bytes > 0);
+        let bytes_left = room.or(bytes_left);
+        let copies = room.map(|_| in_order(rows, &order).cloned().collect());
         KeptItems {
+            order,
+            in_order: copies.unwrap_or_default(),
             heads: heads.unwrap_or_default(),
             columns: RwLock::new(Columns { tried: Vec::new(), bytes_left: bytes_left.unwrap_or(0) }),
         }
+    }
+
+    pub fn order(&self) -> &RowOrder {
+        &self.order
+    }
+
+    /// The n-th of these rows.
+    #[inline]
+    pub fn row<'r>(&'r self, rows: &'r [Row], number: usize) -> &'r Row {
+        self.in_order.get(number).unwrap_or_else(|| &rows[self.order.place(number)])
     }
 
     /// What is counted of each item, and its values of some properties; `None` where there is no room for them.
@@ -65,7 +92,7 @@ impl KeptItems {
         let known = self.columns.read().unwrap_or_else(PoisonError::into_inner).all(names);
         let columns = known.unwrap_or_else(|| {
             let mut columns = self.columns.write().unwrap_or_else(PoisonError::into_inner);
-            names.iter().map(|name| columns.find_or_make(name, rows)).collect()
+            names.iter().map(|name| columns.find_or_make(name, rows, &self.order)).collect()
         });
         Some((heads, columns?))
     }
@@ -84,24 +111,28 @@ impl Columns {
         Some(columns?.into_iter().map(Option::<&_>::cloned).collect())
     }
 
-    fn find_or_make(&mut self, name: &str, rows: &[Row]) -> Option<Arc<ScalarColumn>> {
+    fn find_or_make(&mut self, name: &str, rows: &[Row], order: &RowOrder) -> Option<Arc<ScalarColumn>> {
         if let Some(tried) = self.get(name) {
             return tried.cloned();
         }
         if self.tried.len() == COLUMNS_MAX {
             return None;
         }
-        let column = column_of(name, rows, self.bytes_left).map(Arc::new);
+        let column = column_of(name, (rows, order), self.bytes_left).map(Arc::new);
         self.bytes_left -= column.as_ref().map_or(0, |column| column.size_bytes());
         self.tried.push((name.into(), column.clone()));
         column
     }
 }
 
+fn in_order<'r>(rows: &'r [Row], order: &RowOrder) -> impl Iterator<Item = &'r Row> {
+    (0..rows.len()).map(|number| &rows[order.place(number)])
+}
+
 /// The values of a property in rows that were checked.
-fn column_of(name: &str, rows: &[Row], bytes_max: usize) -> Option<ScalarColumn> {
+fn column_of(name: &str, (rows, order): (&[Row], &RowOrder), bytes_max: usize) -> Option<ScalarColumn> {
     let records: Result<Vec<Record<'_>>, _> =
-        rows.iter().map(|(_, value)| Record::decode_again(value)).collect();
+        in_order(rows, order).map(|(_, value)| Record::decode_again(value)).collect();
     ScalarColumn::new(name, records.ok()?.iter().map(|record| record.body), bytes_max)
 }
 
@@ -128,11 +159,14 @@ impl ItemHead {
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
     use shardlake_document::{Envelope, ParseLimits, parse_document};
+    use shardlake_model::PartitionKey;
+    use shardlake_routing::Epk;
     use shardlake_stdx::Guid;
 
     use super::*;
+    use crate::LogicalKey;
+    use crate::keys::{self, PartitionUid};
 
     fn row(number: usize, ttl_seconds: Option<i32>, timestamp_seconds: u64) -> Row {
         let json = format!(r#"{{"a":{number},"long":"{}"}}"#, "x".repeat(100));
@@ -146,7 +180,9 @@ mod tests {
             json_size_bytes: json.len() as u32,
             is_altered: false,
         };
-        (Bytes::from(vec![number as u8]), Record::encode(&envelope, body.raw()).into())
+        let logical = LogicalKey { epk: Epk::from(vec![7; 16]), partition_key: PartitionKey(Vec::new()) };
+        let key = keys::item_key(PartitionUid(1), &logical, &format!("{:03}", 100 - number));
+        (key.into(), Record::encode(&envelope, body.raw()).into())
     }
 
     fn names(names: &[&str]) -> Vec<Box<str>> {
@@ -155,12 +191,16 @@ mod tests {
 
     #[test]
     fn values_are_taken_out_once_while_there_is_room() {
-        let rows: Vec<Row> = (0..20).map(|number| row(number, None, 7)).collect();
-        // Room for the heads and two columns of numbers.
-        let items = KeptItems::new(&rows, 20 * (16 + 2 * 16));
+        // The last that was created comes first by its key.
+        let rows: Vec<Row> = (0..20).rev().map(|number| row(number, None, 7)).collect();
+        // Room for the heads, an order, the rows in order and two columns of numbers.
+        let items = KeptItems::new(&rows, 20 * (16 + 4 + size_of::<Row>() + 2 * 16));
         let (heads, columns) = items.values(&names(&["a"]), &rows).expect("room");
         assert_eq!((heads.len(), columns.len()), (20, 1));
-        assert_eq!(heads[3].body_bytes as usize, Record::decode(&rows[3].1).unwrap().body.as_bytes().len());
+        let (third, body) =
+            (rows[16].clone(), |row: &Row| Record::decode(&row.1).unwrap().body.as_bytes().len());
+        assert_eq!(items.order().place(3), 16);
+        assert_eq!(heads[3].body_bytes as usize, body(&third));
         let (_, again) = items.values(&names(&["a"]), &rows).expect("room");
         assert!(Arc::ptr_eq(&columns[0], &again[0]));
         assert!(items.values(&names(&["a", "long"]), &rows).is_none(), "texts are too long");
@@ -173,7 +213,7 @@ mod tests {
     #[test]
     fn times_that_a_head_cannot_hold_leave_the_items_to_themselves() {
         for odd in [row(1, Some(i32::MIN), 7), row(1, None, u64::MAX)] {
-            let rows = [row(0, Some(-1), 7), odd];
+            let rows = [odd, row(0, Some(-1), 7)];
             assert!(KeptItems::new(&rows, 1000).values(&[], &rows).is_none());
         }
         let rows = [row(0, Some(-1), 7)];

@@ -6,6 +6,7 @@
 //! | `choose.rs` | which access to take: scan, index spans, or index order |
 //! | `options.rs`, `rules.rs` | the options of a filter, and the rules that choose one: for `choose.rs` and for predictions |
 //! | `scan.rs` | items in key order |
+//! | `scan_created.rs` | items in the order of creation |
 //! | `kept_items.rs` | the values of items that stay in memory, side by side for conditions |
 //! | `spans.rs` | items named by ranges of the index |
 //! | `ordered.rs` | items in the order of an index, those without the property included |
@@ -37,6 +38,7 @@ mod outlook;
 mod position;
 pub(crate) mod rules;
 mod scan;
+mod scan_created;
 mod scope;
 mod spans;
 mod start;
@@ -58,6 +60,7 @@ use shardlake_storage::{HotView, ScanOptions, Snapshot};
 
 use crate::feed::FeedFilter;
 use crate::interactive::{OwnItems, TransactionView};
+use crate::keys;
 use crate::operation::CommandContext;
 use crate::partition::Partition;
 use crate::shape::ContainerShape;
@@ -239,11 +242,12 @@ impl Partition {
             layout,
             snapshot: hot.view().clone(),
             hot,
-            scope: scope::range_in(self.uid, crate::keys::ITEMS, request.filter),
+            scope: scope::range_in(self.uid, keys::ITEMS, request.filter),
             now_seconds: command.now.seconds(),
             request,
             statistics: QueryStatistics::default(),
             turn: Turn::default(),
+            has_all_in_scope: false,
         })
     }
 }
@@ -413,12 +417,16 @@ struct Reader<'a> {
     request: QueryPageRequest<'a>,
     statistics: QueryStatistics,
     turn: Turn,
+    /// Every item in scope meets the filter, as far as the scope tells.
+    has_all_in_scope: bool,
 }
 
 /// The last key dealt with.
 enum Last {
     /// An item key without its header.
     Item(Bytes),
+    /// Likewise, and the item's ordinal: its place in the order of creation.
+    Created(Bytes, u64),
     /// The part of a posting's key behind its path.
     Posting { branch: usize, range: usize, key: Bytes, in_group: bool, ordered: bool },
     /// An ordinal, of an item without the property that orders.
@@ -433,6 +441,10 @@ impl Last {
         };
         match self {
             Last::Item(key) => AccessPosition::Scan(KeyPosition::of(&key)),
+            Last::Created(key, ordinal) => {
+                let logical = keys::logical_part(&key).expect("a stored key is well-formed");
+                AccessPosition::Created(KeyPosition::of(&[logical, &ordinal.to_be_bytes()].concat()))
+            }
             Last::OrderedItem(ordinal) => in_order(OrderedPosition::Undefined(ordinal)),
             Last::Posting { branch, range, key, in_group, ordered } => {
                 let after = KeyPosition::of(&key);

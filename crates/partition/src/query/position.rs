@@ -6,6 +6,7 @@
 //!         1 | key                                              a scan in key order, after an item
 //!         2 | plan u32 | choices (u8 count, u8 each) | place   the spans of an index access
 //!         3 | plan u32 | segment u8 | ordinal u64 or place     an ordered access
+//!         4 | key                                              a scan in the order of creation (its rows' keys, keys.rs), after an item
 //! place:  branch u16 | range u16 | key | whether inside a group u8
 //! key:    1 | key (u16 length, bytes)
 //!         2 | start of the key (u16 length, bytes) | xxh3-128 of the whole key
@@ -31,6 +32,7 @@ pub(crate) struct Position {
 pub(crate) enum AccessPosition {
     Start,
     Scan(KeyPosition),
+    Created(KeyPosition),
     Spans { plan: u32, choices: Vec<u8>, place: Place },
     Ordered { plan: u32, at: OrderedPosition },
 }
@@ -87,6 +89,10 @@ impl Position {
             AccessPosition::Start => out.push(0),
             AccessPosition::Scan(item) => {
                 out.push(1);
+                push_key(&mut out, item);
+            }
+            AccessPosition::Created(item) => {
+                out.push(4);
                 push_key(&mut out, item);
             }
             AccessPosition::Spans { plan, choices, place } => {
@@ -206,6 +212,7 @@ fn read_position(reader: &mut Reader<'_>) -> Option<Position> {
             };
             AccessPosition::Ordered { plan, at }
         }
+        4 => AccessPosition::Created(read_key(reader)?),
         _ => return None,
     };
     let state = match reader.u8()? {
@@ -256,6 +263,7 @@ mod tests {
         prop_oneof![
             Just(AccessPosition::Start),
             key().prop_map(AccessPosition::Scan),
+            key().prop_map(AccessPosition::Created),
             (any::<u32>(), prop::collection::vec(any::<u8>(), 0..9), place())
                 .prop_map(|(plan, choices, place)| AccessPosition::Spans { plan, choices, place }),
             (any::<u32>(), any::<u64>()).prop_map(|(plan, ordinal)| AccessPosition::Ordered {

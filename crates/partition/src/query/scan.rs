@@ -4,19 +4,29 @@ use std::collections::VecDeque;
 
 use shardlake_document::Record;
 use shardlake_model::{Error, Result};
-use shardlake_storage::{Chunk, Scan, ScanOptions};
+use shardlake_storage::{Chunk, KeptRows, Row, Scan, ScanOptions};
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::kept_items::KeptItems;
 use super::position::KeyPosition;
-use super::{Ended, Feed, Last, Reader, TO_THE_END};
+use super::{Ended, Feed, Last, Reader, TO_THE_END, scan_created};
+use crate::created::RowOrder;
 use crate::feed::{FeedFilter, matches_filter};
 use crate::interactive::MergedScan;
 use crate::keys::HEADER;
 
+/// Where a scan begins, and so in which order it goes.
+pub(super) enum ScanFrom {
+    Start,
+    /// In the order of the keys.
+    Key(KeyPosition),
+    /// In the order of creation.
+    Created(Option<KeyPosition>),
+}
+
 /// A scan that is to run: perhaps already begun.
 pub(super) struct ItemScan {
-    pub after: Option<KeyPosition>,
+    pub from: ScanFrom,
     /// The first rows and the rest of a scan from the start.
     pub begun: Option<(VecDeque<Chunk>, Scan)>,
 }
@@ -77,13 +87,25 @@ pub(super) fn lost_place() -> Error {
 }
 
 pub(super) async fn run(reader: &mut Reader<'_>, feed: &mut Feed<'_>, scan: ItemScan) -> Result<Ended> {
-    let (start, end) = reader.scope.clone();
+    let start = reader.scope.0.clone();
     let common = start[..HEADER].to_vec();
-    let mut resumed = match &scan.after {
-        Some(position) => Resumed::after(&common, position).not_before(start),
-        None => Resumed::from(start),
+    let resumed = match scan.from {
+        ScanFrom::Created(after) => return scan_created::run(reader, feed, after, scan.begun).await,
+        ScanFrom::Key(position) => Resumed::after(&common, &position).not_before(start),
+        ScanFrom::Start => Resumed::from(start),
     };
-    let (mut begun, mut rows) = match scan.begun {
+    run_by_key(reader, feed, resumed, scan.begun).await
+}
+
+/// The rest of the scope in the order of the keys.
+pub(super) async fn run_by_key(
+    reader: &mut Reader<'_>,
+    feed: &mut Feed<'_>,
+    mut resumed: Resumed,
+    begun: Option<(VecDeque<Chunk>, Scan)>,
+) -> Result<Ended> {
+    let end = reader.scope.1.clone();
+    let (mut begun, mut rows) = match begun {
         Some((begun, scan)) => (begun, MergedScan::from(scan)),
         None if resumed.start >= end => return Ok(Ended::Exhausted),
         None => {
@@ -119,69 +141,110 @@ fn offer_all(
     resumed: &mut Resumed,
     items: &Chunk,
 ) -> Result<Option<Ended>> {
-    if let Some(ended) = offer_kept(reader, feed, resumed, items)? {
-        return Ok(ended);
-    }
-    let was_checked = items.was_checked();
-    let mut checked = 0;
-    // The last item that was dealt with. Its key is taken once for the chunk.
-    let mut dealt = None;
-    let mut ended = None;
-    for (key, value) in items.rows() {
-        if resumed.skips(key, HEADER)? || !matches_filter(reader.request.filter, key)? {
-            continue;
+    if let Chunk::Kept(kept) = items
+        && items.was_checked()
+        && resumed.skip_to.is_none()
+        && let Some(of_items) = KeptItems::of(kept)
+    {
+        let numbers = numbers(kept, of_items.order(), feed.execution.streams());
+        if let Some(ended) = offer_kept(reader, feed, kept, numbers.iter().copied(), by_key)? {
+            return Ok(ended);
         }
-        let before = reader.statistics;
-        // Read where it lies: what holds on to its bytes costs more than the look at it.
-        let record = if was_checked { Record::decode_again(value) } else { Record::decode(value) };
-        let record = record.map_err(crate::corrupt)?;
-        checked += 1;
-        reader.statistics.items_scanned += 1;
-        reader.statistics.items_scanned_bytes += u64::from(record.envelope.json_size_bytes);
-        let Some(item) = reader.live_view(&record) else { continue };
-        if feed.gathers() {
-            let last = || Last::Item(key.slice(HEADER..));
-            ended = feed.offer(reader, &item, false, before, last)?;
-        } else {
-            ended = feed.offer_at_once(reader, &item, None, before)?;
-            if ended.is_none() {
-                dealt = Some(key);
-            }
-        }
-        if ended.is_some() {
-            break;
-        }
+        let rows = numbers.iter().map(|number| of_items.row(kept.all(), *number));
+        return Ok(offer_rows(reader, feed, rows, true, (|_: &Row| Ok(false), by_key))?.0);
     }
-    if let Some(key) = dealt {
-        feed.last = Some(Last::Item(key.slice(HEADER..)));
-    }
+    let skips = |(key, _): &Row| resumed.skips(key, HEADER);
+    let (ended, checked) =
+        offer_rows(reader, feed, items.rows().iter(), items.was_checked(), (skips, by_key))?;
     if checked == items.rows().len() {
         items.note_checked();
     }
     Ok(ended)
 }
 
-/// The same of items whose values were taken out of their rows, where these tell which of them the filter leaves out. `None` where
-/// each item has to be looked at.
-fn offer_kept(
+/// The numbers of the rows of a chunk: in the order of their keys where that matters, else as they lie in memory.
+fn numbers(kept: &KeptRows, order: &RowOrder, in_key_order: bool) -> Vec<usize> {
+    let is_all = kept.places().len() == kept.all().len();
+    match order {
+        RowOrder::Places(places) if in_key_order || !is_all => {
+            let mut numbers = vec![0; places.len()];
+            places.iter().enumerate().for_each(|(number, place)| numbers[*place as usize] = number);
+            numbers[kept.places()].to_vec()
+        }
+        _ => kept.places().collect(),
+    }
+}
+
+/// Behind an item in the order of the keys.
+fn by_key((key, _): &Row) -> Result<Last> {
+    Ok(Last::Item(key.slice(HEADER..)))
+}
+
+/// Offers items one after the other, and says how many records were found whole. `skips` says which were dealt with before, `last`
+/// where the scan is behind an item.
+pub(super) fn offer_rows<'r>(
     reader: &mut Reader<'_>,
     feed: &mut Feed<'_>,
-    resumed: &Resumed,
-    items: &Chunk,
+    rows: impl Iterator<Item = &'r Row>,
+    were_checked: bool,
+    (mut skips, last): (impl FnMut(&Row) -> Result<bool>, fn(&Row) -> Result<Last>),
+) -> Result<(Option<Ended>, usize)> {
+    let mut checked = 0;
+    // The last item that was dealt with. Its key is taken once for all rows.
+    let mut dealt = None;
+    let mut ended = None;
+    for row in rows {
+        let (key, value) = row;
+        if skips(row)? || !matches_filter(reader.request.filter, key)? {
+            continue;
+        }
+        let before = reader.statistics;
+        // Read where it lies: what holds on to its bytes costs more than the look at it.
+        let record = if were_checked { Record::decode_again(value) } else { Record::decode(value) };
+        let record = record.map_err(crate::corrupt)?;
+        checked += 1;
+        reader.statistics.items_scanned += 1;
+        reader.statistics.items_scanned_bytes += u64::from(record.envelope.json_size_bytes);
+        let Some(item) = reader.live_view(&record) else { continue };
+        if feed.gathers() {
+            let last = last(row)?;
+            ended = feed.offer(reader, &item, false, before, || last)?;
+        } else {
+            ended = feed.offer_at_once(reader, &item, None, before)?;
+            if ended.is_none() {
+                dealt = Some(row);
+            }
+        }
+        if ended.is_some() {
+            break;
+        }
+    }
+    if let Some(row) = dealt {
+        feed.last = Some(last(row)?);
+    }
+    Ok((ended, checked))
+}
+
+/// The same of items whose values were taken out of their rows, where these tell which of them the filter leaves out. They were all
+/// checked; `numbers` are among all rows. `None` where each item has to be looked at.
+pub(super) fn offer_kept(
+    reader: &mut Reader<'_>,
+    feed: &mut Feed<'_>,
+    kept: &KeptRows,
+    numbers: impl Iterator<Item = usize>,
+    last: fn(&Row) -> Result<Last>,
 ) -> Result<Option<Option<Ended>>> {
-    let Chunk::Kept(kept) = items else { return Ok(None) };
-    let has_all_in_scope = matches!(reader.request.filter, FeedFilter::Range(_) | FeedFilter::Logical(_));
-    if !items.was_checked() || resumed.skip_to.is_some() || !has_all_in_scope {
+    if !matches!(reader.request.filter, FeedFilter::Range(_) | FeedFilter::Logical(_)) {
         return Ok(None);
     }
     let Some(names) = feed.tested_properties() else { return Ok(None) };
-    let values = KeptItems::of(kept).and_then(|items| items.values(names, kept.all()));
-    let Some((heads, columns)) = values else { return Ok(None) };
+    let Some(items) = KeptItems::of(kept) else { return Ok(None) };
+    let Some((heads, columns)) = items.values(names, kept.all()) else { return Ok(None) };
     let mut dealt = None;
     let mut ended = None;
-    for place in kept.places() {
-        let (key, value) = &kept.all()[place];
-        let head = &heads[place];
+    for number in numbers {
+        let row = items.row(kept.all(), number);
+        let head = &heads[number];
         let before = reader.statistics;
         reader.statistics.items_scanned += 1;
         reader.statistics.items_scanned_bytes += u64::from(head.json_size_bytes);
@@ -189,11 +252,11 @@ fn offer_kept(
             continue;
         }
         let body_bytes = head.body_bytes as usize;
-        let tested = feed.execution.test(&columns, place, body_bytes);
+        let tested = feed.execution.test(&columns, number, body_bytes);
         ended = match tested {
             Some(tested) if !tested.holds() => feed.leave_out(body_bytes, tested)?,
             _ => {
-                let record = Record::decode_again(value).map_err(crate::corrupt)?;
+                let record = Record::decode_again(&row.1).map_err(crate::corrupt)?;
                 let Some(item) = reader.live_view(&record) else { continue };
                 feed.offer_at_once(reader, &item, tested, before)?
             }
@@ -201,10 +264,10 @@ fn offer_kept(
         if ended.is_some() {
             break;
         }
-        dealt = Some(key);
+        dealt = Some(row);
     }
-    if let Some(key) = dealt {
-        feed.last = Some(Last::Item(key.slice(HEADER..)));
+    if let Some(row) = dealt {
+        feed.last = Some(last(row)?);
     }
     Ok(Some(ended))
 }

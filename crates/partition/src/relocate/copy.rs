@@ -15,7 +15,7 @@ use crate::beside::HEAVY_BYTES;
 use crate::change_log::{Counters, LogEntry};
 use crate::index::POSTINGS;
 use crate::item::StoredItem;
-use crate::keys::{self, CHANGE_LOG, EXPIRY, HEADER, ITEMS, ORDINALS, SIZES, UNIQUE_KEYS, VERSIONS};
+use crate::keys::{self, CHANGE_LOG, CREATED, EXPIRY, HEADER, ITEMS, ORDINALS, SIZES, UNIQUE_KEYS, VERSIONS};
 
 /// Rows collected for a target before they are handed to its load.
 const CHUNK_ROWS: usize = 512;
@@ -27,7 +27,8 @@ const PIECE_ROWS: u32 = 512;
 
 /// What is copied, in the order of the keys: items before postings, since they decide where those go. Counters are counted anew
 /// when a query asks for them.
-const SPACES: [u8; 8] = [EXPIRY, ITEMS, CHANGE_LOG, ORDINALS, SIZES, UNIQUE_KEYS, VERSIONS, POSTINGS];
+const SPACES: [u8; 9] =
+    [EXPIRY, ITEMS, CHANGE_LOG, CREATED, ORDINALS, SIZES, UNIQUE_KEYS, VERSIONS, POSTINGS];
 
 /// The rows of one source's space, a chunk ahead.
 struct Cursor {
@@ -130,6 +131,7 @@ impl Relocation {
         for (target, state) in self.targets.iter_mut().zip(copied.states) {
             let mut batch = Batch::new();
             batch.put(keys::relocation_key(target.uid()), state.encode());
+            batch.put(keys::created_mark_key(target.uid()), Bytes::new());
             target.shard.commit_in_background(batch).await.map_err(crate::storage_error)?;
             target.state = state;
         }
@@ -223,6 +225,9 @@ impl Relocation {
                 None => return Ok(None),
             },
             ORDINALS => self.target_of(value),
+            // The targets have marks of their own.
+            CREATED if rest.is_empty() => return Ok(None),
+            CREATED => self.target_of(rest),
             SIZES | VERSIONS => self.target_of(rest),
             UNIQUE_KEYS => self.target_of(keys::after_unique_slot(rest).ok_or_else(crate::malformed_key)?.1),
             _ => {
