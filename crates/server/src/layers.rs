@@ -94,9 +94,22 @@ fn read_file(path: &Path) -> Result<Settings, String> {
     let settings = read.map_err(|error| {
         let line = |start: usize| text.bytes().take(start).filter(|byte| *byte == b'\n').count() + 1;
         let place = error.span().map_or(String::new(), |span| format!(", line {}", line(span.start)));
-        format!("the settings file '{}'{place}: {}", path.display(), error.message())
+        format!("the settings file '{}'{place}: {}", path.display(), short(error.message()))
     })?;
     settings.fold_tables().map_err(|error| format!("the settings file '{}': {error}", path.display()))
+}
+
+/// An error about a key, with the setting that it was meant to be instead of all that there are.
+fn short(error: &str) -> String {
+    let name = error.strip_prefix("unknown field `").and_then(|rest| rest.split_once('`'));
+    let Some((name, _)) = name.filter(|(_, expected)| expected.contains("`data-dir`")) else {
+        return error.to_owned();
+    };
+    let known = AsFlags::command();
+    match near_miss(name, known.get_arguments().filter_map(|argument| argument.get_long())) {
+        Some(meant) => format!("unknown setting `{name}`: did you mean `{meant}`?"),
+        None => format!("unknown setting `{name}`: `shardlake help serve` lists them"),
+    }
 }
 
 /// The settings among variables, and the names of the others.
@@ -230,7 +243,11 @@ mod tests {
         let wrong = [
             (merge(&nothing, None, variables(&[("SHARDLAKE_DATADIR", "x")])), "SHARDLAKE_DATADIR"),
             (merge(&nothing, None, variables(&[("SHARDLAKE_DURABILITY", "x")])), "durability"),
-            (merge(&nothing, Some(file("a = 1").path()), []), "unknown field `a`"),
+            (merge(&nothing, Some(file("a = 1").path()), []), "unknown setting `a`"),
+            (
+                merge(&nothing, Some(file("durabilty = \"sync\"").path()), []),
+                "line 1: unknown setting `durabilty`: did you mean `durability`?",
+            ),
             (merge(&nothing, Some(file("\n\nclock-skew = \"x\"").path()), []), "line 3"),
             (merge(&nothing, Some(Path::new("/nowhere/at.all")), []), "/nowhere/at.all"),
             (merge(&nothing, None, variables(&[("SHARDLAKE_CONFIG", "/nowhere/else")])), "/nowhere/else"),

@@ -38,13 +38,19 @@ fn subscriber(
     })?;
     let lines = fmt::layer().with_writer(std::io::stderr);
     let lines: Box<dyn Layer<Registry> + Send + Sync> = match format {
-        LogFormat::Text => Box::new(lines.with_ansi(std::io::stderr().is_terminal())),
+        LogFormat::Text => Box::new(lines.with_ansi(takes_colours())),
         LogFormat::Json => Box::new(lines.json().flatten_event(true)),
     };
     let (spans, export) = tracing_export::layer(otlp_endpoint)?;
     let kept = LogCapture::new(ring.clone()).with_filter(targets.clone());
     let lines = lines.with_filter(targets);
     Ok((tracing_subscriber::registry().with(lines).with(kept).with(spans), export))
+}
+
+/// Whether standard error shows colours, and the user has not asked for none (https://no-color.org).
+fn takes_colours() -> bool {
+    let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    std::io::stderr().is_terminal() && !refused
 }
 
 #[cfg(test)]
