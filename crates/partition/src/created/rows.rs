@@ -23,7 +23,7 @@ pub(crate) const ROWS_PER_NAMED: usize = 4;
 /// Items that a walk reads at a time.
 pub(crate) const WALKED_MAX: usize = 256;
 /// Bytes of a logical partition that are held.
-const HELD_BYTES_MAX: usize = 4 * 1024 * 1024;
+const HELD_BYTES_MAX: usize = 2 * 1024 * 1024;
 
 /// Where items are read.
 pub(crate) struct Source<'a> {

@@ -17,8 +17,6 @@ use crate::shape::ContainerShape;
 #[derive(Debug)]
 pub(super) struct KeptItems {
     order: RowOrder,
-    /// The rows again, where they do not lie in order: a walk from one to the other waits for memory at each. Empty where there is no room.
-    in_order: Box<[Row]>,
     /// Empty where no filter can use them.
     heads: Box<[ItemHead]>,
     columns: RwLock<Columns>,
@@ -61,16 +59,8 @@ impl KeptItems {
         let bytes_left = bytes_max.checked_sub(needed);
         let heads =
             bytes_left.and_then(|_| in_order(rows, &order).map(|(_, value)| ItemHead::of(value)).collect());
-        let copy_bytes = match order {
-            RowOrder::AsTheyLie => 0,
-            RowOrder::Places(_) => size_of_val(rows),
-        };
-        let room = bytes_left.and_then(|left| left.checked_sub(copy_bytes)).filter(|_| copy_bytes > 0);
-        let bytes_left = room.or(bytes_left);
-        let copies = room.map(|_| in_order(rows, &order).cloned().collect());
         KeptItems {
             order,
-            in_order: copies.unwrap_or_default(),
             heads: heads.unwrap_or_default(),
             columns: RwLock::new(Columns { tried: Vec::new(), bytes_left: bytes_left.unwrap_or(0) }),
         }
@@ -82,8 +72,8 @@ impl KeptItems {
 
     /// The n-th of these rows.
     #[inline]
-    pub fn row<'r>(&'r self, rows: &'r [Row], number: usize) -> &'r Row {
-        self.in_order.get(number).unwrap_or_else(|| &rows[self.order.place(number)])
+    pub fn row<'r>(&self, rows: &'r [Row], number: usize) -> &'r Row {
+        &rows[self.order.place(number)]
     }
 
     /// What is counted of each item, and its values of some properties; `None` where there is no room for them.
@@ -193,8 +183,8 @@ mod tests {
     fn values_are_taken_out_once_while_there_is_room() {
         // The last that was created comes first by its key.
         let rows: Vec<Row> = (0..20).rev().map(|number| row(number, None, 7)).collect();
-        // Room for the heads, an order, the rows in order and two columns of numbers.
-        let items = KeptItems::new(&rows, 20 * (16 + 4 + size_of::<Row>() + 2 * 16));
+        // Room for the heads, an order and two columns of numbers.
+        let items = KeptItems::new(&rows, 20 * (16 + 4 + 2 * 16));
         let (heads, columns) = items.values(&names(&["a"]), &rows).expect("room");
         assert_eq!((heads.len(), columns.len()), (20, 1));
         let (third, body) =
