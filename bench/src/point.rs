@@ -13,7 +13,7 @@ use crate::load::{self, Measured, Requests};
 use crate::postgres::Postgres;
 use crate::publish::publish;
 use crate::report::{self, Line};
-use crate::workload::{CONTAINER, Creates, DATABASE, Reads, Signer, key_of};
+use crate::workload::{CONTAINER, Creates, DATABASE, ITEMS_PER_KEY, Reads, Signer, key_of};
 use crate::{Outcome, PointOptions, cpu, million};
 
 const READ_CONNECTIONS: [usize; 2] = [16, 64];
@@ -91,7 +91,10 @@ fn load_part(
 ) -> Result<(), String> {
     let mut stream = shardlake_testkit::RawConnection::open(address).map_err(|error| error.to_string())?;
     let mut request = Vec::with_capacity(2048);
-    for number in (connection as u64..count).step_by(LOAD_CONNECTIONS) {
+    // A logical partition has one writer, so that its items are created in the order of their numbers.
+    let first_of_keys =
+        (connection as u64 * ITEMS_PER_KEY..count).step_by(LOAD_CONNECTIONS * ITEMS_PER_KEY as usize);
+    for number in first_of_keys.flat_map(|first| first..(first + ITEMS_PER_KEY).min(count)) {
         request.clear();
         make(number, &mut request);
         stream.send(&request).map_err(|error| error.to_string())?;

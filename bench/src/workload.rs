@@ -11,7 +11,7 @@ use crate::load::Requests;
 
 pub const DATABASE: &str = "bench";
 pub const CONTAINER: &str = "items";
-const ITEMS_PER_KEY: u64 = 100;
+pub const ITEMS_PER_KEY: u64 = 100;
 
 /// An item of about 1 KB of JSON, as the system properties make it on the way out.
 pub fn document(id: &str, key: &str) -> String {
