@@ -136,6 +136,11 @@ impl Account {
             tracing::warn!(?failure, "temporary collections stay until the next start");
         }
         drop(deletes);
+        let trims = Activity::begin("removes what capped collections hold beyond their bounds");
+        if let Err(failure) = collections.trim_all().await {
+            tracing::warn!(?failure, "capped collections stay beyond their bounds until the next insert");
+        }
+        drop(trims);
         let upkeep = Upkeep::start(serving, options.hooks, options.purging);
         let projections = Projections::start(queries.clone(), resources.clone())?;
         let script_runs = ScriptRuns::new(queries, scripts);

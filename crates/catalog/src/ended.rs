@@ -87,6 +87,7 @@ mod tests {
                 kept: None,
                 is_collection: false,
                 narrowings: Vec::new(),
+                bounds: None,
             };
             let record = ContainerRecord {
                 container,

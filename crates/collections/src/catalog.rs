@@ -5,7 +5,7 @@ use shardlake_model::{
     Preconditions, Throughput,
 };
 use shardlake_mql::{Document, Value};
-use shardlake_resources::Redefined;
+use shardlake_resources::{Keeping, Redefined};
 use shardlake_stdx::Timestamp;
 
 use crate::collections::{Collection, Collections, Found, Namespace};
@@ -104,7 +104,7 @@ impl Collections {
                 &namespace.database,
                 definition,
                 creation.throughput,
-                Some(meta.encoded()),
+                Some(Keeping { kept: meta.encoded(), bounds: meta.bounds() }),
             )
             .await;
         match made {
@@ -161,7 +161,8 @@ impl Collections {
                     definition.unique_key_policy.unique_keys = unique.keys;
                 }
                 let narrowings = unique.narrowings;
-                Ok(Redefined { definition, kept: Some(meta.encoded()), narrowings })
+                let bounds = meta.bounds();
+                Ok(Redefined { definition, kept: Some(meta.encoded()), narrowings, bounds })
             };
             changed().map_err(|failure| {
                 let message = failure.message.clone();

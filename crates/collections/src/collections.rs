@@ -158,6 +158,11 @@ impl Collections {
         Collections { transaction: Some(transaction), ..self.clone() }
     }
 
+    /// Whether what is read and written is so in a transaction.
+    pub fn is_in_transaction(&self) -> bool {
+        self.transaction.is_some()
+    }
+
     /// For a command of many statements. It calls [`Collections::settle`] before it answers, also where a statement failed.
     pub fn gathering(&self) -> Collections {
         // A transaction waits at its commit.
@@ -276,7 +281,10 @@ impl Collections {
             Found::View(_) => {
                 Err(Failure::new(166, format!("Namespace {namespace} is a view, not a collection")))
             }
-            Found::Collection(collection) => Ok(Some(collection)),
+            Found::Collection(collection) => {
+                self.check_in_transaction(&collection)?;
+                Ok(Some(collection))
+            }
             Found::Nothing => Ok(None),
         }
     }

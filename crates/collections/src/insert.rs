@@ -7,7 +7,7 @@ use shardlake_document::Body;
 use shardlake_items::{ItemOperation, ItemWrite, KeyedOperation, OpenTransaction, WriteCommand};
 use shardlake_model::{ErrorKind, PartitionKey};
 use shardlake_mql::{Document, Value};
-use shardlake_partition::{CommitNote, CommitOptions, SessionWrite, Turn};
+use shardlake_partition::{BEYOND_BOUNDS, CommitNote, CommitOptions, SessionWrite, Turn};
 
 use crate::answers::{InsertNote, NumberedInserts};
 use crate::change_stream::operation_time;
@@ -84,6 +84,16 @@ impl Batch {
     }
 }
 
+/// The documents of one commit: of a capped collection no more than it may hold.
+fn operations_max(collection: &Collection, max: usize) -> usize {
+    let capped = collection.meta.capped_max().and_then(|max| usize::try_from(max).ok());
+    capped.map_or(max, |capped| max.min(capped.max(1)))
+}
+
+fn too_large_for_capped() -> Failure {
+    Failure::new(2, "object to insert exceeds cappedMaxSize")
+}
+
 impl Collections {
     /// Inserts documents, in order or not and with the validators asked or not, which get an `_id` where they have none. Makes the collection where there is none.
     pub async fn insert(
@@ -108,7 +118,8 @@ impl Collections {
                 Ready { index, key, body, statement }
             })
         });
-        match is_ordered || self.transaction.is_some() {
+        // A capped collection keeps the order.
+        match is_ordered || self.transaction.is_some() || collection.meta.is_capped() {
             true => self.insert_in_turn(request, &collection, made, is_ordered).await,
             false => self.insert_in_any_order(request, &collection, made).await,
         }
@@ -123,10 +134,11 @@ impl Collections {
         is_ordered: bool,
     ) -> Result<Inserted> {
         let (mut inserted, mut batch) = (Inserted::default(), Batch::default());
+        let operations_max = operations_max(collection, self.queries.limits().batch_operations_max);
         for made in documents {
             match made {
                 Ok(ready) => {
-                    if !batch.has_room(&ready, self.queries.limits().batch_operations_max) {
+                    if !batch.has_room(&ready, operations_max) {
                         self.flush(request, collection, batch.take(), is_ordered, &mut inserted).await?;
                         if is_ordered && !inserted.failures.is_empty() {
                             return Ok(inserted);
@@ -219,6 +231,9 @@ impl Collections {
         let key = collection.shard_key.of_new(&document)?;
         let (body, _) = body_of(&document)?;
         collection.meta.check_arrays(&document, body.raw())?;
+        if collection.meta.capped_size().is_some_and(|max| document.size() as u64 > max) {
+            return Err(too_large_for_capped());
+        }
         Ok((key, body))
     }
 
@@ -437,6 +452,11 @@ impl Collections {
             }
             Err(failed) => {
                 let failure = match failed.error.kind() {
+                    // A part of them may fit. Each is refused by itself where it does not.
+                    ErrorKind::TooLarge if failed.error.message() == BEYOND_BOUNDS => {
+                        let at = (documents.len() == 1).then_some(0);
+                        return Err((at, too_large_for_capped()));
+                    }
                     ErrorKind::Conflict => {
                         let body = documents.get(failed.index).map(|ready| ready.body.as_bytes());
                         duplicate(collection, &failed.error, body)

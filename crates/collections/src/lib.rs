@@ -13,6 +13,7 @@
 //! | `plan.rs` | from a filter to what the engine is asked |
 //! | `point.rs` | one document by its key |
 //! | `reads.rs`, `order.rs`, `aggregate.rs`, `needed.rs`, `output.rs` | finding documents; pipelines, what they look at, and where their results go |
+//! | `capped.rs`, `tail.rs` | capped collections; cursors that wait for what is inserted next |
 //! | `temporary.rs` | collections that a command makes for its own use |
 //! | `insert.rs`, `update.rs`, `change.rs`, `effect.rs` | writes, each document as one step, and what they did |
 //! | `ascending.rs` | ObjectIds and timestamps that the server makes |
@@ -28,6 +29,7 @@ mod aggregate;
 mod answers;
 mod arrays;
 mod ascending;
+mod capped;
 mod catalog;
 mod change;
 mod change_stream;
@@ -58,6 +60,7 @@ mod reads;
 mod request;
 mod shard_key;
 mod stored;
+mod tail;
 mod temporary;
 mod turns;
 mod uniqueness;
@@ -68,6 +71,7 @@ mod wildcard_rules;
 
 pub use aggregate::{Aggregating, Aggregation, RESULT_BYTES_MAX, too_large};
 pub use answers::{KeptAnswers, NumberedInserts, SessionName, SessionWrite, inserted_answer};
+pub use capped::{CappedChange, capped_options};
 pub use catalog::{Creation, Listed, NAMESPACE_EXISTS, NAMESPACE_NOT_FOUND, policy_of_versions};
 pub use change_stream::{
     BeforeChange, ChangeStream, FullDocument, StreamBatch, StreamOptions, StreamRoom, StreamStart, Token,
@@ -91,6 +95,7 @@ pub use reads::{Find, Finding, MEMORY_BYTES_MAX, Source};
 pub use request::{Ending, Request};
 pub use shard_key::ShardKey;
 pub use stored::{body_of, document_of};
+pub use tail::{Tail, TailBatch, TailRoom};
 pub use update::{Action, Statement};
 pub use uses::IndexUses;
 pub use validation::Validation;

@@ -58,6 +58,10 @@ impl Collections {
                 format!("$out to the sharded collection {target} is not supported: use $merge"),
             ));
         }
+        if old.as_ref().is_some_and(|old| old.meta.is_capped()) {
+            let words = format!("namespace '{target}' is capped so it can't be used for $out");
+            return Err(Failure::new(17152, words));
+        }
         let (collections, request, target) = (self.clone(), request.clone(), target.clone());
         guarded(move |interruption| async move {
             let beside = format!("{BESIDE}{}", collections.queries.random().guid());

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use shardlake_document::RawDocument;
 use shardlake_items::{FeedScope, OpenTransaction};
 use shardlake_mql::{Document, Env, Filter, FindProjection, Matched, SortKey, SortPattern, Value};
-use shardlake_partition::StoredItem;
+use shardlake_partition::{InsertionPosition, StoredItem};
 use shardlake_queries::ItemsRequest;
 use shardlake_sql::{BuiltQuery, Rows};
 
@@ -15,7 +15,7 @@ use crate::failure::{Failure, Result};
 use crate::needed::Needed;
 use crate::order::Order;
 use crate::own_writes::OwnWrites;
-use crate::plan::{Plan, plan};
+use crate::plan::{Access, Plan, access_of, plan};
 use crate::request::Request;
 use crate::stored::{document_of, members_of};
 
@@ -35,6 +35,8 @@ pub struct Scan {
     built: OnceLock<BuiltQuery>,
     continuation: Option<String>,
     is_done: bool,
+    /// Where the documents are read in the order of their insertion.
+    in_order: Option<InsertionPosition>,
     /// Documents that the command has written itself, still to come.
     own: Option<(Arc<OwnWrites>, Filter, Env)>,
 }
@@ -44,7 +46,30 @@ impl Scan {
         let plan = plan(filter, &collection.shard_key);
         collection.uses.note_plan(&plan, &collection.meta.indexes);
         let (collections, built) = (collections.clone(), OnceLock::new());
-        Scan { collections, collection, plan, built, continuation: None, is_done: false, own: None }
+        let mut scan = Scan {
+            collections,
+            collection,
+            plan,
+            built,
+            continuation: None,
+            is_done: false,
+            in_order: None,
+            own: None,
+        };
+        // As of a query that an index answers, which has an order of its own.
+        let indexes = scan.collection.indexes();
+        if access_of(&scan.plan, indexes.iter()) == Access::Scan {
+            scan.read_in_order(false);
+        }
+        scan
+    }
+
+    /// Reads a capped collection in the order of insertion, or from its end. A transaction reads its snapshot in the order of
+    /// storage.
+    fn read_in_order(&mut self, is_backwards: bool) -> bool {
+        let is_ordered = self.collection.meta.is_capped() && self.transaction().is_none();
+        self.in_order = is_ordered.then_some(InsertionPosition { after: None, is_backwards });
+        is_ordered
     }
 
     /// In one physical partition alone.
@@ -88,10 +113,11 @@ impl Scan {
 
     fn restart(&mut self) {
         (self.continuation, self.is_done) = (None, false);
+        self.in_order = self.in_order.map(|position| InsertionPosition { after: None, ..position });
     }
 
     fn position(&self) -> Position {
-        Position { continuation: self.continuation.clone(), is_done: self.is_done }
+        Position { continuation: self.continuation.clone(), in_order: self.in_order, is_done: self.is_done }
     }
 
     fn transaction(&self) -> Option<&OpenTransaction> {
@@ -125,6 +151,12 @@ impl Scan {
         if self.is_done {
             return Ok(None);
         }
+        if let Some(position) = &mut self.in_order {
+            let (collection, from) = (&self.collection, *position);
+            let page = self.collections.in_order_of_insertion(request, collection, from, wanted).await?;
+            (position.after, self.is_done) = (page.last, page.is_last);
+            return Ok(Some(Bodies::Items(page.items)));
+        }
         if let (Some(key), Some(id)) = (&self.plan.key, &self.plan.id) {
             let name = (key.clone(), id.clone());
             let item = self.collections.read_named(request, &self.collection, name).await?;
@@ -153,6 +185,7 @@ impl Scan {
 #[derive(Debug, Clone)]
 pub(crate) struct Position {
     continuation: Option<String>,
+    in_order: Option<InsertionPosition>,
     is_done: bool,
 }
 
@@ -160,17 +193,19 @@ pub(crate) struct Position {
 #[derive(Debug)]
 pub enum Bodies {
     One(Option<StoredItem>),
+    Items(Vec<StoredItem>),
     Rows(Rows),
 }
 
 impl Bodies {
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        let (one, rows) = match self {
-            Bodies::One(item) => (item.as_ref(), None),
-            Bodies::Rows(rows) => (None, Some(rows)),
+        let (items, rows) = match self {
+            Bodies::One(item) => (item.as_slice(), None),
+            Bodies::Items(items) => (items.as_slice(), None),
+            Bodies::Rows(rows) => (&[][..], Some(rows)),
         };
-        let one = one.into_iter().map(|item| item.body().as_bytes());
-        one.chain(rows.into_iter().flat_map(Rows::iter))
+        let items = items.iter().map(|item| item.body().as_bytes());
+        items.chain(rows.into_iter().flat_map(Rows::iter))
     }
 }
 
@@ -260,16 +295,33 @@ impl Source {
     }
 
     /// The same documents in the reverse order.
-    pub(crate) fn backwards(self) -> Source {
+    pub fn backwards(self) -> Source {
         match self {
-            Source::Scan(scan) => Source::FromEnd(scan),
+            Source::Scan(mut scan) => match scan.read_in_order(true) {
+                true => Source::Scan(scan),
+                false => Source::FromEnd(scan),
+            },
             other => other,
         }
+    }
+
+    /// Documents of a capped collection in the order of their insertion, whichever index answers the filter.
+    pub fn forwards(mut self) -> Source {
+        if let Source::Scan(scan) = &mut self {
+            scan.read_in_order(false);
+        }
+        self
+    }
+
+    /// Whether the documents come from the end of a collection without being reversed.
+    pub fn is_backwards(&self) -> bool {
+        matches!(self, Source::Scan(scan) if scan.in_order.is_some_and(|position| position.is_backwards))
     }
 
     pub(crate) fn return_to(&mut self, position: Position) {
         if let Source::Scan(scan) = self {
             (scan.continuation, scan.is_done) = (position.continuation, position.is_done);
+            scan.in_order = position.in_order;
         }
     }
 }

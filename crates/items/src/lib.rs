@@ -17,6 +17,7 @@ mod change_feed;
 mod change_feed_position;
 mod command;
 mod feed;
+mod insertion_order;
 mod items;
 mod json_items;
 mod policy_preview;

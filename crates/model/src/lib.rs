@@ -4,6 +4,7 @@
 //! is both what a user writes and what the catalog stores; no other wire spelling lives here.
 
 mod answer_space;
+mod bounds;
 mod context;
 mod error;
 mod full_text_policy;
@@ -23,6 +24,7 @@ mod user;
 mod vector_policy;
 
 pub use answer_space::{AnswerSpace, SpaceFuture};
+pub use bounds::Bounds;
 pub use context::{
     ConsistencyLevel, ETagCondition, Preconditions, Priority, RequestContext, SessionEntry, SessionToken,
 };

@@ -10,7 +10,7 @@ use crate::vector_policy::{
     VectorEmbeddingPolicy, validate_vector_indexes_replace, validate_vectors, validate_vectors_replace,
 };
 use crate::{
-    ContainerRid, DatabaseRid, Error, IndexingMode, IndexingPolicy, KeyPath, Limits, Narrowing,
+    Bounds, ContainerRid, DatabaseRid, Error, IndexingMode, IndexingPolicy, KeyPath, Limits, Narrowing,
     PartitionKeyDefinition, PreviousImageRetentionPolicy, PreviousImages, Result,
 };
 
@@ -41,6 +41,9 @@ pub struct Container {
     /// Which items the unique key of the same place is about; all, where there is nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub narrowings: Vec<Option<Narrowing>>,
+    /// How much each logical partition keeps; `None` for everything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bounds: Option<Bounds>,
 }
 
 /// A physical partition as clients see it.

@@ -153,6 +153,11 @@ impl Transaction<'_> {
         etag: Guid,
         expired: Option<StoredItem>,
     ) -> Plan<ItemReply> {
+        if self.is_step() && self.shape.bounds.is_some() {
+            let words = "transactions of several steps create no items where only the newest are kept";
+            return Err(Error::new(ErrorKind::Unsupported, words).into());
+        }
+        self.created += 1;
         let ordinal = self.new_ordinal();
         let version = plan::new_version(item, self.stamp(etag, ordinal), self.shape);
         self.put(name, &version, expired.as_ref(), ChangeKind::Create)?;

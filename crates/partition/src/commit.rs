@@ -95,7 +95,7 @@ pub(crate) struct Done<T> {
 }
 
 impl Partition {
-    /// From now on no write claims unique values by a shape before this one.
+    /// From now on no write goes by the unique keys and the bounds of a shape before this one.
     pub async fn follow_unique_keys(&self, shape: &ContainerShape) {
         self.sequencer.hold().await.unique_since = shape.number;
     }
@@ -163,6 +163,7 @@ impl Partition {
                 keys.extend(work.footprint(self.origin(), task.shape));
                 self.fetch(reads, task.shape, keys).await
             }
+            Stop::Oldest(prefix) => self.find_oldest(&prefix).await,
             Stop::Heavy => {
                 let rows = work.look_ahead(self, task, reads).await?;
                 (task.rows, task.is_heavy) = (task.rows.max(rows), true);
@@ -274,6 +275,10 @@ impl Partition {
         self.last_ms.store(planned.timestamp_ms, Ordering::Release);
         sequencer.counters = planned.counters;
         self.expiry.note(planned.due);
+        let next_ordinal = self.next_ordinal(sequencer);
+        if let Some(oldest) = &mut sequencer.oldest {
+            oldest.note(&planned.writes, next_ordinal);
+        }
         for (key, size) in std::mem::take(&mut planned.recorded) {
             if let Some(largest) = &mut sequencer.largest {
                 largest.note(&key[keys::HEADER..], size);
@@ -378,7 +383,8 @@ impl Setup {
     ) -> Transaction<'a> {
         let maintained = if base.is_some() { &NOTHING_MAINTAINED } else { &sequencer.maintained };
         let (pending, sizes) = (&sequencer.pending, Some(&sequencer.sizes));
-        let view = View { pending, maintained, sizes, base, reads };
+        let oldest = sequencer.oldest.as_deref();
+        let view = View { pending, maintained, sizes, base, reads, oldest };
         let counters = base.map_or(sequencer.counters, |base| base.on(sequencer.counters));
         let position = (sequencer.lsn, counters);
         let mut transaction = Transaction::new(self.origin, shape, shard, view, position, self.now);

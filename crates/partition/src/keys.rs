@@ -200,6 +200,16 @@ pub(crate) fn is_claimed(key: &[u8]) -> bool {
     matches!(key.get(HEADER - 1), Some(&ITEMS | &UNIQUE_KEYS))
 }
 
+/// Whether a key is that of an ordinal.
+pub(crate) fn is_ordinal(key: &[u8]) -> bool {
+    key.get(HEADER - 1) == Some(&ORDINALS)
+}
+
+/// The ordinal in such a key.
+pub(crate) fn ordinal_of(key: &[u8]) -> Option<u64> {
+    Some(u64::from_be_bytes(key.get(HEADER..)?.try_into().ok()?))
+}
+
 /// Whether a key is that of an item.
 pub(crate) fn is_item(key: &[u8]) -> bool {
     key.get(HEADER - 1) == Some(&ITEMS)

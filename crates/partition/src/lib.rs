@@ -15,6 +15,8 @@
 //! | `beside.rs` | turns for work that is too long for the threads that answer requests |
 //! | `pending.rs` | queued commits that the engine does not show yet |
 //! | `delete_key.rs`, `deletion.rs` | deleting a whole logical partition; deleting what a scan has found |
+//! | `oldest.rs`, `trim.rs` | the oldest items, which give way where a container keeps the newest only |
+//! | `insertion_order.rs` | pages of items in the order of their creation |
 //! | `feed.rs` | pages of items in key order |
 //! | `query/` | a page of a query: the access chosen, items fed to the executor |
 //! | `keys.rs` | the layout of keys in the shard |
@@ -58,6 +60,7 @@ mod expire;
 mod feed;
 mod followers;
 mod index;
+mod insertion_order;
 mod interactive;
 mod item;
 mod key_list;
@@ -65,6 +68,7 @@ mod keys;
 mod log_marks;
 mod make_room;
 mod narrowing;
+mod oldest;
 mod operation;
 mod origin;
 mod partition;
@@ -90,6 +94,7 @@ mod summary_tests;
 mod test_fixture;
 mod times;
 mod transaction;
+mod trim;
 mod unique_keys;
 #[cfg(test)]
 mod unsynced_tests;
@@ -116,6 +121,7 @@ pub use end::End;
 pub use expire::{Sweep, SweepStep};
 pub use feed::{FeedFilter, PageLimits, PartitionPage, epk_of_position, item_of_position};
 pub use index::BuildEnd;
+pub use insertion_order::{InsertionPage, InsertionPosition};
 pub use interactive::{
     LogicalTransaction, OwnItems, SnapshotTransaction, TRANSACTION_TOO_LARGE, TransactionView, Uncommitted,
 };
@@ -145,6 +151,7 @@ pub use statements::{
     CommitNote, KeptStatements, SessionName, SessionWrite, StatementRow, forget_statements, is_statement_key,
     kept_statements, wait_for_queued,
 };
+pub use trim::BEYOND_BOUNDS;
 pub use verify::{PartitionReport, verify_partition};
 pub use write::PartitionWrite;
 

@@ -29,6 +29,8 @@ pub(crate) enum Stop {
     Error(Error),
     /// Values that the engine does not have at hand.
     Wanted(Vec<Bytes>),
+    /// The oldest items of the logical partition whose item keys begin so.
+    Oldest(Vec<u8>),
     /// Work that is too long for a thread that answers requests.
     Heavy,
 }

@@ -17,6 +17,7 @@ use crate::beside::beside_planning;
 use crate::change_log::Counters;
 use crate::end::{EndOnPanic, Life};
 use crate::index::Maintained;
+use crate::oldest::Oldest;
 use crate::pending::Pending;
 use crate::sizes::{Largest, RecentSizes};
 
@@ -36,6 +37,8 @@ pub(crate) struct Sequencer {
     pub unique_since: u64,
     /// Where the search for items whose time has run out goes on.
     pub room_sought_to: Option<Vec<u8>>,
+    /// Of a logical partition with bounds, from the first time that a plan removes items of it.
+    pub oldest: Option<Box<Oldest>>,
     /// Kept from the first time that somebody asks.
     pub largest: Option<Box<Largest>>,
     /// Of the last one that was put up: it stands as long as its sender lives.
@@ -54,6 +57,7 @@ impl Sequencer {
             default_ttl: None,
             unique_since: 0,
             room_sought_to: None,
+            oldest: None,
             largest: None,
             fence: None,
         }

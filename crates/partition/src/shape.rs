@@ -9,8 +9,8 @@ use shardlake_charge::ChargeTable;
 use shardlake_document::RawDocument;
 use shardlake_index::IndexLayout;
 use shardlake_model::{
-    Container, ContainerDefinition, Error, KeyPath, Limits, Narrowing, PartitionKey, PartitionKeyDefinition,
-    PathMatcher, Result, UniqueKey,
+    Bounds, Container, ContainerDefinition, Error, KeyPath, Limits, Narrowing, PartitionKey,
+    PartitionKeyDefinition, PathMatcher, Result, UniqueKey,
 };
 use shardlake_routing::Epk;
 use shardlake_sql::{CompositeSchema, ComputedProperties, GeometryKind, IndexSchema};
@@ -35,6 +35,8 @@ pub struct ContainerShape {
     pub unique_keys: Vec<Vec<KeyPath>>,
     /// Which items the unique key of the same place is about; all, where there is nothing.
     pub narrowings: Vec<Option<Narrowing>>,
+    /// How much each logical partition keeps: see `oldest/`.
+    pub bounds: Option<Bounds>,
     pub indexed_paths: PathMatcher,
     pub computed: ComputedProperties,
     /// The generation of the index that queries read.
@@ -119,6 +121,7 @@ impl ContainerShape {
             key_paths: parsed_paths(&definition.partition_key.paths)?,
             unique_keys: unique_keys.iter().map(|key| parsed_paths(&key.paths)).collect::<Result<_>>()?,
             narrowings: container.narrowings.clone(),
+            bounds: container.bounds,
             indexed_paths: definition.indexing_policy.matcher(),
             schema: Schema::new(serving.as_deref(), building.as_deref()),
             computed: computed_properties(&computed_definitions(definition)),

@@ -52,6 +52,7 @@ fn shape() -> Arc<ContainerShape> {
         kept: None,
         is_collection: false,
         narrowings: Vec::new(),
+        bounds: None,
     };
     let policy = &container.definition.indexing_policy;
     let layout = IndexLayout::new(1, policy, ComputedProperties::default()).expect("compiles");

@@ -108,6 +108,7 @@ impl Fixture {
             kept: None,
             is_collection: false,
             narrowings: Vec::new(),
+            bounds: None,
         };
         let policy = &container.definition.indexing_policy;
         let layout = IndexLayout::new(1, policy, ComputedProperties::default()).expect("compiles");

@@ -16,6 +16,7 @@ use crate::due::{Due, own_end};
 use crate::index::{self, IndexChange, Maintained};
 use crate::item::StoredItem;
 use crate::keys::{self, HEADER, PartitionUid};
+use crate::oldest::Oldest;
 use crate::operation::LogicalKey;
 use crate::origin::Origin;
 use crate::pending::Pending;
@@ -35,6 +36,8 @@ pub(crate) struct View<'a> {
     pub base: Option<&'a Base>,
     /// What was fetched for it.
     pub reads: &'a ReadSet,
+    /// What is at hand of the oldest items.
+    pub oldest: Option<&'a Oldest>,
 }
 
 /// The logical partition that a transaction writes to.
@@ -55,6 +58,8 @@ pub(crate) struct Transaction<'a> {
     writes: Writes,
     operations: Vec<LogOperation>,
     counters: Counters,
+    /// Items that it has created.
+    pub created: usize,
     sized: Option<Sized>,
     /// The sizes of logical partitions after the transaction.
     recorded: Vec<(Bytes, LogicalSize)>,
@@ -97,6 +102,7 @@ impl<'a> Transaction<'a> {
             writes: Writes::default(),
             operations: Vec::new(),
             counters,
+            created: 0,
             sized: None,
             recorded: Vec::new(),
             due: Due::NEVER,
@@ -314,8 +320,23 @@ impl<'a> Transaction<'a> {
         Ok(steps.map_or(Ok(committed), |change| committed.changed_by(change))?)
     }
 
+    /// What is at hand of the oldest items.
+    pub fn oldest(&self) -> Option<&'a Oldest> {
+        self.view.oldest
+    }
+
+    /// Whether it is one step of several.
+    pub fn is_step(&self) -> bool {
+        self.view.base.is_some()
+    }
+
     /// Whether the transaction's logical partition holds no item now: then there is none to look for.
     pub fn is_empty(&mut self, logical: &LogicalKey) -> Plan<bool> {
+        Ok(self.size_now(logical)?.items == 0)
+    }
+
+    /// The size of the transaction's logical partition with what it has written.
+    pub fn size_now(&mut self, logical: &LogicalKey) -> Plan<LogicalSize> {
         self.sized(logical);
         let mut sized = self.sized.take().expect("it was just made");
         let before = match sized.before {
@@ -323,9 +344,9 @@ impl<'a> Transaction<'a> {
             None => self.size_before(&sized.key)?,
         };
         sized.before = Some(before);
-        let is_empty = before.items.checked_add_signed(sized.change.items) == Some(0);
+        let now = before.changed_by(sized.change)?;
         self.sized = Some(sized);
-        Ok(is_empty)
+        Ok(now)
     }
 
     /// Writes the size of the logical partition if it is another one after the last change, and gives it with the old one.

@@ -10,7 +10,7 @@ use tracing::Instrument;
 use crate::beside::{HEAVY_BYTES, beside};
 use crate::commit::{Done, Task, Work, Writer};
 use crate::deferred::Deferred;
-use crate::item::StoredItem;
+use crate::item::{StoredItem, rendered_size};
 use crate::keys;
 use crate::make_room::{LOOKS_MAX, is_full};
 use crate::operation::{BatchFailure, BatchReply, CommandContext, ItemReply, LogicalKey, Operation};
@@ -18,6 +18,7 @@ use crate::origin::Origin;
 use crate::partition::Partition;
 use crate::read_set::{Plan, ReadSet, Stop};
 use crate::shape::ContainerShape;
+use crate::sizes::LogicalSize;
 use crate::transaction::{ItemName, PlannedCommit, Transaction};
 
 /// Bytes of bodies from which a transaction is too much for a thread that answers requests.
@@ -62,8 +63,22 @@ impl Partition {
         let PartitionWrite { key, context, .. } = &**command;
         let writer = Writer::Passing(key, context.patience);
         let mut reply = self.execute_once(shape, command, writer).await?;
-        for _ in 0..LOOKS_MAX {
-            if !is_full(&reply) || !self.make_room(shape, context, key, writer).await? {
+        let mut looks = 0;
+        while is_full(&reply) && looks < LOOKS_MAX {
+            let has_room = match shape.bounds {
+                // As many commits as it takes, each of which removes something.
+                Some(_) => {
+                    let room_for = (key, command.room_for(shape));
+                    let goes_on = self.trim_for(shape, context.now, room_for, writer).await?;
+                    looks += usize::from(!goes_on);
+                    true
+                }
+                None => {
+                    looks += 1;
+                    self.make_room(shape, context, key, writer).await?
+                }
+            };
+            if !has_room {
                 break;
             }
             reply = self.execute_once(shape, command, writer).await?;
@@ -152,6 +167,19 @@ impl PartitionWrite {
         self.operations.iter().any(is_heavy) || self.operations.iter().map(size).sum::<usize>() > MUCH_BYTES
     }
 
+    /// The size of the items that it may create.
+    fn room_for(&self, shape: &ContainerShape) -> LogicalSize {
+        let items = self.operations.iter().filter_map(|operation| match operation {
+            Operation::Create { item } | Operation::Upsert { item, .. } => Some(item),
+            _ => None,
+        });
+        let seconds = self.context.now.seconds();
+        items.fold(LogicalSize::default(), |size, item| LogicalSize {
+            items: size.items + 1,
+            size_bytes: size.size_bytes + rendered_size(item.members.len(), shape, seconds) as u64,
+        })
+    }
+
     fn add_to(&self, transaction: &mut Transaction<'_>) -> Plan<Written> {
         let mut written = Written { outcome: Ok(Vec::new()), charge_centi: 0 };
         let mut replies = Vec::with_capacity(self.operations.len());
@@ -180,6 +208,11 @@ impl PartitionWrite {
             if transaction.growth_bytes() > grown_before {
                 last_growth = index;
             }
+        }
+        match transaction.keep_within_bounds(&self.key) {
+            Ok(charge_centi) => written.charge_centi += charge_centi,
+            Err(Stop::Error(error)) => return written.failed(last_growth, error, &replies),
+            Err(stop) => return Err(stop),
         }
         match transaction.record_size_within_limits() {
             // The whole decides; the last operation that took room stands for it.

@@ -12,6 +12,7 @@ use shardlake_routing::{initial_ranges, place_together};
 use shardlake_stdx::Timestamp;
 
 use crate::Resources;
+use crate::kept::Keeping;
 use shardlake_serving::ContainerEntry;
 use shardlake_serving::LiveCatalog;
 use shardlake_serving::{CapacityMode, ContainerHandle};
@@ -40,7 +41,7 @@ impl Resources {
         database: &str,
         definition: ContainerDefinition,
         throughput: Option<Throughput>,
-        kept: Option<String>,
+        keeping: Option<Keeping>,
     ) -> Result<ContainerHandle> {
         let limits = self.limits();
         let definition = definition.normalise(limits)?;
@@ -67,9 +68,18 @@ impl Resources {
             let throughput = asked.or_else(|| needs_own.then_some(least));
             let rid = resources.new_container_rid(owner.database.rid, draft);
             let etag = resources.random().guid().0;
-            let is_collection = kept.is_some();
-            let (timestamp, narrowings) = (now.seconds(), Vec::new());
-            let container = Container { rid, etag, timestamp, definition, kept, is_collection, narrowings };
+            let is_collection = keeping.is_some();
+            let bounds = keeping.as_ref().and_then(|keeping| keeping.bounds);
+            let container = Container {
+                rid,
+                etag,
+                timestamp: now.seconds(),
+                definition,
+                kept: keeping.map(|keeping| keeping.kept),
+                is_collection,
+                narrowings: Vec::new(),
+                bounds,
+            };
             // What nobody asked for is not enforced, so no partitions are needed for it.
             let record = resources.new_record(live, draft, container, asked, now);
             draft.containers.put(rid, record);

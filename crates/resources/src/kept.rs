@@ -1,7 +1,7 @@
 //! What a front end keeps with databases and containers, changed together with definitions.
 
 use shardlake_catalog::{ContainerRecord, Definitions};
-use shardlake_model::{Container, ContainerDefinition, Database, Narrowing, RequestContext, Result};
+use shardlake_model::{Bounds, Container, ContainerDefinition, Database, Narrowing, RequestContext, Result};
 use shardlake_partition::retention_of;
 use shardlake_serving::{ContainerHandle, LiveCatalog, conflict, index_moved_to, not_found};
 
@@ -14,6 +14,14 @@ pub struct Redefined {
     pub kept: Option<String>,
     /// Of the unique keys, in their order.
     pub narrowings: Vec<Option<Narrowing>>,
+    pub bounds: Option<Bounds>,
+}
+
+/// What a front end keeps with a new container.
+#[derive(Debug, Clone)]
+pub struct Keeping {
+    pub kept: String,
+    pub bounds: Option<Bounds>,
 }
 
 impl Resources {
@@ -47,21 +55,21 @@ impl Resources {
         let old = self.container(database, container)?.entry;
         let rid = old.record.container.rid;
         let retention = {
-            let Redefined { definition, kept, narrowings } = change(&old.record.container)?;
+            let Redefined { definition, kept, narrowings, bounds } = change(&old.record.container)?;
             let definition = definition.normalise(self.limits())?;
             let container =
-                Container { definition, kept, narrowings, ..Container::clone(&old.record.container) };
+                Container { definition, kept, narrowings, bounds, ..Container::clone(&old.record.container) };
             retention_of(&container.definition, self.limits())
         };
         let (etag, now, limits, id) =
             (self.random().guid().0, ctx.now, self.limits().clone(), container.to_owned());
         let plan = move |_: &LiveCatalog, draft: &mut Definitions| {
             let old = draft.containers.get(&rid).ok_or_else(|| not_found("container", &id))?.clone();
-            let Redefined { definition, kept, narrowings } = change(&old.container)?;
+            let Redefined { definition, kept, narrowings, bounds } = change(&old.container)?;
             let definition = definition.normalise(&limits)?;
             let timestamp = now.seconds();
             let container =
-                Container { etag, timestamp, definition, kept, narrowings, ..old.container.clone() };
+                Container { etag, timestamp, definition, kept, narrowings, bounds, ..old.container.clone() };
             let index = index_moved_to(&old.index, &container, &limits)?;
             draft.containers.put(rid, ContainerRecord { index, container, ..ContainerRecord::clone(&old) });
             Ok(())

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use shardlake_script::Scripts;
 use shardlake_serving::Serving;
 
-pub use kept::Redefined;
+pub use kept::{Keeping, Redefined};
 pub use permissions::{GrantedChild, ResourceLink};
 pub use scripts::ScriptWrite;
 

@@ -161,7 +161,7 @@ impl Serving {
             serving.align(rid).await;
             outcome?;
             let new = serving.entry_of_rid(rid)?;
-            if !new.shape.has_unique_keys_of(&old.shape) {
+            if !new.shape.has_unique_keys_of(&old.shape) || new.shape.bounds != old.shape.bounds {
                 for partition in new.map.iter() {
                     partition.follow_unique_keys(&new.shape).await;
                 }

@@ -82,6 +82,7 @@ mod tests {
             kept: None,
             is_collection: false,
             narrowings: Vec::new(),
+            bounds: None,
         };
         let limits = Limits::default();
         let mut old = index_of_new(&container, &limits);

@@ -39,6 +39,7 @@ fn container(number: u32, id: &str, ranges: Vec<RangeRecord>) -> ContainerRecord
             kept: None,
             is_collection: false,
             narrowings: Vec::new(),
+            bounds: None,
         },
         ranges,
         generation: 1,

@@ -51,6 +51,7 @@ impl Fixture {
             kept: None,
             is_collection: false,
             narrowings: Vec::new(),
+            bounds: None,
         };
         let policy = &container.definition.indexing_policy;
         let layout =

@@ -361,6 +361,9 @@ impl Copy {
             match planned {
                 Ok(planned) => return Ok(planned),
                 Err(Stop::Error(error)) => return Err(error),
+                Err(Stop::Oldest(_)) => {
+                    return Err(shardlake_model::Error::internal("a copy removes no items of its own"));
+                }
                 Err(Stop::Heavy) => is_beside = true,
                 Err(Stop::Wanted(mut keys)) => {
                     let own = |key: &Bytes| keys::with_header(self.origin.uid, ITEMS, key).into();
@@ -374,7 +377,7 @@ impl Copy {
     /// The writes, the target's totals after them, and how many items were dealt with.
     fn plan(&self, reads: &ReadSet, is_beside: bool) -> Plan<(Batch, Counters, usize)> {
         let (pending, maintained) = (nothing_pending(), &self.maintained);
-        let view = View { pending, maintained, sizes: None, base: None, reads };
+        let view = View { pending, maintained, sizes: None, base: None, reads, oldest: None };
         let position = (0, self.counters);
         let mut transaction =
             Transaction::new(self.origin, &self.shape, &self.shard, view, position, Timestamp(0));

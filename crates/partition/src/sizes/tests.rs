@@ -35,6 +35,7 @@ impl Fixture {
             kept: None,
             is_collection: false,
             narrowings: Vec::new(),
+            bounds: None,
         };
         let limits = Arc::new(Limits::default());
         let shape = ContainerShape::new(&container, (None, None), limits, ChargeTable::default());

@@ -1,0 +1,264 @@
+//! Capped collections: of bounded size, with the newest documents in the order of their insertion.
+//!
+//! The options say how large a collection may be, as clients see them. The bounds that follow from them are kept with the
+//! container, and the partition keeps to them with every write, whichever front end it comes from. So a collection is converted
+//! where it is: from the change of its definition on nothing is added without the oldest documents giving way, and what is too
+//! much at that time is removed before the command ends, or before the next start serves clients.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use shardlake_model::{Bounds, ContainerDefinition, RequestContext};
+use shardlake_mql::{Document, Value};
+use shardlake_partition::{InsertionPage, InsertionPosition};
+
+use crate::catalog::{Creation, NAMESPACE_EXISTS, NAMESPACE_NOT_FOUND};
+use crate::collections::{Collection, Collections, Found, Namespace};
+use crate::failure::{Failure, Result};
+use crate::meta::{BESIDE, Meta, flag};
+use crate::request::Request;
+use crate::stored::document_of;
+use crate::temporary::guarded;
+
+/// Sizes are multiples of this one.
+const SIZE_STEP: i64 = 256;
+const SIZE_MIN: i64 = 4096;
+/// Each commit that removes documents waits for so long where a script holds the collection.
+const PATIENCE: Duration = Duration::from_secs(60);
+const ILLEGAL_OPERATION: i32 = 20;
+const IN_TRANSACTION: i32 = 263;
+
+impl Meta {
+    pub fn is_capped(&self) -> bool {
+        flag(&self.options, "capped")
+    }
+
+    /// Of the documents together, and the size that no document exceeds.
+    pub fn capped_size(&self) -> Option<u64> {
+        self.bounds().map(|bounds| bounds.size_bytes_max)
+    }
+
+    /// How many documents a capped collection has at most, where that is bounded.
+    pub fn capped_max(&self) -> Option<u64> {
+        self.bounds().and_then(|bounds| bounds.items_max)
+    }
+
+    /// What the options mean to the engine.
+    pub(crate) fn bounds(&self) -> Option<Bounds> {
+        let number = |name: &str| self.options.get(name).and_then(Value::to_i64_exact);
+        let positive = |number: i64| u64::try_from(number).ok().filter(|number| *number > 0);
+        let size_bytes_max = number("size").filter(|_| self.is_capped()).and_then(positive)?;
+        Some(Bounds { size_bytes_max, items_max: number("max").and_then(positive) })
+    }
+}
+
+/// Options of a capped collection of such a size, as `listCollections` shows them. `max` is left out where any number is meant.
+pub fn capped_options(size: i64, max: Option<i64>) -> Document {
+    let mut options = Document::one("capped", Value::Bool(true));
+    options.push("size", whole(rounded(size)));
+    if let Some(max) = max.filter(|max| *max > 0) {
+        options.push("max", whole(max));
+    }
+    options
+}
+
+/// The size that a collection gets where another one is asked for.
+fn rounded(size: i64) -> i64 {
+    let steps = size.max(SIZE_MIN).saturating_add(SIZE_STEP - 1) / SIZE_STEP;
+    steps.saturating_mul(SIZE_STEP)
+}
+
+fn whole(number: i64) -> Value {
+    i32::try_from(number).map_or(Value::Long(number), Value::Int)
+}
+
+/// What `collMod` changes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CappedChange {
+    pub size: Option<i64>,
+    /// 0 for any number.
+    pub max: Option<i64>,
+}
+
+impl Collections {
+    /// Documents of a collection without a shard key in the order of their insertion: a page behind a position.
+    pub(crate) async fn in_order_of_insertion(
+        &self,
+        request: &Request,
+        collection: &Collection,
+        position: InsertionPosition,
+        wanted: Option<u32>,
+    ) -> Result<InsertionPage> {
+        let key = collection.shard_key.of_stored(&Document::new());
+        let (ctx, handle) = (&request.ctx, &collection.handle);
+        let page = self.queries.read_in_order(ctx, handle, &key, position, wanted).await;
+        let page = page.map_err(|error| self.failed(error))?;
+        request.charge(self.queries.charge_in_order(&page, ctx));
+        request.examine(page.items.len() as u64, 0);
+        Ok(page)
+    }
+
+    /// For a write: transactions write to no capped collection.
+    pub(crate) fn check_in_transaction(&self, collection: &Collection) -> Result<()> {
+        if self.transaction.is_some() && collection.meta.is_capped() {
+            let words = format!(
+                "Collection '{}' is a capped collection. Writes in transactions are not allowed on capped collections.",
+                collection.namespace
+            );
+            return Err(Failure::new(IN_TRANSACTION, words));
+        }
+        Ok(())
+    }
+
+    /// Makes a collection capped: it keeps its newest documents of such a size, its indexes and its options. Ends when it is
+    /// within the size.
+    pub async fn convert_to_capped(
+        &self,
+        request: &Arc<Request>,
+        namespace: &Namespace,
+        size: i64,
+    ) -> Result<()> {
+        let collection = self.cappable(namespace)?;
+        let collection = self.opened(request, collection).await?;
+        let options = capped_options(size, None);
+        self.redefine_capped(request, &collection, move |meta| {
+            meta.options.remove("max");
+            options.iter().for_each(|(name, value)| meta.options.set(name, value.clone()));
+            Ok(())
+        })
+        .await
+    }
+
+    /// Changes the bounds of a capped collection.
+    pub async fn change_capped(
+        &self,
+        request: &Arc<Request>,
+        collection: &Collection,
+        change: CappedChange,
+    ) -> Result<()> {
+        self.redefine_capped(request, collection, move |meta| {
+            if !meta.is_capped() {
+                return Err(Failure::new(72, "Collection must be capped."));
+            }
+            if let Some(size) = change.size {
+                meta.options.set(&"size".into(), whole(rounded(size)));
+            }
+            match change.max {
+                Some(max) if max > 0 => meta.options.set(&"max".into(), whole(max)),
+                Some(_) => drop(meta.options.remove("max")),
+                None => {}
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Changes bounds, and removes what is beyond them, also where the client goes away.
+    async fn redefine_capped(
+        &self,
+        request: &Arc<Request>,
+        collection: &Collection,
+        change: impl Fn(&mut Meta) -> Result<()> + Send + Sync + 'static,
+    ) -> Result<()> {
+        let (collections, request, collection) = (self.clone(), request.clone(), collection.clone());
+        guarded(|_| async move {
+            let change = move |meta: &mut Meta, _: &mut ContainerDefinition| change(meta);
+            let changed = collections.redefine(&request, &collection, change).await?;
+            collections.trim(&changed).await
+        })
+        .await
+    }
+
+    /// Removes the oldest documents of a capped collection until it is within its bounds.
+    async fn trim(&self, collection: &Collection) -> Result<()> {
+        let key = collection.shard_key.of_stored(&Document::new());
+        let context = RequestContext::internal(self.queries.clock(), self.queries.random().guid());
+        Ok(self.queries.trim(&context, &collection.handle, &key, PATIENCE).await?)
+    }
+
+    /// Brings all capped collections within their bounds. For a start, before any client is served: a command that changed the
+    /// bounds may have been interrupted.
+    pub async fn trim_all(&self) -> Result<()> {
+        for database in self.databases() {
+            let listed = self.list(&database.id)?.into_iter();
+            let collections = listed.filter_map(|listed| listed.collection);
+            for collection in collections.filter(|collection| collection.meta.is_capped()) {
+                self.trim(&collection).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies the newest documents of a collection into a new capped one. A client that sees the copy sees all of it.
+    pub async fn clone_as_capped(
+        &self,
+        request: &Arc<Request>,
+        from: &Namespace,
+        to: &Namespace,
+        size: i64,
+    ) -> Result<()> {
+        let source = self.cappable(from)?;
+        if !matches!(self.find_name(to)?, Found::Nothing) {
+            let words =
+                format!("cloneCollectionAsCapped failed - destination collection {to} already exists");
+            return Err(Failure::new(NAMESPACE_EXISTS, words));
+        }
+        let (collections, request, to) = (self.clone(), request.clone(), to.clone());
+        guarded(move |interruption| async move {
+            let beside = format!("{BESIDE}{}", collections.queries.random().guid());
+            let beside = Namespace::new(&to.database, beside);
+            let mut options = source.meta.options.clone();
+            options.remove("max");
+            capped_options(size, None).iter().for_each(|(name, value)| options.set(name, value.clone()));
+            let creation = Creation { options, is_temporary: true, ..Creation::default() };
+            let made = collections.create(&request, &beside, creation).await?;
+            let filling = Box::pin(collections.copy_in_order(&request, &source, &beside));
+            let outcome = match interruption.or(filling).await {
+                Ok(()) => collections.rename(&beside, &to, false).await,
+                Err(failure) => Err(failure),
+            };
+            if outcome.is_err()
+                && let Err(failure) = collections.drop_temporary(made.container()).await
+            {
+                tracing::warn!(?failure, collection = %beside, "a temporary collection stays until the next start");
+            }
+            outcome
+        })
+        .await
+    }
+
+    async fn copy_in_order(&self, request: &Request, from: &Collection, to: &Namespace) -> Result<()> {
+        let mut position = InsertionPosition::default();
+        loop {
+            let page = self.in_order_of_insertion(request, from, position, None).await?;
+            let documents = page.items.iter().map(|item| document_of(item.body().as_bytes()).map(Arc::new));
+            let documents = documents.collect::<Result<Vec<_>>>()?;
+            let inserted = self.insert(request, to, documents, (true, false), None).await?;
+            if let Some((_, failure)) = inserted.failures.into_iter().next() {
+                return Err(failure);
+            }
+            if page.is_last {
+                return Ok(());
+            }
+            position.after = page.last;
+        }
+    }
+
+    /// A collection that can be capped, or copied into a capped one.
+    fn cappable(&self, namespace: &Namespace) -> Result<Collection> {
+        match self.find_name(namespace)? {
+            Found::Nothing => {
+                let words = format!("source collection {namespace} does not exist");
+                Err(Failure::new(NAMESPACE_NOT_FOUND, words))
+            }
+            Found::View(_) => {
+                Err(Failure::new(166, format!("Namespace {namespace} is a view, not a collection")))
+            }
+            Found::Collection(collection) if collection.is_sharded() => Err(Failure::new(
+                ILLEGAL_OPERATION,
+                format!("{namespace} is sharded: a capped collection has no shard key"),
+            )),
+            Found::Collection(collection) => Ok(collection),
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Keeps logical partitions within the bounds of their container: what a create adds beyond them takes the place of the oldest
+//! items, in the same commit.
+//!
+//! A create that would have to remove very many items is preceded by commits that only remove, each a bounded number of items
+//! that the create needs gone in any case. The same commits bring a logical partition within new bounds.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use shardlake_model::{Bounds, Error, ErrorKind, Result};
+use shardlake_stdx::Timestamp;
+
+use crate::change_log::ChangeKind;
+use crate::commit::{Done, Task, Work, Writer};
+use crate::item::rendered_size;
+use crate::keys;
+use crate::oldest::Placed;
+use crate::operation::LogicalKey;
+use crate::origin::Origin;
+use crate::partition::Partition;
+use crate::read_set::{Plan, ReadSet, Stop};
+use crate::shape::ContainerShape;
+use crate::sizes::LogicalSize;
+use crate::transaction::{ItemName, PlannedCommit, Transaction};
+
+/// Items that one commit removes.
+const REMOVED_MAX: usize = 2048;
+/// Items that are asked for at a time where the engine does not have them at hand.
+const AHEAD_MAX: usize = 256;
+
+/// Why items are refused that are more than the bounds of their logical partition allow.
+pub const BEYOND_BOUNDS: &str = "the items are more than the container keeps";
+
+fn is_within(bounds: Bounds, size: LogicalSize, shape: &ContainerShape, now: Timestamp) -> bool {
+    let added = rendered_size(0, shape, now.seconds()) as u64;
+    bounds.allow(size.items, size.size_bytes.saturating_sub(size.items * added))
+}
+
+/// What was removed of a logical partition.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Trimmed {
+    pub charge_centi: u64,
+    pub items: usize,
+    /// Nothing more has to go.
+    pub is_within: bool,
+}
+
+impl Transaction<'_> {
+    /// Removes the oldest items until the logical partition has room for items of such a size, besides those that the
+    /// transaction has written; a bounded number.
+    fn trim(&mut self, logical: &LogicalKey, room_for: LogicalSize) -> Plan<Trimmed> {
+        let Some(bounds) = self.shape.bounds else {
+            return Ok(Trimmed { is_within: true, ..Trimmed::default() });
+        };
+        let mut trimmed = Trimmed::default();
+        let fits = |size: LogicalSize, shape: &ContainerShape, now| {
+            let size = LogicalSize {
+                items: size.items + room_for.items,
+                size_bytes: size.size_bytes + room_for.size_bytes,
+            };
+            is_within(bounds, size, shape, now)
+        };
+        if fits(self.size_now(logical)?, self.shape, self.now) {
+            return Ok(Trimmed { is_within: true, ..trimmed });
+        }
+        if !fits(LogicalSize::default(), self.shape, self.now) {
+            return Err(Error::new(ErrorKind::TooLarge, BEYOND_BOUNDS).into());
+        }
+        let prefix = keys::logical_prefix(self.uid, logical);
+        let Some(oldest) = self.oldest().filter(|oldest| oldest.is_of(&prefix)) else {
+            return Err(Stop::Oldest(prefix));
+        };
+        let (items, has_gap) = oldest.items();
+        let items: Vec<Placed> = items.take(REMOVED_MAX + 1).cloned().collect();
+        // Of small items a few take the place of each new one.
+        let ahead = if self.is_clients { (4 * self.created).clamp(8, AHEAD_MAX) } else { AHEAD_MAX };
+        for (place, placed) in items.iter().enumerate() {
+            if trimmed.items == REMOVED_MAX {
+                return Ok(trimmed);
+            }
+            if place % ahead == 0 {
+                self.want(items[place..].iter().take(ahead))?;
+            }
+            let Some(item) = self.item(&placed.key)?.filter(|item| item.envelope().ordinal == placed.ordinal)
+            else {
+                // The transaction has removed it itself.
+                continue;
+            };
+            let (_, id) =
+                keys::parse_item_key(&placed.key[keys::HEADER..]).ok_or_else(crate::malformed_key)?;
+            let name = ItemName { logical, id, key: placed.key.clone() };
+            // The client asked for none of it, so it keeps to no bound of the client's.
+            let is_clients = std::mem::replace(&mut self.is_clients, false);
+            let removed = self.end_charged(&name, item, ChangeKind::Delete);
+            self.is_clients = is_clients;
+            trimmed.charge_centi += removed?;
+            trimmed.items += 1;
+            if fits(self.size_now(logical)?, self.shape, self.now) {
+                return Ok(Trimmed { is_within: true, ..trimmed });
+            }
+        }
+        match has_gap {
+            true => Err(Stop::Oldest(prefix)),
+            false => Err(Error::new(ErrorKind::TooLarge, BEYOND_BOUNDS).into()),
+        }
+    }
+
+    /// Asks for items in one go, where the engine does not have them at hand.
+    fn want<'p>(&self, items: impl Iterator<Item = &'p Placed>) -> Plan<()> {
+        let mut wanted = Vec::new();
+        for placed in items {
+            match self.get(&placed.key) {
+                Ok(_) => {}
+                Err(Stop::Wanted(keys)) => wanted.extend(keys),
+                Err(stop) => return Err(stop),
+            }
+        }
+        if wanted.is_empty() { Ok(()) } else { Err(Stop::Wanted(wanted)) }
+    }
+
+    /// Makes room for the items that the transaction has created. Gives the charge of removing others.
+    pub fn keep_within_bounds(&mut self, logical: &LogicalKey) -> Plan<u64> {
+        if self.shape.bounds.is_none() || self.created == 0 {
+            return Ok(0);
+        }
+        let trimmed = self.trim(logical, LogicalSize::default())?;
+        match trimmed.is_within {
+            true => Ok(trimmed.charge_centi),
+            false => {
+                let words = "the items take the place of more others than one commit removes: retry";
+                Err(Error::new(ErrorKind::LogicalPartitionFull, words).into())
+            }
+        }
+    }
+}
+
+/// Removes the oldest items, and writes nothing.
+#[derive(Debug, Clone)]
+struct Trim {
+    logical: LogicalKey,
+    room_for: LogicalSize,
+}
+
+impl Work for Trim {
+    type Outcome = (Trimmed, Option<PlannedCommit>);
+
+    fn plan(&self, mut transaction: Transaction<'_>) -> Plan<Self::Outcome> {
+        let trimmed = match transaction.trim(&self.logical, self.room_for) {
+            // No removal makes room for such items.
+            Err(Stop::Error(error)) if error.kind() == ErrorKind::TooLarge => {
+                Trimmed { is_within: true, ..Trimmed::default() }
+            }
+            trimmed => trimmed?,
+        };
+        transaction.record_size()?;
+        let changes = transaction.changes_anything();
+        Ok((trimmed, changes.then(|| transaction.into_batch())))
+    }
+
+    fn owned(&self) -> impl Work<Outcome = Self::Outcome> + Send + 'static {
+        self.clone()
+    }
+
+    fn footprint(&self, origin: Origin, _shape: &ContainerShape) -> Vec<Bytes> {
+        vec![keys::size_key(origin.uid, &self.logical).into()]
+    }
+}
+
+impl Partition {
+    /// One commit on the way to where a logical partition has room for items of such a size. Says whether another one has to
+    /// follow.
+    pub(crate) async fn trim_for(
+        &self,
+        shape: &Arc<ContainerShape>,
+        now: Timestamp,
+        (logical, room_for): (&LogicalKey, LogicalSize),
+        writer: Writer<'_>,
+    ) -> Result<bool> {
+        let task = Task {
+            shape,
+            now,
+            is_decided: false,
+            writer,
+            is_clients: false,
+            rows: 0,
+            is_heavy: false,
+            base: None,
+        };
+        let work = Trim { logical: logical.clone(), room_for };
+        let Done { outcome, commit, .. } = self.carry_out(task, ReadSet::default(), &work).await?;
+        if let Some((lsn, commit)) = commit {
+            self.acknowledge(lsn, commit).await?;
+        }
+        Ok(!outcome.is_within)
+    }
+
+    /// One commit on the way to where a logical partition is within the bounds of its container. Says whether another one has
+    /// to follow.
+    pub async fn trim(
+        &self,
+        shape: &Arc<ContainerShape>,
+        now: Timestamp,
+        logical: &LogicalKey,
+        patience: Duration,
+    ) -> Result<bool> {
+        let writer = Writer::Passing(logical, patience);
+        self.trim_for(shape, now, (logical, LogicalSize::default()), writer).await
+    }
+}
