@@ -10,8 +10,8 @@ use crate::cursors::{Killed, Wants};
 use crate::errors::{Result, code, fail};
 use crate::reply::{CursorReply, Reply};
 
-/// How long a change stream waits for an event where the client does not say.
-const STREAM_WAIT: Duration = Duration::from_secs(1);
+/// How long a cursor waits for something new where the client does not say.
+const WAIT: Duration = Duration::from_secs(1);
 
 pub static CURSORS: &[Command] = &[
     command!("getMore", get_more).in_transaction().stable().with_batch(),
@@ -34,16 +34,16 @@ async fn get_more(call: &Call) -> Result<Reply> {
     let batch_size = arguments.count("batchSize")?;
     let namespace = format!("{}.{collection}", call.database());
     let mut cursor = call.deployment.cursors.borrow(id, &namespace, &call.owner())?;
-    let is_stream = cursor.source().is_stream();
+    let waits = cursor.source().waits();
     let has_time =
         call.body.get("maxTimeMS").is_some_and(|value| !matches!(value, Value::Null | Value::Undefined));
-    if has_time && !is_stream {
+    if has_time && !waits {
         fail!(code::BAD_VALUE, "cannot set maxTimeMS on getMore command for a non-awaitData cursor");
     }
     let (mut context, mut wait) = (call.context.clone(), Duration::ZERO);
-    if is_stream {
+    if waits {
         // The time is for waiting, not for what follows when it is over.
-        wait = if has_time { call.time_left() } else { STREAM_WAIT.min(call.time_left()) };
+        wait = if has_time { call.time_left() } else { WAIT.min(call.time_left()) };
         let now = call.deployment.account.clock().elapsed();
         context.deadline = now + call.deployment.settings.request_timeout;
     }

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use shardlake_account::collections::Collection;
 use shardlake_mql::{Document, Value};
 
 use super::diagnostic::version_text;
@@ -67,7 +68,13 @@ fn catalog(call: &Call) -> Document {
     let views = |database: &str| collections.database_meta(database).map_or(0, |meta| meta.views.len());
     let views: usize = collections.databases().iter().map(|database| views(&database.id)).sum();
     section.push("views", Value::Int(i32::try_from(views).unwrap_or(i32::MAX)));
-    section.push("capped", Value::Int(0));
+    let listed = |database: &str| collections.list(database).unwrap_or_default();
+    let is_capped = |collection: &Collection| collection.meta.is_capped();
+    let capped = |database: &str| {
+        listed(database).iter().filter(|listed| listed.collection.as_ref().is_some_and(is_capped)).count()
+    };
+    let capped: usize = collections.databases().iter().map(|database| capped(&database.id)).sum();
+    section.push("capped", Value::Int(i32::try_from(capped).unwrap_or(i32::MAX)));
     section.push("timeseries", Value::Int(0));
     section
 }

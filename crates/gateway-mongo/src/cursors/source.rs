@@ -26,6 +26,11 @@ pub trait BatchSource: Send {
         false
     }
 
+    /// Whether a batch without documents waits for some.
+    fn waits(&self) -> bool {
+        self.is_stream()
+    }
+
     /// Bytes of results that are kept for the next call.
     fn held_bytes(&self) -> usize {
         0

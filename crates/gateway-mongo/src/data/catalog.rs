@@ -5,6 +5,7 @@ use std::sync::Arc;
 use shardlake_account::collections::{Collection, Creation, Found, Namespace, View};
 use shardlake_mql::{Document, Filter, Pipeline, Scope, Value, identical_documents};
 
+use super::capped;
 use super::collation::{check_collation, check_default_collation};
 use super::common::{check_created, check_written};
 use crate::arguments::{
@@ -74,15 +75,11 @@ pub async fn create(call: &Call) -> Result<Reply> {
         check_id_index(index)?;
     }
     check_default_collation(arguments.given("collation")).map_err(|error| not_restored(&namespace, error))?;
-    for option in ["capped", "timeseries", "clusteredIndex", "encryptedFields"] {
+    let capped = capped::options_of(&arguments)?;
+    for option in ["timeseries", "clusteredIndex", "encryptedFields"] {
         if arguments.given(option).is_some_and(Value::is_true) {
             let refused = error!(code::FEATURE_NOT_SUPPORTED, "{option} collections are not supported");
             return Err(not_restored(&namespace, refused));
-        }
-    }
-    for option in ["size", "max"] {
-        if arguments.given(option).is_some() {
-            fail!(code::INVALID_OPTIONS, "the '{option}' field requires that capped is true");
         }
     }
     if arguments.given("expireAfterSeconds").is_some() {
@@ -102,13 +99,13 @@ pub async fn create(call: &Call) -> Result<Reply> {
     if let Some(validator) = validator {
         check_validator(&namespace, validator)?;
     }
-    let options: Document = call
+    let kept = call
         .body
         .iter()
         .filter(|(name, _)| KEPT.contains(&&***name))
-        .filter(|(_, value)| !matches!(value, Value::Null))
-        .map(|(name, value)| (name.clone(), value.clone()))
-        .collect();
+        .filter(|(_, value)| !matches!(value, Value::Null));
+    let mut options = capped.unwrap_or_default();
+    kept.for_each(|(name, value)| options.push(name.clone(), value.clone()));
     let shard_key = arguments.document("shardKey").map(|key| Document::clone(key));
     let is_same = |found: &Collection| {
         let known = found.meta.shard_key_pattern(&found.shard_key).unwrap_or_default();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use shardlake_account::collections::{Collection, Found, Namespace, View, policy_of_versions};
 use shardlake_mql::{Document, Value};
 
+use super::capped;
 use super::catalog::{check_images, check_validation, check_validator, checked_view};
 use crate::arguments::{Arguments, Field, Types, optional};
 use crate::call::Call;
@@ -39,14 +40,15 @@ const INDEX: &[Field] = &[
 pub async fn coll_mod(call: &Call) -> Result<Reply> {
     let namespace = call.written_namespace()?;
     let arguments = call.arguments(COLL_MOD)?;
-    for option in ["cappedSize", "cappedMax", "timeseries", "expireAfterSeconds"] {
+    for option in ["timeseries", "expireAfterSeconds"] {
         if arguments.given(option).is_some() {
             fail!(
                 code::INVALID_OPTIONS,
-                "option {option} is for capped, clustered and time-series collections, which are not supported"
+                "option {option} is for clustered and time-series collections, which are not supported"
             );
         }
     }
+    let capped = capped::change_of(&arguments)?;
     check_images(arguments.document("changeStreamPreAndPostImages"))?;
     let is_dry_run = arguments.bool("dryRun") == Some(true);
     if is_dry_run && arguments.document("index").is_none_or(|index| !index.has("unique")) {
@@ -64,6 +66,9 @@ pub async fn coll_mod(call: &Call) -> Result<Reply> {
             code::INVALID_OPTIONS,
             "'viewOn' and 'pipeline' are options of views: {namespace} is a collection"
         );
+    }
+    if capped.is_some() && !collection.meta.is_capped() {
+        fail!(code::INVALID_OPTIONS, "Collection must be capped.");
     }
     check_validation(&arguments)?;
     let validator = arguments.document("validator");
@@ -99,6 +104,9 @@ pub async fn coll_mod(call: &Call) -> Result<Reply> {
             })
             .await?;
     }
+    if let Some(capped) = capped {
+        call.collections().change_capped(&request, &collection, capped).await?;
+    }
     Ok(reply.into())
 }
 
@@ -108,8 +116,15 @@ async fn change_view(
     view: View,
     arguments: &Arguments<'_>,
 ) -> Result<Reply> {
-    let others =
-        ["index", "validator", "validationLevel", "validationAction", "changeStreamPreAndPostImages"];
+    let others = [
+        "index",
+        "validator",
+        "validationLevel",
+        "validationAction",
+        "changeStreamPreAndPostImages",
+        "cappedSize",
+        "cappedMax",
+    ];
     if let Some(option) = others.iter().find(|option| arguments.given(option).is_some()) {
         fail!(code::INVALID_OPTIONS, "option not supported on a view: {option}");
     }

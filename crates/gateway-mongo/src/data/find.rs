@@ -14,6 +14,7 @@ use shardlake_mql::{
 use shardlake_stdx::Clock;
 
 use super::admin_database::ADMIN;
+use super::capped::{check_tailable, tail};
 use super::collation::check_collation;
 use super::common::{document, is_from_end, sort};
 use super::config_database::CONFIG;
@@ -83,6 +84,12 @@ pub async fn find(call: &Call) -> Result<Reply> {
     let limit = arguments.count("limit")?.unwrap_or(0);
     let batch_size = arguments.count("batchSize")?;
     let mut find = Find { filter, parsed, projection, sort, skip, limit, env };
+    let is = |name: &str| arguments.bool(name) == Some(true);
+    let options =
+        CursorOptions { batch_size, is_single_batch: is("singleBatch"), is_kept: is("noCursorTimeout") };
+    if is("tailable") {
+        return Box::pin(tail(call, namespace, find, (is("awaitData"), options))).await;
+    }
     if batch_size != Some(0)
         && arguments.given("hint").is_none()
         && let Some((collection, point)) = point_of(call, &namespace, &find)?
@@ -91,9 +98,6 @@ pub async fn find(call: &Call) -> Result<Reply> {
         let found = call.collections().find_at(&request, &collection, point, asked, &mut find.env).await?;
         return Ok(Reply::of_all(namespace.to_string(), found.map(Bytes::from)));
     }
-    let is = |name: &str| arguments.bool(name) == Some(true);
-    let options =
-        CursorOptions { batch_size, is_single_batch: is("singleBatch"), is_kept: is("noCursorTimeout") };
     // In memory of its own: a document by its key does without.
     Box::pin(find_many(call, &request, namespace, (find, arguments.given("hint")), options)).await
 }
@@ -105,13 +109,7 @@ fn check_options(arguments: &Arguments<'_>) -> Result<()> {
             fail!(code::NOT_IMPLEMENTED, "find with {option} is not supported");
         }
     }
-    let is = |name: &str| arguments.bool(name) == Some(true);
-    if is("awaitData") && !is("tailable") {
-        fail!(code::FAILED_TO_PARSE, "Cannot set 'awaitData' without also setting 'tailable'");
-    }
-    if is("tailable") {
-        fail!(code::BAD_VALUE, "error processing query: tailable cursor requested on non capped collection");
-    }
+    check_tailable(arguments)?;
     for (bound, missing) in [("min", 51173), ("max", 51174)] {
         if arguments.document(bound).is_some_and(|bound| !bound.is_empty()) {
             if arguments.given("hint").is_none() {
@@ -150,8 +148,9 @@ async fn find_many(
     let is_from_end = find.sort.is_from_end();
     let asked = (&find.filter, &find.parsed);
     let source = source(call, request, &namespace, asked, (hint, is_from_end)).await?;
-    if is_from_end && matches!(call.collections().find_name(&namespace)?, Found::View(_)) {
-        // The view was made from the end of its collection.
+    let is_view = matches!(call.collections().find_name(&namespace)?, Found::View(_));
+    if is_from_end && (is_view || source.is_backwards()) {
+        // The documents come in this order.
         find.sort = SortPattern::default();
     }
     let source = FindSource { finding: Finding::new(find, source), clock: call.clock() };
@@ -186,7 +185,13 @@ pub async fn source(
         Found::Collection(collection) => {
             check_hint(&collection, hint, (filter, parsed.near().is_some()))?;
             collection.check_near(parsed)?;
-            collections.scan(Some(collection), filter)
+            let scan = collections.scan(Some(collection.clone()), filter);
+            let hint = hint.and_then(Value::as_document);
+            match hint.is_some_and(|hint| hint.has("$natural")) {
+                _ if is_from_end && collection.meta.is_capped() => scan.backwards(),
+                true => scan.forwards(),
+                false => scan,
+            }
         }
     })
 }

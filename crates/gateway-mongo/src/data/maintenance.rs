@@ -32,10 +32,6 @@ pub async fn refuse_rebuild(call: &Call) -> Result<Reply> {
     )))
 }
 
-pub async fn refuse_capped(call: &Call) -> Result<Reply> {
-    Err(CommandError::not_supported(format!("{} is not supported", call.name)))
-}
-
 /// Makes acknowledged writes durable, which they are already unless the server was started otherwise.
 pub async fn fsync(call: &Call) -> Result<Reply> {
     const FIELDS: &[Field] = &[
@@ -82,10 +78,18 @@ pub async fn db_hash(call: &Call) -> Result<Reply> {
     }
     let listed = call.collections().list(call.database())?.into_iter();
     let collections = listed.filter_map(|listed| listed.collection);
+    let skips_capped = arguments.bool("excludeCapped") == Some(true);
+    let mut capped = Vec::new();
     let is_wanted =
         |collection: &Collection| wanted.is_empty() || wanted.contains(&&*collection.namespace.collection);
     let (mut digests, mut uuids, mut whole) = (Document::new(), Document::new(), Md5::new());
     for collection in collections.filter(is_wanted) {
+        if collection.meta.is_capped() {
+            capped.push(Value::string(&*collection.namespace.collection));
+            if skips_capped {
+                continue;
+            }
+        }
         let digest = digest_of(call, &collection.namespace).await?;
         whole.update(digest.as_bytes());
         digests.push(&*collection.namespace.collection, Value::string(digest));
@@ -95,7 +99,7 @@ pub async fn db_hash(call: &Call) -> Result<Reply> {
     let took = call.deployment.account.clock().elapsed().saturating_sub(started);
     let mut reply = Document::one("host", Value::string(call.connection.ends.server.to_string()));
     reply.push("collections", Value::document(digests));
-    reply.push("capped", Value::array(Vec::new()));
+    reply.push("capped", Value::array(capped));
     reply.push("uuids", Value::document(uuids));
     reply.push("md5", Value::string(hex(&whole.finalize())));
     reply.push("timeMillis", Value::Int(i32::try_from(took.as_millis()).unwrap_or(i32::MAX)));

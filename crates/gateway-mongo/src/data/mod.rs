@@ -9,6 +9,7 @@
 //! | `catalog.rs`, `coll_mod.rs`, `listing.rs`, `indexes.rs` | databases, collections and views; what there is; indexes |
 //! | `extension.rs`, `sharding.rs`, `key_analysis.rs` | throughput, as Cosmos DB for MongoDB has it; commands that shard, and what a shard key would be worth |
 //! | `admin_database.rs` | users and versions as backups carry them |
+//! | `capped.rs` | capped collections, and cursors at their end |
 //! | `maintenance.rs` | `compact`, `fsync`, `dbHash` and their kin |
 //! | `config_database.rs` | the database `config` as tools for sharded clusters read it |
 //! | `statistics.rs`, `server_stages.rs` | how much there is; stages that say something of the server |
@@ -19,6 +20,7 @@
 mod admin_database;
 mod aggregate;
 mod bulk_write;
+mod capped;
 mod catalog;
 mod change_stream;
 mod coll_mod;
@@ -84,8 +86,8 @@ static COMMANDS: &[Command] = &[
     command!("validate", statistics::validate),
     command!("compact", maintenance::compact).write(),
     command!("reIndex", maintenance::refuse_rebuild).write(),
-    command!("convertToCapped", maintenance::refuse_capped).write(),
-    command!("cloneCollectionAsCapped", maintenance::refuse_capped).write(),
+    command!("convertToCapped", capped::convert_to_capped).write(),
+    command!("cloneCollectionAsCapped", capped::clone_as_capped).write(),
     command!("fsync", maintenance::fsync).admin_only(),
     command!("fsyncUnlock", maintenance::fsync_unlock).admin_only(),
     command!("dbHash", maintenance::db_hash).alias(&["dbhash"]),

@@ -93,7 +93,12 @@ fn storage_stats(
     stats.push("numOrphanDocs", Value::Int(0));
     stats.push("storageSize", number(size / scale));
     stats.push("freeStorageSize", Value::Int(0));
-    stats.push("capped", Value::Bool(false));
+    let capped = collection.filter(|collection| collection.meta.is_capped());
+    stats.push("capped", Value::Bool(capped.is_some()));
+    if let Some(capped) = capped {
+        stats.push("max", number(capped.meta.capped_max().unwrap_or_default()));
+        stats.push("maxSize", number(capped.meta.capped_size().unwrap_or_default() / scale));
+    }
     let indexes = collection.map(Collection::indexes).unwrap_or_default();
     stats.push("nindexes", number(indexes.len() as u64));
     stats.push("indexBuilds", Value::array(Vec::new()));

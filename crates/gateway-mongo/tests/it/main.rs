@@ -7,6 +7,7 @@ mod any_bytes;
 mod any_message;
 mod array_indexes;
 mod authentication;
+mod capped;
 mod change_stream_ends;
 mod change_streams;
 mod client;
