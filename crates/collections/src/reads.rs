@@ -56,9 +56,10 @@ impl Scan {
             in_order: None,
             own: None,
         };
-        // As of a query that an index answers, which has an order of its own.
-        let indexes = scan.collection.indexes();
-        if access_of(&scan.plan, indexes.iter()) == Access::Scan {
+        // A query that an index answers has an order of its own.
+        if scan.collection.meta.is_capped()
+            && access_of(&scan.plan, scan.collection.indexes().iter()) == Access::Scan
+        {
             scan.read_in_order(false);
         }
         scan

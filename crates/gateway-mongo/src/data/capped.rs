@@ -36,10 +36,15 @@ pub fn options_of(arguments: &Arguments<'_>) -> Result<Option<Document>> {
     check_size("create.size", size)?;
     let max = arguments.i64("max");
     max.map_or(Ok(()), |max| check_max("create.max", max))?;
-    for other in ["viewOn", "shardKey", "timeseries", "clusteredIndex", "encryptedFields"] {
-        if arguments.given(other).is_some() {
-            fail!(code::INVALID_OPTIONS, "'capped' is not allowed together with '{other}'");
-        }
+    const OTHERS: [(&str, i32); 5] = [
+        ("viewOn", code::INVALID_OPTIONS),
+        ("shardKey", code::INVALID_OPTIONS),
+        ("timeseries", code::INVALID_OPTIONS),
+        ("clusteredIndex", 6_049_200),
+        ("encryptedFields", 6_367_301),
+    ];
+    if let Some((other, code)) = OTHERS.into_iter().find(|(other, _)| arguments.given(other).is_some()) {
+        fail!(code, "'capped' is not allowed together with '{other}'");
     }
     Ok(Some(capped_options(size, max)))
 }

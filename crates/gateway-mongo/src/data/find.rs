@@ -98,8 +98,12 @@ pub async fn find(call: &Call) -> Result<Reply> {
         let found = call.collections().find_at(&request, &collection, point, asked, &mut find.env).await?;
         return Ok(Reply::of_all(namespace.to_string(), found.map(Bytes::from)));
     }
+    // The order of insertion is a way of access, too.
+    let natural =
+        arguments.given("sort").filter(|sort| sort.as_document().is_some_and(|sort| sort.has("$natural")));
+    let hint = arguments.given("hint").or(natural);
     // In memory of its own: a document by its key does without.
-    Box::pin(find_many(call, &request, namespace, (find, arguments.given("hint")), options)).await
+    Box::pin(find_many(call, &request, namespace, (find, hint), options)).await
 }
 
 /// Options that are refused.
@@ -148,8 +152,8 @@ async fn find_many(
     let is_from_end = find.sort.is_from_end();
     let asked = (&find.filter, &find.parsed);
     let source = source(call, request, &namespace, asked, (hint, is_from_end)).await?;
-    let is_view = matches!(call.collections().find_name(&namespace)?, Found::View(_));
-    if is_from_end && (is_view || source.is_backwards()) {
+    let is_view = || call.collections().find_name(&namespace).map(|found| matches!(found, Found::View(_)));
+    if is_from_end && (source.is_backwards() || is_view()?) {
         // The documents come in this order.
         find.sort = SortPattern::default();
     }
@@ -185,12 +189,13 @@ pub async fn source(
         Found::Collection(collection) => {
             check_hint(&collection, hint, (filter, parsed.near().is_some()))?;
             collection.check_near(parsed)?;
-            let scan = collections.scan(Some(collection.clone()), filter);
-            let hint = hint.and_then(Value::as_document);
-            match hint.is_some_and(|hint| hint.has("$natural")) {
-                _ if is_from_end && collection.meta.is_capped() => scan.backwards(),
-                true => scan.forwards(),
-                false => scan,
+            let is_capped = collection.meta.is_capped();
+            let is_natural = hint.and_then(Value::as_document).is_some_and(|hint| hint.has("$natural"));
+            let scan = collections.scan(Some(collection), filter);
+            match (is_capped, is_from_end) {
+                (true, true) => scan.backwards(),
+                (true, false) if is_natural => scan.forwards(),
+                _ => scan,
             }
         }
     })

@@ -296,6 +296,8 @@ async fn random_writes_leave_the_newest_documents_in_their_order() {
             by_index.sort_unstable();
             let of_index: Vec<i64> = found_now.iter().copied().filter(|id| id % 5 == 3).collect();
             assert_eq!(by_index, of_index, "{words}: the index follows");
+            let in_order = found(&mut client, doc! { "filter": { "k": 3 }, "sort": { "$natural": 1 } }).await;
+            assert_eq!(in_order, of_index, "{words}");
         }
         let valid = ok(&mut client, doc! { "validate": "c" }).await;
         assert!(valid.value("valid").is_true(), "{seed}");

@@ -282,7 +282,6 @@ async fn what_is_not_supported_is_refused_by_name_and_changes_nothing() {
     let server = Server::start().await;
     let mut client = server.connect();
     for (command, code) in [
-        (doc! { "create": "c", "capped": true, "size": 1000 }, 303),
         (doc! { "create": "c", "timeseries": { "timeField": "t" } }, 303),
         (doc! { "create": "c", "collation": { "locale": "de" } }, 303),
         (doc! { "createIndexes": "c", "indexes": [{ "key": { "t": "text" }, "name": "t" }] }, 303),

@@ -145,7 +145,7 @@ async fn every_kind_of_collection_is_restored_or_refused_by_its_name() {
         assert!(matches!(found[0].value("t"), Value::Timestamp(0, 0)), "{name}: {}", found[0]);
     }
     // Nothing of a kind that has a use here may get lost.
-    let may_be_refused = ["capped", "series", "clustered", "collated", "encrypted", "expiring"];
+    let may_be_refused = ["series", "clustered", "collated", "encrypted", "expiring"];
     assert!(refused.iter().all(|name| may_be_refused.contains(name)), "{refused:?}");
     let may_lack_indexes =
         ["text", "indexcollated", "unique", "boolean", "many", "underscore", "compoundwild"];
@@ -209,7 +209,6 @@ async fn the_commands_of_tools_are_answered() {
         ("admin", doc! { "fsync": 1, "lock": true }, 115),
         ("admin", doc! { "fsyncUnlock": 1 }, 20),
         ("d", doc! { "reIndex": "c" }, 115),
-        ("d", doc! { "convertToCapped": "c", "size": 4096 }, 115),
         ("d", doc! { "compact": "nothing" }, 26),
         ("admin", doc! { "replSetGetStatus": 1 }, 76),
     ] {
