@@ -43,7 +43,12 @@ async fn get_more(call: &Call) -> Result<Reply> {
     let (mut context, mut wait) = (call.context.clone(), Duration::ZERO);
     if waits {
         // The time is for waiting, not for what follows when it is over.
-        wait = if has_time { call.time_left() } else { WAIT.min(call.time_left()) };
+        wait = match call.body.get("maxTimeMS").filter(|_| has_time).map(Value::to_f64) {
+            None => WAIT.min(call.time_left()),
+            // Of other commands zero is no limit.
+            Some(Some(0.0)) => Duration::ZERO,
+            Some(_) => call.time_left(),
+        };
         let now = call.deployment.account.clock().elapsed();
         context.deadline = now + call.deployment.settings.request_timeout;
     }

@@ -596,6 +596,9 @@ async fn a_cursor_that_awaits_data_is_woken_by_an_insert() {
     assert_eq!(cursor.next(&mut reader).await, [] as [i64; 0]);
     assert!(cursor.id != 0);
     assert_eq!(began.elapsed().as_secs(), 1);
+    let at_once = doc! { "getMore": cursor.id, "collection": "c", "maxTimeMS": 0 };
+    assert_eq!(Cursor::of(&ok(&mut reader, at_once).await).batch, [] as [i64; 0]);
+    assert_eq!(began.elapsed().as_secs(), 1);
     let waiting = reader.run("d", of(&more));
     futures::pin_mut!(waiting);
     assert!(tokio::time::timeout(Duration::from_millis(500), &mut waiting).await.is_err());
