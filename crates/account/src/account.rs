@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use shardlake_backup::Backups;
 use shardlake_capacity::budget::Burst;
-use shardlake_collections::Collections;
+use shardlake_collections::{Collections, finish_interrupted};
 use shardlake_items::Items;
 use shardlake_model::{ConsistencyLevel, Error, ErrorKind, Limits, Result};
 use shardlake_projections::Projections;
@@ -131,16 +131,11 @@ impl Account {
         let resources = Resources::new(serving.clone(), scripts.clone());
         let queries = Queries::new(Items::new(serving.clone()), scripts.clone());
         let collections = Collections::new(queries.clone(), resources.clone());
-        let deletes = Activity::begin("deletes temporary collections");
-        if let Err(failure) = collections.drop_temporaries().await {
-            tracing::warn!(?failure, "temporary collections stay until the next start");
+        let finishes = Activity::begin("finishes commands of MongoDB that were interrupted");
+        if let Err(failure) = finish_interrupted(&collections).await {
+            tracing::warn!(?failure, "interrupted commands stay unfinished until the next start");
         }
-        drop(deletes);
-        let trims = Activity::begin("removes what capped collections hold beyond their bounds");
-        if let Err(failure) = collections.trim_all().await {
-            tracing::warn!(?failure, "capped collections stay beyond their bounds until the next insert");
-        }
-        drop(trims);
+        drop(finishes);
         let upkeep = Upkeep::start(serving, options.hooks, options.purging);
         let projections = Projections::start(queries.clone(), resources.clone())?;
         let script_runs = ScriptRuns::new(queries, scripts);

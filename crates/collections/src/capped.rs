@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use shardlake_model::{Bounds, ContainerDefinition, RequestContext};
 use shardlake_mql::{Document, Value};
-use shardlake_partition::{InsertionPage, InsertionPosition};
+use shardlake_partition::InsertionPosition;
 
 use crate::catalog::{Creation, NAMESPACE_EXISTS, NAMESPACE_NOT_FOUND};
 use crate::collections::{Collection, Collections, Found, Namespace};
@@ -26,7 +26,6 @@ const SIZE_MIN: i64 = 4096;
 /// Each commit that removes documents waits for so long where a script holds the collection.
 const PATIENCE: Duration = Duration::from_secs(60);
 const ILLEGAL_OPERATION: i32 = 20;
-const IN_TRANSACTION: i32 = 263;
 
 impl Meta {
     pub fn is_capped(&self) -> bool {
@@ -80,185 +79,157 @@ pub struct CappedChange {
     pub max: Option<i64>,
 }
 
-impl Collections {
-    /// Documents of a collection without a shard key in the order of their insertion: a page behind a position.
-    pub(crate) async fn in_order_of_insertion(
-        &self,
-        request: &Request,
-        collection: &Collection,
-        position: InsertionPosition,
-        wanted: Option<u32>,
-    ) -> Result<InsertionPage> {
-        let key = collection.shard_key.of_stored(&Document::new());
-        let (ctx, handle) = (&request.ctx, &collection.handle);
-        let page = self.queries.read_in_order(ctx, handle, &key, position, wanted).await;
-        let page = page.map_err(|error| self.failed(error))?;
-        request.charge(self.queries.charge_in_order(&page, ctx));
-        request.examine(page.items.len() as u64, 0);
-        Ok(page)
-    }
+/// Makes a collection capped: it keeps its newest documents of such a size, its indexes and its options. Ends when it is
+/// within the size.
+pub async fn convert_to_capped(
+    collections: &Collections,
+    request: &Arc<Request>,
+    namespace: &Namespace,
+    size: i64,
+) -> Result<()> {
+    let collection = cappable(collections, namespace)?;
+    let collection = collections.opened(request, collection).await?;
+    let options = capped_options(size, None);
+    redefine_capped(collections, request, &collection, move |meta| {
+        meta.options.remove("max");
+        options.iter().for_each(|(name, value)| meta.options.set(name, value.clone()));
+        Ok(())
+    })
+    .await
+}
 
-    /// For a write: transactions write to no capped collection.
-    pub(crate) fn check_in_transaction(&self, collection: &Collection) -> Result<()> {
-        if self.transaction.is_some() && collection.meta.is_capped() {
-            let words = format!(
-                "Collection '{}' is a capped collection. Writes in transactions are not allowed on capped collections.",
-                collection.namespace
-            );
-            return Err(Failure::new(IN_TRANSACTION, words));
+/// Changes the bounds of a capped collection.
+pub async fn change_capped(
+    collections: &Collections,
+    request: &Arc<Request>,
+    collection: &Collection,
+    change: CappedChange,
+) -> Result<()> {
+    redefine_capped(collections, request, collection, move |meta| {
+        if !meta.is_capped() {
+            return Err(Failure::new(72, "Collection must be capped."));
+        }
+        if let Some(size) = change.size {
+            meta.options.set(&"size".into(), whole(rounded(size)));
+        }
+        match change.max {
+            Some(max) if max > 0 => meta.options.set(&"max".into(), whole(max)),
+            Some(_) => drop(meta.options.remove("max")),
+            None => {}
         }
         Ok(())
-    }
+    })
+    .await
+}
 
-    /// Makes a collection capped: it keeps its newest documents of such a size, its indexes and its options. Ends when it is
-    /// within the size.
-    pub async fn convert_to_capped(
-        &self,
-        request: &Arc<Request>,
-        namespace: &Namespace,
-        size: i64,
-    ) -> Result<()> {
-        let collection = self.cappable(namespace)?;
-        let collection = self.opened(request, collection).await?;
-        let options = capped_options(size, None);
-        self.redefine_capped(request, &collection, move |meta| {
-            meta.options.remove("max");
-            options.iter().for_each(|(name, value)| meta.options.set(name, value.clone()));
-            Ok(())
-        })
-        .await
-    }
+/// Changes bounds, and removes what is beyond them, also where the client goes away.
+async fn redefine_capped(
+    collections: &Collections,
+    request: &Arc<Request>,
+    collection: &Collection,
+    change: impl Fn(&mut Meta) -> Result<()> + Send + Sync + 'static,
+) -> Result<()> {
+    let (collections, request, collection) = (collections.clone(), request.clone(), collection.clone());
+    guarded(|_| async move {
+        let change = move |meta: &mut Meta, _: &mut ContainerDefinition| change(meta);
+        let changed = collections.redefine(&request, &collection, change).await?;
+        trim(&collections, &changed).await
+    })
+    .await
+}
 
-    /// Changes the bounds of a capped collection.
-    pub async fn change_capped(
-        &self,
-        request: &Arc<Request>,
-        collection: &Collection,
-        change: CappedChange,
-    ) -> Result<()> {
-        self.redefine_capped(request, collection, move |meta| {
-            if !meta.is_capped() {
-                return Err(Failure::new(72, "Collection must be capped."));
-            }
-            if let Some(size) = change.size {
-                meta.options.set(&"size".into(), whole(rounded(size)));
-            }
-            match change.max {
-                Some(max) if max > 0 => meta.options.set(&"max".into(), whole(max)),
-                Some(_) => drop(meta.options.remove("max")),
-                None => {}
-            }
-            Ok(())
-        })
-        .await
-    }
+/// Removes the oldest documents of a capped collection until it is within its bounds.
+async fn trim(collections: &Collections, collection: &Collection) -> Result<()> {
+    let key = collection.shard_key.of_stored(&Document::new());
+    let context = RequestContext::internal(collections.queries.clock(), collections.queries.random().guid());
+    Ok(shardlake_items::trim(&collections.queries, &context, &collection.handle, &key, PATIENCE).await?)
+}
 
-    /// Changes bounds, and removes what is beyond them, also where the client goes away.
-    async fn redefine_capped(
-        &self,
-        request: &Arc<Request>,
-        collection: &Collection,
-        change: impl Fn(&mut Meta) -> Result<()> + Send + Sync + 'static,
-    ) -> Result<()> {
-        let (collections, request, collection) = (self.clone(), request.clone(), collection.clone());
-        guarded(|_| async move {
-            let change = move |meta: &mut Meta, _: &mut ContainerDefinition| change(meta);
-            let changed = collections.redefine(&request, &collection, change).await?;
-            collections.trim(&changed).await
-        })
-        .await
-    }
-
-    /// Removes the oldest documents of a capped collection until it is within its bounds.
-    async fn trim(&self, collection: &Collection) -> Result<()> {
-        let key = collection.shard_key.of_stored(&Document::new());
-        let context = RequestContext::internal(self.queries.clock(), self.queries.random().guid());
-        Ok(self.queries.trim(&context, &collection.handle, &key, PATIENCE).await?)
-    }
-
-    /// Brings all capped collections within their bounds. For a start, before any client is served: a command that changed the
-    /// bounds may have been interrupted.
-    pub async fn trim_all(&self) -> Result<()> {
-        for database in self.databases() {
-            let listed = self.list(&database.id)?.into_iter();
-            let collections = listed.filter_map(|listed| listed.collection);
-            for collection in collections.filter(|collection| collection.meta.is_capped()) {
-                self.trim(&collection).await?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Copies the newest documents of a collection into a new capped one. A client that sees the copy sees all of it.
-    pub async fn clone_as_capped(
-        &self,
-        request: &Arc<Request>,
-        from: &Namespace,
-        to: &Namespace,
-        size: i64,
-    ) -> Result<()> {
-        let source = self.cappable(from)?;
-        if !matches!(self.find_name(to)?, Found::Nothing) {
-            let words =
-                format!("cloneCollectionAsCapped failed - destination collection {to} already exists");
-            return Err(Failure::new(NAMESPACE_EXISTS, words));
-        }
-        let (collections, request, to) = (self.clone(), request.clone(), to.clone());
-        guarded(move |interruption| async move {
-            let beside = format!("{BESIDE}{}", collections.queries.random().guid());
-            let beside = Namespace::new(&to.database, beside);
-            let mut options = source.meta.options.clone();
-            options.remove("max");
-            capped_options(size, None).iter().for_each(|(name, value)| options.set(name, value.clone()));
-            let creation = Creation { options, is_temporary: true, ..Creation::default() };
-            let made = collections.create(&request, &beside, creation).await?;
-            let filling = Box::pin(collections.copy_in_order(&request, &source, &beside));
-            let outcome = match interruption.or(filling).await {
-                Ok(()) => collections.rename(&beside, &to, false).await,
-                Err(failure) => Err(failure),
-            };
-            if outcome.is_err()
-                && let Err(failure) = collections.drop_temporary(made.container()).await
-            {
-                tracing::warn!(?failure, collection = %beside, "a temporary collection stays until the next start");
-            }
-            outcome
-        })
-        .await
-    }
-
-    async fn copy_in_order(&self, request: &Request, from: &Collection, to: &Namespace) -> Result<()> {
-        let mut position = InsertionPosition::default();
-        loop {
-            let page = self.in_order_of_insertion(request, from, position, None).await?;
-            let documents = page.items.iter().map(|item| document_of(item.body().as_bytes()).map(Arc::new));
-            let documents = documents.collect::<Result<Vec<_>>>()?;
-            let inserted = self.insert(request, to, documents, (true, false), None).await?;
-            if let Some((_, failure)) = inserted.failures.into_iter().next() {
-                return Err(failure);
-            }
-            if page.is_last {
-                return Ok(());
-            }
-            position.after = page.last;
+/// Brings all capped collections within their bounds. For a start, before any client is served: a command that changed the
+/// bounds may have been interrupted.
+pub(crate) async fn trim_all(collections: &Collections) -> Result<()> {
+    for database in collections.databases() {
+        let listed = collections.list(&database.id)?.into_iter().filter_map(|listed| listed.collection);
+        for collection in listed.filter(|collection| collection.meta.is_capped()) {
+            trim(collections, &collection).await?;
         }
     }
+    Ok(())
+}
 
-    /// A collection that can be capped, or copied into a capped one.
-    fn cappable(&self, namespace: &Namespace) -> Result<Collection> {
-        match self.find_name(namespace)? {
-            Found::Nothing => {
-                let words = format!("source collection {namespace} does not exist");
-                Err(Failure::new(NAMESPACE_NOT_FOUND, words))
-            }
-            Found::View(_) => {
-                Err(Failure::new(166, format!("Namespace {namespace} is a view, not a collection")))
-            }
-            Found::Collection(collection) if collection.is_sharded() => Err(Failure::new(
-                ILLEGAL_OPERATION,
-                format!("{namespace} is sharded: a capped collection has no shard key"),
-            )),
-            Found::Collection(collection) => Ok(collection),
+/// Copies the newest documents of a collection into a new capped one. A client that sees the copy sees all of it.
+pub async fn clone_as_capped(
+    collections: &Collections,
+    request: &Arc<Request>,
+    from: &Namespace,
+    to: &Namespace,
+    size: i64,
+) -> Result<()> {
+    let source = cappable(collections, from)?;
+    if !matches!(collections.find_name(to)?, Found::Nothing) {
+        let words = format!("cloneCollectionAsCapped failed - destination collection {to} already exists");
+        return Err(Failure::new(NAMESPACE_EXISTS, words));
+    }
+    let (collections, request, to) = (collections.clone(), request.clone(), to.clone());
+    guarded(move |interruption| async move {
+        let beside = format!("{BESIDE}{}", collections.queries.random().guid());
+        let beside = Namespace::new(&to.database, beside);
+        let mut options = source.meta.options.clone();
+        options.remove("max");
+        capped_options(size, None).iter().for_each(|(name, value)| options.set(name, value.clone()));
+        let creation = Creation { options, is_temporary: true, ..Creation::default() };
+        let made = collections.create(&request, &beside, creation).await?;
+        let filling = Box::pin(copy_in_order(&collections, &request, &source, &beside));
+        let outcome = match interruption.or(filling).await {
+            Ok(()) => collections.rename(&beside, &to, false).await,
+            Err(failure) => Err(failure),
+        };
+        if outcome.is_err()
+            && let Err(failure) = collections.drop_temporary(made.container()).await
+        {
+            tracing::warn!(?failure, collection = %beside, "a temporary collection stays until the next start");
         }
+        outcome
+    })
+    .await
+}
+
+async fn copy_in_order(
+    collections: &Collections,
+    request: &Request,
+    from: &Collection,
+    to: &Namespace,
+) -> Result<()> {
+    let mut position = InsertionPosition::default();
+    loop {
+        let page = collections.in_order_of_insertion(request, from, position, None).await?;
+        let documents = page.items.iter().map(|item| document_of(item.body().as_bytes()).map(Arc::new));
+        let documents = documents.collect::<Result<Vec<_>>>()?;
+        let inserted = collections.insert(request, to, documents, (true, false), None).await?;
+        if let Some((_, failure)) = inserted.failures.into_iter().next() {
+            return Err(failure);
+        }
+        if page.is_last {
+            return Ok(());
+        }
+        position.after = page.last;
+    }
+}
+
+/// A collection that can be capped, or copied into a capped one.
+fn cappable(collections: &Collections, namespace: &Namespace) -> Result<Collection> {
+    match collections.find_name(namespace)? {
+        Found::Nothing => {
+            let words = format!("source collection {namespace} does not exist");
+            Err(Failure::new(NAMESPACE_NOT_FOUND, words))
+        }
+        Found::View(_) => {
+            Err(Failure::new(166, format!("Namespace {namespace} is a view, not a collection")))
+        }
+        Found::Collection(collection) if collection.is_sharded() => Err(Failure::new(
+            ILLEGAL_OPERATION,
+            format!("{namespace} is sharded: a capped collection has no shard key"),
+        )),
+        Found::Collection(collection) => Ok(collection),
     }
 }

@@ -25,6 +25,7 @@ use crate::uses::IndexUses;
 
 /// Collections whose metadata are kept read; more than an account has by default.
 const KNOWN_MAX: usize = 16_384;
+const IN_TRANSACTION: i32 = 263;
 /// Views over views.
 const VIEW_DEPTH_MAX: usize = 20;
 
@@ -273,6 +274,18 @@ impl Collections {
             }
         }
         Err(Failure::new(165, format!("View depth too deep: views over views end at {VIEW_DEPTH_MAX}")))
+    }
+
+    /// For a write: transactions write to no capped collection.
+    fn check_in_transaction(&self, collection: &Collection) -> Result<()> {
+        if self.transaction.is_some() && collection.meta.is_capped() {
+            let words = format!(
+                "Collection '{}' is a capped collection. Writes in transactions are not allowed on capped collections.",
+                collection.namespace
+            );
+            return Err(Failure::new(IN_TRANSACTION, words));
+        }
+        Ok(())
     }
 
     /// For a write: a view takes none.

@@ -14,7 +14,7 @@
 //! | `point.rs` | one document by its key |
 //! | `reads.rs`, `order.rs`, `aggregate.rs`, `needed.rs`, `output.rs` | finding documents; pipelines, what they look at, and where their results go |
 //! | `capped.rs`, `tail.rs` | capped collections; cursors that wait for what is inserted next |
-//! | `temporary.rs` | collections that a command makes for its own use |
+//! | `temporary.rs`, `interrupted.rs` | collections that a command makes for its own use; what a start finishes |
 //! | `insert.rs`, `update.rs`, `change.rs`, `effect.rs` | writes, each document as one step, and what they did |
 //! | `ascending.rs` | ObjectIds and timestamps that the server makes |
 //! | `answers.rs` | what statements answered that may come again |
@@ -45,6 +45,7 @@ mod index_policy;
 mod index_rules;
 mod indexes;
 mod insert;
+mod interrupted;
 mod key_analysis;
 mod meta;
 mod names;
@@ -71,7 +72,7 @@ mod wildcard_rules;
 
 pub use aggregate::{Aggregating, Aggregation, RESULT_BYTES_MAX, too_large};
 pub use answers::{KeptAnswers, NumberedInserts, SessionName, SessionWrite, inserted_answer};
-pub use capped::{CappedChange, capped_options};
+pub use capped::{CappedChange, capped_options, change_capped, clone_as_capped, convert_to_capped};
 pub use catalog::{Creation, Listed, NAMESPACE_EXISTS, NAMESPACE_NOT_FOUND, policy_of_versions};
 pub use change_stream::{
     BeforeChange, ChangeStream, FullDocument, StreamBatch, StreamOptions, StreamRoom, StreamStart, Token,
@@ -86,6 +87,7 @@ pub use index_builds::IndexChange;
 pub use index_rules::is_index_option;
 pub use indexes::identity_index;
 pub use insert::Inserted;
+pub use interrupted::finish_interrupted;
 pub use key_analysis::KeyCharacteristics;
 pub use meta::{DatabaseMeta, Meta, View, flag};
 pub use names::{shown_name, stored_name};

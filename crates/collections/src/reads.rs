@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use shardlake_document::RawDocument;
 use shardlake_items::{FeedScope, OpenTransaction};
 use shardlake_mql::{Document, Env, Filter, FindProjection, Matched, SortKey, SortPattern, Value};
-use shardlake_partition::{InsertionPosition, StoredItem};
+use shardlake_partition::{InsertionPage, InsertionPosition, StoredItem};
 use shardlake_queries::ItemsRequest;
 use shardlake_sql::{BuiltQuery, Rows};
 
@@ -547,6 +547,23 @@ impl Sorter {
 }
 
 impl Collections {
+    /// Documents of a collection without a shard key in the order of their insertion: a page behind a position.
+    pub(crate) async fn in_order_of_insertion(
+        &self,
+        request: &Request,
+        collection: &Collection,
+        position: InsertionPosition,
+        wanted: Option<u32>,
+    ) -> Result<InsertionPage> {
+        let key = collection.shard_key.of_stored(&Document::new());
+        let (ctx, handle) = (&request.ctx, &collection.handle);
+        let page = shardlake_items::read_in_order(&self.queries, ctx, handle, &key, position, wanted).await;
+        let page = page.map_err(|error| self.failed(error))?;
+        request.charge(shardlake_items::charge_in_order(&self.queries, &page, ctx));
+        request.examine(page.items.len() as u64, 0);
+        Ok(page)
+    }
+
     /// The documents of a collection that may meet a filter; none of one that is not there.
     pub fn scan(&self, collection: Option<Collection>, filter: &Document) -> Source {
         match collection {

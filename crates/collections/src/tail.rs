@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use shardlake_items::wait_in_order;
 use shardlake_model::ContainerRid;
 use shardlake_mql::{Document, Matched, Value};
 use shardlake_partition::InsertionPosition;
@@ -163,6 +164,6 @@ impl Tail {
         let time_max = WAIT_SLICE.min(until.saturating_duration_since(Instant::now()));
         let key = collection.shard_key.of_stored(&Document::new());
         let container = &collection.handle.entry;
-        Ok(self.collections.queries.wait_in_order(container, &key, lsn, time_max).await?)
+        Ok(wait_in_order(&self.collections.queries, container, &key, lsn, time_max).await?)
     }
 }

@@ -11,79 +11,79 @@ use crate::change_feed::any_changed;
 use crate::items::check_session;
 use shardlake_serving::{ContainerEntry, ContainerHandle, Cost, OperationKind, Touched, key_of_read};
 
-impl Items {
-    /// One page of the physical partition that has the logical partition. `max_items` is the caller's wish: `None` for the
-    /// server's choice.
-    pub async fn read_in_order(
-        &self,
-        ctx: &RequestContext,
-        container: &ContainerHandle,
-        key: &PartitionKey,
-        position: InsertionPosition,
-        max_items: Option<u32>,
-    ) -> Result<InsertionPage> {
-        self.take_answer_space(ctx).await?;
-        let limits = self.page_limits(Some(max_items.map_or(-1, i64::from)))?;
-        let logical = key_of_read(container, Some(key))?;
-        let mut routing = self.routing(container);
-        loop {
-            let (entry, partition) = (routing.entry.clone(), routing.owner(&logical).clone());
-            let is_there = check_session(ctx, &entry, &partition);
-            if routing.has_moved(&is_there).await? {
-                continue;
-            }
-            is_there?;
-            let permit =
-                self.admit(ctx, &entry, &partition, OperationKind::Feed, Touched::Logical(&logical))?;
-            let page = partition.read_in_order(&entry.shape, ctx.now.seconds(), position, limits).await;
-            permit.settle_outcome(&page, |page| Cost {
-                charge_centi: self.charge_in_order(page, ctx),
-                size_bytes: page.size_bytes as u64,
-                creates: false,
-            });
-            if !routing.has_moved(&page).await? {
-                return page;
-            }
+/// One page of the physical partition that has the logical partition. `max_items` is the caller's wish: `None` for the
+/// server's choice.
+pub async fn read_in_order(
+    items: &Items,
+    ctx: &RequestContext,
+    container: &ContainerHandle,
+    key: &PartitionKey,
+    position: InsertionPosition,
+    max_items: Option<u32>,
+) -> Result<InsertionPage> {
+    items.take_answer_space(ctx).await?;
+    let limits = items.page_limits(Some(max_items.map_or(-1, i64::from)))?;
+    let logical = key_of_read(container, Some(key))?;
+    let mut routing = items.routing(container);
+    loop {
+        let (entry, partition) = (routing.entry.clone(), routing.owner(&logical).clone());
+        let is_there = check_session(ctx, &entry, &partition);
+        if routing.has_moved(&is_there).await? {
+            continue;
+        }
+        is_there?;
+        let permit = items.admit(ctx, &entry, &partition, OperationKind::Feed, Touched::Logical(&logical))?;
+        let page =
+            shardlake_partition::read_in_order(&partition, &entry.shape, ctx.now.seconds(), position, limits)
+                .await;
+        permit.settle_outcome(&page, |page| Cost {
+            charge_centi: charge_in_order(items, page, ctx),
+            size_bytes: page.size_bytes as u64,
+            creates: false,
+        });
+        if !routing.has_moved(&page).await? {
+            return page;
         }
     }
+}
 
-    /// What a page costs a client.
-    pub fn charge_in_order(&self, page: &InsertionPage, ctx: &RequestContext) -> u64 {
-        let sizes = page.items.iter().map(StoredItem::json_size_bytes);
-        self.0.charges.feed_page(sizes, ctx.consistency).0
-    }
+/// What a page costs a client.
+pub fn charge_in_order(items: &Items, page: &InsertionPage, ctx: &RequestContext) -> u64 {
+    let sizes = page.items.iter().map(StoredItem::json_size_bytes);
+    items.0.charges.feed_page(sizes, ctx.consistency).0
+}
 
-    /// Until the partition of a page has something newer than the page, or ends, or so much time has gone by.
-    pub async fn wait_in_order(
-        &self,
-        container: &Arc<ContainerEntry>,
-        key: &PartitionKey,
-        lsn: u64,
-        time_max: Duration,
-    ) -> Result<()> {
-        let container = ContainerHandle { entry: container.clone(), by_rid: false };
-        let logical = key_of_read(&container, Some(key))?;
-        let routing = self.routing(&container);
-        any_changed(vec![(&**routing.owner(&logical), lsn)], time_max).await;
-        Ok(())
-    }
+/// Until the partition of a page has something newer than the page, or ends, or so much time has gone by.
+pub async fn wait_in_order(
+    items: &Items,
+    container: &Arc<ContainerEntry>,
+    key: &PartitionKey,
+    lsn: u64,
+    time_max: Duration,
+) -> Result<()> {
+    let container = ContainerHandle { entry: container.clone(), by_rid: false };
+    let logical = key_of_read(&container, Some(key))?;
+    let routing = items.routing(&container);
+    any_changed(vec![(&**routing.owner(&logical), lsn)], time_max).await;
+    Ok(())
+}
 
-    /// Removes the oldest items until the logical partition is within the bounds of its container.
-    pub async fn trim(
-        &self,
-        ctx: &RequestContext,
-        container: &ContainerHandle,
-        key: &PartitionKey,
-        patience: Duration,
-    ) -> Result<()> {
-        let logical = key_of_read(container, Some(key))?;
-        let mut routing = self.routing(container);
-        loop {
-            let partition = routing.owner(&logical);
-            let goes_on = partition.trim(&routing.entry.shape, ctx.now, &logical, patience).await;
-            if !routing.has_moved(&goes_on).await? && !goes_on? {
-                return Ok(());
-            }
+/// Removes the oldest items until the logical partition is within the bounds of its container.
+pub async fn trim(
+    items: &Items,
+    ctx: &RequestContext,
+    container: &ContainerHandle,
+    key: &PartitionKey,
+    patience: Duration,
+) -> Result<()> {
+    let logical = key_of_read(container, Some(key))?;
+    let mut routing = items.routing(container);
+    loop {
+        let partition = routing.owner(&logical);
+        let goes_on =
+            shardlake_partition::trim(partition, &routing.entry.shape, ctx.now, &logical, patience).await;
+        if !routing.has_moved(&goes_on).await? && !goes_on? {
+            return Ok(());
         }
     }
 }

@@ -17,3 +17,19 @@ impl Bounds {
         size_bytes <= self.size_bytes_max && self.items_max.is_none_or(|max| items <= max)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_bounds_hold_and_a_missing_one_allows_any_number() {
+        let bytes = Bounds { size_bytes_max: 100, items_max: None };
+        assert!(bytes.allow(u64::MAX, 100) && !bytes.allow(1, 101));
+        let both = Bounds { items_max: Some(2), ..bytes };
+        assert!(both.allow(2, 100) && !both.allow(3, 1) && !both.allow(1, 101));
+        let text = serde_json::to_string(&bytes).expect("JSON");
+        assert_eq!(text, r#"{"sizeBytesMax":100}"#);
+        assert_eq!(serde_json::from_str::<Bounds>(&text).expect("read back"), bytes);
+    }
+}

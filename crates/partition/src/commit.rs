@@ -16,11 +16,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use shardlake_model::Result;
 use shardlake_stdx::{Timestamp, UnderWay};
-use shardlake_storage::{Batch, PendingCommit, RowsTurn, SMALL_COMMIT_ROWS, Seq};
+use shardlake_storage::{Batch, PendingCommit, RowsTurn, SMALL_COMMIT_ROWS, ScanOptions, Seq};
 
 use crate::index::Maintained;
 use crate::interactive::WriteTurn;
 use crate::keys;
+use crate::oldest::{LIST_MAX, Oldest, Placed};
 use crate::operation::LogicalKey;
 use crate::origin::Origin;
 use crate::partition::Partition;
@@ -172,6 +173,49 @@ impl Partition {
         }
     }
 
+    /// Reads the beginning of the gap between the oldest items of a logical partition that are known and those that are new.
+    async fn find_oldest(&self, prefix: &[u8]) -> Result<()> {
+        let uid = self.uid;
+        let (gap, last, kept) = {
+            let mut sequencer = self.sequencer.hold().await;
+            self.check_open()?;
+            let next_ordinal = u64::from(self.rid_prefix) << 40 | sequencer.counters.next_ordinal;
+            if sequencer.oldest.as_ref().is_none_or(|oldest| !oldest.is_of(prefix)) {
+                sequencer.oldest = Some(Box::new(Oldest::new(prefix.to_vec(), next_ordinal)));
+            }
+            let gap = sequencer.oldest.as_ref().map(|oldest| oldest.gap()).unwrap_or_default();
+            let kept = sequencer.pending.keep_behind(self.shard().applied());
+            (gap, self.last_queued(&sequencer), kept)
+        };
+        // Then the engine shows every item of the gap.
+        self.wait_for(last).await?;
+        let (start, end) = (keys::ordinal_key(uid, gap.start), keys::ordinal_key(uid, gap.end));
+        let (mut found, mut read_to) = (Vec::new(), gap.end);
+        let mut scan = self.shard().snapshot().scan(start..end, ScanOptions::default());
+        'read: while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
+            for (key, item) in rows {
+                let ordinal = keys::ordinal_of(&key).ok_or_else(crate::malformed_key)?;
+                if found.len() == LIST_MAX {
+                    read_to = ordinal;
+                    break 'read;
+                }
+                let key = Bytes::from(keys::with_header(uid, keys::ITEMS, &item));
+                if key.starts_with(prefix) {
+                    found.push(Placed { ordinal, key });
+                }
+            }
+        }
+        drop(scan);
+        let mut sequencer = self.sequencer.hold().await;
+        // Without items that were removed meanwhile: the overlay has kept every commit that the scan may not show.
+        found.retain(|placed| sequencer.pending.get(&keys::ordinal_key(uid, placed.ordinal)) != Some(None));
+        drop(kept);
+        if let Some(oldest) = sequencer.oldest.as_mut().filter(|oldest| oldest.is_of(prefix)) {
+            oldest.fill(&gap, found, read_to);
+        }
+        Ok(())
+    }
+
     /// Fetches what a plan wants. The sequencer is not held.
     pub(crate) async fn fetch(
         &self,
@@ -275,9 +319,8 @@ impl Partition {
         self.last_ms.store(planned.timestamp_ms, Ordering::Release);
         sequencer.counters = planned.counters;
         self.expiry.note(planned.due);
-        let next_ordinal = self.next_ordinal(sequencer);
         if let Some(oldest) = &mut sequencer.oldest {
-            oldest.note(&planned.writes, next_ordinal);
+            note_ordinals(oldest, &planned.writes);
         }
         for (key, size) in std::mem::take(&mut planned.recorded) {
             if let Some(largest) = &mut sequencer.largest {
@@ -290,6 +333,20 @@ impl Partition {
             sequencer.maintained.counted[*place].note(seq, *by);
         }
         self.acknowledged.queue(seq, planned.lsn, planned.counters);
+    }
+}
+
+/// Which items a commit has created and removed.
+fn note_ordinals(oldest: &mut Oldest, writes: &[(Bytes, Option<Bytes>)]) {
+    for (key, item) in writes.iter().filter(|(key, _)| keys::is_ordinal(key)) {
+        let Some(ordinal) = keys::ordinal_of(key) else { continue };
+        match item {
+            None => oldest.note_removed(ordinal),
+            Some(item) => {
+                let key = Bytes::from(keys::with_header(keys::uid_of(key), keys::ITEMS, item));
+                oldest.note_created(Placed { ordinal, key });
+            }
+        }
     }
 }
 

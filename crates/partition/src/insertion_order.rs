@@ -39,61 +39,60 @@ pub struct InsertionPage {
     pub size_bytes: usize,
 }
 
-impl Partition {
-    /// One page of what is acknowledged when it is read.
-    pub async fn read_in_order(
-        &self,
-        shape: &Arc<ContainerShape>,
-        now_seconds: u64,
-        position: InsertionPosition,
-        limits: PageLimits,
-    ) -> Result<InsertionPage> {
-        let lsn = self.durable_lsn();
-        let snapshot = self.shard().snapshot();
-        self.check_open()?;
-        let (mut start, mut end) = keys::space_range(self.uid, keys::ORDINALS);
-        let mut has_position = true;
-        if let Some(after) = position.after {
-            let key = keys::ordinal_key(self.uid, after);
-            has_position = snapshot.get(&key).await.map_err(crate::storage_error)?.is_some();
-            match position.is_backwards {
-                true => end = key,
-                false => start = [&key[..], &[0]].concat(),
-            }
+/// One page of what is acknowledged when it is read.
+pub async fn read_in_order(
+    partition: &Partition,
+    shape: &Arc<ContainerShape>,
+    now_seconds: u64,
+    position: InsertionPosition,
+    limits: PageLimits,
+) -> Result<InsertionPage> {
+    let lsn = partition.durable_lsn();
+    let snapshot = partition.shard().snapshot();
+    partition.check_open()?;
+    let (mut start, mut end) = keys::space_range(partition.uid, keys::ORDINALS);
+    let mut has_position = true;
+    if let Some(after) = position.after {
+        let key = keys::ordinal_key(partition.uid, after);
+        has_position = snapshot.get(&key).await.map_err(crate::storage_error)?.is_some();
+        match position.is_backwards {
+            true => end = key,
+            false => start = [&key[..], &[0]].concat(),
         }
-        let mut page = InsertionPage {
-            items: Vec::new(),
-            last: position.after,
-            is_last: true,
-            has_position,
-            lsn,
-            size_bytes: 0,
-        };
-        let options = ScanOptions { reverse: position.is_backwards, ..ScanOptions::default() };
-        let mut scan = snapshot.scan(start..end, options);
-        while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
-            for rows in rows.chunks(READ_TOGETHER.min(limits.items.max(1))) {
-                let keys = rows.iter().map(|(_, item)| keys::with_header(self.uid, keys::ITEMS, item).into());
-                let records = snapshot.get_many(keys.collect::<Vec<Bytes>>()).await;
-                for ((key, _), record) in rows.iter().zip(records.map_err(crate::storage_error)?) {
-                    let record = record.ok_or_else(crate::malformed_key)?;
-                    let item = StoredItem::decode(record, shape)?;
-                    let is_full = page.items.len() >= limits.items
-                        || (page.size_bytes + item.json_size_bytes() > limits.size_bytes
-                            && !page.items.is_empty());
-                    if is_full {
-                        page.is_last = false;
-                        return Ok(page);
-                    }
-                    page.last = keys::ordinal_of(key);
-                    if !item.is_expired(now_seconds) {
-                        page.size_bytes += item.json_size_bytes();
-                        page.items.push(item);
-                    }
+    }
+    let mut page = InsertionPage {
+        items: Vec::new(),
+        last: position.after,
+        is_last: true,
+        has_position,
+        lsn,
+        size_bytes: 0,
+    };
+    let options = ScanOptions { reverse: position.is_backwards, ..ScanOptions::default() };
+    let mut scan = snapshot.scan(start..end, options);
+    while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
+        for rows in rows.chunks(READ_TOGETHER.min(limits.items.max(1))) {
+            let keys =
+                rows.iter().map(|(_, item)| keys::with_header(partition.uid, keys::ITEMS, item).into());
+            let records = snapshot.get_many(keys.collect::<Vec<Bytes>>()).await;
+            for ((key, _), record) in rows.iter().zip(records.map_err(crate::storage_error)?) {
+                let record = record.ok_or_else(crate::malformed_key)?;
+                let item = StoredItem::decode(record, shape)?;
+                let is_full = page.items.len() >= limits.items
+                    || (page.size_bytes + item.json_size_bytes() > limits.size_bytes
+                        && !page.items.is_empty());
+                if is_full {
+                    page.is_last = false;
+                    return Ok(page);
+                }
+                page.last = keys::ordinal_of(key);
+                if !item.is_expired(now_seconds) {
+                    page.size_bytes += item.json_size_bytes();
+                    page.items.push(item);
                 }
             }
-            tokio::task::yield_now().await;
         }
-        Ok(page)
+        tokio::task::yield_now().await;
     }
+    Ok(page)
 }

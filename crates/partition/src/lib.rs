@@ -30,7 +30,7 @@
 //! | `policy_preview.rs`, `query_sketch.rs` | what writes and queries would cost under another indexing policy, from a sample |
 //! | `item.rs`, `shape.rs` | a stored item, its container's compiled policies |
 //! | `sizes/` | the size of every logical partition |
-//! | `make_room.rs` | removes items whose time has run out where there is no room |
+//! | `make_room.rs` | removes items whose time has run out, or the oldest, where there is no room |
 //! | `expire/`, `due.rs` | removes them everywhere, in the background; when items run out |
 //! | `seeded.rs`, `describe.rs` | mistakes that tests make on purpose; stored rows in words |
 //! | `verify.rs`, `verify_versions.rs`, `verify_expiry.rs` | walks everything stored and compares it with itself |
@@ -121,12 +121,13 @@ pub use end::End;
 pub use expire::{Sweep, SweepStep};
 pub use feed::{FeedFilter, PageLimits, PartitionPage, epk_of_position, item_of_position};
 pub use index::BuildEnd;
-pub use insertion_order::{InsertionPage, InsertionPosition};
+pub use insertion_order::{InsertionPage, InsertionPosition, read_in_order};
 pub use interactive::{
     LogicalTransaction, OwnItems, SnapshotTransaction, TRANSACTION_TOO_LARGE, TransactionView, Uncommitted,
 };
 pub use item::StoredItem;
 pub use keys::{PartitionUid, is_scanned, partition_range};
+pub use make_room::trim;
 pub use operation::{
     BatchFailure, BatchReply, Changed, CommandContext, CommitOptions, ItemChange, ItemReply, LogicalKey,
     Operation, Outcome, PreparedBody,

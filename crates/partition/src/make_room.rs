@@ -2,19 +2,28 @@
 //!
 //! Clients see such items as gone, so they could not make the room themselves. A write that is refused for want of room looks
 //! through a bounded number of items, goes on where the last look ended, and is tried again when something went.
+//!
+//! Where a container has bounds, the oldest items make the room (`trim.rs`).
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use bytes::Bytes;
 use shardlake_document::Record;
 use shardlake_model::{ErrorKind, Result};
+use shardlake_stdx::Timestamp;
 use shardlake_storage::ScanOptions;
 
-use crate::commit::Writer;
+use crate::commit::{Done, Task, Work, Writer};
 use crate::deletion::{Deletion, ROWS_MAX};
 use crate::keys::{self, HEADER};
 use crate::operation::{BatchReply, CommandContext, LogicalKey};
+use crate::origin::Origin;
 use crate::partition::Partition;
+use crate::read_set::{Plan, ReadSet, Stop};
 use crate::shape::ContainerShape;
+use crate::sizes::LogicalSize;
+use crate::transaction::{PlannedCommit, Transaction};
 
 /// Items that one look reads.
 const ITEMS_READ_MAX: usize = 500;
@@ -77,4 +86,75 @@ impl Partition {
         }
         Ok(is_any)
     }
+}
+
+/// Removes the oldest items, and writes nothing.
+#[derive(Debug, Clone)]
+struct Trim {
+    logical: LogicalKey,
+    room_for: LogicalSize,
+}
+
+impl Work for Trim {
+    /// Whether nothing more has to go.
+    type Outcome = (bool, Option<PlannedCommit>);
+
+    fn plan(&self, mut transaction: Transaction<'_>) -> Plan<Self::Outcome> {
+        let is_within = match transaction.trim(&self.logical, self.room_for) {
+            // No removal makes room for such items.
+            Err(Stop::Error(error)) if error.kind() == ErrorKind::TooLarge => true,
+            trimmed => trimmed?.is_within,
+        };
+        transaction.record_size()?;
+        let changes = transaction.changes_anything();
+        Ok((is_within, changes.then(|| transaction.into_batch())))
+    }
+
+    fn owned(&self) -> impl Work<Outcome = Self::Outcome> + Send + 'static {
+        self.clone()
+    }
+
+    fn footprint(&self, origin: Origin, _shape: &ContainerShape) -> Vec<Bytes> {
+        vec![keys::size_key(origin.uid, &self.logical).into()]
+    }
+}
+
+/// One commit on the way to where a logical partition has room for items of such a size. Says whether another one has to
+/// follow.
+pub(crate) async fn trim_for(
+    partition: &Partition,
+    shape: &Arc<ContainerShape>,
+    now: Timestamp,
+    (logical, room_for): (&LogicalKey, LogicalSize),
+    writer: Writer<'_>,
+) -> Result<bool> {
+    let task = Task {
+        shape,
+        now,
+        is_decided: false,
+        writer,
+        is_clients: false,
+        rows: 0,
+        is_heavy: false,
+        base: None,
+    };
+    let work = Trim { logical: logical.clone(), room_for };
+    let Done { outcome, commit, .. } = partition.carry_out(task, ReadSet::default(), &work).await?;
+    if let Some((lsn, commit)) = commit {
+        partition.acknowledge(lsn, commit).await?;
+    }
+    Ok(!outcome)
+}
+
+/// One commit on the way to where a logical partition is within the bounds of its container. Says whether another one has to
+/// follow.
+pub async fn trim(
+    partition: &Partition,
+    shape: &Arc<ContainerShape>,
+    now: Timestamp,
+    logical: &LogicalKey,
+    patience: Duration,
+) -> Result<bool> {
+    let writer = Writer::Passing(logical, patience);
+    trim_for(partition, shape, now, (logical, LogicalSize::default()), writer).await
 }

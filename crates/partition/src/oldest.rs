@@ -8,21 +8,16 @@
 //! ```
 //!
 //! Every item of the logical partition is in `known`, in `newer`, or has an ordinal in the gap. A plan that has used up `known`
-//! while there is a gap stops; its caller reads the beginning of the gap ([`Partition::find_oldest`]) and plans anew. Both lists
+//! while there is a gap stops; its caller reads the beginning of the gap (`commit.rs`) and plans anew. Both lists
 //! are bounded: a small logical partition is in memory as a whole, of a large one a part is read now and then.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
 use bytes::Bytes;
-use shardlake_model::Result;
-use shardlake_storage::ScanOptions;
-
-use crate::keys;
-use crate::partition::Partition;
 
 /// Items of each list.
-const LIST_MAX: usize = 1024;
+pub(crate) const LIST_MAX: usize = 1024;
 
 /// An item by its place in the order of creation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,7 +38,7 @@ pub(crate) struct Oldest {
 
 impl Oldest {
     /// Nothing is known of items with ordinals below this one.
-    fn new(prefix: Vec<u8>, next_ordinal: u64) -> Oldest {
+    pub fn new(prefix: Vec<u8>, next_ordinal: u64) -> Oldest {
         Oldest { prefix, known: VecDeque::new(), gap: 0..next_ordinal, newer: VecDeque::new() }
     }
 
@@ -58,27 +53,38 @@ impl Oldest {
         (self.known.iter().chain(newer), has_gap)
     }
 
-    /// What a commit has written is so from now on.
-    pub fn note(&mut self, writes: &[(Bytes, Option<Bytes>)], next_ordinal: u64) {
-        for (key, value) in writes.iter().filter(|(key, _)| keys::is_ordinal(key)) {
-            let Some(ordinal) = keys::ordinal_of(key) else { continue };
-            match value {
-                Some(item) => {
-                    let key = Bytes::from(keys::with_header(keys::uid_of(key), keys::ITEMS, item));
-                    let is_new = self.newer.back().is_none_or(|last| last.ordinal < ordinal);
-                    if is_new && ordinal >= self.gap.end && key.starts_with(&self.prefix) {
-                        self.newer.push_back(Placed { ordinal, key });
-                    }
-                }
-                None => [&mut self.known, &mut self.newer].into_iter().for_each(|list| remove(list, ordinal)),
-            }
+    /// A commit has removed an item.
+    pub fn note_removed(&mut self, ordinal: u64) {
+        [&mut self.known, &mut self.newer].into_iter().for_each(|list| remove(list, ordinal));
+    }
+
+    /// A commit has created an item.
+    pub fn note_created(&mut self, placed: Placed) {
+        let Placed { ordinal, ref key } = placed;
+        let is_new = ordinal >= self.gap.end && self.newer.back().is_none_or(|last| last.ordinal < ordinal);
+        if !is_new || !key.starts_with(&self.prefix) {
+            return;
         }
+        self.newer.push_back(placed);
         if self.newer.len() > LIST_MAX {
             if self.gap.is_empty() {
-                self.gap.start = self.newer.front().map_or(next_ordinal, |first| first.ordinal);
+                self.gap.start = self.newer.front().map_or(ordinal, |first| first.ordinal);
             }
             self.newer.clear();
-            self.gap.end = next_ordinal;
+            self.gap.end = ordinal + 1;
+        }
+    }
+
+    /// The ordinals of items that are not known.
+    pub fn gap(&self) -> Range<u64> {
+        self.gap.clone()
+    }
+
+    /// All items of the gap below an ordinal were found, unless others have found them before.
+    pub fn fill(&mut self, gap: &Range<u64>, found: Vec<Placed>, read_to: u64) {
+        if self.gap.start == gap.start && self.gap.end >= read_to {
+            self.known.extend(found);
+            self.gap.start = read_to;
         }
     }
 }
@@ -89,76 +95,12 @@ fn remove(list: &mut VecDeque<Placed>, ordinal: u64) {
     }
 }
 
-impl Partition {
-    /// Reads the beginning of the gap between the oldest items of a logical partition that are known and those that are new.
-    pub(crate) async fn find_oldest(&self, prefix: &[u8]) -> Result<()> {
-        let (gap, last, kept) = {
-            let mut sequencer = self.sequencer.hold().await;
-            self.check_open()?;
-            let next_ordinal = self.next_ordinal(&sequencer);
-            if sequencer.oldest.as_ref().is_none_or(|oldest| !oldest.is_of(prefix)) {
-                sequencer.oldest = Some(Box::new(Oldest::new(prefix.to_vec(), next_ordinal)));
-            }
-            let gap = sequencer.oldest.as_ref().map(|oldest| oldest.gap.clone()).unwrap_or_default();
-            let kept = sequencer.pending.keep_behind(self.shard().applied());
-            (gap, self.last_queued(&sequencer), kept)
-        };
-        // Then the engine shows every item of the gap.
-        self.wait_for(last).await?;
-        let (start, end) = (keys::ordinal_key(self.uid, gap.start), keys::ordinal_key(self.uid, gap.end));
-        let (mut found, mut read_to) = (Vec::new(), gap.end);
-        let mut scan = self.shard().snapshot().scan(start..end, ScanOptions::default());
-        'read: while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
-            for (key, item) in rows {
-                let ordinal = keys::ordinal_of(&key).ok_or_else(crate::malformed_key)?;
-                if found.len() == LIST_MAX {
-                    read_to = ordinal;
-                    break 'read;
-                }
-                let key = Bytes::from(keys::with_header(self.uid, keys::ITEMS, &item));
-                if key.starts_with(prefix) {
-                    found.push(Placed { ordinal, key });
-                }
-            }
-        }
-        drop(scan);
-        let mut sequencer = self.sequencer.hold().await;
-        // Items that were removed meanwhile: the overlay has kept every commit that the scan may not show.
-        found.retain(|placed| {
-            sequencer.pending.get(&keys::ordinal_key(self.uid, placed.ordinal)) != Some(None)
-        });
-        drop(kept);
-        if let Some(oldest) = sequencer.oldest.as_mut().filter(|oldest| oldest.is_of(prefix))
-            && oldest.gap.start == gap.start
-            && oldest.gap.end >= read_to
-        {
-            oldest.known.extend(found);
-            oldest.gap.start = read_to;
-        }
-        Ok(())
-    }
-
-    /// The ordinal that the next new item gets.
-    pub(crate) fn next_ordinal(&self, sequencer: &crate::sequencer::Sequencer) -> u64 {
-        u64::from(self.rid_prefix) << 40 | sequencer.counters.next_ordinal
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keys::HEADER;
-    use shardlake_model::PartitionUid;
 
-    const UID: PartitionUid = PartitionUid(7);
-
-    fn item(number: u64) -> Bytes {
-        Bytes::from(keys::with_header(UID, keys::ITEMS, format!("p{number}").as_bytes()))
-    }
-
-    fn write(ordinal: u64, is_there: bool) -> (Bytes, Option<Bytes>) {
-        let key = Bytes::from(keys::ordinal_key(UID, ordinal));
-        (key, is_there.then(|| item(ordinal).slice(HEADER..)))
+    fn placed(ordinal: u64) -> Placed {
+        Placed { ordinal, key: Bytes::from(format!("p{ordinal}")) }
     }
 
     fn ordinals(oldest: &Oldest) -> Vec<u64> {
@@ -167,23 +109,30 @@ mod tests {
 
     #[test]
     fn new_items_come_last_and_removed_ones_go() {
-        let mut oldest = Oldest::new(keys::with_header(UID, keys::ITEMS, b"p"), 5);
-        oldest.note(&[write(5, true), write(6, true)], 7);
+        let mut oldest = Oldest::new(b"p".to_vec(), 5);
+        [5, 6].into_iter().for_each(|ordinal| oldest.note_created(placed(ordinal)));
         assert_eq!((ordinals(&oldest), oldest.items().1), (vec![], true), "the gap comes first");
-        oldest.known.push_back(Placed { ordinal: 3, key: item(3) });
-        oldest.gap.start = oldest.gap.end;
+        let gap = oldest.gap();
+        oldest.fill(&gap, vec![placed(3)], 4);
+        assert_eq!((ordinals(&oldest), oldest.items().1), (vec![3], true), "a part of it is known");
+        oldest.fill(&gap, vec![placed(3), placed(4)], 5);
+        assert_eq!(ordinals(&oldest), vec![3], "it was filled from elsewhere meanwhile");
+        let gap = oldest.gap();
+        oldest.fill(&gap, vec![], 5);
         assert_eq!((ordinals(&oldest), oldest.items().1), (vec![3, 5, 6], false));
-        oldest.note(&[write(3, false), write(6, false), write(7, true)], 8);
+        [3, 6, 9].into_iter().for_each(|ordinal| oldest.note_removed(ordinal));
+        oldest.note_created(placed(7));
+        oldest.note_created(Placed { ordinal: 8, key: Bytes::from_static(b"of another logical partition") });
         assert_eq!(ordinals(&oldest), vec![5, 7]);
     }
 
     #[test]
     fn more_new_items_than_are_kept_become_a_gap() {
-        let mut oldest = Oldest::new(keys::with_header(UID, keys::ITEMS, b"p"), 0);
+        let mut oldest = Oldest::new(b"p".to_vec(), 0);
         for ordinal in 0..=LIST_MAX as u64 {
-            oldest.note(&[write(ordinal, true)], ordinal + 1);
+            oldest.note_created(placed(ordinal));
         }
-        assert_eq!(oldest.gap, 0..LIST_MAX as u64 + 1);
+        assert_eq!(oldest.gap(), 0..LIST_MAX as u64 + 1);
         assert!(oldest.newer.is_empty());
     }
 }

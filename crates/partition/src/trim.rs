@@ -2,27 +2,20 @@
 //! items, in the same commit.
 //!
 //! A create that would have to remove very many items is preceded by commits that only remove, each a bounded number of items
-//! that the create needs gone in any case. The same commits bring a logical partition within new bounds.
+//! that the create needs gone in any case. (`make_room.rs`). The same commits bring a logical partition within new bounds.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use bytes::Bytes;
-use shardlake_model::{Bounds, Error, ErrorKind, Result};
+use shardlake_model::{Bounds, Error, ErrorKind};
 use shardlake_stdx::Timestamp;
 
 use crate::change_log::ChangeKind;
-use crate::commit::{Done, Task, Work, Writer};
 use crate::item::rendered_size;
 use crate::keys;
 use crate::oldest::Placed;
 use crate::operation::LogicalKey;
-use crate::origin::Origin;
-use crate::partition::Partition;
-use crate::read_set::{Plan, ReadSet, Stop};
+use crate::read_set::{Plan, Stop};
 use crate::shape::ContainerShape;
 use crate::sizes::LogicalSize;
-use crate::transaction::{ItemName, PlannedCommit, Transaction};
+use crate::transaction::{ItemName, Transaction};
 
 /// Items that one commit removes.
 const REMOVED_MAX: usize = 2048;
@@ -49,7 +42,7 @@ pub(crate) struct Trimmed {
 impl Transaction<'_> {
     /// Removes the oldest items until the logical partition has room for items of such a size, besides those that the
     /// transaction has written; a bounded number.
-    fn trim(&mut self, logical: &LogicalKey, room_for: LogicalSize) -> Plan<Trimmed> {
+    pub fn trim(&mut self, logical: &LogicalKey, room_for: LogicalSize) -> Plan<Trimmed> {
         let Some(bounds) = self.shape.bounds else {
             return Ok(Trimmed { is_within: true, ..Trimmed::default() });
         };
@@ -132,79 +125,5 @@ impl Transaction<'_> {
                 Err(Error::new(ErrorKind::LogicalPartitionFull, words).into())
             }
         }
-    }
-}
-
-/// Removes the oldest items, and writes nothing.
-#[derive(Debug, Clone)]
-struct Trim {
-    logical: LogicalKey,
-    room_for: LogicalSize,
-}
-
-impl Work for Trim {
-    type Outcome = (Trimmed, Option<PlannedCommit>);
-
-    fn plan(&self, mut transaction: Transaction<'_>) -> Plan<Self::Outcome> {
-        let trimmed = match transaction.trim(&self.logical, self.room_for) {
-            // No removal makes room for such items.
-            Err(Stop::Error(error)) if error.kind() == ErrorKind::TooLarge => {
-                Trimmed { is_within: true, ..Trimmed::default() }
-            }
-            trimmed => trimmed?,
-        };
-        transaction.record_size()?;
-        let changes = transaction.changes_anything();
-        Ok((trimmed, changes.then(|| transaction.into_batch())))
-    }
-
-    fn owned(&self) -> impl Work<Outcome = Self::Outcome> + Send + 'static {
-        self.clone()
-    }
-
-    fn footprint(&self, origin: Origin, _shape: &ContainerShape) -> Vec<Bytes> {
-        vec![keys::size_key(origin.uid, &self.logical).into()]
-    }
-}
-
-impl Partition {
-    /// One commit on the way to where a logical partition has room for items of such a size. Says whether another one has to
-    /// follow.
-    pub(crate) async fn trim_for(
-        &self,
-        shape: &Arc<ContainerShape>,
-        now: Timestamp,
-        (logical, room_for): (&LogicalKey, LogicalSize),
-        writer: Writer<'_>,
-    ) -> Result<bool> {
-        let task = Task {
-            shape,
-            now,
-            is_decided: false,
-            writer,
-            is_clients: false,
-            rows: 0,
-            is_heavy: false,
-            base: None,
-        };
-        let work = Trim { logical: logical.clone(), room_for };
-        let Done { outcome, commit, .. } = self.carry_out(task, ReadSet::default(), &work).await?;
-        if let Some((lsn, commit)) = commit {
-            self.acknowledge(lsn, commit).await?;
-        }
-        Ok(!outcome.is_within)
-    }
-
-    /// One commit on the way to where a logical partition is within the bounds of its container. Says whether another one has
-    /// to follow.
-    pub async fn trim(
-        &self,
-        shape: &Arc<ContainerShape>,
-        now: Timestamp,
-        logical: &LogicalKey,
-        patience: Duration,
-    ) -> Result<bool> {
-        let writer = Writer::Passing(logical, patience);
-        self.trim_for(shape, now, (logical, LogicalSize::default()), writer).await
     }
 }

@@ -12,7 +12,7 @@ use crate::commit::{Done, Task, Work, Writer};
 use crate::deferred::Deferred;
 use crate::item::{StoredItem, rendered_size};
 use crate::keys;
-use crate::make_room::{LOOKS_MAX, is_full};
+use crate::make_room::{LOOKS_MAX, is_full, trim_for};
 use crate::operation::{BatchFailure, BatchReply, CommandContext, ItemReply, LogicalKey, Operation};
 use crate::origin::Origin;
 use crate::partition::Partition;
@@ -69,7 +69,7 @@ impl Partition {
                 // As many commits as it takes, each of which removes something.
                 Some(_) => {
                     let room_for = (key, command.room_for(shape));
-                    let goes_on = self.trim_for(shape, context.now, room_for, writer).await?;
+                    let goes_on = trim_for(self, shape, context.now, room_for, writer).await?;
                     looks += usize::from(!goes_on);
                     true
                 }

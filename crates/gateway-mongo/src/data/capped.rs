@@ -3,14 +3,13 @@
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use shardlake_account::collections::{
-    CappedChange, Find, Found, Namespace, RESULT_BYTES_MAX, Request, Tail, TailRoom, capped_options,
+    self, CappedChange, Find, Found, Namespace, RESULT_BYTES_MAX, Request, Tail, TailRoom, capped_options,
     too_large,
 };
 use shardlake_mql::{Document, Value};
 use shardlake_stdx::Clock;
 
-use super::common::check_created;
-use super::find::bytes_of;
+use super::common::{bytes_of, check_created};
 use crate::arguments::{Arguments, Field, Types, optional, required, truncated};
 use crate::call::{Call, CursorOptions};
 use crate::cursors::{Batch, BatchSource, Wants};
@@ -77,7 +76,7 @@ pub fn change_of(arguments: &Arguments<'_>) -> Result<Option<CappedChange>> {
 pub async fn convert_to_capped(call: &Call) -> Result<Reply> {
     let namespace = call.written_namespace()?;
     let size = size_of(call, &[])?;
-    call.collections().convert_to_capped(&call.request(), &namespace, size).await?;
+    collections::convert_to_capped(call.collections(), &call.request(), &namespace, size).await?;
     Ok(Reply::ok())
 }
 
@@ -89,7 +88,7 @@ pub async fn clone_as_capped(call: &Call) -> Result<Reply> {
     crate::arguments::check_collection(call.database(), to)?;
     let to = Namespace::new(call.database(), to);
     check_created(&to)?;
-    call.collections().clone_as_capped(&call.request(), &from, &to, size).await?;
+    collections::clone_as_capped(call.collections(), &call.request(), &from, &to, size).await?;
     Ok(Reply::ok())
 }
 

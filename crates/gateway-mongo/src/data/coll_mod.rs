@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use shardlake_account::collections::{Collection, Found, Namespace, View, policy_of_versions};
+use shardlake_account::collections::{Collection, Found, Namespace, View, change_capped, policy_of_versions};
 use shardlake_mql::{Document, Value};
 
 use super::capped;
@@ -105,7 +105,7 @@ pub async fn coll_mod(call: &Call) -> Result<Reply> {
             .await?;
     }
     if let Some(capped) = capped {
-        call.collections().change_capped(&request, &collection, capped).await?;
+        change_capped(call.collections(), &request, &collection, capped).await?;
     }
     Ok(reply.into())
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use shardlake_account::collections::{Collections, Failure, Namespace, Request, refuses_command};
 use shardlake_mql::{Document, SortPattern, Value};
 use shardlake_stdx::Clock;
@@ -121,4 +122,9 @@ pub fn sort(pattern: &Document) -> Result<SortPattern> {
 /// Whether a sort or a hint asks for the order of storage from its end.
 pub fn is_from_end(pattern: &Document) -> bool {
     pattern.get("$natural").and_then(Value::to_f64).is_some_and(|direction| direction < 0.0)
+}
+
+/// A document as a cursor keeps it.
+pub fn bytes_of(value: &Value) -> Bytes {
+    value.as_document().map(|document| Bytes::from(document.to_bytes())).unwrap_or_default()
 }

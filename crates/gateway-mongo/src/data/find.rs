@@ -16,7 +16,7 @@ use shardlake_stdx::Clock;
 use super::admin_database::ADMIN;
 use super::capped::{check_tailable, tail};
 use super::collation::check_collation;
-use super::common::{document, is_from_end, sort};
+use super::common::{bytes_of, document, is_from_end, sort};
 use super::config_database::CONFIG;
 use super::own_databases::own_documents;
 use crate::arguments::{Arguments, Field, Types, hint, optional, required};
@@ -333,10 +333,6 @@ impl BatchSource for FindSource {
     fn held_bytes(&self) -> usize {
         self.finding.held_bytes()
     }
-}
-
-pub fn bytes_of(value: &Value) -> Bytes {
-    value.as_document().map(|document| Bytes::from(document.to_bytes())).unwrap_or_default()
 }
 
 pub const COUNT: &[Field] = &[
