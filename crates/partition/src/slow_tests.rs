@@ -8,7 +8,7 @@ use shardlake_charge::ChargeTable;
 use shardlake_document::{Number, PatchOperation, parse_item};
 use shardlake_index::{IndexLayout, path_hash};
 use shardlake_model::{
-    ConsistencyLevel, Container, ContainerDefinition, ContainerRid, DatabaseRid, IndexPathSegment,
+    Bounds, ConsistencyLevel, Container, ContainerDefinition, ContainerRid, DatabaseRid, IndexPathSegment,
     KeyComponent, PartitionKey, PartitionKeyDefinition, Preconditions, Result, UniqueKey, UniqueKeyPolicy,
 };
 use shardlake_routing::{EpkRange, effective_partition_key};
@@ -20,7 +20,7 @@ use tokio::time::Instant;
 
 use crate::{
     BatchReply, CommandContext, ContainerShape, LogicalKey, Operation, Partition, PartitionIdentity,
-    PartitionUid, PartitionWrite, partition_range, prepare_body, verify_partition,
+    PartitionUid, PartitionWrite, partition_range, prepare_body, read_in_order, verify_partition,
 };
 
 struct Fixture {
@@ -40,7 +40,7 @@ fn identity() -> PartitionIdentity {
     }
 }
 
-fn shape() -> Arc<ContainerShape> {
+fn shape(bounds: Option<Bounds>) -> Arc<ContainerShape> {
     let mut definition = ContainerDefinition::new("c", PartitionKeyDefinition::hash("/pk"));
     definition.unique_key_policy =
         UniqueKeyPolicy { unique_keys: vec![UniqueKey { paths: vec!["/u".to_owned()] }] };
@@ -52,7 +52,7 @@ fn shape() -> Arc<ContainerShape> {
         kept: None,
         is_collection: false,
         narrowings: Vec::new(),
-        bounds: None,
+        bounds,
     };
     let policy = &container.definition.indexing_policy;
     let layout = IndexLayout::new(1, policy, ComputedProperties::default()).expect("compiles");
@@ -80,7 +80,11 @@ fn command(etags: &[u8]) -> CommandContext {
 
 impl Fixture {
     async fn over(shard: Shard) -> Fixture {
-        let shape = shape();
+        Fixture::bounded(shard, None).await
+    }
+
+    async fn bounded(shard: Shard, bounds: Option<Bounds>) -> Fixture {
+        let shape = shape(bounds);
         let partition = Partition::open(
             (shard.clone(), CommitTimes::new(Clock::manual(Timestamp(0)))),
             identity(),
@@ -344,5 +348,42 @@ proptest! {
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
         runtime.expect("starts").block_on(is_as_one_after_the_other(writers, read_ms, sync_ms));
+    }
+}
+
+/// Reopened now and then, so that the oldest items are looked for in the engine.
+#[tokio::test(start_paused = true)]
+async fn creates_beyond_the_bounds_remove_the_oldest_items() {
+    const ROUND: usize = 60;
+    let engine = SlowEngine::new();
+    let shard = Shard::with_engine(Arc::new(engine.clone()), &ShardOptions::local("unused")).expect("opens");
+    for (items_max, writers) in [(40, 1), (7, 4), (2000, 1)] {
+        let bounds = Some(Bounds { size_bytes_max: 2000, items_max: Some(items_max) });
+        let mut last = Vec::new();
+        for round in 0..3 {
+            let fixture = &Fixture::bounded(shard.clone(), bounds).await;
+            let write = async |writer: usize| {
+                for number in (writer..ROUND).step_by(writers) {
+                    let unique = 1000 * items_max as usize + ROUND * round + number;
+                    fixture.write("a", fixture.upsert("a", &format!("i{unique}"), unique)).await;
+                }
+            };
+            futures::future::join_all((0..writers).map(write)).await;
+            fixture.expect_sound().await;
+            let limits = crate::PageLimits { items: 1000, size_bytes: 1 << 20 };
+            let page = read_in_order(&fixture.partition, &fixture.shape, 0, Default::default(), limits).await;
+            let items = page.expect("read").items;
+            let added = crate::item::rendered_size(0, &fixture.shape, 1_700_000_000);
+            let bodies = items.iter().map(|item| item.json_text().len() - added).sum::<usize>();
+            assert!(!items.is_empty() && items.len() <= items_max as usize && bodies <= 2000, "{bodies}");
+            let is_full = items.len() == items_max as usize || bodies > 1900;
+            assert!(is_full, "{} items of {bodies} bytes", items.len());
+            assert!(items.is_sorted_by_key(|item| item.envelope().ordinal));
+            let newest = 1000 * items_max as usize + ROUND * (round + 1) - 1;
+            let text = String::from_utf8(items[items.len() - 1].json_text().to_vec()).expect("JSON");
+            assert!(writers > 1 || text.contains(&format!(r#""i{newest}""#)), "{text}");
+            last = items;
+        }
+        assert!(last.len() > 5, "{}", last.len());
     }
 }

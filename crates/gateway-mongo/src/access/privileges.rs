@@ -33,9 +33,14 @@ impl Privilege {
             Privilege::Read => &["changeStream", "find", "killCursors"],
             Privilege::Write => &["insert", "remove", "update"],
             Privilege::Inspect => &["collStats", "dbStats", "indexStats", "listCollections", "listIndexes"],
-            Privilege::Shape => {
-                &["createCollection", "createIndex", "dropCollection", "dropIndex", "renameCollectionSameDB"]
-            }
+            Privilege::Shape => &[
+                "convertToCapped",
+                "createCollection",
+                "createIndex",
+                "dropCollection",
+                "dropIndex",
+                "renameCollectionSameDB",
+            ],
             Privilege::Manage => &["collMod", "dropDatabase", "planCacheWrite", "validate"],
             Privilege::Users => &[
                 "changeCustomData",
@@ -137,7 +142,10 @@ pub fn wanted<'b>(name: &str, database: &'b str, body: &'b Document) -> Vec<Want
         "getMore" | "listCollections" | "listIndexes" | "collStats" | "dbStats" => here(Privilege::Inspect),
         "dataSize" => [here(Privilege::Inspect), of_namespace(body.first(), Privilege::Inspect)].concat(),
         "create" => [here(Privilege::Shape), of_pipelines(body, database)].concat(),
-        "drop" | "createIndexes" | "dropIndexes" => here(Privilege::Shape),
+        "drop" | "createIndexes" | "dropIndexes" | "convertToCapped" => here(Privilege::Shape),
+        "cloneCollectionAsCapped" => {
+            [Privilege::Read, Privilege::Write, Privilege::Shape].into_iter().flat_map(here).collect()
+        }
         "renameCollection" => {
             let to = body.iter().find(|(name, _)| &***name == "to");
             [body.first(), to].into_iter().flat_map(|end| of_namespace(end, Privilege::Shape)).collect()
@@ -298,6 +306,9 @@ mod tests {
             wants("renameCollection", &rename),
             [on(Privilege::Shape, "a"), on(Privilege::Shape, "b")]
         );
+        let copy = bson::doc! { "cloneCollectionAsCapped": "c", "toCollection": "e", "size": 4096 };
+        let expected = [Privilege::Read, Privilege::Write, Privilege::Shape].map(|wanted| on(wanted, "d"));
+        assert_eq!(wants("cloneCollectionAsCapped", &copy), expected);
         let root = vec![(Privilege::Everything, None)];
         for (name, body) in [
             ("bulkWrite", bson::doc! { "bulkWrite": 1, "nsInfo": [{ "ns": 1 }] }),
