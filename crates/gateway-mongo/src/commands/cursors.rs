@@ -61,7 +61,14 @@ async fn get_more(call: &Call) -> Result<Reply> {
         charged: call.charged.clone(),
         end: call.end.clone(),
     };
-    let batch = cursor.next(&wants).await?;
+    let batch = match cursor.next(&wants).await {
+        // Drivers take such a cursor for closed.
+        Err(error) if matches!(error.code(), code::QUERY_PLAN_KILLED | code::CAPPED_POSITION_LOST) => {
+            cursor.close();
+            return Err(error);
+        }
+        batch => batch?,
+    };
     let left = if batch.is_last { 0 } else { id };
     match batch.is_last {
         true => cursor.close(),
