@@ -33,8 +33,9 @@ pub async fn read_in_order(
         }
         is_there?;
         let permit = items.admit(ctx, &entry, &partition, OperationKind::Feed, Touched::Logical(&logical))?;
+        let from = (&logical, position);
         let page =
-            shardlake_partition::read_in_order(&partition, &entry.shape, ctx.now.seconds(), position, limits)
+            shardlake_partition::read_in_order(&partition, &entry.shape, ctx.now.seconds(), from, limits)
                 .await;
         permit.settle_outcome(&page, |page| Cost {
             charge_centi: charge_in_order(items, page, ctx),

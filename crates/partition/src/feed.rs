@@ -10,7 +10,7 @@ use shardlake_model::{KeyComponent, Result};
 use shardlake_routing::{Epk, EpkRange};
 
 use crate::created::{
-    CreatedRows, Direction, HELD_LEAST, HELD_MAX, Next, ROWS_PER_NAMED, Source, WALKED_MAX, Walk, position_of,
+    CreatedRows, HELD_LEAST, HELD_MAX, Next, ROWS_PER_NAMED, Source, WALKED_MAX, position_of,
 };
 use crate::interactive::OwnItems;
 use crate::item::StoredItem;
@@ -115,40 +115,6 @@ impl Partition {
             }
             tokio::task::yield_now().await;
         }
-    }
-}
-
-impl Partition {
-    /// The items of a logical partition in the order of creation or from its end, behind the one with an ordinal. The page ends at
-    /// `limits`; the last item tells where the next one begins. It is empty at the end.
-    #[tracing::instrument(name = "created", level = "debug", skip_all, fields(partition = self.uid.0))]
-    pub async fn read_created(
-        &self,
-        shape: &Arc<ContainerShape>,
-        command: &CommandContext,
-        logical: &LogicalKey,
-        (after, direction): (Option<u64>, Direction),
-        limits: PageLimits,
-    ) -> Result<Vec<StoredItem>> {
-        let source = Source { uid: self.uid, hot: self.shard().hot_view(), own: None };
-        self.check_open()?;
-        let prefix = keys::logical_prefix(self.uid, logical);
-        let mut walk = Walk::new(&source, prefix, after, direction)?;
-        let (mut items, mut size_bytes) = (Vec::new(), 0);
-        while items.len() < limits.items && size_bytes < limits.size_bytes {
-            let rows = walk.next(&source, (limits.items - items.len()).min(WALKED_MAX)).await?;
-            if rows.is_empty() {
-                break;
-            }
-            for (_, value) in rows {
-                let item = StoredItem::decode(value, shape)?;
-                size_bytes += item.json_size_bytes();
-                if !item.is_expired(command.now.seconds()) {
-                    items.push(item);
-                }
-            }
-        }
-        Ok(items)
     }
 }
 

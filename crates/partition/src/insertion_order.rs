@@ -4,18 +4,15 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use shardlake_model::Result;
-use shardlake_storage::ScanOptions;
 
+use crate::created::{Direction, Source, WALKED_MAX, Walk};
 use crate::feed::PageLimits;
 use crate::item::StoredItem;
-use crate::keys;
+use crate::keys::{self, HEADER};
+use crate::operation::LogicalKey;
 use crate::partition::Partition;
 use crate::shape::ContainerShape;
-
-/// Items of which the records are read together.
-const READ_TOGETHER: usize = 128;
 
 /// Where a page begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -39,27 +36,25 @@ pub struct InsertionPage {
     pub size_bytes: usize,
 }
 
-/// One page of what is acknowledged when it is read.
+/// One page of a logical partition, of what is acknowledged when it is read.
 pub async fn read_in_order(
     partition: &Partition,
     shape: &Arc<ContainerShape>,
     now_seconds: u64,
-    position: InsertionPosition,
+    (logical, position): (&LogicalKey, InsertionPosition),
     limits: PageLimits,
 ) -> Result<InsertionPage> {
     let lsn = partition.durable_lsn();
-    let snapshot = partition.shard().snapshot();
+    let source = Source { uid: partition.uid, hot: partition.shard().hot_view(), own: None };
     partition.check_open()?;
-    let (mut start, mut end) = keys::space_range(partition.uid, keys::ORDINALS);
-    let mut has_position = true;
-    if let Some(after) = position.after {
-        let key = keys::ordinal_key(partition.uid, after);
-        has_position = snapshot.get(&key).await.map_err(crate::storage_error)?.is_some();
-        match position.is_backwards {
-            true => end = key,
-            false => start = [&key[..], &[0]].concat(),
+    let prefix = keys::logical_prefix(partition.uid, logical);
+    let has_position = match position.after {
+        None => true,
+        Some(after) => {
+            let key = keys::created_key(partition.uid, &prefix[HEADER..], after);
+            source.hot.view().get(&key).await.map_err(crate::storage_error)?.is_some()
         }
-    }
+    };
     let mut page = InsertionPage {
         items: Vec::new(),
         last: position.after,
@@ -68,31 +63,29 @@ pub async fn read_in_order(
         lsn,
         size_bytes: 0,
     };
-    let options = ScanOptions { reverse: position.is_backwards, ..ScanOptions::default() };
-    let mut scan = snapshot.scan(start..end, options);
-    while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
-        for rows in rows.chunks(READ_TOGETHER.min(limits.items.max(1))) {
-            let keys =
-                rows.iter().map(|(_, item)| keys::with_header(partition.uid, keys::ITEMS, item).into());
-            let records = snapshot.get_many(keys.collect::<Vec<Bytes>>()).await;
-            for ((key, _), record) in rows.iter().zip(records.map_err(crate::storage_error)?) {
-                let record = record.ok_or_else(crate::malformed_key)?;
-                let item = StoredItem::decode(record, shape)?;
-                let is_full = page.items.len() >= limits.items
-                    || (page.size_bytes + item.json_size_bytes() > limits.size_bytes
-                        && !page.items.is_empty());
-                if is_full {
-                    page.is_last = false;
-                    return Ok(page);
-                }
-                page.last = keys::ordinal_of(key);
-                if !item.is_expired(now_seconds) {
-                    page.size_bytes += item.json_size_bytes();
-                    page.items.push(item);
-                }
+    let direction = if position.is_backwards { Direction::Backward } else { Direction::Forward };
+    let mut walk = Walk::new(&source, prefix, position.after, direction)?;
+    loop {
+        // One more shows whether more follow.
+        let wanted = limits.items.saturating_sub(page.items.len()).saturating_add(1).min(WALKED_MAX);
+        let rows = walk.next(&source, wanted).await?;
+        if rows.is_empty() {
+            return Ok(page);
+        }
+        for (_, record) in rows {
+            let item = StoredItem::decode(record, shape)?;
+            let is_full = page.items.len() >= limits.items
+                || (page.size_bytes + item.json_size_bytes() > limits.size_bytes && !page.items.is_empty());
+            if is_full {
+                page.is_last = false;
+                return Ok(page);
+            }
+            page.last = Some(item.ordinal());
+            if !item.is_expired(now_seconds) {
+                page.size_bytes += item.json_size_bytes();
+                page.items.push(item);
             }
         }
         tokio::task::yield_now().await;
     }
-    Ok(page)
 }

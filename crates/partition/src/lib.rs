@@ -112,7 +112,6 @@ pub use change_log::{ChangeKind, Counters, LogEntry, LogOperation};
 pub use change_sink::{Change, ChangeSink, JsonChanges, JsonChangesWithMetadata};
 pub use changes::{ChangePage, PartitionPosition, position_of};
 pub use compaction::{Compaction, CompactionStep};
-pub use created::Direction;
 pub use deferred::Deferred;
 #[cfg(feature = "testing")]
 pub use describe::{describe_row, owner_of_row};

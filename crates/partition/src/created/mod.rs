@@ -28,8 +28,7 @@ use crate::keys::{self, HEADER, PartitionUid};
 pub(crate) use order::{OrderedChunk, RowOrder, order_of};
 pub(crate) use rows::{CreatedRows, HELD_LEAST, HELD_MAX, Next, Piece, ROWS_PER_NAMED, Source, WALKED_MAX};
 pub(crate) use verify::verify;
-pub use walk::Direction;
-pub(crate) use walk::Walk;
+pub(crate) use walk::{Direction, Walk};
 
 /// Rows of one commit.
 const ROWS_PER_COMMIT: usize = 1000;

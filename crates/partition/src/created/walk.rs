@@ -17,7 +17,7 @@ const HOT_ITEMS_MAX: usize = 256;
 
 /// In which order a logical partition is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
+pub(crate) enum Direction {
     Forward,
     Backward,
 }
