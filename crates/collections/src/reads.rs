@@ -65,10 +65,13 @@ impl Scan {
         scan
     }
 
-    /// Reads a capped collection in the order of insertion, or from its end. A transaction reads its snapshot in the order of
-    /// storage.
+    /// Reads a capped collection in the order of insertion, or from its end; from its end also any other without a shard key, unless
+    /// an index serves the filter. A transaction reads its snapshot.
     fn read_in_order(&mut self, is_backwards: bool) -> bool {
-        let is_ordered = self.collection.meta.is_capped() && self.transaction().is_none();
+        let is_scanned = || access_of(&self.plan, self.collection.indexes().iter()) == Access::Scan;
+        let is_read_so = self.collection.meta.is_capped()
+            || (is_backwards && !self.collection.shard_key.is_sharded() && is_scanned());
+        let is_ordered = is_read_so && self.transaction().is_none();
         self.in_order = is_ordered.then_some(InsertionPosition { after: None, is_backwards });
         is_ordered
     }
