@@ -1,6 +1,7 @@
 //! MongoDB's language over BSON: values, filters, projections, updates and aggregation, as pure functions.
 
 mod accumulator;
+mod collation;
 mod decimal;
 mod error;
 mod expression;
@@ -16,13 +17,15 @@ mod update;
 mod value;
 mod value_type;
 
+pub use collation::{collation_of, document_of_collation, strength as collation_strength};
 pub use decimal::{Decimal, Rounding};
 pub use error::{Error, Result};
 pub use expression::{Env, Expression, Scope, Sum, TimeTest, parse as parse_expression};
 pub use filter::{Filter, Matched, Near, Places, unmet};
-pub use order::{compare, equal, identical, identical_documents};
+pub use order::{collated, compare, compare_by, equal, has_strings, identical, identical_documents};
 pub use pipeline::{Collections, Context, MergeTarget, Output, Pipeline, Run, WhenMatched, WhenNotMatched};
 pub use projection::{FindProjection, Projection};
+pub use shardlake_collation::{Collation, DATA_VERSION as COLLATION_DATA_VERSION, SIMPLE, Unsupported};
 pub use sort::{SortKey, SortPattern};
 pub use update::{Update, Updated, upsert_base};
 pub use value::{Document, Str, Value, bytes_of_members};

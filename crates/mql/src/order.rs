@@ -2,11 +2,17 @@
 
 use crate::decimal::Decimal;
 use crate::value::{Document, Value};
+use shardlake_collation::{Collation, SIMPLE};
 use std::cmp::Ordering;
 
 /// Compares two values; nothing at all is below everything but `MinKey` and equals only itself.
 pub fn compare(left: &Value, right: &Value) -> Ordering {
-    class(left).cmp(&class(right)).then_with(|| compare_same_class(left, right))
+    compare_by(&SIMPLE, left, right)
+}
+
+/// Compares two values with their strings, at every depth, by a collation. Names of members have none.
+pub fn compare_by(collation: &Collation, left: &Value, right: &Value) -> Ordering {
+    class(left).cmp(&class(right)).then_with(|| compare_same_class(collation, left, right))
 }
 
 /// The place of a type among the types. Values of one class compare by value.
@@ -33,15 +39,15 @@ pub fn class(value: &Value) -> i32 {
     }
 }
 
-fn compare_same_class(left: &Value, right: &Value) -> Ordering {
+fn compare_same_class(collation: &Collation, left: &Value, right: &Value) -> Ordering {
     match (left, right) {
         (Value::Missing, Value::Undefined) => Ordering::Less,
         (Value::Undefined, Value::Missing) => Ordering::Greater,
         (Value::String(left) | Value::Symbol(left), Value::String(right) | Value::Symbol(right)) => {
-            left.as_bytes().cmp(right.as_bytes())
+            collation.compare(left, right)
         }
-        (Value::Document(left), Value::Document(right)) => compare_documents(left, right),
-        (Value::Array(left), Value::Array(right)) => compare_arrays(left, right),
+        (Value::Document(left), Value::Document(right)) => compare_documents(collation, left, right),
+        (Value::Array(left), Value::Array(right)) => compare_arrays(collation, left, right),
         (Value::Binary(left_type, left), Value::Binary(right_type, right)) => {
             let length = left.len().cmp(&right.len());
             length.then(left_type.cmp(right_type)).then_with(|| left.cmp(right))
@@ -57,7 +63,7 @@ fn compare_same_class(left: &Value, right: &Value) -> Ordering {
         }
         (Value::Code(left), Value::Code(right)) => left.cmp(right),
         (Value::CodeWithScope(left), Value::CodeWithScope(right)) => {
-            left.0.cmp(&right.0).then_with(|| compare_documents(&left.1, &right.1))
+            left.0.cmp(&right.0).then_with(|| compare_documents(&SIMPLE, &left.1, &right.1))
         }
         _ => compare_numbers(left, right),
     }
@@ -102,12 +108,12 @@ fn compare_long_double(left: i64, right: f64) -> Ordering {
 }
 
 /// Member by member: class of the type, name, value; a document that ends first is less.
-pub fn compare_documents(left: &Document, right: &Document) -> Ordering {
+fn compare_documents(collation: &Collation, left: &Document, right: &Document) -> Ordering {
     let mut others = right.iter();
     for (name, value) in left.iter() {
         let Some((other_name, other)) = others.next() else { return Ordering::Greater };
         let order = class(value).cmp(&class(other)).then_with(|| name.as_bytes().cmp(other_name.as_bytes()));
-        match order.then_with(|| compare_same_class(value, other)) {
+        match order.then_with(|| compare_same_class(collation, value, other)) {
             Ordering::Equal => {}
             order => return order,
         }
@@ -115,9 +121,9 @@ pub fn compare_documents(left: &Document, right: &Document) -> Ordering {
     if others.next().is_some() { Ordering::Less } else { Ordering::Equal }
 }
 
-fn compare_arrays(left: &[Value], right: &[Value]) -> Ordering {
+fn compare_arrays(collation: &Collation, left: &[Value], right: &[Value]) -> Ordering {
     let pairs = left.iter().zip(right);
-    let order = pairs.map(|(left, right)| compare(left, right)).find(|order| order.is_ne());
+    let order = pairs.map(|(left, right)| compare_by(collation, left, right)).find(|order| order.is_ne());
     order.unwrap_or_else(|| left.len().cmp(&right.len()))
 }
 
@@ -125,9 +131,47 @@ pub fn equal(left: &Value, right: &Value) -> bool {
     compare(left, right).is_eq()
 }
 
+/// Whether two values are equal where a collation compares their strings.
+pub fn equal_by(collation: &Collation, left: &Value, right: &Value) -> bool {
+    compare_by(collation, left, right).is_eq()
+}
+
+/// The value with its sort keys in place of its strings, at every depth: [`compare`] of two such values is [`compare_by`] of the
+/// values that they stand for.
+pub fn collated(collation: &Collation, value: &Value) -> Value {
+    if collation.is_simple() {
+        return value.clone();
+    }
+    match value {
+        Value::String(text) | Value::Symbol(text) => Value::string(collation.sort_text(text)),
+        Value::Array(items) => Value::array(items.iter().map(|item| collated(collation, item)).collect()),
+        Value::Document(members) => Value::document(
+            members.iter().map(|(name, member)| (name.clone(), collated(collation, member))).collect(),
+        ),
+        other => other.clone(),
+    }
+}
+
+/// Whether strings are a part of a value, so that a collation may find it equal to others.
+pub fn has_strings(value: &Value) -> bool {
+    match value {
+        Value::String(_) | Value::Symbol(_) => true,
+        Value::Array(items) => items.iter().any(has_strings),
+        Value::Document(members) => members.iter().any(|(_, member)| has_strings(member)),
+        _ => false,
+    }
+}
+
 /// A value as a key of ordered maps and sets: equal as the language compares.
 #[derive(Clone, Debug)]
 pub struct Key(pub Value);
+
+impl Key {
+    /// The key of a value where a collation compares strings. The value itself is not in it.
+    pub fn by(collation: &Collation, value: &Value) -> Key {
+        Key(collated(collation, value))
+    }
+}
 
 impl PartialEq for Key {
     fn eq(&self, other: &Key) -> bool {

@@ -5,6 +5,7 @@ use crate::error::{Result, error, fail};
 use crate::order;
 use crate::path;
 use crate::value::{Document, Str, Value};
+use shardlake_collation::Collation;
 use std::cmp::Ordering;
 
 /// Fields of a pattern at most.
@@ -24,6 +25,8 @@ struct Field {
 pub struct SortPattern {
     fields: Vec<Field>,
     is_from_end: bool,
+    /// Keys hold sort keys in place of strings.
+    collation: Collation,
 }
 
 /// The values that a document is sorted by.
@@ -32,7 +35,7 @@ pub struct SortKey(Vec<Value>);
 
 impl SortPattern {
     /// Parses the pattern of a `$sort` stage; the errors are those of the stage.
-    pub fn parse(pattern: &Document) -> Result<SortPattern> {
+    pub fn parse(pattern: &Document, collation: &Collation) -> Result<SortPattern> {
         let mut fields: Vec<Field> = Vec::new();
         for (name, value) in pattern.iter() {
             if fields.len() == FIELDS_MAX {
@@ -45,13 +48,13 @@ impl SortPattern {
             }
             fields.push(parse_field(path, value)?);
         }
-        Ok(SortPattern { fields, is_from_end: false })
+        Ok(SortPattern { fields, is_from_end: false, collation: collation.clone() })
     }
 
     /// The order of storage from its end, as `{$natural: -1}` asks for it. Documents have no key for it: the caller
     /// reverses the order in which they come.
     pub fn from_end() -> SortPattern {
-        SortPattern { fields: Vec::new(), is_from_end: true }
+        SortPattern { is_from_end: true, ..SortPattern::default() }
     }
 
     pub fn is_from_end(&self) -> bool {
@@ -61,7 +64,7 @@ impl SortPattern {
     /// The order of keys of one value, the least first.
     pub fn one_ascending() -> SortPattern {
         let field = Field { path: Vec::new(), descending: false, meta: None };
-        SortPattern { fields: vec![field], is_from_end: false }
+        SortPattern { fields: vec![field], ..SortPattern::default() }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -92,7 +95,7 @@ impl SortPattern {
                 continue;
             }
             let mut through = None;
-            keys.push(field_key(document, field, &mut through));
+            keys.push(self.collated(field_key(document, field, (&self.collation, &mut through))));
             arrays.extend(through);
         }
         // Two arrays side by side have no order; two paths through one array have.
@@ -112,11 +115,15 @@ impl SortPattern {
     /// Sorts elements of an array by their members as they are: an array among them counts as a whole.
     /// Elements with equal keys stay in their order.
     pub(crate) fn sort_elements(&self, elements: Vec<Value>) -> Vec<Value> {
-        let key =
-            |element: &Value| SortKey(self.fields.iter().map(|field| member(element, &field.path)).collect());
+        let part = |element: &Value, field: &Field| self.collated(member(element, &field.path));
+        let key = |element: &Value| SortKey(self.fields.iter().map(|field| part(element, field)).collect());
         let mut keyed: Vec<_> = elements.into_iter().map(|element| (key(&element), element)).collect();
         keyed.sort_by(|(left, _), (right, _)| self.compare_keys(left, right));
         keyed.into_iter().map(|(_, element)| element).collect()
+    }
+
+    fn collated(&self, value: Value) -> Value {
+        if self.collation.is_simple() { value } else { order::collated(&self.collation, &value) }
     }
 
     pub fn compare_keys(&self, left: &SortKey, right: &SortKey) -> Ordering {
@@ -202,7 +209,11 @@ fn parse_field(path: Vec<Str>, value: &Value) -> Result<Field> {
     Ok(Field { path, descending, meta: None })
 }
 
-fn field_key(document: &Value, field: &Field, through: &mut Option<String>) -> Value {
+fn field_key(
+    document: &Value,
+    field: &Field,
+    (collation, through): (&Collation, &mut Option<String>),
+) -> Value {
     if let [name] = &field.path[..]
         && let Value::Document(document) = document
     {
@@ -215,7 +226,7 @@ fn field_key(document: &Value, field: &Field, through: &mut Option<String>) -> V
     }
     let mut found = Vec::new();
     path::sort_values(document, &field.path, &mut found, through);
-    let order = |left: &&Value, right: &&Value| order::compare(left, right);
+    let order = |left: &&Value, right: &&Value| order::compare_by(collation, left, right);
     let best = if field.descending { found.iter().max_by(order) } else { found.iter().min_by(order) };
     best.cloned().unwrap_or(Value::Null)
 }

@@ -5,6 +5,7 @@ use crate::error::{Result, error, fail};
 use crate::expression::{self, Env, Expression, Percentiles, Scope, count_argument, parse_percentiles};
 use crate::sort::SortPattern;
 use crate::value::{Document, Value};
+use shardlake_collation::Collation;
 
 /// A parsed accumulator: what it computes, and of what.
 #[derive(Clone, Debug)]
@@ -15,6 +16,7 @@ pub(crate) struct Accumulator {
     count: Option<Expression>,
     order: Option<SortPattern>,
     percentiles: Option<Percentiles>,
+    collation: Collation,
 }
 
 /// Parses one accumulator; `None` for a name that is none.
@@ -40,14 +42,14 @@ pub(crate) fn parse(name: &str, operand: &Value, scope: &Scope) -> Result<Option
             if !matches!(operand, Value::Document(document) if document.is_empty()) {
                 fail!(14, "$count takes no arguments, i.e. $count:{{}}");
             }
-            return Ok(Some(simple(Kind::Sum, Expression::constant(Value::Int(1)))));
+            return Ok(Some(simple(Kind::Sum, Expression::constant(Value::Int(1)), scope)));
         }
         "$firstN" | "$lastN" | "$minN" | "$maxN" => return parse_n(name, operand, scope).map(Some),
         "$top" | "$topN" | "$bottom" | "$bottomN" => return parse_top(name, operand, scope).map(Some),
         "$median" | "$percentile" => {
             let (percentiles, input) = parse_percentiles(name, operand)?;
             let argument = expression::parse(&input, scope)?;
-            let mut accumulator = simple(Kind::Percentile, argument);
+            let mut accumulator = simple(Kind::Percentile, argument, scope);
             accumulator.percentiles = Some(percentiles);
             return Ok(Some(accumulator));
         }
@@ -57,11 +59,12 @@ pub(crate) fn parse(name: &str, operand: &Value, scope: &Scope) -> Result<Option
     if matches!(operand, Value::Array(_)) {
         fail!(40237, "The {name} accumulator is a unary operator");
     }
-    Ok(Some(simple(kind, expression::parse(operand, scope)?)))
+    Ok(Some(simple(kind, expression::parse(operand, scope)?, scope)))
 }
 
-fn simple(kind: Kind, argument: Expression) -> Accumulator {
-    Accumulator { kind, argument, count: None, order: None, percentiles: None }
+fn simple(kind: Kind, argument: Expression, scope: &Scope) -> Accumulator {
+    let collation = scope.collation().clone();
+    Accumulator { kind, argument, count: None, order: None, percentiles: None, collation }
 }
 
 fn named<'a>(document: &'a Document, name: &str, operator: &str, code: i32) -> Result<&'a Value> {
@@ -92,7 +95,7 @@ fn parse_n(name: &str, operand: &Value, scope: &Scope) -> Result<Accumulator> {
         "$minN" => Kind::LeastN,
         _ => Kind::GreatestN,
     };
-    let mut accumulator = simple(kind, expression::parse(input, scope)?);
+    let mut accumulator = simple(kind, expression::parse(input, scope)?, scope);
     accumulator.count = Some(parse_count(count, scope)?);
     Ok(accumulator)
 }
@@ -109,11 +112,11 @@ fn parse_top(name: &str, operand: &Value, scope: &Scope) -> Result<Accumulator> 
     let count = if many { Some(named(document, "n", name, 5788003)?) } else { None };
     let output = named(document, "output", name, 5788004)?;
     let order = match named(document, "sortBy", name, 5788005)? {
-        Value::Document(order) => SortPattern::parse(order)?,
+        Value::Document(order) => SortPattern::parse(order, scope.collation())?,
         other => fail!(10065, "invalid parameter: expected an object (sortBy), found {}", other.type_name()),
     };
     let top = name.starts_with("$top");
-    let mut accumulator = simple(Kind::Top { top, many }, expression::parse(output, scope)?);
+    let mut accumulator = simple(Kind::Top { top, many }, expression::parse(output, scope)?, scope);
     accumulator.count = count.map(|count| parse_count(count, scope)).transpose()?;
     accumulator.order = Some(order);
     Ok(accumulator)
@@ -134,7 +137,8 @@ impl Accumulator {
             Some(count) => count_argument(&count.evaluate(env)?)?,
             None => 1,
         };
-        Ok(State::new(self.kind, count, self.order.clone(), self.percentiles.clone()))
+        let of = (self.order.clone(), self.percentiles.clone(), self.collation.clone());
+        Ok(State::new(self.kind, count, of))
     }
 
     /// Adds the document that `env` holds as its root.

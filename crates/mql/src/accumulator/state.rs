@@ -5,7 +5,8 @@ use crate::expression::{Deviation, Percentiles, Sum};
 use crate::order::{self, Key};
 use crate::sort::{SortKey, SortPattern};
 use crate::value::{Document, Value};
-use std::collections::{BTreeSet, VecDeque};
+use shardlake_collation::Collation;
+use std::collections::{BTreeMap, VecDeque};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -40,7 +41,8 @@ pub(crate) struct State {
     deviation: Deviation,
     best: Option<Value>,
     values: VecDeque<Value>,
-    set: BTreeSet<Key>,
+    set: BTreeMap<Key, Value>,
+    collation: Collation,
     merged: Document,
     sorted: Vec<(SortKey, Value)>,
     bytes: usize,
@@ -50,8 +52,7 @@ impl State {
     pub(super) fn new(
         kind: Kind,
         count: usize,
-        order: Option<SortPattern>,
-        percentiles: Option<Percentiles>,
+        (order, percentiles, collation): (Option<SortPattern>, Option<Percentiles>, Collation),
     ) -> State {
         State {
             kind,
@@ -62,7 +63,8 @@ impl State {
             deviation: Deviation::default(),
             best: None,
             values: VecDeque::new(),
-            set: BTreeSet::new(),
+            set: BTreeMap::new(),
+            collation,
             merged: Document::new(),
             sorted: Vec::new(),
             bytes: 0,
@@ -91,7 +93,7 @@ impl State {
             Kind::Push | Kind::Percentile if !value.is_missing() => self.keep(value),
             Kind::AddToSet if !value.is_missing() => {
                 self.bytes += 16 + value.size();
-                self.set.insert(Key(value));
+                self.set.entry(Key::by(&self.collation, &value)).or_insert(value);
             }
             Kind::Merge => self.add_merged(&value)?,
             Kind::Concat => match value {
@@ -106,7 +108,7 @@ impl State {
             Kind::Union => match value {
                 Value::Missing => {}
                 Value::Array(items) => items.iter().for_each(|item| {
-                    self.set.insert(Key(item.clone()));
+                    self.set.entry(Key::by(&self.collation, item)).or_insert_with(|| item.clone());
                 }),
                 other => {
                     fail!(14, "$setUnion requires array inputs, but input is of type {}", other.type_name())
@@ -132,7 +134,7 @@ impl State {
         }
         let wanted =
             if self.kind == Kind::Least { std::cmp::Ordering::Less } else { std::cmp::Ordering::Greater };
-        if self.best.as_ref().is_none_or(|best| order::compare(&value, best) == wanted) {
+        if self.best.as_ref().is_none_or(|best| order::compare_by(&self.collation, &value, best) == wanted) {
             self.best = Some(value);
         }
     }
@@ -157,7 +159,7 @@ impl State {
     fn add_extreme_n(&mut self, value: Value) {
         let least = self.kind == Kind::LeastN;
         let at = self.values.partition_point(|known| {
-            let order = order::compare(known, &value);
+            let order = order::compare_by(&self.collation, known, &value);
             if least { order.is_le() } else { order.is_ge() }
         });
         self.values.insert(at, value);
@@ -185,7 +187,7 @@ impl State {
             Kind::Least | Kind::Greatest => self.best.clone().unwrap_or(Value::Null),
             Kind::First | Kind::Last => self.best.clone().unwrap_or(Value::Null).or_null(),
             Kind::Merge => Value::document(self.merged.clone()),
-            Kind::AddToSet | Kind::Union => Value::array(self.set.iter().map(|key| key.0.clone()).collect()),
+            Kind::AddToSet | Kind::Union => Value::array(self.set.values().cloned().collect()),
             Kind::Top { many: false, .. } => {
                 self.sorted.first().map_or(Value::Null, |(_, value)| value.clone())
             }

@@ -1,20 +1,21 @@
 //! Operators on arrays that evaluate all their arguments.
 
 use super::objects::{array_to_object, object_to_array};
-use super::{MANY, Operator, between, exactly};
+use super::{MANY, Operator, between, comparing, exactly};
 use crate::error::{Result, fail};
 use crate::order;
 use crate::value::Value;
+use shardlake_collation::Collation;
 
 pub(super) fn operator(name: &str) -> Option<Operator> {
     match name {
         "$arrayElemAt" => exactly(2, |_, values| element_at(&values[0], &values[1])),
         "$concatArrays" => between(0, MANY, |_, values| concat(values)),
-        "$in" => exactly(2, |_, values| is_in(&values[0], &values[1])),
+        "$in" => comparing(2, 2, |collation, values| is_in(collation, &values[0], &values[1])),
         "$size" => exactly(1, |_, values| size(&values[0])),
         "$slice" => between(2, 3, |_, values| slice(values)),
         "$isArray" => exactly(1, |_, values| Ok(Value::Bool(matches!(values[0], Value::Array(_))))),
-        "$indexOfArray" => between(2, 4, |_, values| index_of(values)),
+        "$indexOfArray" => comparing(2, 4, index_of),
         "$range" => between(2, 3, |_, values| range(values)),
         "$reverseArray" => exactly(1, |_, values| reverse(&values[0])),
         "$arrayToObject" => exactly(1, |_, values| array_to_object(&values[0])),
@@ -62,11 +63,11 @@ fn concat(values: &[Value]) -> Result<Value> {
     Ok(Value::array(joined))
 }
 
-fn is_in(wanted: &Value, array: &Value) -> Result<Value> {
+fn is_in(collation: &Collation, wanted: &Value, array: &Value) -> Result<Value> {
     let Value::Array(items) = array else {
         fail!(40081, "$in requires an array as a second argument, found: {}", array.type_name());
     };
-    Ok(Value::Bool(items.iter().any(|item| order::equal(item, wanted))))
+    Ok(Value::Bool(items.iter().any(|item| order::equal_by(collation, item, wanted))))
 }
 
 fn size(array: &Value) -> Result<Value> {
@@ -110,7 +111,7 @@ fn slice(values: &[Value]) -> Result<Value> {
     Ok(Value::array(items.iter().skip(start as usize).take(count as usize).cloned().collect()))
 }
 
-fn index_of(values: &[Value]) -> Result<Value> {
+fn index_of(collation: &Collation, values: &[Value]) -> Result<Value> {
     let items = match &values[0] {
         value if value.is_nullish() => return Ok(Value::Null),
         Value::Array(items) => items,
@@ -130,7 +131,7 @@ fn index_of(values: &[Value]) -> Result<Value> {
     };
     let start = bound(2)?.unwrap_or(0);
     let end = bound(3)?.unwrap_or(items.len()).min(items.len());
-    let found = (start..end).find(|at| order::equal(&items[*at], &values[1]));
+    let found = (start..end).find(|at| order::equal_by(collation, &items[*at], &values[1]));
     Ok(Value::Int(found.map_or(-1, |at| at as i32)))
 }
 

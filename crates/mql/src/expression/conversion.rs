@@ -30,7 +30,7 @@ pub(super) enum Target {
 }
 
 pub(super) fn parse(name: &str, operand: &Value, at: &At<'_>) -> Result<Option<Expression>> {
-    let function: super::Function = match name {
+    let function: fn(&mut super::Env, &[Value]) -> Result<Value> = match name {
         "$convert" => return parse_convert(operand, at).map(Some),
         "$toString" => |_, values| plain(&values[0], Target::String),
         "$toInt" => |_, values| plain(&values[0], Target::Int),

@@ -60,9 +60,16 @@ pub(crate) use tree::path_value;
 
 use crate::error::Result;
 use crate::value::Value;
+use shardlake_collation::Collation;
 
 /// An operator of evaluated arguments.
-type Function = fn(&mut Env, &[Value]) -> Result<Value>;
+#[derive(Clone, Copy)]
+enum Function {
+    Plain(fn(&mut Env, &[Value]) -> Result<Value>),
+    /// One that compares strings.
+    Comparing(fn(&Collation, &[Value]) -> Result<Value>),
+}
+
 /// An operator whose arguments have names; one that is not given is `None`.
 type NamedFunction = fn(&mut Env, &[Option<Value>]) -> Result<Value>;
 
@@ -75,12 +82,25 @@ struct Operator {
 
 const MANY: usize = usize::MAX;
 
-const fn exactly(count: usize, function: Function) -> Option<Operator> {
-    Some(Operator { least: count, most: count, function })
+const fn exactly(count: usize, function: fn(&mut Env, &[Value]) -> Result<Value>) -> Option<Operator> {
+    between(count, count, function)
 }
 
-const fn between(least: usize, most: usize, function: Function) -> Option<Operator> {
-    Some(Operator { least, most, function })
+const fn between(
+    least: usize,
+    most: usize,
+    function: fn(&mut Env, &[Value]) -> Result<Value>,
+) -> Option<Operator> {
+    Some(Operator { least, most, function: Function::Plain(function) })
+}
+
+/// An operator that compares strings.
+const fn comparing(
+    least: usize,
+    most: usize,
+    function: fn(&Collation, &[Value]) -> Result<Value>,
+) -> Option<Operator> {
+    Some(Operator { least, most, function: Function::Comparing(function) })
 }
 
 /// The operators that evaluate all their arguments.

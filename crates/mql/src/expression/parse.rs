@@ -2,7 +2,7 @@
 
 use super::scope::{Scope, check_variable_use};
 use super::tree::{Expression, Tree};
-use super::{MANY, Operator, conversion, objects, percentile};
+use super::{Function, MANY, Operator, conversion, objects, percentile};
 use super::{branches, date_arguments, lists, operator, picks, regexes, sort_array, trims};
 use crate::error::{Result, fail};
 use crate::path::{check_field_name, field_path};
@@ -213,6 +213,9 @@ fn parse_call(
     if let ("$setEquals", Ok(arguments)) = (name, &arguments) {
         super::sets::check_constants(arguments)?;
     }
-    let call = Expression::new(Tree::Call(operator.function, arguments?));
-    Ok(call.folded())
+    let call = match operator.function {
+        Function::Plain(function) => Tree::Call(function, arguments?),
+        Function::Comparing(function) => Tree::Compare(function, scope.collation().clone(), arguments?),
+    };
+    Ok(Expression::new(call).folded())
 }

@@ -1,11 +1,13 @@
 //! `$firstN`, `$lastN`, `$minN`, `$maxN` over an array.
 
 use super::arguments::{Signature, value_of};
+use super::env::Env;
 use super::parse::At;
-use super::tree::Expression;
+use super::tree::{Evaluate, Expression};
 use crate::error::{Result, fail};
 use crate::order;
 use crate::value::Value;
+use shardlake_collation::Collation;
 
 pub(super) fn parse(name: &str, operand: &Value, at: &At<'_>) -> Result<Option<Expression>> {
     let signature = |operator| Signature {
@@ -25,10 +27,8 @@ pub(super) fn parse(name: &str, operand: &Value, at: &At<'_>) -> Result<Option<E
                 items.into_iter().skip(skipped).collect()
             })
         }),
-        "$minN" => signature("$minN")
-            .call(operand, at, |_, values| pick(values, |items, n| extremes(items, n, false))),
-        "$maxN" => signature("$maxN")
-            .call(operand, at, |_, values| pick(values, |items, n| extremes(items, n, true))),
+        "$minN" => Extremes::parse(&signature("$minN"), operand, at).map(Some),
+        "$maxN" => Extremes::parse(&signature("$maxN"), operand, at).map(Some),
         _ => Ok(None),
     }
 }
@@ -55,12 +55,35 @@ pub(crate) fn count_argument(value: &Value) -> Result<usize> {
     }
 }
 
-fn extremes(items: Vec<Value>, count: usize, greatest: bool) -> Vec<Value> {
-    let mut items: Vec<Value> = items.into_iter().filter(|item| !item.is_nullish()).collect();
-    items.sort_by(|left, right| {
-        let order = order::compare(left, right);
-        if greatest { order.reverse() } else { order }
-    });
-    items.truncate(count);
-    items
+/// `$minN` and `$maxN`.
+struct Extremes {
+    arguments: Vec<Option<Expression>>,
+    greatest: bool,
+    collation: Collation,
+}
+
+impl Extremes {
+    fn parse(signature: &Signature, operand: &Value, at: &At<'_>) -> Result<Expression> {
+        let arguments = signature.parse(operand, at)?;
+        let (greatest, collation) = (signature.operator == "$maxN", at.scope.collation().clone());
+        Ok(Expression::special(Extremes { arguments, greatest, collation }))
+    }
+
+    fn chosen(&self, items: Vec<Value>, count: usize) -> Vec<Value> {
+        let mut items: Vec<Value> = items.into_iter().filter(|item| !item.is_nullish()).collect();
+        items.sort_by(|left, right| {
+            let order = order::compare_by(&self.collation, left, right);
+            if self.greatest { order.reverse() } else { order }
+        });
+        items.truncate(count);
+        items
+    }
+}
+
+impl Evaluate for Extremes {
+    fn evaluate(&self, env: &mut Env) -> Result<Value> {
+        let value = |item: &Option<Expression>| item.as_ref().map(|item| item.evaluate(env)).transpose();
+        let values: Result<Vec<Option<Value>>> = self.arguments.iter().map(value).collect();
+        pick(&values?, |items, count| self.chosen(items, count))
+    }
 }

@@ -3,18 +3,31 @@
 use super::env::{CURRENT, Env, ROOT};
 use crate::error::{Result, error, fail};
 use crate::value::Document;
+use shardlake_collation::Collation;
 
-/// The variables that an expression may name, each with the slot of its value.
+/// The variables that an expression may name, each with the slot of its value, and the collation by which it compares strings.
+/// All that is parsed in the scope carries its collation.
 #[derive(Clone, Debug, Default)]
 pub struct Scope {
     names: Vec<(String, usize)>,
     next: usize,
+    collation: Collation,
 }
 
 impl Scope {
     /// A scope with the variables of the system only.
     pub fn new() -> Scope {
-        Scope { names: vec![("ROOT".into(), ROOT), ("CURRENT".into(), CURRENT)], next: CURRENT + 1 }
+        Scope::with_collation(Collation::simple())
+    }
+
+    /// The same where a collation compares strings.
+    pub fn with_collation(collation: Collation) -> Scope {
+        let names = vec![("ROOT".into(), ROOT), ("CURRENT".into(), CURRENT)];
+        Scope { names, next: CURRENT + 1, collation }
+    }
+
+    pub fn collation(&self) -> &Collation {
+        &self.collation
     }
 
     /// Adds a variable, which hides others of its name; answers its slot.
@@ -69,8 +82,8 @@ pub(crate) fn check_variable_use(name: &str) -> Result<()> {
 impl Scope {
     /// A scope with variables that a command's `let` gives, each of which may use those before it, and an environment that holds
     /// their values.
-    pub fn with_variables(variables: &Document, mut env: Env) -> Result<(Scope, Env)> {
-        let mut scope = Scope::new();
+    pub fn with_variables(collation: &Collation, variables: &Document, mut env: Env) -> Result<(Scope, Env)> {
+        let mut scope = Scope::with_collation(collation.clone());
         for (name, value) in variables.iter() {
             check_variable_name(name)?;
             let value = super::parse(value, &scope)?.evaluate(&mut env)?;

@@ -1,31 +1,38 @@
 //! Arrays as sets. Results are in the order of values.
 
-use super::{Expression, MANY, Operator, between, exactly};
+use super::{Expression, MANY, Operator, comparing, exactly};
 use crate::error::{Result, fail};
 use crate::order::Key;
 use crate::value::Value;
-use std::collections::BTreeSet;
+use shardlake_collation::Collation;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) fn operator(name: &str) -> Option<Operator> {
     match name {
-        "$setUnion" => between(0, MANY, |_, values| union(values)),
-        "$setIntersection" => between(0, MANY, |_, values| intersection(values)),
-        "$setDifference" => exactly(2, |_, values| difference(&values[0], &values[1])),
-        "$setEquals" => between(0, MANY, |_, values| equals(values)),
-        "$setIsSubset" => exactly(2, |_, values| is_subset(&values[0], &values[1])),
+        "$setUnion" => comparing(0, MANY, union),
+        "$setIntersection" => comparing(0, MANY, intersection),
+        "$setDifference" => comparing(2, 2, |by, values| difference(by, &values[0], &values[1])),
+        "$setEquals" => comparing(0, MANY, equals),
+        "$setIsSubset" => comparing(2, 2, |by, values| is_subset(by, &values[0], &values[1])),
         "$anyElementTrue" => exactly(1, |_, values| any_true(&values[0])),
         "$allElementsTrue" => exactly(1, |_, values| all_true(&values[0])),
         _ => None,
     }
 }
 
-/// Of equal elements the first stays.
-fn keys(items: &[Value]) -> BTreeSet<Key> {
-    let mut keys = BTreeSet::new();
+/// Elements by their keys. Of equal elements the first stays.
+type Set = BTreeMap<Key, Value>;
+
+fn set_of(collation: &Collation, items: &[Value]) -> Set {
+    let mut set = Set::new();
+    add(collation, items, &mut set);
+    set
+}
+
+fn add(collation: &Collation, items: &[Value], set: &mut Set) {
     for item in items {
-        keys.insert(Key(item.clone()));
+        set.entry(Key::by(collation, item)).or_insert_with(|| item.clone());
     }
-    keys
 }
 
 /// Refuses constants that are no arrays while `$setEquals` is parsed.
@@ -42,20 +49,16 @@ pub(super) fn check_constants(arguments: &[Expression]) -> Result<()> {
     Ok(())
 }
 
-fn values(keys: BTreeSet<Key>) -> Value {
-    Value::array(keys.into_iter().map(|key| key.0).collect())
+fn values(set: Set) -> Value {
+    Value::array(set.into_values().collect())
 }
 
-fn union(arrays: &[Value]) -> Result<Value> {
-    let mut all = BTreeSet::new();
+fn union(collation: &Collation, arrays: &[Value]) -> Result<Value> {
+    let mut all = Set::new();
     for array in arrays {
         match array {
             array if array.is_nullish() => return Ok(Value::Null),
-            Value::Array(items) => {
-                for key in keys(items) {
-                    all.insert(key);
-                }
-            }
+            Value::Array(items) => add(collation, items, &mut all),
             other => fail!(
                 17043,
                 "All operands of $setUnion must be arrays. One argument is of type: {}",
@@ -66,16 +69,16 @@ fn union(arrays: &[Value]) -> Result<Value> {
     Ok(values(all))
 }
 
-fn intersection(arrays: &[Value]) -> Result<Value> {
-    let mut common: Option<BTreeSet<Key>> = None;
+fn intersection(collation: &Collation, arrays: &[Value]) -> Result<Value> {
+    let mut common: Option<Set> = None;
     for array in arrays {
         match array {
             array if array.is_nullish() => return Ok(Value::Null),
             Value::Array(items) => {
-                let own = keys(items);
+                let own = set_of(collation, items);
                 common = Some(match common {
                     None => own,
-                    Some(common) => common.into_iter().filter(|key| own.contains(key)).collect(),
+                    Some(common) => common.into_iter().filter(|(key, _)| own.contains_key(key)).collect(),
                 });
             }
             other => fail!(
@@ -88,7 +91,7 @@ fn intersection(arrays: &[Value]) -> Result<Value> {
     Ok(values(common.unwrap_or_default()))
 }
 
-fn difference(left: &Value, right: &Value) -> Result<Value> {
+fn difference(collation: &Collation, left: &Value, right: &Value) -> Result<Value> {
     if left.is_nullish() || right.is_nullish() {
         return Ok(Value::Null);
     }
@@ -106,18 +109,18 @@ fn difference(left: &Value, right: &Value) -> Result<Value> {
             right.type_name()
         );
     };
-    let mut seen = keys(others);
-    Ok(Value::array(items.iter().filter(|item| seen.insert(Key((*item).clone()))).cloned().collect()))
+    let mut seen: BTreeSet<Key> = others.iter().map(|item| Key::by(collation, item)).collect();
+    Ok(Value::array(items.iter().filter(|item| seen.insert(Key::by(collation, item))).cloned().collect()))
 }
 
-fn equals(arrays: &[Value]) -> Result<Value> {
+fn equals(collation: &Collation, arrays: &[Value]) -> Result<Value> {
     if arrays.len() < 2 {
         fail!(17045, "$setEquals needs at least two arguments had: {}", arrays.len());
     }
     let mut sets = Vec::new();
     for array in arrays {
         match array {
-            Value::Array(items) => sets.push(keys(items)),
+            Value::Array(items) => sets.push(set_of(collation, items)),
             other => fail!(
                 17044,
                 "All operands of $setEquals must be arrays. One argument is of type: {}",
@@ -125,10 +128,10 @@ fn equals(arrays: &[Value]) -> Result<Value> {
             ),
         }
     }
-    Ok(Value::Bool(sets.windows(2).all(|pair| pair[0] == pair[1])))
+    Ok(Value::Bool(sets.windows(2).all(|pair| pair[0].keys().eq(pair[1].keys()))))
 }
 
-fn is_subset(left: &Value, right: &Value) -> Result<Value> {
+fn is_subset(collation: &Collation, left: &Value, right: &Value) -> Result<Value> {
     let Value::Array(items) = left else {
         fail!(
             17046,
@@ -143,8 +146,8 @@ fn is_subset(left: &Value, right: &Value) -> Result<Value> {
             right.type_name()
         );
     };
-    let others = keys(others);
-    Ok(Value::Bool(items.iter().all(|item| others.contains(&Key(item.clone())))))
+    let others = set_of(collation, others);
+    Ok(Value::Bool(items.iter().all(|item| others.contains_key(&Key::by(collation, item)))))
 }
 
 fn any_true(value: &Value) -> Result<Value> {

@@ -8,6 +8,7 @@ use crate::error::{Result, fail};
 use crate::order;
 use crate::sort::SortPattern;
 use crate::value::Value;
+use shardlake_collation::Collation;
 
 pub(super) fn parse(name: &str, operand: &Value, at: &At<'_>) -> Result<Option<Expression>> {
     if name != "$sortArray" {
@@ -27,7 +28,7 @@ pub(super) fn parse(name: &str, operand: &Value, at: &At<'_>) -> Result<Option<E
             if pattern.is_empty() {
                 fail!(2942505, "$sortArray: the sort pattern must not be empty");
             }
-            Order::Pattern(parse_pattern(&pattern)?)
+            Order::Pattern(parse_pattern(&pattern, at.scope.collation())?)
         }
         value if value.is_number() => match value.to_f64() {
             Some(1.0) => Order::Whole { descending: false },
@@ -38,17 +39,17 @@ pub(super) fn parse(name: &str, operand: &Value, at: &At<'_>) -> Result<Option<E
             fail!(2942507, "$sortArray: the sort must be a number or a document, not {}", other.type_name())
         }
     };
-    Ok(Some(Expression::special(SortArray { input, order })))
+    Ok(Some(Expression::special(SortArray { input, order, collation: at.scope.collation().clone() })))
 }
 
-fn parse_pattern(pattern: &crate::value::Document) -> Result<SortPattern> {
+fn parse_pattern(pattern: &crate::value::Document, collation: &Collation) -> Result<SortPattern> {
     for (name, value) in pattern.iter() {
         let direction = value.to_f64();
         if !value.is_number() || (direction != Some(1.0) && direction != Some(-1.0)) {
             fail!(2942505, "$sortArray: the direction of '{name}' must be 1 or -1");
         }
     }
-    SortPattern::parse(pattern)
+    SortPattern::parse(pattern, collation)
 }
 
 enum Order {
@@ -59,6 +60,7 @@ enum Order {
 struct SortArray {
     input: Expression,
     order: Order,
+    collation: Collation,
 }
 
 impl Evaluate for SortArray {
@@ -75,7 +77,7 @@ impl Evaluate for SortArray {
         let mut items = items.to_vec();
         match &self.order {
             Order::Whole { descending } => items.sort_by(|left, right| {
-                let order = order::compare(left, right);
+                let order = order::compare_by(&self.collation, left, right);
                 if *descending { order.reverse() } else { order }
             }),
             Order::Pattern(pattern) => items = pattern.sort_elements(items),

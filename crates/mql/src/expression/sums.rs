@@ -1,17 +1,17 @@
 //! Accumulators as operators: over their arguments, or over the elements of the only one.
 
 use super::number::{Deviation, Sum, average};
-use super::{MANY, Operator, between};
-
+use super::{MANY, Operator, between, comparing};
 use crate::order;
 use crate::value::Value;
+use shardlake_collation::Collation;
 
 pub(super) fn operator(name: &str) -> Option<Operator> {
     match name {
         "$sum" => between(0, MANY, |_, values| Ok(total(elements(values)))),
         "$avg" => between(0, MANY, |_, values| Ok(average(elements(values).iter()))),
-        "$min" => between(0, MANY, |_, values| Ok(extreme(elements(values), false))),
-        "$max" => between(0, MANY, |_, values| Ok(extreme(elements(values), true))),
+        "$min" => comparing(0, MANY, |collation, values| Ok(extreme(collation, elements(values), false))),
+        "$max" => comparing(0, MANY, |collation, values| Ok(extreme(collation, elements(values), true))),
         "$stdDevPop" => between(0, MANY, |_, values| Ok(deviation(elements(values), false))),
         "$stdDevSamp" => between(0, MANY, |_, values| Ok(deviation(elements(values), true))),
         _ => None,
@@ -38,12 +38,12 @@ fn deviation(values: &[Value], sample: bool) -> Value {
     deviation.value(sample)
 }
 
-fn extreme(values: &[Value], greatest: bool) -> Value {
+fn extreme(collation: &Collation, values: &[Value], greatest: bool) -> Value {
     let values = values.iter().filter(|value| !value.is_nullish());
     let mut best: Option<&Value> = None;
     for value in values {
         let better = best.is_none_or(|best| {
-            let order = order::compare(value, best);
+            let order = order::compare_by(collation, value, best);
             if greatest { order.is_gt() } else { order.is_lt() }
         });
         if better {

@@ -1,10 +1,11 @@
 //! The parsed form of an expression and its evaluation.
 
+use super::NamedFunction;
 use super::bound::{Room, check_value};
 use super::env::Env;
-use super::{Function, NamedFunction};
 use crate::error::{Result, error, fail};
 use crate::value::{Document, Str, Value};
+use shardlake_collation::Collation;
 use std::sync::Arc;
 
 /// A parsed expression.
@@ -19,7 +20,9 @@ pub(super) enum Tree {
     ClusterTime,
     Object(Vec<(Str, Expression)>),
     Array(Vec<Expression>),
-    Call(Function, Vec<Expression>),
+    Call(fn(&mut Env, &[Value]) -> Result<Value>, Vec<Expression>),
+    /// An operator that compares strings.
+    Compare(fn(&Collation, &[Value]) -> Result<Value>, Collation, Vec<Expression>),
     Named(NamedFunction, Vec<Option<Expression>>),
     /// Operators that decide themselves what to evaluate.
     Special(Box<dyn Evaluate + Send + Sync>),
@@ -66,7 +69,9 @@ impl Expression {
         match &*self.0 {
             Tree::Path(slot, _) => matches!(*slot, super::env::ROOT | super::env::CURRENT),
             Tree::Object(members) => members.iter().any(|(_, member)| member.reads_document()),
-            Tree::Array(items) | Tree::Call(_, items) => items.iter().any(Expression::reads_document),
+            Tree::Array(items) | Tree::Call(_, items) | Tree::Compare(_, _, items) => {
+                items.iter().any(Expression::reads_document)
+            }
             Tree::Named(_, items) => items.iter().flatten().any(Expression::reads_document),
             Tree::Constant(_) | Tree::Now | Tree::ClusterTime | Tree::Special(_) => false,
         }
@@ -103,6 +108,10 @@ impl Expression {
                 let values: Result<Vec<Value>> = arguments.iter().map(|item| item.evaluate(env)).collect();
                 bounded(function(env, &values?)?)
             }
+            Tree::Compare(function, collation, arguments) => {
+                let values: Result<Vec<Value>> = arguments.iter().map(|item| item.evaluate(env)).collect();
+                bounded(function(collation, &values?)?)
+            }
             Tree::Named(function, arguments) => {
                 let value =
                     |item: &Option<Expression>| item.as_ref().map(|item| item.evaluate(env)).transpose();
@@ -124,7 +133,9 @@ impl Expression {
         let is_constant = |item: &Expression| item.as_constant().is_some();
         let fold = match &*self.0 {
             Tree::Object(members) => members.iter().all(|(_, member)| is_constant(member)),
-            Tree::Array(items) | Tree::Call(_, items) => !items.is_empty() && items.iter().all(is_constant),
+            Tree::Array(items) | Tree::Call(_, items) | Tree::Compare(_, _, items) => {
+                !items.is_empty() && items.iter().all(is_constant)
+            }
             Tree::Named(_, items) => items.iter().flatten().all(is_constant),
             _ => false,
         };

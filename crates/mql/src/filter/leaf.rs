@@ -9,6 +9,7 @@ use crate::expression::Env;
 use crate::order;
 use crate::pattern::Pattern;
 use crate::value::Value;
+use shardlake_collation::Collation;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -24,9 +25,9 @@ pub(super) enum Comparison {
 /// A condition on one value.
 #[derive(Debug)]
 pub(super) enum Leaf {
-    Compare(Comparison, Value),
-    /// Values in their order, of which there may be a million, and patterns.
-    In(Vec<Value>, Vec<Leaf>),
+    Compare(Comparison, Value, Collation),
+    /// [Collated](order::collated) values in their order, of which there may be a million, and patterns.
+    In(Vec<Value>, Vec<Leaf>, Collation),
     /// Compiled pattern, and the regex that equals it when stored.
     Regex(Arc<Pattern>, Value),
     Modulo(i64, i64),
@@ -50,11 +51,11 @@ impl Leaf {
             Leaf::ElementDocument(_) => 10,
             Leaf::ElementValue(_) => 11,
             Leaf::Size(_) => 12,
-            Leaf::Compare(Comparison::Equal, _) => 13,
-            Leaf::Compare(Comparison::LessOrEqual, _) => 14,
-            Leaf::Compare(Comparison::Less, _) => 15,
-            Leaf::Compare(Comparison::Greater, _) => 16,
-            Leaf::Compare(Comparison::GreaterOrEqual, _) => 17,
+            Leaf::Compare(Comparison::Equal, ..) => 13,
+            Leaf::Compare(Comparison::LessOrEqual, ..) => 14,
+            Leaf::Compare(Comparison::Less, ..) => 15,
+            Leaf::Compare(Comparison::Greater, ..) => 16,
+            Leaf::Compare(Comparison::GreaterOrEqual, ..) => 17,
             Leaf::Regex(..) => 18,
             Leaf::Modulo(..) => 19,
             Leaf::Exists => 20,
@@ -105,10 +106,10 @@ impl Leaf {
     pub fn holds_for(&self, value: &Value, env: &mut Env) -> Result<bool> {
         env.repeat()?;
         Ok(match self {
-            Leaf::Compare(comparison, wanted) => compare(*comparison, value, wanted),
-            Leaf::In(values, patterns) => {
+            Leaf::Compare(comparison, wanted, collation) => compare((*comparison, collation), value, wanted),
+            Leaf::In(values, patterns, collation) => {
                 let value_or_null = if value.is_missing() { &Value::Null } else { value };
-                if values.binary_search_by(|wanted| order::compare(wanted, value_or_null)).is_ok() {
+                if contains(values, value_or_null, collation) {
                     return Ok(true);
                 }
                 for pattern in patterns {
@@ -153,8 +154,14 @@ impl Leaf {
     }
 }
 
+/// Whether a value is one of [collated](order::collated) values that are in order.
+fn contains(values: &[Value], value: &Value, collation: &Collation) -> bool {
+    let is_one = |value: &Value| values.binary_search_by(|wanted| order::compare(wanted, value)).is_ok();
+    if collation.is_simple() { is_one(value) } else { is_one(&order::collated(collation, value)) }
+}
+
 /// Compares within a class of types; null also means no value.
-fn compare(comparison: Comparison, value: &Value, wanted: &Value) -> bool {
+fn compare((comparison, collation): (Comparison, &Collation), value: &Value, wanted: &Value) -> bool {
     let or_equal =
         matches!(comparison, Comparison::Equal | Comparison::LessOrEqual | Comparison::GreaterOrEqual);
     if value.is_missing() && !matches!(wanted, Value::MinKey | Value::MaxKey) {
@@ -170,7 +177,7 @@ fn compare(comparison: Comparison, value: &Value, wanted: &Value) -> bool {
     if value.is_nan() || wanted.is_nan() {
         return or_equal && value.is_nan() && wanted.is_nan();
     }
-    let found = order::compare(value, wanted);
+    let found = order::compare_by(collation, value, wanted);
     match comparison {
         Comparison::Equal => found == Ordering::Equal,
         Comparison::Less => found == Ordering::Less,

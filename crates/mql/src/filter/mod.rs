@@ -33,6 +33,7 @@ use near::NEAR_NOT_ALLOWED;
 pub use near::Near;
 pub use places::Places;
 use schema::Schema;
+use shardlake_collation::Collation;
 use std::sync::Arc;
 pub use unmet::unmet;
 
@@ -41,6 +42,7 @@ pub use unmet::unmet;
 pub struct Filter {
     node: Arc<Node>,
     near: Option<Arc<Near>>,
+    collation: Collation,
 }
 
 #[derive(Debug)]
@@ -67,7 +69,8 @@ pub struct Matched {
 impl Filter {
     /// Parses a filter. Variables of `scope` may be used in `$expr`.
     pub fn parse(document: &Document, scope: &Scope) -> Result<Filter> {
-        parse::parse(document, scope).map(|node| Filter { node: Arc::new(node), near: None })
+        let node = Arc::new(parse::parse(document, scope)?);
+        Ok(Filter { node, near: None, collation: scope.collation().clone() })
     }
 
     /// The same where the filter may also order documents by their distance, with `$near` or `$nearSphere`.
@@ -87,12 +90,17 @@ impl Filter {
         };
         let near = Arc::new(near);
         let node = Arc::new(Node::And(vec![rest, Node::Near(near.clone())]));
-        Ok(Filter { node, near: Some(near) })
+        Ok(Filter { node, near: Some(near), collation: scope.collation().clone() })
     }
 
     /// The condition on distances, by which documents are in order where nothing else says how.
     pub fn near(&self) -> Option<&Near> {
         self.near.as_deref()
+    }
+
+    /// By what the filter compares strings.
+    pub fn collation(&self) -> &Collation {
+        &self.collation
     }
 
     /// Whether a document meets the filter.
@@ -192,7 +200,7 @@ impl Node {
 /// its element.
 fn is_of_one_value(alternatives: &[Node]) -> bool {
     let path_of = |node: &Node| match node {
-        Node::Path(path, Leaf::Compare(Comparison::Equal, _) | Leaf::In(..)) => Some(path.clone()),
+        Node::Path(path, Leaf::Compare(Comparison::Equal, ..) | Leaf::In(..)) => Some(path.clone()),
         _ => None,
     };
     match alternatives {

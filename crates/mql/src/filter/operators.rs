@@ -23,11 +23,11 @@ pub(crate) fn is_operator_document(document: &Document) -> bool {
 }
 
 /// The condition of a plain value.
-pub(super) fn equality(value: &Value) -> Result<Leaf> {
+pub(super) fn equality(value: &Value, scope: &Scope) -> Result<Leaf> {
     match value {
         Value::Regex(regex) => pattern(&regex.0, &regex.1),
         Value::Undefined => fail!(BAD_VALUE, "cannot compare to undefined"),
-        value => Ok(Leaf::Compare(Comparison::Equal, value.clone())),
+        value => Ok(Leaf::Compare(Comparison::Equal, value.clone(), scope.collation().clone())),
     }
 }
 
@@ -97,15 +97,18 @@ fn not(node: Node) -> Node {
 }
 
 fn parse_one(name: &str, value: &Value, scope: &Scope, depth: usize, wrap: Wrap<'_>) -> Result<Node> {
+    let compared = |comparison: Comparison, value: &Value| {
+        Leaf::Compare(comparison, value.clone(), scope.collation().clone())
+    };
     let ordered = |comparison: Comparison| match value {
         Value::Regex(_) => fail!(BAD_VALUE, "Can't have RegEx as arg to predicate over field"),
         Value::Undefined => fail!(BAD_VALUE, "cannot compare to undefined"),
-        value => Ok(wrap(Leaf::Compare(comparison, value.clone()))),
+        value => Ok(wrap(compared(comparison, value))),
     };
     Ok(match name {
         "$eq" => match value {
             Value::Undefined => fail!(BAD_VALUE, "cannot compare to undefined"),
-            value => wrap(Leaf::Compare(Comparison::Equal, value.clone())),
+            value => wrap(compared(Comparison::Equal, value)),
         },
         "$gt" => ordered(Comparison::Greater)?,
         "$gte" => ordered(Comparison::GreaterOrEqual)?,
@@ -114,10 +117,10 @@ fn parse_one(name: &str, value: &Value, scope: &Scope, depth: usize, wrap: Wrap<
         "$ne" => match value {
             Value::Regex(_) => fail!(BAD_VALUE, "Can't have regex as arg to $ne."),
             Value::Undefined => fail!(BAD_VALUE, "cannot compare to undefined"),
-            value => not(wrap(Leaf::Compare(Comparison::Equal, value.clone()))),
+            value => not(wrap(compared(Comparison::Equal, value))),
         },
-        "$in" => wrap(parse_in(name, value)?),
-        "$nin" => not(wrap(parse_in(name, value)?)),
+        "$in" => wrap(parse_in(name, value, scope)?),
+        "$nin" => not(wrap(parse_in(name, value, scope)?)),
         "$not" => parse_not(value, scope, depth, wrap)?,
         "$exists" => {
             let exists = wrap(Leaf::Exists);
@@ -140,7 +143,7 @@ fn parse_one(name: &str, value: &Value, scope: &Scope, depth: usize, wrap: Wrap<
     })
 }
 
-fn parse_in(name: &str, value: &Value) -> Result<Leaf> {
+fn parse_in(name: &str, value: &Value, scope: &Scope) -> Result<Leaf> {
     let Value::Array(items) = value else { fail!(BAD_VALUE, "{name} needs an array") };
     let (mut values, mut patterns) = (Vec::new(), Vec::new());
     for item in items.iter() {
@@ -150,11 +153,11 @@ fn parse_in(name: &str, value: &Value) -> Result<Leaf> {
                 fail!(BAD_VALUE, "cannot nest $ under {name}")
             }
             Value::Undefined => fail!(BAD_VALUE, "InMatchExpression equality cannot be undefined"),
-            item => values.push(item.clone()),
+            item => values.push(order::collated(scope.collation(), item)),
         }
     }
     values.sort_by(order::compare);
-    Ok(Leaf::In(values, patterns))
+    Ok(Leaf::In(values, patterns, scope.collation().clone()))
 }
 
 fn parse_not(value: &Value, scope: &Scope, depth: usize, wrap: Wrap<'_>) -> Result<Node> {
@@ -285,7 +288,7 @@ fn parse_all(value: &Value, scope: &Scope, depth: usize, wrap: Wrap<'_>) -> Resu
             Value::Document(document) if is_operator_document(document) => {
                 fail!(BAD_VALUE, "no $ expressions in $all")
             }
-            item => nodes.push(wrap(equality(item)?)),
+            item => nodes.push(wrap(equality(item, scope)?)),
         }
     }
     Ok(Node::And(nodes))

@@ -29,7 +29,7 @@ pub(super) fn parse_at(document: &Document, scope: &Scope, depth: usize) -> Resu
             Value::Document(operators) if is_operator_document(operators) => {
                 nodes.extend(parse_operators(&path, operators, scope, depth)?);
             }
-            value => nodes.push(Node::Path(path, equality(value)?)),
+            value => nodes.push(Node::Path(path, equality(value, scope)?)),
         }
     }
     Ok(Node::all(nodes))

@@ -15,26 +15,31 @@ use crate::expression::{Env, Scope};
 use crate::value::{Document, Str, Value};
 
 /// The broken rules of a validator that does not accept a document.
-pub fn unmet(validator: &Document, document: &Document, env: &mut Env) -> Document {
+pub fn unmet(validator: &Document, document: &Document, (scope, env): (&Scope, &mut Env)) -> Document {
     let clauses: Vec<Document> =
         validator.iter().map(|(name, value)| Document::one(name, value.clone())).collect();
     match &clauses[..] {
-        [clause] => unmet_clause(clause, document, env),
-        clauses => unmet_clauses("$and", clauses, document, env),
+        [clause] => unmet_clause(clause, document, (scope, env)),
+        clauses => unmet_clauses("$and", clauses, document, (scope, env)),
     }
 }
 
-fn holds(clause: &Document, document: &Document, env: &mut Env) -> bool {
-    let filter = Filter::parse(clause, &Scope::new());
+fn holds(clause: &Document, document: &Document, (scope, env): (&Scope, &mut Env)) -> bool {
+    let filter = Filter::parse(clause, scope);
     filter.is_ok_and(|filter| filter.matches(document, env).unwrap_or(false))
 }
 
-fn unmet_clauses(operator: &str, clauses: &[Document], document: &Document, env: &mut Env) -> Document {
+fn unmet_clauses(
+    operator: &str,
+    clauses: &[Document],
+    document: &Document,
+    (scope, env): (&Scope, &mut Env),
+) -> Document {
     let mut unmet_ones = Vec::new();
     for (at, clause) in clauses.iter().enumerate() {
-        if !holds(clause, document, env) {
+        if !holds(clause, document, (scope, env)) {
             let mut entry = Document::one("index", at as i32);
-            entry.push("details", Value::document(unmet(clause, document, env)));
+            entry.push("details", Value::document(unmet(clause, document, (scope, env))));
             unmet_ones.push(Value::document(entry));
         }
     }
@@ -43,7 +48,7 @@ fn unmet_clauses(operator: &str, clauses: &[Document], document: &Document, env:
     details
 }
 
-fn unmet_clause(clause: &Document, document: &Document, env: &mut Env) -> Document {
+fn unmet_clause(clause: &Document, document: &Document, (scope, env): (&Scope, &mut Env)) -> Document {
     let Some((name, value)) = clause.first() else { return Document::new() };
     match (&**name, value) {
         ("$jsonSchema", Value::Document(schema)) => {
@@ -56,7 +61,7 @@ fn unmet_clause(clause: &Document, document: &Document, env: &mut Env) -> Docume
         ("$and" | "$or", Value::Array(items)) => {
             let clauses: Vec<Document> =
                 items.iter().filter_map(|item| item.as_document().map(|item| (**item).clone())).collect();
-            unmet_clauses(name, &clauses, document, env)
+            unmet_clauses(name, &clauses, document, (scope, env))
         }
         (operator, _) if operator.starts_with('$') => {
             let mut details = Document::one("operatorName", operator);
@@ -68,7 +73,7 @@ fn unmet_clause(clause: &Document, document: &Document, env: &mut Env) -> Docume
             let mut parts = operators.iter().map(|(operator, operand)| {
                 Document::one(path, Value::document(Document::one(operator, operand.clone())))
             });
-            match parts.find(|part| !holds(part, document, env)) {
+            match parts.find(|part| !holds(part, document, (scope, env))) {
                 Some(part) => unmet_comparison(path, &part, document),
                 None => unmet_comparison(path, clause, document),
             }

@@ -9,12 +9,14 @@ use crate::error::{Result, fail};
 use crate::expression::{Expression, Scope, parse as parse_expression};
 use crate::order;
 use crate::value::{Document, Str, Value};
+use shardlake_collation::Collation;
 
 pub(super) struct BucketAuto {
     group_by: Expression,
     buckets: usize,
     outputs: Vec<(Str, Accumulator)>,
     granularity: Option<Granularity>,
+    collation: Collation,
 }
 
 /// Preferred numbers that boundaries are rounded to.
@@ -71,6 +73,7 @@ pub(super) fn parse_bucket_auto(value: &Value, scope: &Scope) -> Result<BucketAu
         buckets,
         outputs: parse_outputs(&output, scope)?,
         granularity,
+        collation: scope.collation().clone(),
     })
 }
 
@@ -194,7 +197,9 @@ impl BucketAutoRun {
         while start < total {
             let is_last = buckets.len() + 1 == self.stage.buckets;
             let mut end = if is_last { total } else { (start + wanted).min(total) };
-            while end < total && order::equal(&self.rows[end].0, &self.rows[end - 1].0) {
+            while end < total
+                && order::equal_by(&self.stage.collation, &self.rows[end].0, &self.rows[end - 1].0)
+            {
                 end += 1;
             }
             let low = match (&self.stage.granularity, buckets.last()) {
@@ -238,7 +243,8 @@ impl Operator for BucketAutoRun {
     }
 
     fn finish(&mut self, context: &mut Context<'_>, out: &mut Vec<Value>) -> Result<()> {
-        self.rows.sort_by(|(left, _), (right, _)| order::compare(left, right));
+        let collation = &self.stage.collation;
+        self.rows.sort_by(|(left, _), (right, _)| order::compare_by(collation, left, right));
         let mut start = 0;
         for (end, low, high) in self.cut() {
             let mut id = Document::one("min", low);

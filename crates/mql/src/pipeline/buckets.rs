@@ -5,6 +5,7 @@ use crate::error::{Result, error, fail};
 use crate::expression::{Expression, Scope, parse as parse_expression};
 use crate::order;
 use crate::value::{Document, Str, Value};
+use shardlake_collation::Collation;
 
 /// The outputs that buckets have where none are given.
 pub(super) fn counted() -> Document {
@@ -73,15 +74,17 @@ pub(super) fn parse_bucket(value: &Value, scope: &Scope) -> Result<Group> {
     let (Some(group_by), Some(boundaries)) = (document.get("groupBy"), boundaries) else {
         fail!(40198, "$bucket requires 'groupBy' and 'boundaries' to be specified");
     };
-    check_boundaries(&boundaries, default.as_ref())?;
+    check_boundaries(&boundaries, default.as_ref(), scope.collation())?;
     Ok(Group {
         id: GroupId::Value(place(group_by, &boundaries, default, scope)?),
         outputs: parse_outputs(&output, scope)?,
         sorted: true,
+        collation: scope.collation().clone(),
     })
 }
 
-fn check_boundaries(boundaries: &[Value], default: Option<&Value>) -> Result<()> {
+fn check_boundaries(boundaries: &[Value], default: Option<&Value>, collation: &Collation) -> Result<()> {
+    let compare = |left: &Value, right: &Value| order::compare_by(collation, left, right);
     let [low, .., high] = boundaries else {
         fail!(40192, "The $bucket 'boundaries' field must have at least 2 values");
     };
@@ -89,13 +92,11 @@ fn check_boundaries(boundaries: &[Value], default: Option<&Value>) -> Result<()>
         if order::class(&pair[0]) != order::class(&pair[1]) {
             fail!(40193, "All values in the 'boundaries' option to $bucket must have the same type");
         }
-        if order::compare(&pair[0], &pair[1]).is_ge() {
+        if compare(&pair[0], &pair[1]).is_ge() {
             fail!(40194, "The 'boundaries' option to $bucket must be sorted in ascending order");
         }
     }
-    if default
-        .is_some_and(|default| order::compare(default, low).is_ge() && order::compare(default, high).is_lt())
-    {
+    if default.is_some_and(|default| compare(default, low).is_ge() && compare(default, high).is_lt()) {
         fail!(
             40199,
             "The $bucket 'default' field must be less than the lowest boundary or greater than or equal to the highest boundary"

@@ -6,11 +6,12 @@
 use super::run::{Context, Operator, Stage};
 use super::simple::{member_at, with_member};
 use crate::error::{FAILED_TO_PARSE, Result, fail};
-use crate::expression::{DateUnit, add_numbers, add_units};
+use crate::expression::{DateUnit, Scope, add_numbers, add_units};
 use crate::order::{self, Key};
 use crate::path::field_path;
 use crate::time::Zone;
 use crate::value::{Document, Str, Value};
+use shardlake_collation::Collation;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -23,6 +24,7 @@ pub(super) struct Densify {
     step: Value,
     unit: Option<DateUnit>,
     bounds: Bounds,
+    collation: Collation,
 }
 
 enum Bounds {
@@ -34,7 +36,7 @@ enum Bounds {
     Between(Value, Value),
 }
 
-pub(super) fn parse_densify(value: &Value) -> Result<Densify> {
+pub(super) fn parse_densify(value: &Value, scope: &Scope) -> Result<Densify> {
     let Value::Document(options) = value else {
         fail!(
             FAILED_TO_PARSE,
@@ -72,7 +74,7 @@ pub(super) fn parse_densify(value: &Value) -> Result<Densify> {
             "one may not specify the bounds as 'partition' without specifying a non-empty array of partitionByFields"
         );
     }
-    Ok(Densify { field, partitions, step, unit, bounds })
+    Ok(Densify { field, partitions, step, unit, bounds, collation: scope.collation().clone() })
 }
 
 fn check_names(context: &str, document: &Document, names: &[&str]) -> Result<()> {
@@ -202,16 +204,19 @@ impl Operator for DensifyRun {
         let mut rows = std::mem::take(&mut self.rows);
         rows.sort_by(|(left, _), (right, _)| order::compare(left, right));
         let ends = rows.first().zip(rows.last()).map(|(low, high)| (low.0.clone(), high.0.clone()));
-        let mut partitions: BTreeMap<Key, Vec<(Value, Value)>> = BTreeMap::new();
+        let mut partitions: BTreeMap<Key, (Value, Vec<(Value, Value)>)> = BTreeMap::new();
         for row in rows {
-            partitions.entry(Key(self.partition_of(&row.1))).or_default().push(row);
+            let partition = self.partition_of(&row.1);
+            let place = Key::by(&self.stage.collation, &partition);
+            partitions.entry(place).or_insert_with(|| (partition, Vec::new())).1.push(row);
         }
         if let Bounds::Between(..) = self.stage.bounds
             && self.stage.partitions.is_empty()
         {
-            partitions.entry(Key(Value::document(Document::new()))).or_default();
+            let whole = Value::document(Document::new());
+            partitions.entry(Key(whole.clone())).or_insert_with(|| (whole, Vec::new()));
         }
-        for (Key(partition), rows) in partitions {
+        for (partition, rows) in partitions.into_values() {
             let Some((low, high, has_end)) = self.ends_of(&rows, &ends) else { continue };
             self.fill(&partition, rows, (low, high, has_end), context, out)?;
         }

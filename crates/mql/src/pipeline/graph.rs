@@ -11,6 +11,7 @@ use crate::order::Key;
 use crate::path;
 use crate::path::field_path;
 use crate::value::{Str, Value};
+use shardlake_collation::Collation;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -23,6 +24,7 @@ pub(super) struct GraphLookup {
     depth_max: Option<i64>,
     depth_field: Option<Vec<Str>>,
     restrict: Option<Filter>,
+    collation: Collation,
 }
 
 pub(super) fn parse_graph_lookup(value: &Value, scope: &Scope) -> Result<GraphLookup> {
@@ -83,6 +85,7 @@ pub(super) fn parse_graph_lookup(value: &Value, scope: &Scope) -> Result<GraphLo
         depth_max,
         depth_field,
         restrict,
+        collation: scope.collation().clone(),
     })
 }
 
@@ -112,7 +115,7 @@ impl Operator for GraphRun {
         let foreign = match self.foreign.take() {
             Some(foreign) => foreign,
             None => {
-                let read = read(&Some(stage.from.clone()), context)?;
+                let read = read(&Some(stage.from.clone()), &stage.collation, context)?;
                 self.foreign_bytes = read.iter().map(Value::size).sum();
                 read
             }
@@ -122,7 +125,7 @@ impl Operator for GraphRun {
         let (mut depth, mut bytes) = (0, 0);
         while !frontier.is_empty() && stage.depth_max.is_none_or(|most| depth <= most) {
             let wanted: Vec<Value> =
-                frontier.into_iter().filter(|value| asked.insert(Key(value.clone()))).collect();
+                frontier.into_iter().filter(|value| asked.insert(Key::by(&stage.collation, value))).collect();
             frontier = Vec::new();
             for (at, candidate) in foreign.iter().enumerate() {
                 if taken.contains(&at) || !stage.connects(candidate, &wanted, context)? {
@@ -152,8 +155,10 @@ impl Operator for GraphRun {
 impl GraphLookup {
     fn connects(&self, candidate: &Value, wanted: &[Value], context: &mut Context<'_>) -> Result<bool> {
         let Value::Document(members) = candidate else { return Ok(false) };
-        let is_wanted =
-            |value: &Value| wanted.iter().any(|wanted| crate::order::equal(wanted, &value.clone().or_null()));
+        let equal = |wanted: &Value, value: &Value| {
+            crate::order::equal_by(&self.collation, wanted, &value.clone().or_null())
+        };
+        let is_wanted = |value: &Value| wanted.iter().any(|wanted| equal(wanted, value));
         let connected = path::walk(members, &self.connect_to, &mut |reached| match reached.value {
             Value::Array(items) => items.iter().any(is_wanted) || is_wanted(reached.value),
             value => is_wanted(value),

@@ -6,6 +6,7 @@ use crate::error::{Result, error, fail};
 use crate::expression::{Env, Expression, Scope, parse as parse_expression};
 use crate::order::Key;
 use crate::value::{Document, Str, Value};
+use shardlake_collation::Collation;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ pub(super) struct Group {
     pub outputs: Vec<(Str, Accumulator)>,
     /// Groups come in the order of their ids.
     pub sorted: bool,
+    pub collation: Collation,
 }
 
 /// The key of the groups.
@@ -73,7 +75,7 @@ pub(super) fn parse_group(value: &Value, scope: &Scope) -> Result<Group> {
         outputs.push((name.clone(), parse_output(name, value, scope)?));
     }
     let id = id.ok_or_else(|| error!(15955, "a group specification must include an _id"))?;
-    Ok(Group { id, outputs, sorted: false })
+    Ok(Group { id, outputs, sorted: false, collation: scope.collation().clone() })
 }
 
 /// Numbers and booleans in an object of fields would mean inclusion, as in a projection.
@@ -127,7 +129,8 @@ struct GroupRun {
 impl Operator for GroupRun {
     fn push(&mut self, document: Value, context: &mut Context<'_>, _: &mut Vec<Value>) -> Result<bool> {
         let id = self.group.id.of(&document, &mut context.env)?;
-        let at = match self.places.get(&Key(id.clone())) {
+        let place = Key::by(&self.group.collation, &id);
+        let at = match self.places.get(&place) {
             Some(at) => *at,
             None => {
                 self.bytes += 64 + id.size();
@@ -136,8 +139,8 @@ impl Operator for GroupRun {
                 context.env.set_root(key);
                 let states: Result<Vec<State>> =
                     self.group.outputs.iter().map(|(_, output)| output.start(&mut context.env)).collect();
-                self.groups.push((id.clone(), states?));
-                self.places.insert(Key(id), self.groups.len() - 1);
+                self.groups.push((id, states?));
+                self.places.insert(place, self.groups.len() - 1);
                 context.env.set_root(document.clone());
                 self.groups.len() - 1
             }
@@ -232,6 +235,7 @@ pub(super) fn parse_sort_by_count(value: &Value, scope: &Scope) -> Result<(Group
     };
     let one = Value::document(Document::one("$sum", Value::Int(1)));
     let outputs = vec![(Str::from("count"), parse_output("count", &one, scope)?)];
-    let order = super::sort::parse_sort(&Value::document(Document::one("count", Value::Int(-1))))?;
-    Ok((Group { id: GroupId::Value(id), outputs, sorted: false }, order))
+    let order = super::sort::parse_sort(&Value::document(Document::one("count", Value::Int(-1))), scope)?;
+    let collation = scope.collation().clone();
+    Ok((Group { id: GroupId::Value(id), outputs, sorted: false, collation }, order))
 }

@@ -12,6 +12,7 @@ use crate::order;
 use crate::path;
 use crate::path::field_path;
 use crate::value::{Document, Str, Value};
+use shardlake_collation::Collation;
 
 /// The collection that a stage reads, of another database if one is named.
 pub(super) type Source = (Option<Str>, Str);
@@ -24,9 +25,11 @@ pub(super) struct Lookup {
     target: Vec<Str>,
     /// The `$unwind` of the target would follow; the array is always made.
     scope_has_let: bool,
+    collation: Collation,
 }
 
 const PARSE: i32 = 9;
+const VIEW_COLLATION: i32 = 167;
 
 /// A text. Null stands for one that is not there.
 fn text<'a>(document: &'a Document, name: &str) -> Result<Option<&'a Str>> {
@@ -116,7 +119,15 @@ pub(super) fn parse_lookup(value: &Value, scope: &Scope, depth: usize) -> Result
         (Some(_), true) => fail!(73, "a $lookup whose pipeline begins with $documents names no 'from'"),
         _ => {}
     }
-    Ok(Lookup { from, fields, variables, pipeline, target, scope_has_let: has_let })
+    Ok(Lookup {
+        from,
+        fields,
+        variables,
+        pipeline,
+        target,
+        scope_has_let: has_let,
+        collation: scope.collation().clone(),
+    })
 }
 
 impl Stage for Lookup {
@@ -132,13 +143,20 @@ struct LookupRun {
 }
 
 /// The documents of a collection or a view.
-pub(super) fn read(source: &Option<Source>, context: &mut Context<'_>) -> Result<Vec<Value>> {
+pub(super) fn read(
+    source: &Option<Source>,
+    collation: &Collation,
+    context: &mut Context<'_>,
+) -> Result<Vec<Value>> {
     let Some((database, name)) = source else { return Ok(Vec::new()) };
     if database.is_none()
         && let Some((base, stages)) = context.collections.view(name)
     {
-        let pipeline = Pipeline::parse(&stages, &Scope::new())?;
-        let input = read(&Some((None, base)), context)?;
+        if context.collections.view_collation(name) != *collation {
+            fail!(VIEW_COLLATION, "the view '{name}' has another collation than the pipeline that reads it");
+        }
+        let pipeline = Pipeline::parse(&stages, &Scope::with_collation(collation.clone()))?;
+        let input = read(&Some((None, base)), collation, context)?;
         return pipeline.run(input.into_iter().map(Ok), context);
     }
     context.collections.documents(database.as_deref(), name)
@@ -169,7 +187,7 @@ impl Operator for LookupRun {
         let foreign = match self.foreign.take() {
             Some(foreign) => foreign,
             None => {
-                let read = read(&lookup.from, context)?;
+                let read = read(&lookup.from, &lookup.collation, context)?;
                 self.foreign_bytes = read.iter().map(Value::size).sum();
                 read
             }
@@ -177,7 +195,11 @@ impl Operator for LookupRun {
         let found: Vec<Value> = match &lookup.fields {
             Some((local, other)) => {
                 let wanted = local_values(&document, local);
-                foreign.iter().filter(|candidate| joins(candidate, other, &wanted)).cloned().collect()
+                foreign
+                    .iter()
+                    .filter(|candidate| joins(candidate, other, (&wanted, &lookup.collation)))
+                    .cloned()
+                    .collect()
             }
             None => foreign.clone(),
         };
@@ -196,7 +218,10 @@ impl Operator for LookupRun {
                 match &lookup.fields {
                     Some((local, other)) if pipeline.makes_documents() => {
                         let wanted = local_values(&document, local);
-                        pipeline.run_own(|candidate| joins(candidate, other, &wanted), context)?
+                        pipeline.run_own(
+                            |candidate| joins(candidate, other, (&wanted, &lookup.collation)),
+                            context,
+                        )?
                     }
                     _ => run_over(pipeline, &lookup.from, found, context)?,
                 }
@@ -242,12 +267,12 @@ fn collect_local(value: &Value, path: &[Str], values: &mut Vec<Value>) {
     }
 }
 
-fn joins(candidate: &Value, foreign: &[Str], wanted: &[Value]) -> bool {
+fn joins(candidate: &Value, foreign: &[Str], (wanted, collation): (&[Value], &Collation)) -> bool {
     let Value::Document(candidate) = candidate else { return false };
     let matches = |value: &Value| {
         wanted.iter().any(|wanted| match wanted {
             Value::Null => value.is_missing() || matches!(value, Value::Null),
-            wanted => !value.is_missing() && order::equal(wanted, value),
+            wanted => !value.is_missing() && order::equal_by(collation, wanted, value),
         })
     };
     path::walk(candidate, foreign, &mut |reached| match reached.value {
@@ -259,6 +284,7 @@ fn joins(candidate: &Value, foreign: &[Str], wanted: &[Value]) -> bool {
 pub(super) struct UnionWith {
     source: Option<Source>,
     pipeline: Pipeline,
+    collation: Collation,
 }
 
 pub(super) fn parse_union_with(value: &Value, scope: &Scope, depth: usize) -> Result<UnionWith> {
@@ -296,7 +322,7 @@ pub(super) fn parse_union_with(value: &Value, scope: &Scope, depth: usize) -> Re
         Some(name @ Value::String(_)) => Some(collection_name(&name, "$unionWith", 73)?),
         Some(other) => fail!(14, "'$unionWith.coll' must be a string, is type {}", other.type_name()),
     };
-    Ok(UnionWith { source, pipeline })
+    Ok(UnionWith { source, pipeline, collation: scope.collation().clone() })
 }
 
 impl Stage for UnionWith {
@@ -314,7 +340,7 @@ impl Operator for UnionWithRun {
     }
 
     fn finish(&mut self, context: &mut Context<'_>, out: &mut Vec<Value>) -> Result<()> {
-        let input = read(&self.0.source, context)?;
+        let input = read(&self.0.source, &self.0.collation, context)?;
         out.extend(run_over(&self.0.pipeline, &self.0.source, input, context)?);
         Ok(())
     }

@@ -265,7 +265,7 @@ fn parse_stage(
             out.push(Arc::new(group));
             Arc::new(order)
         }
-        "$sort" => Arc::new(sort::parse_sort(value)?),
+        "$sort" => Arc::new(sort::parse_sort(value, scope)?),
         "$sample" => Arc::new(sort::parse_sample(value)?),
         "$bucket" => Arc::new(buckets::parse_bucket(value, scope)?),
         "$bucketAuto" => Arc::new(bucket_auto::parse_bucket_auto(value, scope)?),
@@ -276,7 +276,7 @@ fn parse_stage(
         "$setWindowFields" => Arc::new(window::parse_window_fields(value, scope)?),
         "$redact" => Arc::new(redact::parse_redact(value, scope)?),
         "$geoNear" => Arc::new(geo_near::parse_geo_near(value, scope)?),
-        "$densify" => Arc::new(densify::parse_densify(value)?),
+        "$densify" => Arc::new(densify::parse_densify(value, scope)?),
         "$fill" => return fill::parse_fill(value, scope, out),
         answered if elsewhere::is_answered(answered) => Arc::new(elsewhere::Elsewhere(answered.into())),
         search if SEARCH.contains(&search) => fail!(

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::error::{MEMORY_LIMIT, Result, fail};
 use crate::expression::Env;
 use crate::value::{Document, Str, Value};
+use shardlake_collation::Collation;
 
 /// Other collections, as `$lookup` and its kin read them.
 pub trait Collections {
@@ -15,6 +16,11 @@ pub trait Collections {
     /// A view's collection and pipeline; `None` for a collection.
     fn view(&self, _collection: &str) -> Option<(Str, Vec<Value>)> {
         None
+    }
+
+    /// By what a view compares strings.
+    fn view_collation(&self, _collection: &str) -> Collation {
+        Collation::simple()
     }
 
     /// The indexes of a collection, for stages that need one.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::run::{Context, Operator, Stage};
 use crate::decimal::Rounding;
 use crate::error::{Result, error, fail};
+use crate::expression::Scope;
 use crate::sort::{SortKey, SortPattern};
 use crate::value::Value;
 
@@ -12,11 +13,11 @@ pub(super) struct Sort {
     pattern: SortPattern,
 }
 
-pub(super) fn parse_sort(value: &Value) -> Result<Sort> {
+pub(super) fn parse_sort(value: &Value, scope: &Scope) -> Result<Sort> {
     let Value::Document(document) = value else {
         fail!(15973, "the $sort key specification must be an object");
     };
-    let pattern = SortPattern::parse(document)?;
+    let pattern = SortPattern::parse(document, scope.collation())?;
     if pattern.is_empty() {
         fail!(15976, "$sort stage must have at least one sort key");
     }

@@ -14,6 +14,7 @@ use crate::path::field_path;
 use crate::sort::{SortKey, SortPattern};
 use crate::time::Zone;
 use crate::value::{Document, Str, Value};
+use shardlake_collation::Collation;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -21,6 +22,7 @@ pub(super) struct SetWindowFields {
     partition_by: Option<Expression>,
     sort_by: Option<SortPattern>,
     outputs: Vec<(Vec<Str>, Function, Window)>,
+    collation: Collation,
 }
 
 /// The documents that an output is computed from.
@@ -55,7 +57,7 @@ pub(super) fn parse_window_fields(value: &Value, scope: &Scope) -> Result<SetWin
     let sort_by = match document.get("sortBy") {
         None => None,
         Some(Value::Document(pattern)) if pattern.is_empty() => None,
-        Some(Value::Document(pattern)) => Some(SortPattern::parse(pattern)?),
+        Some(Value::Document(pattern)) => Some(SortPattern::parse(pattern, scope.collation())?),
         Some(other) => fail!(
             14,
             "BSON field '$setWindowFields.sortBy' is the wrong type '{}', expected type 'object'",
@@ -76,7 +78,7 @@ pub(super) fn parse_window_fields(value: &Value, scope: &Scope) -> Result<SetWin
         Ok((field_path(path)?, function, window))
     };
     let outputs: Result<Vec<_>> = outputs.iter().map(output).collect();
-    Ok(SetWindowFields { partition_by, outputs: outputs?, sort_by })
+    Ok(SetWindowFields { partition_by, outputs: outputs?, sort_by, collation: scope.collation().clone() })
 }
 
 fn parse_output(value: &Value, sort_by: Option<&SortPattern>, scope: &Scope) -> Result<(Function, Window)> {
@@ -215,7 +217,7 @@ impl Operator for WindowRun {
             if matches!(key, Value::Array(_)) {
                 fail!(14, "An expression used to partition cannot evaluate to value of type array");
             }
-            partitions.entry(Key(key)).or_default().push(row);
+            partitions.entry(Key::by(&self.stage.collation, &key)).or_default().push(row);
         }
         for (_, rows) in partitions {
             self.stage.compute(rows, context, out)?;

@@ -8,6 +8,7 @@ use crate::error::{BAD_VALUE, Result, TYPE_MISMATCH, fail};
 use crate::expression::{Env, Scope, add_numbers};
 use crate::order;
 use crate::value::{Document, Value};
+use shardlake_collation::Collation;
 
 /// Change to one value.
 pub(super) enum Change {
@@ -27,6 +28,7 @@ pub(super) enum Modifier {
     Extreme {
         value: Value,
         greatest: bool,
+        collation: Collation,
     },
     CurrentDate {
         timestamp: bool,
@@ -86,7 +88,11 @@ impl Modifier {
                 }
                 if name == "$inc" { Modifier::Add(value.clone()) } else { Modifier::Multiply(value.clone()) }
             }
-            "$min" | "$max" => Modifier::Extreme { value: value.clone(), greatest: name == "$max" },
+            "$min" | "$max" => Modifier::Extreme {
+                value: value.clone(),
+                greatest: name == "$max",
+                collation: scope.collation().clone(),
+            },
             "$currentDate" => parse_current_date(value)?,
             "$bit" => Modifier::Bits(parse_bits(value)?),
             _ => Modifier::Array(parse_array_change(name, &target.text, value, scope)?),
@@ -114,8 +120,8 @@ impl Modifier {
             Modifier::Set(value) | Modifier::SetOnInsert(value) => Change::Set(value.clone()),
             Modifier::Add(by) => computed(old, add(old, by, path)?),
             Modifier::Multiply(by) => computed(old, multiply(old, by, path)?),
-            Modifier::Extreme { value, greatest } => {
-                let found = order::compare(value, old);
+            Modifier::Extreme { value, greatest, collation } => {
+                let found = order::compare_by(collation, value, old);
                 let better = old.is_missing() || if *greatest { found.is_gt() } else { found.is_lt() };
                 if better { Change::Set(value.clone()) } else { Change::None }
             }

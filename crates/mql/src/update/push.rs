@@ -7,9 +7,17 @@ use crate::filter::{ElementFilter, Filter, is_operator_document};
 use crate::order;
 use crate::sort::SortPattern;
 use crate::value::{Document, Value};
+use shardlake_collation::Collation;
+
+/// A change of an array, by elements that a collation compares.
+#[derive(Debug)]
+pub(super) struct ArrayChange {
+    kind: Kind,
+    collation: Collation,
+}
 
 #[derive(Debug)]
-pub(super) enum ArrayChange {
+enum Kind {
     Push { items: Vec<Value>, position: Option<i64>, slice: Option<i64>, sort: Option<SortBy> },
     AddToSet(Vec<Value>),
     Pull(Pulled),
@@ -18,13 +26,13 @@ pub(super) enum ArrayChange {
 }
 
 #[derive(Debug)]
-pub(super) enum SortBy {
+enum SortBy {
     Whole { descending: bool },
     Pattern(SortPattern),
 }
 
 #[derive(Debug)]
-pub(super) enum Pulled {
+enum Pulled {
     Equal(Value),
     Operators(ElementFilter),
     Documents(Filter),
@@ -36,19 +44,23 @@ pub(super) fn parse_array_change(
     value: &Value,
     scope: &Scope,
 ) -> Result<ArrayChange> {
+    Ok(ArrayChange { kind: parse_kind(name, path, value, scope)?, collation: scope.collation().clone() })
+}
+
+fn parse_kind(name: &str, path: &str, value: &Value, scope: &Scope) -> Result<Kind> {
     match name {
-        "$push" => parse_push(value),
+        "$push" => parse_push(value, scope),
         "$addToSet" => parse_add_to_set(value),
-        "$pull" => Ok(ArrayChange::Pull(parse_pull(value, scope)?)),
+        "$pull" => Ok(Kind::Pull(parse_pull(value, scope)?)),
         "$pullAll" => match value {
-            Value::Array(items) => Ok(ArrayChange::PullAll(items.to_vec())),
+            Value::Array(items) => Ok(Kind::PullAll(items.to_vec())),
             other => {
                 fail!(BAD_VALUE, "$pullAll requires an array argument but was given a {}", other.type_name())
             }
         },
         _ => match value.to_i64_exact() {
-            Some(1) => Ok(ArrayChange::Pop { first: false }),
-            Some(-1) => Ok(ArrayChange::Pop { first: true }),
+            Some(1) => Ok(Kind::Pop { first: false }),
+            Some(-1) => Ok(Kind::Pop { first: true }),
             _ => fail!(FAILED_TO_PARSE, "$pop expects 1 or -1, found: {path}: {value}"),
         },
     }
@@ -58,8 +70,8 @@ fn each(document: &Document) -> Option<&Value> {
     document.get("$each")
 }
 
-fn parse_push(value: &Value) -> Result<ArrayChange> {
-    let plain = ArrayChange::Push { items: vec![value.clone()], position: None, slice: None, sort: None };
+fn parse_push(value: &Value, scope: &Scope) -> Result<Kind> {
+    let plain = Kind::Push { items: vec![value.clone()], position: None, slice: None, sort: None };
     let Value::Document(document) = value else { return Ok(plain) };
     let Some(items) = each(document) else { return Ok(plain) };
     let Value::Array(items) = items else {
@@ -79,14 +91,14 @@ fn parse_push(value: &Value) -> Result<ArrayChange> {
             "$each" => {}
             "$position" => position = whole("$position")?,
             "$slice" => slice = whole("$slice")?,
-            "$sort" => sort = Some(parse_sort(value)?),
+            "$sort" => sort = Some(parse_sort(value, scope)?),
             other => fail!(BAD_VALUE, "Unrecognized clause in $push: {other}"),
         }
     }
-    Ok(ArrayChange::Push { items: items.to_vec(), position, slice, sort })
+    Ok(Kind::Push { items: items.to_vec(), position, slice, sort })
 }
 
-fn parse_sort(value: &Value) -> Result<SortBy> {
+fn parse_sort(value: &Value, scope: &Scope) -> Result<SortBy> {
     match value {
         Value::Document(pattern) => {
             if pattern.is_empty() {
@@ -100,7 +112,7 @@ fn parse_sort(value: &Value) -> Result<SortBy> {
                     fail!(BAD_VALUE, "The $sort element value must be either 1 or -1");
                 }
             }
-            Ok(SortBy::Pattern(SortPattern::parse(pattern)?))
+            Ok(SortBy::Pattern(SortPattern::parse(pattern, scope.collation())?))
         }
         value => match value.to_i64_exact() {
             Some(1) => Ok(SortBy::Whole { descending: false }),
@@ -113,17 +125,17 @@ fn parse_sort(value: &Value) -> Result<SortBy> {
     }
 }
 
-fn parse_add_to_set(value: &Value) -> Result<ArrayChange> {
-    let Value::Document(document) = value else { return Ok(ArrayChange::AddToSet(vec![value.clone()])) };
+fn parse_add_to_set(value: &Value) -> Result<Kind> {
+    let Value::Document(document) = value else { return Ok(Kind::AddToSet(vec![value.clone()])) };
     let Some(items) = each(document).filter(|_| document.first().is_some_and(|(name, _)| &**name == "$each"))
     else {
-        return Ok(ArrayChange::AddToSet(vec![value.clone()]));
+        return Ok(Kind::AddToSet(vec![value.clone()]));
     };
     if document.len() > 1 {
         fail!(BAD_VALUE, "Found unexpected fields after $each in $addToSet: {document}");
     }
     match items {
-        Value::Array(items) => Ok(ArrayChange::AddToSet(items.to_vec())),
+        Value::Array(items) => Ok(Kind::AddToSet(items.to_vec())),
         other => fail!(
             TYPE_MISMATCH,
             "The argument to $each in $addToSet must be an array but it was of type {}",
@@ -153,9 +165,9 @@ fn parse_pull(value: &Value, scope: &Scope) -> Result<Pulled> {
 }
 
 impl Pulled {
-    fn takes(&self, item: &Value, env: &mut Env) -> Result<bool> {
+    fn takes(&self, item: &Value, collation: &Collation, env: &mut Env) -> Result<bool> {
         match self {
-            Pulled::Equal(value) => Ok(order::equal(value, item)),
+            Pulled::Equal(value) => Ok(order::equal_by(collation, value, item)),
             Pulled::Operators(filter) => filter.matches(item, env),
             Pulled::Documents(filter) => match item {
                 Value::Document(document) => filter.matches(document, env),
@@ -168,7 +180,7 @@ impl Pulled {
 impl ArrayChange {
     /// Whether a missing array is made.
     pub fn creates(&self) -> bool {
-        matches!(self, ArrayChange::Push { .. } | ArrayChange::AddToSet(_))
+        matches!(self.kind, Kind::Push { .. } | Kind::AddToSet(_))
     }
 
     pub fn apply(&self, old: &Value, path: &str, env: &mut Env) -> Result<Change> {
@@ -177,40 +189,41 @@ impl ArrayChange {
             Value::Missing => return Ok(Change::None),
             Value::Array(items) => items.to_vec(),
             other => {
-                let code = if matches!(self, ArrayChange::Pop { .. }) { TYPE_MISMATCH } else { BAD_VALUE };
+                let code = if matches!(self.kind, Kind::Pop { .. }) { TYPE_MISMATCH } else { BAD_VALUE };
                 fail!(code, "The field '{path}' must be an array but is of type {}", other.type_name())
             }
         };
-        match self {
-            ArrayChange::Push { items: new, position, slice, sort } => {
+        let collation = &self.collation;
+        match &self.kind {
+            Kind::Push { items: new, position, slice, sort } => {
                 push(&mut items, new, *position);
                 if let Some(sort) = sort {
-                    items = sorted(items, sort)?;
+                    items = sorted(items, sort, collation)?;
                 }
                 if let Some(slice) = slice {
                     items = sliced(items, *slice);
                 }
             }
-            ArrayChange::AddToSet(new) => {
+            Kind::AddToSet(new) => {
                 for item in new {
-                    if !items.iter().any(|known| order::equal(known, item)) {
+                    if !items.iter().any(|known| order::equal_by(collation, known, item)) {
                         items.push(item.clone());
                     }
                 }
             }
-            ArrayChange::Pull(pulled) => {
+            Kind::Pull(pulled) => {
                 let mut kept = Vec::with_capacity(items.len());
                 for item in items {
-                    if !pulled.takes(&item, env)? {
+                    if !pulled.takes(&item, collation, env)? {
                         kept.push(item);
                     }
                 }
                 items = kept;
             }
-            ArrayChange::PullAll(values) => {
-                items.retain(|item| !values.iter().any(|value| order::equal(value, item)));
+            Kind::PullAll(values) => {
+                items.retain(|item| !values.iter().any(|value| order::equal_by(collation, value, item)));
             }
-            ArrayChange::Pop { first } => {
+            Kind::Pop { first } => {
                 if items.is_empty() {
                     return Ok(Change::None);
                 }
@@ -232,11 +245,11 @@ fn push(items: &mut Vec<Value>, new: &[Value], position: Option<i64>) {
     items.splice(at as usize..at as usize, new.iter().cloned());
 }
 
-fn sorted(mut items: Vec<Value>, sort: &SortBy) -> Result<Vec<Value>> {
+fn sorted(mut items: Vec<Value>, sort: &SortBy, collation: &Collation) -> Result<Vec<Value>> {
     match sort {
         SortBy::Whole { descending } => {
             items.sort_by(|left, right| {
-                let order = order::compare(left, right);
+                let order = order::compare_by(collation, left, right);
                 if *descending { order.reverse() } else { order }
             });
             Ok(items)

@@ -2,8 +2,8 @@
 
 use crate::writes;
 use shardlake_mql::{
-    Collections, Context, Document, Env, Error, Filter, FindProjection, Matched, Pipeline, Result, Scope,
-    SortPattern, Str, Value, equal,
+    Collections, Context, Document, Env, Error, Filter, FindProjection, Matched, Pipeline, Result, SIMPLE,
+    Scope, SortPattern, Str, Value, equal,
 };
 use std::collections::BTreeMap;
 
@@ -423,10 +423,10 @@ pub fn check_collation(command: &Document) -> Result<()> {
 
 /// The sort of a `find`, with its own errors.
 pub fn find_sort(order: &Document) -> Result<SortPattern> {
-    SortPattern::parse(order)
+    SortPattern::parse(order, &SIMPLE)
 }
 
 /// The scope and the values of `let`.
 pub fn bound(lets: &Document) -> Result<(Scope, Env)> {
-    Scope::with_variables(lets, env())
+    Scope::with_variables(&SIMPLE, lets, env())
 }
