@@ -160,30 +160,35 @@ pub fn hash_text(value: RawValue<'_>) -> String {
     of_hash(value)
 }
 
-fn of_hash(value: RawValue<'_>) -> String {
+/// The same where texts are alike that have the same `sort_key`.
+pub fn hash_text_by(value: RawValue<'_>, sort_key: &dyn Fn(&str) -> Vec<u8>) -> String {
     let mut bytes = Vec::new();
-    write_canonical(value, &mut bytes);
+    write_canonical(value, sort_key, &mut bytes);
     format!("$hash:{}", hex(&Sha256::digest(&bytes)))
 }
 
+fn of_hash(value: RawValue<'_>) -> String {
+    hash_text_by(value, &|text| text.as_bytes().to_vec())
+}
+
 /// Bytes that are the same for equal values, and for no others: kind, length and content, members in order.
-fn write_canonical(value: RawValue<'_>, out: &mut Vec<u8>) {
+fn write_canonical(value: RawValue<'_>, sort_key: &dyn Fn(&str) -> Vec<u8>, out: &mut Vec<u8>) {
     let mut content = Vec::new();
     let kind = match value {
         RawValue::Object(document) => {
             for (name, value) in document.iter() {
                 content.extend_from_slice(&(name.len() as u64).to_le_bytes());
                 content.extend_from_slice(name.as_bytes());
-                write_canonical(value, &mut content);
+                write_canonical(value, sort_key, &mut content);
             }
             b'd'
         }
         RawValue::Array(array) => {
-            array.iter().for_each(|element| write_canonical(element, &mut content));
+            array.iter().for_each(|element| write_canonical(element, sort_key, &mut content));
             b'a'
         }
         RawValue::String(text) => {
-            content.extend_from_slice(text.as_bytes());
+            content.extend_from_slice(&sort_key(text));
             b's'
         }
         RawValue::NonJson(value) if of_non_json(value).is_none_or(|text| text.starts_with("$hash:")) => {

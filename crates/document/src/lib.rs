@@ -59,7 +59,9 @@ pub use index_value::{
     INDEX_STRING_BYTES_MAX, decode_index_value, encode_index_value, encode_index_value_raw,
     index_value_length,
 };
-pub use item_id::{ItemId, ItemName, bytes_of_url_text, hash_text, identity_of, url_text_of_bytes};
+pub use item_id::{
+    ItemId, ItemName, bytes_of_url_text, hash_text, hash_text_by, identity_of, url_text_of_bytes,
+};
 pub use item_view::{ItemProperty, ItemView};
 pub use json_in::{check_numbers, parse_document};
 pub use json_out::{json_size, write_json, write_json_string, write_members, write_value};

@@ -1,4 +1,4 @@
-//! Which items a unique key of a collection is about (spec mongo.md §7: sparse and partial indexes).
+//! Which items a unique key of a collection is about (spec mongo.md §7: sparse and partial indexes), and how it compares strings.
 //!
 //! The engine judges an item when it claims its values, whichever front end wrote it, so the rule is kept with the container and
 //! speaks of the scalars that every stored document has.
@@ -11,6 +11,15 @@ pub enum Narrowing {
     /// Items that have at least one of the key's paths.
     Sparse,
     Where(ItemRule),
+    /// Strings are compared by a collation.
+    Collated {
+        /// As the crate `collation` writes them.
+        rules: String,
+        /// Of the tables that the stored sort keys were made with.
+        version: String,
+        /// All items, where there is nothing.
+        narrowing: Option<Box<Narrowing>>,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -11,11 +11,12 @@
 use shardlake_document::{RawArray, RawDocument, RawValue};
 use shardlake_model::KeyPath;
 
+use crate::unique_rule;
+
 /// Combinations of elements that one item may have in one unique key.
 pub(crate) const UNIQUE_COMBINATIONS_MAX: usize = 1000;
 
-/// Stands for an array without elements at the end of a path: one value, unlike every other.
-const NO_ELEMENTS: RawValue<'static> = RawValue::String("\u{0}[]");
+const NO_ELEMENTS: RawValue<'static> = RawValue::String(unique_rule::NO_ELEMENTS);
 
 /// Why an item has no place in an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

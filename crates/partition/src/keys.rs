@@ -20,7 +20,8 @@
 //! Numbers are big-endian, so that byte order is the order wanted. The epk and strings are escaped (`00` → `00 FF`) and
 //! end in `00 01`, which keeps their order and makes no key a prefix of another. Partition 0 is the catalog's.
 
-use shardlake_document::{BsonKind, ItemId, RawValue, encode_ordered_raw, hash_text};
+use shardlake_collation::Collation;
+use shardlake_document::{BsonKind, ItemId, RawValue, encode_ordered_raw, hash_text, hash_text_by};
 pub use shardlake_model::PartitionUid;
 use shardlake_model::{KeyComponent, PartitionKey, Result};
 use shardlake_routing::{Epk, EpkRange};
@@ -255,7 +256,7 @@ pub(crate) fn unique_key(
     uid: PartitionUid,
     slot: UniqueSlot,
     logical: &LogicalKey,
-    values: &[Option<RawValue>],
+    (values, collation): (&[Option<RawValue>], &Collation),
 ) -> Vec<u8> {
     let mut key = header(uid, UNIQUE_KEYS, 64);
     match slot {
@@ -268,7 +269,7 @@ pub(crate) fn unique_key(
     push_logical(&mut key, logical);
     let owner_end = key.len();
     for value in values {
-        push_unique_value(*value, matches!(slot, UniqueSlot::Hash(_)), &mut key);
+        push_unique_value(*value, matches!(slot, UniqueSlot::Hash(_)).then_some(collation), &mut key);
     }
     if key.len() - owner_end > UNIQUE_VALUES_BYTES_MAX {
         let hash = xxh3_128(&key[owner_end..]);
@@ -302,15 +303,18 @@ pub(crate) fn after_unique_slot(rest: &[u8]) -> Option<(u32, &[u8])> {
 const HASHED_SLOT: u8 = 0x80;
 
 /// Missing values, and arrays and objects, which have no order, count as null; of collections of documents they count as what
-/// they are, and undefined as null. What JSON lacks is told apart by the text that it has as an identity, or by a hash.
-fn push_unique_value(value: Option<RawValue<'_>>, of_documents: bool, key: &mut Vec<u8>) {
+/// they are, and undefined as null, and strings within them are compared by a collation. What JSON lacks is told apart by the text that it has as an identity, or by a hash.
+fn push_unique_value(value: Option<RawValue<'_>>, of_documents: Option<&Collation>, key: &mut Vec<u8>) {
+    let by_collation = |value: RawValue<'_>| {
+        of_documents.map(|collation| hash_text_by(value, &|text| collation.sort_key(text)))
+    };
     let text = match value {
         Some(value @ RawValue::NonJson(other)) => {
-            let is_regex = of_documents && other.kind() == Some(BsonKind::Regex);
+            let is_regex = of_documents.is_some() && other.kind() == Some(BsonKind::Regex);
             ItemId::of_value(value).map(ItemId::into_string).or_else(|| is_regex.then(|| hash_text(value)))
         }
-        Some(value @ (RawValue::Object(_) | RawValue::Array(_))) if of_documents => Some(hash_text(value)),
-        Some(RawValue::Array(_) | RawValue::Object(_)) | None => None,
+        Some(value @ (RawValue::Object(_) | RawValue::Array(_))) => by_collation(value),
+        None => None,
         Some(scalar) => {
             return encode_ordered_raw(scalar, key).expect("scalars have an ordered encoding");
         }

@@ -8,7 +8,7 @@
 //! | `write.rs`, `apply.rs` | the operations of a command; what each comes to within a transaction |
 //! | `commit.rs`, `read_set.rs` | from a command to a commit: read, plan, queue; what a plan reads |
 //! | `deferred.rs` | commits of one command that are waited for together |
-//! | `transaction.rs`, `writes.rs`, `unique_keys.rs`, `narrowing.rs` | one commit in the making; which items a unique key is about |
+//! | `transaction.rs`, `writes.rs`, `unique_keys.rs`, `unique_rule.rs`, `narrowing.rs` | one commit in the making; which items a unique key is about |
 //! | `origin.rs` | what replies and ordinals tell of their partition |
 //! | `plan.rs` | the pure steps: conditions, new versions, patches |
 //! | `interactive/` | transactions that take their time: those of scripts, and those of clients |
@@ -96,6 +96,7 @@ mod times;
 mod transaction;
 mod trim;
 mod unique_keys;
+mod unique_rule;
 #[cfg(test)]
 mod unsynced_tests;
 mod verify;

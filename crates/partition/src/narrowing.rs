@@ -2,30 +2,47 @@
 
 use std::cmp::Ordering;
 
+use shardlake_collation::Collation;
 use shardlake_document::{BsonKind, RawDocument, RawValue, compare_raw};
 use shardlake_model::{ItemRule, KeyPath, Narrowing, RuleScalar, ValueKind, ValueTest};
 
 /// Whether a unique key over these paths is about an item.
-pub(crate) fn is_about(narrowing: &Narrowing, item: RawDocument<'_>, paths: &[KeyPath]) -> bool {
+pub(crate) fn is_about(
+    (narrowing, collation): (&Narrowing, &Collation),
+    item: RawDocument<'_>,
+    paths: &[KeyPath],
+) -> bool {
+    let judge = Judge { item, collation };
     match narrowing {
-        Narrowing::Sparse => paths.iter().any(|path| passes(item, &path.0, &ValueTest::Exists)),
-        Narrowing::Where(rule) => holds(rule, item),
+        Narrowing::Sparse => paths.iter().any(|path| judge.passes(&path.0, &ValueTest::Exists)),
+        Narrowing::Where(rule) => judge.holds(rule),
+        Narrowing::Collated { narrowing, .. } => {
+            narrowing.as_deref().is_none_or(|narrowing| is_about((narrowing, collation), item, paths))
+        }
     }
 }
 
-fn holds(rule: &ItemRule, item: RawDocument<'_>) -> bool {
-    match rule {
-        ItemRule::All(rules) => rules.iter().all(|rule| holds(rule, item)),
-        ItemRule::Any(rules) => rules.iter().any(|rule| holds(rule, item)),
-        ItemRule::At { path, test } => passes(item, path, test),
-    }
+/// One item, and by what its strings are compared.
+struct Judge<'i> {
+    item: RawDocument<'i>,
+    collation: &'i Collation,
 }
 
-fn passes(item: RawDocument<'_>, path: &[String], test: &ValueTest) -> bool {
-    let mut found = Vec::new();
-    reach(RawValue::Object(item), path, &mut found);
-    let of_nothing = matches!(test, ValueTest::Null) && found.is_empty();
-    of_nothing || found.iter().any(|value| value_passes(*value, test))
+impl Judge<'_> {
+    fn holds(&self, rule: &ItemRule) -> bool {
+        match rule {
+            ItemRule::All(rules) => rules.iter().all(|rule| self.holds(rule)),
+            ItemRule::Any(rules) => rules.iter().any(|rule| self.holds(rule)),
+            ItemRule::At { path, test } => self.passes(path, test),
+        }
+    }
+
+    fn passes(&self, path: &[String], test: &ValueTest) -> bool {
+        let mut found = Vec::new();
+        reach(RawValue::Object(self.item), path, &mut found);
+        let of_nothing = matches!(test, ValueTest::Null) && found.is_empty();
+        of_nothing || found.iter().any(|value| value_passes(*value, test, self.collation))
+    }
 }
 
 /// The values at a path, those of arrays with their elements; nothing where there is nothing.
@@ -49,9 +66,9 @@ fn reach<'d>(value: RawValue<'d>, path: &[String], found: &mut Vec<RawValue<'d>>
     }
 }
 
-fn value_passes(value: RawValue<'_>, test: &ValueTest) -> bool {
+fn value_passes(value: RawValue<'_>, test: &ValueTest, collation: &Collation) -> bool {
     let compared = |operand: &RuleScalar, wanted: &[Ordering]| {
-        compare_scalar(value, operand).is_some_and(|order| wanted.contains(&order))
+        compare_scalar(value, operand, collation).is_some_and(|order| wanted.contains(&order))
     };
     match test {
         ValueTest::Exists => true,
@@ -86,14 +103,14 @@ fn is_of(value: RawValue<'_>, kind: BsonKind) -> bool {
 }
 
 /// `None` for values of different kinds, and for what is not a number.
-fn compare_scalar(value: RawValue<'_>, operand: &RuleScalar) -> Option<Ordering> {
+fn compare_scalar(value: RawValue<'_>, operand: &RuleScalar, collation: &Collation) -> Option<Ordering> {
     match operand {
         RuleScalar::Bool(operand) => match value {
             RawValue::Bool(value) => Some(value.cmp(operand)),
             _ => None,
         },
         RuleScalar::String(operand) => match value {
-            RawValue::String(value) => Some(value.cmp(operand)),
+            RawValue::String(value) => Some(collation.compare(value, operand)),
             _ => None,
         },
         RuleScalar::Int(operand) => Some(compare_raw(number(value)?, RawValue::Int(*operand))),
@@ -132,7 +149,7 @@ mod tests {
     fn is_about_json(narrowing: &Narrowing, json: &str) -> bool {
         let body = parse_item(json.as_bytes(), &ParseLimits::default()).expect("JSON");
         let paths = [KeyPath::parse("/a").expect("a path"), KeyPath::parse("/b/c").expect("a path")];
-        is_about(narrowing, body.raw(), &paths)
+        is_about((narrowing, &Collation::simple()), body.raw(), &paths)
     }
 
     #[test]

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use shardlake_charge::ChargeTable;
-use shardlake_document::RawDocument;
+use shardlake_collation::SIMPLE;
+use shardlake_document::{RawDocument, RawValue};
 use shardlake_index::IndexLayout;
 use shardlake_model::{
     Bounds, Container, ContainerDefinition, Error, KeyPath, Limits, Narrowing, PartitionKey,
@@ -17,8 +18,8 @@ use shardlake_sql::{CompositeSchema, ComputedProperties, GeometryKind, IndexSche
 
 use crate::document_keys::{Misfit, keys_of};
 use crate::keys::{self, PartitionUid};
-use crate::narrowing;
 use crate::operation::LogicalKey;
+use crate::unique_rule::UniqueRule;
 
 /// How many shapes this process has made.
 static SHAPES: AtomicU64 = AtomicU64::new(0);
@@ -37,6 +38,8 @@ pub struct ContainerShape {
     pub narrowings: Vec<Option<Narrowing>>,
     /// How much each logical partition keeps: see `oldest/`.
     pub bounds: Option<Bounds>,
+    /// Of every unique key, by its place.
+    unique_rules: Vec<UniqueRule>,
     pub indexed_paths: PathMatcher,
     pub computed: ComputedProperties,
     /// The generation of the index that queries read.
@@ -57,8 +60,11 @@ pub struct ContainerShape {
 }
 
 /// Tells the unique keys of a collection apart, whichever others there are.
-fn slot_of(paths: &[KeyPath]) -> u32 {
-    let text: Vec<String> = paths.iter().map(|path| path.0.join("/")).collect();
+fn slot_of(paths: &[KeyPath], rule: &UniqueRule) -> u32 {
+    let mut text: Vec<String> = paths.iter().map(|path| path.0.join("/")).collect();
+    if !rule.form.is_empty() {
+        text.push(format!("\n{}", rule.form));
+    }
     crc32fast::hash(text.join("\n").as_bytes())
 }
 
@@ -66,16 +72,27 @@ fn slot_of(paths: &[KeyPath]) -> u32 {
 pub(crate) fn collection_keys(
     uid: PartitionUid,
     logical: &LogicalKey,
-    (paths, narrowing): (&[KeyPath], Option<&Narrowing>),
+    (paths, rule): (&[KeyPath], &UniqueRule),
     item: RawDocument<'_>,
 ) -> Vec<Bytes> {
-    if narrowing.is_some_and(|narrowing| !narrowing::is_about(narrowing, item, paths)) {
+    if !rule.is_about(item, paths) {
         return Vec::new();
     }
-    let slot = keys::UniqueSlot::Hash(slot_of(paths));
+    let slot = keys::UniqueSlot::Hash(slot_of(paths, rule));
     let (values, _) = keys_of(item, paths);
-    let mut own: Vec<Bytes> =
-        values.iter().map(|values| Bytes::from(keys::unique_key(uid, slot, logical, values))).collect();
+    let key_of = |values: &Vec<Option<RawValue<'_>>>| {
+        if rule.collation.is_simple() {
+            return Bytes::from(keys::unique_key(uid, slot, logical, (values, &SIMPLE)));
+        }
+        let texts = rule.sort_texts(values, paths);
+        let collated = values.iter().zip(&texts).map(|(value, text)| match text {
+            Some(text) => Some(RawValue::String(text)),
+            None => *value,
+        });
+        let collated: Vec<Option<RawValue<'_>>> = collated.collect();
+        Bytes::from(keys::unique_key(uid, slot, logical, (&collated, &rule.collation)))
+    };
+    let mut own: Vec<Bytes> = values.iter().map(key_of).collect();
     own.sort_unstable();
     own.dedup();
     own
@@ -90,7 +107,7 @@ pub fn unique_values_of(
 ) -> Result<Vec<Bytes>> {
     let paths = parsed_paths(&key.paths)?;
     let nowhere = LogicalKey { epk: Epk::from(Vec::new()), partition_key: PartitionKey(Vec::new()) };
-    Ok(collection_keys(PartitionUid(0), &nowhere, (&paths, narrowing), item))
+    Ok(collection_keys(PartitionUid(0), &nowhere, (&paths, &UniqueRule::of(narrowing)?), item))
 }
 
 /// What keeps an item out of an index over these paths.
@@ -113,6 +130,9 @@ impl ContainerShape {
     ) -> Result<ContainerShape> {
         let definition = &container.definition;
         let unique_keys = &definition.unique_key_policy.unique_keys;
+        let kept = |place: usize| container.narrowings.get(place).and_then(Option::as_ref);
+        let unique_rules = (0..unique_keys.len()).map(|place| UniqueRule::of(kept(place)));
+        let unique_rules = unique_rules.collect::<Result<_>>()?;
         Ok(ContainerShape {
             number: SHAPES.fetch_add(1, Ordering::Relaxed),
             items_link: format!("dbs/{}/colls/{}/docs/", container.rid.database, container.rid),
@@ -122,6 +142,7 @@ impl ContainerShape {
             unique_keys: unique_keys.iter().map(|key| parsed_paths(&key.paths)).collect::<Result<_>>()?,
             narrowings: container.narrowings.clone(),
             bounds: container.bounds,
+            unique_rules,
             indexed_paths: definition.indexing_policy.matcher(),
             schema: Schema::new(serving.as_deref(), building.as_deref()),
             computed: computed_properties(&computed_definitions(definition)),
@@ -173,11 +194,10 @@ impl ContainerShape {
             if !self.is_collection {
                 let values: Vec<_> = paths.iter().map(|path| item.get_path(&path.0)).collect();
                 let slot = keys::UniqueSlot::Place(place as u8);
-                found.push((place, Bytes::from(keys::unique_key(uid, slot, logical, &values))));
+                found.push((place, Bytes::from(keys::unique_key(uid, slot, logical, (&values, &SIMPLE)))));
                 continue;
             }
-            let narrowing = self.narrowings.get(place).and_then(Option::as_ref);
-            let own = collection_keys(uid, logical, (paths, narrowing), item);
+            let own = collection_keys(uid, logical, (paths, &self.unique_rules[place]), item);
             found.extend(own.into_iter().map(|key| (place, key)));
         }
         found
@@ -186,11 +206,8 @@ impl ContainerShape {
     /// What keeps an item of a collection out of a unique key that is about it, with the place of the key.
     pub(crate) fn misfit_of(&self, item: RawDocument<'_>) -> Option<(usize, Misfit)> {
         let keys = self.unique_keys.iter().enumerate().filter(|_| self.is_collection);
-        keys.filter(|(place, paths)| {
-            let narrowing = self.narrowings.get(*place).and_then(Option::as_ref);
-            narrowing.is_none_or(|narrowing| narrowing::is_about(narrowing, item, paths))
-        })
-        .find_map(|(place, paths)| Some((place, misfit_of(paths, item)?)))
+        keys.filter(|(place, paths)| self.unique_rules[*place].is_about(item, paths))
+            .find_map(|(place, paths)| Some((place, misfit_of(paths, item)?)))
     }
 
     /// Whether an item written at `timestamp_seconds` with its own `ttl` has run out by `now_seconds`.

@@ -34,7 +34,7 @@ impl Resources {
         self.create_container_keeping(ctx, database, definition, throughput, None).await
     }
 
-    /// The same with what a front end keeps with the container.
+    /// The same with what a front end keeps with the container, and what its unique keys are about.
     pub async fn create_container_keeping(
         &self,
         ctx: &RequestContext,
@@ -70,14 +70,15 @@ impl Resources {
             let etag = resources.random().guid().0;
             let is_collection = keeping.is_some();
             let bounds = keeping.as_ref().and_then(|keeping| keeping.bounds);
+            let (kept, narrowings) = keeping.map(|keeping| (keeping.kept, keeping.narrowings)).unzip();
             let container = Container {
                 rid,
                 etag,
                 timestamp: now.seconds(),
                 definition,
-                kept: keeping.map(|keeping| keeping.kept),
+                kept,
                 is_collection,
-                narrowings: Vec::new(),
+                narrowings: narrowings.unwrap_or_default(),
                 bounds,
             };
             // What nobody asked for is not enforced, so no partitions are needed for it.

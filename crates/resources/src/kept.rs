@@ -22,6 +22,8 @@ pub struct Redefined {
 pub struct Keeping {
     pub kept: String,
     pub bounds: Option<Bounds>,
+    /// Of its unique keys, by their places.
+    pub narrowings: Vec<Option<Narrowing>>,
 }
 
 impl Resources {
