@@ -7,11 +7,12 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use shardlake_mql::{Context, Document, Env, Pipeline, Run, Scope, Str, TimeTest, Value};
+use shardlake_mql::{Collation, Context, Document, Env, Pipeline, Run, Scope, Str, TimeTest, Value};
 use tokio::runtime::Handle;
 
 use crate::collections::{Collections, Found, Namespace};
 use crate::failure::{Failure, Result};
+use crate::meta::View;
 use crate::needed::Needed;
 use crate::reads::{MEMORY_BYTES_MAX, Page, Position, Scan, Source};
 use crate::request::Request;
@@ -60,7 +61,7 @@ impl Collections {
                     indexes = found.as_ref().ok_or_else(|| Failure::new(26, words()))?.indexes();
                 }
                 reads = Some(namespace);
-                let scan = self.scan(found, &pipeline_filter);
+                let scan = self.scan(found, &pipeline_filter, scope.collation());
                 if is_from_end { scan.backwards() } else { scan }
             }
         };
@@ -86,15 +87,15 @@ impl Collections {
     pub async fn view_documents(
         &self,
         request: &Arc<Request>,
-        (database, name): (&str, &str),
+        (database, view): (&str, &View),
         is_from_end: bool,
     ) -> Result<VecDeque<Value>> {
         let aggregation = Aggregation {
             database: database.to_owned(),
-            collection: Some(name.to_owned()),
+            collection: Some(view.name.clone()),
             stages: Vec::new(),
             is_from_end,
-            scope: Scope::new(),
+            scope: Scope::with_collation(view.collation.clone()),
             env: request.env(),
         };
         Ok(self.aggregate(aggregation)?.all(request).await?.into())
@@ -477,7 +478,7 @@ impl shardlake_mql::Collections for Others {
         let read = async {
             let collection = self.collections.collection(&namespace)?;
             let Some(collection) = collection else { return Ok(Vec::new()) };
-            let mut scan = Scan::new(&self.collections, collection, &Document::new());
+            let mut scan = Scan::of_all(&self.collections, collection);
             let (mut all, mut bytes) = (Vec::new(), 0);
             while let Some(page) = scan.next(&self.request).await? {
                 for document in page {
@@ -510,6 +511,14 @@ impl shardlake_mql::Collections for Others {
         match self.collections.find_name(&namespace) {
             Ok(Found::View(view)) => Some((view.on.as_str().into(), view.pipeline)),
             _ => None,
+        }
+    }
+
+    fn view_collation(&self, collection: &str) -> Collation {
+        let namespace = Namespace::new(&self.database, collection);
+        match self.collections.find_name(&namespace) {
+            Ok(Found::View(view)) => view.collation,
+            _ => Collation::simple(),
         }
     }
 }

@@ -8,7 +8,7 @@ use shardlake_partition::{Misfit, misfit_of};
 
 use crate::collections::{Collection, Collections};
 use crate::failure::{Failure, Result};
-use crate::meta::Meta;
+use crate::meta::{Meta, kept_collation};
 use crate::names::stored_path;
 use crate::reads::Scan;
 use crate::request::Request;
@@ -31,8 +31,8 @@ fn check_one(index: &Document, document: &Document, body: RawDocument<'_>) -> Re
     let paths: Vec<KeyPath> = key.iter().map(|(path, _)| KeyPath(stored_path(path))).collect();
     let Some(misfit) = misfit_of(&paths, body) else { return Ok(()) };
     if let Some(rows) = index.get("partialFilterExpression").and_then(Value::as_document) {
-        let is_in =
-            Filter::parse(rows, &Scope::new())?.matches(document, &mut shardlake_mql::Env::new(0, 0))?;
+        let is_in = Filter::parse(rows, &Scope::with_collation(kept_collation(index)?))?
+            .matches(document, &mut shardlake_mql::Env::new(0, 0))?;
         if !is_in {
             return Ok(());
         }
@@ -72,7 +72,7 @@ impl Collections {
         if !keys.into_iter().any(|key| may_misfit(key)) {
             return Ok(());
         }
-        let mut scan = Scan::new(self, collection.clone(), &Document::new());
+        let mut scan = Scan::of_all(self, collection.clone());
         while let Some(page) = scan.next(request).await? {
             for document in &page {
                 let (body, _) = body_of(document)?;

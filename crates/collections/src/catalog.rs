@@ -11,7 +11,7 @@ use shardlake_stdx::Timestamp;
 use crate::collections::{Collection, Collections, Found, Namespace};
 use crate::failure::{Failure, Result};
 use crate::index_policy::{Uniqueness, add_paths, default_ttl_of, policy_of, uniqueness_of};
-use crate::meta::{DatabaseMeta, Meta, Rename, View};
+use crate::meta::{DatabaseMeta, Meta, Rename, View, kept_collation};
 use crate::request::Request;
 use crate::shard_key::{ShardKey, UNSHARDED_PATH};
 
@@ -88,6 +88,7 @@ impl Collections {
         let meta = Meta {
             is_open: true,
             is_own: true,
+            collation: kept_collation(&creation.options)?,
             options: creation.options,
             shard_key: creation.shard_key.clone(),
             is_temporary: creation.is_temporary,
@@ -97,6 +98,8 @@ impl Collections {
         let mut definition = ContainerDefinition::new(&namespace.container_id(), partition_key);
         definition.indexing_policy = policy_of(&meta, &definition);
         definition.change_feed_policy = Some(policy_of_versions(&meta));
+        let unique = uniqueness_of(&meta)?;
+        definition.unique_key_policy.unique_keys = unique.keys;
         let made = self
             .resources
             .create_container_keeping(
@@ -104,7 +107,11 @@ impl Collections {
                 &namespace.database,
                 definition,
                 creation.throughput,
-                Some(Keeping { kept: meta.encoded(), bounds: meta.bounds() }),
+                Some(Keeping {
+                    kept: meta.encoded(),
+                    bounds: meta.bounds(),
+                    narrowings: unique.narrowings,
+                }),
             )
             .await;
         match made {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use shardlake_items::OpenTransaction;
 use shardlake_model::{ContainerRid, Error, ErrorKind, RequestContext};
-use shardlake_mql::{Document, Value};
+use shardlake_mql::{Collation, Document, Value};
 use shardlake_partition::{CommitOptions, TRANSACTION_TOO_LARGE};
 use shardlake_queries::Queries;
 use shardlake_resources::Resources;
@@ -107,8 +107,8 @@ pub struct Asked {
 
 impl Collection {
     /// The physical partitions that a filter has to be asked of: those of the shard key that it names, or all.
-    pub fn asked(&self, filter: &Document) -> Vec<Asked> {
-        let key = crate::plan::key_of(filter, &self.shard_key);
+    pub fn asked(&self, filter: &Document, collation: &Collation) -> Vec<Asked> {
+        let key = crate::plan::key_of(filter, collation, &self.shard_key);
         let partitions = self.handle.partitions_of(&key).into_iter();
         partitions.map(|(range_id, shard)| Asked { range_id, shard }).collect()
     }

@@ -117,7 +117,7 @@ impl Collections {
         let Some(filter) = filter_of(&index, now) else { return Ok(0) };
         let parsed = Filter::parse(&filter, &Scope::new())?;
         let request = self.request_of_its_own();
-        let plan = plan(&filter, &collection.shard_key);
+        let plan = plan(&filter, parsed.collation(), &collection.shard_key);
         let built = plan.query.build();
         let asked = ItemsRequest {
             built: &built,
@@ -153,7 +153,7 @@ impl Collections {
     }
 
     /// Nothing is charged for it, except in serverless accounts, where it costs what deletes cost.
-    fn request_of_its_own(&self) -> Request {
+    pub(crate) fn request_of_its_own(&self) -> Request {
         let random = self.queries.random();
         let clock = self.queries.clock().clone();
         let context = RequestContext::internal(&clock, random.guid());

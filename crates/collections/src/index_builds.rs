@@ -8,7 +8,7 @@ use tokio::sync::MutexGuard;
 use crate::collections::{Collection, Collections, Namespace};
 use crate::failure::{Failure, Result};
 use crate::index_policy::{is_enforced, uniqueness_of};
-use crate::index_rules::checked;
+use crate::index_rules::{check_kind_and_collation, checked, with_collation};
 use crate::indexes::same_key;
 use crate::meta::{Meta, flag};
 use crate::request::Request;
@@ -38,12 +38,16 @@ impl Collections {
         let words = "other indexes of the collection are being made, which takes longer than the command may";
         let _turn = self.in_time(request, words, self.turns.take(namespace.to_string())).await?;
         let found = self.writable(namespace)?;
+        let default = found.as_ref().map(|found| found.meta.collation.clone()).unwrap_or_default();
+        specifications.iter().try_for_each(|index| check_kind_and_collation(index, &default))?;
         let wanted = specifications.into_iter().map(checked).collect::<Result<Vec<_>>>()?;
         let made_collection = found.is_none();
         let collection = match found {
             Some(collection) => collection,
             None => self.create_implicitly(request, namespace).await?,
         };
+        let wanted = wanted.into_iter().map(|index| with_collation(index, &default));
+        let wanted = wanted.collect::<Result<Vec<_>>>()?;
         for index in &wanted {
             check_unique_has_key(index, &collection)?;
             if is_enforced(index) && !collection.meta.is_own {

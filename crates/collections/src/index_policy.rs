@@ -9,7 +9,7 @@ use crate::failure::{Failure, Result};
 use crate::meta::Meta;
 use crate::meta::flag;
 use crate::names::stored_path;
-use crate::narrowing::narrowing_of;
+use crate::narrowing::{collated, narrowing_of};
 
 /// Parts of a path up to which each may lie in an array; of longer ones everything below the first part is indexed.
 const PARTS_MAX: usize = 5;
@@ -92,6 +92,11 @@ pub(crate) struct Uniqueness {
 
 pub(crate) fn uniqueness_of(meta: &Meta) -> Result<Uniqueness> {
     let mut unique = Uniqueness::default();
+    // Identities are told apart by their bytes, unless the collection has a collation.
+    if let Some(narrowing) = collated(&meta.collation, None) {
+        unique.keys.push(unique_key_of(&Document::one("_id", Value::Int(1))));
+        unique.narrowings.push(Some(narrowing));
+    }
     for index in meta.indexes.iter().filter(|index| is_enforced(index)) {
         let Some(key) = index.get("key").and_then(Value::as_document) else { continue };
         let key = unique_key_of(key);
@@ -99,7 +104,7 @@ pub(crate) fn uniqueness_of(meta: &Meta) -> Result<Uniqueness> {
         match unique.keys.iter().position(|known| *known == key) {
             Some(place) if unique.narrowings[place] == narrowing => {}
             Some(_) => {
-                let words = "two unique indexes over the same fields that differ in 'sparse' or 'partialFilterExpression' are not supported";
+                let words = "two unique indexes over the same fields that differ in 'collation', 'sparse' or 'partialFilterExpression' are not supported";
                 return Err(Failure::new(303, words));
             }
             None => {

@@ -1,9 +1,9 @@
 //! What an index may be: its fields, kinds and options, and the errors of those that cannot be (spec mongo.md §17).
 
-use shardlake_mql::{Document, Filter, Scope, Value};
+use shardlake_mql::{Collation, Document, Filter, Scope, Value, document_of_collation};
 
 use crate::failure::{Failure, Result};
-use crate::meta::flag;
+use crate::meta::{flag, kept_collation};
 use crate::places::check_plane_options;
 use crate::wildcard_rules::check_wildcard;
 
@@ -119,6 +119,42 @@ pub(crate) fn checked(specification: Document) -> Result<Document> {
             };
             index.push(option.clone(), value);
         }
+    }
+    Ok(index)
+}
+
+/// Indexes of some kinds compare by bytes alone. For an index as it was sent: its other rules are checked behind this one.
+pub(crate) fn check_kind_and_collation(specification: &Document, of_collection: &Collation) -> Result<()> {
+    let kinds = specification.get("key").and_then(Value::as_document).cloned().unwrap_or_default();
+    let is_of_bytes = |kind: &Value| matches!(kind.as_str(), Some("2d" | "text" | "geoHaystack"));
+    let Some((_, kind)) = kinds.iter().find(|(_, kind)| is_of_bytes(kind)) else { return Ok(()) };
+    let is_simple = match specification.get("collation") {
+        Some(Value::Document(_)) => kept_collation(specification)?.is_simple(),
+        Some(_) => true,
+        None => of_collection.is_simple(),
+    };
+    match is_simple {
+        true => Ok(()),
+        false => Err(Failure::new(
+            67,
+            format!("Index type {kind} does not support collation: state the simple one"),
+        )),
+    }
+}
+
+/// The index with the collation that it will have: its own, else that of its collection, and none that is simple.
+pub(crate) fn with_collation(mut index: Document, of_collection: &Collation) -> Result<Document> {
+    let key = index.get("key").and_then(Value::as_document).cloned().unwrap_or_default();
+    let collation = match index.has("collation") {
+        true => kept_collation(&index)?,
+        false => of_collection.clone(),
+    };
+    if key.len() == 1 && key.get("_id").is_some_and(Value::is_number) && collation != *of_collection {
+        return Err(Failure::new(2, "The _id index must have the same collation as the collection"));
+    }
+    match document_of_collation(&collation) {
+        Some(document) => index.set(&"collation".into(), Value::document(document)),
+        None => index.set(&"collation".into(), Value::Missing),
     }
     Ok(index)
 }
@@ -268,11 +304,7 @@ fn check_options(key: &Document, specification: &Document) -> Result<()> {
     }
     if let Some(collation) = specification.get("collation") {
         match collation {
-            Value::Document(collation)
-                if collation.get("locale").and_then(Value::as_str) == Some("simple") => {}
-            Value::Document(_) => {
-                return Err(Failure::new(303, "collations other than 'simple' are not supported"));
-            }
+            Value::Document(_) => {}
             other => {
                 return Err(Failure::new(
                     14,

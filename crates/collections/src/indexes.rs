@@ -1,6 +1,6 @@
 //! Indexes by name: what may be made, what is there, what is dropped (spec mongo.md §17).
 
-use shardlake_mql::{Document, Value, identical_documents};
+use shardlake_mql::{Document, Value, document_of_collation, identical_documents};
 
 use crate::collections::{Collection, Collections};
 use crate::failure::{Failure, Result};
@@ -17,9 +17,18 @@ pub fn identity_index() -> Document {
 }
 
 impl Collection {
+    /// The index over `_id`, which has the collation of the collection.
+    pub fn identity_index(&self) -> Document {
+        let mut index = identity_index();
+        if let Some(collation) = document_of_collation(&self.meta.collation) {
+            index.push("collation", Value::document(collation));
+        }
+        index
+    }
+
     /// As `listIndexes` shows them.
     pub fn indexes(&self) -> Vec<Document> {
-        let mut indexes = vec![identity_index()];
+        let mut indexes = vec![self.identity_index()];
         if !self.meta.is_open {
             // Another front end's policy, as far as this one can say it.
             let mut all = Document::one("v", Value::Int(2));

@@ -40,7 +40,7 @@ impl Collections {
         let unique_key = unique_key_of(key);
         let (mut sampled, mut bytes) = (0, 0);
         let mut seen: HashMap<Vec<u8>, (Document, u64)> = HashMap::new();
-        let mut scan = Scan::new(self, collection.clone(), &Document::new());
+        let mut scan = Scan::of_all(self, collection.clone());
         while let Some(page) = scan.next(request).await? {
             for document in page {
                 if rate < 1.0 && !self.is_drawn(rate) {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use shardlake_document::{bytes_of_url_text, url_text_of_bytes};
 use shardlake_model::{Container, Database};
-use shardlake_mql::{Document, Filter, Scope, Value, unmet};
+use shardlake_mql::{Collation, Document, Filter, Scope, Value, collation_of, document_of_collation, unmet};
 
 use crate::failure::{Failure, Result};
 use crate::shard_key::ShardKey;
@@ -48,6 +48,8 @@ pub struct Meta {
     pub renames: Vec<Rename>,
     /// Renames up to this time are not in the list; zero where all are.
     pub forgotten_ms: u64,
+    /// Of `options`: by what operations compare strings that state nothing else.
+    pub collation: Collation,
     /// Of `options`.
     pub validator: Option<Filter>,
     /// A command's own: deleted when the command ends, or at the next start (`temporary.rs`).
@@ -67,9 +69,10 @@ impl Meta {
         let options = kept.get("options").and_then(Value::as_document).map(|found| Document::clone(found));
         let options = options.unwrap_or_default();
         let shard_key = kept.get("shardKey").and_then(Value::as_document).map(|found| Document::clone(found));
+        let collation = kept_collation(&options)?;
         let validator = match options.get("validator") {
             Some(Value::Document(filter)) if !filter.is_empty() => {
-                Some(Filter::parse(filter, &Scope::new())?)
+                Some(Filter::parse(filter, &Scope::with_collation(collation.clone()))?)
             }
             _ => None,
         };
@@ -95,6 +98,7 @@ impl Meta {
             shard_key,
             renames,
             forgotten_ms,
+            collation,
             validator,
             is_temporary: flag(&kept, "temporary"),
         })
@@ -172,7 +176,9 @@ impl Meta {
         }
         let mut info = Document::one("failingDocumentId", document.value("_id"));
         let rules = self.options.value("validator");
-        let details = rules.as_document().map(|rules| unmet(rules, document, env)).unwrap_or_default();
+        let scope = Scope::with_collation(self.collation.clone());
+        let details = rules.as_document().map(|rules| unmet(rules, document, (&scope, env)));
+        let details = details.unwrap_or_default();
         info.push("details", Value::document(details));
         Err(Failure::new(121, "Document failed validation").with("errInfo", info))
     }
@@ -199,6 +205,8 @@ pub struct View {
     pub name: String,
     pub on: String,
     pub pipeline: Vec<Value>,
+    /// By what it and all operations on it compare strings.
+    pub collation: Collation,
 }
 
 /// What a database has besides its containers.
@@ -219,7 +227,8 @@ impl DatabaseMeta {
                 let text = |name: &str| view.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
                 let pipeline = view.get("pipeline").and_then(Value::as_array);
                 let pipeline = pipeline.map_or_else(Vec::new, |stages| stages.to_vec());
-                meta.views.push(View { name: text("name"), on: text("viewOn"), pipeline });
+                let collation = kept_collation(view)?;
+                meta.views.push(View { name: text("name"), on: text("viewOn"), pipeline, collation });
             }
         }
         if let Some(Value::Array(users)) = kept.get("users") {
@@ -237,6 +246,9 @@ impl DatabaseMeta {
             let mut shown = Document::one("name", view.name.as_str());
             shown.push("viewOn", Value::string(&view.on));
             shown.push("pipeline", Value::array(view.pipeline.clone()));
+            if let Some(collation) = document_of_collation(&view.collation) {
+                shown.push("collation", Value::document(collation));
+            }
             Value::document(shown)
         });
         let mut kept = Document::one("views", views.collect::<Vec<_>>());
@@ -247,6 +259,15 @@ impl DatabaseMeta {
     pub fn view(&self, name: &str) -> Option<&View> {
         self.views.iter().find(|view| view.name == name)
     }
+}
+
+/// The collation that is kept with a collection, an index or a view; the simple one where none is.
+pub(crate) fn kept_collation(kept: &Document) -> Result<Collation> {
+    let Some(collation) = kept.get("collation").and_then(Value::as_document) else {
+        return Ok(Collation::simple());
+    };
+    collation_of(collation)
+        .map_err(|unsupported| Failure::new(303, format!("a collation is not supported: {}", unsupported.0)))
 }
 
 fn decoded(text: &str) -> Result<Document> {

@@ -4,14 +4,25 @@
 //! is refused where the index is unique, and has no other effect where it is not: an index changes no answer but by a hint.
 
 use shardlake_model::{ItemRule, Narrowing, RuleScalar, ValueKind, ValueTest};
-use shardlake_mql::{Document, Value};
+use shardlake_mql::{COLLATION_DATA_VERSION, Collation, Document, Value};
 
 use crate::failure::{Failure, Result};
-use crate::meta::flag;
+use crate::meta::{flag, kept_collation};
 use crate::names::stored_path;
 
 /// Error 303 for a filter that the engine cannot judge.
 pub(crate) fn narrowing_of(index: &Document) -> Result<Option<Narrowing>> {
+    Ok(collated(&kept_collation(index)?, rows_of(index)?))
+}
+
+/// What makes a unique key compare strings by a collation; nothing for the simple one.
+pub(crate) fn collated(collation: &Collation, narrowing: Option<Narrowing>) -> Option<Narrowing> {
+    let Some(rules) = collation.rules() else { return narrowing };
+    let (rules, version) = (rules.text(), COLLATION_DATA_VERSION.to_owned());
+    Some(Narrowing::Collated { rules, version, narrowing: narrowing.map(Box::new) })
+}
+
+fn rows_of(index: &Document) -> Result<Option<Narrowing>> {
     if let Some(filter) = index.get("partialFilterExpression").and_then(Value::as_document) {
         return Ok(Some(Narrowing::Where(rule_of(filter)?)));
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use shardlake_mql::{
-    Document, Matched, MergeTarget, Output, Scope, SortPattern, Str, Update, Value, WhenMatched,
+    Collation, Document, Matched, MergeTarget, Output, Scope, SortPattern, Str, Update, Value, WhenMatched,
     WhenNotMatched, parse_expression,
 };
 
@@ -11,7 +11,7 @@ use crate::aggregate::Aggregating;
 use crate::catalog::Creation;
 use crate::collections::{Collection, Collections, Namespace};
 use crate::failure::{Failure, Result};
-use crate::meta::BESIDE;
+use crate::meta::{BESIDE, kept_collation};
 use crate::request::Request;
 use crate::temporary::guarded;
 use crate::update::{Action, Statement};
@@ -26,7 +26,7 @@ impl Collections {
         request: &Arc<Request>,
         database: &str,
         output: &Output,
-        variables: &Document,
+        (variables, collation): (&Document, &Collation),
         results: Aggregating,
     ) -> Result<()> {
         match output {
@@ -39,7 +39,8 @@ impl Collections {
                 let namespace = Namespace::new(database, &*target.collection);
                 // A pipeline that met its own results might not end.
                 let bytes_max = if results.reads(&namespace) { usize::MAX } else { PART_BYTES };
-                Box::pin(self.merge(request, &namespace, (target, variables), (results, bytes_max))).await
+                let how = (target, variables, collation);
+                Box::pin(self.merge(request, &namespace, how, (results, bytes_max))).await
             }
         }
     }
@@ -121,7 +122,7 @@ impl Collections {
         &self,
         request: &Arc<Request>,
         namespace: &Namespace,
-        (target, variables): (&MergeTarget, &Document),
+        (target, variables, collation): (&MergeTarget, &Document, &Collation),
         (mut results, bytes_max): (Aggregating, usize),
     ) -> Result<()> {
         let collection = self.writable(namespace)?;
@@ -135,7 +136,7 @@ impl Collections {
             ([], None) => vec![Str::from("_id")],
             (on, _) => on.to_vec(),
         };
-        let Some(nullish) = uniqueness(&on, collection.as_ref()) else {
+        let Some(nullish) = uniqueness(&on, collection.as_ref(), collation)? else {
             return Err(Failure::new(51183, "Cannot find index to verify that join fields will be unique"));
         };
         let gathering = self.gathering();
@@ -143,8 +144,13 @@ impl Collections {
             loop {
                 let (rows, is_last) = results.rows(request, bytes_max).await?;
                 for row in rows {
-                    let merging =
-                        gathering.merge_row(request, namespace, (target, variables), (&on, nullish), &row);
+                    let merging = gathering.merge_row(
+                        request,
+                        namespace,
+                        (target, variables, collation),
+                        (&on, nullish),
+                        &row,
+                    );
                     Box::pin(merging).await?;
                     gathering.pause().await?;
                 }
@@ -162,7 +168,7 @@ impl Collections {
         &self,
         request: &Arc<Request>,
         namespace: &Namespace,
-        (target, given): (&MergeTarget, &Document),
+        (target, given, collation): (&MergeTarget, &Document, &Collation),
         (on, nullish): (&[Str], Nullish),
         row: &Value,
     ) -> Result<()> {
@@ -180,7 +186,7 @@ impl Collections {
             WhenMatched::Merge => Value::document(Document::one("$set", new.clone())),
             WhenMatched::Pipeline(stages) => {
                 let literal = |value: Value| Value::document(Document::one("$literal", value));
-                let (scope, mut env) = request.bound(given)?;
+                let (scope, mut env) = request.bound(collation, given)?;
                 variables.set(&"new".into(), literal(Value::document(new.clone())));
                 for (name, expression) in target.variables.iter().flat_map(Document::iter) {
                     // A variable without a value is none.
@@ -192,11 +198,11 @@ impl Collections {
                 Value::array(stages.clone())
             }
         };
-        let (scope, env) = request.bound(&variables)?;
+        let (scope, env) = request.bound(collation, &variables)?;
         let update = Arc::new(Update::parse(&update, &[], &scope)?);
         let keeps = matches!(target.matched, WhenMatched::Keep | WhenMatched::Fail);
         let mut statement = Statement {
-            parsed: shardlake_mql::Filter::parse(&filter, &Scope::new())?,
+            parsed: shardlake_mql::Filter::parse(&filter, &Scope::with_collation(collation.clone()))?,
             filter,
             action: Action::Update { update: update.clone(), is_upsert: false },
             is_multi: false,
@@ -274,29 +280,36 @@ fn filter_of(new: &mut Document, (on, nullish): (&[Str], Nullish)) -> Result<Doc
     Ok(filter)
 }
 
-/// Whether documents are told apart by these fields, and by what is no value; `None` where they are not.
-fn uniqueness(on: &[Str], collection: Option<&Collection>) -> Option<Nullish> {
+/// Whether documents are told apart by these fields under a collation, and by what is no value; `None` where they are not.
+fn uniqueness(on: &[Str], collection: Option<&Collection>, collation: &Collation) -> Result<Option<Nullish>> {
     let is = |paths: &[&str]| {
         paths.len() == on.len() && paths.iter().all(|path| on.iter().any(|own| **own == **path))
     };
-    let Some(collection) = collection else { return is(&["_id"]).then_some(Nullish::Refused) };
+    let Some(collection) = collection else {
+        return Ok(is(&["_id"]).then_some(Nullish::Refused));
+    };
     let mut identity = vec!["_id"];
     identity.extend(collection.shard_key.paths().iter().map(String::as_str).filter(|path| *path != "_id"));
-    if is(&identity) {
-        return Some(Nullish::Refused);
+    if is(&identity) && collection.meta.collation == *collation {
+        return Ok(Some(Nullish::Refused));
     }
     let flag = crate::meta::flag;
     let is_of = |index: &Document| {
         let key = index.get("key").and_then(Value::as_document);
         key.is_some_and(|key| is(&key.iter().map(|(name, _)| &**name).collect::<Vec<_>>()))
     };
-    let mut unique = collection.meta.indexes.iter().filter(|index| flag(index, "unique") && is_of(index));
-    let first = unique.next()?;
-    let has_all = |index: &Document| !flag(index, "sparse") && !index.has("partialFilterExpression");
-    match has_all(first) || unique.any(has_all) {
+    let mut unique = Vec::new();
+    for index in collection.meta.indexes.iter().filter(|index| flag(index, "unique") && is_of(index)) {
+        if kept_collation(index)? == *collation {
+            unique.push(index);
+        }
+    }
+    let has_all = |index: &&Document| !flag(index, "sparse") && !index.has("partialFilterExpression");
+    Ok(match unique.iter().any(has_all) {
+        _ if unique.is_empty() => None,
         true => Some(Nullish::Null),
         false => Some(Nullish::Refused),
-    }
+    })
 }
 
 fn value_at(document: &Document, path: &str) -> Value {

@@ -39,7 +39,7 @@ impl Collections {
         if places.is_empty() {
             return Ok(());
         }
-        let mut scan = Scan::new(self, collection.clone(), &Document::new());
+        let mut scan = Scan::of_all(self, collection.clone());
         while let Some(page) = scan.next(request).await? {
             for document in &page {
                 places.iter().try_for_each(|(field, places)| places.check(document, field))?;

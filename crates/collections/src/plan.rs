@@ -3,12 +3,15 @@
 //! The condition is weaker than the filter, never stronger: what it lets through is matched again, as a document. Queries of
 //! the engine compare values as JSON shows them and do not look into arrays, so each leaf also lets through whatever may
 //! hide the value: an array on the way, or an object that stands for a type which JSON lacks.
+//!
+//! The engine compares strings by their bytes. Under another collation, conditions on strings are left to the match.
 
 use shardlake_document::Value as Plain;
 use shardlake_items::FeedScope;
 use shardlake_model::PartitionKey;
-use shardlake_mql::{Document, Value};
+use shardlake_mql::{Collation, Document, Value, has_strings};
 use shardlake_sql::{ItemQuery, Predicate};
+use std::borrow::Cow;
 
 use crate::identity;
 use crate::names::stored_path;
@@ -39,8 +42,13 @@ pub enum Access {
 }
 
 /// Which access a filter has in a collection with these indexes.
-pub fn access(filter: &Document, shard_key: &ShardKey, indexes: &[Document]) -> Access {
-    access_of(&plan(filter, shard_key), indexes.iter())
+pub fn access(
+    filter: &Document,
+    collation: &Collation,
+    shard_key: &ShardKey,
+    indexes: &[Document],
+) -> Access {
+    access_of(&plan(filter, collation, shard_key), indexes.iter())
 }
 
 /// Which access a plan is.
@@ -74,27 +82,66 @@ fn named(predicate: &Predicate, paths: &mut Vec<Vec<String>>) {
 }
 
 /// Plans a filter on a collection with this shard key.
-pub fn plan(filter: &Document, shard_key: &ShardKey) -> Plan {
-    let key = key_of(filter, shard_key);
-    let id = identity(filter);
+pub fn plan(filter: &Document, collation: &Collation, shard_key: &ShardKey) -> Plan {
+    let filter = by_bytes(filter, collation);
+    let key = shard_key.of_equalities(|path| equality(&filter, path));
+    let id = identity(&filter);
     let is_whole = shard_key.is_whole(&key);
     let scope = if key.0.is_empty() { FeedScope::All } else { FeedScope::Key(key.clone()) };
     // One document by its key is read without a query.
-    let condition = if is_whole && id.is_some() { None } else { condition(filter) };
+    let condition = if is_whole && id.is_some() { None } else { condition(&filter) };
     let query = ItemQuery { filter: condition, ..ItemQuery::default() };
     Plan { key: is_whole.then_some(key), scope, id, query }
 }
 
 /// The shard key that a filter names: whole, its first parts, or nothing of it.
-pub(crate) fn key_of(filter: &Document, shard_key: &ShardKey) -> PartitionKey {
-    shard_key.of_equalities(|path| equality(filter, path))
+pub(crate) fn key_of(filter: &Document, collation: &Collation, shard_key: &ShardKey) -> PartitionKey {
+    let filter = by_bytes(filter, collation);
+    shard_key.of_equalities(|path| equality(&filter, path))
 }
 
 /// The shard key and the identity of the one document that a filter can mean, if it names both.
-pub(crate) fn point(filter: &Document, shard_key: &ShardKey) -> Option<(PartitionKey, String)> {
-    let id = identity(filter)?;
-    let key = key_of(filter, shard_key);
+pub(crate) fn point(
+    filter: &Document,
+    collation: &Collation,
+    shard_key: &ShardKey,
+) -> Option<(PartitionKey, String)> {
+    let filter = by_bytes(filter, collation);
+    let id = identity(&filter)?;
+    let key = shard_key.of_equalities(|path| equality(&filter, path));
     shard_key.is_whole(&key).then_some((key, id))
+}
+
+/// The conditions of a filter that compare by bytes: under a collation, those that name no string.
+fn by_bytes<'f>(filter: &'f Document, collation: &Collation) -> Cow<'f, Document> {
+    if collation.is_simple() { Cow::Borrowed(filter) } else { Cow::Owned(without_strings(filter)) }
+}
+
+/// A branch of an alternative that named strings only is empty then: it says nothing.
+fn without_strings(filter: &Document) -> Document {
+    let mut kept = Document::new();
+    for (name, value) in filter.iter() {
+        match (&**name, value) {
+            ("$and" | "$or", Value::Array(parts)) => {
+                let part = |part: &Value| match part {
+                    Value::Document(part) => Value::document(without_strings(part)),
+                    other => other.clone(),
+                };
+                kept.push(name.clone(), Value::array(parts.iter().map(part).collect()));
+            }
+            (_, Value::Document(operators)) if is_operators(operators) => {
+                let plain = operators.iter().filter(|(_, operand)| !has_strings(operand));
+                let plain: Document =
+                    plain.map(|(operator, operand)| (operator.clone(), operand.clone())).collect();
+                if !plain.is_empty() {
+                    kept.push(name.clone(), Value::document(plain));
+                }
+            }
+            (_, value) if has_strings(value) => {}
+            (_, value) => kept.push(name.clone(), value.clone()),
+        }
+    }
+    kept
 }
 
 fn identity(filter: &Document) -> Option<String> {

@@ -4,7 +4,7 @@
 use shardlake_document::ItemName;
 use shardlake_items::{ItemRead, ReadCommand};
 use shardlake_model::{ErrorKind, PartitionKey, Preconditions};
-use shardlake_mql::{Document, Env, Filter};
+use shardlake_mql::{Collation, Document, Env, Filter};
 use shardlake_partition::StoredItem;
 
 use crate::collections::{Collection, Collections};
@@ -22,8 +22,8 @@ pub struct Point {
 
 impl Point {
     /// `None` for a filter that may mean another document, or several.
-    pub fn of(filter: &Document, collection: &Collection) -> Option<Point> {
-        point(filter, &collection.shard_key).map(|(key, id)| Point { key, id })
+    pub fn of(filter: &Document, collation: &Collation, collection: &Collection) -> Option<Point> {
+        point(filter, collation, &collection.shard_key).map(|(key, id)| Point { key, id })
     }
 }
 

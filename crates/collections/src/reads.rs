@@ -5,7 +5,9 @@ use std::sync::{Arc, OnceLock};
 
 use shardlake_document::RawDocument;
 use shardlake_items::{FeedScope, OpenTransaction};
-use shardlake_mql::{Document, Env, Filter, FindProjection, Matched, SortKey, SortPattern, Value};
+use shardlake_mql::{
+    Collation, Document, Env, Filter, FindProjection, Matched, SIMPLE, SortKey, SortPattern, Value,
+};
 use shardlake_partition::{InsertionPage, InsertionPosition, StoredItem};
 use shardlake_queries::ItemsRequest;
 use shardlake_sql::{BuiltQuery, Rows};
@@ -42,8 +44,14 @@ pub struct Scan {
 }
 
 impl Scan {
-    pub fn new(collections: &Collections, collection: Collection, filter: &Document) -> Scan {
-        let plan = plan(filter, &collection.shard_key);
+    /// Documents that may meet a filter which compares strings by `collation`.
+    pub fn new(
+        collections: &Collections,
+        collection: Collection,
+        filter: &Document,
+        collation: &Collation,
+    ) -> Scan {
+        let plan = plan(filter, collation, &collection.shard_key);
         collection.uses.note_plan(&plan, &collection.meta.indexes);
         let (collections, built) = (collections.clone(), OnceLock::new());
         let mut scan = Scan {
@@ -76,6 +84,11 @@ impl Scan {
         is_ordered
     }
 
+    /// All documents.
+    pub fn of_all(collections: &Collections, collection: Collection) -> Scan {
+        Scan::new(collections, collection, &Document::new(), &SIMPLE)
+    }
+
     /// In one physical partition alone.
     fn within(mut self, range_id: u32) -> Scan {
         self.plan.scope = FeedScope::Range { range_id: Some(range_id), epk: None };
@@ -92,7 +105,7 @@ impl Scan {
     ) -> Scan {
         let own = collections.own.as_ref().filter(|own| own.is_about(collection.container()));
         let own = own.map(|own| (own.clone(), parsed.clone(), env.clone()));
-        Scan { own, ..Scan::new(collections, collection.clone(), filter) }
+        Scan { own, ..Scan::new(collections, collection.clone(), filter, parsed.collation()) }
     }
 
     /// All documents from the last to the first, within the bound of memory.
@@ -568,16 +581,22 @@ impl Collections {
     }
 
     /// The documents of a collection that may meet a filter; none of one that is not there.
-    pub fn scan(&self, collection: Option<Collection>, filter: &Document) -> Source {
+    pub fn scan(&self, collection: Option<Collection>, filter: &Document, collation: &Collation) -> Source {
         match collection {
-            Some(collection) => Source::Scan(Box::new(Scan::new(self, collection, filter))),
+            Some(collection) => Source::Scan(Box::new(Scan::new(self, collection, filter, collation))),
             None => Source::Ready(VecDeque::new()),
         }
     }
 
     /// Likewise of one physical partition.
-    pub fn scan_of_partition(&self, collection: Collection, filter: &Document, partition: Asked) -> Source {
-        Source::Scan(Box::new(Scan::new(self, collection, filter).within(partition.range_id)))
+    pub fn scan_of_partition(
+        &self,
+        collection: Collection,
+        (filter, collation): (&Document, &Collation),
+        partition: Asked,
+    ) -> Source {
+        let scan = Scan::new(self, collection, filter, collation);
+        Source::Scan(Box::new(scan.within(partition.range_id)))
     }
 
     /// All documents that meet a filter, within the bound of memory.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use shardlake_model::RequestContext;
-use shardlake_mql::{Document, Env, Scope, TimeTest, Value};
+use shardlake_mql::{Collation, Document, Env, Scope, TimeTest, Value};
 use shardlake_stdx::Clock;
 
 use crate::failure::Result;
@@ -130,8 +130,8 @@ impl Request {
         Slice { clock: &self.clock, began: self.clock.elapsed() }
     }
 
-    /// With the variables of a command's `let`.
-    pub fn bound(&self, variables: &Document) -> Result<(Scope, Env)> {
-        Ok(Scope::with_variables(variables, self.env())?)
+    /// With the variables of a command's `let`, and by what it compares strings.
+    pub fn bound(&self, collation: &Collation, variables: &Document) -> Result<(Scope, Env)> {
+        Ok(Scope::with_variables(collation, variables, self.env())?)
     }
 }

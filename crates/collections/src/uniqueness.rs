@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use shardlake_mql::{Document, Filter, Scope, Value};
+use shardlake_model::{Container, Narrowing};
+use shardlake_mql::{COLLATION_DATA_VERSION, Document, Filter, Scope, Value};
 use shardlake_partition::{unique_values_of, wait_for_queued};
 
 use crate::change::Intent;
@@ -147,7 +148,7 @@ impl Collections {
         };
         let rules = unique.iter().map(rule).collect::<Result<Vec<_>>>()?;
         let mut seen: Vec<HashMap<Vec<u8>, Value>> = vec![HashMap::new(); unique.len()];
-        let mut scan = Scan::new(self, collection.clone(), &Document::new());
+        let mut scan = Scan::of_all(self, collection.clone());
         while let Some(page) = scan.next(request).await? {
             for document in page {
                 let name = collection.name_of(&document)?;
@@ -167,6 +168,28 @@ impl Collections {
         Ok(None)
     }
 
+    /// Rebuilds the unique indexes whose sort keys were made with other tables of collations. For a start, before any client is
+    /// served.
+    pub async fn rebuild_collated(&self) -> Result<()> {
+        for database in self.databases() {
+            for collection in self.list(&database.id)?.into_iter().filter_map(|listed| listed.collection) {
+                if !is_of_other_tables(collection.handle.container()) {
+                    continue;
+                }
+                let namespace = collection.namespace.to_string();
+                tracing::info!(collection = %namespace, "unique indexes are rebuilt for new tables of collations");
+                let request = self.request_of_its_own();
+                let _still = self.keep_partitions(&request, &collection).await?;
+                if let Err(failure) = self.claim_unique(&request, &collection).await {
+                    tracing::warn!(?failure, collection = %namespace, "documents are duplicates by new tables of collations");
+                }
+                // Recorded last: a start that is interrupted begins anew.
+                self.set_indexes(&request, &collection, |_| Ok(())).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// Every document is written as it is, under the definition that is in force now: so it claims its values.
     pub(crate) async fn claim_unique(&self, request: &Request, collection: &Collection) -> Result<()> {
         // Writes that began under the definition before are there, or are refused.
@@ -174,7 +197,7 @@ impl Collections {
             wait_for_queued(shard).await?;
         }
         let everything = Filter::parse(&Document::new(), &Scope::new())?;
-        let mut scan = Scan::new(self, collection.clone(), &Document::new());
+        let mut scan = Scan::of_all(self, collection.clone());
         while let Some(page) = scan.next(request).await? {
             for document in page {
                 let name = collection.name_of(&document)?;
@@ -184,6 +207,13 @@ impl Collections {
         }
         Ok(())
     }
+}
+
+fn is_of_other_tables(container: &Container) -> bool {
+    container.narrowings.iter().flatten().any(|narrowing| match narrowing {
+        Narrowing::Collated { version, .. } => version != COLLATION_DATA_VERSION,
+        _ => false,
+    })
 }
 
 fn values_of(index: &Document, document: &Document) -> Document {

@@ -187,7 +187,7 @@ impl Collections {
             }
             return Ok(done);
         }
-        let plan = crate::plan::plan(&statement.filter, &collection.shard_key);
+        let plan = crate::plan::plan(&statement.filter, statement.parsed.collation(), &collection.shard_key);
         if plan.key.is_some() && plan.id.is_some() {
             collection.uses.note_plan(&plan, &collection.meta.indexes);
         }

@@ -7,7 +7,7 @@ use shardlake_partition::unique_values_of;
 use crate::collections::{Collection, Collections};
 use crate::failure::Result;
 use crate::index_policy::unique_key_of;
-use crate::meta::flag;
+use crate::meta::{flag, kept_collation};
 use crate::reads::Scan;
 use crate::request::Request;
 use crate::stored::body_of;
@@ -46,11 +46,12 @@ impl Counted {
             return Ok(None);
         }
         let rows = index.get("partialFilterExpression").and_then(Value::as_document);
+        let scope = Scope::with_collation(kept_collation(index)?);
         Ok(Some(Counted {
             name: index.value("name").as_str().unwrap_or_default().to_owned(),
             key: unique_key_of(&key),
             narrowing: flag(index, "sparse").then_some(Narrowing::Sparse),
-            rows: rows.map(|rows| Filter::parse(rows, &Scope::new())).transpose()?,
+            rows: rows.map(|rows| Filter::parse(rows, &scope)).transpose()?,
             entries: 0,
         }))
     }
@@ -76,7 +77,7 @@ impl Collections {
         for index in collection.indexes() {
             counted.extend(Counted::of(&index)?);
         }
-        let mut scan = Scan::new(self, collection.clone(), &Document::new());
+        let mut scan = Scan::of_all(self, collection.clone());
         loop {
             let page = match scan.next(request).await {
                 Ok(Some(page)) => page,

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use shardlake_account::collections::{Aggregating, Aggregation, Found, Namespace, Request};
-use shardlake_mql::{Document, Output, Pipeline, Value};
+use shardlake_mql::{Collation, Document, Output, Pipeline, Value};
 use shardlake_stdx::Clock;
 
 use super::change_stream;
-use super::collation::check_collation;
 use super::common::{check_created, document, is_from_end};
 use super::explain::{Verbosity, explain_aggregate};
 use super::find::{check_hint, hint_of, rows_of_hint};
@@ -40,7 +39,9 @@ pub async fn aggregate(call: &Call) -> Result<Reply> {
     let collection = collection_of(call)?;
     let hint = hint_of(call)?;
     let stages = stages(&arguments)?;
-    check_collation(arguments.given("collation"))?;
+    let name = collection.clone().unwrap_or_else(|| "$cmd.aggregate".to_owned());
+    let namespace = Namespace::new(call.database(), name);
+    let collation = call.collation(&namespace, arguments.given("collation"))?;
     let batch_size = match arguments.document("cursor") {
         Some(cursor) => {
             let cursor = Arguments::of_document("cursor", cursor, &[optional("batchSize", Types::NUMBER)])?;
@@ -59,16 +60,14 @@ pub async fn aggregate(call: &Call) -> Result<Reply> {
         return Box::pin(explain_aggregate(call, &call.body, Verbosity::Planner)).await;
     }
     let request = call.request();
-    let (scope, env) = request.bound(&document(&arguments, "let"))?;
-    let name = collection.clone().unwrap_or_else(|| "$cmd.aggregate".to_owned());
-    let namespace = Namespace::new(call.database(), name);
+    let (scope, env) = request.bound(&collation, &document(&arguments, "let"))?;
     let (documents, stages) = begun(call, &namespace, collection.is_some(), stages)?;
     if let Some(documents) = documents {
         let rest = Pipeline::parse_behind_first(&stages, &scope)?;
         check_output(call, &rest)?;
         let collections = call.collections();
         let results = collections.aggregate_on(call.database(), &stages, documents, (&scope, env))?;
-        return answer(call, namespace, results, (&request, &rest), &arguments, batch_size).await;
+        return answer(call, namespace, results, (&request, &rest, &collation), &arguments, batch_size).await;
     }
     if let Some((fields, rest)) = change_stream::asked(&stages)? {
         let watched = change_stream::watched(call, collection, &fields)?;
@@ -110,7 +109,7 @@ pub async fn aggregate(call: &Call) -> Result<Reply> {
     );
     let aggregation = Aggregation { database, collection, stages, is_from_end, scope, env };
     let results = call.collections().aggregate(aggregation)?;
-    answer(call, namespace, results, (&request, &parsed), &arguments, batch_size).await
+    answer(call, namespace, results, (&request, &parsed, &collation), &arguments, batch_size).await
 }
 
 /// The documents that the server itself answers a first stage with, and the stages with that one.
@@ -164,13 +163,15 @@ async fn answer(
     call: &Call,
     namespace: Namespace,
     results: Aggregating,
-    (request, pipeline): (&Arc<Request>, &Pipeline),
+    (request, pipeline, collation): (&Arc<Request>, &Pipeline, &Collation),
     arguments: &Arguments<'_>,
     batch_size: Option<u64>,
 ) -> Result<Reply> {
     if let Some(output) = pipeline.output() {
         let lets = document(arguments, "let");
-        call.collections().write_output(request, call.database(), output, &lets, results).await?;
+        call.collections()
+            .write_output(request, call.database(), output, (&lets, collation), results)
+            .await?;
         return Ok(Reply::of_all(namespace.to_string(), None));
     }
     let options = CursorOptions { batch_size, ..CursorOptions::default() };

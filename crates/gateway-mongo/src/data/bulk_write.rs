@@ -7,7 +7,6 @@ use shardlake_account::collections::{
 };
 use shardlake_mql::{Document, Filter, SortPattern, Value};
 
-use super::collation::check_collation;
 use super::common::{check_created, check_written, document, sort};
 use super::find::{hinted_filter, hinted_write};
 use super::write::{removed_answer, statement};
@@ -232,7 +231,7 @@ impl Running<'_> {
         let fields = Arguments::of_document("bulkWrite.ops", &operation.fields, operation.kind.table())?;
         let collection = collections.collection(namespace)?;
         check_uuid(target, collection.as_ref())?;
-        check_collation(fields.given("collation"))?;
+        let collation = call.collation(namespace, fields.given("collation"))?;
         let hint = fields.given("hint");
         let request = call.request();
         match operation.kind {
@@ -270,13 +269,13 @@ impl Running<'_> {
                 let mut variables = lets.clone();
                 constants.iter().for_each(|(name, value)| variables.set(name, value.clone()));
                 let filters = fields.array("arrayFilters").unwrap_or_default();
-                let order = sort(&document(&fields, "sort"))?;
+                let order = sort(&document(&fields, "sort"), &collation)?;
                 let filter = hinted_write(call, namespace, document(&fields, "filter"), (hint, is_upsert))?;
                 let mut statement = statement(
                     call,
                     filter,
                     (&mods, filters),
-                    &variables,
+                    (&variables, &collation),
                     (is_multi, is_upsert),
                     order,
                     checks,
@@ -286,7 +285,7 @@ impl Running<'_> {
                 Ok((updated_answer(&done), done.failure.map(CommandError::from)))
             }
             Kind::Delete => {
-                let (scope, env) = request.bound(lets)?;
+                let (scope, env) = request.bound(&collation, lets)?;
                 let filter = hinted_filter(call, namespace, document(&fields, "filter"), hint)?;
                 let parsed = Filter::parse_ordering(&filter, &scope)?;
                 let mut statement = Statement {

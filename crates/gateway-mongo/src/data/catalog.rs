@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use shardlake_account::collections::{Collection, Creation, Found, Namespace, View};
-use shardlake_mql::{Document, Filter, Pipeline, Scope, Value, identical_documents};
+use shardlake_mql::{
+    Collation, Document, Filter, Pipeline, Scope, Value, document_of_collation, identical_documents,
+};
 
 use super::capped;
-use super::collation::{check_collation, check_default_collation};
+use super::collation::stated_default;
 use super::common::{check_created, check_written};
 use crate::arguments::{
     Arguments, Field, NAMESPACE_SIZE_BYTES_MAX, Types, check_collection, check_database, optional, required,
@@ -72,9 +74,10 @@ pub async fn create(call: &Call) -> Result<Reply> {
         if let Some(other) = other {
             fail!(code::INVALID_OPTIONS, "'idIndex' is not allowed together with '{other}'");
         }
-        check_id_index(index)?;
+        check_id_index(index, arguments.given("collation"))?;
     }
-    check_default_collation(arguments.given("collation")).map_err(|error| not_restored(&namespace, error))?;
+    let collation = stated_default(arguments.given("collation"));
+    let collation = collation.map_err(|error| not_restored(&namespace, error))?.unwrap_or_default();
     let capped = capped::options_of(&arguments)?;
     for option in ["timeseries", "clusteredIndex", "encryptedFields"] {
         if arguments.given(option).is_some_and(Value::is_true) {
@@ -93,11 +96,11 @@ pub async fn create(call: &Call) -> Result<Reply> {
         fail!(code::INVALID_OPTIONS, "'pipeline' requires 'viewOn' to also be specified");
     }
     if let Some(on) = arguments.string("viewOn") {
-        return create_view(call, &namespace, on, &arguments).await;
+        return create_view(call, &namespace, (on, collation), &arguments).await;
     }
     check_validation(&arguments)?;
     if let Some(validator) = validator {
-        check_validator(&namespace, validator)?;
+        check_validator(&namespace, validator, &collation)?;
     }
     let kept = call
         .body
@@ -106,10 +109,19 @@ pub async fn create(call: &Call) -> Result<Reply> {
         .filter(|(_, value)| !matches!(value, Value::Null));
     let mut options = capped.unwrap_or_default();
     kept.for_each(|(name, value)| options.push(name.clone(), value.clone()));
+    let options = match document_of_collation(&collation) {
+        Some(collation) => with(options, Value::document(collation)),
+        None => with(options, Value::Missing),
+    };
     let shard_key = arguments.document("shardKey").map(|key| Document::clone(key));
     let is_same = |found: &Collection| {
         let known = found.meta.shard_key_pattern(&found.shard_key).unwrap_or_default();
-        identical_documents(&found.meta.options, &options)
+        let mut known_options = found.meta.options.clone();
+        // A command that states no collation asks for none.
+        if !options.has("collation") {
+            known_options.remove("collation");
+        }
+        identical_documents(&known_options, &options)
             && shard_key.as_ref().is_none_or(|wanted| identical_documents(wanted, &known))
     };
     match call.collections().find_name(&namespace)? {
@@ -125,6 +137,12 @@ pub async fn create(call: &Call) -> Result<Reply> {
     Ok(Reply::ok())
 }
 
+/// Options with the collation in full; the simple one is not kept.
+fn with(mut options: Document, collation: Value) -> Document {
+    options.set(&"collation".into(), collation);
+    options
+}
+
 /// A refusal of a kind of collection. A restore ends with it, so its words name the collection and the way around it.
 fn not_restored(namespace: &Namespace, error: CommandError) -> CommandError {
     match error.code() {
@@ -138,7 +156,7 @@ fn not_restored(namespace: &Namespace, error: CommandError) -> CommandError {
 }
 
 /// The index that every collection has, as a client may write it.
-fn check_id_index(index: &Value) -> Result<()> {
+fn check_id_index(index: &Value, of_collection: Option<&Value>) -> Result<()> {
     let Value::Document(index) = index else { return Ok(()) };
     const FIELDS: [&str; 5] = ["v", "key", "name", "ns", "collation"];
     for (name, value) in index.iter() {
@@ -189,7 +207,13 @@ fn check_id_index(index: &Value) -> Result<()> {
             Value::Document(key.clone())
         );
     }
-    check_collation(index.get("collation"))
+    let own = stated_default(index.get("collation"))?;
+    if let Some(own) = own
+        && own != stated_default(of_collection)?.unwrap_or_default()
+    {
+        fail!(code::BAD_VALUE, "'idIndex' must have the same collation as the collection");
+    }
+    Ok(())
 }
 
 pub fn check_images(images: Option<&Arc<Document>>) -> Result<()> {
@@ -295,7 +319,11 @@ pub fn check_validation(arguments: &Arguments<'_>) -> Result<()> {
     Ok(())
 }
 
-pub fn check_validator(namespace: &Namespace, validator: &Arc<Document>) -> Result<()> {
+pub fn check_validator(
+    namespace: &Namespace,
+    validator: &Arc<Document>,
+    collation: &Collation,
+) -> Result<()> {
     if matches!(&*namespace.database, "admin" | "local" | "config") {
         fail!(
             code::INVALID_OPTIONS,
@@ -303,14 +331,14 @@ pub fn check_validator(namespace: &Namespace, validator: &Arc<Document>) -> Resu
             namespace.database
         );
     }
-    Filter::parse(validator, &Scope::new())?;
+    Filter::parse(validator, &Scope::with_collation(collation.clone()))?;
     Ok(())
 }
 
 async fn create_view(
     call: &Call,
     namespace: &Namespace,
-    on: &str,
+    (on, collation): (&str, Collation),
     arguments: &Arguments<'_>,
 ) -> Result<Reply> {
     for option in
@@ -324,11 +352,13 @@ async fn create_view(
     if images.is_some_and(|images| images.get("enabled").is_some_and(Value::is_true)) {
         fail!(code::INVALID_OPTIONS, "option 'changeStreamPreAndPostImages' is not allowed for a view");
     }
-    let view = checked_view(call, namespace, on, arguments.array("pipeline").unwrap_or_default())?;
+    let view =
+        checked_view(call, namespace, (on, collation), arguments.array("pipeline").unwrap_or_default())?;
     match call.collections().find_name(namespace)? {
         Found::Nothing => {}
         Found::View(known)
             if known.on == view.on
+                && known.collation == view.collation
                 && shardlake_mql::equal(
                     &Value::array(known.pipeline.clone()),
                     &Value::array(view.pipeline.clone()),
@@ -343,7 +373,12 @@ async fn create_view(
 }
 
 /// A view whose pipeline reads, and does not end in itself.
-pub fn checked_view(call: &Call, namespace: &Namespace, on: &str, stages: &[Value]) -> Result<View> {
+pub fn checked_view(
+    call: &Call,
+    namespace: &Namespace,
+    (on, collation): (&str, Collation),
+    stages: &[Value],
+) -> Result<View> {
     check_collection(&namespace.database, on)?;
     // As of every list of documents, null is no member.
     let stages: Vec<Value> = stages.iter().filter(|stage| !matches!(stage, Value::Null)).cloned().collect();
@@ -354,11 +389,12 @@ pub fn checked_view(call: &Call, namespace: &Namespace, on: &str, stages: &[Valu
         }
     }
     check_first_of_view(stages)?;
-    let parsed = Pipeline::parse(stages, &Scope::new())?;
+    let parsed = Pipeline::parse(stages, &Scope::with_collation(collation.clone()))?;
     if parsed.output().is_some() {
         fail!(167, "The aggregation stage $out or $merge cannot be used in a view definition");
     }
-    let view = View { name: namespace.collection.clone(), on: on.to_owned(), pipeline: stages.to_vec() };
+    let (name, pipeline) = (namespace.collection.clone(), stages.to_vec());
+    let view = View { name, on: on.to_owned(), pipeline, collation };
     if reads(stages, &namespace.collection) {
         fail!(5, "View cycle detected: {0} -> {0}", namespace.collection);
     }
@@ -374,6 +410,11 @@ pub fn checked_view(call: &Call, namespace: &Namespace, on: &str, stages: &[Valu
         }
         seen.push(next.clone());
         match meta.view(&next) {
+            Some(over) if over.collation != view.collation => fail!(
+                code::OPTION_NOT_SUPPORTED_ON_VIEW,
+                "View {namespace} has conflicting collation with view {}.{next}",
+                namespace.database
+            ),
             Some(over) => next = over.on.clone(),
             None => return Ok(view),
         }

@@ -76,7 +76,8 @@ pub async fn coll_mod(call: &Call) -> Result<Reply> {
         call.collections().note_validator(validator);
     }
     if let Some(validator) = validator {
-        check_validator(&namespace, validator)?;
+        let collation = call.collation(&namespace, None)?;
+        check_validator(&namespace, validator, &collation)?;
     }
     let mut reply = Document::new();
     let request = call.request();
@@ -139,7 +140,10 @@ async fn change_view(
     if on.is_some() || stages.is_some() {
         // What is not said stays.
         let (on, stages) = (on.unwrap_or(&view.on), stages.unwrap_or(&view.pipeline));
-        let changed = View { name: view.name.clone(), ..checked_view(call, namespace, on, stages)? };
+        let changed = View {
+            name: view.name.clone(),
+            ..checked_view(call, namespace, (on, view.collation.clone()), stages)?
+        };
         call.collections().replace_view(&namespace.database, changed).await?;
     }
     Ok(Reply::ok())

@@ -1,11 +1,13 @@
-//! Collations: read in full, and refused unless strings are compared by their bytes (spec mongo.md §16).
+//! Collations as commands state them (spec mongo.md §16).
 
 use std::sync::Arc;
 
-use shardlake_mql::{Document, Value};
+use shardlake_account::collections::{Found, Namespace};
+use shardlake_mql::{Collation, Document, Value, collation_of, collation_strength, document_of_collation};
 
 use crate::arguments::{Arguments, Field, Types, optional, required, wrong_type};
-use crate::errors::{Result, code, fail};
+use crate::call::Call;
+use crate::errors::{Result, code, error, fail};
 
 const FIELDS: &[Field] = &[
     required("locale", Types::STRING),
@@ -36,21 +38,59 @@ const LANGUAGES: &[&str] = &[
     "uk", "ur", "uz", "vai", "vi", "vun", "wae", "wo", "xog", "yav", "yi", "yo", "yue", "zgh", "zh", "zu",
 ];
 
-/// Refuses what is malformed, and every collation but the simple one by name.
-pub fn check_collation(value: Option<&Value>) -> Result<()> {
+/// The collation that a client states; `None` where it states none.
+pub fn stated(value: Option<&Value>) -> Result<Option<Collation>> {
     match value {
-        Some(Value::Document(collation)) if collation.is_empty() => Ok(()),
-        Some(Value::Document(collation)) => check(collation),
-        _ => Ok(()),
+        Some(Value::Document(collation)) if collation.is_empty() => Ok(None),
+        Some(Value::Document(collation)) => read(collation).map(Some),
+        _ => Ok(None),
     }
 }
 
-/// The same where a collation that is there has to say something.
-pub fn check_default_collation(value: Option<&Value>) -> Result<()> {
+/// The collation of a collection, an index or a view as it is made: an empty document is no collation.
+pub fn stated_default(value: Option<&Value>) -> Result<Option<Collation>> {
     match value {
-        Some(Value::Document(collation)) => check(collation),
-        _ => Ok(()),
+        Some(Value::Document(collation)) => read(collation).map(Some),
+        _ => Ok(None),
     }
+}
+
+/// An index with its collation in full, if it states one.
+pub fn with_collation(mut index: Document) -> Result<Document> {
+    if let Some(collation) = stated_default(index.get("collation"))? {
+        let simple = || Document::one("locale", "simple");
+        let collation = document_of_collation(&collation).unwrap_or_else(simple);
+        index.set(&"collation".into(), Value::document(collation));
+    }
+    Ok(index)
+}
+
+impl Call {
+    /// By what a command on a collection or view compares strings: what it states, else the default of the collection.
+    /// Error 167 for a view that has another one.
+    pub(super) fn collation(&self, namespace: &Namespace, value: Option<&Value>) -> Result<Collation> {
+        let stated = stated(value)?;
+        let found = self.collections().find_name(namespace)?;
+        match (found, stated) {
+            (Found::View(view), Some(stated)) if view.collation != stated => {
+                fail!(
+                    code::OPTION_NOT_SUPPORTED_ON_VIEW,
+                    "Cannot override a view's default collation: {namespace}"
+                )
+            }
+            (_, Some(stated)) => Ok(stated),
+            (Found::View(view), None) => Ok(view.collation),
+            (Found::Collection(collection), None) => Ok(collection.meta.collation.clone()),
+            (Found::Nothing, None) => Ok(Collation::simple()),
+        }
+    }
+}
+
+fn read(collation: &Arc<Document>) -> Result<Collation> {
+    check(collation)?;
+    collation_of(collation).map_err(|unsupported| {
+        error!(code::FEATURE_NOT_SUPPORTED, "a collation is not supported: {}", unsupported.0)
+    })
 }
 
 fn check(collation: &Arc<Document>) -> Result<()> {
@@ -64,11 +104,7 @@ fn check(collation: &Arc<Document>) -> Result<()> {
         fail!(code::BAD_VALUE, "Field 'locale' is invalid in: {locale}");
     }
     if let Some(strength) = fields.given("strength") {
-        let rounded = match strength {
-            Value::Decimal(_) => strength.to_f64().map(|strength| strength.round_ties_even()),
-            _ => strength.to_f64().map(f64::trunc),
-        };
-        if !rounded.is_some_and(|strength| (1.0..=5.0).contains(&strength)) {
+        if collation_strength(strength).is_none() {
             fail!(
                 code::BAD_VALUE,
                 "Enumeration value '{strength}' for field 'collation.strength' is not a valid value."
@@ -91,7 +127,7 @@ fn check(collation: &Arc<Document>) -> Result<()> {
     }
     let strength = fields.i64("strength").unwrap_or(3);
     let cases_first = fields.string("caseFirst").is_some_and(|word| word != "off");
-    if cases_first && strength < 3 && fields.bool("caseLevel") != Some(true) {
+    if cases_first && strength < 3 && fields.bool("caseLevel") != Some(true) && locale != "simple" {
         fail!(
             code::BAD_VALUE,
             "'caseFirst' is invalid unless 'caseLevel' is on or 'strength' is greater than 2"
@@ -99,12 +135,6 @@ fn check(collation: &Arc<Document>) -> Result<()> {
     }
     if fields.string("version").is_some_and(|version| version != "57.1") {
         fail!(161, "Requested collation version does not match the version of this server's rules");
-    }
-    if locale != "simple" {
-        fail!(
-            code::FEATURE_NOT_SUPPORTED,
-            "collations are not supported: leave out locale '{locale}', or use 'simple'"
-        );
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use shardlake_account::collections::{Collections, Failure, Namespace, Request, refuses_command};
-use shardlake_mql::{Document, SortPattern, Value};
+use shardlake_mql::{Collation, Document, SortPattern, Value};
 use shardlake_stdx::Clock;
 
 use crate::arguments::Arguments;
@@ -109,14 +109,14 @@ pub fn document(arguments: &Arguments<'_>, name: &str) -> Document {
 }
 
 /// The order that a command asks for. The order of storage needs no sort, unless it is to be reversed.
-pub fn sort(pattern: &Document) -> Result<SortPattern> {
+pub fn sort(pattern: &Document, collation: &Collation) -> Result<SortPattern> {
     if pattern.has("$natural") {
         if pattern.len() > 1 {
             fail!(code::BAD_VALUE, "Cannot include '$natural' in compound sort");
         }
         return Ok(if is_from_end(pattern) { SortPattern::from_end() } else { SortPattern::default() });
     }
-    Ok(SortPattern::parse(pattern)?)
+    Ok(SortPattern::parse(pattern, collation)?)
 }
 
 /// Whether a sort or a hint asks for the order of storage from its end.

@@ -1,7 +1,7 @@
 //! `explain`: how a command would be answered, and what that takes. Nothing is written.
 
 use shardlake_account::collections::{Access, Aggregation, Collection, Find, Found, Namespace, access};
-use shardlake_mql::{Document, Filter, Pipeline, Value};
+use shardlake_mql::{Collation, Document, Filter, Pipeline, Value};
 
 use super::common::{is_from_end, sort};
 use super::find::{self, check_hint, source};
@@ -30,6 +30,7 @@ struct Question {
     filter: Document,
     sort: Document,
     hint: Option<Value>,
+    collation: Option<Value>,
     skip: u64,
     limit: u64,
 }
@@ -119,6 +120,7 @@ fn question(name: &str, command: &Document, namespace: Namespace) -> Result<Ques
         filter: Document::new(),
         sort: Document::new(),
         hint: command.get("hint").cloned(),
+        collation: command.get("collation").cloned(),
         skip: count("skip").unwrap_or(0),
         limit: count("limit").unwrap_or(0),
     };
@@ -134,6 +136,7 @@ fn question(name: &str, command: &Document, namespace: Namespace) -> Result<Ques
             };
             question.filter = of(&statement, "q")?;
             question.hint = statement.get("hint").cloned();
+            question.collation = statement.get("collation").cloned();
         }
         "findAndModify" | "findandmodify" => {
             question.filter = of(command, "query")?;
@@ -148,9 +151,10 @@ fn question(name: &str, command: &Document, namespace: Namespace) -> Result<Ques
 /// The planner's part and, where it is asked for, that of an execution.
 async fn answer(call: &Call, question: &Question, verbosity: Verbosity) -> Result<Document> {
     let request = call.request();
-    let (scope, env) = request.bound(&Document::new())?;
+    let collation = call.collation(&question.namespace, question.collation.as_ref())?;
+    let (scope, env) = request.bound(&collation, &Document::new())?;
     let parsed = Filter::parse_ordering(&question.filter, &scope)?;
-    let order = sort(&question.sort)?;
+    let order = sort(&question.sort, &collation)?;
     let found = call.collections().find_name(&question.namespace)?;
     let collection = match &found {
         Found::Collection(collection) => Some(collection),
@@ -162,8 +166,8 @@ async fn answer(call: &Call, question: &Question, verbosity: Verbosity) -> Resul
     }
     let is_sorted = !order.is_empty() && !order.is_from_end();
     let asked = collection.filter(|collection| collection.is_sharded());
-    let asked = asked.map(|collection| (collection, collection.asked(&question.filter)));
-    let mut plan = planner(question, collection, is_sorted);
+    let asked = asked.map(|collection| (collection, collection.asked(&question.filter, &collation)));
+    let mut plan = planner(question, (collection, &collation), is_sorted);
     if let Some((_, asked)) = &asked {
         plan = sharded::planner(plan, asked, is_sorted);
     }
@@ -181,7 +185,7 @@ async fn answer(call: &Call, question: &Question, verbosity: Verbosity) -> Resul
         limit: question.limit,
         env,
     };
-    let stage = stage_name(question, collection, is_sorted);
+    let stage = stage_name(question, (collection, &collation), is_sorted);
     let stats = match &asked {
         Some((collection, asked)) if asked.len() > 1 => {
             sharded::execution_of_all(call, collection, asked, &find, stage).await?
@@ -208,8 +212,12 @@ fn with_plans(mut stats: Document, verbosity: Verbosity) -> Document {
     stats
 }
 
-fn stage_name(question: &Question, collection: Option<&Collection>, is_sorted: bool) -> &'static str {
-    match (collection, access_of(question, collection)) {
+fn stage_name(
+    question: &Question,
+    (collection, collation): (Option<&Collection>, &Collation),
+    is_sorted: bool,
+) -> &'static str {
+    match (collection, access_of(question, collection, collation)) {
         (None, _) => "EOF",
         (_, _) if is_sorted => "SORT",
         (_, Access::Identity) => "IDHACK",
@@ -218,14 +226,18 @@ fn stage_name(question: &Question, collection: Option<&Collection>, is_sorted: b
     }
 }
 
-fn access_of(question: &Question, collection: Option<&Collection>) -> Access {
+fn access_of(question: &Question, collection: Option<&Collection>, collation: &Collation) -> Access {
     collection.map_or(Access::Scan, |collection| {
-        access(&question.filter, &collection.shard_key, &collection.indexes())
+        access(&question.filter, collation, &collection.shard_key, &collection.indexes())
     })
 }
 
-fn planner(question: &Question, collection: Option<&Collection>, is_sorted: bool) -> Document {
-    let mut stage = match (collection, access_of(question, collection)) {
+fn planner(
+    question: &Question,
+    (collection, collation): (Option<&Collection>, &Collation),
+    is_sorted: bool,
+) -> Document {
+    let mut stage = match (collection, access_of(question, collection, collation)) {
         (None, _) => Document::one("stage", "EOF"),
         (_, Access::Identity) => Document::one("stage", "IDHACK"),
         (_, Access::Scan) => {
@@ -290,14 +302,16 @@ pub async fn explain_aggregate(call: &Call, command: &Document, verbosity: Verbo
     };
     let request = call.request();
     let variables = command.get("let").and_then(Value::as_document).map(|found| Document::clone(found));
-    let (scope, env) = request.bound(&variables.unwrap_or_default())?;
+    let name = collection.clone().unwrap_or_else(|| "$cmd.aggregate".to_owned());
+    let namespace = Namespace::new(call.database(), name);
+    let collation = call.collation(&namespace, command.get("collation"))?;
+    let (scope, env) = request.bound(&collation, &variables.unwrap_or_default())?;
     let parsed = Pipeline::parse(stages, &scope)?;
     let first = stages.first().and_then(Value::as_document).and_then(|stage| stage.get("$match"));
     let filter = first.and_then(Value::as_document).map(|filter| Document::clone(filter)).unwrap_or_default();
-    let name = collection.clone().unwrap_or_else(|| "$cmd.aggregate".to_owned());
-    let namespace = Namespace::new(call.database(), name);
     let hint = command.get("hint").cloned();
-    let question = Question { namespace, filter, sort: Document::new(), hint, skip: 0, limit: 0 };
+    let (sort, stated) = (Document::new(), None);
+    let question = Question { namespace, filter, sort, hint, collation: stated, skip: 0, limit: 0 };
     let found = match call.collections().find_name(&question.namespace)? {
         Found::Collection(found) => Some(found),
         _ => None,
@@ -305,8 +319,10 @@ pub async fn explain_aggregate(call: &Call, command: &Document, verbosity: Verbo
     if let Some(found) = &found {
         check_hint(found, question.hint.as_ref(), (&question.filter, false))?;
     }
-    let mut cursor =
-        Document::one("queryPlanner", Value::document(planner(&question, found.as_ref(), false)));
+    let mut cursor = Document::one(
+        "queryPlanner",
+        Value::document(planner(&question, (found.as_ref(), &collation), false)),
+    );
     if verbosity != Verbosity::Planner {
         let started = call.deployment.account.clock().elapsed();
         let read: Vec<Value> = match parsed.output() {
@@ -325,7 +341,7 @@ pub async fn explain_aggregate(call: &Call, command: &Document, verbosity: Verbo
             charge_centi: request.charge_centi(),
             milliseconds: took.as_millis() as u64,
         };
-        let stats = counted.shown(stage_name(&question, found.as_ref(), false));
+        let stats = counted.shown(stage_name(&question, (found.as_ref(), &collation), false));
         cursor.push("executionStats", Value::document(with_plans(stats, verbosity)));
     }
     let mut told = Document::one("explainVersion", "1");

@@ -7,7 +7,7 @@ use shardlake_account::collections::{
     milliseconds_of,
 };
 use shardlake_model::{Autoscale, Offer, Preconditions, Throughput};
-use shardlake_mql::{Document, Value};
+use shardlake_mql::{Document, SIMPLE, Value};
 
 use super::common::{check_created, check_written};
 use crate::arguments::{Arguments, Field, Types, check_collection, optional, required};
@@ -160,7 +160,7 @@ async fn change_stream_tokens(call: &Call, arguments: &Arguments<'_>) -> Result<
         _ => StreamStart::Now,
     };
     let asked = (start, StreamOptions { full_document: FullDocument::Default, before: BeforeChange::Off });
-    let (scope, env) = call.request().bound(&Document::new())?;
+    let (scope, env) = call.request().bound(&SIMPLE, &Document::new())?;
     let watched = Watched::Collection(collection.namespace);
     let stream = call.collections().watch(watched, asked, &[], (&scope, env)).await?;
     let tokens = vec![Value::document(stream.token())];

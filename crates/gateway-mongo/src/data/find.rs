@@ -8,14 +8,11 @@ use futures::future::BoxFuture;
 use shardlake_account::collections::{
     Collection, Find, Finding, Found, Namespace, Point, RESULT_BYTES_MAX, Request, Source, too_large,
 };
-use shardlake_mql::{
-    Document, Filter, FindProjection, Pipeline, Scope, SortPattern, Str, Value, compare, equal,
-};
+use shardlake_mql::{Document, Filter, FindProjection, Pipeline, Scope, SortPattern, Str, Value, compare_by};
 use shardlake_stdx::Clock;
 
 use super::admin_database::ADMIN;
 use super::capped::{check_tailable, tail};
-use super::collation::check_collation;
 use super::common::{bytes_of, document, is_from_end, sort};
 use super::config_database::CONFIG;
 use super::own_databases::own_documents;
@@ -58,10 +55,10 @@ pub async fn find(call: &Call) -> Result<Reply> {
     if namespace.collection.starts_with('$') {
         fail!(code::INVALID_NAMESPACE, "Invalid collection name: '{}'", namespace.collection);
     }
-    check_collation(arguments.given("collation"))?;
+    let collation = call.collation(&namespace, arguments.given("collation"))?;
     check_options(&arguments)?;
     let request = call.request();
-    let (scope, env) = request.bound(&document(&arguments, "let"))?;
+    let (scope, env) = request.bound(&collation, &document(&arguments, "let"))?;
     let filter = document(&arguments, "filter");
     let filter = hinted_filter(call, &namespace, filter, arguments.given("hint"))?;
     let parsed = Filter::parse_ordering(&filter, &scope)?;
@@ -75,7 +72,7 @@ pub async fn find(call: &Call) -> Result<Reply> {
             Some(FindProjection::parse(&projection, &scope)?)
         }
     };
-    let mut sort = sort(&document(&arguments, "sort"))?;
+    let mut sort = sort(&document(&arguments, "sort"), &collation)?;
     let hinted = arguments.given("hint").and_then(Value::as_document);
     if sort.is_empty() && hinted.is_some_and(|hint| is_from_end(hint)) {
         sort = SortPattern::from_end();
@@ -137,7 +134,7 @@ fn point_of(call: &Call, namespace: &Namespace, find: &Find) -> Result<Option<(C
     }
     let collection = call.collections().collection(namespace)?;
     Ok(collection.and_then(|collection| {
-        let point = Point::of(&find.filter, &collection)?;
+        let point = Point::of(&find.filter, find.parsed.collation(), &collection)?;
         Some((collection, point))
     }))
 }
@@ -183,15 +180,15 @@ pub async fn source(
             if let Some(base) = collections.collection(&base)? {
                 check_hint(&base, hint, (filter, false))?;
             }
-            let name = (namespace.database.as_str(), view.name.as_str());
-            Source::Ready(collections.view_documents(request, name, is_from_end).await?)
+            let named = (namespace.database.as_str(), &view);
+            Source::Ready(collections.view_documents(request, named, is_from_end).await?)
         }
         Found::Collection(collection) => {
             check_hint(&collection, hint, (filter, parsed.near().is_some()))?;
             collection.check_near(parsed)?;
             let is_capped = collection.meta.is_capped();
             let is_natural = hint.and_then(Value::as_document).is_some_and(|hint| hint.has("$natural"));
-            let scan = collections.scan(Some(collection), filter);
+            let scan = collections.scan(Some(collection), filter, parsed.collation());
             match (is_capped, is_from_end) {
                 (true, true) => scan.backwards(),
                 (true, false) if is_natural => scan.forwards(),
@@ -354,12 +351,12 @@ pub async fn count(call: &Call) -> Result<Reply> {
     let namespace = call.namespace()?;
     let arguments = call.arguments(COUNT)?;
     let hint = hint_of(call)?;
-    check_collation(arguments.given("collation"))?;
+    let collation = call.collation(&namespace, arguments.given("collation"))?;
     let query = hinted_filter(call, &namespace, document(&arguments, "query"), hint.as_ref())?;
     let skip = arguments.count("skip")?.unwrap_or(0);
     let limit = arguments.i64("limit").unwrap_or(0).unsigned_abs();
     let request = call.request();
-    let (scope, mut env) = request.bound(&Document::new())?;
+    let (scope, mut env) = request.bound(&collation, &Document::new())?;
     let filter = Filter::parse_ordering(&query, &scope)?;
     let found = call.collections().find_name(&namespace)?;
     let all = match &found {
@@ -385,7 +382,7 @@ pub async fn distinct(call: &Call) -> Result<Reply> {
     let namespace = call.namespace()?;
     let arguments = call.arguments(DISTINCT)?;
     let hint = hint_of(call)?;
-    check_collation(arguments.given("collation"))?;
+    let collation = call.collation(&namespace, arguments.given("collation"))?;
     let key = arguments.string("key").unwrap_or_default();
     if key.is_empty() {
         fail!(40352, "FieldPath cannot be constructed with empty string");
@@ -395,15 +392,15 @@ pub async fn distinct(call: &Call) -> Result<Reply> {
     }
     let query = hinted_filter(call, &namespace, document(&arguments, "query"), hint.as_ref())?;
     let request = call.request();
-    let (scope, mut env) = request.bound(&Document::new())?;
+    let (scope, mut env) = request.bound(&collation, &Document::new())?;
     let filter = Filter::parse_ordering(&query, &scope)?;
     let source = source(call, &request, &namespace, (&query, &filter), (hint.as_ref(), false)).await?;
     let documents = call.collections().matching(&request, source, &filter, &mut env).await?;
     let path: Vec<Str> = key.split('.').map(Str::from).collect();
     let mut values = Vec::new();
     documents.iter().for_each(|document| reach(document, &path, &mut values));
-    values.sort_by(compare);
-    values.dedup_by(|left, right| equal(left, right));
+    values.sort_by(|left, right| compare_by(&collation, left, right));
+    values.dedup_by(|left, right| compare_by(&collation, left, right).is_eq());
     if values.iter().map(Value::size).sum::<usize>() > DISTINCT_BYTES_MAX {
         fail!(17217, "distinct too big, 16mb cap");
     }

@@ -6,6 +6,7 @@ use shardlake_account::collections::{Found, identity_index, is_index_option};
 use shardlake_mql::{Document, Value};
 
 use super::admin_database;
+use super::collation::with_collation;
 use super::common::check_created;
 use crate::arguments::{Arguments, Field, Types, optional, required, wrong_type};
 use crate::call::{Call, CursorOptions};
@@ -32,8 +33,12 @@ pub async fn create_indexes(call: &Call) -> Result<Reply> {
             .collect(),
         false => Document::clone(found),
     };
-    let specifications: Vec<Document> =
-        arguments.documents("indexes")?.into_iter().map(specification).collect();
+    let specifications: Vec<Document> = arguments
+        .documents("indexes")?
+        .into_iter()
+        .map(specification)
+        .map(with_collation)
+        .collect::<Result<_>>()?;
     if specifications.is_empty() {
         fail!(code::BAD_VALUE, "Must specify at least one index to create");
     }

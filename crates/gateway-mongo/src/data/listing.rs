@@ -1,7 +1,7 @@
 //! `listDatabases`, `listCollections`.
 
 use shardlake_account::collections::{Listed, identity_index};
-use shardlake_mql::{Document, Filter, Scope, Value};
+use shardlake_mql::{Document, Filter, Scope, Value, document_of_collation};
 
 use super::admin_database::{self, ADMIN};
 use super::common::document;
@@ -117,6 +117,9 @@ fn description(listed: &Listed) -> Document {
         shown.push("type", Value::string("view"));
         let mut options = Document::one("viewOn", view.on.as_str());
         options.push("pipeline", Value::array(view.pipeline.clone()));
+        if let Some(collation) = document_of_collation(&view.collation) {
+            options.push("collation", Value::document(collation));
+        }
         shown.push("options", Value::document(options));
         shown.push("info", Value::document(Document::one("readOnly", Value::Bool(true))));
         return shown;
@@ -127,7 +130,7 @@ fn description(listed: &Listed) -> Document {
         let mut info = Document::one("readOnly", Value::Bool(false));
         info.push("uuid", Value::Binary(4, collection.uuid().as_slice().into()));
         shown.push("info", Value::document(info));
-        shown.push("idIndex", Value::document(identity_index()));
+        shown.push("idIndex", Value::document(collection.identity_index()));
     }
     shown
 }

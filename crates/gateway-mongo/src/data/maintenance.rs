@@ -2,7 +2,7 @@
 
 use md5::{Digest, Md5};
 use shardlake_account::collections::{Aggregation, Collection, Found, Namespace};
-use shardlake_mql::{Document, Value};
+use shardlake_mql::{Document, SIMPLE, Value};
 
 use crate::arguments::{Field, Types, optional};
 use crate::call::Call;
@@ -109,7 +109,7 @@ pub async fn db_hash(call: &Call) -> Result<Reply> {
 async fn digest_of(call: &Call, namespace: &Namespace) -> Result<String> {
     const PAGE_BYTES: usize = 1 << 20;
     let request = call.request();
-    let (scope, env) = request.bound(&Document::new())?;
+    let (scope, env) = request.bound(&SIMPLE, &Document::new())?;
     let by_identity = Value::document(Document::one("_id", 1));
     let aggregation = Aggregation {
         database: namespace.database.clone(),

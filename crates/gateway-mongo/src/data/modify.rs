@@ -5,7 +5,6 @@ use std::sync::Arc;
 use shardlake_account::collections::{Action, Done, Failure, Statement};
 use shardlake_mql::{Document, Env, Filter, FindProjection, Value};
 
-use super::collation::check_collation;
 use super::common::{check_created, document, sort};
 use super::find::hinted_write;
 use super::write::statement;
@@ -103,21 +102,21 @@ fn in_execution(failure: Failure) -> Failure {
 pub async fn find_and_modify(call: &Call) -> Result<Reply> {
     let namespace = call.written_namespace()?;
     let arguments = call.arguments(FIELDS)?;
-    check_collation(arguments.given("collation"))?;
+    let collation = call.collation(&namespace, arguments.given("collation"))?;
     let is = |name: &str| arguments.bool(name) == Some(true);
     let (removes, upserts, shows_new) = (is("remove"), is("upsert"), is("new"));
     let update = arguments.given("update");
     check_modes(&arguments)?;
     let request = call.request();
     let lets = document(&arguments, "let");
-    let (scope, env) = request.bound(&lets)?;
+    let (scope, env) = request.bound(&collation, &lets)?;
     let fields = document(&arguments, "fields");
     let projection = match fields.is_empty() {
         true => None,
         false => Some(FindProjection::parse(&fields, &scope)?),
     };
     let filter = document(&arguments, "query");
-    let sort = sort(&document(&arguments, "sort"))?;
+    let sort = sort(&document(&arguments, "sort"), &collation)?;
     let id = arguments.i64("stmtId").unwrap_or(0) as i32;
     if let Some(retryable) = &call.retryable
         && let Some(reply) = retryable.replay(id)?
@@ -131,9 +130,15 @@ pub async fn find_and_modify(call: &Call) -> Result<Reply> {
     let checks = arguments.bool("bypassDocumentValidation") != Some(true);
     let array_filters = arguments.array("arrayFilters").unwrap_or_default();
     let mut statement = match update {
-        Some(update) => {
-            statement(call, filter, (update, array_filters), &lets, (false, upserts), sort, checks)?
-        }
+        Some(update) => statement(
+            call,
+            filter,
+            (update, array_filters),
+            (&lets, &collation),
+            (false, upserts),
+            sort,
+            checks,
+        )?,
         None => {
             let parsed = Filter::parse_ordering(&filter, &scope)?;
             let env = env.clone();

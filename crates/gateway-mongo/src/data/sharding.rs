@@ -39,7 +39,10 @@ pub async fn shard_collection(call: &Call) -> Result<Reply> {
     check_database(database)?;
     let namespace = Namespace::new(database, collection);
     check_written(&namespace)?;
-    super::collation::check_collation(arguments.given("collation"))?;
+    let stated = super::collation::stated(arguments.given("collation"))?;
+    if stated.as_ref().is_some_and(|stated| !stated.is_simple()) {
+        fail!(code::BAD_VALUE, "The collation of a shard key has to be simple, but found another one");
+    }
     let pattern = arguments.document("key").map(|key| Document::clone(key)).unwrap_or_default();
     let is_hashed = check_pattern(&pattern)?;
     let is_unique = arguments.bool("unique") == Some(true);

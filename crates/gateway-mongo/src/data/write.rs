@@ -7,9 +7,8 @@ use std::sync::Arc;
 use shardlake_account::collections::{
     Action, Done, Namespace, NumberedInserts, Request, Statement, inserted_answer,
 };
-use shardlake_mql::{Document, Filter, Scope, SortPattern, Update, Value};
+use shardlake_mql::{Collation, Document, Filter, Scope, SortPattern, Update, Value};
 
-use super::collation::check_collation;
 use super::common::{check_created, check_written, document, sort};
 use super::find::{hinted_filter, hinted_write};
 use crate::arguments::{Arguments, Field, Types, hint, optional, required};
@@ -328,7 +327,7 @@ fn update_statement(
     lets: &Document,
     (is_multi, checks): (bool, bool),
 ) -> Result<Statement> {
-    check_collation(fields.given("collation"))?;
+    let collation = call.collation(namespace, fields.given("collation"))?;
     let constants = document(fields, "c");
     let update = fields.given("u").cloned().unwrap_or_default();
     if !constants.is_empty() && !matches!(update, Value::Array(_)) {
@@ -338,9 +337,17 @@ fn update_statement(
     constants.iter().for_each(|(name, value)| variables.set(name, value.clone()));
     let array_filters = fields.array("arrayFilters").unwrap_or_default();
     let is_upsert = fields.bool("upsert") == Some(true);
-    let sort = sort(&document(fields, "sort"))?;
+    let sort = sort(&document(fields, "sort"), &collation)?;
     let filter = hinted_write(call, namespace, document(fields, "q"), (fields.given("hint"), is_upsert))?;
-    statement(call, filter, (&update, array_filters), &variables, (is_multi, is_upsert), sort, checks)
+    statement(
+        call,
+        filter,
+        (&update, array_filters),
+        (&variables, &collation),
+        (is_multi, is_upsert),
+        sort,
+        checks,
+    )
 }
 
 /// An update as the engine is asked for it.
@@ -348,13 +355,13 @@ pub fn statement(
     call: &Call,
     filter: Document,
     (update, array_filters): (&Value, &[Value]),
-    variables: &Document,
+    (variables, collation): (&Document, &Collation),
     (is_multi, is_upsert): (bool, bool),
     sort: SortPattern,
     checks: bool,
 ) -> Result<Statement> {
     let request = call.request();
-    let (scope, env) = request.bound(variables)?;
+    let (scope, env) = request.bound(collation, variables)?;
     let parsed = Filter::parse_ordering(&filter, &scope)?;
     let update = with_timestamps(call, &request, update);
     let update = Update::parse(&update, array_filters, &scope)?;
@@ -420,8 +427,8 @@ pub async fn delete(call: &Call) -> Result<Reply> {
     let lets = document(&arguments, "let");
     let made = |statement: &Document, is_multi| {
         let fields = Arguments::of_document("delete", statement, DELETE_STATEMENT)?;
-        check_collation(fields.given("collation"))?;
-        let (scope, env) = call.request().bound(&lets)?;
+        let collation = call.collation(&namespace, fields.given("collation"))?;
+        let (scope, env) = call.request().bound(&collation, &lets)?;
         let filter = hinted_filter(call, &namespace, document(&fields, "q"), fields.given("hint"))?;
         let parsed = Filter::parse_ordering(&filter, &scope)?;
         Ok(Statement {

@@ -86,7 +86,11 @@ pub async fn execution_of_all(
     for partition in asked {
         let limit = if limit == 0 { 0 } else { limit.saturating_add(skip) };
         let find = Find { skip: 0, limit, ..find.clone() };
-        let source = call.collections().scan_of_partition(collection.clone(), &find.filter, *partition);
+        let source = call.collections().scan_of_partition(
+            collection.clone(),
+            (&find.filter, find.parsed.collation()),
+            *partition,
+        );
         let counted = Counted::run(call, &call.request(), find, source).await?;
         total.add(&counted);
         parts.push((*partition, counted));
