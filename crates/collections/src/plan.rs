@@ -56,15 +56,20 @@ pub(crate) fn access_of<'i>(plan: &Plan, mut indexes: impl Iterator<Item = &'i D
     if plan.key.is_some() && plan.id.is_some() {
         return Access::Identity;
     }
-    let mut paths = Vec::new();
+    let mut named = Vec::new();
     let is_narrowed = plan.query.filter.as_ref().is_some_and(|filter| {
-        named(filter, &mut paths);
-        !paths.is_empty()
+        names(filter, &mut named);
+        !named.is_empty()
     });
     let serves = |index: &&Document| {
         let key = index.get("key").and_then(Value::as_document);
+        // Strings that the engine is asked for are compared by bytes.
+        let is_of_bytes = !index.has("collation");
+        let may_serve = named.iter().filter(|(_, is_string)| is_of_bytes || !is_string);
+        let paths: Vec<&[String]> = may_serve.map(|(path, _)| *path).collect();
         key.is_some_and(|key| {
-            key.iter().any(|(name, _)| &**name == "$**" || paths.contains(&stored_path(name)))
+            let is_named = |name: &str| paths.iter().any(|path| **path == stored_path(name));
+            !paths.is_empty() && key.iter().any(|(name, _)| &**name == "$**" || is_named(name))
         })
     };
     let found = indexes.find(serves).filter(|_| is_narrowed);
@@ -72,11 +77,16 @@ pub(crate) fn access_of<'i>(plan: &Plan, mut indexes: impl Iterator<Item = &'i D
     name.map_or(Access::Scan, |name| Access::Index(name.to_owned()))
 }
 
-/// The paths of which a condition names values.
-fn named(predicate: &Predicate, paths: &mut Vec<Vec<String>>) {
+/// The paths of which a condition names values, and whether those are strings.
+fn names<'p>(predicate: &'p Predicate, named: &mut Vec<(&'p [String], bool)>) {
+    let is_string = |value: &Plain| matches!(value, Plain::String(_));
     match predicate {
-        Predicate::Equal { path, .. } | Predicate::Range { path, .. } => paths.push(path.clone()),
-        Predicate::All(parts) | Predicate::Any(parts) => parts.iter().for_each(|part| named(part, paths)),
+        Predicate::Equal { path, value } => named.push((path, is_string(value))),
+        Predicate::Range { path, from, to } => {
+            let mut bounds = from.iter().chain(to).map(|(bound, _)| bound);
+            named.push((path, bounds.any(is_string)));
+        }
+        Predicate::All(parts) | Predicate::Any(parts) => parts.iter().for_each(|part| names(part, named)),
         _ => {}
     }
 }

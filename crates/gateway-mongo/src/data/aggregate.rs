@@ -9,6 +9,7 @@ use shardlake_mql::{Collation, Document, Output, Pipeline, Value};
 use shardlake_stdx::Clock;
 
 use super::change_stream;
+use super::collation::stated;
 use super::common::{check_created, document, is_from_end};
 use super::explain::{Verbosity, explain_aggregate};
 use super::find::{check_hint, hint_of, rows_of_hint};
@@ -41,7 +42,11 @@ pub async fn aggregate(call: &Call) -> Result<Reply> {
     let stages = stages(&arguments)?;
     let name = collection.clone().unwrap_or_else(|| "$cmd.aggregate".to_owned());
     let namespace = Namespace::new(call.database(), name);
-    let collation = call.collation(&namespace, arguments.given("collation"))?;
+    let collation = match &*first_name(&stages) {
+        // A stream compares by bytes, unless it states a collation.
+        "$changeStream" => stated(arguments.given("collation"))?.unwrap_or_default(),
+        _ => call.collation(&namespace, arguments.given("collation"))?,
+    };
     let batch_size = match arguments.document("cursor") {
         Some(cursor) => {
             let cursor = Arguments::of_document("cursor", cursor, &[optional("batchSize", Types::NUMBER)])?;

@@ -71,18 +71,23 @@ impl Call {
     pub(super) fn collation(&self, namespace: &Namespace, value: Option<&Value>) -> Result<Collation> {
         let stated = stated(value)?;
         let found = self.collections().find_name(namespace)?;
-        match (found, stated) {
-            (Found::View(view), Some(stated)) if view.collation != stated => {
-                fail!(
-                    code::OPTION_NOT_SUPPORTED_ON_VIEW,
-                    "Cannot override a view's default collation: {namespace}"
-                )
-            }
-            (_, Some(stated)) => Ok(stated),
-            (Found::View(view), None) => Ok(view.collation),
-            (Found::Collection(collection), None) => Ok(collection.meta.collation.clone()),
-            (Found::Nothing, None) => Ok(Collation::simple()),
+        in_force(namespace, &found, stated)
+    }
+}
+
+/// The collation that a command states, else that of what its name stands for.
+pub fn in_force(namespace: &Namespace, found: &Found, stated: Option<Collation>) -> Result<Collation> {
+    match (found, stated) {
+        (Found::View(view), Some(stated)) if view.collation != stated => {
+            fail!(
+                code::OPTION_NOT_SUPPORTED_ON_VIEW,
+                "Cannot override a view's default collation: {namespace}"
+            )
         }
+        (_, Some(stated)) => Ok(stated),
+        (Found::View(view), None) => Ok(view.collation.clone()),
+        (Found::Collection(collection), None) => Ok(collection.meta.collation.clone()),
+        (Found::Nothing, None) => Ok(Collation::simple()),
     }
 }
 

@@ -13,6 +13,7 @@ use shardlake_stdx::Clock;
 
 use super::admin_database::ADMIN;
 use super::capped::{check_tailable, tail};
+use super::collation::{in_force, stated};
 use super::common::{bytes_of, document, is_from_end, sort};
 use super::config_database::CONFIG;
 use super::own_databases::own_documents;
@@ -55,7 +56,9 @@ pub async fn find(call: &Call) -> Result<Reply> {
     if namespace.collection.starts_with('$') {
         fail!(code::INVALID_NAMESPACE, "Invalid collection name: '{}'", namespace.collection);
     }
-    let collation = call.collation(&namespace, arguments.given("collation"))?;
+    let stated = stated(arguments.given("collation"))?;
+    let found = call.collections().find_name(&namespace)?;
+    let collation = in_force(&namespace, &found, stated)?;
     check_options(&arguments)?;
     let request = call.request();
     let (scope, env) = request.bound(&collation, &document(&arguments, "let"))?;
@@ -66,7 +69,7 @@ pub async fn find(call: &Call) -> Result<Reply> {
     let projection = match projection.is_empty() {
         true => None,
         false => {
-            if matches!(call.collections().find_name(&namespace)?, Found::View(_)) {
+            if matches!(found, Found::View(_)) {
                 check_projection_of_view(&projection, &scope)?;
             }
             Some(FindProjection::parse(&projection, &scope)?)
@@ -89,10 +92,10 @@ pub async fn find(call: &Call) -> Result<Reply> {
     }
     if batch_size != Some(0)
         && arguments.given("hint").is_none()
-        && let Some((collection, point)) = point_of(call, &namespace, &find)?
+        && let Some((collection, point)) = point_of(&namespace, &found, &find)
     {
         let asked = (&find.filter, &find.parsed);
-        let found = call.collections().find_at(&request, &collection, point, asked, &mut find.env).await?;
+        let found = call.collections().find_at(&request, collection, point, asked, &mut find.env).await?;
         return Ok(Reply::of_all(namespace.to_string(), found.map(Bytes::from)));
     }
     // The order of insertion is a way of access, too.
@@ -123,20 +126,18 @@ fn check_options(arguments: &Arguments<'_>) -> Result<()> {
 }
 
 /// Where the one document lies that a `find` can mean, if it asks for that document as it is: then no cursor is opened.
-fn point_of(call: &Call, namespace: &Namespace, find: &Find) -> Result<Option<(Collection, Point)>> {
+fn point_of<'f>(namespace: &Namespace, found: &'f Found, find: &Find) -> Option<(&'f Collection, Point)> {
     let is_plain = find.projection.is_none()
         && find.skip == 0
         && find.sort.is_empty()
         && find.parsed.near().is_none()
         && !matches!(&*namespace.database, CONFIG | ADMIN);
-    if !is_plain || !find.filter.has("_id") {
-        return Ok(None);
+    match found {
+        Found::Collection(collection) if is_plain && find.filter.has("_id") => {
+            Some((collection, Point::of(&find.filter, find.parsed.collation(), collection)?))
+        }
+        _ => None,
     }
-    let collection = call.collections().collection(namespace)?;
-    Ok(collection.and_then(|collection| {
-        let point = Point::of(&find.filter, find.parsed.collation(), &collection)?;
-        Some((collection, point))
-    }))
 }
 
 async fn find_many(

@@ -283,7 +283,6 @@ async fn what_is_not_supported_is_refused_by_name_and_changes_nothing() {
     let mut client = server.connect();
     for (command, code) in [
         (doc! { "create": "c", "timeseries": { "timeField": "t" } }, 303),
-        (doc! { "create": "c", "collation": { "locale": "de" } }, 303),
         (doc! { "createIndexes": "c", "indexes": [{ "key": { "t": "text" }, "name": "t" }] }, 303),
         (doc! { "find": "c", "returnKey": true }, 238),
     ] {

@@ -12,6 +12,7 @@ mod change_stream_ends;
 mod change_streams;
 mod client;
 mod cluster_tools;
+mod collations;
 mod connections;
 mod counts;
 mod cursors;
