@@ -137,7 +137,7 @@ impl Account {
         }
         drop(finishes);
         // Such a collection takes writes without its documents having claimed their values: better not to start.
-        collections.rebuild_collated().await.map_err(|failure| Error::internal(failure.message))?;
+        Box::pin(collections.rebuild_collated()).await.map_err(|failure| Error::internal(failure.message))?;
         let upkeep = Upkeep::start(serving, options.hooks, options.purging);
         let projections = Projections::start(queries.clone(), resources.clone())?;
         let script_runs = ScriptRuns::new(queries, scripts);

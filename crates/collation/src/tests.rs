@@ -1,3 +1,5 @@
+//! Orders of texts by languages and options, and the sort keys that go with them.
+
 use super::*;
 use proptest::prelude::*;
 

@@ -16,6 +16,14 @@ use crate::request::Request;
 use crate::temporary::guarded;
 use crate::update::{Action, Statement};
 
+/// How the results of a pipeline are merged.
+#[derive(Clone, Copy)]
+struct Merging<'m> {
+    target: &'m MergeTarget,
+    variables: &'m Document,
+    collation: &'m Collation,
+}
+
 /// Results that are written at a time.
 const PART_BYTES: usize = 4 << 20;
 
@@ -39,8 +47,8 @@ impl Collections {
                 let namespace = Namespace::new(database, &*target.collection);
                 // A pipeline that met its own results might not end.
                 let bytes_max = if results.reads(&namespace) { usize::MAX } else { PART_BYTES };
-                let how = (target, variables, collation);
-                Box::pin(self.merge(request, &namespace, how, (results, bytes_max))).await
+                let merging = Merging { target, variables, collation };
+                Box::pin(self.merge(request, &namespace, merging, (results, bytes_max))).await
             }
         }
     }
@@ -122,11 +130,11 @@ impl Collections {
         &self,
         request: &Arc<Request>,
         namespace: &Namespace,
-        (target, variables, collation): (&MergeTarget, &Document, &Collation),
+        merging: Merging<'_>,
         (mut results, bytes_max): (Aggregating, usize),
     ) -> Result<()> {
         let collection = self.writable(namespace)?;
-        let on = match (&target.on[..], &collection) {
+        let on = match (&merging.target.on[..], &collection) {
             ([], Some(collection)) => {
                 let keys = collection.shard_key.paths().iter().map(|path| Str::from(path.as_str()));
                 let mut on = vec![Str::from("_id")];
@@ -136,7 +144,7 @@ impl Collections {
             ([], None) => vec![Str::from("_id")],
             (on, _) => on.to_vec(),
         };
-        let Some(nullish) = uniqueness(&on, collection.as_ref(), collation)? else {
+        let Some(nullish) = uniqueness(&on, collection.as_ref(), merging.collation)? else {
             return Err(Failure::new(51183, "Cannot find index to verify that join fields will be unique"));
         };
         let gathering = self.gathering();
@@ -144,13 +152,7 @@ impl Collections {
             loop {
                 let (rows, is_last) = results.rows(request, bytes_max).await?;
                 for row in rows {
-                    let merging = gathering.merge_row(
-                        request,
-                        namespace,
-                        (target, variables, collation),
-                        (&on, nullish),
-                        &row,
-                    );
+                    let merging = gathering.merge_row(request, namespace, merging, (&on, nullish), &row);
                     Box::pin(merging).await?;
                     gathering.pause().await?;
                 }
@@ -168,7 +170,7 @@ impl Collections {
         &self,
         request: &Arc<Request>,
         namespace: &Namespace,
-        (target, given, collation): (&MergeTarget, &Document, &Collation),
+        Merging { target, variables: given, collation }: Merging<'_>,
         (on, nullish): (&[Str], Nullish),
         row: &Value,
     ) -> Result<()> {

@@ -108,13 +108,13 @@ fn check(collation: &Arc<Document>) -> Result<()> {
     if !LANGUAGES.contains(&language) {
         fail!(code::BAD_VALUE, "Field 'locale' is invalid in: {locale}");
     }
-    if let Some(strength) = fields.given("strength") {
-        if collation_strength(strength).is_none() {
-            fail!(
-                code::BAD_VALUE,
-                "Enumeration value '{strength}' for field 'collation.strength' is not a valid value."
-            );
-        }
+    if let Some(strength) = fields.given("strength")
+        && collation_strength(strength).is_none()
+    {
+        fail!(
+            code::BAD_VALUE,
+            "Enumeration value '{strength}' for field 'collation.strength' is not a valid value."
+        );
     }
     for (name, words) in [
         ("caseFirst", &["upper", "lower", "off"][..]),

@@ -147,8 +147,7 @@ async fn every_kind_of_collection_is_restored_or_refused_by_its_name() {
     // Nothing of a kind that has a use here may get lost.
     let may_be_refused = ["series", "clustered", "encrypted", "expiring"];
     assert!(refused.iter().all(|name| may_be_refused.contains(name)), "{refused:?}");
-    let may_lack_indexes =
-        ["text", "unique", "boolean", "many", "underscore", "compoundwild"];
+    let may_lack_indexes = ["text", "unique", "boolean", "many", "underscore", "compoundwild"];
     assert!(without_indexes.iter().all(|name| may_lack_indexes.contains(name)), "{without_indexes:?}");
     // Unknown options of indexes are left out, and those of earlier versions have no effect.
     let indexes = first_batch(&ok(&mut client, "d", doc! { "listIndexes": "old" }).await);

@@ -137,8 +137,8 @@ impl Accumulator {
             Some(count) => count_argument(&count.evaluate(env)?)?,
             None => 1,
         };
-        let of = (self.order.clone(), self.percentiles.clone(), self.collation.clone());
-        Ok(State::new(self.kind, count, of))
+        let (order, percentiles) = (self.order.clone(), self.percentiles.clone());
+        Ok(State::new(self.kind, count, order, percentiles, self.collation.clone()))
     }
 
     /// Adds the document that `env` holds as its root.

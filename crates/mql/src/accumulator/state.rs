@@ -52,7 +52,9 @@ impl State {
     pub(super) fn new(
         kind: Kind,
         count: usize,
-        (order, percentiles, collation): (Option<SortPattern>, Option<Percentiles>, Collation),
+        order: Option<SortPattern>,
+        percentiles: Option<Percentiles>,
+        collation: Collation,
     ) -> State {
         State {
             kind,
