@@ -2,8 +2,8 @@
 
 use crate::writes;
 use shardlake_mql::{
-    Collections, Context, Document, Env, Error, Filter, FindProjection, Matched, Pipeline, Result, SIMPLE,
-    Scope, SortPattern, Str, Value, equal,
+    Collation, Collections, Context, Document, Env, Error, Filter, FindProjection, Matched, Pipeline, Result,
+    Scope, SortPattern, Str, Value, collation_of, compare_by,
 };
 use std::collections::BTreeMap;
 
@@ -16,7 +16,9 @@ pub struct Collection {
     pub documents: Vec<Document>,
     pub view: Option<(Str, Vec<Value>)>,
     /// Paths of unique indexes.
-    pub unique: Vec<Vec<Str>>,
+    pub unique: Vec<(Vec<Str>, Collation)>,
+    /// Its own default, or that of the view.
+    pub collation: Collation,
     pub indexes: Vec<Document>,
     pub validator: Option<Document>,
 }
@@ -44,6 +46,10 @@ impl Collections for Database<'_> {
     fn indexes(&self, database: Option<&str>, collection: &str) -> Result<Vec<Document>> {
         let found = self.server.collection(database.unwrap_or(self.name), collection);
         Ok(found.map(|found| found.indexes.clone()).unwrap_or_default())
+    }
+
+    fn view_collation(&self, collection: &str) -> Collation {
+        self.server.collection(self.name, collection).map(|found| found.collation.clone()).unwrap_or_default()
     }
 
     fn view(&self, collection: &str) -> Option<(Str, Vec<Value>)> {
@@ -103,6 +109,18 @@ impl Server {
         })
     }
 
+    /// What a command states, else the default of the collection.
+    pub fn collation(&self, database: &str, name: &str, command: &Document) -> Result<Collation> {
+        let found = self.collection(database, name);
+        match (stated(command)?, found) {
+            (Some(stated), Some(found)) if found.view.is_some() && found.collation != stated => {
+                wrong(167, "a view has its own collation")
+            }
+            (Some(stated), _) => Ok(stated),
+            (None, found) => Ok(found.map(|found| found.collation.clone()).unwrap_or_default()),
+        }
+    }
+
     fn create(&mut self, database: &str, command: &Document) -> Result<Document> {
         let name = name_of(command)?;
         for option in ["capped", "timeseries", "clusteredIndex", "encryptedFields"] {
@@ -110,7 +128,7 @@ impl Server {
                 return wrong(303, &format!("{option} is not supported"));
             }
         }
-        check_collation(command)?;
+        let collation = stated(command)?.unwrap_or_default();
         if self.collection(database, &name).is_some() {
             let plain = command.iter().all(|(name, _)| matches!(&**name, "create" | "lsid" | "comment"));
             return if plain { Ok(Document::new()) } else { wrong(48, "the collection exists") };
@@ -119,7 +137,7 @@ impl Server {
             (Some(Value::String(on)), pipeline) => {
                 let stages =
                     pipeline.and_then(Value::as_array).map_or_else(Vec::new, |stages| stages.to_vec());
-                Pipeline::parse(&stages, &Scope::new())?;
+                Pipeline::parse(&stages, &Scope::with_collation(collation.clone()))?;
                 Some((on.clone(), stages))
             }
             _ => None,
@@ -127,6 +145,7 @@ impl Server {
         let validator = command.get("validator").and_then(Value::as_document).map(|found| (**found).clone());
         let collection = self.collection_mut(database, &name);
         (collection.view, collection.validator) = (view, validator);
+        collection.collation = collation;
         Ok(Document::new())
     }
 
@@ -134,13 +153,14 @@ impl Server {
         let name = name_of(command)?;
         let indexes = command.get("indexes").and_then(Value::as_array).cloned().unwrap_or_default();
         for index in indexes.iter().filter_map(Value::as_document) {
-            check_collation(index)?;
+            let default = self.collection_mut(database, &name).collation.clone();
+            let collation = stated(index)?.unwrap_or(default);
             self.collection_mut(database, &name).indexes.push((**index).clone());
             if let (Some(Value::Bool(true)), Some(Value::Document(key))) =
                 (index.get("unique"), index.get("key"))
             {
                 let paths = key.iter().map(|(name, _)| name.clone()).collect();
-                self.collection_mut(database, &name).unique.push(paths);
+                self.collection_mut(database, &name).unique.push((paths, collation));
             }
         }
         self.collection_mut(database, &name);
@@ -154,17 +174,17 @@ impl Server {
             return Ok(collection.documents.iter().cloned().map(Value::document).collect());
         };
         let input = self.rows(database, on)?;
-        self.pipeline((database, on), stages, &Document::new(), input)
+        self.pipeline((database, on), stages, (&Document::new(), &collection.collation), input)
     }
 
     fn pipeline(
         &self,
         (database, collection): (&str, &str),
         stages: &[Value],
-        lets: &Document,
+        (lets, collation): (&Document, &Collation),
         input: Vec<Value>,
     ) -> Result<Vec<Value>> {
-        let (scope, mut env) = bound(lets)?;
+        let (scope, mut env) = bound(lets, collation)?;
         let parsed = Pipeline::parse(stages, &scope)?;
         env.set_root(Value::Missing);
         let collections = Database { server: self, name: database };
@@ -176,8 +196,8 @@ impl Server {
 
     fn find(&mut self, database: &str, command: &Document) -> Result<Document> {
         let name = name_of(command)?;
-        check_collation(command)?;
-        let (scope, mut env) = bound(&document_of(command, "let")?)?;
+        let collation = self.collation(database, &name, command)?;
+        let (scope, mut env) = bound(&document_of(command, "let")?, &collation)?;
         let filter = Filter::parse_ordering(&document_of(command, "filter")?, &scope)?;
         if let Some((near, found)) = filter.near().zip(self.collection(database, &name)) {
             near.check_served(&found.indexes)?;
@@ -189,7 +209,7 @@ impl Server {
         };
         let order = document_of(command, "sort")?;
         let order = if order.has("$natural") { Document::new() } else { order };
-        let order = find_sort(&order)?;
+        let order = find_sort(&order, &collation)?;
         let mut rows: Vec<(Value, Matched)> = Vec::new();
         for row in self.rows(database, &name)? {
             if let Value::Document(document) = &row
@@ -266,8 +286,8 @@ impl Server {
             Some(_) => return wrong(14, "'pipeline' must be an array"),
             None => return wrong(40414, "'pipeline' is missing"),
         };
-        check_collation(command)?;
         let name = target.as_str().unwrap_or("$cmd.aggregate").to_owned();
+        let collation = self.collation(database, &name, command)?;
         let batch = match command.get("cursor") {
             Some(Value::Document(cursor)) => cursor.get("batchSize").cloned(),
             Some(_) => return wrong(14, "'cursor' must be an object"),
@@ -280,7 +300,7 @@ impl Server {
             }
         };
         let lets = document_of(command, "let")?;
-        let (scope, _) = bound(&lets)?;
+        let (scope, _) = bound(&lets, &collation)?;
         let parsed = Pipeline::parse(&stages, &scope)?;
         if target.as_str().is_none() && !parsed.makes_documents() {
             return wrong(73, "the pipeline needs a collection");
@@ -289,10 +309,10 @@ impl Server {
             return wrong(73, "$documents is only valid without a collection");
         }
         let input = self.rows(database, &name)?;
-        let rows = self.pipeline((database, &name), &stages, &lets, input)?;
+        let rows = self.pipeline((database, &name), &stages, (&lets, &collation), input)?;
         let rows = match parsed.output() {
             Some(output) => {
-                writes::write_output(self, database, output, rows)?;
+                writes::write_output(self, database, output, &collation, rows)?;
                 Vec::new()
             }
             None => rows,
@@ -302,8 +322,8 @@ impl Server {
 
     fn matching(&self, database: &str, command: &Document) -> Result<Vec<Document>> {
         let name = name_of(command)?;
-        check_collation(command)?;
-        let (scope, mut env) = bound(&Document::new())?;
+        let collation = self.collation(database, &name, command)?;
+        let (scope, mut env) = bound(&Document::new(), &collation)?;
         let filter = Filter::parse(&document_of(command, "query")?, &scope)?;
         let mut found = Vec::new();
         for row in self.rows(database, &name)? {
@@ -332,18 +352,19 @@ impl Server {
             let code = if command.has("key") { 14 } else { 40414 };
             return wrong(code, "'key' must be a string");
         };
+        let collation = self.collation(database, &name_of(command)?, command)?;
         let mut values: Vec<Value> = Vec::new();
         let path: Vec<Str> = key.split('.').map(Str::from).collect();
         for document in self.matching(database, command)? {
             let mut found = Vec::new();
             reach(&Value::document(document), &path, &mut found);
             for value in found {
-                if !values.iter().any(|known| equal(known, &value)) {
+                if !values.iter().any(|known| compare_by(&collation, known, &value).is_eq()) {
                     values.push(value);
                 }
             }
         }
-        values.sort_by(shardlake_mql::compare);
+        values.sort_by(|left, right| compare_by(&collation, left, right));
         Ok(Document::one("values", Value::array(values)))
     }
 }
@@ -410,23 +431,23 @@ fn whole(command: &Document, name: &str, negative: i32) -> Result<Option<usize>>
     }
 }
 
-/// Strings compare by their bytes only.
-pub fn check_collation(command: &Document) -> Result<()> {
+/// The collation that a command, a statement or an index states.
+pub fn stated(command: &Document) -> Result<Option<Collation>> {
     match command.get("collation") {
-        Some(Value::Document(collation)) => match collation.get("locale").and_then(Value::as_str) {
-            None | Some("simple") => Ok(()),
-            Some(_) => wrong(303, "collation is not supported"),
+        Some(Value::Document(collation)) if !collation.is_empty() => match collation_of(collation) {
+            Ok(collation) => Ok(Some(collation)),
+            Err(unsupported) => wrong(303, &unsupported.0),
         },
-        _ => Ok(()),
+        _ => Ok(None),
     }
 }
 
 /// The sort of a `find`, with its own errors.
-pub fn find_sort(order: &Document) -> Result<SortPattern> {
-    SortPattern::parse(order, &SIMPLE)
+pub fn find_sort(order: &Document, collation: &Collation) -> Result<SortPattern> {
+    SortPattern::parse(order, collation)
 }
 
 /// The scope and the values of `let`.
-pub fn bound(lets: &Document) -> Result<(Scope, Env)> {
-    Scope::with_variables(&SIMPLE, lets, env())
+pub fn bound(lets: &Document, collation: &Collation) -> Result<(Scope, Env)> {
+    Scope::with_variables(collation, lets, env())
 }

@@ -1,9 +1,9 @@
 //! The writing commands.
 
-use crate::commands::{Server, bound, check_collation, document_of, env, find_sort, name_of, wrong};
+use crate::commands::{Server, bound, document_of, env, find_sort, name_of, wrong};
 use shardlake_mql::{
-    Document, Error, Filter, FindProjection, Matched, MergeTarget, Output, Pipeline, Result, Scope, Str,
-    Update, Value, WhenMatched, WhenNotMatched, equal, upsert_base,
+    Collation, Document, Error, Filter, FindProjection, Matched, MergeTarget, Output, Pipeline, Result,
+    Scope, Str, Update, Value, WhenMatched, WhenNotMatched, compare_by, upsert_base,
 };
 
 fn new_id(server: &mut Server) -> Value {
@@ -48,18 +48,20 @@ pub fn store(
         };
         paths.iter().map(value).collect()
     };
-    let id_path = [vec![Str::from("_id")]];
-    for paths in id_path.iter().chain(&collection.unique) {
+    let identity = (vec![Str::from("_id")], collection.collation.clone());
+    for (paths, collation) in [&identity].into_iter().chain(&collection.unique) {
         let own = key(&document, paths);
         let taken = collection.documents.iter().enumerate().any(|(place, other)| {
-            Some(place) != at && key(other, paths).iter().zip(&own).all(|(left, right)| equal(left, right))
+            let equal = |(left, right): (&Value, &Value)| compare_by(collation, left, right).is_eq();
+            Some(place) != at && key(other, paths).iter().zip(&own).all(equal)
         });
         if taken {
             return wrong(11000, "E11000 duplicate key error");
         }
     }
     if let Some(validator) = &collection.validator
-        && !Filter::parse(validator, &Scope::new())?.matches(&document, &mut env())?
+        && !Filter::parse(validator, &Scope::with_collation(collection.collation.clone()))?
+            .matches(&document, &mut env())?
     {
         return wrong(121, "Document failed validation");
     }
@@ -118,6 +120,7 @@ struct Statement<'a> {
     upsert: bool,
     multi: bool,
     sort: Document,
+    collation: Collation,
 }
 
 fn run_update(
@@ -126,7 +129,7 @@ fn run_update(
     name: &str,
     statement: &Statement<'_>,
 ) -> Result<Vec<Done>> {
-    let (scope, mut env) = bound(&statement.variables)?;
+    let (scope, mut env) = bound(&statement.variables, &statement.collation)?;
     let filter = Filter::parse(&statement.filter, &scope)?;
     let update = Update::parse(statement.update, &statement.array_filters, &scope)?;
     if statement.multi && update.is_replacement() {
@@ -179,7 +182,7 @@ fn matching_places(
     if collection.view.is_some() {
         return wrong(166, "a view cannot be written");
     }
-    let order = find_sort(sort)?;
+    let order = find_sort(sort, filter.collation())?;
     let mut places = Vec::new();
     for (at, document) in collection.documents.iter().enumerate() {
         if let Some(matched) = filter.matched(document, env)? {
@@ -238,7 +241,7 @@ fn one_update(
     command: &Document,
     statement: &Document,
 ) -> Result<Vec<Done>> {
-    check_collation(statement)?;
+    let collation = server.collation(database, name, statement)?;
     let mut variables = document_of(command, "let")?;
     let constants = document_of(statement, "c")?;
     constants.iter().for_each(|(name, value)| variables.set(name, value.clone()));
@@ -259,6 +262,7 @@ fn one_update(
         upsert: statement.get("upsert").is_some_and(Value::is_true),
         multi: statement.get("multi").is_some_and(Value::is_true),
         sort: document_of(statement, "sort")?,
+        collation,
     };
     run_update(server, database, name, &statement)
 }
@@ -274,14 +278,14 @@ pub fn delete(server: &mut Server, database: &str, command: &Document) -> Result
     let mut count = 0;
     for statement in &deletes {
         let Value::Document(statement) = statement else { return wrong(14, "a delete must be an object") };
-        check_collation(statement)?;
+        let collation = server.collation(database, &name, statement)?;
         let limit = match statement.get("limit").and_then(Value::to_f64) {
             Some(0.0) => usize::MAX,
             Some(1.0) => 1,
             Some(_) => return wrong(9, "the limit of a delete must be 0 or 1"),
             None => return wrong(40414, "'limit' is missing"),
         };
-        let (scope, mut env) = bound(&document_of(command, "let")?)?;
+        let (scope, mut env) = bound(&document_of(command, "let")?, &collation)?;
         let filter = Filter::parse(&document_of(statement, "q")?, &scope)?;
         let mut places = matching_places(server, database, &name, &filter, &Document::new(), &mut env)?;
         places.truncate(limit);
@@ -296,7 +300,7 @@ pub fn delete(server: &mut Server, database: &str, command: &Document) -> Result
 
 pub fn find_and_modify(server: &mut Server, database: &str, command: &Document) -> Result<Document> {
     let name = name_of(command)?;
-    check_collation(command)?;
+    let collation = server.collation(database, &name, command)?;
     let is = |name: &str| command.get(name).is_some_and(Value::is_true);
     let remove = is("remove");
     if remove && (command.has("update") || is("upsert") || is("new")) {
@@ -306,7 +310,7 @@ pub fn find_and_modify(server: &mut Server, database: &str, command: &Document) 
         return wrong(9, "Either an update or remove=true must be specified");
     }
     let query = document_of(command, "query")?;
-    let (scope, mut env) = bound(&document_of(command, "let")?)?;
+    let (scope, mut env) = bound(&document_of(command, "let")?, &collation)?;
     let filter = Filter::parse(&query, &scope)?;
     let fields = document_of(command, "fields")?;
     let projection = FindProjection::parse(&fields, &scope)?;
@@ -339,6 +343,7 @@ pub fn find_and_modify(server: &mut Server, database: &str, command: &Document) 
             upsert: is("upsert"),
             multi: false,
             sort,
+            collation,
         };
         let done = run_update(server, database, &name, &statement)?.pop();
         last.push("n", Value::Int(i32::from(done.is_some())));
@@ -360,7 +365,13 @@ pub fn find_and_modify(server: &mut Server, database: &str, command: &Document) 
     Ok(reply)
 }
 
-pub fn write_output(server: &mut Server, database: &str, output: &Output, rows: Vec<Value>) -> Result<()> {
+pub fn write_output(
+    server: &mut Server,
+    database: &str,
+    output: &Output,
+    collation: &Collation,
+    rows: Vec<Value>,
+) -> Result<()> {
     match output {
         Output::Replace { database: other, collection } => {
             let database = other.as_deref().unwrap_or(database).to_owned();
@@ -376,20 +387,26 @@ pub fn write_output(server: &mut Server, database: &str, output: &Output, rows: 
         }
         Output::Merge(target) => {
             let database = target.database.as_deref().unwrap_or(database).to_owned();
-            merge(server, &database, target, rows)
+            merge(server, &database, (target, collation), rows)
         }
     }
 }
 
-fn merge(server: &mut Server, database: &str, target: &MergeTarget, rows: Vec<Value>) -> Result<()> {
+fn merge(
+    server: &mut Server,
+    database: &str,
+    (target, collation): (&MergeTarget, &Collation),
+    rows: Vec<Value>,
+) -> Result<()> {
     let on = if target.on.is_empty() { vec![Str::from("_id")] } else { target.on.clone() };
     let is_unique = |paths: &[Str]| paths.len() == on.len() && paths.iter().all(|path| on.contains(path));
-    let known = &server.collection_mut(database, &target.collection).unique;
-    if !is_unique(&[Str::from("_id")]) && !known.iter().any(|paths| is_unique(paths)) {
+    let known = server.collection_mut(database, &target.collection);
+    let by_identity = is_unique(&[Str::from("_id")]) && known.collation == *collation;
+    if !by_identity && !known.unique.iter().any(|(paths, own)| is_unique(paths) && own == collation) {
         return wrong(51183, "Cannot find index to verify that join fields will be unique");
     }
     for row in rows {
-        merge_row(server, database, target, &on, &row)?;
+        merge_row(server, database, (target, collation), &on, &row)?;
     }
     Ok(())
 }
@@ -397,7 +414,7 @@ fn merge(server: &mut Server, database: &str, target: &MergeTarget, rows: Vec<Va
 fn merge_row(
     server: &mut Server,
     database: &str,
-    target: &MergeTarget,
+    (target, collation): (&MergeTarget, &Collation),
     on: &[Str],
     row: &Value,
 ) -> Result<()> {
@@ -422,7 +439,8 @@ fn merge_row(
     }
     let documents = &server.collection_mut(database, name).documents;
     let at = documents.iter().position(|document| {
-        on.iter().zip(&key).all(|(path, key)| value(document, path).is_some_and(|found| equal(&found, key)))
+        let is_equal = |found: Value, key: &Value| compare_by(collation, &found, key).is_eq();
+        on.iter().zip(&key).all(|(path, key)| value(document, path).is_some_and(|found| is_equal(found, key)))
     });
     let Some(at) = at else {
         return match target.not_matched {
@@ -460,7 +478,7 @@ fn merge_row(
                     shardlake_mql::parse_expression(expression, &Scope::new())?.evaluate_on(&mut env, row)?;
                 variables.set(variable, Value::document(Document::one("$literal", value.clone())));
             }
-            let (scope, mut env) = bound(&variables)?;
+            let (scope, mut env) = bound(&variables, collation)?;
             Pipeline::parse(stages, &scope)?;
             let update = Update::parse(&Value::array(stages.clone()), &[], &scope)?;
             let updated = update.apply(&old, Matched::default(), false, &mut env)?;
