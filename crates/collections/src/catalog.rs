@@ -8,6 +8,7 @@ use shardlake_mql::{Document, Value};
 use shardlake_resources::{Keeping, Redefined};
 use shardlake_stdx::Timestamp;
 
+use crate::collated::{PROPERTIES_MAX, is_property, properties_of};
 use crate::collections::{Collection, Collections, Found, Namespace};
 use crate::failure::{Failure, Result};
 use crate::index_policy::{Uniqueness, add_paths, default_ttl_of, policy_of, uniqueness_of};
@@ -96,6 +97,7 @@ impl Collections {
         };
         let partition_key = partition_key_of(creation.shard_key.as_ref());
         let mut definition = ContainerDefinition::new(&namespace.container_id(), partition_key);
+        set_properties(&meta, &mut definition)?;
         definition.indexing_policy = policy_of(&meta, &definition);
         definition.change_feed_policy = Some(policy_of_versions(&meta));
         let unique = uniqueness_of(&meta)?;
@@ -201,6 +203,9 @@ impl Collections {
             let before = default_ttl_of(meta);
             change(meta)?;
             meta.forget_gone();
+            if meta.is_own {
+                set_properties(meta, definition)?;
+            }
             let policy = policy_of(meta, definition);
             if meta.is_own {
                 definition.indexing_policy = policy;
@@ -402,6 +407,17 @@ pub fn policy_of_versions(meta: &Meta) -> ChangeFeedPolicy {
 
 pub const NAMESPACE_NOT_FOUND: i32 = 26;
 pub const NAMESPACE_EXISTS: i32 = 48;
+
+/// Gives a container the computed properties that hold sort keys; others stay.
+fn set_properties(meta: &Meta, definition: &mut ContainerDefinition) -> Result<()> {
+    let wanted = properties_of(meta)?;
+    let mut properties = definition.computed_properties.take().unwrap_or_default();
+    properties.retain(|property| !is_property(&property.name));
+    let room = PROPERTIES_MAX.saturating_sub(properties.len());
+    properties.extend(wanted.into_iter().take(room));
+    definition.computed_properties = (!properties.is_empty()).then_some(properties);
+    Ok(())
+}
 
 fn exists(namespace: &Namespace) -> Failure {
     Failure::new(NAMESPACE_EXISTS, format!("Collection {namespace} already exists."))

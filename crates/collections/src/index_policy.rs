@@ -5,6 +5,7 @@ use shardlake_model::{
 };
 use shardlake_mql::{Document, Value};
 
+use crate::collated::{indexed_path, is_property};
 use crate::failure::{Failure, Result};
 use crate::meta::Meta;
 use crate::meta::flag;
@@ -16,6 +17,8 @@ const PARTS_MAX: usize = 5;
 
 /// The policy that serves the indexes and the shard key.
 pub(crate) fn policy_of(meta: &Meta, definition: &ContainerDefinition) -> IndexingPolicy {
+    let properties = definition.computed_properties.iter().flatten().map(|property| property.name.as_str());
+    let collated = properties.filter(|name| is_property(name)).map(indexed_path);
     let mut paths: Vec<String> = Vec::new();
     let mut is_everything = false;
     let keys = definition.partition_key.paths.iter().filter(|path| !path.ends_with("_partitionKey"));
@@ -34,8 +37,11 @@ pub(crate) fn policy_of(meta: &Meta, definition: &ContainerDefinition) -> Indexi
         }
     }
     if is_everything {
-        return IndexingPolicy::default();
+        let mut everything = IndexingPolicy::default();
+        everything.included_paths.extend(collated.map(|path| IncludedPath { path }));
+        return everything;
     }
+    paths.extend(collated);
     paths.sort_unstable();
     paths.dedup();
     IndexingPolicy {

@@ -10,7 +10,7 @@
 //! | `validation.rs`, `key_analysis.rs` | read a collection from end to end: whether it is valid, what a shard key would be worth |
 //! | `names.rs`, `identity.rs`, `stored.rs` | documents to bodies of items and back, one for one |
 //! | `shard_key.rs` | the partition key as documents name it |
-//! | `plan.rs` | from a filter to what the engine is asked |
+//! | `plan.rs`, `collated.rs` | from a filter to what the engine is asked; strings under a collation |
 //! | `point.rs` | one document by its key |
 //! | `reads.rs`, `order.rs`, `aggregate.rs`, `needed.rs`, `output.rs` | finding documents; pipelines, what they look at, and where their results go |
 //! | `capped.rs`, `tail.rs` | capped collections; cursors that wait for what is inserted next |
@@ -33,6 +33,7 @@ mod capped;
 mod catalog;
 mod change;
 mod change_stream;
+mod collated;
 mod collections;
 mod duplicates;
 mod effect;

@@ -13,7 +13,9 @@ use shardlake_mql::{Collation, Document, Value, has_strings};
 use shardlake_sql::{ItemQuery, Predicate};
 use std::borrow::Cow;
 
+use crate::collated::{self, Served, property_of};
 use crate::identity;
+use crate::meta::kept_collation;
 use crate::names::stored_path;
 use crate::shard_key::ShardKey;
 
@@ -48,7 +50,29 @@ pub fn access(
     shard_key: &ShardKey,
     indexes: &[Document],
 ) -> Access {
-    access_of(&plan(filter, collation, shard_key), indexes.iter())
+    let mut plan = plan(filter, collation, shard_key);
+    let mut served = Vec::new();
+    for index in indexes.iter().filter(|index| kept_collation(index).is_ok_and(|own| own == *collation)) {
+        let key = index.get("key").and_then(Value::as_document);
+        let paths = key.iter().flat_map(|key| key.iter()).filter(|(_, kind)| kind.is_number());
+        let of = |path: &str| Some(Served { path: path.to_owned(), property: property_of(path, collation)? });
+        served.extend(paths.filter_map(|(path, _)| of(path)));
+    }
+    plan.narrow(filter, collation, &served);
+    access_of(&plan, indexes.iter())
+}
+
+impl Plan {
+    /// Adds what can be said of strings under a collation.
+    pub(crate) fn narrow(&mut self, filter: &Document, collation: &Collation, served: &[Served]) {
+        if served.is_empty() || (self.key.is_some() && self.id.is_some()) {
+            return;
+        }
+        if let Some(more) = collated::condition(filter, collation, served) {
+            let parts = self.query.filter.take().into_iter().chain([more]);
+            self.query.filter = Some(Predicate::All(parts.collect()));
+        }
+    }
 }
 
 /// Which access a plan is.
@@ -68,8 +92,15 @@ pub(crate) fn access_of<'i>(plan: &Plan, mut indexes: impl Iterator<Item = &'i D
         let may_serve = named.iter().filter(|(_, is_string)| is_of_bytes || !is_string);
         let paths: Vec<&[String]> = may_serve.map(|(path, _)| *path).collect();
         key.is_some_and(|key| {
-            let is_named = |name: &str| paths.iter().any(|path| **path == stored_path(name));
-            !paths.is_empty() && key.iter().any(|(name, _)| &**name == "$**" || is_named(name))
+            let collation = kept_collation(index).unwrap_or_default();
+            let property = |name: &str| property_of(name, &collation);
+            let is_named = |name: &str| {
+                let of_sort_keys =
+                    |path: &[String]| matches!(path, [only] if property(name).as_ref() == Some(only));
+                paths.iter().any(|path| **path == stored_path(name))
+                    || named.iter().any(|(path, _)| of_sort_keys(path))
+            };
+            key.iter().any(|(name, _)| &**name == "$**" && !paths.is_empty() || is_named(name))
         })
     };
     let found = indexes.find(serves).filter(|_| is_narrowed);
@@ -184,7 +215,7 @@ fn is_scalar(value: &Value) -> bool {
     !matches!(value, Value::Document(_) | Value::Array(_) | Value::Regex(_) | Value::Null | Value::Undefined)
 }
 
-fn is_operators(document: &Document) -> bool {
+pub(crate) fn is_operators(document: &Document) -> bool {
     document.first().is_some_and(|(name, _)| name.starts_with('$'))
 }
 
@@ -328,7 +359,7 @@ fn range_of_ids(value: &Value, is_from: bool) -> Option<Predicate> {
 }
 
 /// Arrays on the way to a path.
-fn hidden_in(path: &[String]) -> Vec<Predicate> {
+pub(crate) fn hidden_in(path: &[String]) -> Vec<Predicate> {
     (1..path.len()).map(|length| Predicate::IsArray { path: path[..length].to_vec() }).collect()
 }
 

@@ -12,6 +12,7 @@ use shardlake_partition::{InsertionPage, InsertionPosition, StoredItem};
 use shardlake_queries::ItemsRequest;
 use shardlake_sql::{BuiltQuery, Rows};
 
+use crate::collated::served;
 use crate::collections::{Asked, Collection, Collections};
 use crate::failure::{Failure, Result};
 use crate::needed::Needed;
@@ -51,7 +52,8 @@ impl Scan {
         filter: &Document,
         collation: &Collation,
     ) -> Scan {
-        let plan = plan(filter, collation, &collection.shard_key);
+        let mut plan = plan(filter, collation, &collection.shard_key);
+        plan.narrow(filter, collation, &served(&collection.handle.container().definition, collation));
         collection.uses.note_plan(&plan, &collection.meta.indexes);
         let (collections, built) = (collections.clone(), OnceLock::new());
         let mut scan = Scan {

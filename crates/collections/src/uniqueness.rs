@@ -2,14 +2,16 @@
 
 use std::collections::HashMap;
 
-use shardlake_model::{Container, Narrowing};
+use shardlake_model::{Container, ContainerDefinition, Narrowing};
 use shardlake_mql::{COLLATION_DATA_VERSION, Document, Filter, Scope, Value};
 use shardlake_partition::{unique_values_of, wait_for_queued};
 
 use crate::change::Intent;
+use crate::collated::{is_property, properties_of};
 use crate::collections::{Collection, Collections};
 use crate::failure::{Failure, Result};
 use crate::index_policy::{is_enforced, unique_key_of};
+use crate::meta::Meta;
 use crate::narrowing::narrowing_of;
 use crate::reads::Scan;
 use crate::request::Request;
@@ -168,19 +170,23 @@ impl Collections {
         Ok(None)
     }
 
-    /// Rebuilds the unique indexes whose sort keys were made with other tables of collations. For a start, before any client is
+    /// Rebuilds the indexes whose sort keys were made with other tables of collations. For a start, before any client is
     /// served.
     pub async fn rebuild_collated(&self) -> Result<()> {
         for database in self.databases() {
             for collection in self.list(&database.id)?.into_iter().filter_map(|listed| listed.collection) {
-                if !is_of_other_tables(collection.handle.container()) {
+                let container = collection.handle.container();
+                let has_other_keys = has_other_sort_keys(&collection.meta, &container.definition)?;
+                if !is_of_other_tables(container) && !has_other_keys {
                     continue;
                 }
                 let namespace = collection.namespace.to_string();
-                tracing::info!(collection = %namespace, "unique indexes are rebuilt for new tables of collations");
+                tracing::info!(collection = %namespace, "indexes are rebuilt for new tables of collations");
                 let request = self.request_of_its_own();
                 let _still = self.keep_partitions(&request, &collection).await?;
-                if let Err(failure) = self.claim_unique(&request, &collection).await {
+                if is_of_other_tables(container)
+                    && let Err(failure) = self.claim_unique(&request, &collection).await
+                {
                     tracing::warn!(?failure, collection = %namespace, "documents are duplicates by new tables of collations");
                 }
                 // Recorded last: a start that is interrupted begins anew.
@@ -207,6 +213,13 @@ impl Collections {
         }
         Ok(())
     }
+}
+
+fn has_other_sort_keys(meta: &Meta, definition: &ContainerDefinition) -> Result<bool> {
+    let wanted = properties_of(meta)?;
+    let properties = definition.computed_properties.iter().flatten();
+    let mut kept = properties.filter(|property| is_property(&property.name));
+    Ok(kept.any(|property| !wanted.contains(property)))
 }
 
 fn is_of_other_tables(container: &Container) -> bool {

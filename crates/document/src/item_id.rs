@@ -155,6 +155,36 @@ fn of_infinity(negative: bool) -> String {
     if negative { "$num:-Infinity".to_owned() } else { "$num:Infinity".to_owned() }
 }
 
+/// Forms in which identities spell values that are no texts.
+const TYPED_FORMS: [&str; 9] =
+    ["$bool:", "$num:", "$dec:", "$hash:", "$oid:", "$date:", "$ts:", "$uuid:", "$bin:"];
+const TYPED_WORDS: [&str; 3] = ["$null", "$minKey", "$maxKey"];
+/// The form of a text that cannot be an id as it is; bytes are hidden as `%2F`.
+const HIDDEN_TEXT: &str = "$str:";
+
+/// The text that an id stands for; `None` where it stands for another value.
+pub fn text_of_id(id: &str) -> Option<Cow<'_, str>> {
+    if let Some(hidden) = id.strip_prefix(HIDDEN_TEXT) {
+        return Some(unhidden(hidden).map_or(Cow::Borrowed(id), Cow::Owned));
+    }
+    let is_typed = TYPED_WORDS.contains(&id) || TYPED_FORMS.iter().any(|form| id.starts_with(form));
+    (!is_typed).then_some(Cow::Borrowed(id))
+}
+
+fn unhidden(text: &str) -> Option<String> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        if byte != b'%' {
+            out.push(byte);
+            continue;
+        }
+        let digit = |byte: u8| char::from(byte).to_digit(16);
+        out.push((digit(bytes.next()?)? * 16 + digit(bytes.next()?)?) as u8);
+    }
+    String::from_utf8(out).ok()
+}
+
 /// A text that equal values have alike, and no others: also of arrays and regular expressions, which are no identities.
 pub fn hash_text(value: RawValue<'_>) -> String {
     of_hash(value)

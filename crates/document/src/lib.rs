@@ -60,7 +60,7 @@ pub use index_value::{
     index_value_length,
 };
 pub use item_id::{
-    ItemId, ItemName, bytes_of_url_text, hash_text, hash_text_by, identity_of, url_text_of_bytes,
+    ItemId, ItemName, bytes_of_url_text, hash_text, hash_text_by, identity_of, text_of_id, url_text_of_bytes,
 };
 pub use item_view::{ItemProperty, ItemView};
 pub use json_in::{check_numbers, parse_document};

@@ -283,7 +283,13 @@ async fn merges_need_an_index_of_their_collation() {
 const DOCUMENTS: i32 = 120;
 const QUESTIONS: usize = 150;
 
+/// Often one that an index has.
 fn any_collation(random: &Random) -> bson::Document {
+    match random.below(4) {
+        0 => return no_case(),
+        1 => return doc! { "locale": "sv" },
+        _ => {}
+    }
     let locale = ["en", "sv", "fr_CA", "de", "th", "tr"][random.below(6) as usize];
     let strength = 1 + random.below(5) as i32;
     let mut collation = doc! { "locale": locale, "strength": strength };
@@ -391,6 +397,10 @@ async fn answers_are_those_of_a_scan_whatever_index_there_is() {
     let simple = doc! { "locale": "simple" };
     let indexes = vec![index("a", simple.clone()), index("a.b", no_case()), index("k", simple)];
     check(doc! { "collation": { "locale": "sv" } }, indexes, &[]).await;
+    let sv = || doc! { "locale": "sv" };
+    let both = doc! { "key": { "k": 1, "a": -1 }, "name": "both", "collation": no_case() };
+    let indexes = vec![index("a", sv()), index("a.b", no_case()), index("k", sv()), index("n", sv()), both];
+    check(doc! { "collation": sv() }, indexes, &[]).await;
 }
 
 #[tokio::test]
@@ -401,7 +411,7 @@ async fn one_partition_answers_as_many_do() {
 }
 
 #[tokio::test]
-async fn plans_name_an_index_for_strings_of_its_own_collation_alone() {
+async fn plans_use_an_index_for_strings_of_its_own_collation_alone() {
     let (_server, mut client) = filled(doc! {}).await;
     let indexes = vec![
         doc! { "key": { "x": 1 }, "name": "x", "collation": no_case() },
@@ -411,6 +421,10 @@ async fn plans_name_an_index_for_strings_of_its_own_collation_alone() {
     for (filter, collation, stage) in [
         (doc! { "x": "apple" }, doc! {}, "COLLSCAN"),
         (doc! { "x": 5 }, doc! {}, "FETCH"),
+        (doc! { "x": "APPLE" }, no_case(), "FETCH"),
+        (doc! { "x": { "$in": ["APPLE", "pear"] }, "v": 1 }, no_case(), "FETCH"),
+        (doc! { "x": { "$gt": "APPLE" } }, no_case(), "FETCH"),
+        (doc! { "x": "apple" }, doc! { "locale": "en" }, "COLLSCAN"),
         (doc! { "tags": "red" }, doc! {}, "FETCH"),
         (doc! { "tags": "red" }, no_case(), "COLLSCAN"),
         (doc! { "_id": 1 }, no_case(), "IDHACK"),
@@ -421,6 +435,29 @@ async fn plans_name_an_index_for_strings_of_its_own_collation_alone() {
         let plan = reply.value("queryPlanner");
         let winning = plan.as_document().expect("a plan").value("winningPlan");
         assert_eq!(winning.as_document().expect("a plan").value("stage").as_str(), Some(stage), "{filter}");
+    }
+}
+
+#[tokio::test]
+async fn an_index_with_a_collation_narrows_what_is_read() {
+    let server = Server::start().await;
+    let mut client = server.connect();
+    let index = doc! { "key": { "name": 1 }, "name": "name", "unique": true, "collation": no_case() };
+    ok(&mut client, doc! { "create": "c", "collation": no_case() }).await;
+    ok(&mut client, doc! { "createIndexes": "c", "indexes": [index] }).await;
+    let documents: Vec<_> =
+        (0..500).map(|n| doc! { "_id": format!("Id{n}"), "name": format!("User{n}") }).collect();
+    ok(&mut client, doc! { "insert": "c", "documents": documents }).await;
+    for filter in
+        [doc! { "name": "USER77" }, doc! { "name": { "$in": ["USER77", "uSER78"] } }, doc! { "_id": "ID7" }]
+    {
+        let find = doc! { "find": "c", "filter": filter.clone() };
+        let reply = ok(&mut client, doc! { "explain": find.clone(), "verbosity": "executionStats" }).await;
+        let stats = reply.value("executionStats");
+        let examined = stats.as_document().expect("statistics").value("totalDocsExamined").to_i64_exact();
+        let found = first_batch(&ok(&mut client, find).await).len() as i64;
+        assert!(found > 0, "{filter}");
+        assert_eq!(examined, Some(found), "{filter}");
     }
 }
 

@@ -10,6 +10,7 @@
 //! | `table.rs` | every function: name, other names, argument counts, implementation |
 //! | `call.rs` | the arguments of one call, read as what a function wants |
 //! | `types.rs`, `string.rs`, `search.rs`, `regex.rs` | type checks; texts |
+//! | `collation.rs` | sort keys of texts, for computed properties of collections |
 //! | `array.rs`, `set.rs` | arrays and objects |
 //! | `math.rs`, `integer.rs` | doubles; 64-bit integers |
 //! | `calendar.rs`, `date_time.rs`, `date_format.rs` | points in time |
@@ -19,6 +20,7 @@
 mod array;
 mod calendar;
 mod call;
+mod collation;
 mod conversion;
 mod date_format;
 mod date_time;

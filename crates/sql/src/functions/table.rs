@@ -7,8 +7,8 @@ use crate::evaluate::datum::{Datum, DatumType};
 use crate::evaluate::scope::EvaluationContext;
 use crate::functions::call::{Answer, Call};
 use crate::functions::{
-    PreparedCall, array, conversion, date_format, date_time, integer, is_same_name, math, regex, search, set,
-    spatial, string, types,
+    PreparedCall, array, collation, conversion, date_format, date_time, integer, is_same_name, math, regex,
+    search, set, spatial, string, types,
 };
 
 /// Any number of arguments.
@@ -111,6 +111,8 @@ functions! { |call|
     Left "LEFT" "sn:s" 2, 2 => string::left(call);
     Length "LENGTH" "s:n" 1, 1 => string::length(call);
     Lower "LOWER" "s:s" 1, 1 => string::lower(call);
+    SortKey "SORTKEY" "ss:s" 2, 2 => collation::sort_key(call);
+    SortKeyOfId "SORTKEYOFID" "ss:s" 2, 2 => collation::sort_key_of_id(call);
     LTrim "LTRIM" "ss:s" 1, 2 => string::trim(call, true, false);
     Replace "REPLACE" "sss:s" 3, 3 => string::replace(call);
     Replicate "REPLICATE" "sn:s" 2, 2 => string::replicate(call);

@@ -18,7 +18,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("charge", &["model"]),
     ("storage", &[]),
     ("cluster", &["storage"]),
-    ("sql", &["model", "document"]),
+    ("sql", &["model", "document", "collation"]),
     ("collation", &[]),
     ("mql", &["model", "document", "collation"]),
     ("index", &["model", "document", "sql"]),
