@@ -2,15 +2,15 @@
 //!
 //! ```text
 //! index {a.b: 1}, strength 2     computed property  $collated:en:2-------:icu4x-2.4.0:a.b = SORTKEY(c.a.b, "en/2-------")
-//! filter {a.b: "X"}, strength 2  that property = sort key of "X", or an array or an object may hide the value
+//! filter {a.b: "X"}, strength 2  SORTKEY(c.a.b, "en/2-------") = sort key of "X", or an array or an object may hide the value
 //! ```
 //!
-//! The name holds the version of the tables, so that sort keys of two versions are never compared.
+//! The name holds the version of the tables, so that sort keys of two versions are never compared. A condition says how its sort
+//! key is made and names no property: where an index comes or goes while a cursor is open, it means the same.
 
-use shardlake_document::Value as Plain;
 use shardlake_model::{ComputedProperty, ContainerDefinition};
-use shardlake_mql::{COLLATION_DATA_VERSION, Collation, Document, Value};
-use shardlake_sql::Predicate;
+use shardlake_mql::{COLLATION_DATA_VERSION, Collation, Document, Str, Value};
+use shardlake_sql::{Compared, Predicate, SortKey};
 
 use crate::failure::Result;
 use crate::meta::{Meta, kept_collation};
@@ -22,39 +22,37 @@ const PREFIX: &str = "$collated:";
 /// What a container takes. Of further fields, strings are matched on documents.
 pub(crate) const PROPERTIES_MAX: usize = 20;
 
-/// A field with the computed property that holds its sort keys.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Served {
-    pub path: String,
-    pub property: String,
+/// The sort key of a field; `None` for a path that a query cannot name.
+pub(crate) fn sort_key_of(path: &str, collation: &Collation) -> Option<SortKey> {
+    let rules = collation.rules()?.text();
+    let is_plain = !path.contains(['"', '\\', '/', '\'']) && !path.split('.').any(|part| part == "$**");
+    let is_of_id = path == "_id";
+    is_plain.then(|| SortKey { path: stored_path(path), rules, is_of_id })
 }
 
-/// The name of the property for a field under a collation; `None` where a name cannot be made of them.
-pub(crate) fn property_of(path: &str, collation: &Collation) -> Option<String> {
-    let rules = collation.rules()?.text().replace('/', ":");
-    let is_plain = !path.contains(['"', '\\', '/', '\'']) && !path.split('.').any(|part| part == "$**");
-    is_plain.then(|| format!("{PREFIX}{rules}:{COLLATION_DATA_VERSION}:{path}"))
+fn property_of(path: &str, collation: &Collation) -> Option<ComputedProperty> {
+    let key = sort_key_of(path, collation)?;
+    let rules = key.rules.replace('/', ":");
+    let name = format!("{PREFIX}{rules}:{COLLATION_DATA_VERSION}:{path}");
+    Some(ComputedProperty { name, query: key.computed_query() })
+}
+
+/// The fields of an index that hold sort keys.
+pub(crate) fn fields_of(index: &Document) -> impl Iterator<Item = &str> {
+    let key = index.get("key").and_then(Value::as_document);
+    let fields = key.into_iter().flat_map(|key| key.iter());
+    fields.filter(|(_, kind)| kind.is_number()).map(|(path, _)| &**path)
 }
 
 /// The properties that the indexes of a collection ask for.
 pub(crate) fn properties_of(meta: &Meta) -> Result<Vec<ComputedProperty>> {
-    let mut properties: Vec<ComputedProperty> = Vec::new();
-    let mut add = |path: &str, collation: &Collation| {
-        let (Some(name), Some(rules)) = (property_of(path, collation), collation.rules()) else { return };
-        if properties.len() >= PROPERTIES_MAX || properties.iter().any(|known| known.name == name) {
-            return;
-        }
-        let quoted: Vec<String> = stored_path(path).iter().map(|part| format!("[\"{part}\"]")).collect();
-        let function = if path == "_id" { "SORTKEYOFID" } else { "SORTKEY" };
-        let query = format!("SELECT VALUE {function}(c{}, \"{}\") FROM c", quoted.join(""), rules.text());
-        properties.push(ComputedProperty { name, query });
-    };
-    add("_id", &meta.collation);
+    let mut properties: Vec<ComputedProperty> = property_of("_id", &meta.collation).into_iter().collect();
     for index in &meta.indexes {
         let collation = kept_collation(index)?;
-        let key = index.get("key").and_then(Value::as_document);
-        for (path, _) in key.iter().flat_map(|key| key.iter()).filter(|(_, kind)| kind.is_number()) {
-            add(path, &collation);
+        for property in fields_of(index).filter_map(|path| property_of(path, &collation)) {
+            if properties.len() < PROPERTIES_MAX && !properties.contains(&property) {
+                properties.push(property);
+            }
         }
     }
     Ok(properties)
@@ -71,27 +69,23 @@ pub(crate) fn is_property(name: &str) -> bool {
 }
 
 /// The fields of which a container has sort keys under a collation.
-pub(crate) fn served(definition: &ContainerDefinition, collation: &Collation) -> Vec<Served> {
+pub(crate) fn served(definition: &ContainerDefinition, collation: &Collation) -> Vec<String> {
     let Some(rules) = collation.rules().filter(|_| definition.computed_properties.is_some()) else {
         return Vec::new();
     };
     let start = format!("{PREFIX}{}:{COLLATION_DATA_VERSION}:", rules.text().replace('/', ":"));
     let properties = definition.computed_properties.iter().flatten();
-    let field = |property: &ComputedProperty| {
-        let path = property.name.strip_prefix(&start)?.to_owned();
-        Some(Served { path, property: property.name.clone() })
-    };
-    properties.filter_map(field).collect()
+    properties.filter_map(|property| property.name.strip_prefix(&start)).map(str::to_owned).collect()
 }
 
 /// A condition on sort keys that every document meets which meets the filter; `None` where nothing can be said.
-pub(crate) fn condition(filter: &Document, collation: &Collation, served: &[Served]) -> Option<Predicate> {
-    let part = |(name, value): (&shardlake_mql::Str, &Value)| member(name, value, collation, served);
+pub(crate) fn condition(filter: &Document, collation: &Collation, served: &[String]) -> Option<Predicate> {
+    let part = |(name, value): (&Str, &Value)| member(name, value, collation, served);
     let parts: Vec<Predicate> = filter.iter().filter_map(part).collect();
     (!parts.is_empty()).then_some(Predicate::All(parts))
 }
 
-fn member(name: &str, value: &Value, collation: &Collation, served: &[Served]) -> Option<Predicate> {
+fn member(name: &str, value: &Value, collation: &Collation, served: &[String]) -> Option<Predicate> {
     let parts = || {
         let part = |part: &Value| condition(part.as_document()?, collation, served);
         value.as_array().map(|parts| parts.iter().map(part))
@@ -103,43 +97,40 @@ fn member(name: &str, value: &Value, collation: &Collation, served: &[Served]) -
         }
         // One branch that says nothing says that anything may be.
         "$or" => parts()?.collect::<Option<Vec<_>>>().map(Predicate::Any),
-        _ if name.starts_with('$') => None,
-        path => {
-            let served = served.iter().find(|served| served.path == path)?;
-            match value {
-                Value::Document(operators) if is_operators(operators) => {
-                    let leaf = |(operator, operand): (&shardlake_mql::Str, &Value)| {
-                        leaf(served, operator, operand, collation)
-                    };
-                    let known: Vec<Predicate> = operators.iter().filter_map(leaf).collect();
-                    (!known.is_empty()).then_some(Predicate::All(known))
-                }
-                value => leaf(served, "$eq", value, collation),
+        path if path.starts_with('$') || !served.iter().any(|served| served == path) => None,
+        path => match value {
+            Value::Document(operators) if is_operators(operators) => {
+                let leaf = |(operator, operand): (&Str, &Value)| leaf(path, operator, operand, collation);
+                let known: Vec<Predicate> = operators.iter().filter_map(leaf).collect();
+                (!known.is_empty()).then_some(Predicate::All(known))
             }
-        }
+            value => leaf(path, "$eq", value, collation),
+        },
     }
 }
 
-fn leaf(served: &Served, operator: &str, operand: &Value, collation: &Collation) -> Option<Predicate> {
-    let path = vec![served.property.clone()];
-    let sort_text = |value: &Value| match value {
-        Value::String(text) => Some(Plain::String(collation.sort_text(text))),
+fn leaf(path: &str, operator: &str, operand: &Value, collation: &Collation) -> Option<Predicate> {
+    let key = sort_key_of(path, collation)?;
+    let compared = |is: Compared, value: &Value| match value {
+        Value::String(text) => {
+            Some(Predicate::SortKey { key: key.clone(), is, value: collation.sort_text(text) })
+        }
         _ => None,
     };
-    let equal = |value: &Value| Some(Predicate::Equal { path: path.clone(), value: sort_text(value)? });
-    let bound = |value: &Value| Some((sort_text(value)?, true));
     let own = match operator {
-        "$eq" => equal(operand)?,
-        "$in" => Predicate::Any(operand.as_array()?.iter().map(equal).collect::<Option<Vec<_>>>()?),
-        "$gt" | "$gte" => Predicate::Range { path: path.clone(), from: Some(bound(operand)?), to: None },
-        "$lt" | "$lte" => Predicate::Range { path: path.clone(), from: None, to: Some(bound(operand)?) },
+        "$eq" => compared(Compared::Equal, operand)?,
+        "$in" => {
+            let equal = |value: &Value| compared(Compared::Equal, value);
+            Predicate::Any(operand.as_array()?.iter().map(equal).collect::<Option<Vec<_>>>()?)
+        }
+        "$gt" | "$gte" => compared(Compared::AtLeast, operand)?,
+        "$lt" | "$lte" => compared(Compared::AtMost, operand)?,
         _ => return None,
     };
-    let stored = stored_path(&served.path);
     let mut any = vec![own];
-    any.extend(hidden_in(&stored));
+    any.extend(hidden_in(&key.path));
     // A text may be a symbol, which is shown as an object.
-    any.push(Predicate::IsObject { path: stored.clone() });
-    any.push(Predicate::IsArray { path: stored });
+    any.push(Predicate::IsObject { path: key.path.clone() });
+    any.push(Predicate::IsArray { path: key.path });
     Some(Predicate::Any(any))
 }

@@ -10,10 +10,10 @@ use shardlake_document::Value as Plain;
 use shardlake_items::FeedScope;
 use shardlake_model::PartitionKey;
 use shardlake_mql::{Collation, Document, Value, has_strings};
-use shardlake_sql::{ItemQuery, Predicate};
+use shardlake_sql::{ItemQuery, Predicate, SortKey};
 use std::borrow::Cow;
 
-use crate::collated::{self, Served, property_of};
+use crate::collated::{self, fields_of, sort_key_of};
 use crate::identity;
 use crate::meta::kept_collation;
 use crate::names::stored_path;
@@ -51,20 +51,16 @@ pub fn access(
     indexes: &[Document],
 ) -> Access {
     let mut plan = plan(filter, collation, shard_key);
-    let mut served = Vec::new();
-    for index in indexes.iter().filter(|index| kept_collation(index).is_ok_and(|own| own == *collation)) {
-        let key = index.get("key").and_then(Value::as_document);
-        let paths = key.iter().flat_map(|key| key.iter()).filter(|(_, kind)| kind.is_number());
-        let of = |path: &str| Some(Served { path: path.to_owned(), property: property_of(path, collation)? });
-        served.extend(paths.filter_map(|(path, _)| of(path)));
-    }
+    let is_own = |index: &&Document| kept_collation(index).is_ok_and(|own| own == *collation);
+    let served = indexes.iter().filter(is_own).flat_map(fields_of).map(str::to_owned);
+    let served: Vec<String> = served.filter(|_| !collation.is_simple()).collect();
     plan.narrow(filter, collation, &served);
     access_of(&plan, indexes.iter())
 }
 
 impl Plan {
     /// Adds what can be said of strings under a collation.
-    pub(crate) fn narrow(&mut self, filter: &Document, collation: &Collation, served: &[Served]) {
+    pub(crate) fn narrow(&mut self, filter: &Document, collation: &Collation, served: &[String]) {
         if served.is_empty() || (self.key.is_some() && self.id.is_some()) {
             return;
         }
@@ -86,21 +82,10 @@ pub(crate) fn access_of<'i>(plan: &Plan, mut indexes: impl Iterator<Item = &'i D
         !named.is_empty()
     });
     let serves = |index: &&Document| {
+        let collation = kept_collation(index).unwrap_or_default();
         let key = index.get("key").and_then(Value::as_document);
-        // Strings that the engine is asked for are compared by bytes.
-        let is_of_bytes = !index.has("collation");
-        let may_serve = named.iter().filter(|(_, is_string)| is_of_bytes || !is_string);
-        let paths: Vec<&[String]> = may_serve.map(|(path, _)| *path).collect();
         key.is_some_and(|key| {
-            let collation = kept_collation(index).unwrap_or_default();
-            let property = |name: &str| property_of(name, &collation);
-            let is_named = |name: &str| {
-                let of_sort_keys =
-                    |path: &[String]| matches!(path, [only] if property(name).as_ref() == Some(only));
-                paths.iter().any(|path| **path == stored_path(name))
-                    || named.iter().any(|(path, _)| of_sort_keys(path))
-            };
-            key.iter().any(|(name, _)| &**name == "$**" && !paths.is_empty() || is_named(name))
+            key.iter().any(|(name, _)| named.iter().any(|named| named.is_served_by(name, &collation)))
         })
     };
     let found = indexes.find(serves).filter(|_| is_narrowed);
@@ -108,15 +93,34 @@ pub(crate) fn access_of<'i>(plan: &Plan, mut indexes: impl Iterator<Item = &'i D
     name.map_or(Access::Scan, |name| Access::Index(name.to_owned()))
 }
 
-/// The paths of which a condition names values, and whether those are strings.
-fn names<'p>(predicate: &'p Predicate, named: &mut Vec<(&'p [String], bool)>) {
+/// A value that a condition names.
+enum Named<'p> {
+    /// At a path, compared by bytes; whether it is a string.
+    Value(&'p [String], bool),
+    SortKey(&'p SortKey),
+}
+
+impl Named<'_> {
+    /// Whether a field of an index holds such values.
+    fn is_served_by(&self, field: &str, collation: &Collation) -> bool {
+        match self {
+            Named::Value(path, is_string) => {
+                (collation.is_simple() || !is_string) && (field == "$**" || **path == stored_path(field))
+            }
+            Named::SortKey(key) => sort_key_of(field, collation).as_ref() == Some(*key),
+        }
+    }
+}
+
+fn names<'p>(predicate: &'p Predicate, named: &mut Vec<Named<'p>>) {
     let is_string = |value: &Plain| matches!(value, Plain::String(_));
     match predicate {
-        Predicate::Equal { path, value } => named.push((path, is_string(value))),
+        Predicate::Equal { path, value } => named.push(Named::Value(path, is_string(value))),
         Predicate::Range { path, from, to } => {
             let mut bounds = from.iter().chain(to).map(|(bound, _)| bound);
-            named.push((path, bounds.any(is_string)));
+            named.push(Named::Value(path, bounds.any(is_string)));
         }
+        Predicate::SortKey { key, .. } => named.push(Named::SortKey(key)),
         Predicate::All(parts) | Predicate::Any(parts) => parts.iter().for_each(|part| names(part, named)),
         _ => {}
     }

@@ -51,9 +51,50 @@ pub enum Predicate {
     ContainsObject {
         path: ValuePath,
     },
+    /// Texts whose sort key compares so with another one. A computed property that holds the sort key serves it.
+    SortKey {
+        key: SortKey,
+        is: Compared,
+        value: String,
+    },
     All(Vec<Predicate>),
     Any(Vec<Predicate>),
     Not(Box<Predicate>),
+}
+
+/// The sort key of a text at a path, by rules in their stored form.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SortKey {
+    pub path: ValuePath,
+    pub rules: String,
+    /// Whether the text is an id, which may stand for another text or for no text.
+    pub is_of_id: bool,
+}
+
+/// How a sort key compares with a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compared {
+    Equal,
+    AtLeast,
+    AtMost,
+}
+
+impl SortKey {
+    /// As a query calls it.
+    fn call(&self) -> Expression {
+        let rules = Expression::Literal(Value::String(self.rules.clone()));
+        call(self.function(), vec![property(&self.path), rules])
+    }
+
+    fn function(&self) -> &'static str {
+        if self.is_of_id { "SORTKEYOFID" } else { "SORTKEY" }
+    }
+
+    /// The query of a computed property that holds it. Names and rules hold no quotes and no backslashes.
+    pub fn computed_query(&self) -> String {
+        let path: String = self.path.iter().map(|name| format!("[\"{name}\"]")).collect();
+        format!("SELECT VALUE {}({ITEM}{path}, \"{}\") FROM {ITEM}", self.function(), self.rules)
+    }
 }
 
 /// Items that satisfy a condition, in an order, up to a number.
@@ -150,6 +191,15 @@ fn condition(predicate: &Predicate, parameters: &mut Vec<(String, Value)>) -> Ex
             call("ARRAY_CONTAINS", vec![property(path), parameter])
         }
         Predicate::ContainsObject { path } => exists_object_in(path),
+        Predicate::SortKey { key, is, value } => {
+            let operator = match is {
+                Compared::Equal => BinaryOperator::Equal,
+                Compared::AtLeast => BinaryOperator::GreaterOrEqual,
+                Compared::AtMost => BinaryOperator::LessOrEqual,
+            };
+            let right = Box::new(parameter(&Value::String(value.clone()), parameters));
+            Expression::Binary { operator, left: Box::new(key.call()), right }
+        }
         Predicate::All(parts) => joined(parts.iter().map(|part| condition(part, parameters)).collect(), true),
         Predicate::Any(parts) => {
             joined(parts.iter().map(|part| condition(part, parameters)).collect(), false)

@@ -43,7 +43,7 @@ pub use access::{
 };
 pub use bind::{ComputedProperties, check_parameters};
 pub use bound::AggregateFunction;
-pub use builder::{BuiltQuery, ItemQuery, Predicate, ValuePath};
+pub use builder::{BuiltQuery, Compared, ItemQuery, Predicate, SortKey, ValuePath};
 pub use error::{LanguageLimit, Location, Rule, SqlError};
 pub use evaluate::column::ScalarColumn;
 pub use evaluate::meter::Meter;
