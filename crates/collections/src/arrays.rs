@@ -6,9 +6,10 @@ use shardlake_model::KeyPath;
 use shardlake_mql::{Document, Filter, Scope, Value};
 use shardlake_partition::{Misfit, misfit_of};
 
+use crate::collation::kept_collation;
 use crate::collections::{Collection, Collections};
 use crate::failure::{Failure, Result};
-use crate::meta::{Meta, kept_collation};
+use crate::meta::Meta;
 use crate::names::stored_path;
 use crate::reads::Scan;
 use crate::request::Request;

@@ -9,10 +9,11 @@ use shardlake_resources::{Keeping, Redefined};
 use shardlake_stdx::Timestamp;
 
 use crate::collated::{PROPERTIES_MAX, is_property, properties_of};
+use crate::collation::kept_collation;
 use crate::collections::{Collection, Collections, Found, Namespace};
 use crate::failure::{Failure, Result};
 use crate::index_policy::{Uniqueness, add_paths, default_ttl_of, policy_of, uniqueness_of};
-use crate::meta::{DatabaseMeta, Meta, Rename, View, kept_collation};
+use crate::meta::{DatabaseMeta, Meta, Rename, View};
 use crate::request::Request;
 use crate::shard_key::{ShardKey, UNSHARDED_PATH};
 
@@ -410,7 +411,7 @@ pub const NAMESPACE_EXISTS: i32 = 48;
 
 /// Gives a container the computed properties that hold sort keys; others stay.
 fn set_properties(meta: &Meta, definition: &mut ContainerDefinition) -> Result<()> {
-    let wanted = properties_of(meta)?;
+    let wanted = properties_of(&meta.collation, &meta.indexes)?;
     let mut properties = definition.computed_properties.take().unwrap_or_default();
     properties.retain(|property| !is_property(&property.name));
     let room = PROPERTIES_MAX.saturating_sub(properties.len());

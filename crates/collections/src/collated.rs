@@ -12,10 +12,10 @@ use shardlake_model::{ComputedProperty, ContainerDefinition};
 use shardlake_mql::{COLLATION_DATA_VERSION, Collation, Document, Str, Value};
 use shardlake_sql::{Compared, Predicate, SortKey};
 
+use crate::collation::kept_collation;
+use crate::conditions::{hidden_in, is_operators};
 use crate::failure::Result;
-use crate::meta::{Meta, kept_collation};
 use crate::names::stored_path;
-use crate::plan::{hidden_in, is_operators};
 
 /// How the names of these properties begin, as the name of no field that a filter can name.
 const PREFIX: &str = "$collated:";
@@ -44,10 +44,13 @@ pub(crate) fn fields_of(index: &Document) -> impl Iterator<Item = &str> {
     fields.filter(|(_, kind)| kind.is_number()).map(|(path, _)| &**path)
 }
 
-/// The properties that the indexes of a collection ask for.
-pub(crate) fn properties_of(meta: &Meta) -> Result<Vec<ComputedProperty>> {
-    let mut properties: Vec<ComputedProperty> = property_of("_id", &meta.collation).into_iter().collect();
-    for index in &meta.indexes {
+/// The properties that a collection asks for by its collation, which is that of `_id`, and its indexes.
+pub(crate) fn properties_of(
+    of_collection: &Collation,
+    indexes: &[Document],
+) -> Result<Vec<ComputedProperty>> {
+    let mut properties: Vec<ComputedProperty> = property_of("_id", of_collection).into_iter().collect();
+    for index in indexes {
         let collation = kept_collation(index)?;
         for property in fields_of(index).filter_map(|path| property_of(path, &collation)) {
             if properties.len() < PROPERTIES_MAX && !properties.contains(&property) {

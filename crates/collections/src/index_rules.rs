@@ -2,8 +2,9 @@
 
 use shardlake_mql::{Collation, Document, Filter, Scope, Value, document_of_collation};
 
+use crate::collation::kept_collation;
 use crate::failure::{Failure, Result};
-use crate::meta::{flag, kept_collation};
+use crate::meta::flag;
 use crate::places::check_plane_options;
 use crate::wildcard_rules::check_wildcard;
 

@@ -10,7 +10,7 @@
 //! | `validation.rs`, `key_analysis.rs` | read a collection from end to end: whether it is valid, what a shard key would be worth |
 //! | `names.rs`, `identity.rs`, `stored.rs` | documents to bodies of items and back, one for one |
 //! | `shard_key.rs` | the partition key as documents name it |
-//! | `plan.rs`, `collated.rs` | from a filter to what the engine is asked; strings under a collation |
+//! | `plan.rs`, `collated.rs`, `conditions.rs`, `collation.rs` | from a filter to what the engine is asked; strings under a collation; collations that are kept |
 //! | `point.rs` | one document by its key |
 //! | `reads.rs`, `order.rs`, `aggregate.rs`, `needed.rs`, `output.rs` | finding documents; pipelines, what they look at, and where their results go |
 //! | `capped.rs`, `tail.rs` | capped collections; cursors that wait for what is inserted next |
@@ -34,7 +34,9 @@ mod catalog;
 mod change;
 mod change_stream;
 mod collated;
+mod collation;
 mod collections;
+mod conditions;
 mod duplicates;
 mod effect;
 mod expiry;

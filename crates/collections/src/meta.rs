@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use shardlake_document::{bytes_of_url_text, url_text_of_bytes};
 use shardlake_model::{Container, Database};
-use shardlake_mql::{Collation, Document, Filter, Scope, Value, collation_of, document_of_collation, unmet};
+use shardlake_mql::{Collation, Document, Filter, Scope, Value, document_of_collation, unmet};
 
+use crate::collation::kept_collation;
 use crate::failure::{Failure, Result};
 use crate::shard_key::ShardKey;
 use crate::uses::IndexUses;
@@ -259,15 +260,6 @@ impl DatabaseMeta {
     pub fn view(&self, name: &str) -> Option<&View> {
         self.views.iter().find(|view| view.name == name)
     }
-}
-
-/// The collation that is kept with a collection, an index or a view; the simple one where none is.
-pub(crate) fn kept_collation(kept: &Document) -> Result<Collation> {
-    let Some(collation) = kept.get("collation").and_then(Value::as_document) else {
-        return Ok(Collation::simple());
-    };
-    collation_of(collation)
-        .map_err(|unsupported| Failure::new(303, format!("a collation is not supported: {}", unsupported.0)))
 }
 
 fn decoded(text: &str) -> Result<Document> {

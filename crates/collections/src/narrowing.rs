@@ -6,8 +6,9 @@
 use shardlake_model::{ItemRule, Narrowing, RuleScalar, ValueKind, ValueTest};
 use shardlake_mql::{COLLATION_DATA_VERSION, Collation, Document, Value};
 
+use crate::collation::kept_collation;
 use crate::failure::{Failure, Result};
-use crate::meta::{flag, kept_collation};
+use crate::meta::flag;
 use crate::names::stored_path;
 
 /// Error 303 for a filter that the engine cannot judge.

@@ -9,9 +9,10 @@ use shardlake_mql::{
 
 use crate::aggregate::Aggregating;
 use crate::catalog::Creation;
+use crate::collation::kept_collation;
 use crate::collections::{Collection, Collections, Namespace};
 use crate::failure::{Failure, Result};
-use crate::meta::{BESIDE, kept_collation};
+use crate::meta::BESIDE;
 use crate::request::Request;
 use crate::temporary::guarded;
 use crate::update::{Action, Statement};

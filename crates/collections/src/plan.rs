@@ -14,8 +14,9 @@ use shardlake_sql::{ItemQuery, Predicate, SortKey};
 use std::borrow::Cow;
 
 use crate::collated::{self, fields_of, sort_key_of};
+use crate::collation::kept_collation;
+use crate::conditions::{hidden_in, is_operators};
 use crate::identity;
-use crate::meta::kept_collation;
 use crate::names::stored_path;
 use crate::shard_key::ShardKey;
 
@@ -219,10 +220,6 @@ fn is_scalar(value: &Value) -> bool {
     !matches!(value, Value::Document(_) | Value::Array(_) | Value::Regex(_) | Value::Null | Value::Undefined)
 }
 
-pub(crate) fn is_operators(document: &Document) -> bool {
-    document.first().is_some_and(|(name, _)| name.starts_with('$'))
-}
-
 /// What every document meets that meets the filter; `None` where nothing can be said.
 fn condition(filter: &Document) -> Option<Predicate> {
     let parts: Vec<Predicate> = filter.iter().filter_map(|(name, value)| member(name, value)).collect();
@@ -360,11 +357,6 @@ fn range_of_ids(value: &Value, is_from: bool) -> Option<Predicate> {
     let (from, to) = if is_from { (own, text("$oid;")) } else { (text("$oid:"), own) };
     let path = vec!["id".to_owned()];
     Some(Predicate::Range { path, from: Some((from, true)), to: Some((to, true)) })
-}
-
-/// Arrays on the way to a path.
-pub(crate) fn hidden_in(path: &[String]) -> Vec<Predicate> {
-    (1..path.len()).map(|length| Predicate::IsArray { path: path[..length].to_vec() }).collect()
 }
 
 /// A number may be a decimal, a text a symbol: both are shown as objects.

@@ -216,7 +216,7 @@ impl Collections {
 }
 
 fn has_other_sort_keys(meta: &Meta, definition: &ContainerDefinition) -> Result<bool> {
-    let wanted = properties_of(meta)?;
+    let wanted = properties_of(&meta.collation, &meta.indexes)?;
     let properties = definition.computed_properties.iter().flatten();
     let mut kept = properties.filter(|property| is_property(&property.name));
     Ok(kept.any(|property| !wanted.contains(property)))

@@ -4,10 +4,11 @@ use shardlake_model::Narrowing;
 use shardlake_mql::{Document, Filter, Scope, Value};
 use shardlake_partition::unique_values_of;
 
+use crate::collation::kept_collation;
 use crate::collections::{Collection, Collections};
 use crate::failure::Result;
 use crate::index_policy::unique_key_of;
-use crate::meta::{flag, kept_collation};
+use crate::meta::flag;
 use crate::reads::Scan;
 use crate::request::Request;
 use crate::stored::body_of;

@@ -448,9 +448,14 @@ async fn an_index_with_a_collation_narrows_what_is_read() {
     let documents: Vec<_> =
         (0..500).map(|n| doc! { "_id": format!("Id{n}"), "name": format!("User{n}") }).collect();
     ok(&mut client, doc! { "insert": "c", "documents": documents }).await;
-    for filter in
-        [doc! { "name": "USER77" }, doc! { "name": { "$in": ["USER77", "uSER78"] } }, doc! { "_id": "ID7" }]
-    {
+    let long = "Long".repeat(100_000);
+    ok(&mut client, doc! { "insert": "c", "documents": [{ "_id": "long", "name": &long }] }).await;
+    for filter in [
+        doc! { "name": "USER77" },
+        doc! { "name": { "$in": ["USER77", "uSER78"] } },
+        doc! { "name": long.to_uppercase() },
+        doc! { "_id": "ID7" },
+    ] {
         let find = doc! { "find": "c", "filter": filter.clone() };
         let reply = ok(&mut client, doc! { "explain": find.clone(), "verbosity": "executionStats" }).await;
         let stats = reply.value("executionStats");

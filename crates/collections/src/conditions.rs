@@ -1,0 +1,14 @@
+//! What conditions of filters share, whatever they compare by.
+
+use shardlake_mql::Document;
+use shardlake_sql::Predicate;
+
+/// Whether a document states operators rather than a value.
+pub(crate) fn is_operators(document: &Document) -> bool {
+    document.first().is_some_and(|(name, _)| name.starts_with('$'))
+}
+
+/// Arrays on the way to a path.
+pub(crate) fn hidden_in(path: &[String]) -> Vec<Predicate> {
+    (1..path.len()).map(|length| Predicate::IsArray { path: path[..length].to_vec() }).collect()
+}
