@@ -137,3 +137,50 @@ fn leaf(path: &str, operator: &str, operand: &Value, collation: &Collation) -> O
     any.push(Predicate::IsArray { path: key.path });
     Some(Predicate::Any(any))
 }
+
+#[cfg(test)]
+mod tests {
+    use shardlake_model::PartitionKeyDefinition;
+    use shardlake_mql::collation_of;
+
+    use super::*;
+
+    fn no_case() -> Collation {
+        let mut document = Document::one("locale", "en");
+        document.push("strength", Value::Int(2));
+        collation_of(&document).expect("the locale is known")
+    }
+
+    fn index(field: &str, kind: Value) -> Document {
+        let mut index = Document::one("key", Value::document(Document::one(field, kind)));
+        index.push("collation", Value::document(Document::one("locale", "en")));
+        index
+    }
+
+    #[test]
+    fn fields_of_indexes_and_identities_have_sort_keys() {
+        let indexes =
+            [index("a.b", Value::Int(-1)), index("h", Value::string("hashed")), index("$**", Value::Int(1))];
+        let properties = properties_of(&no_case(), &indexes).expect("the locale is known");
+        let shown: Vec<&str> = properties.iter().map(|property| property.query.as_str()).collect();
+        let expected = [
+            "SELECT VALUE SORTKEYOFID(c[\"id\"], \"en/2----p--\") FROM c",
+            "SELECT VALUE SORTKEY(c[\"a\"][\"b\"], \"en/3----p--\") FROM c",
+        ];
+        assert_eq!(shown, expected);
+        assert!(properties.iter().all(|property| property.name.contains(COLLATION_DATA_VERSION)));
+    }
+
+    #[test]
+    fn sort_keys_of_other_tables_serve_nothing() {
+        let key = PartitionKeyDefinition::hash("/k");
+        let mut definition = ContainerDefinition::new("c", key);
+        let mut properties = properties_of(&no_case(), &[]).expect("the locale is known");
+        definition.computed_properties = Some(properties.clone());
+        assert_eq!(served(&definition, &no_case()), ["_id"]);
+        assert_eq!(served(&definition, &Collation::simple()), [] as [String; 0]);
+        properties[0].name = properties[0].name.replace(COLLATION_DATA_VERSION, "icu4x-0.0.0");
+        definition.computed_properties = Some(properties);
+        assert_eq!(served(&definition, &no_case()), [] as [String; 0]);
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use shardlake_model::{Container, ContainerDefinition, Narrowing};
+use shardlake_model::{ContainerDefinition, Narrowing};
 use shardlake_mql::{COLLATION_DATA_VERSION, Document, Filter, Scope, Value};
 use shardlake_partition::{unique_values_of, wait_for_queued};
 
@@ -177,14 +177,14 @@ impl Collections {
             for collection in self.list(&database.id)?.into_iter().filter_map(|listed| listed.collection) {
                 let container = collection.handle.container();
                 let has_other_keys = has_other_sort_keys(&collection.meta, &container.definition)?;
-                if !is_of_other_tables(container) && !has_other_keys {
+                if !is_of_other_tables(&container.narrowings) && !has_other_keys {
                     continue;
                 }
                 let namespace = collection.namespace.to_string();
                 tracing::info!(collection = %namespace, "indexes are rebuilt for new tables of collations");
                 let request = self.request_of_its_own();
                 let _still = self.keep_partitions(&request, &collection).await?;
-                if is_of_other_tables(container)
+                if is_of_other_tables(&container.narrowings)
                     && let Err(failure) = self.claim_unique(&request, &collection).await
                 {
                     tracing::warn!(?failure, collection = %namespace, "documents are duplicates by new tables of collations");
@@ -222,8 +222,8 @@ fn has_other_sort_keys(meta: &Meta, definition: &ContainerDefinition) -> Result<
     Ok(kept.any(|property| !wanted.contains(property)))
 }
 
-fn is_of_other_tables(container: &Container) -> bool {
-    container.narrowings.iter().flatten().any(|narrowing| match narrowing {
+fn is_of_other_tables(narrowings: &[Option<Narrowing>]) -> bool {
+    narrowings.iter().flatten().any(|narrowing| match narrowing {
         Narrowing::Collated { version, .. } => version != COLLATION_DATA_VERSION,
         _ => false,
     })
@@ -239,4 +239,40 @@ fn values_of(index: &Document, document: &Document) -> Document {
         value.or_null()
     };
     key.iter().map(|(path, _)| (path.clone(), value(path))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use shardlake_model::{ComputedProperty, PartitionKeyDefinition};
+
+    use super::*;
+    use crate::narrowing::collated;
+
+    #[test]
+    fn indexes_of_other_tables_are_found_at_a_start() {
+        let options = Document::one("collation", Value::document(Document::one("locale", "en")));
+        let collation = crate::collation::kept_collation(&options).expect("the locale is known");
+        let Some(Narrowing::Collated { rules, version, narrowing }) = collated(&collation, None) else {
+            unreachable!("the collation is not simple")
+        };
+        let is_other = |version: &str| {
+            let narrowing = narrowing.clone();
+            let kept = Narrowing::Collated { rules: rules.clone(), version: version.to_owned(), narrowing };
+            is_of_other_tables(&[None, Some(kept)])
+        };
+        assert!(is_other("icu4x-0.0.0") && !is_other(&version));
+        assert!(!is_of_other_tables(&[None, Some(Narrowing::Sparse)]));
+        let meta = Meta { collation, ..Meta::default() };
+        let key = PartitionKeyDefinition::hash("/k");
+        let mut definition = ContainerDefinition::new("c", key);
+        let wanted = properties_of(&meta.collation, &[]).expect("the locale is known");
+        let older = |property: &ComputedProperty| ComputedProperty {
+            name: property.name.replace(COLLATION_DATA_VERSION, "icu4x-0.0.0"),
+            query: property.query.clone(),
+        };
+        definition.computed_properties = Some(wanted.iter().map(older).collect());
+        assert!(has_other_sort_keys(&meta, &definition).expect("the locale is known"));
+        definition.computed_properties = Some(wanted);
+        assert!(!has_other_sort_keys(&meta, &definition).expect("the locale is known"));
+    }
 }
