@@ -110,11 +110,7 @@ impl Collections {
                 &namespace.database,
                 definition,
                 creation.throughput,
-                Some(Keeping {
-                    kept: meta.encoded(),
-                    bounds: meta.bounds(),
-                    narrowings: unique.narrowings,
-                }),
+                Some(Keeping { kept: meta.encoded(), bounds: meta.bounds(), narrowings: unique.narrowings }),
             )
             .await;
         match made {

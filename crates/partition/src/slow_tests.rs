@@ -371,7 +371,8 @@ async fn creates_beyond_the_bounds_remove_the_oldest_items() {
             futures::future::join_all((0..writers).map(write)).await;
             fixture.expect_sound().await;
             let limits = crate::PageLimits { items: 1000, size_bytes: 1 << 20 };
-            let page = read_in_order(&fixture.partition, &fixture.shape, 0, Default::default(), limits).await;
+            let (logical, from) = (logical(&fixture.shape, "a"), Default::default());
+            let page = read_in_order(&fixture.partition, &fixture.shape, 0, (&logical, from), limits).await;
             let items = page.expect("read").items;
             let added = crate::item::rendered_size(0, &fixture.shape, 1_700_000_000);
             let bodies = items.iter().map(|item| item.json_text().len() - added).sum::<usize>();
