@@ -1,4 +1,7 @@
 //! Documents to bodies of items and back.
+//!
+//! A body's `id` is the identity's text. Where that does not tell the type of a scalar, as of a long or a decimal, the value is kept beside it,
+//! as the member `_id`. An `_id` that is a document is the `id` itself, since paths lead into it; earlier builds stored every such value so.
 
 use std::borrow::Cow;
 
@@ -6,23 +9,41 @@ use shardlake_document::{Body, BsonKind, RawDocument, RawValue};
 use shardlake_mql::{Document, Value, bytes_of_members};
 
 use crate::failure::{Failure, Result};
-use crate::identity::{Identity, value_of};
+use crate::identity::{Identity, typed_text, value_of};
 use crate::names::{may_differ, shown_name, stored_name};
 
 /// What a document may take, as its client sends it.
 pub const DOCUMENT_BYTES_MAX: usize = 16 * 1024 * 1024;
 const OBJECT_TOO_LARGE: i32 = 10334;
 
+/// Where an identity is kept whose text does not tell its type.
+const BESIDE: &str = "_id";
+
+fn is_told_beside(stored: &Value) -> bool {
+    !matches!(stored, Value::String(_) | Value::Document(_))
+}
+
+/// Whether a member `_id` is the identity that has this text, rather than one of a client that calls it so.
+fn is_identity(value: &Value, text: &str) -> bool {
+    is_told_beside(value) && typed_text(value).is_some_and(|own| own == text)
+}
+
 /// The body that holds a document, and its identity. The document has an `_id`.
 pub fn body_of(document: &Document) -> Result<(Body, Identity)> {
     let identity = Identity::of(&document.value("_id"))?;
     let size = document.size();
+    let text = Value::string(&identity.text);
+    // The other spelling of the name is for a member that the client calls so.
+    let is_free = || !document.iter().any(|(name, _)| stored_name(name) == BESIDE);
+    let beside = Some(&identity.stored).filter(|stored| is_told_beside(stored) && is_free());
     let members = document.iter().map(|(name, value)| match &**name {
+        "_id" if beside.is_some() => (Cow::Borrowed("id"), &text),
         "_id" => (Cow::Borrowed("id"), &identity.stored),
         _ if may_differ(name) => (stored_name(name), value),
         _ => (Cow::Borrowed(&**name), value),
     });
-    let bytes = bytes_of_members(members, size);
+    let beside = beside.map(|value| (Cow::Borrowed(BESIDE), value));
+    let bytes = bytes_of_members(members.chain(beside), size);
     if bytes.len() > DOCUMENT_BYTES_MAX {
         // Its names may be longer in storage: what the client sent counts.
         if size > DOCUMENT_BYTES_MAX {
@@ -48,7 +69,7 @@ pub(crate) fn members_of(body: RawDocument<'_>, wanted: impl Fn(&str) -> bool) -
             return document_of(body.as_bytes());
         };
         let shown = if may_differ(name) { shown_name(name) } else { Cow::Borrowed(name) };
-        if wanted(&shown) {
+        if wanted(&shown) || (name == BESIDE && wanted("_id")) {
             bytes.push(kind, name, element.bytes());
         }
     }
@@ -58,9 +79,20 @@ pub(crate) fn members_of(body: RawDocument<'_>, wanted: impl Fn(&str) -> bool) -
 /// The bytes of the document that a stored body holds: those of its members as they are stored, under the names of this door.
 pub(crate) fn document_bytes_of(body: RawDocument<'_>) -> Result<Vec<u8>> {
     let mut bytes = BsonBytes::with_capacity(body.as_bytes().len() + 16);
+    let mut is_beside = false;
     if let Some(id) = body.elements().find(|element| element.name() == Some("id")) {
         match id.value() {
-            Some(RawValue::String(text)) if text.starts_with('$') => bytes.push_value("_id", &value_of(text)),
+            Some(RawValue::String(text)) if text.starts_with('$') => {
+                let beside = body.elements().find(|element| element.name() == Some(BESIDE));
+                if beside.is_some() {
+                    let document = Document::from_bytes(body.as_bytes())?;
+                    is_beside = document.get(BESIDE).is_some_and(|value| is_identity(value, text));
+                }
+                match beside.filter(|_| is_beside).and_then(|beside| Some((beside.kind()?, beside))) {
+                    Some((kind, beside)) => bytes.push(kind, "_id", beside.bytes()),
+                    None => bytes.push_value("_id", &value_of(text)),
+                }
+            }
             _ => match id.kind() {
                 Some(kind) => bytes.push(kind, "_id", id.bytes()),
                 None => return document_of(body.as_bytes()).map(|document| document.to_bytes()),
@@ -70,6 +102,7 @@ pub(crate) fn document_bytes_of(body: RawDocument<'_>) -> Result<Vec<u8>> {
     for element in body.elements() {
         match element.name().zip(element.kind()) {
             Some(("id", _)) => {}
+            Some((BESIDE, _)) if is_beside => {}
             Some((name, kind)) if may_differ(name) => bytes.push(kind, &shown_name(name), element.bytes()),
             Some((name, kind)) => bytes.push(kind, name, element.bytes()),
             None => return document_of(body.as_bytes()).map(|document| document.to_bytes()),
@@ -113,10 +146,13 @@ fn shown(stored: Document) -> Document {
     if !stored.iter().any(|(name, _)| may_differ(name)) {
         return stored;
     }
+    let text = stored.get("id").and_then(Value::as_str);
+    let beside = stored.get(BESIDE).filter(|value| text.is_some_and(|text| is_identity(value, text)));
     let shown: Document = stored
         .iter()
+        .filter(|(name, _)| beside.is_none() || &***name != BESIDE)
         .map(|(name, value)| match (&**name, value) {
-            ("id", Value::String(text)) => ("_id".into(), value_of(text)),
+            ("id", Value::String(text)) => ("_id".into(), beside.cloned().unwrap_or_else(|| value_of(text))),
             _ if may_differ(name) => (shown_name(name).as_ref().into(), value.clone()),
             _ => (name.clone(), value.clone()),
         })

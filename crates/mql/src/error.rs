@@ -17,6 +17,11 @@ impl Error {
         Error { code, message: message.into() }
     }
 
+    /// The error as the cause of another one.
+    pub fn caused(self, words: &str) -> Error {
+        Error { message: format!("{words} :: caused by :: {}", self.message), ..self }
+    }
+
     pub fn code(&self) -> i32 {
         self.code
     }

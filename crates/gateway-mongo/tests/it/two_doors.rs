@@ -1,13 +1,16 @@
 //! One container, two doors: what one writes, the other one reads (spec mongo.md §11).
 
 use bson::doc;
-use shardlake_account::{AccountOptions, ItemRead, ReadCommand, WriteCommand, item_of_json, item_of_json_in};
+use shardlake_account::{
+    AccountOptions, FeedScope, ItemRead, QueryRequest, QueryWants, ReadCommand, WriteCommand, item_of_json,
+    item_of_json_in,
+};
 use shardlake_gateway_mongo::MongoSettings;
 use shardlake_model::{
     ContainerDefinition, KeyComponent, Limits, PartitionKey, PartitionKeyDefinition, Preconditions,
     RequestContext, UniqueKey,
 };
-use shardlake_mql::Value;
+use shardlake_mql::{Value, identical};
 use shardlake_stdx::{Clock, Guid};
 use shardlake_storage::{Shard, ShardOptions};
 
@@ -45,6 +48,53 @@ async fn a_document_is_an_item_in_the_form_of_json() {
         "ab".repeat(12)
     );
     assert!(text.starts_with(&start), "{text}");
+}
+
+#[tokio::test]
+async fn an_id_whose_text_does_not_tell_its_type_is_a_text_at_the_other_door() {
+    let server = Server::start().await;
+    let (ctx, mut client) = (ctx(&server), server.connect());
+    let decimal: bson::Decimal128 = "2.50".parse().expect("a decimal");
+    let ids = [bson::Bson::Int64(6), bson::Bson::Double(7.0), bson::Bson::Decimal128(decimal), bson::Bson::Int32(5)];
+    let documents: Vec<_> = ids.iter().map(|id| doc! { "n": 1, "_id": id }).collect();
+    client.ok("d", of(&doc! { "insert": "c", "documents": documents })).await;
+    let container = server.account.container_for_items("d", "c").expect("the container");
+    let rows = async |text: &str| {
+        let request = QueryRequest {
+            text,
+            parameters: &[],
+            scope: FeedScope::All,
+            max_items: Some(100),
+            continuation: None,
+            resume_filter: None,
+            allows_cross_partition: true,
+            fans_out: true,
+            wants: QueryWants::default(),
+        };
+        let reply = server.account.query(&ctx, &container, request).await.expect("rows");
+        let mut rows: Vec<String> =
+            reply.rows.iter().map(|row| String::from_utf8_lossy(row).into_owned()).collect();
+        rows.sort();
+        rows
+    };
+    assert_eq!(rows("SELECT VALUE c.id FROM c").await, [r#""$num:2.5""#, r#""$num:5""#, r#""$num:6""#, r#""$num:7""#]);
+    assert_eq!(rows("SELECT c.id, c.n FROM c WHERE c.id = '$num:6'").await, [r#"{"id":"$num:6","n":1}"#]);
+    // This door has the types that it was given, also behind an update and by each way to read.
+    let update = doc! { "update": "c", "updates": [{ "q": { "_id": { "$gt": 1 } }, "u": { "$inc": { "n": 1 } }, "multi": true }] };
+    assert_eq!(client.ok("d", of(&update)).await.value("nModified").to_i64_exact(), Some(4));
+    for id in &ids {
+        for filter in [doc! { "_id": id }, doc! { "_id": { "$in": [id] }, "n": 2 }] {
+            for projection in [doc! {}, doc! { "_id": 1 }, doc! { "n": 1 }] {
+                let find = doc! { "find": "c", "filter": filter.clone(), "projection": projection };
+                let found = first_batch(&client.ok("d", of(&find)).await);
+                assert_eq!(found.len(), 1, "{filter}");
+                assert!(identical(&found[0].value("_id"), &of(&doc! { "_id": id }).value("_id")), "{}", found[0]);
+                assert!(!found[0].has("$_id"), "{}", found[0]);
+            }
+        }
+    }
+    let insert = doc! { "insert": "c", "documents": [{ "_id": 6.0 }] };
+    assert!(client.run("d", of(&insert)).await.has("writeErrors"), "equal numbers are one identity");
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use super::output::{Output, parse_merge, parse_out};
 use super::run::{Context, Run, Stage};
 use super::{bucket_auto, buckets, densify, elsewhere, fill, geo_near, graph, group};
 use super::{join, redact, simple, sort, window};
-use crate::error::{Result, fail};
+use crate::error::{Error, Result, fail};
 use crate::expression::{Expression, Scope, parse as parse_expression};
 use crate::projection::Projection;
 use crate::value::Value;
@@ -250,8 +250,15 @@ fn parse_stage(
     use simple::Each;
     let stage: SharedStage = match name {
         "$match" => Arc::new(simple::parse_match(value, scope)?),
-        "$project" => Arc::new(Each::Project(Projection::project(value, scope)?)),
-        "$addFields" | "$set" => Arc::new(Each::Project(Projection::add_fields(name, value, scope)?)),
+        "$project" => {
+            let projection = Projection::project(value, scope).map_err(|error| in_stage(name, value, error))?;
+            Arc::new(Each::Project(projection))
+        }
+        "$addFields" | "$set" => {
+            let fields =
+                Projection::add_fields(name, value, scope).map_err(|error| in_stage(name, value, error))?;
+            Arc::new(Each::Project(fields))
+        }
         "$unset" => Arc::new(simple::parse_unset(value)?),
         "$replaceRoot" => Arc::new(simple::parse_replace_root(value, scope)?),
         "$replaceWith" => Arc::new(simple::parse_replace_with(value, scope)?),
@@ -288,4 +295,12 @@ fn parse_stage(
     };
     out.push(stage);
     Ok(())
+}
+
+/// An error of a stage whose fields are wrong, in the reference's words.
+fn in_stage(name: &str, value: &Value, error: Error) -> Error {
+    match value {
+        Value::Document(_) => error.caused(&format!("Invalid {name}")),
+        _ => error,
+    }
 }
