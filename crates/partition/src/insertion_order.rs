@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use shardlake_model::Result;
 
-use crate::created::{Direction, Source, WALKED_MAX, Walk};
 use crate::feed::PageLimits;
+use crate::feed::created::{Direction, Source, WALKED_MAX, Walk};
 use crate::item::StoredItem;
 use crate::keys::{self, HEADER};
 use crate::operation::LogicalKey;

@@ -5,7 +5,7 @@
 //!   I  items       epk | partition key | id            → record
 //!   L  change log  lsn u64                             → log entry
 //!   O  ordinals    ordinal u64                         → item key without its header
-//!   N  creation    epk | partition key | ordinal u64   → id; without all of them: every item has its row (created.rs)
+//!   N  creation    epk | partition key | ordinal u64   → id; without all of them: every item has its row (feed/created/)
 //!   S  sizes       epk | partition key                 → items u64 | JSON bytes u64 of the logical partition (sizes/)
 //!   X  postings    index id u16 | path hash u64 | index value | ordinal u64 → nothing (index/keys.rs)
 //!   C  counters    index id u16 | path hash u64       → items u64 (index/keys.rs)

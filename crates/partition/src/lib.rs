@@ -47,7 +47,6 @@ mod change_sink;
 mod changes;
 mod commit;
 mod compaction;
-mod created;
 mod deferred;
 mod delete_key;
 mod deletion;

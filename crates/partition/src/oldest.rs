@@ -61,6 +61,13 @@ impl Oldest {
     /// A commit has created an item.
     pub fn note_created(&mut self, placed: Placed) {
         let Placed { ordinal, ref key } = placed;
+        for list in [&mut self.known, &mut self.newer] {
+            if let Ok(place) = list.binary_search_by_key(&ordinal, |placed| placed.ordinal) {
+                // It was given another id, which leaves it its ordinal.
+                list[place] = placed;
+                return;
+            }
+        }
         let is_new = ordinal >= self.gap.end && self.newer.back().is_none_or(|last| last.ordinal < ordinal);
         if !is_new || !key.starts_with(&self.prefix) {
             return;

@@ -19,6 +19,8 @@ use crate::transaction::{ItemName, Transaction};
 
 /// Items that one commit removes.
 const REMOVED_MAX: usize = 2048;
+/// Index rows of a commit that only removes.
+const POSTINGS_MAX: usize = 8192;
 /// Items that are asked for at a time where the engine does not have them at hand.
 const AHEAD_MAX: usize = 256;
 
@@ -69,7 +71,8 @@ impl Transaction<'_> {
         // Of small items a few take the place of each new one.
         let ahead = if self.is_clients { (4 * self.created).clamp(8, AHEAD_MAX) } else { AHEAD_MAX };
         for (place, placed) in items.iter().enumerate() {
-            if trimmed.items == REMOVED_MAX {
+            let is_much = trimmed.items > 0 && !self.is_clients && self.postings() >= POSTINGS_MAX;
+            if trimmed.items == REMOVED_MAX || is_much {
                 return Ok(trimmed);
             }
             if place % ahead == 0 {

@@ -14,7 +14,7 @@ use shardlake_routing::effective_partition_key;
 use shardlake_storage::{ScanOptions, Shard, Snapshot};
 
 use crate::change_log::{ChangeKind, Counters, LogEntry};
-use crate::created;
+use crate::feed::created;
 use crate::index::IndexVerifier;
 use crate::item::{StoredItem, rendered_size};
 use crate::key_list::KeyList;

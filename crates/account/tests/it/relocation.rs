@@ -524,3 +524,42 @@ async fn relocation_that_resumes_under_another_index_copies_anew() {
     assert_eq!(container().partition_key_ranges().len(), 2);
     check(&reopened, &shards, &expected).await;
 }
+
+/// An item that is given the id of one that was deleted keeps its ordinal, and so its rows by it, whichever of the ids the log names first.
+#[tokio::test]
+async fn an_item_that_takes_the_id_of_another_during_a_split_keeps_its_rows() {
+    let shards = memory_shards(1).await;
+    expects_log("stopped after 'copied'");
+    let hooks = RelocationHooks { goes_on: Some(Arc::new(|step| step != RelocationStep::Copied)), bug: None };
+    let options = AccountOptions { hooks, ..AccountOptions::default() };
+    let shard = shards.iter().next().expect("one").clone();
+    let fixture = Fixture::over_with(&shard, options).await;
+    let container = fixture.container_with(definition(), 400).await;
+    for number in 0..40 {
+        write(&fixture, &container, number, 0).await;
+    }
+    let split = fixture.account.split(&container, 0, SplitAt::Middle).await.expect("begins");
+    split.finished().await.expect_err("stopped behind the copy");
+    let account = &fixture.account;
+    let mut expected: BTreeMap<u64, u64> = (0..40).map(|number| (number, 0)).collect();
+    // 17 more is the same logical partition.
+    for (taken, number) in [(17, 0), (18, 1), (19, 2), (20, 3)] {
+        let pk = format!("k{}", number % 17);
+        let key = format!("[\"{pk}\"]");
+        let key = || Some(KeyInput(&key));
+        account
+            .delete_item(&fixture.ctx(), &container, key(), &taken.to_string(), &none())
+            .await
+            .expect("deleted");
+        let body = format!(r#"{{"id":"{taken}","pk":"{pk}","v":7,"u":"{number}-0","tags":["a","{pk}"]}}"#);
+        let (ctx, id) = (fixture.ctx(), number.to_string());
+        account.replace_item(&ctx, &container, key(), &id, body.as_bytes(), &none()).await.expect("renamed");
+        expected.remove(&number);
+        expected.insert(taken, 7);
+    }
+    let reopened = Fixture::over(&shards).await;
+    let container = || reopened.account.container("db", "c").expect("there");
+    eventually("the split is done", async || container().relocation().is_none()).await;
+    assert_eq!(container().partition_key_ranges().len(), 2);
+    check(&reopened, &shards, &expected).await;
+}

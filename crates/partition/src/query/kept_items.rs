@@ -10,7 +10,7 @@ use shardlake_document::Record;
 use shardlake_sql::ScalarColumn;
 use shardlake_storage::{Extract, KeptRows, Row};
 
-use crate::created::{RowOrder, order_of};
+use crate::feed::created::{RowOrder, order_of};
 use crate::shape::ContainerShape;
 
 /// All of it in the order of creation, by numbers.

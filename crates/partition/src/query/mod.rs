@@ -5,8 +5,7 @@
 //! | `mod.rs` | a page of a query from end to end |
 //! | `choose.rs` | which access to take: scan, index spans, or index order |
 //! | `options.rs`, `rules.rs` | the options of a filter, and the rules that choose one: for `choose.rs` and for predictions |
-//! | `scan.rs` | items in key order |
-//! | `scan_created.rs` | items in the order of creation |
+//! | `scan.rs` | items in the order of creation, or in key order |
 //! | `kept_items.rs` | the values of items that stay in memory, side by side for conditions |
 //! | `spans.rs` | items named by ranges of the index |
 //! | `ordered.rs` | items in the order of an index, those without the property included |
@@ -38,7 +37,6 @@ mod outlook;
 mod position;
 pub(crate) mod rules;
 mod scan;
-mod scan_created;
 mod scope;
 mod spans;
 mod start;
@@ -443,7 +441,7 @@ impl Last {
             Last::Item(key) => AccessPosition::Scan(KeyPosition::of(&key)),
             Last::Created(key, ordinal) => {
                 let logical = keys::logical_part(&key).expect("a stored key is well-formed");
-                AccessPosition::Created(KeyPosition::of(&[logical, &ordinal.to_be_bytes()].concat()))
+                AccessPosition::Created([logical, &ordinal.to_be_bytes()].concat())
             }
             Last::OrderedItem(ordinal) => in_order(OrderedPosition::Undefined(ordinal)),
             Last::Posting { branch, range, key, in_group, ordered } => {

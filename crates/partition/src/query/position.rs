@@ -6,7 +6,7 @@
 //!         1 | key                                              a scan in key order, after an item
 //!         2 | plan u32 | choices (u8 count, u8 each) | place   the spans of an index access
 //!         3 | plan u32 | segment u8 | ordinal u64 or place     an ordered access
-//!         4 | key                                              a scan in the order of creation (its rows' keys, keys.rs), after an item
+//!         4 | key (u16 length, bytes)                           a scan in the order of creation, after an item: the key of its row `N` (keys.rs)
 //! place:  branch u16 | range u16 | key | whether inside a group u8
 //! key:    1 | key (u16 length, bytes)
 //!         2 | start of the key (u16 length, bytes) | xxh3-128 of the whole key
@@ -32,9 +32,17 @@ pub(crate) struct Position {
 pub(crate) enum AccessPosition {
     Start,
     Scan(KeyPosition),
-    Created(KeyPosition),
-    Spans { plan: u32, choices: Vec<u8>, place: Place },
-    Ordered { plan: u32, at: OrderedPosition },
+    /// The key of a row `N`, whole: its last part is a number, and the others cannot be told by a hash.
+    Created(Vec<u8>),
+    Spans {
+        plan: u32,
+        choices: Vec<u8>,
+        place: Place,
+    },
+    Ordered {
+        plan: u32,
+        at: OrderedPosition,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,9 +99,9 @@ impl Position {
                 out.push(1);
                 push_key(&mut out, item);
             }
-            AccessPosition::Created(item) => {
+            AccessPosition::Created(key) => {
                 out.push(4);
-                push_key(&mut out, item);
+                push_bytes(&mut out, key);
             }
             AccessPosition::Spans { plan, choices, place } => {
                 out.push(2);
@@ -212,7 +220,7 @@ fn read_position(reader: &mut Reader<'_>) -> Option<Position> {
             };
             AccessPosition::Ordered { plan, at }
         }
-        4 => AccessPosition::Created(read_key(reader)?),
+        4 => AccessPosition::Created(reader.bytes()?),
         _ => return None,
     };
     let state = match reader.u8()? {
@@ -263,7 +271,7 @@ mod tests {
         prop_oneof![
             Just(AccessPosition::Start),
             key().prop_map(AccessPosition::Scan),
-            key().prop_map(AccessPosition::Created),
+            prop::collection::vec(any::<u8>(), 8..320).prop_map(AccessPosition::Created),
             (any::<u32>(), prop::collection::vec(any::<u8>(), 0..9), place())
                 .prop_map(|(plan, choices, place)| AccessPosition::Spans { plan, choices, place }),
             (any::<u32>(), any::<u64>()).prop_map(|(plan, ordinal)| AccessPosition::Ordered {

@@ -1,4 +1,4 @@
-//! Items in key order: epk, partition key, id.
+//! Items by scanning: in the order of creation where the order shows, else in key order (epk, partition key, id).
 
 use std::collections::VecDeque;
 
@@ -7,10 +7,13 @@ use shardlake_model::{Error, Result};
 use shardlake_storage::{Chunk, KeptRows, Row, Scan, ScanOptions};
 use xxhash_rust::xxh3::xxh3_128;
 
+use super::ahead::Ahead;
 use super::kept_items::KeptItems;
 use super::position::KeyPosition;
-use super::{Ended, Feed, Last, Reader, TO_THE_END, scan_created};
-use crate::created::RowOrder;
+use super::{Ended, Feed, Last, Reader, TO_THE_END};
+use crate::feed::created::{
+    CreatedRows, HELD_LEAST, HELD_MAX, Next, Piece, ROWS_PER_NAMED, RowOrder, Source,
+};
 use crate::feed::{FeedFilter, matches_filter};
 use crate::interactive::MergedScan;
 use crate::keys::HEADER;
@@ -21,7 +24,7 @@ pub(super) enum ScanFrom {
     /// In the order of the keys.
     Key(KeyPosition),
     /// In the order of creation.
-    Created(Option<KeyPosition>),
+    Created(Option<Vec<u8>>),
 }
 
 /// A scan that is to run: perhaps already begun.
@@ -90,7 +93,7 @@ pub(super) async fn run(reader: &mut Reader<'_>, feed: &mut Feed<'_>, scan: Item
     let start = reader.scope.0.clone();
     let common = start[..HEADER].to_vec();
     let resumed = match scan.from {
-        ScanFrom::Created(after) => return scan_created::run(reader, feed, after, scan.begun).await,
+        ScanFrom::Created(after) => return run_created(reader, feed, after, scan.begun).await,
         ScanFrom::Key(position) => Resumed::after(&common, &position).not_before(start),
         ScanFrom::Start => Resumed::from(start),
     };
@@ -270,4 +273,85 @@ pub(super) fn offer_kept(
         feed.last = Some(last(row)?);
     }
     Ok(Some(ended))
+}
+
+/// All items in scope in the order of creation: what comes without a sort.
+async fn run_created(
+    reader: &mut Reader<'_>,
+    feed: &mut Feed<'_>,
+    after: Option<Vec<u8>>,
+    begun: Option<(VecDeque<Chunk>, Scan)>,
+) -> Result<Ended> {
+    let source = Source { uid: reader.partition.uid, hot: reader.hot.clone(), own: reader.request.own() };
+    let scope = reader.scope.clone();
+    let mut rows = match after {
+        Some(position) => CreatedRows::after(source, scope, &position, known)?,
+        None => {
+            let begun = begun.map(|(begun, scan)| (begun, MergedScan::from(scan)));
+            CreatedRows::new(source, scope, begun, known)
+        }
+    };
+    let makes_rows = reader.has_all_in_scope && feed.execution.streams();
+    let mut ahead = Ahead::default();
+    loop {
+        let held_max = match makes_rows {
+            true => feed.execution.room().saturating_mul(ROWS_PER_NAMED).clamp(HELD_LEAST, HELD_MAX),
+            false => HELD_MAX,
+        };
+        let walked = if rows.walks() { ahead.next(reader, feed, makes_rows) } else { 0 };
+        let piece = match rows.next(held_max, walked).await? {
+            Next::Piece(piece) => piece,
+            Next::End => return Ok(Ended::Exhausted),
+            // Where pages before this one were in order, the rest is, too.
+            Next::Large(prefix) if makes_rows || rows.begins_within() == Some(&prefix) => {
+                rows.walk(prefix)?;
+                continue;
+            }
+            // Most items might be read for nothing, each by itself: the order is given up for the rest.
+            Next::Large(prefix) => {
+                return Box::pin(run_by_key(reader, feed, Resumed::from(prefix), None)).await;
+            }
+        };
+        if let Some(ended) = offer_piece(reader, feed, &piece)? {
+            return Ok(ended);
+        }
+        let examined = piece.last().map(by_creation).transpose()?;
+        if let Some(ended) = reader.pause(feed, examined)? {
+            return Ok(ended);
+        }
+        reader.give_way(piece.len()).await;
+    }
+}
+
+fn offer_piece(reader: &mut Reader<'_>, feed: &mut Feed<'_>, piece: &Piece) -> Result<Option<Ended>> {
+    let skips_none = |_: &Row| Ok(false);
+    let ordered = match piece {
+        Piece::Chunk(ordered) => ordered,
+        Piece::Rows(rows) => {
+            return Ok(offer_rows(reader, feed, rows.iter(), false, (skips_none, by_creation))?.0);
+        }
+    };
+    if let Some(kept) = ordered.kept() {
+        let numbers = (0..ordered.places.len()).map(|number| ordered.number(number));
+        if let Some(ended) = offer_kept(reader, feed, kept, numbers, by_creation)? {
+            return Ok(ended);
+        }
+    }
+    let chunk = &ordered.chunk;
+    let (ended, checked) =
+        offer_rows(reader, feed, ordered.rows(), chunk.was_checked(), (skips_none, by_creation))?;
+    if checked == chunk.rows().len() {
+        chunk.note_checked();
+    }
+    Ok(ended)
+}
+
+/// Behind an item in the order of creation.
+fn by_creation((key, record): &Row) -> Result<Last> {
+    Ok(Last::Created(key.slice(HEADER..), Record::ordinal_in(record).map_err(crate::corrupt)?))
+}
+
+/// What was found of the order of rows that stay in memory.
+fn known(kept: &KeptRows) -> Option<RowOrder> {
+    KeptItems::of(kept).map(|items| items.order().clone())
 }

@@ -396,6 +396,22 @@ impl Copy {
     }
 }
 
+/// Removes the item that has an ordinal in the target under another id: it was given another one since. Its rows by the ordinal would
+/// go with it later, when they are of the item under its new id.
+fn remove_former(transaction: &mut Transaction<'_>, item_key: &[u8], ordinal: u64) -> Plan<()> {
+    let Some(former) = transaction.get(&keys::ordinal_key(transaction.uid, ordinal))? else { return Ok(()) };
+    if former == item_key {
+        return Ok(());
+    }
+    let (logical, id) = keys::parse_item_key(&former).ok_or_else(crate::malformed_key)?;
+    let key = keys::with_header(transaction.uid, ITEMS, &former).into();
+    let name = ItemName { logical: &logical, id, key };
+    match transaction.item(&name.key)?.filter(|item| item.ordinal() == ordinal) {
+        Some(item) => transaction.delete(&name, &item, ChangeKind::Delete),
+        None => Ok(()),
+    }
+}
+
 /// Makes the target's item what the source's is.
 fn transfer(transaction: &mut Transaction<'_>, item_key: &[u8], item: Option<&StoredItem>) -> Plan<()> {
     let (logical, id) = keys::parse_item_key(item_key).ok_or_else(crate::malformed_key)?;
@@ -404,7 +420,12 @@ fn transfer(transaction: &mut Transaction<'_>, item_key: &[u8], item: Option<&St
     let there = transaction.item(&name.key)?;
     match (there, item) {
         (Some(there), Some(item)) if there.lsn() == item.lsn() => Ok(()),
-        (there, Some(item)) => transaction.put_copy(&name, item, there.as_ref()),
+        (there, Some(item)) => {
+            if there.as_ref().is_none_or(|there| there.ordinal() != item.ordinal()) {
+                remove_former(transaction, item_key, item.ordinal())?;
+            }
+            transaction.put_copy(&name, item, there.as_ref())
+        }
         (Some(there), None) => transaction.delete(&name, &there, ChangeKind::Delete),
         (None, None) => Ok(()),
     }

@@ -40,6 +40,8 @@ pub(crate) struct OrderedChunk {
     order: RowOrder,
     /// Where the chunk begins among the rows that the order is of.
     chunk_at: usize,
+    /// The order is that of all rows of the range, and they were checked.
+    is_known: bool,
 }
 
 impl OrderedChunk {
@@ -49,10 +51,19 @@ impl OrderedChunk {
             && let Some(order) = known(kept)
         {
             let chunk_at = kept.places().start;
-            return Ok(OrderedChunk { chunk, places, order, chunk_at });
+            return Ok(OrderedChunk { chunk, places, order, chunk_at, is_known: true });
         }
         let order = order_of(chunk.rows())?;
-        Ok(OrderedChunk { chunk, places, order, chunk_at: 0 })
+        Ok(OrderedChunk { chunk, places, order, chunk_at: 0, is_known: false })
+    }
+
+    /// All rows of the range that the chunk is of, where [`OrderedChunk::number`] is among them. Another reader may have found out
+    /// meanwhile what was not known: that changes nothing here.
+    pub fn kept(&self) -> Option<&KeptRows> {
+        match &self.chunk {
+            Chunk::Kept(kept) if self.is_known => Some(kept),
+            _ => None,
+        }
     }
 
     /// The place of the n-th row among [`Chunk::rows`].

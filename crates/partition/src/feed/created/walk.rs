@@ -7,7 +7,7 @@ use shardlake_model::{Error, ErrorKind, Result};
 use shardlake_storage::{Row, Scan, ScanOptions};
 
 use super::order::ordinal_of;
-use super::rows::Source;
+use super::source::Source;
 use crate::interactive::OwnItems;
 use crate::key_list::KeyList;
 use crate::keys::{self, HEADER};
@@ -36,6 +36,8 @@ pub(crate) struct Walk {
     named: Peekable<std::vec::IntoIter<Row>>,
     own: Option<Own>,
     walked: usize,
+    /// The ordinal of the last row that was passed.
+    last: Option<u64>,
 }
 
 /// What a transaction has written in the logical partition.
@@ -69,7 +71,15 @@ impl Walk {
         let own = own.map(|own| Own::new(own, after, direction)).transpose()?;
         let options = ScanOptions { reverse: direction == Direction::Backward, ..ScanOptions::default() };
         let scan = source.hot.scan(start..end, options);
-        Ok(Walk { prefix, direction, scan, named: Vec::new().into_iter().peekable(), own, walked: 0 })
+        Ok(Walk {
+            prefix,
+            direction,
+            scan,
+            named: Vec::new().into_iter().peekable(),
+            own,
+            walked: 0,
+            last: None,
+        })
     }
 
     /// What the keys of its items begin with.
@@ -123,6 +133,9 @@ impl Walk {
                 Some((key, _)) => Some(parse(key)?),
                 None => None,
             };
+            if let (Some(last), Some(stored)) = (self.last, stored) {
+                assert!(self.direction.is_before(last, stored), "a walk goes one way");
+            }
             let own = self.own.as_mut();
             if let Some(own) = own
                 && let Some((ordinal, (key, record))) = own.in_order.next_if(|(ordinal, _)| {
@@ -131,10 +144,12 @@ impl Walk {
             {
                 if stored == Some(ordinal) {
                     self.named.next();
+                    self.last = stored;
                 }
                 return Ok(Some((key, Some(record))));
             }
             let Some((_, id)) = self.named.next() else { return Ok(None) };
+            self.last = stored;
             let key = Bytes::from([&self.prefix[..], &id].concat());
             // It was written with another ordinal, or deleted.
             if self.own.as_ref().is_none_or(|own| own.items.get(&key).is_none()) {

@@ -5,13 +5,14 @@
 
 use std::collections::VecDeque;
 
-use shardlake_model::Result;
-use shardlake_storage::{Chunk, HotView, Row, ScanOptions};
+use shardlake_model::{Error, Result};
+use shardlake_storage::{Chunk, Row, ScanOptions};
 
 use super::order::{Groups, KnownOrder, OrderedChunk, last_group, logical_prefix, ordinal_of};
+use super::source::Source;
 use super::walk::{Direction, Walk};
-use crate::interactive::{MergedScan, OwnItems};
-use crate::keys::{self, HEADER, PartitionUid};
+use crate::interactive::MergedScan;
+use crate::keys::{self, HEADER};
 use crate::sizes::LogicalSize;
 
 /// Items of a logical partition that are read to put them in order.
@@ -24,14 +25,6 @@ pub(crate) const ROWS_PER_NAMED: usize = 4;
 pub(crate) const WALKED_MAX: usize = 256;
 /// Bytes of a logical partition that are held.
 const HELD_BYTES_MAX: usize = 2 * 1024 * 1024;
-
-/// Where items are read.
-pub(crate) struct Source<'a> {
-    pub uid: PartitionUid,
-    pub hot: HotView,
-    /// Laid over what is stored.
-    pub own: Option<&'a OwnItems>,
-}
 
 pub(crate) enum Piece {
     Chunk(OrderedChunk),
@@ -119,7 +112,9 @@ impl<'a> CreatedRows<'a> {
         position: &[u8],
         known: KnownOrder,
     ) -> Result<CreatedRows<'a>> {
-        let (logical, ordinal) = keys::parse_created_key(position).ok_or_else(crate::malformed_key)?;
+        let parts = keys::parse_created_key(position);
+        let parts = parts.filter(|(logical, _)| keys::parse_size_key(logical).is_some());
+        let (logical, ordinal) = parts.ok_or_else(|| Error::bad_request("Invalid Continuation Token"))?;
         let prefix = keys::with_header(source.uid, keys::ITEMS, logical);
         // A position may be of a range that was cut since.
         let is_inside = prefix >= start;
@@ -243,13 +238,6 @@ impl<'a> CreatedRows<'a> {
         in_order.sort_unstable_by_key(|(ordinal, _)| *ordinal);
         let rows: Vec<Row> = in_order.into_iter().map(|(_, row)| row).collect();
         Ok((!rows.is_empty()).then_some(Next::Piece(Piece::Rows(rows))))
-    }
-}
-
-impl<'a> Source<'a> {
-    fn scan(&self, start: &[u8], end: &[u8]) -> MergedScan<'a> {
-        let scan = self.hot.scan(start.to_vec()..end.to_vec(), ScanOptions::default());
-        MergedScan::new(scan, self.own, start, end)
     }
 }
 

@@ -7,31 +7,33 @@
 //! | file | what it does |
 //! |---|---|
 //! | `rows.rs` | the rows of a range of items in that order, whichever way is cheaper |
+//! | `source.rs` | what they are read from |
 //! | `order.rs` | puts the rows of a chunk in order |
 //! | `walk.rs` | the items of one logical partition as the rows `N` name them, either way |
 //! | `verify.rs` | whether each item has its row |
 
 mod order;
 mod rows;
+mod source;
 mod verify;
 mod walk;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use shardlake_document::Record;
 use shardlake_model::Result;
 use shardlake_storage::{Batch, Row, ScanOptions, Shard, Snapshot};
 
 use crate::keys::{self, HEADER, PartitionUid};
 
-pub(crate) use order::{OrderedChunk, RowOrder, order_of};
-pub(crate) use rows::{CreatedRows, HELD_LEAST, HELD_MAX, Next, Piece, ROWS_PER_NAMED, Source, WALKED_MAX};
+pub(crate) use order::{RowOrder, order_of};
+pub(crate) use rows::{CreatedRows, HELD_LEAST, HELD_MAX, Next, Piece, ROWS_PER_NAMED, WALKED_MAX};
+pub(crate) use source::Source;
 pub(crate) use verify::verify;
 pub(crate) use walk::{Direction, Walk};
 
 /// Rows of one commit.
-const ROWS_PER_COMMIT: usize = 1000;
+const ROWS_PER_COMMIT: usize = 4000;
 
 /// The position behind an item: its logical partition and ordinal, as rows `N` have them.
 pub(crate) fn position_of(key: &[u8], ordinal: u64) -> Result<Vec<u8>> {
@@ -58,14 +60,15 @@ pub(crate) async fn is_kept(snapshot: &Snapshot, uid: PartitionUid) -> Result<bo
 /// Writes the rows of all items, and the mark when they are all there. Nothing else writes to the partition meanwhile.
 pub(crate) async fn build(shard: &Shard, uid: PartitionUid) -> Result<()> {
     tracing::info!(partition = uid.0, "noting the order in which items were created");
-    let (start, end) = keys::space_range(uid, keys::ITEMS);
+    // The ordinals name the items: no item is read.
+    let (start, end) = keys::space_range(uid, keys::ORDINALS);
     let mut scan = shard.snapshot().scan(start..end, ScanOptions::SWEEP);
     let mut batch = Batch::new();
     while let Some(rows) = scan.next_chunk().await.map_err(crate::storage_error)? {
-        for (key, value) in rows {
-            let ordinal = Record::decode(&value).map_err(crate::corrupt)?.envelope.ordinal;
-            let logical = keys::logical_part(&key[HEADER..]).ok_or_else(crate::malformed_key)?;
-            let id = key.slice(HEADER + logical.len()..);
+        for (key, item) in rows {
+            let ordinal = keys::ordinal_of(&key).ok_or_else(crate::malformed_key)?;
+            let logical = keys::logical_part(&item).ok_or_else(crate::malformed_key)?;
+            let id = item.slice(logical.len()..);
             batch.put(keys::created_key(uid, logical, ordinal), id);
         }
         if batch.len() >= ROWS_PER_COMMIT {

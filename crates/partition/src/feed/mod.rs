@@ -3,13 +3,15 @@
 //! A page is cut at a number of items or bytes and says behind which item the next one starts: by its logical partition and its ordinal.
 //! The first leads with the epk, so a position stays valid when the partition is split.
 
+pub(crate) mod created;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
 use shardlake_model::{KeyComponent, Result};
 use shardlake_routing::{Epk, EpkRange};
 
-use crate::created::{
+use crate::feed::created::{
     CreatedRows, HELD_LEAST, HELD_MAX, Next, ROWS_PER_NAMED, Source, WALKED_MAX, position_of,
 };
 use crate::interactive::OwnItems;
