@@ -6,7 +6,7 @@
 //! ```
 //!
 //! `rules.rs` holds the rules as data. The simple collation has none: it compares bytes and costs one test.
-//! Sort keys depend on the tables of [`DATA_VERSION`], so whatever stores them records that version.
+//! Sort keys depend on the tables of [`DATA_VERSION`], so code that stores them records that version.
 
 mod rules;
 
@@ -22,11 +22,17 @@ use rules::is_canadian_french;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// Version of the tables that sort keys are made with; a test compares it with the crate that brings them.
+/// Version of the tables and the code that make sort keys; a test compares it with the crates that bring them.
 pub const DATA_VERSION: &str = "icu4x-2.4.0";
 
 /// Languages with the common order of letters, for which the accents of Canadian French are all that `backwards` changes.
 const COMMON_ORDER: &[&str] = &["en", "fr", "de", "it", "nl", "pt", "ga", "id", "ms", "sw", "ca", "lb", "gd"];
+
+/// Orders that a locale may ask for in the place of its usual one.
+const ORDERS: &[&str] = &[
+    "standard", "phonebk", "trad", "dict", "gb2312", "big5han", "pinyin", "stroke", "zhuyin", "unihan",
+    "compat", "emoji", "eor", "phonetic", "reformed", "search", "searchjl",
+];
 
 /// How texts are compared: by their bytes, or by the rules of a language.
 #[derive(Clone, Default)]
@@ -148,7 +154,8 @@ fn locale_of(rules: &Rules) -> Result<Locale, Unsupported> {
     } else if !rules.backwards && is_canadian_french(base) {
         tag = "fr".to_owned();
     }
-    if let Some(order) = keywords.and_then(|keywords| keywords.strip_prefix("collation=")) {
+    if let Some(keywords) = keywords {
+        let order = keywords.strip_prefix("collation=").ok_or_else(unsupported)?;
         let order = match order {
             "phonebook" => "phonebk",
             "traditional" => "trad",
@@ -156,6 +163,9 @@ fn locale_of(rules: &Rules) -> Result<Locale, Unsupported> {
             "gb2312han" => "gb2312",
             other => other,
         };
+        if !ORDERS.contains(&order) {
+            return Err(unsupported());
+        }
         tag.push_str("-u-co-");
         tag.push_str(order);
     }

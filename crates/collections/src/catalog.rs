@@ -413,7 +413,10 @@ fn set_properties(meta: &Meta, definition: &mut ContainerDefinition) -> Result<(
     let room = PROPERTIES_MAX.saturating_sub(properties.len());
     properties.extend(wanted.into_iter().take(room));
     definition.computed_properties = (!properties.is_empty()).then_some(properties);
-    Ok(())
+    // One of a client of the other door may have a name that an index needs.
+    shardlake_partition::validate_computed_properties(definition).map_err(|error| {
+        Failure::new(67, format!("the container's computed properties rule out the index: {error}"))
+    })
 }
 
 fn exists(namespace: &Namespace) -> Failure {

@@ -13,7 +13,7 @@ use shardlake_mql::{COLLATION_DATA_VERSION, Collation, Document, Str, Value};
 use shardlake_sql::{Compared, Predicate, SortKey};
 
 use crate::collation::kept_collation;
-use crate::conditions::{hidden_in, is_operators};
+use crate::conditions::{IN_MAX, hidden_in, is_operators};
 use crate::failure::Result;
 use crate::names::stored_path;
 
@@ -124,7 +124,8 @@ fn leaf(path: &str, operator: &str, operand: &Value, collation: &Collation) -> O
         "$eq" => compared(Compared::Equal, operand)?,
         "$in" => {
             let equal = |value: &Value| compared(Compared::Equal, value);
-            Predicate::Any(operand.as_array()?.iter().map(equal).collect::<Option<Vec<_>>>()?)
+            let values = operand.as_array().filter(|values| values.len() <= IN_MAX)?;
+            Predicate::Any(values.iter().map(equal).collect::<Option<Vec<_>>>()?)
         }
         "$gt" | "$gte" => compared(Compared::AtLeast, operand)?,
         "$lt" | "$lte" => compared(Compared::AtMost, operand)?,

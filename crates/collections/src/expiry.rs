@@ -11,12 +11,13 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use shardlake_model::{ContainerRid, Priority, RequestContext};
-use shardlake_mql::{Document, Filter, Scope, Value};
+use shardlake_mql::{Document, Filter, SIMPLE, Scope, Value};
 use shardlake_queries::ItemsRequest;
 use shardlake_serving::CapacityMode;
 use shardlake_stdx::Timestamp;
 
 use crate::change::Intent;
+use crate::collation::kept_collation;
 use crate::collections::{Collection, Collections, Namespace};
 use crate::failure::{Failure, Result};
 use crate::plan::{plan, shown};
@@ -114,10 +115,15 @@ impl Collections {
     async fn expire_page(&self, rule: &mut Rule, now: Timestamp, documents_max: usize) -> Result<u64> {
         let continuation = rule.continuation.take();
         let Some((collection, index)) = self.rule_in_force(rule) else { return Ok(0) };
-        let Some(filter) = filter_of(&index, now) else { return Ok(0) };
-        let parsed = Filter::parse(&filter, &Scope::new())?;
+        let Some(dates) = dates_of(&index, now) else { return Ok(0) };
+        let filter = filter_of(&index, &dates);
+        // Which documents the index has is for its collation to say. Dates as the other door writes them are compared as they are: all
+        // have one form.
+        let collation = kept_collation(&index)?;
+        let planned = if collation.is_simple() { &filter } else { &dates };
+        let plan = plan(planned, &SIMPLE, &collection.shard_key);
+        let parsed = Filter::parse(&filter, &Scope::with_collation(collation))?;
         let request = self.request_of_its_own();
-        let plan = plan(&filter, parsed.collation(), &collection.shard_key);
         let built = plan.query.build();
         let asked = ItemsRequest {
             built: &built,
@@ -154,12 +160,21 @@ impl Collections {
 
     /// Nothing is charged for it, except in serverless accounts, where it costs what deletes cost.
     pub(crate) fn request_of_its_own(&self) -> Request {
+        self.request_for(STEP_MAX)
+    }
+
+    /// For work at a start, which takes as long as it takes.
+    pub(crate) fn request_without_end(&self) -> Request {
+        self.request_for(Duration::from_secs(365 * 24 * 3600))
+    }
+
+    fn request_for(&self, time: Duration) -> Request {
         let random = self.queries.random();
         let clock = self.queries.clock().clone();
         let context = RequestContext::internal(&clock, random.guid());
         let is_paid = self.queries.throughput.capacity == CapacityMode::Serverless;
         let priority = if is_paid { Priority::Low } else { Priority::System };
-        let context = RequestContext { deadline: clock.elapsed() + STEP_MAX, priority, ..context };
+        let context = RequestContext { deadline: clock.elapsed() + time, priority, ..context };
         Request::charged_to(context, random.u64(), Arc::new(AtomicU64::new(0)), clock)
     }
 }
@@ -177,8 +192,17 @@ fn date_path(index: &Document) -> Option<&str> {
     (is_timed && &**path != "_ts").then_some(&**path)
 }
 
+/// What is over of the documents that an index has.
+fn filter_of(index: &Document, dates: &Document) -> Document {
+    let Some(rows) = index.get("partialFilterExpression").and_then(Value::as_document) else {
+        return dates.clone();
+    };
+    let parts = [dates, &**rows].map(|part| Value::document(part.clone()));
+    Document::one("$and", Value::array(parts.to_vec()))
+}
+
 /// What is over at a moment. Dates compare with dates alone, and of an array the earliest decides whether one is before it.
-fn filter_of(index: &Document, now: Timestamp) -> Option<Document> {
+fn dates_of(index: &Document, now: Timestamp) -> Option<Document> {
     let seconds = index.get("expireAfterSeconds")?.to_f64().filter(|seconds| seconds.is_finite())?;
     let last = (now.milliseconds() as i64).saturating_sub((seconds * 1000.0) as i64);
     let path = date_path(index)?;
@@ -191,12 +215,5 @@ fn filter_of(index: &Document, now: Timestamp) -> Option<Document> {
     if let Some((member, text)) = shown(&Value::Date(second)) {
         either.push(over(&format!("{path}.{member}"), "$lt", Value::string(text)));
     }
-    let filter = Document::one("$or", Value::array(either));
-    match index.get("partialFilterExpression").and_then(Value::as_document) {
-        None => Some(filter),
-        Some(rows) => {
-            let parts = [filter, Document::clone(rows)].map(Value::document);
-            Some(Document::one("$and", Value::array(parts.to_vec())))
-        }
-    }
+    Some(Document::one("$or", Value::array(either)))
 }

@@ -46,7 +46,10 @@ impl Collections {
             Some(collection) => collection,
             None => self.create_implicitly(request, namespace).await?,
         };
-        let wanted = wanted.into_iter().map(|index| with_collation(index, &default));
+        // Another client may have just made the collection.
+        let default = &collection.meta.collation;
+        wanted.iter().try_for_each(|index| check_kind_and_collation(index, default))?;
+        let wanted = wanted.into_iter().map(|index| with_collation(index, default));
         let wanted = wanted.collect::<Result<Vec<_>>>()?;
         for index in &wanted {
             check_unique_has_key(index, &collection)?;
@@ -247,7 +250,11 @@ fn as_it_is_to_be(meta: &Meta, known: &Document) -> Document {
 fn equal_options(left: &Document, right: &Document, names: &[&str]) -> bool {
     names.iter().all(|name| {
         let (left, right) = (left.value(name), right.value(name));
-        let is_off = |value: &Value| value.is_missing() || matches!(value, Value::Bool(false));
+        let is_off = |value: &Value| match value {
+            // Earlier builds kept the simple collation with an index.
+            Value::Document(collation) => collation.value("locale").as_str() == Some("simple"),
+            value => value.is_missing() || matches!(value, Value::Bool(false)),
+        };
         (is_off(&left) && is_off(&right)) || shardlake_mql::equal(&left, &right)
     })
 }

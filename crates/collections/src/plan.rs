@@ -15,13 +15,10 @@ use std::borrow::Cow;
 
 use crate::collated::{self, fields_of, sort_key_of};
 use crate::collation::kept_collation;
-use crate::conditions::{hidden_in, is_operators};
+use crate::conditions::{IN_MAX, hidden_in, is_operators};
 use crate::identity;
 use crate::names::stored_path;
 use crate::shard_key::ShardKey;
-
-/// Values of one `$in` that are looked up one by one.
-const IN_MAX: usize = 1000;
 
 /// How the documents of a filter are reached.
 #[derive(Debug, Clone)]

@@ -70,7 +70,12 @@ impl Tail {
     }
 
     /// The next documents; where there are none, waits for one. After an error the cursor is where it was.
-    pub async fn next(&mut self, request: &Request, room: TailRoom) -> Result<TailBatch> {
+    pub async fn next(
+        &mut self,
+        request: &Request,
+        room: TailRoom,
+        check: impl Fn(&[Value]) -> Result<()>,
+    ) -> Result<TailBatch> {
         let until = Instant::now() + room.wait;
         self.find.env.set_time(request.time_test());
         let mut at = self.at;
@@ -80,6 +85,7 @@ impl Tail {
             let is_last = at.left == 0 || (at.is_at_end && at.position.after.is_none());
             let is_over = Instant::now() >= until || self.collections.queries.waiting_is_over();
             if !documents.is_empty() || is_last || is_over {
+                check(&documents)?;
                 self.at = at;
                 return Ok(TailBatch { documents, is_last });
             }

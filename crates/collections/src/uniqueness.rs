@@ -182,14 +182,15 @@ impl Collections {
                 }
                 let namespace = collection.namespace.to_string();
                 tracing::info!(collection = %namespace, "indexes are rebuilt for new tables of collations");
-                let request = self.request_of_its_own();
+                let request = self.request_without_end();
                 let _still = self.keep_partitions(&request, &collection).await?;
-                if is_of_other_tables(&container.narrowings)
-                    && let Err(failure) = self.claim_unique(&request, &collection).await
-                {
-                    tracing::warn!(?failure, collection = %namespace, "documents are duplicates by new tables of collations");
+                if is_of_other_tables(&container.narrowings) {
+                    let duplicates = self.claim_all(&request, &collection, true).await?;
+                    if duplicates > 0 {
+                        tracing::warn!(duplicates, collection = %namespace, "documents are duplicates by new tables of collations: they stay, and their values are taken by others");
+                    }
                 }
-                // Recorded last: a start that is interrupted begins anew.
+                // Recorded last: a start that is interrupted, or fails, begins anew.
                 self.set_indexes(&request, &collection, |_| Ok(())).await?;
             }
         }
@@ -198,6 +199,17 @@ impl Collections {
 
     /// Every document is written as it is, under the definition that is in force now: so it claims its values.
     pub(crate) async fn claim_unique(&self, request: &Request, collection: &Collection) -> Result<()> {
+        self.claim_all(request, collection, false).await.map(drop)
+    }
+
+    /// The same; passes over documents whose values others have, and gives their number, where that is asked for.
+    async fn claim_all(
+        &self,
+        request: &Request,
+        collection: &Collection,
+        passes_duplicates: bool,
+    ) -> Result<u64> {
+        let mut duplicates = 0;
         // Writes that began under the definition before are there, or are refused.
         for shard in self.queries.shards.iter() {
             wait_for_queued(shard).await?;
@@ -208,10 +220,13 @@ impl Collections {
             for document in page {
                 let name = collection.name_of(&document)?;
                 let what = (&everything, Intent::Rewrite, None);
-                self.change(request, collection, name, what, &request.env(), false).await?;
+                match self.change(request, collection, name, what, &request.env(), false).await {
+                    Err(failure) if passes_duplicates && failure.code == 11000 => duplicates += 1,
+                    changed => drop(changed?),
+                }
             }
         }
-        Ok(())
+        Ok(duplicates)
     }
 }
 

@@ -173,11 +173,11 @@ impl BatchSource for TailSource {
                 size_bytes_max: wants.size_bytes_max,
                 wait: wants.wait,
             };
-            let batch = self.tail.next(&request, room).await?;
-            if let Some(size) = batch.documents.iter().map(Value::size).find(|size| *size > RESULT_BYTES_MAX)
-            {
-                return Err(too_large(size).into());
-            }
+            let check = |documents: &[Value]| {
+                let size = documents.iter().map(Value::size).find(|size| *size > RESULT_BYTES_MAX);
+                size.map_or(Ok(()), |size| Err(too_large(size)))
+            };
+            let batch = self.tail.next(&request, room, check).await?;
             let documents: Vec<Bytes> = batch.documents.iter().map(bytes_of).collect();
             Ok(Batch { documents, is_last: batch.is_last, resume_token: None })
         })

@@ -72,6 +72,30 @@ async fn documents_go_when_their_date_is_over() {
 }
 
 #[tokio::test]
+async fn an_index_with_a_collation_has_the_documents_that_its_filter_means() {
+    let server = Server::start().await;
+    let mut client = server.connect();
+    ok(&mut client, doc! { "create": "c", "collation": { "locale": "en", "strength": 2 } }).await;
+    let mut index = ttl("at", 100);
+    index.insert("partialFilterExpression", doc! { "state": { "$lte": "closed" } });
+    ok(&mut client, doc! { "createIndexes": "c", "indexes": [index] }).await;
+    // By bytes the third would be before the filter's value, and the second behind it.
+    let documents = ["closed", "CLOSED", "Zombie", "zombie", "Archived"];
+    let documents = documents.iter().enumerate();
+    let documents: Vec<_> =
+        documents.map(|(id, state)| doc! { "_id": id as i32, "state": *state, "at": date(PAST) }).collect();
+    ok(&mut client, doc! { "insert": "c", "documents": documents }).await;
+    let ctx = RequestContext::internal(&server.clock, Guid([1; 16]));
+    let container = server.account.container_for_items("d", "c").expect("the container");
+    let text = br#"{"id":"rest","state":"Closed","at":{"$date":"2001-01-01T00:00:00Z"}}"#;
+    let body = item_of_json(text, server.account.limits()).expect("an item");
+    let write = WriteCommand::of(Some(PartitionKey(vec![])), ItemWrite::Create { body });
+    server.account.write(&ctx, &container, write, None).await.expect("written");
+    assert_eq!(server.account.expire_documents().await, 4);
+    assert_eq!(ids(&mut client, "c").await, ["2", "3"]);
+}
+
+#[tokio::test]
 async fn an_index_says_which_documents_have_an_end_and_when() {
     let server = Server::start().await;
     let mut client = server.connect();

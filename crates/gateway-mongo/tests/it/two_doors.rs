@@ -55,7 +55,12 @@ async fn an_id_whose_text_does_not_tell_its_type_is_a_text_at_the_other_door() {
     let server = Server::start().await;
     let (ctx, mut client) = (ctx(&server), server.connect());
     let decimal: bson::Decimal128 = "2.50".parse().expect("a decimal");
-    let ids = [bson::Bson::Int64(6), bson::Bson::Double(7.0), bson::Bson::Decimal128(decimal), bson::Bson::Int32(5)];
+    let ids = [
+        bson::Bson::Int64(6),
+        bson::Bson::Double(7.0),
+        bson::Bson::Decimal128(decimal),
+        bson::Bson::Int32(5),
+    ];
     let documents: Vec<_> = ids.iter().map(|id| doc! { "n": 1, "_id": id }).collect();
     client.ok("d", of(&doc! { "insert": "c", "documents": documents })).await;
     let container = server.account.container_for_items("d", "c").expect("the container");
@@ -77,7 +82,10 @@ async fn an_id_whose_text_does_not_tell_its_type_is_a_text_at_the_other_door() {
         rows.sort();
         rows
     };
-    assert_eq!(rows("SELECT VALUE c.id FROM c").await, [r#""$num:2.5""#, r#""$num:5""#, r#""$num:6""#, r#""$num:7""#]);
+    assert_eq!(
+        rows("SELECT VALUE c.id FROM c").await,
+        [r#""$num:2.5""#, r#""$num:5""#, r#""$num:6""#, r#""$num:7""#]
+    );
     assert_eq!(rows("SELECT c.id, c.n FROM c WHERE c.id = '$num:6'").await, [r#"{"id":"$num:6","n":1}"#]);
     // This door has the types that it was given, also behind an update and by each way to read.
     let update = doc! { "update": "c", "updates": [{ "q": { "_id": { "$gt": 1 } }, "u": { "$inc": { "n": 1 } }, "multi": true }] };
@@ -88,7 +96,11 @@ async fn an_id_whose_text_does_not_tell_its_type_is_a_text_at_the_other_door() {
                 let find = doc! { "find": "c", "filter": filter.clone(), "projection": projection };
                 let found = first_batch(&client.ok("d", of(&find)).await);
                 assert_eq!(found.len(), 1, "{filter}");
-                assert!(identical(&found[0].value("_id"), &of(&doc! { "_id": id }).value("_id")), "{}", found[0]);
+                assert!(
+                    identical(&found[0].value("_id"), &of(&doc! { "_id": id }).value("_id")),
+                    "{}",
+                    found[0]
+                );
                 assert!(!found[0].has("$_id"), "{}", found[0]);
             }
         }

@@ -251,7 +251,8 @@ fn parse_stage(
     let stage: SharedStage = match name {
         "$match" => Arc::new(simple::parse_match(value, scope)?),
         "$project" => {
-            let projection = Projection::project(value, scope).map_err(|error| in_stage(name, value, error))?;
+            let projection =
+                Projection::project(value, scope).map_err(|error| in_stage(name, value, error))?;
             Arc::new(Each::Project(projection))
         }
         "$addFields" | "$set" => {
