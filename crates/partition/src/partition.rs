@@ -185,8 +185,8 @@ impl Partition {
     /// Counts what the shard has acknowledged, also where the writer has gone away before it heard of it.
     fn follow_shard(&self) {
         let acknowledged = match self.shard.durability() {
-            Durability::Sync => self.shard.durable(),
-            Durability::Async | Durability::Memory => self.shard.applied(),
+            Durability::Sync | Durability::Memory => self.shard.durable(),
+            Durability::Async => self.shard.applied(),
         };
         self.acknowledged.follow(acknowledged);
     }
@@ -320,8 +320,9 @@ impl Partition {
 
     /// Waits until a commit, and all before it, may be acknowledged.
     pub(crate) async fn wait_for(&self, seq: Seq) -> Result<()> {
-        // With asynchronous durability an applied commit is as good as acknowledged.
-        if self.shard.durability() != Durability::Sync && seq <= self.shard.applied() {
+        // With asynchronous durability readers see a commit before it counts as applied, and then it is as good as acknowledged. In memory
+        // they see it behind that: a relocation that looked between the two would lose it.
+        if self.shard.durability() == Durability::Async && seq <= self.shard.applied() {
             return Ok(());
         }
         self.shard.wait_durable(seq).await.map_err(crate::storage_error)

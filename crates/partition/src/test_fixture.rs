@@ -14,7 +14,7 @@ use shardlake_routing::{EpkRange, effective_partition_key};
 use shardlake_sql::ComputedProperties;
 use shardlake_stdx::{Clock, CommitTimes, Guid, Timestamp};
 use shardlake_storage::fault::FaultEngine;
-use shardlake_storage::{Shard, ShardOptions};
+use shardlake_storage::{Durability, Shard, ShardOptions};
 
 use crate::{
     CommandContext, ContainerShape, LogicalKey, Operation, Partition, PartitionIdentity, PartitionUid,
@@ -53,6 +53,10 @@ pub(crate) fn command() -> CommandContext {
 
 impl Fixture {
     pub async fn new() -> Fixture {
+        Fixture::with(Durability::Sync).await
+    }
+
+    pub async fn with(durability: Durability) -> Fixture {
         let container = Container {
             rid: ContainerRid { database: DatabaseRid(1), number: 1 },
             etag: [0; 16],
@@ -69,8 +73,8 @@ impl Fixture {
         let shape = ContainerShape::new(&container, layouts, Arc::default(), ChargeTable::default());
         let shape = Arc::new(shape.expect("a plain container"));
         let engine = FaultEngine::new();
-        let shard =
-            Shard::with_engine(Arc::new(engine.clone()), &ShardOptions::local("unused")).expect("opens");
+        let options = ShardOptions { durability, ..ShardOptions::local("unused") };
+        let shard = Shard::with_engine(Arc::new(engine.clone()), &options).expect("opens");
         let partition = Partition::open(
             (shard.clone(), CommitTimes::new(Clock::manual(Timestamp(0)))),
             identity(3),

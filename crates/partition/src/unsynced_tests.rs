@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use shardlake_model::{ErrorKind, Preconditions, Result};
 use shardlake_stdx::{Clock, CommitTimes, Guid, Timestamp};
-use shardlake_storage::{Shard, ShardOptions};
+use shardlake_storage::{Durability, Shard, ShardOptions};
 
 use crate::test_fixture::{Fixture, command, identity};
 use crate::{CommandContext, Operation, Partition, PartitionWrite, Relocation, RelocationTarget};
@@ -56,7 +56,13 @@ async fn is_pending<T>(mut future: std::pin::Pin<&mut impl Future<Output = T>>) 
 
 #[tokio::test]
 async fn targets_of_a_relocation_get_what_was_applied_and_not_yet_synced() {
-    let fixture = Fixture::new().await;
+    for durability in [Durability::Sync, Durability::Memory] {
+        expect_whole_target(durability).await;
+    }
+}
+
+async fn expect_whole_target(durability: Durability) {
+    let fixture = Fixture::with(durability).await;
     let target = Shard::open(ShardOptions::memory()).await.expect("opens");
     let targets = vec![RelocationTarget { identity: identity(4), shard: target.clone() }];
     let (sources, shape) = (vec![fixture.partition.clone()], fixture.shape.clone());
