@@ -62,7 +62,11 @@ impl Collections {
                 }
                 reads = Some(namespace);
                 let scan = self.scan(found, &pipeline_filter, scope.collation());
-                if is_from_end { scan.backwards() } else { scan }
+                match is_from_end {
+                    true => scan.backwards(),
+                    false if shows_no_order(&stages) => scan.in_any_order(),
+                    false => scan,
+                }
             }
         };
         let pipeline = (Pipeline::parse(&stages, &scope)?, Needed::by(&stages));
@@ -448,6 +452,26 @@ fn documents(page: Page, needed: Option<&Needed>, refused: &Refused) -> Vec<shar
     match page.documents(needed) {
         Ok(documents) => documents.into_iter().map(Ok).collect(),
         Err(failure) => vec![Err(told(failure, refused))],
+    }
+}
+
+/// Stages that make one document of each, and accumulators to which the order of documents makes no difference.
+const OF_EACH: [&str; 6] = ["$match", "$project", "$addFields", "$set", "$unset", "$replaceRoot"];
+const OF_ANY_ORDER: [&str; 6] = ["$sum", "$avg", "$min", "$max", "$count", "$stdDevPop"];
+
+/// Whether the order in which documents are read makes no difference to a pipeline: it groups or counts them first.
+fn shows_no_order(stages: &[Value]) -> bool {
+    let mut stages = stages.iter().filter_map(|stage| stage.as_document()?.first());
+    let first = stages.find(|(name, _)| !OF_EACH.contains(&&***name));
+    let Some((name, value)) = first else { return false };
+    let is_any = |(field, accumulator): (&Str, &Value)| {
+        let named = accumulator.as_document().and_then(|accumulator| accumulator.first());
+        &**field == "_id" || named.is_some_and(|(name, _)| OF_ANY_ORDER.contains(&&**name))
+    };
+    match (&**name, value.as_document()) {
+        ("$count", _) => true,
+        ("$group", Some(fields)) => fields.iter().all(is_any),
+        _ => false,
     }
 }
 

@@ -130,6 +130,7 @@ impl Collections {
             scope: plan.scope,
             max_items: Some(i64::try_from(documents_max.max(1)).unwrap_or(i64::MAX)),
             continuation: continuation.as_deref(),
+            in_any_order: true,
             within: None,
         };
         let page = self.queries.find_items(&request.ctx, &collection.handle, asked).await?;

@@ -40,6 +40,8 @@ pub struct Scan {
     is_done: bool,
     /// Where the documents are read in the order of their insertion.
     in_order: Option<InsertionPosition>,
+    /// The order of the documents makes no difference.
+    in_any_order: bool,
     /// Documents that the command has written itself, still to come.
     own: Option<(Arc<OwnWrites>, Filter, Env)>,
 }
@@ -64,6 +66,7 @@ impl Scan {
             continuation: None,
             is_done: false,
             in_order: None,
+            in_any_order: false,
             own: None,
         };
         // A query that an index answers has an order of its own.
@@ -187,6 +190,7 @@ impl Scan {
             scope: self.plan.scope.clone(),
             max_items: Some(wanted.map_or(-1, i64::from)),
             continuation: self.continuation.as_deref(),
+            in_any_order: self.in_any_order,
             within: self.transaction(),
         };
         let page = self.collections.queries.find_items(&request.ctx, &self.collection.handle, asked).await;
@@ -311,6 +315,14 @@ impl Source {
             Source::Scan(scan) => Some(scan.position()),
             Source::FromEnd(_) | Source::Ready(_) => None,
         }
+    }
+
+    /// The same documents in an order that makes no difference.
+    pub(crate) fn in_any_order(mut self) -> Source {
+        if let Source::Scan(scan) = &mut self {
+            scan.in_any_order = true;
+        }
+        self
     }
 
     /// The same documents in the reverse order.

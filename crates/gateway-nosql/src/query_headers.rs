@@ -65,6 +65,7 @@ impl QueryDiagnostics {
             utilization: self.utilization.is_some(),
             advice: self.advice,
             figures: false,
+            any_order: false,
         }
     }
 

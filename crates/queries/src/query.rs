@@ -72,7 +72,7 @@ impl Queries {
         request: ItemsRequest<'_>,
     ) -> Result<QueryReply> {
         let started = self.clock().elapsed();
-        let ItemsRequest { built, scope, max_items, continuation, within } = request;
+        let ItemsRequest { built, scope, max_items, continuation, in_any_order, within } = request;
         let request = QueryRequest {
             text: built.query.text(),
             parameters: &built.parameters,
@@ -82,7 +82,7 @@ impl Queries {
             resume_filter: None,
             allows_cross_partition: true,
             fans_out: true,
-            wants: QueryWants::default(),
+            wants: QueryWants { any_order: in_any_order, ..QueryWants::default() },
         };
         self.query_parsed(ctx, container, &built.query, (request, within), started).await
     }
@@ -187,6 +187,9 @@ impl Queries {
         let bound = self.clock().elapsed();
         let mut running = self.prepare(ctx, entry, &known, &targets.parts)?;
         running.is_timed = request.wants.figures;
+        if request.wants.any_order {
+            running.prepared = running.prepared.in_any_order();
+        }
         if let Some(filter) = &request.resume_filter {
             filter.check(&running.prepared)?;
             running.resume_filter = Some(filter.clone());

@@ -39,11 +39,13 @@ pub struct ItemsRequest<'a> {
     /// As for queries.
     pub max_items: Option<i64>,
     pub continuation: Option<&'a str>,
+    /// The order of the items makes no difference, where the query states none.
+    pub in_any_order: bool,
     /// The transaction that reads.
     pub within: Option<&'a OpenTransaction>,
 }
 
-/// What a client wants to know beside the rows.
+/// What a client wants to know beside the rows, or of their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct QueryWants {
     pub explanation: bool,
@@ -51,6 +53,8 @@ pub struct QueryWants {
     pub advice: bool,
     /// What each range did, and how long it took.
     pub figures: bool,
+    /// Without ORDER BY, rows may come in any order.
+    pub any_order: bool,
 }
 
 #[derive(Debug)]

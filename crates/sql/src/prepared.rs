@@ -34,6 +34,8 @@ pub struct PreparedQuery {
     shared: Arc<Shared>,
     now: Timestamp,
     random_seed: u64,
+    /// Its rows may come in any order.
+    in_any_order: bool,
 }
 
 /// What binding came to.
@@ -85,12 +87,12 @@ impl PreparedQuery {
                 && meter.steps() <= LASTING_STEPS_MAX
                 && steps_of_text <= LASTING_BYTES_MAX * STEPS_PER_BYTE,
         };
-        Ok(PreparedQuery { shared: Arc::new(shared), now, random_seed })
+        Ok(PreparedQuery { shared: Arc::new(shared), now, random_seed, in_any_order: false })
     }
 
     /// The same query in a request of another time; to be asked of one that is lasting.
     pub fn at(&self, now: Timestamp, random_seed: u64) -> PreparedQuery {
-        PreparedQuery { shared: self.shared.clone(), now, random_seed }
+        PreparedQuery { shared: self.shared.clone(), now, random_seed, in_any_order: self.in_any_order }
     }
 
     /// Whether the query stays as it is while its text, its parameters and the container do, and is worth keeping: none of
@@ -174,7 +176,12 @@ impl PreparedQuery {
     pub fn comes_in_the_order_of_items(&self) -> bool {
         let query = self.bound().innermost();
         let is_one_group = query.grouping.as_ref().is_some_and(|grouping| grouping.keys.is_empty());
-        query.order_by.is_empty() && !is_one_group
+        query.order_by.is_empty() && !is_one_group && !self.in_any_order
+    }
+
+    /// The same for one to whom the order of rows without one of their own makes no difference.
+    pub fn in_any_order(self) -> PreparedQuery {
+        PreparedQuery { in_any_order: true, ..self }
     }
 
     /// The partition keys that an item can have which matches, as far as `WHERE` tells.

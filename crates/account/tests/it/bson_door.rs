@@ -117,6 +117,7 @@ impl BsonDoor {
                 scope: scope.clone(),
                 max_items: Some(3),
                 continuation: continuation.as_deref(),
+                in_any_order: false,
                 within: None,
             };
             let ctx = self.fixture.ctx();

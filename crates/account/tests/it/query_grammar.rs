@@ -198,7 +198,13 @@ impl World {
         text: &str,
         page: i64,
     ) -> Result<(), TestCaseError> {
-        let wants = QueryWants { explanation: true, utilization: true, advice: true, figures: true };
+        let wants = QueryWants {
+            explanation: true,
+            utilization: true,
+            advice: true,
+            figures: true,
+            any_order: false,
+        };
         let request = QueryRequest { wants, ..request(text, page, None) };
         let explained = self.fixture.account.query(&self.fixture.ctx(), container, request).await;
         let explained = explained.expect("answered without words, too");

@@ -27,7 +27,8 @@ use body::{Mode, QueryBody};
 
 pub(crate) async fn query(call: &OperatorCall<'_>, container: &ContainerHandle) -> Result<OperatorReply> {
     let body = QueryBody::read(&call.body, call.account.limits())?;
-    let wants = QueryWants { explanation: false, utilization: true, advice: true, figures: true };
+    let wants =
+        QueryWants { explanation: false, utilization: true, advice: true, figures: true, any_order: false };
     let request = QueryRequest {
         text: &body.query,
         parameters: &body.parameters,

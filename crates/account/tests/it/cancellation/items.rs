@@ -291,7 +291,15 @@ pub fn reads() -> Vec<Case> {
             |w, ctx| async {
                 let built = ItemQuery::default().build();
                 let (scope, max_items, continuation) = (FeedScope::All, Some(2), None);
-                let request = ItemsRequest { built: &built, scope, max_items, continuation, within: None };
+                let in_any_order = false;
+                let request = ItemsRequest {
+                    built: &built,
+                    scope,
+                    max_items,
+                    continuation,
+                    in_any_order,
+                    within: None,
+                };
                 w.fixture.account.find_items(&ctx, &w.container, request).await
             },
             unchanged
