@@ -40,7 +40,6 @@ pub struct Scan {
     is_done: bool,
     /// Where the documents are read in the order of their insertion.
     in_order: Option<InsertionPosition>,
-    /// The order of the documents makes no difference.
     in_any_order: bool,
     /// Documents that the command has written itself, still to come.
     own: Option<(Arc<OwnWrites>, Filter, Env)>,
@@ -78,8 +77,7 @@ impl Scan {
         scan
     }
 
-    /// Reads a capped collection in the order of insertion, or from its end; from its end also any other without a shard key, unless
-    /// an index serves the filter. A transaction reads its snapshot.
+    /// Reads in the order of insertion, or from its end, what can be read so outside of a transaction.
     fn read_in_order(&mut self, is_backwards: bool) -> bool {
         let is_scanned = || access_of(&self.plan, self.collection.indexes().iter()) == Access::Scan;
         let is_read_so = self.collection.meta.is_capped()
