@@ -1,6 +1,6 @@
 //! Rules of a collation as clients state them, and as text that is stored.
 
-/// What decides between texts that differ only in case.
+/// Decides between texts that differ only in case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CaseFirst {
     Off,

@@ -42,7 +42,7 @@ impl Meta {
         self.bounds().and_then(|bounds| bounds.items_max)
     }
 
-    /// What the options mean to the engine.
+    /// The bounds that the options set for the engine.
     pub(crate) fn bounds(&self) -> Option<Bounds> {
         let number = |name: &str| self.options.get(name).and_then(Value::to_i64_exact);
         let positive = |number: i64| u64::try_from(number).ok().filter(|number| *number > 0);

@@ -159,7 +159,7 @@ impl Collections {
         Collections { transaction: Some(transaction), ..self.clone() }
     }
 
-    /// Whether what is read and written is so in a transaction.
+    /// Whether reads and writes are part of a transaction.
     pub fn is_in_transaction(&self) -> bool {
         self.transaction.is_some()
     }

@@ -98,7 +98,7 @@ pub(crate) struct Uniqueness {
 
 pub(crate) fn uniqueness_of(meta: &Meta) -> Result<Uniqueness> {
     let mut unique = Uniqueness::default();
-    // Identities are told apart by their bytes, unless the collection has a collation.
+    // Identities are compared by their bytes, unless the collection has a collation.
     if let Some(narrowing) = collated(&meta.collation, None) {
         unique.keys.push(unique_key_of(&Document::one("_id", Value::Int(1))));
         unique.narrowings.push(Some(narrowing));

@@ -206,7 +206,7 @@ pub struct View {
     pub name: String,
     pub on: String,
     pub pipeline: Vec<Value>,
-    /// By what it and all operations on it compare strings.
+    /// The collation of the view and of all operations on it.
     pub collation: Collation,
 }
 

@@ -16,7 +16,7 @@ pub(crate) fn narrowing_of(index: &Document) -> Result<Option<Narrowing>> {
     Ok(collated(&kept_collation(index)?, rows_of(index)?))
 }
 
-/// What makes a unique key compare strings by a collation; nothing for the simple one.
+/// The rules by which a unique key compares strings; `None` for the simple collation.
 pub(crate) fn collated(collation: &Collation, narrowing: Option<Narrowing>) -> Option<Narrowing> {
     let Some(rules) = collation.rules() else { return narrowing };
     let (rules, version) = (rules.text(), COLLATION_DATA_VERSION.to_owned());

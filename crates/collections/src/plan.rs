@@ -57,7 +57,7 @@ pub fn access(
 }
 
 impl Plan {
-    /// Adds what can be said of strings under a collation.
+    /// Adds conditions on strings under a collation.
     pub(crate) fn narrow(&mut self, filter: &Document, collation: &Collation, served: &[String]) {
         if served.is_empty() || (self.key.is_some() && self.id.is_some()) {
             return;

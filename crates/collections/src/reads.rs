@@ -77,7 +77,7 @@ impl Scan {
         scan
     }
 
-    /// Reads in the order of insertion, or from its end, what can be read so outside of a transaction.
+    /// Reads in the order of insertion or from its end, where the collection allows it, outside of a transaction.
     fn read_in_order(&mut self, is_backwards: bool) -> bool {
         let is_scanned = || access_of(&self.plan, self.collection.indexes().iter()) == Access::Scan;
         let is_read_so = self.collection.meta.is_capped()

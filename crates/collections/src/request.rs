@@ -130,7 +130,7 @@ impl Request {
         Slice { clock: &self.clock, began: self.clock.elapsed() }
     }
 
-    /// With the variables of a command's `let`, and by what it compares strings.
+    /// With the variables of a command's `let`, and its collation.
     pub fn bound(&self, collation: &Collation, variables: &Document) -> Result<(Scope, Env)> {
         Ok(Scope::with_variables(collation, variables, self.env())?)
     }

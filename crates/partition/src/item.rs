@@ -114,7 +114,7 @@ impl StoredItem {
         RawDocument::assume_valid(&self.body)
     }
 
-    /// What the change log calls this item: its key without partition and space.
+    /// The name of this item in the change log: its key without partition and space.
     pub fn name_in_log(&self, shape: &ContainerShape) -> Vec<u8> {
         let id = identity_of(self.body()).unwrap_or_default();
         keys::item_key(PartitionUid(0), &self.logical(shape), &id).split_off(keys::HEADER)

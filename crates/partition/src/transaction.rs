@@ -36,7 +36,7 @@ pub(crate) struct View<'a> {
     pub base: Option<&'a Base>,
     /// What was fetched for it.
     pub reads: &'a ReadSet,
-    /// What is at hand of the oldest items.
+    /// The oldest items, as far as they are in memory.
     pub oldest: Option<&'a Oldest>,
 }
 
@@ -320,7 +320,7 @@ impl<'a> Transaction<'a> {
         Ok(steps.map_or(Ok(committed), |change| committed.changed_by(change))?)
     }
 
-    /// What is at hand of the oldest items.
+    /// The oldest items, as far as they are in memory.
     pub fn oldest(&self) -> Option<&'a Oldest> {
         self.view.oldest
     }
@@ -335,7 +335,7 @@ impl<'a> Transaction<'a> {
         Ok(self.size_now(logical)?.items == 0)
     }
 
-    /// The size of the transaction's logical partition with what it has written.
+    /// The size of the transaction's logical partition with its own writes.
     pub fn size_now(&mut self, logical: &LogicalKey) -> Plan<LogicalSize> {
         self.sized(logical);
         let mut sized = self.sized.take().expect("it was just made");

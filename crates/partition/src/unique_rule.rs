@@ -1,4 +1,4 @@
-//! What a unique key of a collection is about, and how it compares strings.
+//! The items that a unique key of a collection covers, and how it compares strings.
 //!
 //! ```text
 //! text          "Ab"            strength 2: the sort key of "ab", under a slot of the collation and its version
@@ -21,8 +21,8 @@ pub(crate) const NO_ELEMENTS: &str = "\u{0}[]";
 pub(crate) struct UniqueRule {
     narrowing: Option<Narrowing>,
     pub collation: Collation,
-    /// Tells apart keys over the same paths whose values are stored in other forms. Sort keys of other tables are never compared
-    /// with ours: whoever opens the account has every item claim its values again.
+    /// Distinguishes keys over the same paths whose values are stored in other forms. Sort keys of other tables are never compared
+    /// with ours: opening the account makes every item claim its values again.
     pub form: String,
 }
 

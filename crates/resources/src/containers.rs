@@ -34,7 +34,7 @@ impl Resources {
         self.create_container_keeping(ctx, database, definition, throughput, None).await
     }
 
-    /// The same with what a front end keeps with the container, and what its unique keys are about.
+    /// The same with the data that a front end keeps with the container, and the narrowings of its unique keys.
     pub async fn create_container_keeping(
         &self,
         ctx: &RequestContext,

@@ -1,4 +1,4 @@
-//! What comes without a sort comes in the order of creation, in each logical partition: in queries, feeds and scripts, however many
+//! Results without a sort come in the order of creation, in each logical partition: in queries, feeds and scripts, however many
 //! items, partitions and pages there are.
 
 use proptest::prelude::*;
@@ -132,7 +132,7 @@ async fn more_items_than_are_put_in_order_come_each_once() {
     );
     let found = feed(&fixture, &container, &key_scope(r#"["k"]"#), 777).await;
     assert_eq!(found.into_iter().map(|(_, n)| n).collect::<Vec<_>>(), expected);
-    // What may pass over most of them is not.
+    // A filter that may pass over most of them is not.
     let text = "SELECT VALUE c.n FROM c WHERE c.pk = 'k' AND ABS(c.n) % 3 = 1";
     let mut filtered = numbers(&fixture, &container, text, 100).await;
     filtered.sort_unstable();

@@ -66,7 +66,7 @@ pub fn with_collation(mut index: Document) -> Result<Document> {
 }
 
 impl Call {
-    /// By what a command on a collection or view compares strings: what it states, else the default of the collection.
+    /// The collation of a command on a collection or view: its own, else the default of the collection.
     /// Error 167 for a view that has another one.
     pub(super) fn collation(&self, namespace: &Namespace, value: Option<&Value>) -> Result<Collation> {
         let stated = stated(value)?;

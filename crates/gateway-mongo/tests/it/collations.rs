@@ -33,7 +33,7 @@ async fn write_code(client: &mut Client, command: bson::Document) -> Option<i32>
     errors.as_array()?.first()?.as_document()?.value("code").to_i32_exact()
 }
 
-/// The `_id`s of what a command finds, in its order.
+/// The `_id`s of the documents that a command finds, in its order.
 async fn ids(client: &mut Client, command: bson::Document) -> Vec<i32> {
     let found = first_batch(&ok(client, command).await);
     found.iter().map(|document| document.value("_id").to_i32_exact().expect("a number")).collect()
@@ -227,7 +227,7 @@ async fn unique_indexes_compare_by_their_collation() {
     // Applications add a user, and find it by another spelling.
     let find = doc! { "find": "c", "filter": { "x": "BANANA" }, "collation": no_case() };
     assert_eq!(ids(&mut client, find).await, [3]);
-    // A partial index is about what its filter matches by its own collation.
+    // A partial index holds the documents that its filter matches by its own collation.
     ok(&mut client, doc! { "dropIndexes": "c", "index": "u" }).await;
     ok(&mut client, index("p", doc! { "partialFilterExpression": { "state": "on" } })).await;
     let insert = |id: i32, state: &str| doc! { "insert": "c", "documents": [{ "_id": id, "x": "pear", "state": state }] };

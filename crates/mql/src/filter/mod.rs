@@ -98,7 +98,7 @@ impl Filter {
         self.near.as_deref()
     }
 
-    /// By what the filter compares strings.
+    /// The collation of the filter.
     pub fn collation(&self) -> &Collation {
         &self.collation
     }

@@ -18,7 +18,7 @@ pub trait Collections {
         None
     }
 
-    /// By what a view compares strings.
+    /// The collation of a view.
     fn view_collation(&self, _collection: &str) -> Collation {
         Collation::simple()
     }

@@ -109,7 +109,7 @@ impl Server {
         })
     }
 
-    /// What a command states, else the default of the collection.
+    /// The collation of a command, else the default of the collection.
     pub fn collation(&self, database: &str, name: &str, command: &Document) -> Result<Collation> {
         let found = self.collection(database, name);
         match (stated(command)?, found) {

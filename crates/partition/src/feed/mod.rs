@@ -45,7 +45,7 @@ pub struct PartitionPage {
 }
 
 impl Partition {
-    /// One page, in the order epk, partition key, creation, of what is durable when it is read.
+    /// One page, in the order epk, partition key, creation, of the items that are durable when it is read.
     #[tracing::instrument(name = "feed", level = "debug", skip_all, fields(partition = self.uid.0))]
     pub async fn read_page(
         &self,

@@ -415,7 +415,7 @@ struct Reader<'a> {
     request: QueryPageRequest<'a>,
     statistics: QueryStatistics,
     turn: Turn,
-    /// Every item in scope meets the filter, as far as the scope tells.
+    /// Every item in scope meets the filter, by the definition of the scope.
     has_all_in_scope: bool,
 }
 

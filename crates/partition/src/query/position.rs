@@ -32,7 +32,7 @@ pub(crate) struct Position {
 pub(crate) enum AccessPosition {
     Start,
     Scan(KeyPosition),
-    /// The key of a row `N`, whole: its last part is a number, and the others cannot be told by a hash.
+    /// The key of a row `N`, whole: its last part is a number, which a hash would lose.
     Created(Vec<u8>),
     Spans {
         plan: u32,

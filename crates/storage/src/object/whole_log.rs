@@ -69,7 +69,7 @@ pub(super) async fn read(
                 }
                 break;
             }
-            // A directory is listed in no order: what is stored meanwhile may be listed without what was stored before it.
+            // A directory is listed in no order: a new object may be listed without one that was stored before it.
             if filled == FILLED_MAX {
                 return Err(unlisted(shard, found));
             }

@@ -23,7 +23,7 @@ const IN_NO_TABLE: &[&str] = &[
     "ranges_being_split",
     // It gives room, which is free again when it is dropped.
     "room_for",
-    // It waits for what was written before, and changes nothing.
+    // It waits for earlier writes and changes nothing.
     "flush",
 ];
 

@@ -7,7 +7,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `rows.rs` | the rows of a range of items in that order, whichever way is cheaper |
-//! | `source.rs` | what they are read from |
+//! | `source.rs` | the view that they are read from |
 //! | `order.rs` | puts the rows of a chunk in order |
 //! | `walk.rs` | the items of one logical partition as the rows `N` name them, either way |
 //! | `verify.rs` | whether each item has its row |
@@ -46,7 +46,7 @@ pub(crate) fn layout_of(rows: &[Row]) -> Option<Arc<[u32]>> {
     let are_items = rows.first().is_some_and(|(key, _)| keys::is_item(key));
     match are_items.then(|| order_of(rows)) {
         Some(Ok(RowOrder::Places(places))) => Some(places),
-        // Rows that are no items are told where they are looked at.
+        // A row that is no item is reported when it is decoded.
         _ => None,
     }
 }

@@ -28,7 +28,7 @@ impl RowOrder {
     }
 }
 
-/// What is known already of the order of rows that stay in memory and were checked: of all of them, however many a chunk has.
+/// The order of rows that stay in memory and were checked, if it is known: of all of them, however many a chunk has.
 pub(crate) type KnownOrder = fn(&KeptRows) -> Option<RowOrder>;
 
 /// Rows of a chunk, none of whose logical partitions goes on outside.
@@ -58,7 +58,7 @@ impl OrderedChunk {
     }
 
     /// All rows of the range that the chunk is of, where [`OrderedChunk::number`] is among them. Another reader may have found out
-    /// meanwhile what was not known: that changes nothing here.
+    /// the order meanwhile: that changes nothing here.
     pub fn kept(&self) -> Option<&KeptRows> {
         match &self.chunk {
             Chunk::Kept(kept) if self.is_known => Some(kept),

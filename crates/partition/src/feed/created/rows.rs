@@ -1,7 +1,7 @@
 //! The rows of a range of items, logical partition after logical partition, and in each in the order of creation.
 //!
 //! Rows come in the order of their keys. Those of a logical partition are held until its last one, and put in order; where they are too
-//! many to be held, whoever reads says how to go on.
+//! many to be held, the caller decides how to go on.
 
 use std::collections::VecDeque;
 
@@ -41,7 +41,7 @@ pub(crate) enum Next {
 pub(crate) struct CreatedRows<'a> {
     source: Source<'a>,
     end: Vec<u8>,
-    /// In the logical partition where the reading begins, what lies up to this ordinal is left out.
+    /// In the logical partition where the reading begins, items up to this ordinal are left out.
     after: Option<(Vec<u8>, u64)>,
     begun: VecDeque<Chunk>,
     scan: MergedScan<'a>,
@@ -77,7 +77,7 @@ impl Held {
         self.rows.len() > held_max || self.size_bytes > HELD_BYTES_MAX
     }
 
-    /// What the keys of the rows begin with.
+    /// The common prefix of the keys of the rows.
     fn prefix(&self) -> &[u8] {
         self.rows.first().map_or(&[], |(key, _)| &key[..self.prefix_bytes])
     }
@@ -170,7 +170,7 @@ impl<'a> CreatedRows<'a> {
         }
     }
 
-    /// Whether the logical partition whose rows are held has more than may be, as its size tells: looked up once, behind a chunk.
+    /// Whether the logical partition whose rows are held has more than may be, by its stored size: looked up once, behind a chunk.
     async fn will_be_large(&mut self, held_max: usize) -> Result<bool> {
         if self.held.is_sized || self.held.rows.len() < ScanOptions::CHUNK_ROWS {
             return Ok(false);

@@ -1,4 +1,4 @@
-//! What items are read from: a view, and what a transaction has written over it.
+//! The source of items: a view, with the writes of a transaction over it.
 
 use shardlake_storage::{HotView, ScanOptions};
 
@@ -9,7 +9,7 @@ use crate::keys::PartitionUid;
 pub(crate) struct Source<'a> {
     pub uid: PartitionUid,
     pub hot: HotView,
-    /// Laid over what is stored.
+    /// Laid over the stored items.
     pub own: Option<&'a OwnItems>,
 }
 

@@ -12,7 +12,7 @@ use crate::interactive::OwnItems;
 use crate::key_list::KeyList;
 use crate::keys::{self, HEADER};
 
-/// Items that are looked for among the hot rows, and kept there. A walk over more would drive out what others read again.
+/// Items that are looked for among the hot rows, and kept there. A walk over more would evict rows that others read again.
 const HOT_ITEMS_MAX: usize = 256;
 
 /// In which order a logical partition is read.
@@ -29,7 +29,7 @@ impl Direction {
 }
 
 pub(crate) struct Walk {
-    /// What the keys of its items begin with.
+    /// The common prefix of the keys of its items.
     prefix: Vec<u8>,
     direction: Direction,
     scan: Scan,
@@ -40,7 +40,7 @@ pub(crate) struct Walk {
     last: Option<u64>,
 }
 
-/// What a transaction has written in the logical partition.
+/// The writes of a transaction in the logical partition.
 struct Own {
     items: OwnItems,
     /// Those that are there, by their ordinals.
@@ -51,7 +51,7 @@ struct Own {
 type Named = (Bytes, Option<Bytes>);
 
 impl Walk {
-    /// `prefix` is what the keys of the items begin with; the walk begins behind the item with an ordinal.
+    /// `prefix` is the common prefix of the keys of the items; the walk begins behind the item with an ordinal.
     pub fn new(
         source: &Source<'_>,
         prefix: Vec<u8>,
@@ -82,7 +82,7 @@ impl Walk {
         })
     }
 
-    /// What the keys of its items begin with.
+    /// The common prefix of the keys of its items.
     pub fn prefix(&self) -> &[u8] {
         &self.prefix
     }
