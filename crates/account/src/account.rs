@@ -8,6 +8,7 @@ use shardlake_backup::Backups;
 use shardlake_capacity::budget::Burst;
 use shardlake_collections::{Collections, finish_interrupted};
 use shardlake_items::Items;
+use shardlake_maintenance::{Purging, RelocationHooks, Upkeep};
 use shardlake_model::{ConsistencyLevel, Error, ErrorKind, Limits, Result};
 use shardlake_projections::Projections;
 use shardlake_queries::Queries;
@@ -18,7 +19,6 @@ use shardlake_serving::{
     CapacityMode, Enforcement, HeatRecording, Serving, ServingOptions, Shards, ThroughputRules,
 };
 use shardlake_stdx::{Activity, Clock, CommitTimes, Random};
-use shardlake_upkeep::{Purging, RelocationHooks, Upkeep};
 
 use crate::expiry;
 

@@ -6,7 +6,7 @@
 //! | `definitions.rs` | databases, containers and what belongs to them, handed on to `shardlake-resources` |
 //! | `expiry.rs` | removes documents whose time is over by an index |
 //! | `operations.rs` | reads, writes, feeds, queries and scripts, handed on to the rooms on top of one another |
-//! | `orders.rs` | what an operator may ask and order, handed on to `shardlake-upkeep` and `shardlake-projections` |
+//! | `orders.rs` | what an operator may ask and order, handed on to `shardlake-maintenance` and `shardlake-projections` |
 //! | `verify.rs` | checks everything stored against itself |
 //!
 //! A front end resolves a container once per request and hands the [`ContainerHandle`] to the item operations. The catalog
@@ -50,6 +50,11 @@ pub use shardlake_items::{
     SAMPLE_ITEMS_MAX, Schema, SchemaPath, TransactionSpace, Triggers, WriteCommand, WriteReply, item_of_json,
     item_of_json_in, key_of_another_partition,
 };
+pub use shardlake_maintenance::{
+    AccountPulse, ContainerLoad, ContainerPulse, ContainerReport, HEAT_MAP_BEFORE, HEAT_ROWS_MAX, HeatMap,
+    HeatMapRequest, HeatMeasure, KeyHeat, KeyReport, LargeKey, PartitionLoad, PulseSpan, Purging,
+    RangeReport, RelocationHooks, RelocationTicket, SplitAt, periods_of,
+};
 pub use shardlake_partition::{BatchFailure, BatchReply, ItemReply, Outcome, StoredItem, Uncommitted};
 pub use shardlake_partition::{Change, ChangeFeedMode, ChangeSink, JsonChanges, JsonChangesWithMetadata};
 pub use shardlake_partition::{ChangeKind, ChangePage, SeededBug};
@@ -80,9 +85,4 @@ pub use shardlake_serving::{
 pub use shardlake_sql as sql;
 /// What a state consists of that is kept for a backup.
 pub use shardlake_storage::{KeptFile, KeptFiles, Stamp};
-pub use shardlake_upkeep::{
-    AccountPulse, ContainerLoad, ContainerPulse, ContainerReport, HEAT_MAP_BEFORE, HEAT_ROWS_MAX, HeatMap,
-    HeatMapRequest, HeatMeasure, KeyHeat, KeyReport, LargeKey, PartitionLoad, PulseSpan, Purging,
-    RangeReport, RelocationHooks, RelocationTicket, SplitAt, periods_of,
-};
 pub use verify::{VerifyReport, verify};

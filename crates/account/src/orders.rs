@@ -5,13 +5,13 @@ use std::time::Duration;
 use shardlake_backup::Backups;
 use shardlake_capacity::policy::NextStep;
 use shardlake_catalog::ProjectionRule;
-use shardlake_model::{Offer, PartitionKey, RequestContext, Result};
-use shardlake_projections::{ProjectionPut, ProjectionReport};
-use shardlake_serving::{ContainerHandle, Earlier, PastRelocation, RelocationKind, ThroughputReport};
-use shardlake_upkeep::{
+use shardlake_maintenance::{
     AccountPulse, ContainerLoad, ContainerReport, HeatMap, HeatMapRequest, KeyReport, PulseSpan,
     RelocationTicket, SplitAt,
 };
+use shardlake_model::{Offer, PartitionKey, RequestContext, Result};
+use shardlake_projections::{ProjectionPut, ProjectionReport};
+use shardlake_serving::{ContainerHandle, Earlier, PastRelocation, RelocationKind, ThroughputReport};
 
 use crate::Account;
 use crate::expiry;

@@ -49,7 +49,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("backup", &["model", "storage", "partition", "catalog", "serving"]),
     ("follower", &["model", "routing", "partition", "catalog", "serving"]),
-    ("upkeep", &["model", "document", "routing", "heat", "partition", "catalog", "capacity", "serving"]),
+    ("maintenance", &["model", "document", "routing", "heat", "partition", "catalog", "capacity", "serving"]),
     ("resources", &["model", "document", "routing", "partition", "script", "catalog", "serving"]),
     ("items", &["model", "document", "routing", "sql", "partition", "serving"]),
     (
@@ -115,7 +115,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "catalog",
             "capacity",
             "serving",
-            "upkeep",
+            "maintenance",
             "resources",
             "items",
             "queries",
