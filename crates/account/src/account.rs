@@ -7,12 +7,12 @@ use std::time::Duration;
 use shardlake_backup::Backups;
 use shardlake_capacity::budget::Burst;
 use shardlake_collections::{Collections, finish_interrupted};
+use shardlake_definitions::Resources;
 use shardlake_items::Items;
 use shardlake_maintenance::{Purging, RelocationHooks, Upkeep};
 use shardlake_model::{ConsistencyLevel, Error, ErrorKind, Limits, Result};
 use shardlake_projections::Projections;
 use shardlake_queries::Queries;
-use shardlake_resources::Resources;
 use shardlake_script::{ScriptSettings, Scripts};
 use shardlake_script_runs::ScriptRuns;
 use shardlake_serving::{

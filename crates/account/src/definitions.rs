@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use shardlake_definitions::ScriptWrite;
 use shardlake_model::{
     ContainerDefinition, ContainerRid, Database, DatabaseRid, Login, Offer, Permission, PermissionDefinition,
     PermissionRid, Preconditions, RequestContext, Result, Script, ScriptDefinition, ScriptKind, Throughput,
     User, UserRid,
 };
-use shardlake_resources::ScriptWrite;
 use shardlake_serving::ContainerHandle;
 
 use crate::Account;

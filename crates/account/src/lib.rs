@@ -3,7 +3,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `account.rs` | opens and closes an account; the rooms that it is made of |
-//! | `definitions.rs` | databases, containers and what belongs to them, handed on to `shardlake-resources` |
+//! | `definitions.rs` | databases, containers and what belongs to them, handed on to `shardlake-definitions` |
 //! | `expiry.rs` | removes documents whose time is over by an index |
 //! | `operations.rs` | reads, writes, feeds, queries and scripts, handed on to the rooms on top of one another |
 //! | `orders.rs` | what an operator may ask and order, handed on to `shardlake-maintenance` and `shardlake-projections` |
@@ -39,6 +39,7 @@ pub use shardlake_catalog::{
 };
 /// Containers as collections of documents, for the front end that speaks of them.
 pub use shardlake_collections as collections;
+pub use shardlake_definitions::{GrantedChild, ResourceLink, ScriptWrite};
 /// What a patch is made of, for front ends that make one themselves.
 pub use shardlake_document::{
     Body, ItemId, ItemName, Number, ParseLimits, PatchOperation, Value, parse_partition_key,
@@ -66,7 +67,6 @@ pub use shardlake_queries::{
     ItemsRequest, PlanRange, PlanReply, QueryFigures, QueryPreview, QueryProspect, QueryReply, QueryRequest,
     QueryWants, RangeFigures,
 };
-pub use shardlake_resources::{GrantedChild, ResourceLink, ScriptWrite};
 pub use shardlake_routing::{Epk, EpkRange};
 /// What the program does that was started as a worker of [`ScriptSettings`], until its server ends.
 pub use shardlake_script::worker_main as script_worker_main;

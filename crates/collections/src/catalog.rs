@@ -1,11 +1,11 @@
 //! Databases, collections and views: made, listed, renamed, changed and dropped.
 
+use shardlake_definitions::{Keeping, Redefined};
 use shardlake_model::{
     ChangeFeedPolicy, Container, ContainerDefinition, Database, ErrorKind, PartitionKeyDefinition,
     Preconditions, Throughput,
 };
 use shardlake_mql::{Document, Value};
-use shardlake_resources::{Keeping, Redefined};
 use shardlake_stdx::Timestamp;
 
 use crate::collated::{PROPERTIES_MAX, is_property, properties_of};

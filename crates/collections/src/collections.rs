@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use shardlake_definitions::Resources;
 use shardlake_items::OpenTransaction;
 use shardlake_model::{ContainerRid, Error, ErrorKind, RequestContext};
 use shardlake_mql::{Collation, Document, Value};
 use shardlake_partition::{CommitOptions, TRANSACTION_TOO_LARGE};
 use shardlake_queries::Queries;
-use shardlake_resources::Resources;
 use shardlake_serving::ContainerHandle;
 
 use crate::ascending::Ascending;

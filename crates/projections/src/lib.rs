@@ -43,8 +43,8 @@ pub use status::{ProjectionReport, ProjectionState};
 
 use shardlake_serving::LiveCatalog;
 
+use shardlake_definitions::Resources;
 use shardlake_queries::Queries;
-use shardlake_resources::Resources;
 
 /// Rules of one account: each has a task.
 const PROJECTIONS_MAX: usize = 100;

@@ -18,11 +18,11 @@ use shardlake_storage::{Shard, ShardOptions};
 
 use crate::ScriptRuns;
 use crate::script_run::ScriptRun;
+use shardlake_definitions::Resources;
 use shardlake_items::{ItemRead, Items, ReadCommand, WriteCommand, item_of_json};
 use shardlake_queries::Asked;
 use shardlake_queries::ProcessorTab;
 use shardlake_queries::Queries;
-use shardlake_resources::Resources;
 use shardlake_serving::{
     CapacityMode, ContainerHandle, Enforcement, HeatRecording, OperationKind, Serving, ServingOptions,
     ThroughputRules, Touched,

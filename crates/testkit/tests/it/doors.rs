@@ -29,7 +29,7 @@ const JSON_LIBRARY: &[&str] = &[
     "crates/projections/src/dead_letters.rs",
     "crates/projections/src/rule.rs",
     // A permission holds its partition key as the text that its client wrote.
-    "crates/resources/src/permissions.rs",
+    "crates/definitions/src/permissions.rs",
     // The shortest text of a double; partition keys as clients write them.
     "crates/document/src/json_out.rs",
     "crates/document/src/key_text.rs",
