@@ -11,10 +11,10 @@ use shardlake_definitions::Resources;
 use shardlake_items::Items;
 use shardlake_maintenance::{Purging, RelocationHooks, Upkeep};
 use shardlake_model::{ConsistencyLevel, Error, ErrorKind, Limits, Result};
+use shardlake_procedures::ScriptRuns;
 use shardlake_projections::Projections;
 use shardlake_queries::Queries;
 use shardlake_script::{ScriptSettings, Scripts};
-use shardlake_script_runs::ScriptRuns;
 use shardlake_serving::{
     CapacityMode, Enforcement, HeatRecording, Serving, ServingOptions, Shards, ThroughputRules,
 };

@@ -62,6 +62,9 @@ pub use shardlake_partition::{ChangeKind, ChangePage, SeededBug};
 /// Where front ends work on what is large.
 pub use shardlake_partition::{HEAVY_BYTES, Turn as BodyRoom, beside};
 pub use shardlake_partition::{PolicyFigures, QueryStatistics, QueryWay, is_scanned};
+pub use shardlake_procedures::{
+    ProcedureReply, ScriptTrial, ScriptedWrite, TrialReply, TrialRole, TrialWrite,
+};
 pub use shardlake_projections::{ProjectionLag, ProjectionPut, ProjectionReport, ProjectionState};
 pub use shardlake_queries::{
     ItemsRequest, PlanRange, PlanReply, QueryFigures, QueryPreview, QueryProspect, QueryReply, QueryRequest,
@@ -72,9 +75,6 @@ pub use shardlake_routing::{Epk, EpkRange};
 pub use shardlake_script::worker_main as script_worker_main;
 pub use shardlake_script::{
     Confined as ScriptConfined, Layer as ScriptConfinementLayer, ScriptSettings, WorkerKind,
-};
-pub use shardlake_script_runs::{
-    ProcedureReply, ScriptTrial, ScriptedWrite, TrialReply, TrialRole, TrialWrite,
 };
 pub use shardlake_serving::{
     AccountMark, CapacityMode, ContainerHandle, ContainerUsage, Earlier, Enforcement, EpochRange,

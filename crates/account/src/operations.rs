@@ -9,10 +9,10 @@ use shardlake_items::{
 };
 use shardlake_model::{IndexingPolicy, PartitionKey, ReplyMeta, RequestContext, Result, Script};
 use shardlake_partition::{BatchReply, ChangePage, ChangeSink, ItemReply, Turn};
+use shardlake_procedures::{ProcedureReply, ScriptTrial, TrialReply};
 use shardlake_queries::{ItemsRequest, PlanReply, QueryPreview, QueryReply, QueryRequest};
 use shardlake_routing::EpkRange;
 use shardlake_script::Confined;
-use shardlake_script_runs::{ProcedureReply, ScriptTrial, TrialReply};
 use shardlake_serving::ContainerHandle;
 use shardlake_sql::SupportedFeatures;
 

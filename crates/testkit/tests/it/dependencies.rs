@@ -67,7 +67,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "items",
         ],
     ),
-    ("script-runs", &["model", "document", "sql", "partition", "script", "serving", "items", "queries"]),
+    ("procedures", &["model", "document", "sql", "partition", "script", "serving", "items", "queries"]),
     (
         "collections",
         &[
@@ -119,7 +119,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "definitions",
             "items",
             "queries",
-            "script-runs",
+            "procedures",
             "collections",
             "projections",
             "backup",
