@@ -14,9 +14,9 @@ use http::{HeaderValue, Method, Request, Response};
 use hyper::body::Body;
 use serde_json::Value;
 use shardlake_account::{Account, ContainerHandle};
+use shardlake_admin::{Address, CallerAccess, OperatorCall, TokenAccess};
 use shardlake_hybrid_row::is_hybrid_row;
 use shardlake_model::{Error, RequestContext, Result, ScriptKind};
-use shardlake_operator::{Address, CallerAccess, OperatorCall, TokenAccess};
 use shardlake_signature::Payload;
 use shardlake_stdx::Guid;
 use tracing::{Instrument, Span};
@@ -233,7 +233,7 @@ impl Inner {
             true => caller_of(self.keyring.authenticate(headers.authorization, &[form], &self.account)?),
             false => CallerAccess::Key(self.keyring.authenticate_key(headers.authorization, &[form], now)?),
         };
-        shardlake_operator::allow(&caller, &parts.method, address)?;
+        shardlake_admin::allow(&caller, &parts.method, address)?;
         let activity_id = arrival.activity_id;
         let (body, context) = self.admit(body, headers, arrival).await?;
         let body = body.bytes.clone();
@@ -246,7 +246,7 @@ impl Inner {
             context,
             body,
         };
-        let reply = shardlake_operator::serve(&call).await?;
+        let reply = shardlake_admin::serve(&call).await?;
         if let Some((error, members)) = &reply.failure {
             return Ok(failed(error, members, (activity_id, parts.uri.path()), reply.charge_centi));
         }

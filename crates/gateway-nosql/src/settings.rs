@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use shardlake_operator::Installation;
+use shardlake_admin::Installation;
 use shardlake_signature::AccountKey;
 
 /// How a gateway behaves.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use shardlake_operator::LogRing;
+use shardlake_admin::LogRing;
 use shardlake_stdx::Clock;
 
 use crate::backup::{self, BackupId, Subject};

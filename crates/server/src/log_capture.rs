@@ -6,7 +6,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use shardlake_operator::{LogLine, LogRing};
+use shardlake_admin::{LogLine, LogRing};
 use shardlake_stdx::Clock;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};

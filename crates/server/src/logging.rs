@@ -4,7 +4,7 @@
 use std::io::IsTerminal;
 use std::sync::Arc;
 
-use shardlake_operator::LogRing;
+use shardlake_admin::LogRing;
 use tracing::Subscriber;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;

@@ -18,8 +18,8 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 use shardlake_account::{Account, ProjectionReport};
+use shardlake_admin::RequestCounts;
 use shardlake_gateway_nosql::MessageSpace;
-use shardlake_operator::RequestCounts;
 
 use crate::container_counters::{ContainerCounters, ContainerLabels};
 use crate::store_metrics::StoreMetrics;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use shardlake_account::Account;
-use shardlake_operator::{ProcessGauges, ProcessRings};
+use shardlake_admin::{ProcessGauges, ProcessRings};
 use shardlake_stdx::Clock;
 use tokio::time::MissedTickBehavior;
 

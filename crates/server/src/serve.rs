@@ -16,10 +16,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use shardlake_account::{Account, AccountOptions, Enforcement};
+use shardlake_admin::{Installation, LogRing};
 use shardlake_gateway_mongo::MongoGateway;
 use shardlake_gateway_nosql::{Gateway, GatewaySettings, MessageSpace};
 use shardlake_model::Limits;
-use shardlake_operator::{Installation, LogRing};
 use shardlake_signature::AccountKey;
 use shardlake_stdx::{Clock, Random};
 use tokio::signal::unix::{Signal, SignalKind, signal};

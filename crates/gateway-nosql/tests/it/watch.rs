@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use shardlake_admin::{Installation, LogLine, LogRing, ProcessGauges, ProcessRings, RequestCounts};
 use shardlake_gateway_nosql::GatewaySettings;
-use shardlake_operator::{Installation, LogLine, LogRing, ProcessGauges, ProcessRings, RequestCounts};
 
 use crate::harness::{NOW, READ_ONLY_KEY, Server};
 

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use shardlake_account::{AccountMark, BACKUP_PIECE_BYTES_MAX, MomentOfPartition, Shards, describe_moment};
 #[cfg(feature = "object-storage")]
 use shardlake_account::{Stamp, stamp_key};
-use shardlake_operator::OperatorRequest;
+use shardlake_admin::OperatorRequest;
 use shardlake_stdx::{Clock, Timestamp};
 #[cfg(feature = "object-storage")]
 use shardlake_storage::object::WithLog;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::Method;
 use serde_json::{Map, Value, json};
-use shardlake_operator::OperatorRequest;
+use shardlake_admin::OperatorRequest;
 
 use super::arguments::{Abort, ContainerName, Merge, Move, Redistribute, Split};
 use super::client::Client;

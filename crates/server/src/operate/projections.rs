@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use clap::{Args, Subcommand};
 use http::Method;
 use serde_json::{Value, json};
-use shardlake_operator::OperatorRequest;
+use shardlake_admin::OperatorRequest;
 
 use super::arguments::Connection;
 use super::show::{ignore_closed, members};

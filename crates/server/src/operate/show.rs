@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::Method;
 use serde_json::Value;
-use shardlake_operator::OperatorRequest;
+use shardlake_admin::OperatorRequest;
 
 use super::arguments::{ContainerName, Partitions};
 use super::table;

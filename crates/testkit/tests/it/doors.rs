@@ -7,7 +7,7 @@ use crate::tidy::{expect_no_findings, files, read};
 const DOORS: &[&str] = &[
     "crates/gateway-direct/",
     "crates/gateway-nosql/",
-    "crates/operator/",
+    "crates/admin/",
     "crates/server/",
     "crates/signature/",
     "crates/testkit/",
