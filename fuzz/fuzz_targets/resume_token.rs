@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use shardlake_collections::Token;
+use shardlake_mongo::Token;
 use shardlake_mql::Document;
 
 fuzz_target!(|input: &[u8]| {

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use shardlake_backup::Backups;
 use shardlake_capacity::budget::Burst;
-use shardlake_collections::{Collections, finish_interrupted};
 use shardlake_definitions::Resources;
 use shardlake_items::Items;
 use shardlake_maintenance::{Purging, RelocationHooks, Upkeep};
 use shardlake_model::{ConsistencyLevel, Error, ErrorKind, Limits, Result};
+use shardlake_mongo::{Collections, finish_interrupted};
 use shardlake_procedures::ScriptRuns;
 use shardlake_projections::Projections;
 use shardlake_queries::Queries;

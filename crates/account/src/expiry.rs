@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use shardlake_collections::Collections;
+use shardlake_mongo::Collections;
 use shardlake_serving::Shards;
 
 /// As often as MongoDB looks.

@@ -37,8 +37,6 @@ pub use shardlake_catalog::stamp_key;
 pub use shardlake_catalog::{
     MatchPair, ProjectionCounts, ProjectionRule, ProjectionSource, ProjectionStart, ProjectionTarget, SetPair,
 };
-/// Containers as collections of documents, for the front end that speaks of them.
-pub use shardlake_collections as collections;
 pub use shardlake_definitions::{GrantedChild, ResourceLink, ScriptWrite};
 /// What a patch is made of, for front ends that make one themselves.
 pub use shardlake_document::{
@@ -56,6 +54,8 @@ pub use shardlake_maintenance::{
     HeatMapRequest, HeatMeasure, KeyHeat, KeyReport, LargeKey, PartitionLoad, PulseSpan, Purging,
     RangeReport, RelocationHooks, RelocationTicket, SplitAt, periods_of,
 };
+/// Containers as collections of documents, for the front end that speaks of them.
+pub use shardlake_mongo as collections;
 pub use shardlake_partition::{BatchFailure, BatchReply, ItemReply, Outcome, StoredItem, Uncommitted};
 pub use shardlake_partition::{Change, ChangeFeedMode, ChangeSink, JsonChanges, JsonChangesWithMetadata};
 pub use shardlake_partition::{ChangeKind, ChangePage, SeededBug};

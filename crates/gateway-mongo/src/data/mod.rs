@@ -15,7 +15,7 @@
 //! | `statistics.rs`, `server_stages.rs` | how much there is; stages that say something of the server |
 //! | `common.rs`, `collation.rs` | what these share: filters, sorts, options, failures; collations |
 //!
-//! The commands read their fields and hand the work to `shardlake-collections`, which knows nothing of messages.
+//! The commands read their fields and hand the work to `shardlake-mongo`, which knows nothing of messages.
 
 mod admin_database;
 mod aggregate;

@@ -69,7 +69,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("procedures", &["model", "document", "sql", "partition", "script", "serving", "items", "queries"]),
     (
-        "collections",
+        "mongo",
         &[
             "model",
             "document",
@@ -120,7 +120,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "items",
             "queries",
             "procedures",
-            "collections",
+            "mongo",
             "projections",
             "backup",
         ],

@@ -12,8 +12,8 @@ const GUARDS: [&str; 2] = ["crates/partition/src/sequencer.rs", "crates/storage/
 
 /// Files that define commands, and replies to them.
 const COMMANDS: [&str; 7] = [
-    "crates/collections/src/change.rs",
-    "crates/collections/src/effect.rs",
+    "crates/mongo/src/change.rs",
+    "crates/mongo/src/effect.rs",
     "crates/model/src/context.rs",
     "crates/mql/src/expression/env.rs",
     "crates/partition/src/item.rs",

@@ -1,7 +1,7 @@
 //! What a filter asks of the engine: never less than the filter lets through.
 
-use shardlake_collections::{Access, ShardKey, access, plan};
 use shardlake_model::{KeyComponent, KeyPath};
+use shardlake_mongo::{Access, ShardKey, access, plan};
 use shardlake_mql::{Document, SIMPLE, Value};
 
 fn key(paths: &[&str]) -> ShardKey {

@@ -1,10 +1,8 @@
 //! The vectors that a second implementation of spec mongo.md §11 made: names, identities, components of keys.
 
 use serde_json::Value as Json;
-use shardlake_collections::{
-    Identity, ShardKey, body_of, document_of, shown_name, stored_name, text_of, value_of,
-};
 use shardlake_model::{KeyComponent, KeyPath};
+use shardlake_mongo::{Identity, ShardKey, body_of, document_of, shown_name, stored_name, text_of, value_of};
 use shardlake_mql::{Document, Value, identical, identical_documents};
 
 use crate::tagged;
