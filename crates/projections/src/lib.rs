@@ -34,8 +34,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use shardlake_catalog::{Checkpoint, Definitions, ProjectionRecord, ProjectionRule, ProjectionStart};
-pub use shardlake_follower::Lag as ProjectionLag;
-use shardlake_follower::{Follower, lag};
+pub use shardlake_change_log::Lag as ProjectionLag;
+use shardlake_change_log::{Follower, lag};
 use shardlake_model::{Error, ErrorKind, RequestContext, Result};
 
 use records::{Entries, ProjectionEntries, ProjectionEntry};

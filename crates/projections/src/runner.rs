@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use shardlake_catalog::Checkpoint;
-use shardlake_follower::{Followed, changed};
+use shardlake_change_log::{Followed, changed};
 use shardlake_model::{Error, ErrorKind, Result};
 
 use crate::Projections;

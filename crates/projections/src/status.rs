@@ -82,7 +82,7 @@ pub struct ProjectionReport {
     pub created: u64,
     pub state: ProjectionState,
     /// Some of the changes may concern nothing that it follows.
-    pub lag: shardlake_follower::Lag,
+    pub lag: shardlake_change_log::Lag,
     pub counts: ProjectionCounts,
     pub last_error: Option<(String, Timestamp)>,
     /// Parts of the source's hash space, in hexadecimal, and the last LSN whose copies are written.

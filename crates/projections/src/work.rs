@@ -11,8 +11,8 @@ use std::sync::Mutex;
 use futures::StreamExt;
 use rustc_hash::FxHashSet;
 use shardlake_catalog::{Checkpoint, ProjectionRecord};
+use shardlake_change_log::{Followed, Follower, FollowerPage, FollowerRead};
 use shardlake_document::Value;
-use shardlake_follower::{Followed, Follower, FollowerPage, FollowerRead};
 use shardlake_model::{ContainerRid, ErrorKind, Result};
 use shardlake_partition::item_of_position;
 

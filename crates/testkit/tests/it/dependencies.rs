@@ -48,7 +48,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("backup", &["model", "storage", "partition", "catalog", "serving"]),
-    ("follower", &["model", "routing", "partition", "catalog", "serving"]),
+    ("change-log", &["model", "routing", "partition", "catalog", "serving"]),
     ("maintenance", &["model", "document", "routing", "heat", "partition", "catalog", "capacity", "serving"]),
     ("definitions", &["model", "document", "routing", "partition", "script", "catalog", "serving"]),
     ("items", &["model", "document", "routing", "sql", "partition", "serving"]),
@@ -94,7 +94,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "definitions",
             "items",
             "queries",
-            "follower",
+            "change-log",
         ],
     ),
     (
