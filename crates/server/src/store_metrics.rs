@@ -123,8 +123,8 @@ impl StoreMetrics {
     }
 
     #[cfg(feature = "object-storage")]
-    pub fn observe(&self) -> shardlake_cluster::Observe {
-        use shardlake_cluster::{StoreOperation, StoreRequest};
+    pub fn observe(&self) -> shardlake_lease::Observe {
+        use shardlake_lease::{StoreOperation, StoreRequest};
         let metrics = self.clone();
         std::sync::Arc::new(move |request: StoreRequest| {
             let operation = match request.operation {

@@ -96,7 +96,7 @@ pub async fn with_running<T>(
 mod in_store {
     use std::collections::BTreeMap;
 
-    use shardlake_cluster::{Gathered, Location};
+    use shardlake_lease::{Gathered, Location};
     use shardlake_storage::object::Moment;
 
     use super::*;

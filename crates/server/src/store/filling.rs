@@ -5,7 +5,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 use shardlake_account::Shards;
-use shardlake_cluster::share_secret;
+use shardlake_lease::share_secret;
 use shardlake_stdx::Clock;
 
 use super::objects::Means;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use shardlake_account::Shards;
-use shardlake_cluster::{ClusterError, Location, Node, Register, Tenure, self_test, share_secret, take};
+use shardlake_lease::{ClusterError, Location, Node, Register, Tenure, self_test, share_secret, take};
 use shardlake_stdx::{Clock, Random};
 use shardlake_storage::StorageError;
 use shardlake_storage::object::{Circuit, Circuits, DiskCache};
@@ -58,9 +58,9 @@ impl StoreHome {
             former: data.former(),
             ttl: store.lease,
             manner: match store.manner {
-                Manner::Refuse => shardlake_cluster::Manner::Refuse,
-                Manner::StandBy => shardlake_cluster::Manner::StandBy,
-                Manner::TakeOver => shardlake_cluster::Manner::TakeOver,
+                Manner::Refuse => shardlake_lease::Manner::Refuse,
+                Manner::StandBy => shardlake_lease::Manner::StandBy,
+                Manner::TakeOver => shardlake_lease::Manner::TakeOver,
             },
             clock: clock.clone(),
         };

@@ -12,7 +12,7 @@
 use std::env;
 
 use serde::{Deserialize, Serialize};
-use shardlake_cluster::{Location, self_test};
+use shardlake_lease::{Location, self_test};
 use shardlake_stdx::Random;
 
 use super::{Prefix, objects};

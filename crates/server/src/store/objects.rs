@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! account.json          which account, and on how many shards: written at the end of every good start that finds something else
-//! lease/{number}.json   who serves the account (shardlake_cluster)
+//! lease/{number}.json   who serves the account (shardlake_lease)
 //! s/{shard}-1/          the database of a shard; the 1 is for a shard that is built anew beside itself one day
 //! secrets/              keys and the authority of certificates, for every server of the account
 //! wal.json              where the log is, if not here: `log_place.rs`
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use futures::future::try_join_all;
 use shardlake_account::{AccountMark, SHARDS_MAX, Shards};
-use shardlake_cluster::{Location, Tenure};
+use shardlake_lease::{Location, Tenure};
 use shardlake_stdx::Clock;
 use shardlake_storage::object::object_store::{self, ObjectStore as _, ObjectStoreExt as _, PutPayload};
 use shardlake_storage::object::{Circuits, DiskCache, ObjectEngine, ObjectOptions, SharedCache, WriteMemory};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures::TryStreamExt as _;
-use shardlake_cluster::{ClusterError, Location, Manner, Node, Register, Tenure, self_test, take};
+use shardlake_lease::{ClusterError, Location, Manner, Node, Register, Tenure, self_test, take};
 use shardlake_stdx::{Clock, Random};
 use shardlake_storage::object::object_store::{
     self, ObjectStore as _, ObjectStoreExt as _, PutMode, PutMultipartOptions, PutOptions, PutPayload,

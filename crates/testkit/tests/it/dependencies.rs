@@ -17,7 +17,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("routing", &["model"]),
     ("charge", &["model"]),
     ("storage", &[]),
-    ("cluster", &["storage"]),
+    ("lease", &["storage"]),
     ("collation", &[]),
     ("sql", &["model", "document", "collation"]),
     ("mql", &["model", "document", "collation"]),
@@ -136,7 +136,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "model",
             "storage",
-            "cluster",
+            "lease",
             "account",
             "gateway-direct",
             "gateway-nosql",

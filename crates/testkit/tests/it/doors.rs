@@ -22,7 +22,7 @@ const WORDS: &[(&str, &str)] = &[
 /// Files that use the JSON library, and why.
 const JSON_LIBRARY: &[&str] = &[
     // Who has an account is to be read by people, and by other versions.
-    "crates/cluster/src/register.rs",
+    "crates/lease/src/register.rs",
     // Stored definitions are JSON; the rules of projections are parts of them, and dead letters are items that people read.
     "crates/catalog/src/projection.rs",
     "crates/catalog/src/stored.rs",

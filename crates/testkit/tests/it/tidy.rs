@@ -127,7 +127,7 @@ const CLOCKS: &[(&str, &str)] = &[
         "crates/server/src/front.rs",
         "tokio's clock, paused: a request waits for a start exactly as long as it may",
     ),
-    ("crates/cluster/tests/it/takers.rs", "tokio's clock, paused, and a clock of ours that goes with it"),
+    ("crates/lease/tests/it/takers.rs", "tokio's clock, paused, and a clock of ours that goes with it"),
     (
         "crates/storage/tests/it/object_faults.rs",
         "tokio's clock, paused: it moves by the store's delays alone",

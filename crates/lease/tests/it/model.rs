@@ -7,7 +7,7 @@
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
-use shardlake_cluster::{Entry, Look, Record, State as Held, Watch, deadline};
+use shardlake_lease::{Entry, Look, Record, State as Held, Watch, deadline};
 
 const TTL: Duration = Duration::from_secs(2);
 const SECONDS: u64 = 8;

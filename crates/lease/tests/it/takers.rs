@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use shardlake_cluster::{ClusterError, Location, Manner, Node, Register, Tenure, take};
+use shardlake_lease::{ClusterError, Location, Manner, Node, Register, Tenure, take};
 use shardlake_stdx::{Clock, Timestamp};
 use shardlake_storage::object::object_store::memory::InMemory;
 use shardlake_storage::object::object_store::path::Path;

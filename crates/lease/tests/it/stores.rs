@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use async_trait::async_trait;
 use futures::stream::BoxStream;
 use futures::{FutureExt as _, StreamExt as _};
-use shardlake_cluster::{ClusterError, Location, self_test};
+use shardlake_lease::{ClusterError, Location, self_test};
 use shardlake_storage::object::object_store::memory::InMemory;
 use shardlake_storage::object::object_store::path::Path;
 use shardlake_storage::object::object_store::{
