@@ -14,10 +14,10 @@ use shardlake_mongo::{Collections, finish_interrupted};
 use shardlake_procedures::ScriptRuns;
 use shardlake_projections::Projections;
 use shardlake_queries::Queries;
-use shardlake_script::{ScriptSettings, Scripts};
-use shardlake_serving::{
+use shardlake_router::{
     CapacityMode, Enforcement, HeatRecording, Serving, ServingOptions, Shards, ThroughputRules,
 };
+use shardlake_script::{ScriptSettings, Scripts};
 use shardlake_stdx::{Activity, Clock, CommitTimes, Random};
 
 use crate::expiry;

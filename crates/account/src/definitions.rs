@@ -8,7 +8,7 @@ use shardlake_model::{
     PermissionRid, Preconditions, RequestContext, Result, Script, ScriptDefinition, ScriptKind, Throughput,
     User, UserRid,
 };
-use shardlake_serving::ContainerHandle;
+use shardlake_router::ContainerHandle;
 
 use crate::Account;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use shardlake_mongo::Collections;
-use shardlake_serving::Shards;
+use shardlake_router::Shards;
 
 /// As often as MongoDB looks.
 const LOOK_EVERY: Duration = Duration::from_secs(60);

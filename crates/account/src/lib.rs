@@ -70,16 +70,16 @@ pub use shardlake_queries::{
     ItemsRequest, PlanRange, PlanReply, QueryFigures, QueryPreview, QueryProspect, QueryReply, QueryRequest,
     QueryWants, RangeFigures,
 };
+pub use shardlake_router::{
+    AccountMark, CapacityMode, ContainerHandle, ContainerUsage, Earlier, Enforcement, EpochRange,
+    HeatRecording, HistoryEvent, HistoryEventKind, PastRelocation, RangeStatistics, RelocationKind,
+    RelocationReport, RelocationStatus, RelocationStep, SHARDS_MAX, Shards, ThroughputReport, key_misfit,
+};
 pub use shardlake_routing::{Epk, EpkRange};
 /// What the program does that was started as a worker of [`ScriptSettings`], until its server ends.
 pub use shardlake_script::worker_main as script_worker_main;
 pub use shardlake_script::{
     Confined as ScriptConfined, Layer as ScriptConfinementLayer, ScriptSettings, WorkerKind,
-};
-pub use shardlake_serving::{
-    AccountMark, CapacityMode, ContainerHandle, ContainerUsage, Earlier, Enforcement, EpochRange,
-    HeatRecording, HistoryEvent, HistoryEventKind, PastRelocation, RangeStatistics, RelocationKind,
-    RelocationReport, RelocationStatus, RelocationStep, SHARDS_MAX, Shards, ThroughputReport, key_misfit,
 };
 /// The query language, for front ends that filter metadata feeds.
 pub use shardlake_sql as sql;

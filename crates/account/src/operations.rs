@@ -11,9 +11,9 @@ use shardlake_model::{IndexingPolicy, PartitionKey, ReplyMeta, RequestContext, R
 use shardlake_partition::{BatchReply, ChangePage, ChangeSink, ItemReply, Turn};
 use shardlake_procedures::{ProcedureReply, ScriptTrial, TrialReply};
 use shardlake_queries::{ItemsRequest, PlanReply, QueryPreview, QueryReply, QueryRequest};
+use shardlake_router::ContainerHandle;
 use shardlake_routing::EpkRange;
 use shardlake_script::Confined;
-use shardlake_serving::ContainerHandle;
 use shardlake_sql::SupportedFeatures;
 
 use crate::Account;

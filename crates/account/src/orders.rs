@@ -11,7 +11,7 @@ use shardlake_maintenance::{
 };
 use shardlake_model::{Offer, PartitionKey, RequestContext, Result};
 use shardlake_projections::{ProjectionPut, ProjectionReport};
-use shardlake_serving::{ContainerHandle, Earlier, PastRelocation, RelocationKind, ThroughputReport};
+use shardlake_router::{ContainerHandle, Earlier, PastRelocation, RelocationKind, ThroughputReport};
 
 use crate::Account;
 use crate::expiry;

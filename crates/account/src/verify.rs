@@ -8,11 +8,11 @@ use shardlake_model::{Limits, Result};
 use shardlake_partition::{ContainerShape, PartitionReport, verify_partition};
 use shardlake_storage::Shard;
 
-use shardlake_serving::Shards;
-use shardlake_serving::catalog_error;
-use shardlake_serving::identity_of;
-use shardlake_serving::layouts_of;
-use shardlake_serving::{NumbersOnShard, known_partitions};
+use shardlake_router::Shards;
+use shardlake_router::catalog_error;
+use shardlake_router::identity_of;
+use shardlake_router::layouts_of;
+use shardlake_router::{NumbersOnShard, known_partitions};
 
 #[derive(Debug, Default)]
 pub struct VerifyReport {
@@ -79,7 +79,7 @@ async fn verify_shards(shards: &Shards) -> Result<VerifyReport> {
         }
     }
     let known = known_partitions(&stored);
-    report.problems.extend(shardlake_serving::membership_problems(shards).await?);
+    report.problems.extend(shardlake_router::membership_problems(shards).await?);
     for (shard, number) in shards.iter().zip(0..) {
         find_strays(shard, number, &known, &mut report).await?;
     }

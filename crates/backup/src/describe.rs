@@ -3,7 +3,7 @@
 use shardlake_catalog::Definitions;
 use shardlake_model::{Error, ErrorKind, Result};
 use shardlake_partition::{position_of, storage_error};
-use shardlake_serving::catalog_error;
+use shardlake_router::catalog_error;
 use shardlake_stdx::Timestamp;
 use shardlake_storage::{Stamp, View};
 

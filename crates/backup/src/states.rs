@@ -14,7 +14,7 @@ use bytes::Bytes;
 use futures::future::try_join_all;
 use shardlake_model::{Error, ErrorKind, RequestContext, Result};
 use shardlake_partition::storage_error;
-use shardlake_serving::{AccountMark, Shards, uninterrupted};
+use shardlake_router::{AccountMark, Shards, uninterrupted};
 use shardlake_stdx::{Clock, Random, Timestamp};
 use shardlake_storage::{KeptFiles, Shard, StorageError, View};
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use shardlake_catalog::PlaceRecord;
 use shardlake_model::{ContainerRid, Error, ErrorKind, Result};
 use shardlake_partition::{ChangePage, Partition};
+use shardlake_router::{ContainerEntry, Serving};
 use shardlake_routing::EpkRange;
-use shardlake_serving::{ContainerEntry, Serving};
 
 use crate::written::written;
 

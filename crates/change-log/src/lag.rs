@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use shardlake_catalog::PlaceRecord;
 use shardlake_model::ContainerRid;
-use shardlake_serving::Serving;
+use shardlake_router::Serving;
 
 use crate::follower::parts;
 

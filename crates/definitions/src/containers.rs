@@ -13,11 +13,11 @@ use shardlake_stdx::Timestamp;
 
 use crate::Resources;
 use crate::kept::Keeping;
-use shardlake_serving::ContainerEntry;
-use shardlake_serving::LiveCatalog;
-use shardlake_serving::{CapacityMode, ContainerHandle};
-use shardlake_serving::{check_preconditions, conflict, not_found, owner_not_found};
-use shardlake_serving::{index_moved_to, index_of_new};
+use shardlake_router::ContainerEntry;
+use shardlake_router::LiveCatalog;
+use shardlake_router::{CapacityMode, ContainerHandle};
+use shardlake_router::{check_preconditions, conflict, not_found, owner_not_found};
+use shardlake_router::{index_moved_to, index_of_new};
 
 /// The reference's sub-status for one container too many in a database with shared throughput.
 const SHARED_THROUGHPUT_COUNT_EXCEEDED: u32 = 1019;

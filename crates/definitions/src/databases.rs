@@ -8,8 +8,8 @@ use shardlake_model::{
 };
 
 use crate::Resources;
-use shardlake_serving::LiveCatalog;
-use shardlake_serving::{check_preconditions, conflict, not_found};
+use shardlake_router::LiveCatalog;
+use shardlake_router::{check_preconditions, conflict, not_found};
 
 impl Resources {
     pub async fn create_database(

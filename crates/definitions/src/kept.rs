@@ -3,7 +3,7 @@
 use shardlake_catalog::{ContainerRecord, Definitions};
 use shardlake_model::{Bounds, Container, ContainerDefinition, Database, Narrowing, RequestContext, Result};
 use shardlake_partition::retention_of;
-use shardlake_serving::{ContainerHandle, LiveCatalog, conflict, index_moved_to, not_found};
+use shardlake_router::{ContainerHandle, LiveCatalog, conflict, index_moved_to, not_found};
 
 use crate::Resources;
 

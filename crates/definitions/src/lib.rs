@@ -22,8 +22,8 @@ mod users;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use shardlake_router::Serving;
 use shardlake_script::Scripts;
-use shardlake_serving::Serving;
 
 pub use kept::{Keeping, Redefined};
 pub use permissions::{GrantedChild, ResourceLink};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use shardlake_catalog::Definitions;
 use shardlake_model::{Error, Login, Result};
-use shardlake_serving::{LiveCatalog, conflict, not_found};
+use shardlake_router::{LiveCatalog, conflict, not_found};
 
 use crate::Resources;
 

@@ -7,8 +7,8 @@ use shardlake_model::{Error, Offer, Preconditions, RequestContext, Result, Rid, 
 use shardlake_stdx::Timestamp;
 
 use crate::Resources;
-use shardlake_serving::LiveCatalog;
-use shardlake_serving::{check_preconditions, not_found};
+use shardlake_router::LiveCatalog;
+use shardlake_router::{check_preconditions, not_found};
 
 impl Resources {
     pub fn offers(&self) -> Vec<Arc<Offer>> {

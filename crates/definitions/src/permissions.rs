@@ -17,10 +17,10 @@ use shardlake_stdx::Timestamp;
 
 use crate::Resources;
 use crate::users::owner_of_users;
-use shardlake_serving::ContainerEntry;
-use shardlake_serving::{DatabaseEntry, LiveCatalog};
-use shardlake_serving::{check_preconditions, conflict, not_found, owner_not_found};
-use shardlake_serving::{checked_key, key_misfit};
+use shardlake_router::ContainerEntry;
+use shardlake_router::{DatabaseEntry, LiveCatalog};
+use shardlake_router::{check_preconditions, conflict, not_found, owner_not_found};
+use shardlake_router::{checked_key, key_misfit};
 
 /// Components of the longest partition key.
 const KEY_COMPONENTS_MAX: usize = 3;

@@ -13,12 +13,12 @@ use shardlake_model::{
 };
 
 use crate::Resources;
-use shardlake_serving::ContainerEntry;
-use shardlake_serving::ContainerHandle;
-use shardlake_serving::LiveCatalog;
-use shardlake_serving::was_deleted;
-use shardlake_serving::{ScriptSegment, find_script};
-use shardlake_serving::{check_preconditions, conflict};
+use shardlake_router::ContainerEntry;
+use shardlake_router::ContainerHandle;
+use shardlake_router::LiveCatalog;
+use shardlake_router::was_deleted;
+use shardlake_router::{ScriptSegment, find_script};
+use shardlake_router::{check_preconditions, conflict};
 
 /// Whether an upsert found something to replace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

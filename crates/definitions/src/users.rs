@@ -12,8 +12,8 @@ use shardlake_model::{
 use shardlake_stdx::Timestamp;
 
 use crate::Resources;
-use shardlake_serving::{DatabaseEntry, LiveCatalog};
-use shardlake_serving::{check_preconditions, conflict, not_found, owner_not_found};
+use shardlake_router::{DatabaseEntry, LiveCatalog};
+use shardlake_router::{check_preconditions, conflict, not_found, owner_not_found};
 
 impl Resources {
     pub async fn create_user(&self, ctx: &RequestContext, database: &str, id: &str) -> Result<Arc<User>> {

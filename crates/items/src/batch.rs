@@ -13,8 +13,8 @@ use shardlake_partition::{
 use crate::Items;
 use crate::command::{ItemOperation, ItemRead, KeyedOperation, ReadCommand};
 use crate::items::check_session;
-use shardlake_serving::ContainerHandle;
-use shardlake_serving::{Cost, OperationKind, Routing, Touched, key_of_read, logical, partition_of};
+use shardlake_router::ContainerHandle;
+use shardlake_router::{Cost, OperationKind, Routing, Touched, key_of_read, logical, partition_of};
 
 /// Bulk operations of one request in flight at once; enough to fill a group commit.
 const BULK_CONCURRENCY: usize = 64;

@@ -23,9 +23,9 @@ use crate::Items;
 use crate::change_feed_position::{FeedPart, FeedPosition};
 use crate::feed::{FeedScope, resolve, span_of};
 use crate::items::check_session;
-use shardlake_serving::ContainerEntry;
-use shardlake_serving::ContainerHandle;
-use shardlake_serving::{Cost, OperationKind, Touched};
+use shardlake_router::ContainerEntry;
+use shardlake_router::ContainerHandle;
+use shardlake_router::{Cost, OperationKind, Touched};
 
 /// Time that a page may look for changes among those that do not concern it.
 pub const LOOKING_TIME_MAX: Duration = Duration::from_secs(5);

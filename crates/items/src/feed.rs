@@ -13,8 +13,8 @@ use shardlake_routing::{Epk, EpkRange, prefix_range};
 
 use crate::Items;
 use crate::items::check_session;
-use shardlake_serving::ContainerHandle;
-use shardlake_serving::{
+use shardlake_router::ContainerHandle;
+use shardlake_router::{
     ContainerEntry, Cost, OperationKind, Touched, checked_key, key_of_read, logical, partition_of,
 };
 

@@ -9,7 +9,7 @@ use shardlake_partition::{InsertionPage, InsertionPosition, StoredItem};
 use crate::Items;
 use crate::change_feed::any_changed;
 use crate::items::check_session;
-use shardlake_serving::{ContainerEntry, ContainerHandle, Cost, OperationKind, Touched, key_of_read};
+use shardlake_router::{ContainerEntry, ContainerHandle, Cost, OperationKind, Touched, key_of_read};
 
 /// One page of the physical partition that has the logical partition. `max_items` is the caller's wish: `None` for the
 /// server's choice.

@@ -12,7 +12,7 @@ use shardlake_partition::{
 use crate::Items;
 use crate::command::{ItemRead, ItemWrite, Patch, ReadCommand, WriteCommand};
 use shardlake_document::ItemName;
-use shardlake_serving::{
+use shardlake_router::{
     ContainerEntry, ContainerHandle, Cost, OperationKind, Touched, key_of_read, key_of_write, own_key_of_read,
 };
 

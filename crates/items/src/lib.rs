@@ -32,7 +32,7 @@ mod version_reader;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use shardlake_serving::Serving;
+use shardlake_router::Serving;
 use tokio::sync::Semaphore;
 
 use schema_cache::SchemaCache;

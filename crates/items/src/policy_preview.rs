@@ -2,7 +2,7 @@
 
 use shardlake_model::{IndexingPolicy, RequestContext, Result};
 use shardlake_partition::{PolicyFigures, policy_figures};
-use shardlake_serving::ContainerHandle;
+use shardlake_router::ContainerHandle;
 
 use crate::Items;
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use shardlake_model::{Priority, RequestContext, Result};
 use shardlake_partition::StoredItem;
+use shardlake_router::ContainerHandle;
 use shardlake_routing::{EpkRange, EpkScale};
-use shardlake_serving::ContainerHandle;
 
 use crate::{FeedScope, Items};
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use shardlake_document::{ParseLimits, Value};
 use shardlake_model::{ContainerRid, Error, RequestContext, Result};
 use shardlake_partition::StoredItem;
-use shardlake_serving::ContainerHandle;
+use shardlake_router::ContainerHandle;
 
 use crate::Items;
 use crate::sample::{SAMPLE_ITEMS_MAX, Sample};

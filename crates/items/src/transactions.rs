@@ -16,7 +16,7 @@ use shardlake_model::{Error, ErrorKind, RequestContext, Result};
 use shardlake_partition::{
     ItemReply, Partition, SnapshotTransaction, StatementRow, TransactionView, Uncommitted,
 };
-use shardlake_serving::{
+use shardlake_router::{
     ContainerEntry, ContainerHandle, LiveCatalog, OperationKind, Touched, key_of_read, partition_of,
 };
 use tokio::sync::{Mutex, MutexGuard};

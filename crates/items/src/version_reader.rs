@@ -19,8 +19,8 @@ use shardlake_model::{ErrorKind, PreviousImages, RequestContext, Result};
 use shardlake_partition::{
     ChangeFeedMode, FeedFilter, FeedFound, FeedLook, PageLimits, Partition, all_versions_not_enabled,
 };
+use shardlake_router::{ContainerEntry, ContainerHandle, Cost, OperationKind, Touched};
 use shardlake_routing::EpkRange;
-use shardlake_serving::{ContainerEntry, ContainerHandle, Cost, OperationKind, Touched};
 use shardlake_stdx::Timestamp;
 
 use crate::Items;

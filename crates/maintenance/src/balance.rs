@@ -14,10 +14,10 @@ use shardlake_routing::{EpkRange, width};
 
 use crate::relocation::SplitAt;
 use crate::{Held, Upkeep};
-use shardlake_serving::ContainerEntry;
-use shardlake_serving::ContainerHandle;
-use shardlake_serving::RelocationKind;
-use shardlake_serving::bounds_of;
+use shardlake_router::ContainerEntry;
+use shardlake_router::ContainerHandle;
+use shardlake_router::RelocationKind;
+use shardlake_router::bounds_of;
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// What counts as the load of a partition that is to be cut.

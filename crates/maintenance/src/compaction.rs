@@ -13,7 +13,7 @@ use shardlake_model::{ContainerRid, ErrorKind, Result};
 use shardlake_partition::{Compaction, CompactionStep, Partition, PartitionUid};
 
 use crate::{Held, Upkeep};
-use shardlake_serving::ContainerEntry;
+use shardlake_router::ContainerEntry;
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// By which its share of the time is divided: nobody waits for it.

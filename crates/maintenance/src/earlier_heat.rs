@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use shardlake_heat::{HeatKind, PARTS, PERIODS, Period, part_bounds};
 use shardlake_model::PartitionKeyDefinition;
+use shardlake_router::{Earlier, EarlierPartition, EarlierPeriod, Epoch, EpochRange, HistoryEvent};
 use shardlake_routing::{Epk, EpkRange, EpkScale};
-use shardlake_serving::{Earlier, EarlierPartition, EarlierPeriod, Epoch, EpochRange, HistoryEvent};
 use shardlake_stdx::Timestamp;
 
 /// The periods that a map shows.
@@ -39,7 +39,7 @@ impl EarlierHeat {
             events: Vec::new(),
         };
         heat.known = earlier.known.iter().map(|(from, to)| (heat.time(*from), heat.time(*to))).collect();
-        let epoch = |epoch: &shardlake_serving::EarlierEpoch| {
+        let epoch = |epoch: &shardlake_router::EarlierEpoch| {
             let ranges = epoch.ranges.iter().filter_map(|range| {
                 let place = EpkRange::from_hex(&range.min, &range.max).ok()?;
                 Some(EpochRange { range_id: range.range_id, range: place, budget_centi: range.budget_centi })
@@ -47,7 +47,7 @@ impl EarlierHeat {
             Epoch { from: heat.time(epoch.from), ranges: ranges.collect() }
         };
         heat.epochs = earlier.epochs.iter().map(epoch).collect();
-        let event = |event: &shardlake_serving::EarlierEvent| HistoryEvent {
+        let event = |event: &shardlake_router::EarlierEvent| HistoryEvent {
             at: heat.time(event.at),
             what: event.what.clone(),
         };

@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use shardlake_heat::{PARTS, PERIODS, Period};
 use shardlake_model::{Error, Result};
+use shardlake_router::{ContainerHandle, Epoch, HistoryEvent};
 use shardlake_routing::{Epk, EpkRange, EpkScale};
-use shardlake_serving::{ContainerHandle, Epoch, HistoryEvent};
 
 use crate::Upkeep;
 use crate::earlier_heat::{EarlierHeat, ShownPeriods};

@@ -13,8 +13,8 @@ use shardlake_model::{ContainerRid, ErrorKind, Result};
 use shardlake_partition::{BuildEnd, Partition};
 
 use crate::{Held, Upkeep};
-use shardlake_serving::ContainerEntry;
-use shardlake_serving::LiveCatalog;
+use shardlake_router::ContainerEntry;
+use shardlake_router::LiveCatalog;
 
 /// Looks at all containers now, and again whenever the catalog changes.
 pub(crate) fn start(upkeep: &Upkeep) {

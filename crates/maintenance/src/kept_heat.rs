@@ -5,10 +5,10 @@
 use std::time::Duration;
 
 use shardlake_heat::{PERIODS, Period};
-use shardlake_routing::EpkRange;
-use shardlake_serving::{
+use shardlake_router::{
     ContainerEntry, Earlier, EarlierEpoch, EarlierEvent, EarlierPartition, EarlierPeriod, EarlierRange,
 };
+use shardlake_routing::EpkRange;
 
 use crate::Upkeep;
 
@@ -59,14 +59,14 @@ fn of_container(entry: &ContainerEntry, now: Now) -> Earlier {
         kept.known.push((now.unix_ms_of(known_since), now.unix_ms));
     }
     kept.epochs.extend(past.epochs.iter().map(|epoch| {
-        let range = |range: &shardlake_serving::EpochRange| {
+        let range = |range: &shardlake_router::EpochRange| {
             let (min, max) = range.range.to_hex();
             EarlierRange { range_id: range.range_id, min, max, budget_centi: range.budget_centi }
         };
         let ranges = epoch.ranges.iter().map(range).collect();
         EarlierEpoch { from: now.unix_ms_of(epoch.from), ranges }
     }));
-    let event = |event: &shardlake_serving::HistoryEvent| EarlierEvent {
+    let event = |event: &shardlake_router::HistoryEvent| EarlierEvent {
         at: now.unix_ms_of(event.at),
         what: event.what.clone(),
     };

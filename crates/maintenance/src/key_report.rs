@@ -3,7 +3,7 @@
 use shardlake_document::partition_key_text;
 use shardlake_model::{PartitionKey, Result};
 use shardlake_partition::LogicalSize;
-use shardlake_serving::{ContainerHandle, checked_key, logical, partition_of};
+use shardlake_router::{ContainerHandle, checked_key, logical, partition_of};
 
 use crate::Upkeep;
 

@@ -36,7 +36,7 @@ mod reports;
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
 
-use shardlake_serving::Serving;
+use shardlake_router::Serving;
 use tokio::sync::Mutex;
 
 pub use heat_map::{

@@ -7,8 +7,8 @@ use shardlake_heat::Totals;
 use shardlake_model::Throughput;
 
 use crate::Upkeep;
-use shardlake_serving::ContainerHandle;
-use shardlake_serving::{RelocationKind, RelocationReport};
+use shardlake_router::ContainerHandle;
+use shardlake_router::{RelocationKind, RelocationReport};
 
 /// A container and its partitions.
 #[derive(Debug, Clone)]

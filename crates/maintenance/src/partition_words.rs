@@ -3,7 +3,7 @@
 use shardlake_capacity::policy::{NextStep, SplitReason};
 use shardlake_model::Limits;
 
-use shardlake_serving::RelocationStatus;
+use shardlake_router::RelocationStatus;
 
 /// `next` and `relocation` are the container's.
 pub(crate) fn words_of_next(

@@ -17,9 +17,9 @@ use crate::Upkeep;
 use crate::diagnosis::diagnosis_of;
 use crate::partition_words::words_of_next;
 use crate::reports::{ContainerReport, LargeKey, RangeReport};
-use shardlake_serving::ContainerEntry;
-use shardlake_serving::ContainerHandle;
-use shardlake_serving::RelocationStatus;
+use shardlake_router::ContainerEntry;
+use shardlake_router::ContainerHandle;
+use shardlake_router::RelocationStatus;
 
 /// A partition that came to be later than this ago is judged as if it had been there for so long: a burst says nothing of its load.
 const COUNTED_MIN: Duration = Duration::from_secs(10);

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use shardlake_heat::{HeatKind, Period};
-use shardlake_serving::ContainerEntry;
+use shardlake_router::ContainerEntry;
 
 use crate::Upkeep;
 

@@ -16,9 +16,9 @@ use shardlake_model::{ErrorKind, Result};
 use shardlake_partition::{Partition, PartitionUid, Sweep, SweepStep};
 
 use crate::{Held, Upkeep};
-use shardlake_serving::CapacityMode;
-use shardlake_serving::ContainerEntry;
-use shardlake_serving::ContainerHandle;
+use shardlake_router::CapacityMode;
+use shardlake_router::ContainerEntry;
+use shardlake_router::ContainerHandle;
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How long to wait where a partition has no request units left, and where a shard has no room for work that can wait.

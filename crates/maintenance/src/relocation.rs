@@ -15,13 +15,13 @@ use shardlake_model::{ContainerRid, Error, ErrorKind, Result};
 use shardlake_routing::{Epk, EpkRange, midpoint, place};
 use tokio::task::JoinHandle;
 
-use shardlake_serving::{
+use shardlake_router::{
     ContainerEntry, LiveCatalog, RelocationKind, RelocationReport, RelocationStep, bounds_of, uninterrupted,
     was_deleted,
 };
 
 use crate::Upkeep;
-use shardlake_serving::ContainerHandle;
+use shardlake_router::ContainerHandle;
 
 /// Where a range is cut.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

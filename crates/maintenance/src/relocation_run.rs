@@ -22,12 +22,12 @@ use tokio::task::JoinHandle;
 
 use crate::Upkeep;
 use crate::relocation::Subject;
-use shardlake_serving::ContainerEntry;
-use shardlake_serving::catalog_error;
-use shardlake_serving::was_deleted;
-use shardlake_serving::{HistoryEventKind, PastPartition, PastRelocation};
-use shardlake_serving::{LiveCatalog, bounds_of, identity_of};
-use shardlake_serving::{RelocationReport, RelocationStep};
+use shardlake_router::ContainerEntry;
+use shardlake_router::catalog_error;
+use shardlake_router::was_deleted;
+use shardlake_router::{HistoryEventKind, PastPartition, PastRelocation};
+use shardlake_router::{LiveCatalog, bounds_of, identity_of};
+use shardlake_router::{RelocationReport, RelocationStep};
 
 /// How long writers may be held before the cutover is put off, at first. An attempt goes on from where the last one came to, since a
 /// source that is written faster than it can be caught up with would never end.

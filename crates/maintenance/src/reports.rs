@@ -7,7 +7,7 @@ use shardlake_capacity::diagnosis::Finding;
 use shardlake_heat::HeatReport;
 use shardlake_model::PartitionKeyRange;
 use shardlake_partition::LogicalSize;
-use shardlake_serving::{ContainerHandle, RelocationStatus, ThroughputReport};
+use shardlake_router::{ContainerHandle, RelocationStatus, ThroughputReport};
 
 /// A container and all its physical partitions.
 #[derive(Debug, Clone)]

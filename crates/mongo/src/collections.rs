@@ -11,7 +11,7 @@ use shardlake_model::{ContainerRid, Error, ErrorKind, RequestContext};
 use shardlake_mql::{Collation, Document, Value};
 use shardlake_partition::{CommitOptions, TRANSACTION_TOO_LARGE};
 use shardlake_queries::Queries;
-use shardlake_serving::ContainerHandle;
+use shardlake_router::ContainerHandle;
 
 use crate::ascending::Ascending;
 use crate::expressions::has_expression;

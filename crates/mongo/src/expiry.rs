@@ -13,7 +13,7 @@ use std::time::Duration;
 use shardlake_model::{ContainerRid, Priority, RequestContext};
 use shardlake_mql::{Document, Filter, SIMPLE, Scope, Value};
 use shardlake_queries::ItemsRequest;
-use shardlake_serving::CapacityMode;
+use shardlake_router::CapacityMode;
 use shardlake_stdx::Timestamp;
 
 use crate::change::Intent;

@@ -9,7 +9,7 @@ use shardlake_items::wait_in_order;
 use shardlake_model::ContainerRid;
 use shardlake_mql::{Document, Matched, Value};
 use shardlake_partition::InsertionPosition;
-use shardlake_serving::ContainerHandle;
+use shardlake_router::ContainerHandle;
 use tokio::time::Instant;
 
 use crate::collections::{Collection, Collections, Namespace};

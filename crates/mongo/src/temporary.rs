@@ -14,7 +14,7 @@
 use std::future::Future;
 
 use shardlake_model::{Container, ContainerRid};
-use shardlake_serving::{Definitions, LiveCatalog};
+use shardlake_router::{Definitions, LiveCatalog};
 use tokio::sync::oneshot;
 
 use crate::collections::Collections;

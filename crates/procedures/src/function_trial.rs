@@ -8,8 +8,8 @@ use std::sync::Arc;
 use shardlake_model::{Error, ErrorKind, RequestContext, Result};
 use shardlake_partition::Partition;
 use shardlake_queries::ProcessorTab;
+use shardlake_router::{ContainerEntry, ContainerHandle, Cost, OperationKind, Touched};
 use shardlake_script::{ScriptKey, ScriptLimits, Turn, is_worker_lost};
-use shardlake_serving::{ContainerEntry, ContainerHandle, Cost, OperationKind, Touched};
 
 use crate::ScriptRuns;
 use crate::trial::TrialReply;

@@ -19,12 +19,12 @@ use crate::ScriptRuns;
 use crate::script_run_store::ScriptStore;
 use shardlake_items::check_session;
 use shardlake_queries::ProcessorTab;
-use shardlake_serving::ContainerEntry;
-use shardlake_serving::ContainerHandle;
-use shardlake_serving::ContainerUsage;
-use shardlake_serving::{Cost, OperationKind, Permit, Touched};
-use shardlake_serving::{key_of_read, partition_of};
-use shardlake_serving::{try_take_space, wait_for_space};
+use shardlake_router::ContainerEntry;
+use shardlake_router::ContainerHandle;
+use shardlake_router::ContainerUsage;
+use shardlake_router::{Cost, OperationKind, Permit, Touched};
+use shardlake_router::{key_of_read, partition_of};
+use shardlake_router::{try_take_space, wait_for_space};
 
 /// What a stored procedure that ended well came to.
 #[derive(Debug, Clone)]

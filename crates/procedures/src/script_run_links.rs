@@ -2,7 +2,7 @@
 
 use shardlake_model::{ContainerRid, Error, Result, Rid};
 
-use shardlake_serving::ContainerEntry;
+use shardlake_router::ContainerEntry;
 
 /// How a link names an item of the container.
 #[derive(Debug, PartialEq, Eq)]

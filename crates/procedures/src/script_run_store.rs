@@ -25,8 +25,8 @@ use shardlake_queries::Asked;
 use shardlake_queries::Part;
 use shardlake_queries::QueryToken;
 use shardlake_queries::{PageOfQuery, QueryWants, hash_of};
-use shardlake_serving::ContainerEntry;
-use shardlake_serving::body_key;
+use shardlake_router::ContainerEntry;
+use shardlake_router::body_key;
 
 /// More writes than these are not told one by one.
 const WRITES_MAX: usize = 1_000;

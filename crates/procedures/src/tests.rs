@@ -23,11 +23,11 @@ use shardlake_items::{ItemRead, Items, ReadCommand, WriteCommand, item_of_json};
 use shardlake_queries::Asked;
 use shardlake_queries::ProcessorTab;
 use shardlake_queries::Queries;
-use shardlake_serving::{
+use shardlake_router::{
     CapacityMode, ContainerHandle, Enforcement, HeatRecording, OperationKind, Serving, ServingOptions,
     ThroughputRules, Touched,
 };
-use shardlake_serving::{key_of_read, partition_of};
+use shardlake_router::{key_of_read, partition_of};
 
 /// What the tests need of an account.
 struct Rooms {

@@ -10,8 +10,8 @@ use shardlake_model::{
     TriggerOperation,
 };
 use shardlake_partition::Operation;
+use shardlake_router::{ContainerHandle, Cost, OperationKind, Touched, key_of_read};
 use shardlake_script::{Completion, Role};
-use shardlake_serving::{ContainerHandle, Cost, OperationKind, Touched, key_of_read};
 
 use crate::ScriptRuns;
 use crate::script_run::ScriptRun;

@@ -19,10 +19,10 @@ use shardlake_document::ItemName;
 use shardlake_items::item_of_json_in;
 use shardlake_items::no_such_item;
 use shardlake_items::{ItemWrite, Triggers, WriteCommand, WriteReply};
-use shardlake_serving::ContainerEntry;
-use shardlake_serving::ContainerHandle;
-use shardlake_serving::{Cost, OperationKind, Permit, Touched};
-use shardlake_serving::{key_of_read, key_of_write, mismatch, partition_of};
+use shardlake_router::ContainerEntry;
+use shardlake_router::ContainerHandle;
+use shardlake_router::{Cost, OperationKind, Permit, Touched};
+use shardlake_router::{key_of_read, key_of_write, mismatch, partition_of};
 
 /// A write as the request asks for it.
 struct TriggeredWrite<'a> {

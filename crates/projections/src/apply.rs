@@ -13,8 +13,8 @@ use crate::Projections;
 use crate::path::{NotAnObject, elements, get, put};
 use crate::rule::Compiled;
 use shardlake_items::{ItemWrite, WriteCommand};
-use shardlake_serving::ContainerHandle;
-use shardlake_serving::logical;
+use shardlake_router::ContainerHandle;
+use shardlake_router::logical;
 
 /// How often an item is looked at anew because others write it all the time.
 const ATTEMPTS_MAX: u32 = 20;

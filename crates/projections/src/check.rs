@@ -8,8 +8,8 @@ use shardlake_model::{Error, Limits, Result, validate_resource_id};
 use crate::path::Path;
 use crate::records::Entries;
 use crate::rule::Compiled;
-use shardlake_serving::ContainerEntry;
-use shardlake_serving::LiveCatalog;
+use shardlake_router::ContainerEntry;
+use shardlake_router::LiveCatalog;
 
 /// The containers of a rule.
 #[derive(Debug)]

@@ -15,7 +15,7 @@ use crate::Projections;
 use crate::apply::{SourceValues, context};
 use crate::records::ProjectionEntry;
 use shardlake_items::{WriteCommand, item_of_json};
-use shardlake_serving::ContainerHandle;
+use shardlake_router::ContainerHandle;
 
 pub(crate) struct DeadLetter<'a> {
     pub kind: ErrorKind,

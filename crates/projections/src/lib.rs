@@ -41,7 +41,7 @@ use shardlake_model::{Error, ErrorKind, RequestContext, Result};
 use records::{Entries, ProjectionEntries, ProjectionEntry};
 pub use status::{ProjectionReport, ProjectionState};
 
-use shardlake_serving::LiveCatalog;
+use shardlake_router::LiveCatalog;
 
 use shardlake_definitions::Resources;
 use shardlake_queries::Queries;

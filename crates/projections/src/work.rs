@@ -24,7 +24,7 @@ use crate::records::ProjectionEntry;
 use crate::rule::Compiled;
 use shardlake_items::FeedScope;
 use shardlake_queries::{QueryRequest, QueryWants};
-use shardlake_serving::ContainerHandle;
+use shardlake_router::ContainerHandle;
 
 /// Commits of one page of the feed.
 const ENTRIES_MAX: usize = 64;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use shardlake_model::{RequestContext, Result};
-use shardlake_serving::ContainerHandle;
+use shardlake_router::ContainerHandle;
 
 use crate::Queries;
 use crate::figures::RangeFigures;

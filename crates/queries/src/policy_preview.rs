@@ -14,7 +14,7 @@ use shardlake_model::{Error, IndexingPolicy, RequestContext, Result};
 use shardlake_partition::{
     ContainerShape, PageSketch, QuerySketch, QueryWay, SampledIndex, SampledItems, SketchedPart,
 };
-use shardlake_serving::{ContainerEntry, ContainerHandle, index_of_new, layouts_of};
+use shardlake_router::{ContainerEntry, ContainerHandle, index_of_new, layouts_of};
 use shardlake_sql::{IndexUtilization, PreparedQuery, Query, index_utilization, plan_access};
 
 use crate::Queries;

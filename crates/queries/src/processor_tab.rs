@@ -12,8 +12,8 @@ use shardlake_model::RequestContext;
 use shardlake_partition::Partition;
 use shardlake_script::Meter;
 
-use shardlake_serving::ContainerEntry;
-use shardlake_serving::{Serving, urgency_of};
+use shardlake_router::ContainerEntry;
+use shardlake_router::{Serving, urgency_of};
 
 #[derive(Debug)]
 pub struct ProcessorTab {

@@ -34,9 +34,9 @@ use crate::request::{ItemsRequest, PageOfQuery, QueryReply, QueryRequest, QueryW
 use crate::running::Running;
 use shardlake_items::OpenTransaction;
 use shardlake_items::check_session;
-use shardlake_serving::ContainerEntry;
-use shardlake_serving::ContainerHandle;
-use shardlake_serving::{Cost, OperationKind, Touched};
+use shardlake_router::ContainerEntry;
+use shardlake_router::ContainerHandle;
+use shardlake_router::{Cost, OperationKind, Touched};
 
 /// What is passed over on the way costs a fraction, so that a key whose entries lie behind many others' has a bearable price.
 const PASSED_IN_A_POSTING: u64 = 20;

@@ -19,7 +19,7 @@ use shardlake_sql::{
     parse_query, plan_access, plan_prepared,
 };
 
-use shardlake_serving::ContainerEntry;
+use shardlake_router::ContainerEntry;
 use xxhash_rust::xxh3::xxh3_64;
 
 const QUERIES_MAX: usize = 1024;

@@ -16,7 +16,7 @@ use shardlake_partition::{PageWork, Partition};
 use crate::processor_tab::ProcessorTab;
 use crate::query::counters_of;
 use crate::running::Running;
-use shardlake_serving::{Cost, Permit};
+use shardlake_router::{Cost, Permit};
 
 #[must_use = "what the page cost must be settled"]
 pub struct PagePermit<'p> {

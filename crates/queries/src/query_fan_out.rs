@@ -18,7 +18,7 @@ use crate::query_token::{Piece, QueryToken};
 use crate::request::{PageOfQuery, QueryReply};
 use crate::running::Running;
 use shardlake_items::check_session;
-use shardlake_serving::Cost;
+use shardlake_router::Cost;
 
 impl Running<'_> {
     pub async fn fan_out(

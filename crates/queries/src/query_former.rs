@@ -34,8 +34,8 @@ use crate::request::{PageOfQuery, QueryReply};
 use crate::running::Running;
 use shardlake_items::FeedScope;
 use shardlake_items::{check_session, find_range, window_of};
-use shardlake_serving::ContainerEntry;
-use shardlake_serving::Cost;
+use shardlake_router::ContainerEntry;
+use shardlake_router::Cost;
 
 /// A range that has ended, in the place of which others answer a page.
 pub struct Former {

@@ -10,8 +10,8 @@ use shardlake_routing::{EpkRange, prefix_range};
 use shardlake_sql::{KeyFilter, KeyValue, PreparedQuery};
 
 use crate::query_targets::{Part, nowhere};
-use shardlake_serving::ContainerEntry;
-use shardlake_serving::logical;
+use shardlake_router::ContainerEntry;
+use shardlake_router::logical;
 
 #[derive(Debug, Clone, Default)]
 pub struct QueryKey {

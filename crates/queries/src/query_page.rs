@@ -20,7 +20,7 @@ use crate::query_charge::PagePermit;
 use crate::query_functions::FunctionSource;
 use crate::query_targets::Part;
 use crate::running::Running;
-use shardlake_serving::{try_take_space, wait_for_space};
+use shardlake_router::{try_take_space, wait_for_space};
 
 impl Running<'_> {
     pub async fn page(

@@ -14,8 +14,8 @@ use shardlake_sql::{DistinctKind, KeyFilter, QueryPlan};
 use crate::query_token::QueryToken;
 use crate::request::QueryRequest;
 use shardlake_items::{FeedScope, resolve, span_of_point};
-use shardlake_serving::ContainerEntry;
-use shardlake_serving::logical;
+use shardlake_router::ContainerEntry;
+use shardlake_router::logical;
 
 #[derive(Debug)]
 pub struct Targets {

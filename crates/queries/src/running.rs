@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use shardlake_model::RequestContext;
 use shardlake_partition::{CommandContext, OwnItems, TransactionView};
-use shardlake_serving::ContainerEntry;
+use shardlake_router::ContainerEntry;
 use shardlake_sql::{AccessPlan, PreparedQuery, ResumeFilter};
 
 use crate::Queries;

@@ -15,7 +15,7 @@
 use std::sync::Arc;
 
 use shardlake_model::ContainerRid;
-use shardlake_serving::{Definitions, EndedContainer};
+use shardlake_router::{Definitions, EndedContainer};
 
 use super::events::catalog_event;
 use super::followed::{Followed, OWN_DATABASES, history_lost};

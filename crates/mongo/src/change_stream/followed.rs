@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use shardlake_items::{VersionPosition, VersionReader, VersionStart};
 use shardlake_model::{ContainerRid, ErrorKind};
-use shardlake_serving::{ContainerEntry, ContainerHandle};
+use shardlake_router::{ContainerEntry, ContainerHandle};
 use shardlake_stdx::Timestamp;
 
 use super::events::{catalog_event, namespace_document};

@@ -48,7 +48,7 @@ pub fn measure(sources: &Sources) -> Ratchet {
         "Arc<Partition> outside serving and partition",
         r"\bArc<(?:\w+::)*Partition>",
         false,
-        &|name, _| !matches!(name, "partition" | "serving"),
+        &|name, _| !matches!(name, "partition" | "router"),
     );
     count("files that decode the log", r"\bLogEntry::decode\b", true, &|_, source| {
         source.path != "crates/partition/src/change_log.rs"
