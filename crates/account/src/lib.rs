@@ -75,7 +75,7 @@ pub use shardlake_router::{
     HeatRecording, HistoryEvent, HistoryEventKind, PastRelocation, RangeStatistics, RelocationKind,
     RelocationReport, RelocationStatus, RelocationStep, SHARDS_MAX, Shards, ThroughputReport, key_misfit,
 };
-pub use shardlake_routing::{Epk, EpkRange};
+pub use shardlake_routing::{Epk, KeyRange};
 /// What the program does that was started as a worker of [`ScriptSettings`], until its server ends.
 pub use shardlake_script::worker_main as script_worker_main;
 pub use shardlake_script::{

@@ -12,7 +12,7 @@ use shardlake_partition::{BatchReply, ChangePage, ChangeSink, ItemReply, Turn};
 use shardlake_procedures::{ProcedureReply, ScriptTrial, TrialReply};
 use shardlake_queries::{ItemsRequest, PlanReply, QueryPreview, QueryReply, QueryRequest};
 use shardlake_router::ContainerHandle;
-use shardlake_routing::EpkRange;
+use shardlake_routing::KeyRange;
 use shardlake_script::Confined;
 use shardlake_sql::SupportedFeatures;
 
@@ -124,7 +124,7 @@ impl Account {
         &self,
         container: &ContainerHandle,
         range_id: u32,
-        span: &EpkRange,
+        span: &KeyRange,
         after: u64,
         entries_max: usize,
     ) -> Result<ChangePage> {

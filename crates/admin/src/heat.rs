@@ -10,8 +10,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use shardlake_account::{
-    ContainerHandle, Epk, EpkRange, HEAT_MAP_BEFORE, HEAT_ROWS_MAX, HeatMap, HeatMapRequest, HeatMeasure,
-    HistoryEvent, HistoryEventKind,
+    ContainerHandle, Epk, HEAT_MAP_BEFORE, HEAT_ROWS_MAX, HeatMap, HeatMapRequest, HeatMeasure, HistoryEvent,
+    HistoryEventKind, KeyRange,
 };
 use shardlake_model::{Error, Result as Outcome};
 
@@ -49,9 +49,9 @@ pub(crate) fn heat(call: &OperatorCall<'_>, container: &ContainerHandle) -> Outc
     Ok(crate::ok(written(&document(&map, &request, &call.moments().ahead(HEAT_MAP_BEFORE)))))
 }
 
-fn span(min: Option<&str>, max: Option<&str>) -> Outcome<EpkRange> {
+fn span(min: Option<&str>, max: Option<&str>) -> Outcome<KeyRange> {
     let (min, max) = (min.unwrap_or_default(), max.unwrap_or("FF"));
-    EpkRange::from_hex(min, max).map_err(|error| {
+    KeyRange::from_hex(min, max).map_err(|error| {
         Error::bad_request(format!("'min' and 'max' are no span of the hash space: {error}"))
     })
 }

@@ -16,7 +16,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Display;
 use std::hash::Hash;
 
-use shardlake_routing::{EpkRange, PartitionMap};
+use shardlake_routing::{KeyRange, PartitionMap};
 
 use crate::ended::ENDED_MAX;
 use crate::{Change, ContainerRecord, Definitions, FORMER_RANGES_MAX, RangeRecord, RelocationKind};
@@ -180,7 +180,7 @@ fn partition_numbers(definitions: &Definitions, problems: &mut Problems) {
     definitions.dropped.iter().for_each(|(uid, _)| claim(uid.0, "data that is being deleted".into()));
 }
 
-fn bounds<'r>(ranges: impl Iterator<Item = &'r RangeRecord>) -> Result<Vec<EpkRange>, String> {
+fn bounds<'r>(ranges: impl Iterator<Item = &'r RangeRecord>) -> Result<Vec<KeyRange>, String> {
     ranges.map(|range| range.bounds().map_err(|error| error.to_string())).collect()
 }
 
@@ -211,7 +211,7 @@ fn relocation(record: &ContainerRecord) -> Result<(), String> {
     after.ranges.extend(relocation.targets.iter().cloned());
     let targets = bounds(relocation.targets.iter())?;
     let sources = bounds(sources.into_iter())?;
-    let span = |ranges: &[EpkRange]| {
+    let span = |ranges: &[KeyRange]| {
         let low = ranges.iter().map(|range| range.min.clone()).min();
         (low, ranges.iter().map(|range| range.max.clone()).max())
     };
@@ -241,7 +241,7 @@ fn former(record: &ContainerRecord) -> Result<(), String> {
         if Some(id) >= newest || record.range(id).is_some() || !ids.insert(id) {
             return Err(format!("the id {id} is in use"));
         }
-        let bounds = EpkRange::from_hex(&former.min, &former.max).map_err(|error| error.to_string())?;
+        let bounds = KeyRange::from_hex(&former.min, &former.max).map_err(|error| error.to_string())?;
         if bounds.is_empty() {
             return Err(format!("range {id} was empty"));
         }

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use shardlake_model::ContainerRid;
-use shardlake_routing::{EpkRange, RangeError};
+use shardlake_routing::{KeyRange, RangeError};
 
 /// A rule as users write it: which copies follow which values.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -121,13 +121,13 @@ pub struct PlaceRecord {
 }
 
 impl PlaceRecord {
-    pub fn new(span: &EpkRange, after: u64) -> PlaceRecord {
+    pub fn new(span: &KeyRange, after: u64) -> PlaceRecord {
         let (min, max) = span.to_hex();
         PlaceRecord { min, max, after }
     }
 
-    pub fn span(&self) -> Result<EpkRange, RangeError> {
-        EpkRange::from_hex(&self.min, &self.max)
+    pub fn span(&self) -> Result<KeyRange, RangeError> {
+        KeyRange::from_hex(&self.min, &self.max)
     }
 }
 

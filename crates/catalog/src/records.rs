@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use shardlake_model::{Container, ContainerRid, IndexingPolicy, PartitionUid};
-use shardlake_routing::{EpkRange, RangeError};
+use shardlake_routing::{KeyRange, RangeError};
 
 /// A container with the physical partitions that hold it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -35,9 +35,9 @@ impl ContainerRecord {
     }
 
     /// The bounds of a range that has ended; `None` for a live one and for one that is no longer on record.
-    pub fn former_bounds(&self, range_id: u32) -> Option<EpkRange> {
+    pub fn former_bounds(&self, range_id: u32) -> Option<KeyRange> {
         let former = self.former.iter().find(|former| former.range_id == range_id)?;
-        EpkRange::from_hex(&former.min, &former.max).ok()
+        KeyRange::from_hex(&former.min, &former.max).ok()
     }
 
     /// Its ranges, and those that a relocation is filling.
@@ -68,8 +68,8 @@ impl RangeRecord {
         Placed { shard: self.shard, uid: PartitionUid(self.uid) }
     }
 
-    pub fn bounds(&self) -> Result<EpkRange, RangeError> {
-        EpkRange::from_hex(&self.min, &self.max)
+    pub fn bounds(&self) -> Result<KeyRange, RangeError> {
+        KeyRange::from_hex(&self.min, &self.max)
     }
 }
 

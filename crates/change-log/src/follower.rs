@@ -6,14 +6,14 @@ use shardlake_catalog::PlaceRecord;
 use shardlake_model::{ContainerRid, Error, ErrorKind, Result};
 use shardlake_partition::{ChangePage, Partition};
 use shardlake_router::{ContainerEntry, Serving};
-use shardlake_routing::EpkRange;
+use shardlake_routing::KeyRange;
 
 use crate::written::written;
 
 /// A part of the hash space that is read up to an LSN.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Place {
-    span: EpkRange,
+    span: KeyRange,
     after: u64,
 }
 
@@ -59,7 +59,7 @@ impl Follower {
 
     /// The checkpoint of a follower that begins with the first change that the log still has.
     pub fn from_the_beginning() -> Vec<PlaceRecord> {
-        vec![PlaceRecord::new(&EpkRange::full(), 0)]
+        vec![PlaceRecord::new(&KeyRange::full(), 0)]
     }
 
     /// The checkpoint of a follower that begins with the next change.
@@ -135,7 +135,7 @@ enum PlaceRead {
     Page(ChangePage),
 }
 
-fn span_of(record: &PlaceRecord) -> Result<EpkRange> {
+fn span_of(record: &PlaceRecord) -> Result<KeyRange> {
     record
         .span()
         .map_err(|error| Error::new(ErrorKind::Corrupt, format!("a stored place is malformed: {error}")))
@@ -162,13 +162,13 @@ async fn page_of(
         [] => Err(Error::internal("a part of the hash space that no range has")),
         parts => {
             let part =
-                |(_, span): &(Arc<Partition>, EpkRange)| Place { span: span.clone(), after: place.after };
+                |(_, span): &(Arc<Partition>, KeyRange)| Place { span: span.clone(), after: place.after };
             Ok(PlaceRead::Divided(parts.iter().map(part).collect()))
         }
     }
 }
 
-pub(crate) fn parts(entry: &ContainerEntry, span: &EpkRange) -> Vec<(Arc<Partition>, EpkRange)> {
+pub(crate) fn parts(entry: &ContainerEntry, span: &KeyRange) -> Vec<(Arc<Partition>, KeyRange)> {
     let partitions = entry.map.overlapping(span);
     partitions.map(|partition| (partition.clone(), partition.epk_range.intersection(span))).collect()
 }

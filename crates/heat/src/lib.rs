@@ -35,7 +35,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use shardlake_model::PartitionKeyDefinition;
-use shardlake_routing::{EpkRange, EpkScale, LogicalKey};
+use shardlake_routing::{EpkScale, KeyRange, LogicalKey};
 use xxhash_rust::xxh3::xxh3_64;
 
 use distinct::Distinct;
@@ -101,7 +101,7 @@ impl HeatKind {
 #[derive(Debug, Clone, Copy)]
 pub enum HeatPlace<'a> {
     Key(&'a LogicalKey),
-    Span(&'a EpkRange),
+    Span(&'a KeyRange),
 }
 
 /// One operation, or one page, after it was settled.
@@ -120,7 +120,7 @@ pub struct Sample<'a> {
 /// See the head of the module.
 #[derive(Debug, Clone)]
 pub struct Heat {
-    range: EpkRange,
+    range: KeyRange,
     scale: EpkScale,
     rings: Rings,
     /// The latest seen.
@@ -133,7 +133,7 @@ pub struct Heat {
 }
 
 impl Heat {
-    pub fn new(definition: &PartitionKeyDefinition, range: &EpkRange) -> Heat {
+    pub fn new(definition: &PartitionKeyDefinition, range: &KeyRange) -> Heat {
         Heat {
             range: range.clone(),
             scale: EpkScale::new(definition, range),
@@ -219,7 +219,7 @@ fn bucket_of(fraction: f64) -> usize {
 }
 
 /// The first and last that a span reaches into.
-fn buckets_of(scale: &EpkScale, span: &EpkRange) -> (usize, usize) {
+fn buckets_of(scale: &EpkScale, span: &KeyRange) -> (usize, usize) {
     let first = bucket_of(scale.fraction(&span.min));
     let end = if span.is_unbounded_above() { 1.0 } else { scale.fraction(&span.max) };
     // A span that ends where a bucket begins does not reach into it.

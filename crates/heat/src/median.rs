@@ -4,7 +4,7 @@
 //! out of their buckets, and the rest of a bucket counts as even. The bound lies before or after a heavy key and never
 //! within one, since all of a logical key has one hash.
 
-use shardlake_routing::{Epk, EpkRange, EpkScale};
+use shardlake_routing::{Epk, EpkScale, KeyRange};
 
 use super::bucket_of;
 use super::row::BUCKETS;
@@ -14,7 +14,7 @@ pub(super) type Weight<'a> = (&'a Epk, u64);
 
 /// The bound, and the share of the load that lies below it; `None` where there is no load, or no bound inside the range.
 pub(super) fn load_median(
-    range: &EpkRange,
+    range: &KeyRange,
     scale: &EpkScale,
     buckets: &[u64; BUCKETS],
     keys: &[Weight<'_>],
@@ -85,7 +85,7 @@ mod tests {
     use shardlake_model::PartitionKeyDefinition;
 
     fn median(buckets: &[u64; BUCKETS], keys: &[Weight<'_>]) -> Option<(Epk, f64)> {
-        let range = EpkRange::full();
+        let range = KeyRange::full();
         let scale = EpkScale::new(&PartitionKeyDefinition::hash("/a"), &range);
         load_median(&range, &scale, buckets, keys)
     }
@@ -140,7 +140,7 @@ mod tests {
             buckets in prop::array::uniform32(0u64..1000),
             keys in prop::collection::vec((prop::array::uniform16(0u8..=0x3F), 1u64..3000), 0..20),
         ) {
-            let scale = EpkScale::new(&PartitionKeyDefinition::hash("/a"), &EpkRange::full());
+            let scale = EpkScale::new(&PartitionKeyDefinition::hash("/a"), &KeyRange::full());
             let epks: Vec<(Epk, u64)> = keys.iter().map(|(bytes, weight)| (Epk(bytes.to_vec()), *weight)).collect();
             let mut buckets = buckets;
             for (epk, weight) in &epks {
@@ -149,7 +149,7 @@ mod tests {
             let weights: Vec<Weight<'_>> = epks.iter().map(|(epk, weight)| (epk, *weight)).collect();
             if let Some((bound, share)) = median(&buckets, &weights) {
                 prop_assert!(0.0 < share && share < 1.0);
-                prop_assert!(EpkRange::full().min < bound && bound.0[0] < 0x40);
+                prop_assert!(KeyRange::full().min < bound && bound.0[0] < 0x40);
                 let heaviest = weights.iter().map(|key| key.1).max().unwrap_or(0) as f64;
                 let total: u64 = buckets.iter().sum();
                 // Off the middle by half of the heaviest key at most: either side of it is free to choose.

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use shardlake_routing::{EpkRange, EpkScale};
+use shardlake_routing::{EpkScale, KeyRange};
 
 use super::ring::{RINGS, Rings};
 use super::row::{BUCKETS, Counts};
@@ -34,7 +34,7 @@ pub struct Period {
 /// The heat of a partition that is gone.
 #[derive(Debug, Clone)]
 pub struct PastHeat {
-    range: EpkRange,
+    range: KeyRange,
     scale: EpkScale,
     rings: Rings,
 }
@@ -89,7 +89,7 @@ fn periods(rings: &Rings, now: u32, period_seconds: u32, from: u32) -> Vec<Perio
 }
 
 /// Where each of the parts of a range begins, and where the last one ends.
-pub fn part_bounds(range: &EpkRange, scale: &EpkScale) -> Vec<shardlake_routing::Epk> {
+pub fn part_bounds(range: &KeyRange, scale: &EpkScale) -> Vec<shardlake_routing::Epk> {
     let inner = (1..PARTS).map(|part| scale.bound(part as f64 / PARTS as f64));
     std::iter::once(range.min.clone()).chain(inner).chain([range.max.clone()]).collect()
 }
@@ -130,7 +130,7 @@ mod tests {
         let definition = PartitionKeyDefinition::hash("/pk");
         let partition_key = PartitionKey::single(KeyComponent::String("a".into()));
         let epk = effective_partition_key(&definition, &partition_key);
-        (Heat::new(&definition, &EpkRange::full()), LogicalKey { epk, partition_key })
+        (Heat::new(&definition, &KeyRange::full()), LogicalKey { epk, partition_key })
     }
 
     fn read(heat: &mut Heat, key: &LogicalKey, second: u64) {

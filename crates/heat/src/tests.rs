@@ -17,7 +17,7 @@ fn key(text: &str) -> LogicalKey {
 }
 
 fn heat() -> Heat {
-    Heat::new(&definition(), &EpkRange::full())
+    Heat::new(&definition(), &KeyRange::full())
 }
 
 fn seconds(seconds: u64) -> Duration {
@@ -39,7 +39,7 @@ proptest! {
     #[test]
     fn every_ring_holds_what_was_recorded(steps in prop::collection::vec((0u64..400, 0u64..100_000, 0usize..6), 1..200)) {
         let (mut heat, mut now, mut total) = (heat(), 0, 0);
-        let (tenant, full) = (key("a"), EpkRange::full());
+        let (tenant, full) = (key("a"), KeyRange::full());
         for (step, ru_centi, kind) in &steps {
             // Rather within the reach of all rings but the first: 200 steps of 400 seconds are 22 hours.
             now += step / 4;
@@ -150,7 +150,7 @@ fn a_fully_loaded_partition_stays_below_its_limit() {
 
 #[test]
 fn a_hot_key_and_the_query_that_hits_it_are_named() {
-    let (mut heat, full) = (heat(), EpkRange::full());
+    let (mut heat, full) = (heat(), KeyRange::full());
     let template: Arc<str> = "SELECT * FROM c WHERE c.a = ?".into();
     for number in 0..20_000u64 {
         let hot = number % 2 == 0;

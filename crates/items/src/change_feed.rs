@@ -16,7 +16,7 @@ use shardlake_partition::{
     ChangeFeedMode, ChangeSink, FeedFilter, FeedFound, FeedLook, JsonChanges, PageLimits, Partition,
     all_versions_not_enabled,
 };
-use shardlake_routing::EpkRange;
+use shardlake_routing::KeyRange;
 use shardlake_stdx::Timestamp;
 
 use crate::Items;
@@ -290,7 +290,7 @@ fn parts_of(entry: &ContainerEntry, scope: &FeedScope, position: Option<&FeedPos
     Ok(parts)
 }
 
-fn within(filter: &FeedFilter, span: &EpkRange) -> FeedFilter {
+fn within(filter: &FeedFilter, span: &KeyRange) -> FeedFilter {
     match filter {
         FeedFilter::Range(_) => FeedFilter::Range(span.clone()),
         FeedFilter::Prefix(_, components) => FeedFilter::Prefix(span.clone(), components.clone()),

@@ -11,7 +11,7 @@
 //! allowed, gaps are not.
 
 use shardlake_model::{Error, Result};
-use shardlake_routing::{Epk, EpkRange};
+use shardlake_routing::{Epk, KeyRange};
 
 /// More parts than a position may have.
 const PARTS_MAX: usize = 4096;
@@ -29,7 +29,7 @@ pub struct FeedPosition {
 /// A part of the hash space and the last LSN seen there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FeedPart {
-    pub span: EpkRange,
+    pub span: KeyRange,
     pub after: u64,
 }
 
@@ -62,14 +62,14 @@ impl FeedPosition {
     }
 
     /// Cuts a span where the position changes within it.
-    pub fn parts_of(&self, span: &EpkRange) -> Vec<FeedPart> {
+    pub fn parts_of(&self, span: &KeyRange) -> Vec<FeedPart> {
         let mut parts = Vec::new();
         let mut part = FeedPart { span: span.clone(), after: 0 };
         for (start, after) in &self.starts {
             if *start <= part.span.min {
                 part.after = *after;
             } else if part.span.contains(start) {
-                let rest = EpkRange { min: start.clone(), max: part.span.max.clone() };
+                let rest = KeyRange { min: start.clone(), max: part.span.max.clone() };
                 part.span.max = start.clone();
                 parts.push(std::mem::replace(&mut part, FeedPart { span: rest, after: *after }));
             }
@@ -132,7 +132,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn part(min: &str, max: &str, after: u64) -> FeedPart {
-        FeedPart { span: EpkRange::from_hex(min, max).expect("valid"), after }
+        FeedPart { span: KeyRange::from_hex(min, max).expect("valid"), after }
     }
 
     #[test]
@@ -149,7 +149,7 @@ mod tests {
     fn a_position_holds_in_any_cut_of_the_hash_space() {
         let position = FeedPosition::decode("0;:42;3F:17;5A:12").expect("valid");
         assert_eq!(
-            position.parts_of(&EpkRange::full()),
+            position.parts_of(&KeyRange::full()),
             [part("", "3F", 42), part("3F", "5A", 17), part("5A", "FF", 12)]
         );
         assert_eq!(position.parts_of(&part("10", "20", 0).span), [part("10", "20", 42)]);

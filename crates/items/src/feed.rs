@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use shardlake_model::{Error, ErrorKind, PartitionKey, ReplyMeta, RequestContext, Result};
 use shardlake_partition::{ChangePage, FeedFilter, PageLimits, Partition, StoredItem, epk_of_position};
-use shardlake_routing::{Epk, EpkRange, prefix_range};
+use shardlake_routing::{Epk, KeyRange, prefix_range};
 
 use crate::Items;
 use crate::items::check_session;
@@ -148,7 +148,7 @@ impl Items {
         &self,
         container: &ContainerHandle,
         range_id: u32,
-        span: &EpkRange,
+        span: &KeyRange,
         after: u64,
         entries_max: usize,
     ) -> Result<ChangePage> {
@@ -211,7 +211,7 @@ fn is_last(entry: &ContainerEntry, partition: &Partition) -> bool {
 }
 
 /// Where in the hash space the items of a filter lie.
-pub fn span_of(filter: &FeedFilter) -> EpkRange {
+pub fn span_of(filter: &FeedFilter) -> KeyRange {
     match filter {
         FeedFilter::Range(range) | FeedFilter::Prefix(range, _) => range.clone(),
         FeedFilter::Logical(logical) => span_of_point(&logical.epk),
@@ -219,9 +219,9 @@ pub fn span_of(filter: &FeedFilter) -> EpkRange {
 }
 
 pub fn resolve(entry: &ContainerEntry, scope: &FeedScope) -> Result<(FeedFilter, Vec<Arc<Partition>>)> {
-    let of_range = |range: &EpkRange| entry.map.overlapping(range).cloned().collect();
+    let of_range = |range: &KeyRange| entry.map.overlapping(range).cloned().collect();
     Ok(match scope {
-        FeedScope::All => (FeedFilter::Range(EpkRange::full()), entry.map.iter().cloned().collect()),
+        FeedScope::All => (FeedFilter::Range(KeyRange::full()), entry.map.iter().cloned().collect()),
         FeedScope::Key(key) => {
             let key = checked_key(entry, key)?.into_owned();
             if key.0.len() == entry.shape.key_paths.len() {
@@ -246,9 +246,9 @@ pub fn resolve(entry: &ContainerEntry, scope: &FeedScope) -> Result<(FeedFilter,
 }
 
 /// The span of the hash space that a request names by its bounds in hexadecimal; all of it where it names none.
-pub fn window_of(epk: Option<&(String, String)>) -> Result<EpkRange> {
-    let Some((min, max)) = epk else { return Ok(EpkRange::full()) };
-    EpkRange::from_hex(min, max)
+pub fn window_of(epk: Option<&(String, String)>) -> Result<KeyRange> {
+    let Some((min, max)) = epk else { return Ok(KeyRange::full()) };
+    KeyRange::from_hex(min, max)
         .map_err(|error| Error::bad_request(format!("the effective partition key range is invalid: {error}")))
 }
 
@@ -294,12 +294,12 @@ pub fn position_of_token(container: u32, token: &str) -> Result<Vec<u8>> {
 }
 
 /// The span that holds one hash and no other that occurs.
-pub fn span_of_point(epk: &Epk) -> EpkRange {
+pub fn span_of_point(epk: &Epk) -> KeyRange {
     let mut max = epk.clone();
     max.0.push(0xFF);
     let mut min = epk.clone();
     while min.0.last() == Some(&0) {
         min.0.pop();
     }
-    EpkRange { min, max }
+    KeyRange { min, max }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use shardlake_model::{Priority, RequestContext, Result};
 use shardlake_partition::StoredItem;
 use shardlake_router::ContainerHandle;
-use shardlake_routing::{EpkRange, EpkScale};
+use shardlake_routing::{EpkScale, KeyRange};
 
 use crate::{FeedScope, Items};
 
@@ -37,7 +37,7 @@ impl Items {
         let container = ContainerHandle { entry: entry.clone(), by_rid: container.by_rid };
         let ctx =
             RequestContext { priority: Priority::System, answer_space: None, session: None, ..ctx.clone() };
-        let whole = EpkRange::full();
+        let whole = KeyRange::full();
         let scale = EpkScale::new(&entry.record.container.definition.partition_key, &whole);
         let inner = (1..SPANS).map(|span| scale.bound(span as f64 / SPANS as f64));
         let bounds: Vec<_> = std::iter::once(whole.min.clone()).chain(inner).chain([whole.max]).collect();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use shardlake_model::PartitionKey;
 use shardlake_partition::{Change, ChangeKind, ChangeSink, Partition, StoredItem};
-use shardlake_routing::{Epk, EpkRange};
+use shardlake_routing::{Epk, KeyRange};
 
 use crate::change_feed_position::FeedPart;
 use crate::version_position::InsideCommit;
@@ -94,7 +94,7 @@ impl Collected {
 #[derive(Debug)]
 pub(crate) struct VersionPart {
     pub partition: Arc<Partition>,
-    pub span: EpkRange,
+    pub span: KeyRange,
     /// The last LSN that was read.
     pub read: u64,
     /// Everything up to here was taken, …
@@ -164,7 +164,7 @@ impl VersionPart {
         };
         let mut rest = self.span.clone();
         if rest.min < *epk {
-            let below = EpkRange { min: rest.min.clone(), max: epk.clone() };
+            let below = KeyRange { min: rest.min.clone(), max: epk.clone() };
             out.push(FeedPart { span: below, after: *lsn });
             rest.min = epk.clone();
         }

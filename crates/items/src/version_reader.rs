@@ -20,7 +20,7 @@ use shardlake_partition::{
     ChangeFeedMode, FeedFilter, FeedFound, FeedLook, PageLimits, Partition, all_versions_not_enabled,
 };
 use shardlake_router::{ContainerEntry, ContainerHandle, Cost, OperationKind, Touched};
-use shardlake_routing::EpkRange;
+use shardlake_routing::KeyRange;
 use shardlake_stdx::Timestamp;
 
 use crate::Items;
@@ -256,7 +256,7 @@ async fn look(
 ) -> Result<FeedFound> {
     let touched: Touched<'_> = Touched::Span(&part.span);
     let permit = items.admit(ctx, entry, &part.partition, OperationKind::Feed, touched)?;
-    let filter = FeedFilter::Range(EpkRange::clone(&part.span));
+    let filter = FeedFilter::Range(KeyRange::clone(&part.span));
     let look = FeedLook {
         shape: &entry.shape,
         filter: &filter,

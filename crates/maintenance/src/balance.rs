@@ -10,7 +10,7 @@ use std::time::Duration;
 use shardlake_capacity::policy::{NextStep, PolicyLimits, RangeView, SplitReason, next_step};
 use shardlake_heat::{HeatReport, RangeLoad};
 use shardlake_model::{Error, ErrorKind, Offer, Result};
-use shardlake_routing::{EpkRange, width};
+use shardlake_routing::{KeyRange, width};
 
 use crate::relocation::SplitAt;
 use crate::{Held, Upkeep};
@@ -180,7 +180,7 @@ impl Upkeep {
         let report = partition.heat(definition).report(self.clock().elapsed(), LOAD_WINDOW);
         let median = report.recent.load_median.as_ref();
         let median =
-            median.and_then(|median| Some((EpkRange::from_hex(&median.epk, "FF").ok()?.min, median)));
+            median.and_then(|median| Some((KeyRange::from_hex(&median.epk, "FF").ok()?.min, median)));
         Ok(match (at, median) {
             (SplitAt::Load, Some((bound, _))) => Some(bound),
             (SplitAt::Load, None) => {

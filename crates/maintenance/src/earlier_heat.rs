@@ -8,7 +8,7 @@ use std::time::Duration;
 use shardlake_heat::{HeatKind, PARTS, PERIODS, Period, part_bounds};
 use shardlake_model::PartitionKeyDefinition;
 use shardlake_router::{Earlier, EarlierPartition, EarlierPeriod, Epoch, EpochRange, HistoryEvent};
-use shardlake_routing::{Epk, EpkRange, EpkScale};
+use shardlake_routing::{Epk, EpkScale, KeyRange};
 use shardlake_stdx::Timestamp;
 
 /// The periods that a map shows.
@@ -41,7 +41,7 @@ impl EarlierHeat {
         heat.known = earlier.known.iter().map(|(from, to)| (heat.time(*from), heat.time(*to))).collect();
         let epoch = |epoch: &shardlake_router::EarlierEpoch| {
             let ranges = epoch.ranges.iter().filter_map(|range| {
-                let place = EpkRange::from_hex(&range.min, &range.max).ok()?;
+                let place = KeyRange::from_hex(&range.min, &range.max).ok()?;
                 Some(EpochRange { range_id: range.range_id, range: place, budget_centi: range.budget_centi })
             });
             Epoch { from: heat.time(epoch.from), ranges: ranges.collect() }

@@ -17,7 +17,7 @@ use std::time::Duration;
 use shardlake_heat::{PARTS, PERIODS, Period};
 use shardlake_model::{Error, Result};
 use shardlake_router::{ContainerHandle, Epoch, HistoryEvent};
-use shardlake_routing::{Epk, EpkRange, EpkScale};
+use shardlake_routing::{Epk, EpkScale, KeyRange};
 
 use crate::Upkeep;
 use crate::earlier_heat::{EarlierHeat, ShownPeriods};
@@ -45,7 +45,7 @@ pub struct HeatMapRequest {
     pub window: Duration,
     pub rows: usize,
     pub measure: HeatMeasure,
-    pub span: EpkRange,
+    pub span: KeyRange,
     /// The sequence of an earlier map: only its last column and later ones are wanted.
     pub since: Option<u32>,
 }
@@ -161,7 +161,7 @@ impl Upkeep {
 
 impl HeatMap {
     /// The rows that a span of the hash space meets, for whoever draws it.
-    pub fn rows_of(&self, range: &EpkRange) -> Option<RowSpan> {
+    pub fn rows_of(&self, range: &KeyRange) -> Option<RowSpan> {
         let count = self.row_bounds.len() - 1;
         let ends_below = |bound: &Epk| *bound <= range.min;
         let first = self.row_bounds[1..].partition_point(ends_below);
@@ -266,7 +266,7 @@ struct Canvas {
     rows: usize,
     columns: Columns,
     scale: EpkScale,
-    span: EpkRange,
+    span: KeyRange,
     /// RU/s where nothing limits a partition.
     budget_without: f64,
     cells: Vec<f32>,
@@ -351,7 +351,7 @@ impl Canvas {
         }
     }
 
-    fn row_bounds(&self, span: &EpkRange) -> Vec<Epk> {
+    fn row_bounds(&self, span: &KeyRange) -> Vec<Epk> {
         let inner = (1..self.rows).map(|row| self.scale.bound(row as f64 / self.rows as f64));
         std::iter::once(span.min.clone()).chain(inner).chain([span.max.clone()]).collect()
     }
@@ -381,16 +381,16 @@ mod tests {
 
     fn request(rows: usize, measure: HeatMeasure) -> HeatMapRequest {
         let window = Duration::from_secs(600);
-        HeatMapRequest { window, rows, measure, span: EpkRange::full(), since: None }
+        HeatMapRequest { window, rows, measure, span: KeyRange::full(), since: None }
     }
 
     /// A partition of the whole space with request units in one of its parts, in the second 700.
     fn canvas(rows: usize, measure: HeatMeasure, budget: Option<f64>) -> Canvas {
         let definition = PartitionKeyDefinition::hash("/pk");
-        let scale = EpkScale::new(&definition, &EpkRange::full());
+        let scale = EpkScale::new(&definition, &KeyRange::full());
         let (request, now) = (request(rows, measure), Duration::from_secs(705));
         let inner = (1..PARTS).map(|part| scale.bound(part as f64 / PARTS as f64));
-        let bounds = std::iter::once(EpkRange::full().min).chain(inner).chain([EpkRange::full().max]);
+        let bounds = std::iter::once(KeyRange::full().min).chain(inner).chain([KeyRange::full().max]);
         let mut parts = [0.0; PARTS];
         parts[16] = 40.0;
         let period = Period {

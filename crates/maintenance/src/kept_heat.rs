@@ -8,7 +8,7 @@ use shardlake_heat::{PERIODS, Period};
 use shardlake_router::{
     ContainerEntry, Earlier, EarlierEpoch, EarlierEvent, EarlierPartition, EarlierPeriod, EarlierRange,
 };
-use shardlake_routing::EpkRange;
+use shardlake_routing::KeyRange;
 
 use crate::Upkeep;
 
@@ -73,7 +73,7 @@ fn of_container(entry: &ContainerEntry, now: Now) -> Earlier {
     kept.events.extend(past.events.iter().map(event));
     for gone in &past.partitions {
         let bounds = gone.heat.part_bounds();
-        let range = EpkRange { min: bounds[0].clone(), max: bounds[bounds.len() - 1].clone() };
+        let range = KeyRange { min: bounds[0].clone(), max: bounds[bounds.len() - 1].clone() };
         let periods = |seconds| gone.heat.periods(now.elapsed, seconds, 0);
         kept.add(partition(gone.range_id, &range, now, periods));
     }
@@ -89,7 +89,7 @@ fn of_container(entry: &ContainerEntry, now: Now) -> Earlier {
 
 fn partition(
     range_id: u32,
-    range: &EpkRange,
+    range: &KeyRange,
     now: Now,
     periods: impl Fn(u32) -> Vec<Period>,
 ) -> EarlierPartition {

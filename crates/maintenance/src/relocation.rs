@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use shardlake_catalog::{ContainerRecord, Definitions, RangeRecord, RelocationRecord};
 use shardlake_model::{ContainerRid, Error, ErrorKind, Result};
-use shardlake_routing::{Epk, EpkRange, midpoint, place};
+use shardlake_routing::{Epk, KeyRange, midpoint, place};
 use tokio::task::JoinHandle;
 
 use shardlake_router::{
@@ -92,8 +92,8 @@ impl Upkeep {
             let mut parents = source.parents.clone();
             parents.push(source.range_id);
             let other_shard = place(&upkeep.shard_loads(live)).unwrap_or(0) as u16;
-            let low = EpkRange { min: whole.min.clone(), max: at.clone() };
-            let high = EpkRange { min: at.clone(), max: whole.max };
+            let low = KeyRange { min: whole.min.clone(), max: at.clone() };
+            let high = KeyRange { min: at.clone(), max: whole.max };
             let targets = [(low, source.shard), (high, other_shard)].into_iter().enumerate();
             let targets = targets
                 .map(|(place, (range, shard))| {
@@ -129,7 +129,7 @@ impl Upkeep {
             parents.extend(sources.iter().map(|source| source.range_id));
             parents.sort_unstable();
             parents.dedup();
-            let range = EpkRange { min: bounds[0].0.min.clone(), max: bounds[bounds.len() - 1].0.max.clone() };
+            let range = KeyRange { min: bounds[0].0.min.clone(), max: bounds[bounds.len() - 1].0.max.clone() };
             let target = new_range(draft, next_range_id(entry), &range, sources[0].shard, parents);
             let shares: Option<Vec<u64>> = sources.iter().map(|source| source.throughput).collect();
             let target = RangeRecord { throughput: shares.map(|shares| shares.iter().sum()), ..target };
@@ -237,7 +237,7 @@ impl Upkeep {
         let middle = midpoint(definition, &range);
         let bound = match at {
             SplitAt::Epk(text) => {
-                let range = EpkRange::from_hex(&text, "FF").map_err(|error| {
+                let range = KeyRange::from_hex(&text, "FF").map_err(|error| {
                     Error::bad_request(format!("the bound of the split is invalid: {error}"))
                 })?;
                 Some(range.min)
@@ -284,7 +284,7 @@ fn next_range_id(entry: &ContainerEntry) -> u32 {
 fn new_range(
     draft: &mut Definitions,
     range_id: u32,
-    range: &EpkRange,
+    range: &KeyRange,
     shard: u16,
     parents: Vec<u32>,
 ) -> RangeRecord {

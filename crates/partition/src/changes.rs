@@ -1,7 +1,7 @@
 //! Reading the change log: what was written to a part of a partition, in the order of the commits.
 
 use shardlake_model::Result;
-use shardlake_routing::EpkRange;
+use shardlake_routing::KeyRange;
 use shardlake_stdx::Timestamp;
 use shardlake_storage::{ScanOptions, Snapshot, View};
 
@@ -22,7 +22,7 @@ pub struct ChangePage {
 impl Partition {
     /// Looks at up to `entries_max` durable entries above `after`. LSNs of the partitions that this one was made of count, too:
     /// whoever has followed one of them over `span` goes on here with the last LSN seen there.
-    pub async fn changes(&self, span: &EpkRange, after: u64, entries_max: usize) -> Result<ChangePage> {
+    pub async fn changes(&self, span: &KeyRange, after: u64, entries_max: usize) -> Result<ChangePage> {
         let snapshot = self.shard().snapshot();
         self.check_open()?;
         let span = span.intersection(&self.epk_range);

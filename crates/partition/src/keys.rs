@@ -24,7 +24,7 @@ use shardlake_collation::Collation;
 use shardlake_document::{BsonKind, ItemId, RawValue, encode_ordered_raw, hash_text, hash_text_by};
 pub use shardlake_model::PartitionUid;
 use shardlake_model::{KeyComponent, PartitionKey, Result};
-use shardlake_routing::{Epk, EpkRange};
+use shardlake_routing::{Epk, KeyRange};
 use shardlake_storage::{ScanOptions, Snapshot};
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -158,7 +158,7 @@ pub(crate) fn relocation_key(uid: PartitionUid) -> Vec<u8> {
 }
 
 /// The least item key, without header, that lies above a range; `None` when nothing does.
-pub(crate) fn item_key_bound(range: &EpkRange) -> Option<Vec<u8>> {
+pub(crate) fn item_key_bound(range: &KeyRange) -> Option<Vec<u8>> {
     let mut bound = Vec::new();
     (!range.is_unbounded_above()).then(|| {
         push_escaped(&mut bound, &range.max.0);
@@ -167,7 +167,7 @@ pub(crate) fn item_key_bound(range: &EpkRange) -> Option<Vec<u8>> {
 }
 
 /// The least item key, without header, that lies in a range.
-pub(crate) fn item_key_bound_below(range: &EpkRange) -> Vec<u8> {
+pub(crate) fn item_key_bound_below(range: &KeyRange) -> Vec<u8> {
     let mut bound = Vec::new();
     push_escaped(&mut bound, &range.min.0);
     bound
@@ -355,12 +355,12 @@ pub fn partition_range(uid: PartitionUid) -> (Vec<u8>, Vec<u8>) {
 }
 
 /// First and last-exclusive key of the items whose epk lies in a range.
-pub(crate) fn epk_key_range(uid: PartitionUid, range: &EpkRange) -> (Vec<u8>, Vec<u8>) {
+pub(crate) fn epk_key_range(uid: PartitionUid, range: &KeyRange) -> (Vec<u8>, Vec<u8>) {
     epk_range_in(uid, ITEMS, range)
 }
 
 /// The same of a space whose keys lead with the epk.
-pub(crate) fn epk_range_in(uid: PartitionUid, space: u8, range: &EpkRange) -> (Vec<u8>, Vec<u8>) {
+pub(crate) fn epk_range_in(uid: PartitionUid, space: u8, range: &KeyRange) -> (Vec<u8>, Vec<u8>) {
     let mut start = header(uid, space, 20);
     push_escaped(&mut start, &range.min.0);
     let end = if range.is_unbounded_above() {

@@ -19,7 +19,7 @@ use futures::future::{try_join, try_join4};
 use shardlake_heat::Heat;
 use shardlake_index::IndexLayout;
 use shardlake_model::{PartitionKeyDefinition, Preconditions, ReplyMeta, Result};
-use shardlake_routing::EpkRange;
+use shardlake_routing::KeyRange;
 use shardlake_stdx::CommitTimes;
 use shardlake_storage::{Durability, Found, PendingCommit, Seq, Shard};
 use tokio::sync::Mutex;
@@ -48,7 +48,7 @@ use crate::versions::KeptPast;
 pub struct Partition {
     pub uid: PartitionUid,
     pub range_id: u32,
-    pub epk_range: EpkRange,
+    pub epk_range: KeyRange,
     /// High bits of the ordinals that this partition hands out.
     pub rid_prefix: u32,
     pub session_version: i64,
@@ -80,7 +80,7 @@ pub struct Partition {
 pub struct PartitionIdentity {
     pub uid: PartitionUid,
     pub range_id: u32,
-    pub epk_range: EpkRange,
+    pub epk_range: KeyRange,
     pub rid_prefix: u32,
     /// Prefixes of the partitions that this one was made of: items keep their ordinals.
     pub inherited_prefixes: Vec<u32>,

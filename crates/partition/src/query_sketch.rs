@@ -18,7 +18,7 @@ use std::sync::Arc;
 use shardlake_document::decode_index_value;
 use shardlake_index::{IndexLayout, ItemTerms, path_hash, summary_term};
 use shardlake_model::Result;
-use shardlake_routing::{EpkRange, effective_partition_key};
+use shardlake_routing::{KeyRange, effective_partition_key};
 use shardlake_sql::{
     AccessPlan, Execution, IndexFilter, IndexRef, Interrupt, Leaf, LookupClass, Meter, OrderAccess,
     PageLimits, PreparedQuery, ValueRange,
@@ -69,7 +69,7 @@ pub struct SampledIndex {
 #[derive(Debug, Clone)]
 pub struct SketchedPart {
     /// Of the partition.
-    pub range: EpkRange,
+    pub range: KeyRange,
     pub items: u64,
     /// Its items that can match.
     pub filter: FeedFilter,

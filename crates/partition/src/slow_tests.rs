@@ -11,7 +11,7 @@ use shardlake_model::{
     Bounds, ConsistencyLevel, Container, ContainerDefinition, ContainerRid, DatabaseRid, IndexPathSegment,
     KeyComponent, PartitionKey, PartitionKeyDefinition, Preconditions, Result, UniqueKey, UniqueKeyPolicy,
 };
-use shardlake_routing::{EpkRange, effective_partition_key};
+use shardlake_routing::{KeyRange, effective_partition_key};
 use shardlake_sql::ComputedProperties;
 use shardlake_stdx::{Clock, CommitTimes, Guid, Timestamp};
 use shardlake_storage::slow::SlowEngine;
@@ -33,7 +33,7 @@ fn identity() -> PartitionIdentity {
     PartitionIdentity {
         uid: PartitionUid(3),
         range_id: 0,
-        epk_range: EpkRange::full(),
+        epk_range: KeyRange::full(),
         rid_prefix: 0,
         inherited_prefixes: Vec::new(),
         session_version: 0,

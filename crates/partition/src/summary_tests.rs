@@ -12,7 +12,7 @@ use shardlake_model::{
     ConsistencyLevel, Container, ContainerDefinition, ContainerRid, DatabaseRid, ErrorKind, KeyComponent,
     PartitionKey, PartitionKeyDefinition, Preconditions, Result,
 };
-use shardlake_routing::{EpkRange, effective_partition_key};
+use shardlake_routing::{KeyRange, effective_partition_key};
 use shardlake_sql::{
     AccessPlan, ComputedProperties, GeometryKind, PageLimits, PreparedQuery, QueryEnvironment, parse_query,
     plan_access,
@@ -90,7 +90,7 @@ fn identity() -> PartitionIdentity {
     PartitionIdentity {
         uid: PartitionUid(3),
         range_id: 0,
-        epk_range: EpkRange::full(),
+        epk_range: KeyRange::full(),
         rid_prefix: 0,
         inherited_prefixes: Vec::new(),
         session_version: 0,
@@ -182,7 +182,7 @@ impl Fixture {
         let request = QueryPageRequest {
             query,
             access,
-            filter: &FeedFilter::Range(EpkRange::full()),
+            filter: &FeedFilter::Range(KeyRange::full()),
             own: None,
             within: None,
             resume,
@@ -218,7 +218,7 @@ impl Fixture {
     /// The index of a sample that has all items.
     async fn sampled(&self) -> SampledIndex {
         let limits = crate::PageLimits { items: 1000, size_bytes: 1 << 24 };
-        let all = FeedFilter::Range(EpkRange::full());
+        let all = FeedFilter::Range(KeyRange::full());
         let page = self.partition.read_page(&self.shape, &self.command(), &all, None, limits).await;
         let items = page.expect("items").items;
         SampledIndex::new(&Arc::new(SampledItems::new(items, &self.shape)), &self.shape)
@@ -336,7 +336,7 @@ async fn predictions_from_all_items_have_the_figures_of_the_engine() {
             fixture.upsert(&item(&random, id)).await;
         }
         let index = fixture.sampled().await;
-        let full = EpkRange::full();
+        let full = KeyRange::full();
         let part = SketchedPart { range: full.clone(), items: 500, filter: FeedFilter::Range(full) };
         for filter in QUERIES {
             let planned = fixture.planned(filter);

@@ -10,7 +10,7 @@ use shardlake_model::{
     ConsistencyLevel, Container, ContainerDefinition, ContainerRid, DatabaseRid, KeyComponent, PartitionKey,
     PartitionKeyDefinition, Preconditions, Result,
 };
-use shardlake_routing::{EpkRange, effective_partition_key};
+use shardlake_routing::{KeyRange, effective_partition_key};
 use shardlake_sql::ComputedProperties;
 use shardlake_stdx::{Clock, CommitTimes, Guid, Timestamp};
 use shardlake_storage::fault::FaultEngine;
@@ -33,7 +33,7 @@ pub(crate) fn identity(uid: u32) -> PartitionIdentity {
     PartitionIdentity {
         uid: PartitionUid(uid),
         range_id: 0,
-        epk_range: EpkRange::full(),
+        epk_range: KeyRange::full(),
         rid_prefix: 0,
         inherited_prefixes: Vec::new(),
         session_version: 0,

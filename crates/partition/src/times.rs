@@ -12,7 +12,7 @@
 //! ```
 
 use shardlake_model::Result;
-use shardlake_routing::EpkRange;
+use shardlake_routing::KeyRange;
 use shardlake_stdx::Timestamp;
 
 use crate::keys;
@@ -37,7 +37,7 @@ impl Partition {
     /// where some of that is not kept any more.
     pub async fn versions_since(
         &self,
-        span: &EpkRange,
+        span: &KeyRange,
         time: Timestamp,
         now: Timestamp,
     ) -> Result<Option<u64>> {

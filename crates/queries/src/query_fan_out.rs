@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use shardlake_charge::QueryCounters;
 use shardlake_model::{Error, ErrorKind, Result};
 use shardlake_partition::{PageWork, QueryPage, position_of_state, state_of_position};
-use shardlake_routing::EpkRange;
+use shardlake_routing::KeyRange;
 use shardlake_sql::{Execution, Meter, PageLimits, PageOutput};
 
 use crate::query_charge::PagePermit;
@@ -68,7 +68,7 @@ impl Running<'_> {
     }
 
     fn token_at(&self, position: Vec<u8>, query_hash: u64, counters: QueryCounters) -> Result<String> {
-        let piece = Piece { span: EpkRange::full(), position };
+        let piece = Piece { span: KeyRange::full(), position };
         let container = self.entry.record.container.rid.number;
         QueryToken { container, query_hash, range_id: None, counters, pieces: vec![piece] }.encode()
     }

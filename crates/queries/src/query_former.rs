@@ -24,7 +24,7 @@
 use shardlake_charge::QueryCounters;
 use shardlake_model::{Error, Result};
 use shardlake_partition::{FeedFilter, QueryPage, QueryStatistics};
-use shardlake_routing::EpkRange;
+use shardlake_routing::KeyRange;
 use shardlake_sql::{PageLimits, Rows, SortKeys};
 
 use crate::query_charge::PagePermit;
@@ -89,7 +89,7 @@ impl Former {
 
 /// The lowest LSN of all ranges that a session position of this ended range speaks for: those in its place, and those that have
 /// it among their ancestors. A range that was merged with it and split off again is one of these, outside its bounds.
-fn lowest_lsn_after(entry: &ContainerEntry, range_id: u32, bounds: &EpkRange) -> u64 {
+fn lowest_lsn_after(entry: &ContainerEntry, range_id: u32, bounds: &KeyRange) -> u64 {
     let heirs = entry.record.ranges.iter().filter(|range| range.parents.contains(&range_id));
     let heirs = heirs.filter_map(|range| find_range(entry, range.range_id).ok());
     let partitions = entry.map.overlapping(bounds).chain(heirs);

@@ -6,7 +6,7 @@
 use shardlake_document::Value;
 use shardlake_model::{KeyComponent, PartitionKey};
 use shardlake_partition::FeedFilter;
-use shardlake_routing::{EpkRange, prefix_range};
+use shardlake_routing::{KeyRange, prefix_range};
 use shardlake_sql::{KeyFilter, KeyValue, PreparedQuery};
 
 use crate::query_targets::{Part, nowhere};
@@ -18,7 +18,7 @@ pub struct QueryKey {
     /// The first components that all items in question have.
     components: Vec<KeyComponent>,
     /// What the text names, where the request is about more, and where that lies in the hash space.
-    named: Option<(FeedFilter, EpkRange)>,
+    named: Option<(FeedFilter, KeyRange)>,
 }
 
 /// From here on, two integers can be one number of a partition key.

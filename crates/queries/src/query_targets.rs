@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use shardlake_model::{Error, ErrorKind, KeyKind, PartitionKey, Result};
 use shardlake_partition::{FeedFilter, Partition};
-use shardlake_routing::{Epk, EpkRange, effective_partition_key, prefix_range};
+use shardlake_routing::{Epk, KeyRange, effective_partition_key, prefix_range};
 use shardlake_sql::{DistinctKind, KeyFilter, QueryPlan};
 
 use crate::query_token::QueryToken;
@@ -31,7 +31,7 @@ pub struct Part {
     pub partition: Arc<Partition>,
     pub filter: FeedFilter,
     /// Where that lies in the hash space.
-    pub span: EpkRange,
+    pub span: KeyRange,
 }
 
 /// A plan with the parts of the hash space that the query can match, in order.
@@ -46,7 +46,7 @@ pub struct PlanReply {
 pub enum PlanRange {
     /// The hash of one partition key.
     Point(Epk),
-    Span(EpkRange),
+    Span(KeyRange),
 }
 
 impl Part {
@@ -74,7 +74,7 @@ impl Part {
         let mut parts = Vec::with_capacity(bounds.len());
         let mut min = self.span.min.clone();
         for max in bounds {
-            let span = EpkRange { min, max: max.clone() };
+            let span = KeyRange { min, max: max.clone() };
             if !token.is_behind(&span) {
                 parts.push(self.within(span));
             }
@@ -85,16 +85,16 @@ impl Part {
 
     /// Leaves out what lies above a bound; says whether anything is left.
     pub fn end_at(&mut self, end: &Epk) -> bool {
-        let below = EpkRange { min: Epk::default(), max: end.clone() };
+        let below = KeyRange { min: Epk::default(), max: end.clone() };
         if !below.is_unbounded_above()
-            && self.span.overlaps(&EpkRange { min: end.clone(), max: Epk(vec![0xFF]) })
+            && self.span.overlaps(&KeyRange { min: end.clone(), max: Epk(vec![0xFF]) })
         {
             *self = self.within(self.span.intersection(&below));
         }
         !self.span.is_empty()
     }
 
-    fn within(&self, span: EpkRange) -> Part {
+    fn within(&self, span: KeyRange) -> Part {
         let filter = match &self.filter {
             FeedFilter::Range(_) => FeedFilter::Range(span.clone()),
             FeedFilter::Prefix(_, components) => FeedFilter::Prefix(span.clone(), components.clone()),
@@ -175,16 +175,16 @@ fn parts_of_keys(entry: &ContainerEntry, keys: &KeyFilter) -> Vec<Part> {
 }
 
 /// The span that holds no hash.
-pub fn nowhere() -> EpkRange {
-    EpkRange { min: Epk::default(), max: Epk::default() }
+pub fn nowhere() -> KeyRange {
+    KeyRange { min: Epk::default(), max: Epk::default() }
 }
 
 /// The smallest span with all keys that lie in a partition; the query's own condition tells them from the others.
-fn hull(spans: &[EpkRange], partition: &Partition) -> Option<EpkRange> {
+fn hull(spans: &[KeyRange], partition: &Partition) -> Option<KeyRange> {
     let mut inside = spans.iter().filter(|span| span.overlaps(&partition.epk_range));
     let first = inside.next()?;
     let last = inside.next_back().unwrap_or(first);
-    Some(EpkRange { min: first.min.clone(), max: last.max.clone() })
+    Some(KeyRange { min: first.min.clone(), max: last.max.clone() })
 }
 
 /// Whether the partitions' answers simply follow one another.
@@ -215,13 +215,13 @@ fn is_one_full(entry: &ContainerEntry, keys: &[PartitionKey]) -> bool {
 }
 
 /// Where matching items can lie, in order and without overlaps.
-fn spans_of(entry: &ContainerEntry, keys: &KeyFilter) -> Vec<EpkRange> {
+fn spans_of(entry: &ContainerEntry, keys: &KeyFilter) -> Vec<KeyRange> {
     let definition = &entry.record.container.definition.partition_key;
     match keys {
-        KeyFilter::All => vec![EpkRange::full()],
+        KeyFilter::All => vec![KeyRange::full()],
         KeyFilter::Nothing => vec![],
         KeyFilter::Keys(keys) => {
-            let mut spans: Vec<EpkRange> = keys.iter().map(|key| prefix_range(definition, key)).collect();
+            let mut spans: Vec<KeyRange> = keys.iter().map(|key| prefix_range(definition, key)).collect();
             spans.sort_by(|left, right| left.min.cmp(&right.min).then(right.max.cmp(&left.max)));
             spans.dedup_by(|later, kept| kept.contains_range(later));
             spans
@@ -235,13 +235,13 @@ pub fn plan_ranges(entry: &ContainerEntry, plan: &QueryPlan) -> Vec<PlanRange> {
     let mut spans = spans_of(entry, &plan.keys);
     if spans.is_empty() && definition.kind == KeyKind::MultiHash && !plan.has_row_of_nothing {
         // As the service answers: no partition has a row.
-        spans.push(EpkRange::full());
+        spans.push(KeyRange::full());
     }
     let KeyFilter::Keys(keys) = &plan.keys else { return spans.into_iter().map(PlanRange::Span).collect() };
     let full = keys.iter().filter(|key| key.0.len() == entry.shape.key_paths.len());
     let mut points: Vec<Epk> = full.map(|key| effective_partition_key(definition, key)).collect();
     points.sort();
-    let range = |span: EpkRange| {
+    let range = |span: KeyRange| {
         // The first hash not below the span's start: bounds have lost their trailing zeros.
         let point = points.get(points.partition_point(|epk| *epk < span.min));
         match point.filter(|epk| span_of_point(epk) == span) {

@@ -20,7 +20,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use shardlake_charge::QueryCounters;
 use shardlake_model::{Error, Result};
-use shardlake_routing::{Epk, EpkRange};
+use shardlake_routing::{Epk, KeyRange};
 
 const VERSION: u8 = 5;
 /// A version that names no range.
@@ -47,29 +47,29 @@ pub struct QueryToken {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
-    pub span: EpkRange,
+    pub span: KeyRange,
     pub position: Vec<u8>,
 }
 
 impl QueryToken {
     /// The piece that a part of the query starts in.
-    pub fn piece_of(&self, part: &EpkRange) -> Option<&Piece> {
+    pub fn piece_of(&self, part: &KeyRange) -> Option<&Piece> {
         self.pieces.iter().find(|piece| piece.span.contains(&part.min))
     }
 
     /// Whether a part of the query was finished before this token was made.
-    pub fn is_behind(&self, part: &EpkRange) -> bool {
+    pub fn is_behind(&self, part: &KeyRange) -> bool {
         let is_done = self.piece_of(part).is_some_and(|piece| piece.position == DONE);
         is_done || self.pieces.first().is_some_and(|piece| part.is_below(&piece.span.min))
     }
 
     /// The pieces after `part` has been read up to `at`, or to its end.
-    pub fn pieces_after(before: Option<&QueryToken>, part: &EpkRange, at: Option<Piece>) -> Vec<Piece> {
+    pub fn pieces_after(before: Option<&QueryToken>, part: &KeyRange, at: Option<Piece>) -> Vec<Piece> {
         let rest = |piece: &Piece| {
             let min = part.max.clone();
             let is_left =
                 !part.is_unbounded_above() && piece.span.contains(&min) && !piece.position.is_empty();
-            is_left.then(|| Piece { span: EpkRange { min, max: piece.span.max.clone() }, ..piece.clone() })
+            is_left.then(|| Piece { span: KeyRange { min, max: piece.span.max.clone() }, ..piece.clone() })
         };
         let later = |piece: &&Piece| piece.span.min > part.min && !piece.span.contains(&part.max);
         let old = before.map_or(&[][..], |token| &token.pieces);
@@ -77,17 +77,17 @@ impl QueryToken {
         pieces.extend(old.iter().filter_map(rest));
         pieces.extend(old.iter().filter(later).cloned());
         if pieces.is_empty() {
-            let span = EpkRange { min: part.max.clone(), max: Epk(vec![0xFF]) };
+            let span = KeyRange { min: part.max.clone(), max: Epk(vec![0xFF]) };
             pieces.push(Piece { span, position: vec![] });
         }
         pieces
     }
 
     /// The rest of the hash space that the token is about.
-    pub fn span(&self) -> EpkRange {
+    pub fn span(&self) -> KeyRange {
         let (first, last) = (self.pieces.first(), self.pieces.last());
         let (first, last) = first.zip(last).expect("a token has a piece");
-        EpkRange { min: first.span.min.clone(), max: last.span.max.clone() }
+        KeyRange { min: first.span.min.clone(), max: last.span.max.clone() }
     }
 
     /// Refuses a token of another range than the request's, of which it is no ancestor either.
@@ -142,7 +142,7 @@ impl QueryToken {
     }
 
     /// Refuses a token of another partition key.
-    pub fn check_key(&self, key: &EpkRange) -> Result<()> {
+    pub fn check_key(&self, key: &KeyRange) -> Result<()> {
         if self.piece_of(key).is_some() { Ok(()) } else { Err(invalid()) }
     }
 }
@@ -204,7 +204,7 @@ impl<'a> Reader<'a> {
     }
 
     fn piece(&mut self) -> Option<Piece> {
-        let span = EpkRange { min: Epk(self.bytes()?), max: Epk(self.bytes()?) };
+        let span = KeyRange { min: Epk(self.bytes()?), max: Epk(self.bytes()?) };
         Some(Piece { span, position: self.bytes()? })
     }
 }
@@ -256,8 +256,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn span(min: &str, max: &str) -> EpkRange {
-        EpkRange::from_hex(min, max).expect("valid")
+    fn span(min: &str, max: &str) -> KeyRange {
+        KeyRange::from_hex(min, max).expect("valid")
     }
 
     fn piece(min: &str, max: &str, position: &[u8]) -> Piece {
@@ -337,7 +337,7 @@ mod tests {
             at in any::<prop::sample::Index>(),
         ) {
             let counters = QueryCounters { rows, ..QueryCounters::default() };
-            let span = EpkRange { max: Epk([&min[..], &[0xFF]].concat()), min: Epk(min) };
+            let span = KeyRange { max: Epk([&min[..], &[0xFF]].concat()), min: Epk(min) };
             let pieces = vec![Piece { span, position }];
             let token = QueryToken { container: 7, query_hash, range_id, counters, pieces };
             let text = token.encode().expect("one piece fits");

@@ -7,7 +7,7 @@ use shardlake_capacity::budget::{Reservation, Spent, Urgency};
 use shardlake_heat::{HeatKind, HeatPlace, Sample};
 use shardlake_model::{Error, ErrorKind, Priority, RequestContext, Result};
 use shardlake_partition::{LogicalKey, Partition};
-use shardlake_routing::EpkRange;
+use shardlake_routing::KeyRange;
 use shardlake_stdx::Clock;
 
 use crate::container_handle::ContainerEntry;
@@ -26,7 +26,7 @@ pub enum OperationKind {
 #[derive(Debug, Clone, Copy)]
 pub enum Touched<'a> {
     Logical(&'a LogicalKey),
-    Span(&'a EpkRange),
+    Span(&'a KeyRange),
 }
 
 /// What an operation came to.

@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use shardlake_heat::{PARTS, PERIODS};
-use shardlake_routing::EpkRange;
+use shardlake_routing::KeyRange;
 
 use crate::history_event::HistoryEventKind;
 
@@ -70,8 +70,8 @@ pub struct EarlierPeriod(pub u64, pub u64, pub u32, pub Vec<(u8, f32)>);
 
 impl EarlierPartition {
     /// `None` where the bounds enclose nothing.
-    pub fn range(&self) -> Option<EpkRange> {
-        EpkRange::from_hex(&self.min, &self.max).ok().filter(|range| !range.is_empty())
+    pub fn range(&self) -> Option<KeyRange> {
+        KeyRange::from_hex(&self.min, &self.max).ok().filter(|range| !range.is_empty())
     }
 
     pub fn is_empty(&self) -> bool {

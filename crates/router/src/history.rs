@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use shardlake_heat::PastHeat;
-use shardlake_routing::EpkRange;
+use shardlake_routing::KeyRange;
 
 use crate::earlier::Earlier;
 use crate::history_event::HistoryEventKind;
@@ -55,7 +55,7 @@ pub struct Epoch {
 #[derive(Debug, Clone, PartialEq)]
 pub struct EpochRange {
     pub range_id: u32,
-    pub range: EpkRange,
+    pub range: KeyRange,
     /// RU/s in hundredths; `None` where nothing is limited.
     pub budget_centi: Option<u64>,
 }
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     fn range(range_id: u32, budget_centi: Option<u64>) -> EpochRange {
-        EpochRange { range_id, range: EpkRange::full(), budget_centi }
+        EpochRange { range_id, range: KeyRange::full(), budget_centi }
     }
 
     #[test]
@@ -218,7 +218,7 @@ mod tests {
         let since = [0, 1, 2, 3].map(|range_id| history.counted_since(range_id));
         assert_eq!(since, [Some(at(1)), None, Some(at(4)), Some(at(4))]);
         let definition = PartitionKeyDefinition::hash("/pk");
-        let heat = Heat::new(&definition, &EpkRange::full()).past();
+        let heat = Heat::new(&definition, &KeyRange::full()).past();
         let event = HistoryEventKind::Relocated {
             kind: RelocationKind::Move,
             sources: vec![0],
@@ -255,11 +255,11 @@ mod tests {
             pause: Duration::ZERO,
         };
         for number in 0..300_u32 {
-            let mut heat = Heat::new(&definition, &EpkRange::full());
+            let mut heat = Heat::new(&definition, &KeyRange::full());
             for second in 0..700 {
                 let sample = Sample {
                     kind: HeatKind::Feed,
-                    place: HeatPlace::Span(&EpkRange::full()),
+                    place: HeatPlace::Span(&KeyRange::full()),
                     ru_centi: 100,
                     size_bytes: 1,
                     latency: Duration::ZERO,

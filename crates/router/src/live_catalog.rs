@@ -16,7 +16,7 @@ use shardlake_model::{
     Result, Rid, User, UserRid,
 };
 use shardlake_partition::{ContainerShape, Partition, PartitionIdentity};
-use shardlake_routing::{EpkRange, PartitionMap};
+use shardlake_routing::{KeyRange, PartitionMap};
 
 use crate::Serving;
 use crate::container_handle::ContainerEntry;
@@ -281,7 +281,7 @@ impl Serving {
         session_version: i64,
         known: Option<&Arc<Partition>>,
         shape: &ContainerShape,
-    ) -> Result<(EpkRange, Arc<Partition>)> {
+    ) -> Result<(KeyRange, Arc<Partition>)> {
         let bounds = bounds_of(range)?;
         if let Some(known) = known {
             return Ok((bounds, known.clone()));
@@ -294,7 +294,7 @@ impl Serving {
     }
 }
 
-pub fn bounds_of(range: &RangeRecord) -> Result<EpkRange> {
+pub fn bounds_of(range: &RangeRecord) -> Result<KeyRange> {
     range
         .bounds()
         .map_err(|error| Error::new(ErrorKind::Corrupt, format!("a stored range is malformed: {error}")))

@@ -21,7 +21,7 @@ pub use epk::{Epk, effective_partition_key};
 pub use logical::LogicalKey;
 pub use map::{MapError, PartitionMap};
 pub use placement::{ShardLoad, place, place_together};
-pub use range::{EpkRange, RangeError, initial_ranges, midpoint, prefix_range, width};
+pub use range::{KeyRange, RangeError, initial_ranges, midpoint, prefix_range, width};
 pub use scale::EpkScale;
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
 //! Which partition owns which part of the hash space.
 
 use crate::epk::Epk;
-use crate::range::EpkRange;
+use crate::range::KeyRange;
 
 /// A gap-free cover of the hash space, one value per range, in order.
 #[derive(Debug, Clone)]
 pub struct PartitionMap<T> {
     generation: u64,
-    ranges: Vec<EpkRange>,
+    ranges: Vec<KeyRange>,
     values: Vec<T>,
 }
 
@@ -17,9 +17,9 @@ pub struct MapError(String);
 
 impl<T> PartitionMap<T> {
     /// `generation` goes up whenever a container's ranges change.
-    pub fn new(generation: u64, mut partitions: Vec<(EpkRange, T)>) -> Result<Self, MapError> {
+    pub fn new(generation: u64, mut partitions: Vec<(KeyRange, T)>) -> Result<Self, MapError> {
         partitions.sort_by(|a, b| a.0.min.cmp(&b.0.min));
-        let (ranges, values): (Vec<EpkRange>, Vec<T>) = partitions.into_iter().unzip();
+        let (ranges, values): (Vec<KeyRange>, Vec<T>) = partitions.into_iter().unzip();
         let (Some(first), Some(last)) = (ranges.first(), ranges.last()) else {
             return Err(MapError("there is none".into()));
         };
@@ -48,7 +48,7 @@ impl<T> PartitionMap<T> {
         &self.values[later.partition_point(|range| range.min <= *epk)]
     }
 
-    pub fn overlapping<'a>(&'a self, span: &'a EpkRange) -> impl Iterator<Item = &'a T> {
+    pub fn overlapping<'a>(&'a self, span: &'a KeyRange) -> impl Iterator<Item = &'a T> {
         let pairs = self.ranges.iter().zip(&self.values);
         pairs.filter(|(range, _)| range.overlaps(span)).map(|(_, value)| value)
     }
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn gaps_and_overlaps_are_refused() {
-        let range = |min, max| EpkRange::from_hex(min, max).expect("valid");
+        let range = |min, max| KeyRange::from_hex(min, max).expect("valid");
         assert!(PartitionMap::new(1, vec![(range("", "20"), 0), (range("20", "FF"), 1)]).is_ok());
         assert!(PartitionMap::new(1, vec![(range("", "20"), 0), (range("21", "FF"), 1)]).is_err());
         assert!(PartitionMap::new(1, vec![(range("", "22"), 0), (range("21", "FF"), 1)]).is_err());

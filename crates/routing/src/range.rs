@@ -9,7 +9,7 @@ use crate::epk::{Epk, binary_number, effective_partition_key, push_binary_number
 /// Hashes of version 2 have a clear top bit, so `FF` is above them all. A bound may be shorter than the hashes it
 /// separates; bytes beyond its end count as zero, so that `3F` and `3F00` are the same bound.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EpkRange {
+pub struct KeyRange {
     pub min: Epk,
     pub max: Epk,
 }
@@ -22,18 +22,18 @@ pub enum RangeError {
     Inverted(String, String),
 }
 
-impl EpkRange {
-    pub fn full() -> EpkRange {
-        EpkRange { min: Epk::default(), max: Epk(vec![0xFF]) }
+impl KeyRange {
+    pub fn full() -> KeyRange {
+        KeyRange { min: Epk::default(), max: Epk(vec![0xFF]) }
     }
 
-    pub fn from_hex(min: &str, max: &str) -> Result<EpkRange, RangeError> {
+    pub fn from_hex(min: &str, max: &str) -> Result<KeyRange, RangeError> {
         let parse = |text: &str| {
             Epk::from_hex(text)
                 .map(trimmed)
                 .ok_or_else(|| RangeError::NotHexadecimal(text.chars().take(80).collect()))
         };
-        let range = EpkRange { min: parse(min)?, max: parse(max)? };
+        let range = KeyRange { min: parse(min)?, max: parse(max)? };
         if range.min > range.max {
             return Err(RangeError::Inverted(min.chars().take(80).collect(), max.chars().take(80).collect()));
         }
@@ -56,7 +56,7 @@ impl EpkRange {
         self.min <= *epk && !self.is_below(epk)
     }
 
-    pub fn contains_range(&self, other: &EpkRange) -> bool {
+    pub fn contains_range(&self, other: &KeyRange) -> bool {
         self.min <= other.min
             && (self.is_unbounded_above() || (!other.is_unbounded_above() && other.max <= self.max))
     }
@@ -66,12 +66,12 @@ impl EpkRange {
         !self.is_unbounded_above() && self.max <= *epk
     }
 
-    pub fn overlaps(&self, other: &EpkRange) -> bool {
+    pub fn overlaps(&self, other: &KeyRange) -> bool {
         !self.is_empty() && !other.is_empty() && self.min < other.max && other.min < self.max
     }
 
-    pub fn intersection(&self, other: &EpkRange) -> EpkRange {
-        EpkRange {
+    pub fn intersection(&self, other: &KeyRange) -> KeyRange {
+        KeyRange {
             min: self.min.clone().max(other.min.clone()),
             max: self.max.clone().min(other.max.clone()),
         }
@@ -87,26 +87,26 @@ pub(crate) fn trimmed(mut bound: Epk) -> Epk {
 }
 
 /// All keys that start with a prefix of a hierarchical key; for a full key, that key alone.
-pub fn prefix_range(definition: &PartitionKeyDefinition, key: &PartitionKey) -> EpkRange {
+pub fn prefix_range(definition: &PartitionKeyDefinition, key: &PartitionKey) -> KeyRange {
     let prefix = effective_partition_key(definition, key);
     if key.0.is_empty() {
-        return EpkRange::full();
+        return KeyRange::full();
     }
     let mut max = prefix.clone();
     // Level hashes have clear top bits and version 1 markers are small: FF is above every continuation.
     max.0.push(0xFF);
-    EpkRange { min: trimmed(prefix), max }
+    KeyRange { min: trimmed(prefix), max }
 }
 
 /// Cuts the part of the space that keys really use into `count` even spans; the outermost reach to the ends.
-pub fn initial_ranges(definition: &PartitionKeyDefinition, count: usize) -> Vec<EpkRange> {
+pub fn initial_ranges(definition: &PartitionKeyDefinition, count: usize) -> Vec<KeyRange> {
     assert!(count > 0, "a container has at least one partition");
     let bound = |index: usize| match index {
         0 => Epk::default(),
         index if index == count => Epk(vec![0xFF]),
         index => trimmed(inner_bound(definition, index as u128, count as u128)),
     };
-    (0..count).map(|index| EpkRange { min: bound(index), max: bound(index + 1) }).collect()
+    (0..count).map(|index| KeyRange { min: bound(index), max: bound(index + 1) }).collect()
 }
 
 fn inner_bound(definition: &PartitionKeyDefinition, index: u128, count: u128) -> Epk {
@@ -121,7 +121,7 @@ fn inner_bound(definition: &PartitionKeyDefinition, index: u128, count: u128) ->
 }
 
 /// The middle of a range, in the part of the space that keys really use; `None` when no bound lies between its ends.
-pub fn midpoint(definition: &PartitionKeyDefinition, range: &EpkRange) -> Option<Epk> {
+pub fn midpoint(definition: &PartitionKeyDefinition, range: &KeyRange) -> Option<Epk> {
     let middle = if definition.kind == KeyKind::Hash && definition.version() == 1 {
         let low = binary_number(&range.min.0).unwrap_or(0.0);
         let high = match range.is_unbounded_above() {
@@ -141,7 +141,7 @@ pub fn midpoint(definition: &PartitionKeyDefinition, range: &EpkRange) -> Option
 }
 
 /// The share of the space that keys really use which lies in a range.
-pub fn width(definition: &PartitionKeyDefinition, range: &EpkRange) -> f64 {
+pub fn width(definition: &PartitionKeyDefinition, range: &KeyRange) -> f64 {
     let is_v1 = definition.kind == KeyKind::Hash && definition.version() == 1;
     let place = |bound: &Epk| match is_v1 {
         true => binary_number(&bound.0).unwrap_or(0.0) / (1u64 << 32) as f64,
@@ -214,12 +214,12 @@ mod tests {
     #[test]
     fn bounds_ignore_trailing_zeros_and_refuse_nonsense() {
         assert_eq!(
-            EpkRange::from_hex("3F00", "3fff").expect("valid"),
-            EpkRange::from_hex("3F", "3FFF").expect("valid")
+            KeyRange::from_hex("3F00", "3fff").expect("valid"),
+            KeyRange::from_hex("3F", "3FFF").expect("valid")
         );
-        assert!(EpkRange::from_hex("zz", "FF").is_err());
-        assert!(EpkRange::from_hex("3F", "1F").is_err());
-        assert!(EpkRange::from_hex("3", "FF").is_err());
+        assert!(KeyRange::from_hex("zz", "FF").is_err());
+        assert!(KeyRange::from_hex("3F", "1F").is_err());
+        assert!(KeyRange::from_hex("3", "FF").is_err());
     }
 
     #[test]
@@ -228,19 +228,19 @@ mod tests {
             for range in initial_ranges(&definition, 5) {
                 assert!((width(&definition, &range) - 0.2).abs() < 1e-6, "{definition:?}");
             }
-            assert!((width(&definition, &EpkRange::full()) - 1.0).abs() < 1e-12);
+            assert!((width(&definition, &KeyRange::full()) - 1.0).abs() < 1e-12);
         }
     }
 
     #[test]
     fn halves_of_halves_hold_even_shares() {
         for definition in definitions() {
-            let mut ranges = vec![EpkRange::full()];
+            let mut ranges = vec![KeyRange::full()];
             for _ in 0..3 {
                 let halves = ranges.iter().flat_map(|range| {
                     let middle = midpoint(&definition, range).expect("wide enough");
-                    let low = EpkRange { min: range.min.clone(), max: middle.clone() };
-                    [low, EpkRange { min: middle, max: range.max.clone() }]
+                    let low = KeyRange { min: range.min.clone(), max: middle.clone() };
+                    [low, KeyRange { min: middle, max: range.max.clone() }]
                 });
                 ranges = halves.collect();
             }
@@ -262,7 +262,7 @@ mod tests {
             };
             let mut bounds: Vec<Epk> = bounds.iter().map(|bytes| trimmed(Epk(bound(bytes)))).collect();
             bounds.sort();
-            let range = EpkRange { min: bounds[0].clone(), max: bounds[1].clone() };
+            let range = KeyRange { min: bounds[0].clone(), max: bounds[1].clone() };
             if let Some(middle) = midpoint(&definitions()[which], &range) {
                 prop_assert!(range.min < middle && middle < range.max);
             } else {

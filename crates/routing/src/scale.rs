@@ -7,7 +7,7 @@
 use shardlake_model::{KeyKind, PartitionKeyDefinition};
 
 use crate::epk::{Epk, binary_number, push_binary_number};
-use crate::range::{EpkRange, trimmed};
+use crate::range::{KeyRange, trimmed};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct EpkScale {
@@ -26,7 +26,7 @@ enum Coding {
 }
 
 impl EpkScale {
-    pub fn new(definition: &PartitionKeyDefinition, range: &EpkRange) -> EpkScale {
+    pub fn new(definition: &PartitionKeyDefinition, range: &KeyRange) -> EpkScale {
         if definition.kind == KeyKind::Hash && definition.version() == 1 {
             let low = binary_number(&range.min.0).unwrap_or(0.0) as u64;
             let high = match range.is_unbounded_above() {
@@ -117,7 +117,7 @@ mod tests {
     fn keys_lie_evenly_on_the_scale_of_any_range() {
         for definition in definitions() {
             let mut ranges = initial_ranges(&definition, 3);
-            ranges.push(EpkRange::full());
+            ranges.push(KeyRange::full());
             for range in ranges {
                 let scale = EpkScale::new(&definition, &range);
                 let mut counts = [0u32; 8];
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn the_middle_of_the_scale_is_the_midpoint() {
         for definition in definitions() {
-            let mut range = EpkRange::full();
+            let mut range = KeyRange::full();
             for turn in 0..6 {
                 let scale = EpkScale::new(&definition, &range);
                 let middle = midpoint(&definition, &range).expect("wide enough");
@@ -155,7 +155,7 @@ mod tests {
         #[test]
         fn fractions_keep_the_order_of_hashes(which in 0usize..3, a in 0u32..100_000, b in 0u32..100_000) {
             let definition = &definitions()[which];
-            let scale = EpkScale::new(definition, &EpkRange::full());
+            let scale = EpkScale::new(definition, &KeyRange::full());
             let (low, high) = (epk_of(definition, a), epk_of(definition, b));
             let (low, high) = if low <= high { (low, high) } else { (high, low) };
             prop_assert!(scale.fraction(&low) <= scale.fraction(&high));
@@ -167,7 +167,7 @@ mod tests {
             let mut bounds: Vec<Epk> = bounds.into_iter().map(Epk).collect();
             let epk = bounds.pop().expect("three");
             bounds.sort();
-            let range = EpkRange { min: bounds[0].clone(), max: bounds[1].clone() };
+            let range = KeyRange { min: bounds[0].clone(), max: bounds[1].clone() };
             let scale = EpkScale::new(&definitions()[which], &range);
             prop_assert!((0.0..=1.0).contains(&scale.fraction(&epk)));
             scale.bound(at);

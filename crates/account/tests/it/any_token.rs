@@ -9,7 +9,7 @@ use shardlake_items::{FeedPosition, VersionPosition, position_of_token};
 use shardlake_model::SessionToken;
 use shardlake_partition::{item_of_position, position_of_state, state_of_position};
 use shardlake_queries::QueryToken;
-use shardlake_routing::EpkRange;
+use shardlake_routing::KeyRange;
 
 const CONTAINER: u32 = 7;
 const QUERY: u64 = 1;
@@ -60,10 +60,10 @@ pub fn feed_token(input: &[u8]) -> bool {
 pub fn change_feed_etag(input: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(input) else { return false };
     let Ok(position) = FeedPosition::decode(text) else { return false };
-    let parts = position.parts_of(&EpkRange::full());
+    let parts = position.parts_of(&KeyRange::full());
     assert!(parts.windows(2).all(|pair| pair[0].span.max == pair[1].span.min));
     let again = FeedPosition::decode(&position.encode()).expect("its own");
-    assert_eq!(again.parts_of(&EpkRange::full()), parts);
+    assert_eq!(again.parts_of(&KeyRange::full()), parts);
     true
 }
 

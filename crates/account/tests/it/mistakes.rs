@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use shardlake_account::{EpkRange, verify};
+use shardlake_account::{KeyRange, verify};
 use shardlake_partition::seeded::{Mistake, Seeded};
 use shardlake_storage::fault::FaultEngine;
 use shardlake_storage::{Durability, Shard, ShardOptions};
@@ -132,7 +132,7 @@ async fn gaps(mistake: Option<Mistake>) -> Vec<u64> {
     told.push(account.times().seen_before());
     engine.stall_syncs(false);
     write.await.expect("written");
-    let page = account.changes(&container, 0, &EpkRange::full(), 0, 10).await.expect("a page");
+    let page = account.changes(&container, 0, &KeyRange::full(), 0, 10).await.expect("a page");
     assert_eq!(page.entries.len(), 1);
     let time_ms = page.entries[0].1.timestamp_ms;
     told.into_iter().map(|told| told.milliseconds()).filter(|told| *told > time_ms).collect()

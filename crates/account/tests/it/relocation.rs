@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::support::{Fixture, eventually, json, memory_shards, none};
 use shardlake_account::{
-    Account, AccountOptions, ContainerHandle, EpkRange, FeedScope, Outcome, QueryRequest, RelocationHooks,
+    Account, AccountOptions, ContainerHandle, FeedScope, KeyRange, Outcome, QueryRequest, RelocationHooks,
     RelocationKind, RelocationStep, Shards, SplitAt, verify,
 };
 use shardlake_model::{
@@ -184,7 +184,7 @@ async fn a_reader_of_the_log_goes_on_in_the_children_and_in_the_merged() {
         write(&fixture, &container, number, 0).await;
     }
     let account = &fixture.account;
-    let full = EpkRange::full();
+    let full = KeyRange::full();
     let page = account.changes(&container, 0, &full, 0, 1000).await.expect("the log");
     assert_eq!((page.entries.len(), page.last_lsn, page.is_last), (30, 30, true));
     account.split(&container, 0, SplitAt::Middle).await.expect("begins").finished().await.expect("ends");

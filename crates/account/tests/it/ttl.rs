@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::support::{Fixture, eventually, json, none};
 use shardlake_account::{
-    AccountOptions, CapacityMode, ChangeKind, ContainerHandle, EpkRange, FeedScope, Purging, SplitAt, Value,
+    AccountOptions, CapacityMode, ChangeKind, ContainerHandle, FeedScope, KeyRange, Purging, SplitAt, Value,
     verify,
 };
 use shardlake_model::{
@@ -232,7 +232,7 @@ async fn purging_writes_the_log_and_leaves_nothing_behind() {
     assert_eq!(verify(shard.clone()).await.expect("readable").problem_count(), 0);
     let mut expired = 0;
     for (range_id, lsn) in before {
-        let page = account.changes(&c, range_id, &EpkRange::full(), lsn, 1000).await.expect("the log");
+        let page = account.changes(&c, range_id, &KeyRange::full(), lsn, 1000).await.expect("the log");
         for (_, entry) in &page.entries {
             assert!(entry.operations.len() <= 32, "a commit is small");
             assert!(entry.operations.iter().all(|operation| operation.kind == ChangeKind::Expire));

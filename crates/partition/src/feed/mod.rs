@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use shardlake_model::{KeyComponent, Result};
-use shardlake_routing::{Epk, EpkRange};
+use shardlake_routing::{Epk, KeyRange};
 
 use crate::feed::created::{
     CreatedRows, HELD_LEAST, HELD_MAX, Next, ROWS_PER_NAMED, Source, WALKED_MAX, position_of,
@@ -24,10 +24,10 @@ use crate::shape::ContainerShape;
 /// Which items of a partition a feed covers.
 #[derive(Debug, Clone)]
 pub enum FeedFilter {
-    Range(EpkRange),
+    Range(KeyRange),
     Logical(LogicalKey),
     /// A prefix of a hierarchical key: its epk range, and the components to match within it.
-    Prefix(EpkRange, Vec<KeyComponent>),
+    Prefix(KeyRange, Vec<KeyComponent>),
 }
 
 #[derive(Debug, Clone, Copy)]

@@ -12,7 +12,7 @@ use shardlake_model::{
     ConsistencyLevel, Container, ContainerDefinition, ContainerRid, DatabaseRid, ErrorKind, KeyComponent,
     Limits, PartitionKey, PartitionKeyDefinition, Preconditions, Result, UniqueKey, UniqueKeyPolicy,
 };
-use shardlake_routing::{EpkRange, effective_partition_key};
+use shardlake_routing::{KeyRange, effective_partition_key};
 use shardlake_sql::ComputedProperties;
 use shardlake_stdx::{Clock, CommitTimes, Guid, Timestamp};
 use shardlake_storage::{Shard, ShardOptions};
@@ -61,7 +61,7 @@ impl Fixture {
         let identity = PartitionIdentity {
             uid: PartitionUid(3),
             range_id: 0,
-            epk_range: EpkRange::full(),
+            epk_range: KeyRange::full(),
             rid_prefix: 0,
             inherited_prefixes: Vec::new(),
             session_version: 0,

@@ -7,7 +7,7 @@ use std::task::Poll;
 
 use shardlake_document::parse_item;
 use shardlake_model::{KeyComponent, PartitionKey, Preconditions};
-use shardlake_routing::{Epk, EpkRange, effective_partition_key};
+use shardlake_routing::{Epk, KeyRange, effective_partition_key};
 use shardlake_storage::fault::FaultEngine;
 use shardlake_storage::{Batch, Shard, ShardOptions};
 
@@ -61,10 +61,10 @@ async fn copy_ends_the_load_of_each_target_also_where_another_one_fails() {
         let stalled = &engines[1 - failing];
         stalled.stall_syncs(true);
         let ranges = [
-            EpkRange { min: Epk::default(), max: middle.clone() },
-            EpkRange { min: middle, max: EpkRange::full().max },
+            KeyRange { min: Epk::default(), max: middle.clone() },
+            KeyRange { min: middle, max: KeyRange::full().max },
         ];
-        let target = |(place, epk_range): (usize, EpkRange)| RelocationTarget {
+        let target = |(place, epk_range): (usize, KeyRange)| RelocationTarget {
             identity: PartitionIdentity { epk_range, ..identity(4 + place as u32) },
             shard: shards[place].clone(),
         };

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use shardlake_model::Result;
-use shardlake_routing::EpkRange;
+use shardlake_routing::KeyRange;
 use shardlake_stdx::Clock;
 use shardlake_storage::Batch;
 
@@ -94,7 +94,7 @@ impl Relocation {
     /// What a target's log still has of the past: where it has one source, of a part of that, else of all of them.
     fn marks_of(&self, target: &Target, last: u64) -> LogMarks {
         let marks: Vec<_> = self.sources.iter().map(|source| source.past.marks()).collect();
-        let start = |range: &EpkRange| keys::item_key_bound_below(range);
+        let start = |range: &KeyRange| keys::item_key_bound_below(range);
         let starts: Vec<_> = match &self.sources[..] {
             [_] => vec![start(&target.identity.epk_range)],
             sources => sources.iter().map(|source| start(&source.epk_range)).collect(),

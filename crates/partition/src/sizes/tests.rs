@@ -11,7 +11,7 @@ use shardlake_model::{
     ConsistencyLevel, Container, ContainerDefinition, ContainerRid, DatabaseRid, KeyComponent, Limits,
     PartitionKey, PartitionKeyDefinition, Preconditions,
 };
-use shardlake_routing::{Epk, EpkRange, effective_partition_key};
+use shardlake_routing::{Epk, KeyRange, effective_partition_key};
 use shardlake_stdx::{Clock, CommitTimes, Guid, Timestamp};
 use shardlake_storage::{Shard, ShardOptions};
 
@@ -42,7 +42,7 @@ impl Fixture {
         let identity = PartitionIdentity {
             uid: PartitionUid(3),
             range_id: 0,
-            epk_range: EpkRange::full(),
+            epk_range: KeyRange::full(),
             rid_prefix: 0,
             inherited_prefixes: Vec::new(),
             session_version: 0,

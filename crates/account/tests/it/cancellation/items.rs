@@ -2,7 +2,7 @@
 
 use crate::support::json_door::{BatchKind, BatchOperation, JsonDoor, KeyInput, Patch, Triggers};
 use shardlake_account::sql::ItemQuery;
-use shardlake_account::{BulkOnError, ChangeFeedRequest, EpkRange, FeedScope, PatchOperation, Value};
+use shardlake_account::{BulkOnError, ChangeFeedRequest, FeedScope, KeyRange, PatchOperation, Value};
 use shardlake_account::{ItemsRequest, JsonChanges, ScriptTrial, TrialRole, parse_partition_key};
 use shardlake_model::{IndexingPolicy, PartitionKey, ScriptKind};
 
@@ -314,7 +314,7 @@ pub fn reads() -> Vec<Case> {
         ),
         case!(
             changes,
-            |w, _ctx| async { w.fixture.account.changes(&w.container, 0, &EpkRange::full(), 0, 10).await },
+            |w, _ctx| async { w.fixture.account.changes(&w.container, 0, &KeyRange::full(), 0, 10).await },
             unchanged
         ),
     ]

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
-use shardlake_account::{ChangeKind, ChangePage, EpkRange};
+use shardlake_account::{ChangeKind, ChangePage, KeyRange};
 use shardlake_model::{ErrorKind, ReplyMeta, Result};
 
 use super::world::World;
@@ -33,7 +33,7 @@ impl Acknowledged {
     pub async fn learn(&self, world: &World, logical: &str, id: &str, meta: &ReplyMeta) {
         let range_id = meta.range_id.expect("writes name their range");
         let before = meta.item_lsn - 1;
-        let page = world.account.changes(&world.container(), range_id, &EpkRange::full(), before, 1).await;
+        let page = world.account.changes(&world.container(), range_id, &KeyRange::full(), before, 1).await;
         let (_, entry) = page.expect("the log").entries.pop().expect("the commit is there");
         let name = (logical.to_owned(), id.to_owned());
         let key = entry.operations[0].key.clone();
@@ -44,7 +44,7 @@ impl Acknowledged {
 /// Part of the hash space, and the last LSN read of it.
 #[derive(Debug, Clone)]
 struct Place {
-    span: EpkRange,
+    span: KeyRange,
     after: u64,
 }
 
@@ -64,7 +64,7 @@ struct Follower {
 /// Follows the log from its start until the storm is over and nothing is left to read, and then compares.
 pub async fn run_follower(world: Arc<World>) {
     let mut follower = Follower::default();
-    let mut places = vec![Place { span: EpkRange::full(), after: 0 }];
+    let mut places = vec![Place { span: KeyRange::full(), after: 0 }];
     let allowed = match world.weather.crashes {
         true => Unacknowledged::Allowed,
         false => Unacknowledged::Wrong,
@@ -98,13 +98,13 @@ async fn follow(world: &World, follower: &mut Follower, place: Place) -> Result<
     while let Some(Place { span, after }) = open.pop() {
         let container = world.container();
         let ranges = container.partition_key_ranges();
-        let bounds = |min: &str, max: &str| EpkRange::from_hex(min, max).expect("ranges have bounds");
+        let bounds = |min: &str, max: &str| KeyRange::from_hex(min, max).expect("ranges have bounds");
         let mut parts = ranges
             .iter()
             .map(|range| (range.id, bounds(&range.min_inclusive, &range.max_exclusive).intersection(&span)))
             .filter(|(_, part)| !part.is_empty());
         let (range_id, part) = parts.next().expect("every hash has a range");
-        let rest: Vec<EpkRange> = parts.map(|(_, part)| part).collect();
+        let rest: Vec<KeyRange> = parts.map(|(_, part)| part).collect();
         if !rest.is_empty() {
             open.extend([part].into_iter().chain(rest).map(|span| Place { span, after }));
             continue;

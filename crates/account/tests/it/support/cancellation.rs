@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use shardlake_account::{ContainerHandle, EpkRange, FeedScope, verify};
+use shardlake_account::{ContainerHandle, FeedScope, KeyRange, verify};
 use shardlake_model::ContainerDefinition;
 use shardlake_stdx::Timestamp;
 use shardlake_storage::fault::FaultEngine;
@@ -117,7 +117,7 @@ impl World {
 
     /// LSNs of the log, which has an entry for every commit.
     async fn lsns(&self) -> Vec<u64> {
-        let full = EpkRange::full();
+        let full = KeyRange::full();
         let page = self.fixture.account.changes(&self.container, 0, &full, 0, 10_000).await;
         page.expect("a page").entries.into_iter().map(|(lsn, _)| lsn).collect()
     }
@@ -132,7 +132,7 @@ impl World {
 
     /// Whatever was not seen at some moment has no earlier time than was told at that moment.
     async fn expect_no_gap(&self, (seen_before, last_seen): (Timestamp, u64), what: &str) {
-        let full = EpkRange::full();
+        let full = KeyRange::full();
         let page = self.fixture.account.changes(&self.container, 0, &full, last_seen, 10_000).await;
         for (lsn, entry) in page.expect("a page").entries {
             assert!(

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use shardlake_account::{
-    BulkOnError, ChangeFeedMode, ChangeFeedRequest, ContainerHandle, EpkRange, FeedScope, FeedStart,
+    BulkOnError, ChangeFeedMode, ChangeFeedRequest, ContainerHandle, FeedScope, FeedStart, KeyRange,
 };
 use shardlake_document::Value as Row;
 use shardlake_model::{ChangeFeedPolicy, ContainerDefinition, ErrorKind, PartitionKeyDefinition, UniqueKey};
@@ -231,7 +231,7 @@ impl Look<'_> {
         use shardlake_account::ChangeKind;
         let mut items = 0u64;
         for range in self.container.partition_key_ranges() {
-            let full = EpkRange::full();
+            let full = KeyRange::full();
             let log = self.fixture.account.changes(self.container, range.id, &full, 0, 100_000);
             for (_, entry) in log.await.map_err(|error| error.to_string())?.entries {
                 for operation in entry.operations {
