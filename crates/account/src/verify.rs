@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use shardlake_charge::ChargeTable;
 use shardlake_model::{Limits, Result};
-use shardlake_partition::{ContainerShape, PartitionReport, verify_partition};
+use shardlake_partition::{ContainerSchema, PartitionReport, verify_partition};
 use shardlake_storage::Shard;
 
 use shardlake_router::Shards;
@@ -61,7 +61,7 @@ async fn verify_shards(shards: &Shards) -> Result<VerifyReport> {
         let rid = record.container.rid;
         let Some(database) = stored.databases.get(&rid.database) else { continue };
         let layouts = layouts_of(&record.index)?;
-        let shape = ContainerShape::new(&record.container, layouts, limits.clone(), ChargeTable::default())?;
+        let shape = ContainerSchema::new(&record.container, layouts, limits.clone(), ChargeTable::default())?;
         let shape = Arc::new(shape);
         // What a relocation has copied so far is not yet anybody's to read, and goes on or is dropped at the next start.
         for range in record.all_ranges().filter(|range| shards.get(range.shard).is_err()) {

@@ -12,7 +12,7 @@ use crate::operation::{Changed, CommandContext, ItemReply, LogicalKey, Operation
 use crate::plan::{self, Stamp};
 use crate::prepare::prepare_body;
 use crate::read_set::{Plan, Stop};
-use crate::shape::ContainerShape;
+use crate::shape::ContainerSchema;
 use crate::transaction::{ItemName, Transaction};
 
 impl Transaction<'_> {
@@ -234,6 +234,6 @@ fn with_item_lsn(mut error: Error, item: &StoredItem) -> Error {
     error
 }
 
-fn system_terms(shape: &ContainerShape) -> u64 {
+fn system_terms(shape: &ContainerSchema) -> u64 {
     if shape.indexed_paths.indexes_anything() { SYSTEM_TERMS } else { 0 }
 }

@@ -24,7 +24,7 @@ use crate::feed::{FeedFilter, PageLimits};
 use crate::item::StoredItem;
 use crate::keys::{self, ITEMS};
 use crate::partition::Partition;
-use crate::shape::ContainerShape;
+use crate::shape::ContainerSchema;
 
 /// Of the items that are read at once, as far as the usual size of one tells.
 const ITEMS_BYTES: u64 = 64 * 1024 * 1024;
@@ -42,7 +42,7 @@ pub enum ChangeFeedMode {
 /// What a page is to hold.
 #[derive(Debug)]
 pub struct FeedLook<'a> {
-    pub shape: &'a Arc<ContainerShape>,
+    pub shape: &'a Arc<ContainerSchema>,
     pub filter: &'a FeedFilter,
     pub mode: ChangeFeedMode,
     /// Of all versions and deletes.

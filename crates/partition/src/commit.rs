@@ -27,7 +27,7 @@ use crate::origin::Origin;
 use crate::partition::Partition;
 use crate::read_set::{Plan, ReadSet, Stop};
 use crate::sequencer::{Sequencer, Turn};
-use crate::shape::ContainerShape;
+use crate::shape::ContainerSchema;
 use crate::transaction::{PlannedCommit, Transaction, View};
 use crate::writes::Base;
 
@@ -41,7 +41,7 @@ pub(crate) trait Work: Sync {
     fn owned(&self) -> impl Work<Outcome = Self::Outcome> + Send + 'static;
 
     /// Keys that it reads in any case.
-    fn footprint(&self, _origin: Origin, _shape: &ContainerShape) -> Vec<Bytes> {
+    fn footprint(&self, _origin: Origin, _shape: &ContainerSchema) -> Vec<Bytes> {
         Vec::new()
     }
 
@@ -59,7 +59,7 @@ pub(crate) trait Work: Sync {
 /// For whom, and under what, something is planned.
 #[derive(Clone, Copy)]
 pub(crate) struct Task<'t> {
-    pub shape: &'t Arc<ContainerShape>,
+    pub shape: &'t Arc<ContainerSchema>,
     /// When the request arrived, or the transaction began. The commit's time is that of its turn.
     pub now: Timestamp,
     /// Steps have decided by `now` which items have run out, and the commit goes by that, too.
@@ -97,7 +97,7 @@ pub(crate) struct Done<T> {
 
 impl Partition {
     /// From now on no write goes by the unique keys and the bounds of a shape before this one.
-    pub async fn follow_unique_keys(&self, shape: &ContainerShape) {
+    pub async fn follow_unique_keys(&self, shape: &ContainerSchema) {
         self.sequencer.hold().await.unique_since = shape.number;
     }
 
@@ -220,7 +220,7 @@ impl Partition {
     pub(crate) async fn fetch(
         &self,
         reads: &mut ReadSet,
-        shape: &ContainerShape,
+        shape: &ContainerSchema,
         keys: Vec<Bytes>,
     ) -> Result<()> {
         self.keep_for(reads).await;
@@ -434,7 +434,7 @@ impl Setup {
     fn transaction<'a>(
         self,
         sequencer: &'a Sequencer,
-        (shape, shard): (&'a Arc<ContainerShape>, &'a shardlake_storage::Shard),
+        (shape, shard): (&'a Arc<ContainerSchema>, &'a shardlake_storage::Shard),
         reads: &'a ReadSet,
         base: Option<&'a Base>,
     ) -> Transaction<'a> {

@@ -11,7 +11,7 @@ use crate::deletion::{Deletion, ROWS_MAX};
 use crate::keys::{self, HEADER};
 use crate::operation::{CommandContext, LogicalKey};
 use crate::partition::Partition;
-use crate::shape::ContainerShape;
+use crate::shape::ContainerSchema;
 
 /// Items of one commit.
 const ITEMS_PER_COMMIT: usize = 200;
@@ -21,7 +21,7 @@ impl Partition {
     /// run out go too, as such, and cost nothing.
     pub async fn delete_logical_partition(
         &self,
-        shape: &Arc<ContainerShape>,
+        shape: &Arc<ContainerSchema>,
         command: &CommandContext,
         logical: &LogicalKey,
     ) -> Result<(u64, ReplyMeta)> {

@@ -14,7 +14,7 @@ use crate::keys::{self, HEADER};
 use crate::origin::Origin;
 use crate::partition::Partition;
 use crate::read_set::{Plan, ReadSet};
-use crate::shape::ContainerShape;
+use crate::shape::ContainerSchema;
 use crate::transaction::{ItemName, PlannedCommit, Transaction};
 use shardlake_stdx::Timestamp;
 
@@ -55,7 +55,7 @@ impl Partition {
     /// One commit. When this returns it is durable.
     pub(crate) async fn delete_found(
         &self,
-        shape: &Arc<ContainerShape>,
+        shape: &Arc<ContainerSchema>,
         now: Timestamp,
         writer: Writer<'_>,
         deletion: &Deletion,
@@ -70,7 +70,7 @@ impl Partition {
     /// Likewise, with the commit on its way.
     pub(crate) async fn queue_deletion(
         &self,
-        shape: &Arc<ContainerShape>,
+        shape: &Arc<ContainerSchema>,
         now: Timestamp,
         writer: Writer<'_>,
         deletion: &Deletion,
@@ -159,7 +159,7 @@ impl Work for Deletion {
         self.clone()
     }
 
-    fn footprint(&self, origin: Origin, _shape: &ContainerShape) -> Vec<Bytes> {
+    fn footprint(&self, origin: Origin, _shape: &ContainerSchema) -> Vec<Bytes> {
         let mut keys = self.found.to_vec();
         let owners = self.found.iter().filter_map(|key| keys::logical_part(&key[HEADER..]));
         keys.extend(owners.map(|owner| Bytes::from(keys::with_header(origin.uid, keys::SIZES, owner))));

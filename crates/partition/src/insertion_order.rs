@@ -12,7 +12,7 @@ use crate::item::StoredItem;
 use crate::keys::{self, HEADER};
 use crate::operation::LogicalKey;
 use crate::partition::Partition;
-use crate::shape::ContainerShape;
+use crate::shape::ContainerSchema;
 
 /// Where a page begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -39,7 +39,7 @@ pub struct InsertionPage {
 /// One page of a logical partition, of what is acknowledged when it is read.
 pub async fn read_in_order(
     partition: &Partition,
-    shape: &Arc<ContainerShape>,
+    shape: &Arc<ContainerSchema>,
     now_seconds: u64,
     (logical, position): (&LogicalKey, InsertionPosition),
     limits: PageLimits,

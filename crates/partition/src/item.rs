@@ -16,7 +16,7 @@ use crate::index::{BodyTerms, IndexTerms};
 use crate::keys::{self, PartitionUid};
 use crate::operation::LogicalKey;
 use crate::prepare::extract_partition_key;
-use crate::shape::ContainerShape;
+use crate::shape::ContainerSchema;
 
 /// Characters that `_rid`, `_self`, `_etag`, `_attachments` and `_ts` add to an item besides `_self`'s link and `_ts`'s digits.
 const SYSTEM_PROPERTIES_FIXED: usize = 160;
@@ -33,21 +33,21 @@ pub struct StoredItem {
     members: Option<Bytes>,
     /// Its body's terms, where they are known already.
     terms: Option<Arc<BodyTerms>>,
-    shape: Arc<ContainerShape>,
+    shape: Arc<ContainerSchema>,
     /// Its place among the rows that are read again and again, where its text may be.
     hot: Option<HotRow>,
 }
 
 impl StoredItem {
     /// Reads a record as stored; fails when its checksum does not match.
-    pub fn decode(bytes: Bytes, shape: &Arc<ContainerShape>) -> Result<StoredItem> {
+    pub fn decode(bytes: Bytes, shape: &Arc<ContainerSchema>) -> Result<StoredItem> {
         let record = Record::decode(&bytes).map_err(crate::corrupt)?;
         let (envelope, body) = (record.envelope, bytes.slice_ref(record.body.as_bytes()));
         Ok(StoredItem { bytes, body, envelope, members: None, terms: None, shape: shape.clone(), hot: None })
     }
 
     /// A version as a commit writes it.
-    pub(crate) fn new(envelope: Envelope, body: RawDocument<'_>, shape: &Arc<ContainerShape>) -> StoredItem {
+    pub(crate) fn new(envelope: Envelope, body: RawDocument<'_>, shape: &Arc<ContainerSchema>) -> StoredItem {
         let bytes = Bytes::from(Record::encode(&envelope, body));
         let body = bytes.slice(bytes.len() - body.as_bytes().len()..);
         StoredItem { bytes, body, envelope, members: None, terms: None, shape: shape.clone(), hot: None }
@@ -115,13 +115,13 @@ impl StoredItem {
     }
 
     /// The name of this item in the change log: its key without partition and space.
-    pub fn name_in_log(&self, shape: &ContainerShape) -> Vec<u8> {
+    pub fn name_in_log(&self, shape: &ContainerSchema) -> Vec<u8> {
         let id = identity_of(self.body()).unwrap_or_default();
         keys::item_key(PartitionUid(0), &self.logical(shape), &id).split_off(keys::HEADER)
     }
 
     /// Where this item lies in a feed: its logical partition and its ordinal.
-    pub fn position(&self, shape: &ContainerShape) -> Vec<u8> {
+    pub fn position(&self, shape: &ContainerSchema) -> Vec<u8> {
         let logical = keys::logical_prefix(PartitionUid(0), &self.logical(shape));
         keys::created_key(PartitionUid(0), &logical[keys::HEADER..], self.ordinal()).split_off(keys::HEADER)
     }
@@ -131,7 +131,7 @@ impl StoredItem {
         self.envelope().ordinal
     }
 
-    fn logical(&self, shape: &ContainerShape) -> LogicalKey {
+    fn logical(&self, shape: &ContainerSchema) -> LogicalKey {
         let partition_key = extract_partition_key(self.body(), &shape.key_paths);
         let epk = effective_partition_key(&shape.key_definition, &partition_key);
         LogicalKey { epk, partition_key }
@@ -203,7 +203,7 @@ pub(crate) fn stored_size(record: &[u8]) -> Result<u64> {
 }
 
 /// Size of the rendered item whose body members take `members` bytes. Every item has an `id`, so there is a comma.
-pub(crate) fn rendered_size(members: usize, shape: &ContainerShape, timestamp_seconds: u64) -> usize {
+pub(crate) fn rendered_size(members: usize, shape: &ContainerSchema, timestamp_seconds: u64) -> usize {
     members + SYSTEM_PROPERTIES_FIXED + shape.items_link.len() + digits(timestamp_seconds)
 }
 

@@ -141,7 +141,7 @@ pub use query::{
 pub use query_sketch::{PageSketch, QuerySketch, QueryWay, SampledIndex, SampledItems, SketchedPart};
 pub use relocate::{Cutover, Haste, Relocation, RelocationProgress, RelocationTarget, SeededBug};
 pub use shape::{
-    ContainerShape, computed_definitions, computed_properties, misfit_of, retention_of, unique_values_of,
+    ContainerSchema, computed_definitions, computed_properties, misfit_of, retention_of, unique_values_of,
     validate_computed_properties,
 };
 #[cfg(feature = "testing")]

@@ -21,7 +21,7 @@ use crate::operation::{BatchReply, CommandContext, LogicalKey};
 use crate::origin::Origin;
 use crate::partition::Partition;
 use crate::read_set::{Plan, ReadSet, Stop};
-use crate::shape::ContainerShape;
+use crate::shape::ContainerSchema;
 use crate::sizes::LogicalSize;
 use crate::transaction::{PlannedCommit, Transaction};
 
@@ -40,7 +40,7 @@ impl Partition {
     /// One look. Says whether it met anything that had to go: another one may have been quicker to remove it.
     pub(crate) async fn make_room(
         &self,
-        shape: &Arc<ContainerShape>,
+        shape: &Arc<ContainerSchema>,
         command: &CommandContext,
         logical: &LogicalKey,
         writer: Writer<'_>,
@@ -114,7 +114,7 @@ impl Work for Trim {
         self.clone()
     }
 
-    fn footprint(&self, origin: Origin, _shape: &ContainerShape) -> Vec<Bytes> {
+    fn footprint(&self, origin: Origin, _shape: &ContainerSchema) -> Vec<Bytes> {
         vec![keys::size_key(origin.uid, &self.logical).into()]
     }
 }
@@ -123,7 +123,7 @@ impl Work for Trim {
 /// follow.
 pub(crate) async fn trim_for(
     partition: &Partition,
-    shape: &Arc<ContainerShape>,
+    shape: &Arc<ContainerSchema>,
     now: Timestamp,
     (logical, room_for): (&LogicalKey, LogicalSize),
     writer: Writer<'_>,
@@ -150,7 +150,7 @@ pub(crate) async fn trim_for(
 /// follow.
 pub async fn trim(
     partition: &Partition,
-    shape: &Arc<ContainerShape>,
+    shape: &Arc<ContainerSchema>,
     now: Timestamp,
     logical: &LogicalKey,
     patience: Duration,

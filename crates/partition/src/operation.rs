@@ -14,7 +14,7 @@ use crate::beside::HEAVY_BYTES;
 use crate::deferred::Deferred;
 use crate::index::BodyTerms;
 use crate::item::StoredItem;
-use crate::shape::ContainerShape;
+use crate::shape::ContainerSchema;
 use crate::statements::CommitNote;
 
 /// A body made ready before the partition's sequencer is taken: parsed, rendered and analysed.
@@ -37,7 +37,7 @@ impl PreparedBody {
         body: Body,
         members: Bytes,
         ttl_seconds: Option<i32>,
-        shape: &ContainerShape,
+        shape: &ContainerSchema,
     ) -> Result<PreparedBody> {
         let terms = Arc::new(BodyTerms::of(body.raw(), shape));
         terms.check(&shape.limits)?;

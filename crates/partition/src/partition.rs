@@ -40,7 +40,7 @@ use crate::operation::{CommandContext, ItemReply, LogicalKey};
 use crate::origin::Origin;
 use crate::plan;
 use crate::sequencer::{Sequencer, SequencerLock};
-use crate::shape::ContainerShape;
+use crate::shape::ContainerSchema;
 use crate::sizes::{count, is_counted};
 use crate::versions::KeptPast;
 
@@ -271,7 +271,7 @@ impl Partition {
     #[tracing::instrument(name = "read", level = "debug", skip_all, fields(partition = self.uid.0))]
     pub async fn read(
         &self,
-        shape: &Arc<ContainerShape>,
+        shape: &Arc<ContainerSchema>,
         command: &CommandContext,
         logical: &LogicalKey,
         id: &str,
@@ -291,7 +291,11 @@ impl Partition {
         reply
     }
 
-    async fn acknowledged_item(&self, shape: &Arc<ContainerShape>, key: &[u8]) -> Result<Option<StoredItem>> {
+    async fn acknowledged_item(
+        &self,
+        shape: &Arc<ContainerSchema>,
+        key: &[u8],
+    ) -> Result<Option<StoredItem>> {
         let found = self.shard.get_hot(key).await.map_err(crate::storage_error)?;
         let Some(Found { value, hot }) = found else { return Ok(None) };
         let item = StoredItem::decode(value, shape)?.kept_at(hot);

@@ -12,7 +12,7 @@ use crate::beside::HEAVY_BYTES;
 use crate::item::{StoredItem, rendered_size};
 use crate::operation::{CommandContext, ItemReply, Outcome, PreparedBody};
 use crate::origin::Origin;
-use crate::shape::ContainerShape;
+use crate::shape::ContainerSchema;
 
 pub(crate) const NOT_FOUND: &str = "Entity with the specified id does not exist in the system. More info: https://aka.ms/cosmosdb-tsg-not-found";
 pub(crate) const CONFLICT: &str = "Entity with the specified id already exists in the system. More info: https://aka.ms/cosmosdb-tsg-conflict";
@@ -51,7 +51,7 @@ pub(crate) fn is_unmodified(existing: &StoredItem, preconditions: &Preconditions
 /// The answer to a read of an item that is there; `lsn` of its meta is for the caller to say.
 pub(crate) fn read_reply(
     origin: Origin,
-    shape: &ContainerShape,
+    shape: &ContainerSchema,
     command: &CommandContext,
     item: StoredItem,
     preconditions: &Preconditions,
@@ -72,7 +72,7 @@ pub(crate) fn read_reply(
 }
 
 /// The new version of an item with a given body.
-pub(crate) fn new_version(item: &PreparedBody, stamp: Stamp, shape: &Arc<ContainerShape>) -> StoredItem {
+pub(crate) fn new_version(item: &PreparedBody, stamp: Stamp, shape: &Arc<ContainerSchema>) -> StoredItem {
     let json_size_bytes = rendered_size(item.members.len(), shape, stamp.timestamp_seconds);
     let envelope = Envelope {
         lsn: stamp.lsn,
@@ -91,7 +91,7 @@ pub(crate) fn patched_body(
     existing: &StoredItem,
     id: &str,
     operations: &[PatchOperation],
-    shape: &ContainerShape,
+    shape: &ContainerSchema,
 ) -> Result<PreparedBody> {
     let body =
         apply_patch(existing.body(), operations).map_err(|error| Error::bad_request(error.to_string()))?;
@@ -127,7 +127,7 @@ fn size_of(value: &Value) -> usize {
     }
 }
 
-pub(crate) fn check_size(members: usize, shape: &ContainerShape) -> Result<()> {
+pub(crate) fn check_size(members: usize, shape: &ContainerSchema) -> Result<()> {
     if members + 2 > shape.limits.item_size_bytes_max {
         return Err(Error::new(
             ErrorKind::TooLarge,
@@ -141,7 +141,7 @@ pub(crate) fn check_size(members: usize, shape: &ContainerShape) -> Result<()> {
 }
 
 /// The documents of a collection come as BSON, so the size of that counts, whatever the other door makes of it.
-pub(crate) fn check_collection_size(body_bytes: usize, shape: &ContainerShape) -> Result<()> {
+pub(crate) fn check_collection_size(body_bytes: usize, shape: &ContainerSchema) -> Result<()> {
     let max = shape.limits.collection_item_size_bytes_max;
     if body_bytes > max {
         let message = format!("a document takes at most {max} bytes of BSON in storage");

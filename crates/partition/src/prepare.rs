@@ -9,10 +9,10 @@ use shardlake_model::{Error, KeyComponent, KeyPath, Limits, PartitionKey, Result
 use crate::beside::{HEAVY_BYTES, beside};
 use crate::operation::PreparedBody;
 use crate::plan;
-use crate::shape::ContainerShape;
+use crate::shape::ContainerSchema;
 
 /// [`prepare_body`], beside the threads that answer requests where the body is large.
-pub async fn prepare(body: Body, shape: &Arc<ContainerShape>) -> Result<PreparedBody> {
+pub async fn prepare(body: Body, shape: &Arc<ContainerSchema>) -> Result<PreparedBody> {
     if body.as_bytes().len() <= HEAVY_BYTES {
         return prepare_body(body, shape);
     }
@@ -20,7 +20,7 @@ pub async fn prepare(body: Body, shape: &Arc<ContainerShape>) -> Result<Prepared
     beside(move || prepare_body(body, &shape)).await?
 }
 
-pub fn prepare_body(body: Body, shape: &ContainerShape) -> Result<PreparedBody> {
+pub fn prepare_body(body: Body, shape: &ContainerSchema) -> Result<PreparedBody> {
     let id = identity_of(body.raw()).ok_or_else(|| no_identity(body.raw()))?.into_owned();
     validate_item_id(&id, &shape.limits)?;
     let ttl_seconds = plan::ttl_of(body.raw().get("ttl"))?;

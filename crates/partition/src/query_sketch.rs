@@ -33,7 +33,7 @@ use crate::query::lookup::is_many_valued;
 use crate::query::options::{Choice, choices, is_of_key, rank};
 use crate::query::rules::{Fact, Facts, OTHERS_MAX, PROBES, Smallest, Step, Way};
 use crate::query::{QueryStatistics, summary_of};
-use crate::shape::ContainerShape;
+use crate::shape::ContainerSchema;
 
 /// Bytes of a term's path.
 const HASH: usize = 8;
@@ -61,7 +61,7 @@ pub struct SampledItems {
 #[derive(Debug)]
 pub struct SampledIndex {
     sample: Arc<SampledItems>,
-    shape: Arc<ContainerShape>,
+    shape: Arc<ContainerSchema>,
     terms: Vec<ItemTerms>,
 }
 
@@ -97,7 +97,7 @@ pub struct PageSketch {
 }
 
 impl SampledItems {
-    pub fn new(items: Vec<StoredItem>, shape: &ContainerShape) -> SampledItems {
+    pub fn new(items: Vec<StoredItem>, shape: &ContainerSchema) -> SampledItems {
         let key = |item: &StoredItem| {
             let partition_key = extract_partition_key(item.body(), &shape.key_paths);
             LogicalKey { epk: effective_partition_key(&shape.key_definition, &partition_key), partition_key }
@@ -115,7 +115,7 @@ impl SampledItems {
 }
 
 impl SampledIndex {
-    pub fn new(sample: &Arc<SampledItems>, shape: &Arc<ContainerShape>) -> SampledIndex {
+    pub fn new(sample: &Arc<SampledItems>, shape: &Arc<ContainerSchema>) -> SampledIndex {
         let terms = |layout: &Arc<IndexLayout>| {
             sample.items.iter().map(|item| ItemTerms::of(&item.view(), layout)).collect()
         };
@@ -127,7 +127,7 @@ impl SampledIndex {
         &self.sample
     }
 
-    pub fn shape(&self) -> &Arc<ContainerShape> {
+    pub fn shape(&self) -> &Arc<ContainerSchema> {
         &self.shape
     }
 

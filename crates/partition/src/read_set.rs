@@ -20,7 +20,7 @@ use shardlake_storage::{Answer, Shard};
 use crate::item::StoredItem;
 use crate::keys::{self, HEADER};
 use crate::pending::Kept;
-use crate::shape::ContainerShape;
+use crate::shape::ContainerSchema;
 
 /// Why a plan goes no further; nothing was changed.
 #[derive(Debug)]
@@ -82,7 +82,7 @@ impl ReadSet {
 
     /// Fetches values in one go, and then the holders of the unique values of the items among them. Of a partition that
     /// others write to, `Partition::fetch` does.
-    pub async fn fetch(&mut self, shard: &Shard, shape: &ContainerShape, keys: Vec<Bytes>) -> Result<()> {
+    pub async fn fetch(&mut self, shard: &Shard, shape: &ContainerSchema, keys: Vec<Bytes>) -> Result<()> {
         let mut follow = Vec::new();
         for (key, value) in self.fetch_values(shard, keys).await? {
             if let Some(record) = value.filter(|_| !shape.unique_keys.is_empty() && keys::is_item(&key)) {

@@ -25,7 +25,7 @@ use crate::unique_rule::UniqueRule;
 static SHAPES: AtomicU64 = AtomicU64::new(0);
 
 #[derive(Debug)]
-pub struct ContainerShape {
+pub struct ContainerSchema {
     /// Later ones have higher numbers.
     pub number: u64,
     /// `dbs/{rid}/colls/{rid}/docs/`, the start of every item's `_self`.
@@ -120,20 +120,20 @@ fn parsed_paths(paths: &[String]) -> Result<Vec<KeyPath>> {
     paths.iter().map(parse).collect()
 }
 
-impl ContainerShape {
+impl ContainerSchema {
     /// `container` must have been normalised.
     pub fn new(
         container: &Container,
         (serving, building): (Option<Arc<IndexLayout>>, Option<Arc<IndexLayout>>),
         limits: Arc<Limits>,
         charges: ChargeTable,
-    ) -> Result<ContainerShape> {
+    ) -> Result<ContainerSchema> {
         let definition = &container.definition;
         let unique_keys = &definition.unique_key_policy.unique_keys;
         let kept = |place: usize| container.narrowings.get(place).and_then(Option::as_ref);
         let unique_rules = (0..unique_keys.len()).map(|place| UniqueRule::of(kept(place)));
         let unique_rules = unique_rules.collect::<Result<_>>()?;
-        Ok(ContainerShape {
+        Ok(ContainerSchema {
             number: SHAPES.fetch_add(1, Ordering::Relaxed),
             items_link: format!("dbs/{}/colls/{}/docs/", container.rid.database, container.rid),
             rid: container.rid,
@@ -161,7 +161,7 @@ impl ContainerShape {
     }
 
     /// Whether both have the same unique keys, about the same items.
-    pub fn has_unique_keys_of(&self, other: &ContainerShape) -> bool {
+    pub fn has_unique_keys_of(&self, other: &ContainerSchema) -> bool {
         self.unique_keys == other.unique_keys && self.narrowings == other.narrowings
     }
 

@@ -19,13 +19,13 @@ use shardlake_storage::{Row, ScanOptions, Shard, ShardOptions};
 use tokio::time::Instant;
 
 use crate::{
-    BatchReply, CommandContext, ContainerShape, LogicalKey, Operation, Partition, PartitionIdentity,
+    BatchReply, CommandContext, ContainerSchema, LogicalKey, Operation, Partition, PartitionIdentity,
     PartitionUid, PartitionWrite, partition_range, prepare_body, read_in_order, verify_partition,
 };
 
 struct Fixture {
     shard: Shard,
-    shape: Arc<ContainerShape>,
+    shape: Arc<ContainerSchema>,
     partition: Arc<Partition>,
 }
 
@@ -40,7 +40,7 @@ fn identity() -> PartitionIdentity {
     }
 }
 
-fn shape(bounds: Option<Bounds>) -> Arc<ContainerShape> {
+fn shape(bounds: Option<Bounds>) -> Arc<ContainerSchema> {
     let mut definition = ContainerDefinition::new("c", PartitionKeyDefinition::hash("/pk"));
     definition.unique_key_policy =
         UniqueKeyPolicy { unique_keys: vec![UniqueKey { paths: vec!["/u".to_owned()] }] };
@@ -57,11 +57,11 @@ fn shape(bounds: Option<Bounds>) -> Arc<ContainerShape> {
     let policy = &container.definition.indexing_policy;
     let layout = IndexLayout::new(1, policy, ComputedProperties::default()).expect("compiles");
     let layouts = (layout.map(Arc::new), None);
-    let shape = ContainerShape::new(&container, layouts, Arc::default(), ChargeTable::default());
+    let shape = ContainerSchema::new(&container, layouts, Arc::default(), ChargeTable::default());
     Arc::new(shape.expect("a plain container"))
 }
 
-fn logical(shape: &ContainerShape, pk: &str) -> LogicalKey {
+fn logical(shape: &ContainerSchema, pk: &str) -> LogicalKey {
     let partition_key = PartitionKey::single(KeyComponent::String(pk.to_owned()));
     let epk = effective_partition_key(&shape.key_definition, &partition_key);
     LogicalKey { epk, partition_key }

@@ -21,7 +21,7 @@ use shardlake_stdx::{Clock, CommitTimes, Guid, Random, Timestamp};
 use shardlake_storage::{Shard, ShardOptions};
 
 use crate::{
-    CommandContext, ContainerShape, FeedFilter, ItemReply, LogicalKey, Operation, PageWork, Partition,
+    CommandContext, ContainerSchema, FeedFilter, ItemReply, LogicalKey, Operation, PageWork, Partition,
     PartitionIdentity, PartitionUid, PartitionWrite, QueryPage, QueryPageRequest, QueryStatistics, QueryWay,
     SampledIndex, SampledItems, SketchedPart, prepare_body, verify_partition,
 };
@@ -82,7 +82,7 @@ const WHOLE: [&str; 9] = [
 
 struct Fixture {
     shard: Shard,
-    shape: Arc<ContainerShape>,
+    shape: Arc<ContainerSchema>,
     partition: Arc<Partition>,
 }
 
@@ -114,7 +114,7 @@ impl Fixture {
         let layout = IndexLayout::new(1, policy, ComputedProperties::default()).expect("compiles");
         let layout = layout.filter(|_| exact_terms_max.is_some());
         let layouts = (layout.map(|layout| Arc::new(layout.with_exact_terms_max(exact_terms_max))), None);
-        let shape = ContainerShape::new(&container, layouts, Arc::default(), ChargeTable::default());
+        let shape = ContainerSchema::new(&container, layouts, Arc::default(), ChargeTable::default());
         let shape = Arc::new(shape.expect("a plain container"));
         let shard = Shard::open(ShardOptions::memory()).await.expect("opens");
         let times = CommitTimes::new(Clock::manual(Timestamp(0)));

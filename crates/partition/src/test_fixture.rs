@@ -17,7 +17,7 @@ use shardlake_storage::fault::FaultEngine;
 use shardlake_storage::{Durability, Shard, ShardOptions};
 
 use crate::{
-    CommandContext, ContainerShape, LogicalKey, Operation, Partition, PartitionIdentity, PartitionUid,
+    CommandContext, ContainerSchema, LogicalKey, Operation, Partition, PartitionIdentity, PartitionUid,
     PartitionWrite, prepare_body, verify_partition,
 };
 
@@ -25,7 +25,7 @@ use crate::{
 pub(crate) struct Fixture {
     pub engine: FaultEngine,
     pub shard: Shard,
-    pub shape: Arc<ContainerShape>,
+    pub shape: Arc<ContainerSchema>,
     pub partition: Arc<Partition>,
 }
 
@@ -70,7 +70,7 @@ impl Fixture {
         let policy = &container.definition.indexing_policy;
         let layout = IndexLayout::new(1, policy, ComputedProperties::default()).expect("compiles");
         let layouts = (layout.map(Arc::new), None);
-        let shape = ContainerShape::new(&container, layouts, Arc::default(), ChargeTable::default());
+        let shape = ContainerSchema::new(&container, layouts, Arc::default(), ChargeTable::default());
         let shape = Arc::new(shape.expect("a plain container"));
         let engine = FaultEngine::new();
         let options = ShardOptions { durability, ..ShardOptions::local("unused") };

@@ -21,7 +21,7 @@ use crate::operation::LogicalKey;
 use crate::origin::Origin;
 use crate::pending::Pending;
 use crate::read_set::{Plan, ReadSet, Stop};
-use crate::shape::ContainerShape;
+use crate::shape::ContainerSchema;
 use crate::sizes::{LogicalSize, RecentSizes, SizeChange, limit};
 use crate::writes::{Base, Step, Writes};
 
@@ -51,7 +51,7 @@ struct Sized {
 pub(crate) struct Transaction<'a> {
     pub uid: PartitionUid,
     pub origin: Origin,
-    pub shape: &'a Arc<ContainerShape>,
+    pub shape: &'a Arc<ContainerSchema>,
     shard: &'a Shard,
     view: View<'a>,
     index: IndexChange,
@@ -85,7 +85,7 @@ pub(crate) struct Transaction<'a> {
 impl<'a> Transaction<'a> {
     pub fn new(
         origin: Origin,
-        shape: &'a Arc<ContainerShape>,
+        shape: &'a Arc<ContainerSchema>,
         shard: &'a Shard,
         view: View<'a>,
         position: (u64, Counters),

@@ -13,7 +13,7 @@ use crate::keys;
 use crate::oldest::Placed;
 use crate::operation::LogicalKey;
 use crate::read_set::{Plan, Stop};
-use crate::shape::ContainerShape;
+use crate::shape::ContainerSchema;
 use crate::sizes::LogicalSize;
 use crate::transaction::{ItemName, Transaction};
 
@@ -27,7 +27,7 @@ const AHEAD_MAX: usize = 256;
 /// Why items are refused that are more than the bounds of their logical partition allow.
 pub const BEYOND_BOUNDS: &str = "the items are more than the container keeps";
 
-fn is_within(bounds: Bounds, size: LogicalSize, shape: &ContainerShape, now: Timestamp) -> bool {
+fn is_within(bounds: Bounds, size: LogicalSize, shape: &ContainerSchema, now: Timestamp) -> bool {
     let added = rendered_size(0, shape, now.seconds()) as u64;
     bounds.allow(size.items, size.size_bytes.saturating_sub(size.items * added))
 }
@@ -49,7 +49,7 @@ impl Transaction<'_> {
             return Ok(Trimmed { is_within: true, ..Trimmed::default() });
         };
         let mut trimmed = Trimmed::default();
-        let fits = |size: LogicalSize, shape: &ContainerShape, now| {
+        let fits = |size: LogicalSize, shape: &ContainerSchema, now| {
             let size = LogicalSize {
                 items: size.items + room_for.items,
                 size_bytes: size.size_bytes + room_for.size_bytes,

@@ -8,7 +8,7 @@ use crate::item::StoredItem;
 use crate::keys;
 use crate::operation::LogicalKey;
 use crate::read_set::{Plan, Stop};
-use crate::shape::ContainerShape;
+use crate::shape::ContainerSchema;
 use crate::transaction::{Claim, Transaction};
 
 impl Transaction<'_> {
@@ -83,7 +83,7 @@ impl Transaction<'_> {
     }
 }
 
-fn check_fit(shape: &ContainerShape, item: &StoredItem) -> Plan<()> {
+fn check_fit(shape: &ContainerSchema, item: &StoredItem) -> Plan<()> {
     let Some((place, misfit)) = shape.misfit_of(item.body()) else { return Ok(()) };
     let path = |field: usize| format!("/{}", shape.unique_keys[place][field].0.join("/"));
     let words = match misfit {
@@ -101,7 +101,7 @@ fn check_fit(shape: &ContainerShape, item: &StoredItem) -> Plan<()> {
 }
 
 /// Values beyond the limit would not be told apart, so an item with more of them is refused.
-fn check_count(shape: &ContainerShape, own: &[(usize, Bytes)]) -> Plan<()> {
+fn check_count(shape: &ContainerSchema, own: &[(usize, Bytes)]) -> Plan<()> {
     if own.len() <= UNIQUE_COMBINATIONS_MAX {
         return Ok(());
     }
@@ -115,13 +115,13 @@ fn check_count(shape: &ContainerShape, own: &[(usize, Bytes)]) -> Plan<()> {
     }
 }
 
-fn names_of(shape: &ContainerShape, place: usize) -> String {
+fn names_of(shape: &ContainerSchema, place: usize) -> String {
     let names: Vec<String> =
         shape.unique_keys[place].iter().map(|path| format!("/{}", path.0.join("/"))).collect();
     names.join(", ")
 }
 
-fn violation(shape: &ContainerShape, index: usize) -> Error {
+fn violation(shape: &ContainerSchema, index: usize) -> Error {
     Error::new(
         ErrorKind::Conflict,
         format!(

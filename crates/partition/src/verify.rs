@@ -22,7 +22,7 @@ use crate::keys::{self, HEADER};
 use crate::log_marks::LogMarks;
 use crate::partition::PartitionIdentity;
 use crate::prepare::extract_partition_key;
-use crate::shape::ContainerShape;
+use crate::shape::ContainerSchema;
 use crate::sizes::SizeVerifier;
 use crate::verify_expiry::ExpiryVerifier;
 use crate::verify_versions::VersionsVerifier;
@@ -59,7 +59,7 @@ struct LastChange {
 
 struct Verifier<'a> {
     identity: &'a PartitionIdentity,
-    shape: &'a Arc<ContainerShape>,
+    shape: &'a Arc<ContainerSchema>,
     snapshot: Snapshot,
     report: PartitionReport,
     changes: FxHashMap<Vec<u8>, LastChange>,
@@ -75,7 +75,7 @@ struct Verifier<'a> {
 pub async fn verify_partition(
     shard: &Shard,
     identity: &PartitionIdentity,
-    shape: &Arc<ContainerShape>,
+    shape: &Arc<ContainerSchema>,
 ) -> Result<PartitionReport> {
     let snapshot = shard.snapshot();
     let mut indexes = Vec::new();

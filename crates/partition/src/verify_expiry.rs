@@ -10,7 +10,7 @@ use crate::due::own_end;
 use crate::item::StoredItem;
 use crate::key_list::KeyList;
 use crate::keys::{self, EXPIRY, HEADER, ITEMS, PartitionUid};
-use crate::shape::ContainerShape;
+use crate::shape::ContainerSchema;
 
 /// What the items say of their ends.
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ impl ExpiryVerifier {
         self,
         snapshot: &Snapshot,
         uid: PartitionUid,
-        shape: &Arc<ContainerShape>,
+        shape: &Arc<ContainerSchema>,
     ) -> Result<Vec<String>> {
         let (mut found, mut is_whole, mut problems) = (0, false, Vec::new());
         let (start, end) = keys::space_range(uid, EXPIRY);
@@ -63,6 +63,6 @@ impl ExpiryVerifier {
     }
 }
 
-fn end_of(item: Option<Bytes>, shape: &Arc<ContainerShape>) -> Option<u64> {
+fn end_of(item: Option<Bytes>, shape: &Arc<ContainerSchema>) -> Option<u64> {
     own_end(StoredItem::decode(item?, shape).ok()?.envelope())
 }

@@ -12,7 +12,7 @@ use crate::change_log::{ChangeKind, LogOperation};
 use crate::item::StoredItem;
 use crate::keys::{self, HEADER, PartitionUid};
 use crate::log_marks::Past;
-use crate::shape::ContainerShape;
+use crate::shape::ContainerSchema;
 
 #[derive(Default)]
 pub(crate) struct VersionsVerifier {
@@ -42,7 +42,7 @@ impl VersionsVerifier {
         self,
         snapshot: &Snapshot,
         uid: PartitionUid,
-        shape: &Arc<ContainerShape>,
+        shape: &Arc<ContainerSchema>,
     ) -> Result<Vec<String>> {
         let Some(mut ended) = self.ended else { return Ok(vec![]) };
         let mut problems = Vec::new();

@@ -17,7 +17,7 @@ use crate::operation::{BatchFailure, BatchReply, CommandContext, ItemReply, Logi
 use crate::origin::Origin;
 use crate::partition::Partition;
 use crate::read_set::{Plan, ReadSet, Stop};
-use crate::shape::ContainerShape;
+use crate::shape::ContainerSchema;
 use crate::sizes::LogicalSize;
 use crate::transaction::{ItemName, PlannedCommit, Transaction};
 
@@ -43,7 +43,7 @@ impl Partition {
     /// Executes a command of one operation.
     pub async fn write(
         self: &Arc<Self>,
-        shape: &Arc<ContainerShape>,
+        shape: &Arc<ContainerSchema>,
         command: &Arc<PartitionWrite>,
     ) -> Result<ItemReply> {
         debug_assert_eq!(command.operations.len(), 1, "one operation has one reply");
@@ -57,7 +57,7 @@ impl Partition {
     #[tracing::instrument(name = "write", level = "debug", skip_all, fields(partition = self.uid.0))]
     pub async fn execute(
         self: &Arc<Self>,
-        shape: &Arc<ContainerShape>,
+        shape: &Arc<ContainerSchema>,
         command: &Arc<PartitionWrite>,
     ) -> Result<BatchReply> {
         let PartitionWrite { key, context, .. } = &**command;
@@ -88,7 +88,7 @@ impl Partition {
 
     async fn execute_once(
         self: &Arc<Self>,
-        shape: &Arc<ContainerShape>,
+        shape: &Arc<ContainerSchema>,
         write: &Arc<PartitionWrite>,
         writer: Writer<'_>,
     ) -> Result<BatchReply> {
@@ -168,7 +168,7 @@ impl PartitionWrite {
     }
 
     /// The size of the items that it may create.
-    fn room_for(&self, shape: &ContainerShape) -> LogicalSize {
+    fn room_for(&self, shape: &ContainerSchema) -> LogicalSize {
         let items = self.operations.iter().filter_map(|operation| match operation {
             Operation::Create { item } | Operation::Upsert { item, .. } => Some(item),
             _ => None,
@@ -254,7 +254,7 @@ impl Work for Arc<PartitionWrite> {
         self.clone()
     }
 
-    fn footprint(&self, origin: Origin, shape: &ContainerShape) -> Vec<Bytes> {
+    fn footprint(&self, origin: Origin, shape: &ContainerSchema) -> Vec<Bytes> {
         footprint(origin, shape, &self.key, &self.operations)
     }
 
@@ -266,7 +266,7 @@ impl Work for Arc<PartitionWrite> {
 /// The keys that operations read, as far as they follow from the operations.
 pub(crate) fn footprint(
     origin: Origin,
-    shape: &ContainerShape,
+    shape: &ContainerSchema,
     logical: &LogicalKey,
     operations: &[Operation],
 ) -> Vec<Bytes> {
@@ -290,7 +290,7 @@ pub(crate) fn footprint(
 /// commit will have.
 pub(crate) async fn look_ahead(
     partition: &Partition,
-    shape: &Arc<ContainerShape>,
+    shape: &Arc<ContainerSchema>,
     reads: &mut ReadSet,
     (logical, operations): (&LogicalKey, &[Operation]),
 ) -> Result<usize> {

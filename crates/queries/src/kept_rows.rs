@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
-use shardlake_partition::ContainerShape;
+use shardlake_partition::ContainerSchema;
 use shardlake_sql::KeptRows;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -28,7 +28,7 @@ pub struct KeptRowsCache(Cache<u128, Kept, BySize>);
 struct Kept {
     rows: KeptRows,
     lsn: u64,
-    shape: Weak<ContainerShape>,
+    shape: Weak<ContainerSchema>,
 }
 
 #[derive(Debug, Clone)]
@@ -42,7 +42,7 @@ impl Weighter<u128, Kept> for BySize {
 
 /// A query on a part of the container at one LSN.
 pub struct KeptPlace<'r> {
-    shape: &'r Arc<ContainerShape>,
+    shape: &'r Arc<ContainerSchema>,
     lsn: u64,
     hasher: Xxh3,
 }

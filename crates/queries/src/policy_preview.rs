@@ -12,7 +12,7 @@ use shardlake_document::Value;
 use shardlake_items::{FeedScope, Sample};
 use shardlake_model::{Error, IndexingPolicy, RequestContext, Result};
 use shardlake_partition::{
-    ContainerShape, PageSketch, QuerySketch, QueryWay, SampledIndex, SampledItems, SketchedPart,
+    ContainerSchema, PageSketch, QuerySketch, QueryWay, SampledIndex, SampledItems, SketchedPart,
 };
 use shardlake_router::{ContainerEntry, ContainerHandle, index_of_new, layouts_of};
 use shardlake_sql::{IndexUtilization, PreparedQuery, Query, index_utilization, plan_access};
@@ -89,12 +89,12 @@ impl Queries {
     }
 
     /// The container as it will be when the policy's index is built.
-    fn shape_under(&self, entry: &ContainerEntry, policy: IndexingPolicy) -> Result<ContainerShape> {
+    fn shape_under(&self, entry: &ContainerEntry, policy: IndexingPolicy) -> Result<ContainerSchema> {
         let mut container = entry.record.container.clone();
         container.definition.indexing_policy = policy;
         let shape = &entry.shape;
         let layouts = layouts_of(&index_of_new(&container, &shape.limits))?;
-        ContainerShape::new(&container, layouts, shape.limits.clone(), shape.charges.clone())
+        ContainerSchema::new(&container, layouts, shape.limits.clone(), shape.charges.clone())
     }
 
     fn question(

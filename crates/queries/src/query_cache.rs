@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use quick_cache::sync::Cache;
 use shardlake_document::Value;
 use shardlake_model::{ContainerScripts, Result};
-use shardlake_partition::ContainerShape;
+use shardlake_partition::ContainerSchema;
 use shardlake_sql::{
     AccessPlan, KeyValue, PreparedQuery, Query, QueryEnvironment, QueryPlan, SqlError, check_parameters,
     parse_query, plan_access, plan_prepared,
@@ -49,7 +49,7 @@ pub struct Asked<'a> {
 pub struct KnownQuery {
     pub query: Query,
     parameters: Vec<(String, Value)>,
-    shape: Weak<ContainerShape>,
+    shape: Weak<ContainerSchema>,
     scripts: Weak<ContainerScripts>,
     /// At the time of the first request.
     pub prepared: PreparedQuery,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use shardlake_model::{AnswerSpace, Error, Result};
 use shardlake_partition::{
-    CommandContext, ContainerShape, OwnItems, PageWork, QueryPage, QueryPageRequest, TransactionView,
+    CommandContext, ContainerSchema, OwnItems, PageWork, QueryPage, QueryPageRequest, TransactionView,
 };
 use shardlake_sql::{AccessPlan, KeptRows, PageLimits, PreparedQuery, ResumeFilter, SqlError};
 use shardlake_stdx::Clock;
@@ -134,7 +134,7 @@ pub struct PageTask {
     part: Part,
     own: Option<Arc<OwnItems>>,
     within: Option<TransactionView>,
-    shape: Arc<ContainerShape>,
+    shape: Arc<ContainerSchema>,
     command: CommandContext,
     prepared: PreparedQuery,
     access: Arc<AccessPlan>,

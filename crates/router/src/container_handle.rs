@@ -12,7 +12,7 @@ use shardlake_model::{
     Container, ContainerScripts, Database, Error, ErrorKind, IndexPathSegment, PartitionKeyRange, ReplyMeta,
     Result, Rid,
 };
-use shardlake_partition::{ContainerShape, Partition};
+use shardlake_partition::{ContainerSchema, Partition};
 use shardlake_routing::PartitionMap;
 
 use crate::generations::BuildProgress;
@@ -25,7 +25,7 @@ pub struct ContainerEntry {
     pub database: Arc<Database>,
     pub record: Arc<ContainerRecord>,
     pub scripts: Arc<ContainerScripts>,
-    pub shape: Arc<ContainerShape>,
+    pub shape: Arc<ContainerSchema>,
     /// In the order of the record's ranges.
     pub map: PartitionMap<Arc<Partition>>,
     pub progress: Arc<BuildProgress>,
@@ -45,7 +45,7 @@ impl ContainerEntry {
     pub fn new(
         database: Arc<Database>,
         record: Arc<ContainerRecord>,
-        shape: Arc<ContainerShape>,
+        shape: Arc<ContainerSchema>,
         map: PartitionMap<Arc<Partition>>,
         old: Option<&ContainerEntry>,
     ) -> Self {

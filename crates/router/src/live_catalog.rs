@@ -15,7 +15,7 @@ use shardlake_model::{
     ContainerRid, Database, DatabaseRid, Error, ErrorKind, Offer, OfferRid, Permission, PermissionRid,
     Result, Rid, User, UserRid,
 };
-use shardlake_partition::{ContainerShape, Partition, PartitionIdentity};
+use shardlake_partition::{ContainerSchema, Partition, PartitionIdentity};
 use shardlake_routing::{KeyRange, PartitionMap};
 
 use crate::Serving;
@@ -247,7 +247,7 @@ impl Serving {
             _ => {
                 let (limits, charges) = (self.0.limits.clone(), self.0.charges.clone());
                 let layouts = layouts_of(&record.index)?;
-                Arc::new(ContainerShape::new(&record.container, layouts, limits, charges)?)
+                Arc::new(ContainerSchema::new(&record.container, layouts, limits, charges)?)
             }
         };
         let map = match old {
@@ -261,7 +261,7 @@ impl Serving {
         &self,
         old: Option<&ContainerEntry>,
         record: &ContainerRecord,
-        shape: &ContainerShape,
+        shape: &ContainerSchema,
     ) -> Result<PartitionMap<Arc<Partition>>> {
         let mut opening = Vec::with_capacity(record.ranges.len());
         for range in &record.ranges {
@@ -280,7 +280,7 @@ impl Serving {
         range: &RangeRecord,
         session_version: i64,
         known: Option<&Arc<Partition>>,
-        shape: &ContainerShape,
+        shape: &ContainerSchema,
     ) -> Result<(KeyRange, Arc<Partition>)> {
         let bounds = bounds_of(range)?;
         if let Some(known) = known {

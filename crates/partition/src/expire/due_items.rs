@@ -22,7 +22,7 @@ use crate::change_log::{ChangeKind, LogEntry};
 use crate::due::Due;
 use crate::key_list::KeyList;
 use crate::keys::{self, EXPIRY, HEADER, ITEMS, PartitionUid};
-use crate::shape::ContainerShape;
+use crate::shape::ContainerSchema;
 
 /// Items that one look meets. They are read at once, by a thread that serves clients.
 const ITEMS_MAX: usize = 128;
@@ -51,7 +51,7 @@ pub(crate) enum Place {
 pub(crate) struct Search<'a> {
     pub uid: PartitionUid,
     pub snapshot: Snapshot,
-    pub shape: &'a ContainerShape,
+    pub shape: &'a ContainerSchema,
     pub now_seconds: u64,
     /// The log is in the order of its times above this.
     pub joined_to: u64,
@@ -81,7 +81,7 @@ impl Found {
 }
 
 /// Whether items without a time of their own run out.
-pub(crate) fn goes_by_default(shape: &ContainerShape) -> bool {
+pub(crate) fn goes_by_default(shape: &ContainerSchema) -> bool {
     shape.default_ttl.is_some_and(|seconds| seconds != -1)
 }
 

@@ -26,7 +26,7 @@ use crate::deletion::Deletion;
 use crate::due::Due;
 use crate::partition::Partition;
 use crate::sequencer::Sequencer;
-use crate::shape::ContainerShape;
+use crate::shape::ContainerSchema;
 use due_items::{Place, Search, goes_by_default, items_of_a_look};
 
 /// Deletions of one commit, which may be bounded by its rows before: writers wait while it is planned.
@@ -178,7 +178,7 @@ impl Partition {
     /// Looks for items, or removes some that were found, with up to `rows_max` rows of the index. Not both: clients may come in between.
     pub async fn sweep_step(
         &self,
-        shape: &Arc<ContainerShape>,
+        shape: &Arc<ContainerSchema>,
         now: Timestamp,
         sweep: &mut Sweep,
         rows_max: usize,
@@ -195,7 +195,7 @@ impl Partition {
 
     async fn look_for_due(
         &self,
-        shape: &ContainerShape,
+        shape: &ContainerSchema,
         now: Timestamp,
         sweep: &mut Sweep,
         items_max: usize,
@@ -232,7 +232,7 @@ impl Partition {
         Ok(())
     }
 
-    async fn end_sweep(&self, shape: &ContainerShape, sweep: &mut Sweep) -> Result<SweepStep> {
+    async fn end_sweep(&self, shape: &ContainerSchema, sweep: &mut Sweep) -> Result<SweepStep> {
         // What is told of the partition from now on rests on them.
         self.wait_for_sweep(sweep, 0).await?;
         let _sequencer = self.sequencer.hold().await;
@@ -252,7 +252,7 @@ impl Partition {
     /// Deletes those of the items that are still there and still expired, as many as one commit should.
     async fn purge(
         &self,
-        shape: &Arc<ContainerShape>,
+        shape: &Arc<ContainerSchema>,
         now: Timestamp,
         sweep: &mut Sweep,
         rows_max: usize,
@@ -282,7 +282,7 @@ impl Partition {
 
 impl Sequencer {
     /// Whether a shape says what the container says now of what runs out. Nobody else may remove items for good.
-    pub fn may_expire(&self, shape: &ContainerShape) -> bool {
+    pub fn may_expire(&self, shape: &ContainerSchema) -> bool {
         shape.default_ttl.is_some() && self.default_ttl.is_none_or(|current| current == shape.default_ttl)
     }
 }

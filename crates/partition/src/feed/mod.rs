@@ -19,7 +19,7 @@ use crate::item::StoredItem;
 use crate::keys::{self, HEADER};
 use crate::operation::{CommandContext, LogicalKey};
 use crate::partition::Partition;
-use crate::shape::ContainerShape;
+use crate::shape::ContainerSchema;
 
 /// Which items of a partition a feed covers.
 #[derive(Debug, Clone)]
@@ -49,7 +49,7 @@ impl Partition {
     #[tracing::instrument(name = "feed", level = "debug", skip_all, fields(partition = self.uid.0))]
     pub async fn read_page(
         &self,
-        shape: &Arc<ContainerShape>,
+        shape: &Arc<ContainerSchema>,
         command: &CommandContext,
         filter: &FeedFilter,
         after: Option<&[u8]>,
@@ -61,7 +61,7 @@ impl Partition {
     /// The same with a transaction's own items in the place of others.
     pub(crate) async fn read_page_over(
         &self,
-        shape: &Arc<ContainerShape>,
+        shape: &Arc<ContainerSchema>,
         command: &CommandContext,
         filter: &FeedFilter,
         after: Option<&[u8]>,

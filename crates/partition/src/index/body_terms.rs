@@ -9,7 +9,7 @@ use shardlake_document::RawDocument;
 use shardlake_index::{IndexLayout, ItemTerms, TermSet};
 use shardlake_model::{Error, ErrorKind, Limits, Result};
 
-use crate::shape::ContainerShape;
+use crate::shape::ContainerSchema;
 
 /// Of one body, under the policies that were in force when it was looked at.
 #[derive(Debug, Default)]
@@ -21,7 +21,7 @@ pub(crate) struct BodyTerms {
 }
 
 impl BodyTerms {
-    pub fn of(body: RawDocument<'_>, shape: &ContainerShape) -> BodyTerms {
+    pub fn of(body: RawDocument<'_>, shape: &ContainerSchema) -> BodyTerms {
         let mut terms = BodyTerms::default();
         // One walk for the charge and the first layout, which is all that there is outside of a build.
         let mut paths = Some(&shape.indexed_paths);

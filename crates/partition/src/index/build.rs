@@ -22,7 +22,7 @@ use crate::keys::{HEADER, ITEMS, PartitionUid, after_item, space_range};
 use crate::partition::Partition;
 use crate::pending::Kept;
 use crate::sequencer::Sequencer;
-use crate::shape::ContainerShape;
+use crate::shape::ContainerSchema;
 
 /// Entries that are expected of an item. The items and entries of one commit, during whose planning writes of the partition
 /// wait, follow from the rows that background work may write now. The entries of one item may come in several commits: nobody
@@ -128,7 +128,7 @@ impl Partition {
     /// dealt with.
     pub async fn build_index(
         &self,
-        shape: &Arc<ContainerShape>,
+        shape: &Arc<ContainerSchema>,
         layout: &Arc<IndexLayout>,
         done: &(dyn Fn(u64) + Send + Sync),
     ) -> Result<BuildEnd> {
@@ -154,7 +154,7 @@ impl Partition {
 
     async fn build_chunk(
         &self,
-        (shape, layout): (&Arc<ContainerShape>, &Arc<IndexLayout>),
+        (shape, layout): (&Arc<ContainerSchema>, &Arc<IndexLayout>),
         end: &[u8],
         progress: &mut Progress,
         entries_max: usize,

@@ -16,7 +16,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use super::keys::{self, BuildMarker, COUNTERS, MARKERS, POSTINGS, parse_posting, posting_key, range_of_ids};
 use crate::item::StoredItem;
 use crate::keys::{HEADER, ITEMS, PartitionUid, ordinal_key, space_range, with_header};
-use crate::shape::ContainerShape;
+use crate::shape::ContainerSchema;
 
 /// Postings named one by one where the index and the items differ.
 const EXAMPLES_MAX: usize = 8;
@@ -120,7 +120,7 @@ impl IndexVerifier {
     }
 
     /// Reads the postings, after every item was noted.
-    pub async fn finish(self, snapshot: &Snapshot, shape: &Arc<ContainerShape>) -> Result<IndexFindings> {
+    pub async fn finish(self, snapshot: &Snapshot, shape: &Arc<ContainerSchema>) -> Result<IndexFindings> {
         let id = self.layout.id;
         let mut findings = IndexFindings { postings: 0, problems: Vec::new() };
         let mut stored = Sum::default();
@@ -159,7 +159,7 @@ impl IndexVerifier {
     async fn find_missing(
         &self,
         snapshot: &Snapshot,
-        shape: &Arc<ContainerShape>,
+        shape: &Arc<ContainerSchema>,
         findings: &mut IndexFindings,
     ) -> Result<()> {
         let mut named = 0;
@@ -191,7 +191,7 @@ impl IndexVerifier {
     async fn find_strays(
         &self,
         snapshot: &Snapshot,
-        shape: &Arc<ContainerShape>,
+        shape: &Arc<ContainerSchema>,
         findings: &mut IndexFindings,
     ) -> Result<()> {
         let mut named = 0;
@@ -215,7 +215,7 @@ impl IndexVerifier {
     async fn contradiction(
         &self,
         snapshot: &Snapshot,
-        shape: &Arc<ContainerShape>,
+        shape: &Arc<ContainerSchema>,
         key: &[u8],
     ) -> Result<Option<String>> {
         let id = self.layout.id;

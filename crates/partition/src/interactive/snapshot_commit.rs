@@ -24,7 +24,7 @@ use crate::origin::Origin;
 use crate::partition::Partition;
 use crate::read_set::{Plan, ReadSet, Stop};
 use crate::sequencer::Turn;
-use crate::shape::ContainerShape;
+use crate::shape::ContainerSchema;
 use crate::statements::StatementRow;
 use crate::transaction::{PlannedCommit, Transaction};
 
@@ -258,7 +258,7 @@ impl Work for Arc<Differences> {
         self.clone()
     }
 
-    fn footprint(&self, origin: Origin, _shape: &ContainerShape) -> Vec<Bytes> {
+    fn footprint(&self, origin: Origin, _shape: &ContainerSchema) -> Vec<Bytes> {
         let sizes = self.by_logical.iter().map(|(logical, _)| keys::size_key(origin.uid, logical).into());
         self.displaced.keys().cloned().chain(sizes).collect()
     }

@@ -32,7 +32,7 @@ use crate::origin::Origin;
 use crate::partition::Partition;
 use crate::plan;
 use crate::read_set::{Plan, ReadSet, Stop};
-use crate::shape::ContainerShape;
+use crate::shape::ContainerSchema;
 use crate::transaction::Transaction;
 use crate::write::{footprint, look_ahead};
 use crate::writes::{Base, Step};
@@ -104,7 +104,7 @@ impl TransactionView {
 #[derive(Debug)]
 pub(super) struct Branch {
     pub partition: Arc<Partition>,
-    pub shape: Arc<ContainerShape>,
+    pub shape: Arc<ContainerSchema>,
     pub base: Arc<Base>,
     pub claimed: Claimed,
     /// What the rows that it claims were before.
@@ -170,7 +170,7 @@ impl SnapshotTransaction {
     pub async fn read(
         &self,
         partition: &Partition,
-        shape: &Arc<ContainerShape>,
+        shape: &Arc<ContainerSchema>,
         logical: &LogicalKey,
         id: &str,
     ) -> Result<ItemReply> {
@@ -193,7 +193,7 @@ impl SnapshotTransaction {
     pub async fn execute(
         &mut self,
         partition: &Arc<Partition>,
-        shape: &Arc<ContainerShape>,
+        shape: &Arc<ContainerSchema>,
         logical: &LogicalKey,
         (operation, etag): (Operation, Guid),
     ) -> Result<ItemReply> {
@@ -235,7 +235,7 @@ impl SnapshotTransaction {
         }
     }
 
-    fn check_bounds(&mut self, shape: &ContainerShape) -> Result<()> {
+    fn check_bounds(&mut self, shape: &ContainerSchema) -> Result<()> {
         let limits = &shape.limits;
         let (writes, size_bytes) =
             (limits.snapshot_transaction_writes_max, limits.transaction_size_bytes_max);
@@ -286,7 +286,7 @@ impl Branch {
 
 /// Who asks holds no gate, and what it meets is compared with what it saw.
 pub(super) fn task<'t>(
-    shape: &'t Arc<ContainerShape>,
+    shape: &'t Arc<ContainerSchema>,
     command: &CommandContext,
     base: Option<&'t Arc<Base>>,
 ) -> Task<'t> {
@@ -326,7 +326,7 @@ impl Work for Arc<SnapshotStep> {
         self.clone()
     }
 
-    fn footprint(&self, origin: Origin, shape: &ContainerShape) -> Vec<Bytes> {
+    fn footprint(&self, origin: Origin, shape: &ContainerSchema) -> Vec<Bytes> {
         footprint(origin, shape, &self.logical, std::slice::from_ref(&self.operation))
     }
 

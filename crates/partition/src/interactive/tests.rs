@@ -19,7 +19,7 @@ use shardlake_storage::{Shard, ShardOptions};
 
 use super::LogicalTransaction;
 use crate::{
-    CommandContext, ContainerShape, End, FeedFilter, LogicalKey, Operation, PageLimits, Partition,
+    CommandContext, ContainerSchema, End, FeedFilter, LogicalKey, Operation, PageLimits, Partition,
     PartitionIdentity, PartitionUid, PartitionWrite, StoredItem, SweepStep, prepare_body, verify_partition,
 };
 
@@ -28,7 +28,7 @@ const PAGE: PageLimits = PageLimits { items: 1000, size_bytes: 1 << 20 };
 pub(super) struct Fixture {
     pub shard: Shard,
     pub partition: Arc<Partition>,
-    pub shape: Arc<ContainerShape>,
+    pub shape: Arc<ContainerSchema>,
     pub identity: PartitionIdentity,
     clock: Clock,
 }
@@ -57,7 +57,8 @@ impl Fixture {
         let layout =
             IndexLayout::new(1, policy, ComputedProperties::default()).expect("compiles").map(Arc::new);
         let layouts = layout.iter().cloned().collect();
-        let shape = ContainerShape::new(&container, (layout, None), Arc::new(limits), ChargeTable::default());
+        let shape =
+            ContainerSchema::new(&container, (layout, None), Arc::new(limits), ChargeTable::default());
         let identity = PartitionIdentity {
             uid: PartitionUid(3),
             range_id: 0,

@@ -28,7 +28,7 @@ use crate::operation::{CommandContext, ItemReply, LogicalKey, Operation, Prepare
 use crate::origin::Origin;
 use crate::partition::Partition;
 use crate::read_set::{Plan, ReadSet};
-use crate::shape::ContainerShape;
+use crate::shape::ContainerSchema;
 use crate::transaction::{ItemName, PlannedCommit, Transaction};
 use crate::write::{footprint, look_ahead};
 use crate::writes::{Base, Step};
@@ -37,7 +37,7 @@ use crate::writes::{Base, Step};
 #[derive(Debug)]
 pub struct LogicalTransaction {
     partition: Arc<Partition>,
-    shape: Arc<ContainerShape>,
+    shape: Arc<ContainerSchema>,
     logical: LogicalKey,
     /// Without etags.
     command: CommandContext,
@@ -58,7 +58,7 @@ impl Partition {
     /// stored has the time of the commit.
     pub async fn begin(
         self: &Arc<Self>,
-        shape: &Arc<ContainerShape>,
+        shape: &Arc<ContainerSchema>,
         command: CommandContext,
         logical: &LogicalKey,
         clock: &Clock,
@@ -238,7 +238,7 @@ impl LogicalTransaction {
 }
 
 /// What a transaction asks for that holds its logical partition.
-fn task<'t>(shape: &'t Arc<ContainerShape>, command: &CommandContext) -> Task<'t> {
+fn task<'t>(shape: &'t Arc<ContainerSchema>, command: &CommandContext) -> Task<'t> {
     Task {
         shape,
         now: command.now,
@@ -310,7 +310,7 @@ impl Work for OneStep<'_> {
         }
     }
 
-    fn footprint(&self, origin: Origin, shape: &ContainerShape) -> Vec<Bytes> {
+    fn footprint(&self, origin: Origin, shape: &ContainerSchema) -> Vec<Bytes> {
         footprint(origin, shape, &self.logical, std::slice::from_ref(&*self.operation))
     }
 
@@ -339,7 +339,7 @@ impl Work for Difference {
         Difference { logical: self.logical.clone(), items: self.items.clone() }
     }
 
-    fn footprint(&self, origin: Origin, _shape: &ContainerShape) -> Vec<Bytes> {
+    fn footprint(&self, origin: Origin, _shape: &ContainerSchema) -> Vec<Bytes> {
         let size = keys::size_key(origin.uid, &self.logical).into();
         self.items.iter().map(|(key, _)| key.clone()).chain([size]).collect()
     }

@@ -11,7 +11,7 @@ use shardlake_sql::ScalarColumn;
 use shardlake_storage::{Extract, KeptRows, Row};
 
 use crate::feed::created::{RowOrder, order_of};
-use crate::shape::ContainerShape;
+use crate::shape::ContainerSchema;
 
 /// All of it in the order of creation, by numbers.
 #[derive(Debug)]
@@ -141,7 +141,7 @@ impl ItemHead {
         })
     }
 
-    pub fn is_expired(&self, shape: &ContainerShape, now_seconds: u64) -> bool {
+    pub fn is_expired(&self, shape: &ContainerSchema, now_seconds: u64) -> bool {
         let ttl = (self.ttl_seconds != NO_TTL).then_some(self.ttl_seconds);
         shape.is_expired(u64::from(self.timestamp_seconds), ttl, now_seconds)
     }

@@ -61,7 +61,7 @@ use crate::interactive::{OwnItems, TransactionView};
 use crate::keys;
 use crate::operation::CommandContext;
 use crate::partition::Partition;
-use crate::shape::ContainerShape;
+use crate::shape::ContainerSchema;
 use choose::Access;
 use feed::Feed;
 pub use outlook::Outlook;
@@ -210,7 +210,7 @@ impl Partition {
     #[tracing::instrument(name = "query", level = "debug", skip_all, fields(partition = self.uid.0))]
     pub async fn query_page(
         &self,
-        shape: &Arc<ContainerShape>,
+        shape: &Arc<ContainerSchema>,
         command: &CommandContext,
         request: QueryPageRequest<'_>,
     ) -> Result<QueryPage> {
@@ -223,7 +223,7 @@ impl Partition {
     /// Over what is durable now.
     fn reader<'a>(
         &'a self,
-        shape: &'a Arc<ContainerShape>,
+        shape: &'a Arc<ContainerSchema>,
         command: &CommandContext,
         request: QueryPageRequest<'a>,
     ) -> Result<Reader<'a>> {
@@ -404,7 +404,7 @@ fn next_position(
 /// What reading needs, and what it has done so far.
 struct Reader<'a> {
     partition: &'a Partition,
-    shape: &'a Arc<ContainerShape>,
+    shape: &'a Arc<ContainerSchema>,
     layout: Option<Arc<IndexLayout>>,
     snapshot: Snapshot,
     /// The same, with rows that are read again in front of it.

@@ -19,7 +19,7 @@ use super::{QueryPageRequest, Reader, ordered};
 use crate::index;
 use crate::operation::CommandContext;
 use crate::partition::Partition;
-use crate::shape::ContainerShape;
+use crate::shape::ContainerSchema;
 
 /// The next sort keys of one partition.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl Partition {
     /// and where a slow store would take a round trip for them.
     pub async fn query_outlook(
         &self,
-        shape: &Arc<ContainerShape>,
+        shape: &Arc<ContainerSchema>,
         command: &CommandContext,
         request: QueryPageRequest<'_>,
         keys_max: usize,

@@ -24,7 +24,7 @@ use crate::keys::{self, ITEMS, PartitionUid};
 use crate::origin::Origin;
 use crate::partition::Partition;
 use crate::read_set::{Plan, ReadSet, Stop};
-use crate::shape::ContainerShape;
+use crate::shape::ContainerSchema;
 use crate::transaction::{ItemName, Transaction, View};
 
 pub(super) const ROUND_ENTRIES: usize = 512;
@@ -329,7 +329,7 @@ fn by_logical_partition(entries: &[(u64, LogEntry)]) -> Result<Vec<Vec<&[u8]>>> 
 /// Items of one logical partition on their way to a target, which nobody else writes to.
 struct Copy {
     origin: Origin,
-    shape: Arc<ContainerShape>,
+    shape: Arc<ContainerSchema>,
     shard: Shard,
     maintained: Maintained,
     counters: Counters,

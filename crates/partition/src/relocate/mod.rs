@@ -39,7 +39,7 @@ use crate::index::Maintained;
 use crate::keys::{self, PartitionUid};
 use crate::partition::{Partition, PartitionIdentity};
 use crate::pending::Pending;
-use crate::shape::ContainerShape;
+use crate::shape::ContainerSchema;
 
 pub use catch_up::Haste;
 pub use cutover::Cutover;
@@ -109,7 +109,7 @@ pub struct Relocation {
     /// In the order of the hash space.
     sources: Vec<Arc<Partition>>,
     targets: Vec<Target>,
-    shape: Arc<ContainerShape>,
+    shape: Arc<ContainerSchema>,
     /// The generations of the index that are carried over.
     maintained: Maintained,
     pub progress: Arc<RelocationProgress>,
@@ -168,7 +168,7 @@ impl Relocation {
     pub fn new(
         sources: Vec<Arc<Partition>>,
         targets: Vec<RelocationTarget>,
-        shape: Arc<ContainerShape>,
+        shape: Arc<ContainerSchema>,
         layouts: Vec<Arc<IndexLayout>>,
         progress: Arc<RelocationProgress>,
     ) -> Relocation {

@@ -17,12 +17,12 @@ use shardlake_storage::{Shard, ShardOptions};
 
 use super::*;
 use crate::{
-    CommandContext, ContainerShape, Operation, PartitionIdentity, PartitionUid, PartitionWrite, prepare_body,
+    CommandContext, ContainerSchema, Operation, PartitionIdentity, PartitionUid, PartitionWrite, prepare_body,
 };
 
 struct Fixture {
     partition: Arc<Partition>,
-    shape: Arc<ContainerShape>,
+    shape: Arc<ContainerSchema>,
 }
 
 impl Fixture {
@@ -38,7 +38,7 @@ impl Fixture {
             bounds: None,
         };
         let limits = Arc::new(Limits::default());
-        let shape = ContainerShape::new(&container, (None, None), limits, ChargeTable::default());
+        let shape = ContainerSchema::new(&container, (None, None), limits, ChargeTable::default());
         let identity = PartitionIdentity {
             uid: PartitionUid(3),
             range_id: 0,
