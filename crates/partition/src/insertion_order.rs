@@ -45,7 +45,7 @@ pub async fn read_in_order(
     limits: PageLimits,
 ) -> Result<InsertionPage> {
     let lsn = partition.durable_lsn();
-    let source = Source { uid: partition.uid, hot: partition.shard().hot_view(), own: None };
+    let source = Source { uid: partition.uid, hot: partition.shard().cached_view(), own: None };
     partition.check_open()?;
     let prefix = keys::logical_prefix(partition.uid, logical);
     let has_position = match position.after {

@@ -9,7 +9,7 @@ use shardlake_index::{IndexLayout, ItemTerms};
 use shardlake_model::Result;
 use shardlake_routing::effective_partition_key;
 use shardlake_stdx::{Guid, Timestamp};
-use shardlake_storage::HotRow;
+use shardlake_storage::CachedRow;
 
 use crate::beside::HEAVY_BYTES;
 use crate::index::{BodyTerms, IndexTerms};
@@ -35,7 +35,7 @@ pub struct StoredItem {
     terms: Option<Arc<BodyTerms>>,
     shape: Arc<ContainerSchema>,
     /// Its place among the rows that are read again and again, where its text may be.
-    hot: Option<HotRow>,
+    hot: Option<CachedRow>,
 }
 
 impl StoredItem {
@@ -54,7 +54,7 @@ impl StoredItem {
     }
 
     /// Where it was kept, if it was.
-    pub(crate) fn kept_at(self, hot: Option<HotRow>) -> StoredItem {
+    pub(crate) fn kept_at(self, hot: Option<CachedRow>) -> StoredItem {
         StoredItem { hot, ..self }
     }
 
@@ -172,7 +172,7 @@ impl StoredItem {
 
     /// The item as clients see it: made once for an item that is read again and again.
     pub fn json_text(&self) -> Bytes {
-        if let Some(text) = self.hot.as_ref().and_then(HotRow::form) {
+        if let Some(text) = self.hot.as_ref().and_then(CachedRow::form) {
             return text.clone();
         }
         let mut text = Vec::with_capacity(self.json_size_bytes());

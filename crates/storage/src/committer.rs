@@ -43,7 +43,7 @@ impl Shared {
     /// Tells what keeps rows in memory that a group is about to be applied.
     pub fn mark_hot(&self, batches: &[Batch], last: Seq) {
         self.hot.mark(batches, last);
-        self.hot_ranges.mark(batches, last);
+        self.range_cache.mark(batches, last);
     }
 
     pub fn lock_writing(&self) -> MutexGuard<'_, Writing> {

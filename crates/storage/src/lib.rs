@@ -30,8 +30,8 @@
 //! | `disk_space.rs` | the room that files take on their disk |
 //! | `directory.rs`, `epoch.rs` | a local shard's directory: its lock, its format and its last owner |
 //! | `view.rs`, `scan.rs` | what readers see: the acknowledged state, its keys and its ranges |
-//! | `hot_rows.rs`, `hot_view.rs` | rows that are read again and again, in front of the engine; a view with them |
-//! | `hot_ranges.rs`, `hot_scan.rs` | ranges that are scanned again and again; a scan of them and of the gaps between |
+//! | `row_cache.rs`, `cached_view.rs` | rows that are read again and again, in front of the engine; a view with them |
+//! | `range_cache.rs`, `cached_scan.rs` | ranges that are scanned again and again; a scan of them and of the gaps between |
 //! | `answer.rs` | an answer that is there at once or comes later |
 //! | `witness.rs` | proves that nobody waits for an engine while planning a commit |
 //! | `batch.rs`, `error.rs` | a commit's content, what can go wrong |
@@ -47,6 +47,8 @@ mod answer;
 mod background;
 mod batch;
 mod bulk;
+mod cached_scan;
+mod cached_view;
 mod checkpoint;
 mod committer;
 mod copying;
@@ -62,10 +64,6 @@ pub mod fault;
 mod files;
 mod follow;
 mod history;
-mod hot_ranges;
-mod hot_rows;
-mod hot_scan;
-mod hot_view;
 mod inspection;
 mod journal;
 mod journal_mark;
@@ -87,8 +85,10 @@ mod pacer;
 mod pending_commit;
 mod pipeline;
 mod queue;
+mod range_cache;
 mod readers;
 mod replay;
+mod row_cache;
 mod scan;
 mod shard;
 #[cfg(feature = "testing")]
@@ -107,13 +107,11 @@ pub use answer::{Answer, Lookup, Resolve};
 pub use background::PacedWork;
 pub use batch::{Batch, Op};
 pub use bulk::{BulkLoad, RangeStats};
+pub use cached_view::CachedView;
 pub use engine::{CONCURRENT_READS_MAX, Engine, EngineScan, EngineView, KEY_BYTES_MAX, Row, Value};
 pub use error::StorageError;
 pub use follow::{Followed, Follower, LogTail};
 pub use history::{HistoryOptions, Stamp};
-pub use hot_ranges::LayoutOf;
-pub use hot_rows::{Found, HotRow};
-pub use hot_view::HotView;
 pub use inspection::{InspectionReport, TornWrite};
 pub use journal_mark::LogPosition;
 pub use kept_files::{KeptFile, KeptFiles, TableChecksum, TableSum, check_copied_journals};
@@ -122,7 +120,9 @@ pub use lease::{Began, Lease};
 pub use memory::MemoryEngine;
 pub use options::{Durability, EngineKind, ShardOptions};
 pub use pending_commit::PendingCommit;
+pub use range_cache::LayoutOf;
 pub use replay::{Reached, Replay};
+pub use row_cache::{CachedRow, Found};
 pub use scan::{Chunk, Extract, KeptRows, Scan, ScanOptions};
 pub use shard::{Seq, Shard};
 pub use turns::{LARGE_ROWS_IN_FLIGHT, OVERSIZE_COMMIT_ROWS, RowsTurn, SMALL_COMMIT_ROWS};

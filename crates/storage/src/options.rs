@@ -29,8 +29,8 @@ pub struct ShardOptions {
     /// owner is whoever has the directory.
     pub epoch: Option<u64>,
     pub durability: Durability,
-    /// Bytes kept in memory for reads: three eighths of it rows that are read again (`hot_rows.rs`),
-    /// a quarter ranges that are scanned again (`hot_ranges.rs`), the rest blocks of the engine.
+    /// Bytes kept in memory for reads: three eighths of it rows that are read again (`row_cache.rs`),
+    /// a quarter ranges that are scanned again (`range_cache.rs`), the rest blocks of the engine.
     pub cache_bytes: u64,
     /// Bytes of writes kept in memory before they are sorted to disk; a few of these can exist at once.
     pub memtable_bytes: u64,

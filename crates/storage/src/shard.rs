@@ -15,11 +15,11 @@ use crate::background::{Foreground, PacedWork};
 use crate::checkpoint::check_name;
 use crate::committer::{Committer, Writing, in_the_call};
 use crate::history::History;
-use crate::hot_ranges::{HotRanges, LayoutOf};
-use crate::hot_rows::{Found, HotRows};
 use crate::local::{LocalEngine, LocalOptions};
 use crate::pipeline::Pipeline;
 use crate::queue::{Bell, Queue, Queued};
+use crate::range_cache::{LayoutOf, RangeCache};
+use crate::row_cache::{Found, RowCache};
 #[cfg(feature = "testing")]
 use crate::slow::SlowEngine;
 use crate::sync_under_way::SyncUnderWay;
@@ -55,8 +55,8 @@ enum Running {
 /// What handles and the committer share.
 pub(crate) struct Shared {
     pub shown: Shown,
-    pub hot: Arc<HotRows>,
-    pub hot_ranges: Arc<HotRanges>,
+    pub hot: Arc<RowCache>,
+    pub range_cache: Arc<RangeCache>,
     pub engine: Arc<dyn Engine>,
     /// As the engine says; asked with each commit.
     pub answers_later: bool,
@@ -143,8 +143,8 @@ impl Shard {
         let bell = if answers_later { Bell::Task(Notify::new()) } else { Bell::Thread(Condvar::new()) };
         let shared = Arc::new(Shared {
             shown: Shown::new(&*engine),
-            hot: Arc::new(HotRows::new(options.hot_rows_bytes())),
-            hot_ranges: Arc::new(HotRanges::new(options.hot_ranges_bytes())),
+            hot: Arc::new(RowCache::new(options.hot_rows_bytes())),
+            range_cache: Arc::new(RangeCache::new(options.hot_ranges_bytes())),
             engine,
             answers_later,
             durability: options.durability,
@@ -193,7 +193,7 @@ impl Shard {
         self.0.work(work).await
     }
 
-    pub(crate) fn hot_rows(&self) -> &Arc<HotRows> {
+    pub(crate) fn hot_rows(&self) -> &Arc<RowCache> {
         &self.shared().hot
     }
 
@@ -294,22 +294,22 @@ impl Shard {
         self.view().get(key)
     }
 
-    /// Says which rows are ever read with [`Shard::get_hot`] or in a [`Shard::hot_view`]: writers mark those alone. Whoever says it first says it for good.
+    /// Says which rows are ever read with [`Shard::get_hot`] or in a [`Shard::cached_view`]: writers mark those alone. Whoever says it first says it for good.
     pub fn reads_hot(&self, is_hot: fn(&[u8]) -> bool) {
         self.shared().hot.tell_hot(is_hot);
     }
 
     /// Says how many bytes the keys have in common that are scanned together: no range that is kept in memory leaves them
-    /// (`hot_ranges.rs`); and in which order these are mostly read. Whoever says it first says it for good.
+    /// (`range_cache.rs`); and in which order these are mostly read. Whoever says it first says it for good.
     pub fn scans_hot(&self, family_of: fn(&[u8]) -> usize, layout_of: LayoutOf) {
-        self.shared().hot_ranges.tell_families(family_of, layout_of);
+        self.shared().range_cache.tell_families(family_of, layout_of);
     }
 
-    pub(crate) fn hot_ranges(&self) -> &Arc<HotRanges> {
-        &self.shared().hot_ranges
+    pub(crate) fn hot_ranges(&self) -> &Arc<RangeCache> {
+        &self.shared().range_cache
     }
 
-    /// The acknowledged value of a key that may well be asked for again (`hot_rows.rs`).
+    /// The acknowledged value of a key that may well be asked for again (`row_cache.rs`).
     pub fn get_hot(&self, key: &[u8]) -> Lookup<Option<Found>> {
         let shared = &self.0.shared;
         if let Some(found) = shared.hot.get(key) {
@@ -400,7 +400,7 @@ impl Shard {
         // Readers may be kept at the state before a group that began before the rows were there.
         self.shared().wait_for_writer();
         let shared = self.shared();
-        shared.hot_ranges.note_load(shared.hot.note_load());
+        shared.range_cache.note_load(shared.hot.note_load());
         self.shared().check()?;
         loaded
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
 use std::ops::{Bound, Range};
 
-use crate::{Batch, HotView, RangeStats, Row, ScanOptions, Shard, StorageError};
+use crate::{Batch, CachedView, RangeStats, Row, ScanOptions, Shard, StorageError};
 
 pub type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 /// `None` deletes the key.
@@ -53,15 +53,15 @@ pub async fn check(opener: &mut impl Opener, steps: Vec<Step>) {
     let mut epoch = 1;
     let mut shard = opener.open(epoch).await.expect("opens");
     let mut model = Model::new();
-    let mut views: Vec<(HotView, Model)> = Vec::new();
+    let mut views: Vec<(CachedView, Model)> = Vec::new();
     let mut checkpoints: VecDeque<(String, Model)> = VecDeque::new();
     let mut names = (0..).map(|number| format!("checkpoint-{number}"));
     for step in steps {
         match step {
             Step::Commit(batches) => commit(&shard, &mut model, batches).await,
             Step::Get(key) => check_value(&shard, &model, &key).await,
-            Step::GetMany(keys) => check_many(&shard.hot_view(), &model, keys).await,
-            Step::Scan(range, options) => check_scan(&shard.hot_view(), &model, range, options).await,
+            Step::GetMany(keys) => check_many(&shard.cached_view(), &model, keys).await,
+            Step::Scan(range, options) => check_scan(&shard.cached_view(), &model, range, options).await,
             Step::DropRange(range) => {
                 let doomed: Vec<_> = keys_in(&model, &range);
                 let deleted = shard.drop_range(range.start, range.end).await.expect("drops succeed");
@@ -76,7 +76,7 @@ pub async fn check(opener: &mut impl Opener, steps: Vec<Step>) {
                 assert_eq!(load.finish().await.expect("loads"), rows.len() as u64);
                 model.extend(rows);
             }
-            Step::TakeView => views.push((shard.hot_view(), model.clone())),
+            Step::TakeView => views.push((shard.cached_view(), model.clone())),
             Step::ReadView if views.is_empty() => {}
             Step::ReadView => {
                 let (view, model) = views.remove(0);
@@ -121,13 +121,13 @@ pub async fn check(opener: &mut impl Opener, steps: Vec<Step>) {
     for (name, model) in checkpoints {
         read_checkpoint(&shard, &name, &model).await;
     }
-    check_everything(&shard.hot_view(), &model).await;
+    check_everything(&shard.cached_view(), &model).await;
     shard.close().await.expect("closes");
 }
 
 async fn read_checkpoint(shard: &Shard, name: &str, model: &Model) {
     let kept = shard.open_checkpoint(name).await.expect("the checkpoint opens");
-    check_everything(&kept.hot_view(), model).await;
+    check_everything(&kept.cached_view(), model).await;
     drop(kept);
     shard.remove_checkpoint(name).await.expect("removes the checkpoint");
     let gone = shard.open_checkpoint(name).await;
@@ -176,7 +176,7 @@ async fn commit(shard: &Shard, model: &mut Model, batches: Vec<Vec<Write>>) {
 }
 
 /// A key may be asked for more than once.
-async fn check_many(hot: &HotView, model: &Model, keys: Vec<Vec<u8>>) {
+async fn check_many(hot: &CachedView, model: &Model, keys: Vec<Vec<u8>>) {
     let expected: Vec<_> = keys.iter().map(|key| model.get(key).map(Vec::as_slice)).collect();
     let asked = || keys.iter().cloned().map(Into::into).collect();
     let found = hot.view().get_many(asked()).await.expect("reads succeed");
@@ -188,7 +188,7 @@ async fn check_many(hot: &HotView, model: &Model, keys: Vec<Vec<u8>>) {
     }
 }
 
-async fn check_everything(hot: &HotView, model: &Model) {
+async fn check_everything(hot: &CachedView, model: &Model) {
     let everything = vec![0]..vec![0xFF; 8];
     for reverse in [false, true] {
         let options = ScanOptions { reverse, ..ScanOptions::default() };
@@ -197,7 +197,7 @@ async fn check_everything(hot: &HotView, model: &Model) {
     check_many(hot, model, model.keys().cloned().collect()).await;
 }
 
-async fn check_scan(hot: &HotView, model: &Model, range: Range<Vec<u8>>, options: ScanOptions) {
+async fn check_scan(hot: &CachedView, model: &Model, range: Range<Vec<u8>>, options: ScanOptions) {
     let view = hot.view();
     let mut expected: Vec<_> = keys_in(model, &range);
     if options.reverse {
@@ -226,7 +226,7 @@ async fn check_scan(hot: &HotView, model: &Model, range: Range<Vec<u8>>, options
 }
 
 /// Perhaps kept by an earlier step; what is scanned twice is kept, and read or counted from there then.
-async fn check_hot_scan(hot: &HotView, expected: &[Row], range: Range<Vec<u8>>, options: ScanOptions) {
+async fn check_hot_scan(hot: &CachedView, expected: &[Row], range: Range<Vec<u8>>, options: ScanOptions) {
     for rows_max in [ScanOptions::CHUNK_ROWS, 3, 100] {
         let mut found: Vec<Row> = Vec::new();
         let mut scan = hot.scan(range.clone(), options);

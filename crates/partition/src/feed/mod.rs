@@ -80,7 +80,7 @@ impl Partition {
         if start >= end {
             return Ok(page);
         }
-        let source = Source { uid: self.uid, hot: self.shard().hot_view(), own };
+        let source = Source { uid: self.uid, hot: self.shard().cached_view(), own };
         self.check_open()?;
         let mut rows = match after {
             Some(after) => CreatedRows::after(source, (start, end), after, |_| None)?,

@@ -19,7 +19,7 @@ use bytes::Bytes;
 use rustc_hash::FxHashMap;
 use shardlake_model::{Error, ErrorKind, Preconditions, Result};
 use shardlake_stdx::Guid;
-use shardlake_storage::{HotView, Shard};
+use shardlake_storage::{CachedView, Shard};
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::claims::Claimed;
@@ -69,7 +69,7 @@ pub struct SnapshotTransaction {
 /// What a transaction reads: one moment, and what it has written.
 #[derive(Clone)]
 pub struct TransactionView {
-    hot: HotView,
+    hot: CachedView,
     own: Arc<OwnItems>,
     has_index: bool,
 }
@@ -81,7 +81,7 @@ impl std::fmt::Debug for TransactionView {
 }
 
 impl TransactionView {
-    pub(crate) fn hot(&self) -> &HotView {
+    pub(crate) fn hot(&self) -> &CachedView {
         &self.hot
     }
 
@@ -122,7 +122,7 @@ impl Partition {
 impl SnapshotTransaction {
     /// Begins a transaction on everything that is acknowledged now in a shard.
     pub fn begin(shard: &Shard, command: CommandContext) -> SnapshotTransaction {
-        let view = TransactionView { hot: shard.hot_view(), own: Arc::default(), has_index: false };
+        let view = TransactionView { hot: shard.cached_view(), own: Arc::default(), has_index: false };
         SnapshotTransaction { shard: shard.clone(), view, command, writes: 0, branches: BTreeMap::new() }
     }
 

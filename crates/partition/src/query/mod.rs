@@ -54,7 +54,7 @@ use shardlake_sql::{
     Rows, UserFunctions,
 };
 use shardlake_stdx::Clock;
-use shardlake_storage::{HotView, ScanOptions, Snapshot};
+use shardlake_storage::{CachedView, ScanOptions, Snapshot};
 
 use crate::feed::FeedFilter;
 use crate::interactive::{OwnItems, TransactionView};
@@ -227,7 +227,7 @@ impl Partition {
         command: &CommandContext,
         request: QueryPageRequest<'a>,
     ) -> Result<Reader<'a>> {
-        let hot = request.within.map_or_else(|| self.shard().hot_view(), |within| within.hot().clone());
+        let hot = request.within.map_or_else(|| self.shard().cached_view(), |within| within.hot().clone());
         self.check_open()?;
         // A generation that is being dropped is not whole in this snapshot.
         let is_whole = |layout: &Arc<IndexLayout>| {
@@ -408,7 +408,7 @@ struct Reader<'a> {
     layout: Option<Arc<IndexLayout>>,
     snapshot: Snapshot,
     /// The same, with rows that are read again in front of it.
-    hot: HotView,
+    hot: CachedView,
     /// First and last-exclusive key of the items in scope, some of which the filter may leave out.
     scope: (Vec<u8>, Vec<u8>),
     now_seconds: u64,

@@ -12,8 +12,6 @@ mod faults;
 mod follow;
 #[cfg(feature = "object-storage")]
 mod history;
-mod hot_ranges;
-mod hot_rows;
 mod huge_batches;
 mod journal;
 mod kept;
@@ -44,6 +42,8 @@ mod object_kept;
 #[cfg(feature = "object-storage")]
 mod object_starts;
 mod process;
+mod range_cache;
+mod row_cache;
 mod slow;
 mod views;
 mod write_back;

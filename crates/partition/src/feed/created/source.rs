@@ -1,6 +1,6 @@
 //! The source of items: a view, with the writes of a transaction over it.
 
-use shardlake_storage::{HotView, ScanOptions};
+use shardlake_storage::{CachedView, ScanOptions};
 
 use crate::interactive::{MergedScan, OwnItems};
 use crate::keys::PartitionUid;
@@ -8,7 +8,7 @@ use crate::keys::PartitionUid;
 /// Where items are read.
 pub(crate) struct Source<'a> {
     pub uid: PartitionUid,
-    pub hot: HotView,
+    pub hot: CachedView,
     /// Laid over the stored items.
     pub own: Option<&'a OwnItems>,
 }

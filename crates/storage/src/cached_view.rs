@@ -1,4 +1,4 @@
-//! A view with the rows that are read again and again in front of it (`hot_rows.rs`).
+//! A view with the rows that are read again and again in front of it (`row_cache.rs`).
 //!
 //! A row that is kept stands for the view's own if it was read from the same state or an earlier one, and nothing has written its
 //! key since, the view's commits included. Then the view has the same row. Rows from later views are not used: they may have
@@ -9,30 +9,30 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::hot_ranges::{HotRanges, Seer};
-use crate::hot_rows::HotRows;
-use crate::hot_scan::HotScan;
+use crate::cached_scan::CachedScan;
+use crate::range_cache::{RangeCache, Seer};
+use crate::row_cache::RowCache;
 use crate::{Answer, Lookup, Scan, ScanOptions, Shard, StorageError, Value, View};
 
 #[derive(Clone)]
-pub struct HotView {
+pub struct CachedView {
     view: View,
     /// Counted before the view was got.
     loads: u64,
-    hot: Arc<HotRows>,
-    ranges: Arc<HotRanges>,
+    hot: Arc<RowCache>,
+    ranges: Arc<RangeCache>,
 }
 
 impl Shard {
     /// Everything that is acknowledged now, with the rows in front of it that are read again and again.
-    pub fn hot_view(&self) -> HotView {
+    pub fn cached_view(&self) -> CachedView {
         let hot = self.hot_rows().clone();
         let loads = hot.loads();
-        HotView { view: self.view(), loads, hot, ranges: self.hot_ranges().clone() }
+        CachedView { view: self.view(), loads, hot, ranges: self.hot_ranges().clone() }
     }
 }
 
-impl HotView {
+impl CachedView {
     pub fn view(&self) -> &View {
         &self.view
     }
@@ -43,7 +43,7 @@ impl HotView {
         match self.ranges.family(&range) {
             Some(family) if options.fills_cache && !range.is_empty() => {
                 let scan =
-                    HotScan::new(self.view.clone(), self.ranges.clone(), (seer, family), range, options);
+                    CachedScan::new(self.view.clone(), self.ranges.clone(), (seer, family), range, options);
                 let rows_left = options.limit.unwrap_or(usize::MAX);
                 let scan = (rows_left > 0).then(|| Box::new(scan) as _);
                 Scan::new(scan, rows_left, options.read_ahead_bytes > 0)

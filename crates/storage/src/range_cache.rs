@@ -1,10 +1,10 @@
 //! Ranges that are scanned again and again, in memory in front of the engine.
 //!
 //! A [`Stretch`] holds every row from one key to another as a view showed them, so that also what is *not* there is known: a scan
-//! goes from stretch to stretch and asks the engine for the gaps (`hot_scan.rs`). ScyllaDB's row cache keeps continuous ranges likewise.
+//! goes from stretch to stretch and asks the engine for the gaps (`cached_scan.rs`). ScyllaDB's row cache keeps continuous ranges likewise.
 //!
 //! A stretch is right for a view if it was read from that view or an earlier one and no group of commits has written between its keys
-//! since. As with rows (`hot_rows.rs`), the committer says what a group writes *before* it applies the group:
+//! since. As with rows (`row_cache.rs`), the committer says what a group writes *before* it applies the group:
 //!
 //! ```text
 //! committer   mark: the stretches that the group writes into go ─ hold ─ apply ─ sync ─ show
@@ -96,7 +96,7 @@ pub(crate) struct Seer {
 pub type LayoutOf = fn(&[Row]) -> Option<Arc<[u32]>>;
 
 #[derive(Debug)]
-pub(crate) struct HotRanges {
+pub(crate) struct RangeCache {
     /// Zero where no memory is given to it.
     bytes_max: u64,
     /// How long the part is that the keys of a family start with.
@@ -143,9 +143,9 @@ struct Kept {
     recent_keys: usize,
 }
 
-impl HotRanges {
-    pub fn new(bytes_max: u64) -> HotRanges {
-        HotRanges {
+impl RangeCache {
+    pub fn new(bytes_max: u64) -> RangeCache {
+        RangeCache {
             bytes_max,
             family_of: OnceLock::new(),
             layout_of: OnceLock::new(),

@@ -48,12 +48,12 @@ const ROW_BYTES_GUESS: u64 = 4096;
 pub struct Found {
     pub value: Bytes,
     /// `None` where it was read from the engine.
-    pub hot: Option<HotRow>,
+    pub hot: Option<CachedRow>,
 }
 
 /// A row that is kept, as it was when it was read.
 #[derive(Debug, Clone)]
-pub struct HotRow(Arc<Kept>);
+pub struct CachedRow(Arc<Kept>);
 
 #[derive(Debug)]
 struct Kept {
@@ -65,7 +65,7 @@ struct Kept {
     form: OnceLock<Bytes>,
 }
 
-impl HotRow {
+impl CachedRow {
     /// What its reader made of it.
     pub fn form(&self) -> Option<&Bytes> {
         self.0.form.get()
@@ -83,16 +83,16 @@ impl HotRow {
 #[derive(Debug, Clone)]
 struct Weight;
 
-impl Weighter<Box<[u8]>, HotRow> for Weight {
-    fn weight(&self, key: &Box<[u8]>, row: &HotRow) -> u64 {
+impl Weighter<Box<[u8]>, CachedRow> for Weight {
+    fn weight(&self, key: &Box<[u8]>, row: &CachedRow) -> u64 {
         (key.len() + 2 * row.0.value.len() + FORM_EXTRA_BYTES + ROW_OVERHEAD_BYTES) as u64
     }
 }
 
 #[derive(Debug)]
-pub(crate) struct HotRows {
+pub(crate) struct RowCache {
     /// `None` where no memory is given to it.
-    rows: Option<Cache<Box<[u8]>, HotRow, Weight>>,
+    rows: Option<Cache<Box<[u8]>, CachedRow, Weight>>,
     /// The last group that wrote, or is about to write, one of the keys of a mark.
     marks: Box<[AtomicU64]>,
     /// Loads that have ended.
@@ -101,10 +101,10 @@ pub(crate) struct HotRows {
     is_hot: OnceLock<fn(&[u8]) -> bool>,
 }
 
-impl HotRows {
-    pub fn new(bytes_max: u64) -> HotRows {
+impl RowCache {
+    pub fn new(bytes_max: u64) -> RowCache {
         let guess = (bytes_max / ROW_BYTES_GUESS) as usize;
-        HotRows {
+        RowCache {
             rows: (bytes_max > 0).then(|| Cache::with_weighter(guess, bytes_max, Weight)),
             marks: (0..MARKS).map(|_| AtomicU64::new(0)).collect(),
             loads: AtomicU64::new(0),
@@ -169,7 +169,7 @@ impl HotRows {
         }
         // A copy: the engine's value may hold the whole block that it lies in.
         let value = Bytes::copy_from_slice(value);
-        rows.insert(key.into(), HotRow(Arc::new(Kept { value, seq, loads, form: OnceLock::new() })));
+        rows.insert(key.into(), CachedRow(Arc::new(Kept { value, seq, loads, form: OnceLock::new() })));
     }
 }
 
@@ -183,13 +183,13 @@ mod tests {
         vec![batch]
     }
 
-    fn value_of(hot: &HotRows, key: &str) -> Option<Bytes> {
+    fn value_of(hot: &RowCache, key: &str) -> Option<Bytes> {
         hot.get(key.as_bytes()).map(|found| found.value)
     }
 
     #[test]
     fn row_is_good_until_its_key_is_about_to_be_written() {
-        let hot = HotRows::new(1 << 20);
+        let hot = RowCache::new(1 << 20);
         hot.keep(b"k", b"seven", 7, 0);
         assert_eq!(value_of(&hot, "k"), Some("seven".into()));
         hot.mark(&write_of("other"), 8);
@@ -205,18 +205,18 @@ mod tests {
 
     #[test]
     fn slow_reader_may_put_an_old_row_in_the_place_of_a_new_one() {
-        let hot = HotRows::new(1 << 20);
+        let hot = RowCache::new(1 << 20);
         let rows = hot.rows.as_ref().expect("it has memory");
         hot.mark(&write_of("k"), 9);
         // Past the look at the mark.
         let old = Kept { value: "seven".into(), seq: 7, loads: 0, form: OnceLock::new() };
-        rows.insert(b"k"[..].into(), HotRow(Arc::new(old)));
+        rows.insert(b"k"[..].into(), CachedRow(Arc::new(old)));
         assert_eq!(value_of(&hot, "k"), None);
     }
 
     #[test]
     fn view_has_no_row_that_may_be_later_than_itself() {
-        let hot = HotRows::new(1 << 20);
+        let hot = RowCache::new(1 << 20);
         hot.keep(b"k", b"seven", 7, 0);
         assert_eq!(hot.get_of_view(b"k", 7, 0), Some("seven".into()));
         assert_eq!(hot.get_of_view(b"k", 9, 0), Some("seven".into()));
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn load_ends_what_was_read_before_its_end() {
-        let hot = HotRows::new(1 << 20);
+        let hot = RowCache::new(1 << 20);
         hot.keep(b"k", b"old", 7, hot.loads());
         let before = hot.loads();
         hot.note_load();
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn rows_stay_within_their_bound() {
-        let hot = HotRows::new(64 << 10);
+        let hot = RowCache::new(64 << 10);
         let value = Bytes::from(vec![1; 1000]);
         for number in 0..1000 {
             hot.keep(format!("key-{number}").as_bytes(), &value, 0, 0);
@@ -256,6 +256,6 @@ mod tests {
         assert!(rows.len() > 10, "{}", rows.len());
         hot.keep(b"large", &vec![1; ROW_BYTES_MAX + 1], 0, 0);
         assert!(value_of(&hot, "large").is_none());
-        assert!(HotRows::new(0).rows.is_none());
+        assert!(RowCache::new(0).rows.is_none());
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use shardlake_storage::fault::FaultEngine;
-use shardlake_storage::{Batch, Durability, HotView, MemoryEngine, Row, ScanOptions, Shard, ShardOptions};
+use shardlake_storage::{Batch, CachedView, Durability, MemoryEngine, Row, ScanOptions, Shard, ShardOptions};
 use shardlake_testkit::{Logs, expects_log};
 
 const TOKENS: u64 = 40;
@@ -16,7 +16,7 @@ fn key(place: u64) -> Vec<u8> {
     format!("place-{place:03}").into_bytes()
 }
 
-async fn rows(view: &HotView, reverse: bool) -> Vec<Row> {
+async fn rows(view: &CachedView, reverse: bool) -> Vec<Row> {
     let options = ScanOptions { reverse, ..ScanOptions::default() };
     let mut scan = view.scan(key(0)..key(999), options);
     let mut rows = Vec::new();
@@ -27,7 +27,7 @@ async fn rows(view: &HotView, reverse: bool) -> Vec<Row> {
 }
 
 /// The same, read where they lie, and whether each chunk had been checked; from now on all have.
-async fn rows_in_place(view: &HotView) -> (Vec<Row>, Vec<bool>) {
+async fn rows_in_place(view: &CachedView) -> (Vec<Row>, Vec<bool>) {
     let mut scan = view.scan(key(0)..key(999), ScanOptions::default());
     let (mut rows, mut checked) = (Vec::new(), Vec::new());
     while let Some(chunk) = scan.next_rows_in_place().await.expect("scans") {
@@ -38,7 +38,7 @@ async fn rows_in_place(view: &HotView) -> (Vec<Row>, Vec<bool>) {
     (rows, checked)
 }
 
-async fn count(view: &HotView) -> usize {
+async fn count(view: &CachedView) -> usize {
     let mut scan = view.scan(key(0)..key(999), ScanOptions::default());
     let mut count = 0;
     while let Some(rows) = scan.count_chunk().await.expect("counts") {
@@ -69,7 +69,7 @@ async fn scans_beside_a_writer(durability: Durability) {
         tokio::spawn(async move {
             while told.load(Ordering::SeqCst) < MOVES {
                 let least = told.load(Ordering::SeqCst);
-                let view = shard.hot_view();
+                let view = shard.cached_view();
                 for reverse in [false, true] {
                     let rows = rows(&view, reverse).await;
                     assert_eq!(rows.len() as u64, TOKENS, "tokens that reader {number_of_reader} found");
@@ -124,7 +124,7 @@ async fn rows_that_stay_in_memory_are_checked_once() {
         places.for_each(|place| batch.put(key(place), 1_u64.to_be_bytes().to_vec()));
         shard.commit(batch).expect("room").await.expect("commits");
     };
-    let checked = async || rows_in_place(&shard.hot_view()).await.1;
+    let checked = async || rows_in_place(&shard.cached_view()).await.1;
     write(0..100).await;
     // Read, read and kept, looked at in memory, and then known to be whole.
     for expected in [false, false, false, true, true] {
@@ -145,10 +145,10 @@ async fn range_that_was_scanned_twice_is_not_read_again() {
     (0..100).for_each(|place| batch.put(key(place), 1_u64.to_be_bytes().to_vec()));
     shard.commit(batch).expect("room").await.expect("commits");
     for _ in 0..2 {
-        assert_eq!(rows(&shard.hot_view(), false).await.len(), 100);
+        assert_eq!(rows(&shard.cached_view(), false).await.len(), 100);
     }
-    let first = rows(&shard.hot_view(), false).await;
-    let second = rows(&shard.hot_view(), true).await;
+    let first = rows(&shard.cached_view(), false).await;
+    let second = rows(&shard.cached_view(), true).await;
     let place_of = |rows: &[Row], key: &[u8]| {
         let row = rows.iter().find(|row| row.0 == key).expect("the row is there");
         row.1.as_ptr()
@@ -157,7 +157,7 @@ async fn range_that_was_scanned_twice_is_not_read_again() {
     let mut batch = Batch::new();
     batch.put(key(50), 2_u64.to_be_bytes().to_vec());
     shard.commit(batch).expect("room").await.expect("commits");
-    let third = rows(&shard.hot_view(), false).await;
+    let third = rows(&shard.cached_view(), false).await;
     assert_eq!(number(&third[50]), 2, "the write ended what was kept");
     assert_eq!(place_of(&third, &key(99)), place_of(&first, &key(99)), "and nothing else");
 }
@@ -180,18 +180,18 @@ async fn write_that_is_not_acknowledged_is_in_no_scan() {
         tokio::task::yield_now().await;
     }
     for _ in 0..4 {
-        assert_eq!(number(&rows(&shard.hot_view(), false).await[0]), 1, "a crash can undo the second");
+        assert_eq!(number(&rows(&shard.cached_view(), false).await[0]), 1, "a crash can undo the second");
     }
-    let before = shard.hot_view();
+    let before = shard.cached_view();
     engine.stall_syncs(false);
     commit.await.expect("commits");
     for _ in 0..4 {
-        assert_eq!(number(&rows(&shard.hot_view(), false).await[0]), 2);
+        assert_eq!(number(&rows(&shard.cached_view(), false).await[0]), 2);
         assert_eq!(number(&rows(&before, false).await[0]), 1, "a view stays as it is");
     }
     engine.fail_sync(1);
     shard.commit(put(3)).expect("room").await.expect_err("the sync fails");
     for _ in 0..4 {
-        assert_eq!(number(&rows(&shard.hot_view(), true).await[0]), 2, "nobody was told of the third");
+        assert_eq!(number(&rows(&shard.cached_view(), true).await[0]), 2, "nobody was told of the third");
     }
 }

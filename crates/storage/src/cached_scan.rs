@@ -1,4 +1,4 @@
-//! A scan that takes what it can from the ranges that are kept, and the rest from the engine (`hot_ranges.rs`).
+//! A scan that takes what it can from the ranges that are kept, and the rest from the engine (`range_cache.rs`).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -6,13 +6,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::engine::EngineScan;
-use crate::hot_ranges::{Found, HotRanges, Seer, Stretch};
+use crate::range_cache::{Found, RangeCache, Seer, Stretch};
 use crate::scan::{KeptRows, is_last_chunk};
 use crate::{Answer, Row, ScanOptions, StorageError, View};
 
-pub(crate) struct HotScan {
+pub(crate) struct CachedScan {
     view: View,
-    ranges: Arc<HotRanges>,
+    ranges: Arc<RangeCache>,
     seer: Seer,
     family: Box<[u8]>,
     /// What has not been given yet.
@@ -43,16 +43,16 @@ impl Gap {
     }
 }
 
-impl HotScan {
+impl CachedScan {
     pub fn new(
         view: View,
-        ranges: Arc<HotRanges>,
+        ranges: Arc<RangeCache>,
         (seer, family): (Seer, Box<[u8]>),
         range: Range<Vec<u8>>,
         options: ScanOptions,
-    ) -> HotScan {
+    ) -> CachedScan {
         ranges.note_scan(&family);
-        HotScan {
+        CachedScan {
             view,
             ranges,
             seer,
@@ -252,7 +252,7 @@ impl HotScan {
     }
 }
 
-impl EngineScan for HotScan {
+impl EngineScan for CachedScan {
     fn next_kept(&mut self, rows_max: usize) -> Option<KeptRows> {
         // What was read ahead of a stretch comes first, and backwards the rows would have to be turned round.
         if !self.ready.is_empty() || self.gap.is_some() || self.options.reverse {
