@@ -2,7 +2,7 @@
 //! step in turn.
 //!
 //! One task per account, which holds it weakly. After each step it rests as the pacer of the shards says
-//! (`crates/storage/src/pacer.rs`), so that it gives way to whoever serves clients. Sources of a relocation are left alone from the moment that the catalog names them: the targets
+//! (`crates/storage/src/background_pace.rs`), so that it gives way to whoever serves clients. Sources of a relocation are left alone from the moment that the catalog names them: the targets
 //! follow their logs, also after a restart in the middle.
 
 use std::sync::Arc;

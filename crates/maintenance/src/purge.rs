@@ -2,7 +2,7 @@
 //! have run out, and sweeps those, a step of each in turn.
 //!
 //! One task per account, which holds it weakly. After each step it rests as the pacer of the shards says
-//! (`crates/storage/src/pacer.rs`): the more clients feel of it, the longer. A partition that has spent its request units is looked through
+//! (`crates/storage/src/background_pace.rs`): the more clients feel of it, the longer. A partition that has spent its request units is looked through
 //! at that pace, and left alone but for one removal a second; nothing is charged, except in serverless accounts, where it costs what
 //! deletes cost. Partitions on their way elsewhere are not swept; those that take their place are.
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use shardlake_stdx::{Clock, thread_processor_time};
 
-use crate::pacer::Pacer;
+use crate::background_pace::BackgroundPace;
 
 /// Rests shorter than this are added up: no timer is finer.
 const REST_LEAST_US: i64 = 1000;
@@ -28,7 +28,7 @@ const OWN_RESTS_MAX: u32 = 7;
 /// What clients of one shard feel.
 #[derive(Debug, Default)]
 pub(crate) struct Foreground {
-    pacer: Mutex<Pacer>,
+    pacer: Mutex<BackgroundPace>,
     /// How much background work is going on.
     at_work: AtomicUsize,
     /// A client has asked for something since background work looked last.
@@ -36,7 +36,7 @@ pub(crate) struct Foreground {
 }
 
 impl Foreground {
-    fn pacer(&self) -> MutexGuard<'_, Pacer> {
+    fn pacer(&self) -> MutexGuard<'_, BackgroundPace> {
         // Numbers alone: whoever panicked has left none that is wrong.
         self.pacer.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -56,7 +56,7 @@ impl Foreground {
     }
 
     /// The pacer, with the clients that came since it was looked at.
-    fn current(&self, now: Duration) -> MutexGuard<'_, Pacer> {
+    fn current(&self, now: Duration) -> MutexGuard<'_, BackgroundPace> {
         let mut pacer = self.pacer();
         if self.is_seen.swap(false, Ordering::Relaxed) {
             pacer.note_client(now);

@@ -23,7 +23,7 @@ use crate::files::{self, Files};
 use crate::journal::{self, Inspected, Records, Tolerance};
 use crate::local::{Purpose, open_database};
 use crate::local_view::LocalView;
-use crate::pace::Pace;
+use crate::slow_reads::SlowReads;
 use crate::{Answer, Batch, Engine, EngineView, LogPosition, Shard, ShardOptions, StorageError};
 
 const CACHE_BYTES: u64 = 64 * 1024 * 1024;
@@ -149,7 +149,7 @@ impl Engine for Inspection {
     }
 
     fn view(&self) -> Box<dyn EngineView> {
-        let pace = Arc::new(Pace::new(Duration::MAX));
+        let pace = Arc::new(SlowReads::new(Duration::MAX));
         Box::new(LocalView::new(self.database.snapshot(), self.rows.clone(), pace))
     }
 

@@ -9,10 +9,10 @@
 //! | `committer.rs` | the one thread that merges queued commits into one engine write and one sync |
 //! | `pipeline.rs` | likewise a task, for engines that answer later |
 //! | `turns.rs` | turns of large commits, so that small ones never have many rows before them |
-//! | `pacer.rs`, `background.rs` | how much of its time background work may take; its pieces and rests |
+//! | `background_pace.rs`, `background.rs` | how much of its time background work may take; its pieces and rests |
 //! | `engine.rs` | what an engine implements |
 //! | `local.rs`, `local_view.rs` | the engine on a local disk, with fjall |
-//! | `pace.rs`, `readers.rs` | whether its reads are quick, and the threads that do them when they are not |
+//! | `slow_reads.rs`, `readers.rs` | whether its reads are quick, and the threads that do them when they are not |
 //! | `memory.rs` | the engine in memory |
 //! | `object/` | the engine on an object store, with SlateDB (feature `object-storage`) |
 //! | `journal.rs` | judges the end of fjall's journals before fjall replays them |
@@ -45,6 +45,7 @@
 
 mod answer;
 mod background;
+mod background_pace;
 mod batch;
 mod bulk;
 mod cached_scan;
@@ -80,8 +81,6 @@ mod new_tables;
 pub mod object;
 mod old_memtables;
 mod options;
-mod pace;
-mod pacer;
 mod pending_commit;
 mod pipeline;
 mod queue;
@@ -93,6 +92,7 @@ mod scan;
 mod shard;
 #[cfg(feature = "testing")]
 pub mod slow;
+mod slow_reads;
 #[cfg(feature = "testing")]
 pub mod suite;
 mod sync_under_way;

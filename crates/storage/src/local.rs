@@ -51,7 +51,7 @@ use crate::key_kinds::{KEY_KINDS, UID_BYTES};
 use crate::local_view::{LocalView, elsewhere, one_key};
 use crate::new_tables::NewTables;
 use crate::old_memtables::OldMemtables;
-use crate::pace::{Pace, Way};
+use crate::slow_reads::{SlowReads, Way};
 use crate::synced::{Synced, SyncedRecord};
 use crate::whole_tables::drop_within;
 use crate::{
@@ -94,7 +94,7 @@ pub(crate) struct LocalEngine {
     // Declared first, dropped first: the directory stays locked until the database is closed.
     rows: Keyspace,
     database: Database,
-    pace: Arc<Pace>,
+    pace: Arc<SlowReads>,
     write_mode: Option<PersistMode>,
     old_memtables: OldMemtables,
     /// In the memtable that takes the writes, by our own count.
@@ -143,7 +143,7 @@ impl LocalEngine {
             room: (!options.writes_through).then(|| JournalRoom::new(directory.database())),
             loads: AtomicUsize::new(0),
             kept_log: OnceLock::new(),
-            pace: Arc::new(Pace::new(options.slow_read)),
+            pace: Arc::new(SlowReads::new(options.slow_read)),
             opened,
             synced: SyncedRecord::open(directory.path()),
             directory,

@@ -1,4 +1,4 @@
-//! Views and scans of the engine on a local disk: read in the call, or where a thread may block (`pace.rs`).
+//! Views and scans of the engine on a local disk: read in the call, or where a thread may block (`slow_reads.rs`).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use fjall::{Keyspace, Readable};
 use tokio::sync::oneshot;
 
 use crate::engine::EngineScan;
-use crate::pace::{Pace, Way};
 use crate::scan::collect_chunk;
+use crate::slow_reads::{SlowReads, Way};
 use crate::{Answer, EngineView, Lookup, Row, ScanOptions, StorageError, Value, readers};
 
 /// Rows of a chunk that take about as long as one key.
@@ -20,11 +20,11 @@ pub(crate) struct LocalView(Arc<Moment>);
 struct Moment {
     snapshot: fjall::Snapshot,
     rows: Keyspace,
-    pace: Arc<Pace>,
+    pace: Arc<SlowReads>,
 }
 
 impl LocalView {
-    pub fn new(snapshot: fjall::Snapshot, rows: Keyspace, pace: Arc<Pace>) -> Self {
+    pub fn new(snapshot: fjall::Snapshot, rows: Keyspace, pace: Arc<SlowReads>) -> Self {
         LocalView(Arc::new(Moment { snapshot, rows, pace }))
     }
 }
@@ -37,7 +37,7 @@ impl Moment {
 
 /// Reads where a thread may block.
 pub(crate) fn elsewhere<T: Send + 'static>(
-    pace: &Arc<Pace>,
+    pace: &Arc<SlowReads>,
     read: impl FnOnce() -> Result<T, StorageError> + Send + 'static,
 ) -> Lookup<T> {
     let pace = pace.clone();
@@ -81,7 +81,7 @@ impl EngineView for LocalView {
 
 struct LocalScan {
     place: Place,
-    pace: Arc<Pace>,
+    pace: Arc<SlowReads>,
 }
 
 /// Where the rows are.

@@ -36,7 +36,7 @@ pub(crate) enum Way {
 }
 
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub(crate) struct SlowReads {
     slow_read: Duration,
     state: AtomicU8,
     counts: Mutex<Counts>,
@@ -50,12 +50,12 @@ struct Counts {
     quick_in_a_row: u32,
 }
 
-impl Pace {
+impl SlowReads {
     /// `slow_read` is how long a read takes that is better done elsewhere; none is with [`Duration::MAX`], and every
     /// one with zero.
     pub fn new(slow_read: Duration) -> Self {
         let state = if slow_read.is_zero() { SLOW } else { QUICK };
-        Pace { slow_read, state: AtomicU8::new(state), counts: Mutex::default() }
+        SlowReads { slow_read, state: AtomicU8::new(state), counts: Mutex::default() }
     }
 
     pub fn is_quick(&self) -> bool {
@@ -117,20 +117,20 @@ mod tests {
     const LONG: Duration = Duration::from_millis(4);
     const SHORT: Duration = Duration::from_micros(3);
 
-    fn tell(pace: &Pace, reads: &[Duration]) {
+    fn tell(pace: &SlowReads, reads: &[Duration]) {
         reads.iter().for_each(|took| pace.took(*took));
     }
 
     #[test]
     fn one_read_of_sixteen_is_measured_while_they_are_quick() {
-        let pace = Pace::new(SLOW_READ);
+        let pace = SlowReads::new(SLOW_READ);
         let measured = (0..160).filter(|_| pace.way() == Way::InTheCall { measured: true }).count();
         assert_eq!(measured, 10);
     }
 
     #[test]
     fn reads_leave_the_call_when_several_are_slow_and_come_back_when_many_are_quick() {
-        let pace = Pace::new(SLOW_READ);
+        let pace = SlowReads::new(SLOW_READ);
         tell(&pace, &[LONG]);
         assert_eq!(pace.way(), Way::InTheCall { measured: true }, "the next ones are looked at");
         tell(&pace, &[SHORT, LONG, LONG]);
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn one_slow_read_among_quick_ones_changes_nothing() {
-        let pace = Pace::new(SLOW_READ);
+        let pace = SlowReads::new(SLOW_READ);
         for _ in 0..100 {
             tell(&pace, &[LONG, SHORT, SHORT, LONG]);
             tell(&pace, &[SHORT; 4]);

@@ -54,7 +54,7 @@ const REST_MAX: Duration = Duration::from_millis(100);
 
 /// What the foreground feels, and what follows for the background.
 #[derive(Debug)]
-pub(crate) struct Pacer {
+pub(crate) struct BackgroundPace {
     share: u32,
     /// Of a client's write without background work, in microseconds; 0 while unknown.
     usual_us: u64,
@@ -69,9 +69,9 @@ pub(crate) struct Pacer {
     was_alone: bool,
 }
 
-impl Default for Pacer {
+impl Default for BackgroundPace {
     fn default() -> Self {
-        Pacer {
+        BackgroundPace {
             share: FULL,
             usual_us: 0,
             usual_slow: 0,
@@ -83,7 +83,7 @@ impl Default for Pacer {
     }
 }
 
-impl Pacer {
+impl BackgroundPace {
     /// A client's write took so long, with or without background work at that time.
     pub fn note(&mut self, now: Duration, latency: Duration, is_busy: bool) {
         self.note_client(now);
@@ -162,7 +162,7 @@ mod tests {
     /// A shard with a clock set by hand.
     #[derive(Default)]
     struct Simulated {
-        pacer: Pacer,
+        pacer: BackgroundPace,
         now: Duration,
     }
 
@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn clients_that_come_while_work_goes_at_full_speed_slow_it_down_at_once() {
-        let mut pacer = Pacer::default();
+        let mut pacer = BackgroundPace::default();
         pacer.begin(Duration::ZERO);
         assert_eq!(pacer.rest_after(30 * MS, MS, 1), Duration::ZERO);
         pacer.note_client(31 * MS);
@@ -287,7 +287,7 @@ mod tests {
 
     #[test]
     fn patient_work_takes_less_and_rests_are_bounded() {
-        let mut pacer = Pacer::default();
+        let mut pacer = BackgroundPace::default();
         assert_eq!(pacer.rest_after(MS, MS, 4), 3 * MS);
         assert_eq!(pacer.rest_after(MS, Duration::from_secs(60), 4), REST_MAX);
     }
