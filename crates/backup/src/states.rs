@@ -1,6 +1,6 @@
 //! States of all shards that are kept while their files are copied.
 //!
-//! *Begin*: the shards are held at one moment (`Shard::checkpoint_together`), so that what moves between shards is in the
+//! *Begin*: the shards are held at one moment (`Shard::checkpoint_shards`), so that what moves between shards is in the
 //! state once, and goes on after a restore as it would after a crash. *Read*: files are asked for piece by piece; each
 //! question says that somebody is still there. *End*: the client says so, or has been silent for too long, or the account is closed.
 //! What a killed server leaves is removed at the next start, by its name.
@@ -105,7 +105,7 @@ impl Backups {
         let id: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         let time = state.clock.now();
         let shards: Vec<Shard> = state.shards.iter().cloned().collect();
-        let views = Shard::checkpoint_together(&shards, &name_of(&id)).await.map_err(refusal)?;
+        let views = Shard::checkpoint_shards(&shards, &name_of(&id)).await.map_err(refusal)?;
         let kept = match state.gather(&id, time, views).await {
             Ok(kept) => Arc::new(kept),
             Err(error) => {

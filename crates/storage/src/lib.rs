@@ -26,7 +26,7 @@
 //! | `inspection.rs` | reads a shard that nobody has open, and changes no byte of it |
 //! | `checkpoint.rs`, `copying.rs` | keeps a state of a shard by name; copies of its files |
 //! | `history/`, `moments.rs`, `replay.rs`, `follow.rs` | the kept log: restores to a moment between two backups; a copy that follows its original |
-//! | `together.rs`, `kept_files.rs` | one moment of several shards; the files that a kept state consists of |
+//! | `shard_set_checkpoint.rs`, `kept_files.rs` | one moment of several shards; the files that a kept state consists of |
 //! | `disk_space.rs` | the room that files take on their disk |
 //! | `directory.rs`, `epoch.rs` | a local shard's directory: its lock, its format and its last owner |
 //! | `view.rs`, `scan.rs` | what readers see: the acknowledged state, its keys and its ranges |
@@ -90,6 +90,7 @@ mod replay;
 mod row_cache;
 mod scan;
 mod shard;
+mod shard_set_checkpoint;
 #[cfg(feature = "testing")]
 pub mod slow;
 mod slow_reads;
@@ -97,7 +98,6 @@ mod slow_reads;
 pub mod suite;
 mod sync_under_way;
 mod synced;
-mod together;
 mod turns;
 mod view;
 mod whole_tables;

@@ -458,7 +458,7 @@ impl Shard {
     pub async fn checkpoint(&self, name: &str) -> Result<(), StorageError> {
         check_name(name)?;
         if !self.shared().engine.answers_later() {
-            return Shard::checkpoint_together(std::slice::from_ref(self), name).await.map(drop);
+            return Shard::checkpoint_shards(std::slice::from_ref(self), name).await.map(drop);
         }
         self.flush().await?;
         self.shared().engine.checkpoint(name).await

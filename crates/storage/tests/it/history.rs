@@ -127,7 +127,7 @@ async fn copy(kept: &KeptFiles, stamp: Stamp) -> Backup {
 }
 
 async fn backup(shard: &Shard, name: &str) -> Backup {
-    let views = Shard::checkpoint_together(std::slice::from_ref(shard), name).await.expect("kept");
+    let views = Shard::checkpoint_shards(std::slice::from_ref(shard), name).await.expect("kept");
     let stamp = Stamp::of(&views[0], STAMP).await.expect("reads").expect("the log is kept");
     let backup = copy(&shard.kept_files(name).await.expect("files"), stamp).await;
     shard.remove_checkpoint(name).await.expect("removed");

@@ -71,7 +71,7 @@ async fn states_of_several_shards_show_no_effect_without_its_cause() {
     for round in 0..12 {
         let name = format!("round-{round}");
         let before: Vec<View> = shards.iter().map(Shard::view).collect();
-        let views = Shard::checkpoint_together(&shards, &name).await.expect("makes checkpoints");
+        let views = Shard::checkpoint_shards(&shards, &name).await.expect("makes checkpoints");
         for writer in 0..WRITERS {
             let mut counts = Vec::new();
             for ((shard, view), before) in shards.iter().zip(&views).zip(&before) {
@@ -104,10 +104,10 @@ async fn states_that_cannot_be_made_of_all_are_made_of_none() {
     let shards =
         [open(&small(&directory.path().join("0"))).await, open(&small(&directory.path().join("1"))).await];
     shards[1].checkpoint("taken").await.expect("makes a checkpoint");
-    let refused = Shard::checkpoint_together(&shards, "taken").await.map(drop);
+    let refused = Shard::checkpoint_shards(&shards, "taken").await.map(drop);
     assert!(matches!(refused, Err(StorageError::CheckpointExists)), "{refused:?}");
     assert_eq!(shards[0].checkpoints().await.expect("lists"), [""; 0]);
-    let refused = Shard::checkpoint_together(&shards, "../x").await.map(drop);
+    let refused = Shard::checkpoint_shards(&shards, "../x").await.map(drop);
     assert!(matches!(refused, Err(StorageError::CheckpointName)), "{refused:?}");
     put(&shards[0], 1, 0).await;
     let memory = Shard::open(ShardOptions::memory()).await.expect("opens");

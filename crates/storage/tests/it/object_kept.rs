@@ -97,10 +97,10 @@ async fn a_kept_state_is_a_shard_again_elsewhere_while_the_original_goes_on() {
     let before = rows(&shard).await;
     // Two of them: the second one's manifest knows the first one.
     for name in ["first", "second"] {
-        let views = Shard::checkpoint_together(std::slice::from_ref(&shard), name).await.expect("kept");
+        let views = Shard::checkpoint_shards(std::slice::from_ref(&shard), name).await.expect("kept");
         assert_eq!(views.len(), 1);
     }
-    let again = Shard::checkpoint_together(std::slice::from_ref(&shard), "first").await.map(|_| ());
+    let again = Shard::checkpoint_shards(std::slice::from_ref(&shard), "first").await.map(|_| ());
     assert!(matches!(again, Err(StorageError::CheckpointExists)), "{again:?}");
     let mut known = shard.checkpoints().await.expect("listed");
     known.sort();
@@ -152,7 +152,7 @@ async fn states_of_several_shards_in_a_store_show_no_effect_without_its_cause() 
         .collect();
     for attempt in 0..4 {
         let name = format!("state-{attempt}");
-        let _views = Shard::checkpoint_together(&shards, &name).await.expect("kept");
+        let _views = Shard::checkpoint_shards(&shards, &name).await.expect("kept");
         let mut found = Vec::new();
         for (number, shard) in shards.iter().enumerate() {
             let place = format!("{attempt}/{number}");

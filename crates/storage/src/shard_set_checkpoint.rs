@@ -43,7 +43,7 @@ const AT_A_TIME: usize = 8;
 impl Shard {
     /// Keeps the states of all shards at one moment under a name, and shows them. Writers of all of them wait while files
     /// are linked. After an error nothing is kept.
-    pub async fn checkpoint_together(shards: &[Shard], name: &str) -> Result<Vec<View>, StorageError> {
+    pub async fn checkpoint_shards(shards: &[Shard], name: &str) -> Result<Vec<View>, StorageError> {
         check_name(name)?;
         if shards.iter().all(|shard| shard.shared().engine.answers_later()) {
             return keep_later(shards, name).await;
