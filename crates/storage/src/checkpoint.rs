@@ -24,7 +24,7 @@ use crate::copying::{copy_files, copy_journals};
 use crate::directory::{DATABASE, mark_complete};
 use crate::journal::{self, Tolerance};
 use crate::journal_mark::Mark;
-use crate::{LogPosition, StorageError, files, history};
+use crate::{LogPosition, StorageError, files, wal_archive};
 
 const CHECKPOINTS: &str = "checkpoints";
 /// Has a dot, so that no checkpoint can have the name.
@@ -86,7 +86,7 @@ fn copy(
     copy_journals(&journal::measure(&database, &flushed.0)?, flushed, &copy).map_err(failed)?;
     let found = files::check(&database)?;
     copy_files(&database, &found, &copy, |from, to| fs::hard_link(from, to)).map_err(failed)?;
-    history::copy_links(shard, to).map_err(failed)?;
+    wal_archive::copy_links(shard, to).map_err(failed)?;
     let copied = files::check(&copy)?;
     let journals = journal::inspect(&copy, &[])?;
     Mark::new(true, tolerance, &journals).replace(to)?;

@@ -19,11 +19,11 @@ use std::time::Duration;
 
 use shardlake_stdx::Clock;
 
-use crate::history::History;
 use crate::queue::{GroupWriter, Queued, Unshown};
 use crate::shard::Shared;
 use crate::turns::RowsTurn;
 use crate::view::View;
+use crate::wal_archive::History;
 use crate::{Answer, Batch, Durability, Seq, StorageError};
 
 /// How long an acknowledged commit may stay undurable with [`Durability::Async`].

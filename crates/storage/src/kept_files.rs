@@ -8,7 +8,7 @@
 //! | `db/keyspaces/K/tables/N` | all; written once and never changed, and the version knows the checksum of each |
 //! | `db/N.jnl` | up to the end of the last good batch: a torn write, which nobody was told of, stays behind |
 //! | `JOURNALS` | made here: it says that nothing follows what was copied |
-//! | `history/N-…` | journals that are kept for restores to a moment, which are put back by those only: `history/` |
+//! | `history/N-…` | journals that are kept for restores to a moment, which are put back by those only: `wal_archive/` |
 //! | `FORMAT` | made here; it comes last, since it says that the shard is complete |
 //!
 //! Those of a shard in an object store are named by the engine over it (`object/files.rs`) and fetched from the store.
@@ -29,7 +29,7 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::directory::{DATABASE, complete_format, find_complete, lock_for_looking};
 use crate::journal::{self, Records, Tolerance};
 use crate::journal_mark::{self, Mark};
-use crate::{StorageError, files, history};
+use crate::{StorageError, files, wal_archive};
 
 /// Checksum of a whole table, as the version that names the table has it.
 pub type TableChecksum = u128;
@@ -100,7 +100,7 @@ impl KeptFiles {
         let tolerance = records.mark.map_or(Tolerance::LastBatch, |mark| mark.tolerance);
         let mark = Mark::new(true, tolerance, &journals).text();
         kept.add_made(journal_mark::NAME, mark.into_bytes());
-        for journal in history::kept_journals(directory)? {
+        for journal in wal_archive::kept_journals(directory)? {
             kept.add(journal.name, journal.size_bytes, None, Content::Elsewhere(journal.path));
         }
         kept.add_made("FORMAT", complete_format().into_bytes());

@@ -25,7 +25,7 @@
 //! | `files.rs` | looks for every file of a database before fjall may repair by deleting |
 //! | `inspection.rs` | reads a shard that nobody has open, and changes no byte of it |
 //! | `checkpoint.rs`, `copying.rs` | keeps a state of a shard by name; copies of its files |
-//! | `history/`, `moments.rs`, `replay.rs`, `follow.rs` | the kept log: restores to a moment between two backups; a copy that follows its original |
+//! | `wal_archive/`, `restore_point.rs`, `replay.rs`, `wal_copy.rs` | the kept log: restores to a moment between two backups; a copy that follows its original |
 //! | `shard_set_checkpoint.rs`, `kept_files.rs` | one moment of several shards; the files that a kept state consists of |
 //! | `disk_space.rs` | the room that files take on their disk |
 //! | `directory.rs`, `epoch.rs` | a local shard's directory: its lock, its format and its last owner |
@@ -63,8 +63,6 @@ mod error;
 #[cfg(feature = "testing")]
 pub mod fault;
 mod files;
-mod follow;
-mod history;
 mod inspection;
 mod journal;
 mod journal_mark;
@@ -75,7 +73,6 @@ mod lease;
 mod local;
 mod local_view;
 mod memory;
-mod moments;
 mod new_tables;
 #[cfg(feature = "object-storage")]
 pub mod object;
@@ -87,6 +84,7 @@ mod queue;
 mod range_cache;
 mod readers;
 mod replay;
+mod restore_point;
 mod row_cache;
 mod scan;
 mod shard;
@@ -100,6 +98,8 @@ mod sync_under_way;
 mod synced;
 mod turns;
 mod view;
+mod wal_archive;
+mod wal_copy;
 mod whole_tables;
 pub mod witness;
 
@@ -110,8 +110,6 @@ pub use bulk::{BulkLoad, RangeStats};
 pub use cached_view::CachedView;
 pub use engine::{CONCURRENT_READS_MAX, Engine, EngineScan, EngineView, KEY_BYTES_MAX, Row, Value};
 pub use error::StorageError;
-pub use follow::{Followed, Follower, LogTail};
-pub use history::{HistoryOptions, Stamp};
 pub use inspection::{InspectionReport, TornWrite};
 pub use journal_mark::LogPosition;
 pub use kept_files::{KeptFile, KeptFiles, TableChecksum, TableSum, check_copied_journals};
@@ -127,6 +125,8 @@ pub use scan::{Chunk, Extract, KeptRows, Scan, ScanOptions};
 pub use shard::{Seq, Shard};
 pub use turns::{LARGE_ROWS_IN_FLIGHT, OVERSIZE_COMMIT_ROWS, RowsTurn, SMALL_COMMIT_ROWS};
 pub use view::View;
+pub use wal_archive::{HistoryOptions, Stamp};
+pub use wal_copy::{Followed, Follower, LogTail};
 
 /// [`View`] by its old name.
 pub type Snapshot = View;

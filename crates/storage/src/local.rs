@@ -42,7 +42,6 @@ use shardlake_stdx::{Activity, free_disk_bytes, lower_thread_priority};
 use crate::directory::Directory;
 use crate::disk_space::allocated_bytes;
 use crate::files;
-use crate::history::{self, KeptJournals};
 use crate::inspection::Inspection;
 use crate::journal::{self, Records, Tolerance};
 use crate::journal_mark::Mark;
@@ -53,6 +52,7 @@ use crate::new_tables::NewTables;
 use crate::old_memtables::OldMemtables;
 use crate::slow_reads::{SlowReads, Way};
 use crate::synced::{Synced, SyncedRecord};
+use crate::wal_archive::{self, KeptJournals};
 use crate::whole_tables::drop_within;
 use crate::{
     Answer, Batch, Engine, EngineView, KeptFiles, LogPosition, Lookup, Op, Row, StorageError, Value,
@@ -451,7 +451,7 @@ impl Engine for LocalEngine {
     }
 
     fn keep_log(&self, window: Option<Duration>) -> Answer<'_, ()> {
-        let Some(window) = window else { return Answer::Now(history::forget(self.directory.path())) };
+        let Some(window) = window else { return Answer::Now(wal_archive::forget(self.directory.path())) };
         Answer::Now(KeptJournals::begin(self.directory.path(), window).and_then(|kept| {
             self.kept_log.set(kept).map_err(|_| StorageError::io("the log is kept already"))
         }))

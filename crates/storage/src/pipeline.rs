@@ -21,11 +21,11 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::committer::{ASYNC_SYNC_INTERVAL, PoisonOnPanic};
-use crate::history::History;
 use crate::queue::{GroupWriter, Queued, Unshown};
 use crate::shard::Shared;
 use crate::turns::RowsTurn;
 use crate::view::View;
+use crate::wal_archive::History;
 use crate::{Durability, Seq, StorageError};
 
 /// Bytes that may be applied without being under way to the store; more stays in the queue, which is bounded.

@@ -10,8 +10,8 @@
 
 use shardlake_stdx::Timestamp;
 
-use crate::follow::Follower;
-use crate::history::{self, Group};
+use crate::wal_archive::{self, Group};
+use crate::wal_copy::Follower;
 use crate::{Shard, Stamp, StorageError};
 
 /// Whether more of the log is needed.
@@ -45,7 +45,7 @@ impl Replay {
     /// The next journal of a local shard.
     pub async fn journal(&mut self, content: bytes::Bytes) -> Result<Reached, StorageError> {
         let key = self.follower.key().to_owned();
-        for group in history::of_journal(content, &key) {
+        for group in wal_archive::of_journal(content, &key) {
             if self.add(group?).await? == Reached::Moment {
                 break;
             }

@@ -14,7 +14,6 @@ use tokio::sync::{Notify, OnceCell, oneshot, watch};
 use crate::background::{Foreground, PacedWork};
 use crate::checkpoint::check_name;
 use crate::committer::{Committer, Writing, in_the_call};
-use crate::history::History;
 use crate::local::{LocalEngine, LocalOptions};
 use crate::pipeline::Pipeline;
 use crate::queue::{Bell, Queue, Queued};
@@ -25,6 +24,7 @@ use crate::slow::SlowEngine;
 use crate::sync_under_way::SyncUnderWay;
 use crate::turns::{LargeCommits, RowsTurn, SMALL_COMMIT_ROWS};
 use crate::view::Shown;
+use crate::wal_archive::History;
 use crate::{
     Answer, Batch, Durability, Engine, EngineKind, KEY_BYTES_MAX, Lookup, MemoryEngine, PendingCommit, Row,
     ShardOptions, StorageError, Value, View, witness,

@@ -26,7 +26,7 @@ use xxhash_rust::xxh3::Xxh3;
 use super::files::{below, unreadable};
 use super::whole_log::FILLED_MAX;
 use super::{failed, whole_log};
-use crate::history::Group;
+use crate::wal_archive::Group;
 use crate::{Op, StorageError};
 
 pub(super) const LOG: &str = "wal";

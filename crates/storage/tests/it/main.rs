@@ -8,10 +8,6 @@ mod commits;
 #[cfg(feature = "object-storage")]
 mod counted;
 mod faults;
-#[cfg(feature = "object-storage")]
-mod follow;
-#[cfg(feature = "object-storage")]
-mod history;
 mod huge_batches;
 mod journal;
 mod kept;
@@ -46,4 +42,8 @@ mod range_cache;
 mod row_cache;
 mod slow;
 mod views;
+#[cfg(feature = "object-storage")]
+mod wal_archive;
+#[cfg(feature = "object-storage")]
+mod wal_copy;
 mod write_back;

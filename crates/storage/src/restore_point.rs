@@ -1,8 +1,8 @@
-//! Keeping the log of a shard, for restores to a moment: `history/` says how.
+//! Keeping the log of a shard, for restores to a moment: `wal_archive/` says how.
 
 use shardlake_stdx::Activity;
 
-use crate::history::{History, HistoryOptions};
+use crate::wal_archive::{History, HistoryOptions};
 use crate::{Batch, Shard, Stamp, StorageError, View};
 
 impl Stamp {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use shardlake_storage::object::object_store::memory::InMemory;
 use shardlake_storage::{Batch, Follower, LogTail, ScanOptions, Shard, Stamp, StorageError};
 
-use crate::history::{Disk, Ground, InStore, Run, STAMP, rows};
+use crate::wal_archive::{Disk, Ground, InStore, Run, STAMP, rows};
 
 /// Where the original lies, for its log.
 enum Source {

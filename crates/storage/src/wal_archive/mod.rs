@@ -7,7 +7,7 @@
 //! | `groups.rs` | what a kept log holds: groups of writes, in their order |
 //! | `tail.rs` | reads the journals of a shard that is in use, as far as they go |
 //!
-//! `moments.rs` begins and ends keeping it, `replay.rs` brings a shard to a moment with it, `follow.rs` a copy up to its original.
+//! `restore_point.rs` begins and ends keeping it, `replay.rs` brings a shard to a moment with it, `wal_copy.rs` a copy up to its original.
 //!
 //! The log is the one that the engine writes anyway: fjall's journals, or the write-ahead objects of SlateDB. Each group that is written
 //! has one row more, the *stamp*, always under the same key:

@@ -1,4 +1,4 @@
-//! The kept journals of a local shard: links in its directory `history/`.
+//! The kept journals of a local shard: links in its directory `wal_archive/`.
 //!
 //! fjall deletes a journal when everything in it is in tables; a link keeps what it held. A journal takes 64 MB of writes before there is a
 //! newer one, and only a journal with a newer one behind it is deleted, so that it is enough to look for journals without a link

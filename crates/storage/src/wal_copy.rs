@@ -10,7 +10,7 @@
 
 use bytes::Bytes;
 
-use crate::history::{Group, JournalTail, of_journal};
+use crate::wal_archive::{Group, JournalTail, of_journal};
 use crate::{Batch, Op, PendingCommit, Shard, Stamp, StorageError};
 
 /// Rows that are committed at a time.
