@@ -17,9 +17,9 @@
 //! | `object/` | the engine on an object store, with SlateDB (feature `object-storage`) |
 //! | `journal.rs` | judges the end of fjall's journals before fjall replays them |
 //! | `journal_mark.rs` | what a shard remembers of its journals, to tell more rot from torn writes |
-//! | `new_tables.rs` | syncs the tables of a load as they grow |
-//! | `whole_tables.rs` | drops tables that hold nothing but what is to go |
-//! | `old_memtables.rs` | frees what was sorted, where nobody waits for it |
+//! | `incremental_sync.rs` | syncs the tables of a load as they grow |
+//! | `table_drop.rs` | drops tables that hold nothing but what is to go |
+//! | `memtable_reclaim.rs` | frees what was sorted, where nobody waits for it |
 //! | `key_kinds.rs` | which keys the local engine need not find one by one |
 //! | `journal_room.rs` | writes zeros ahead of a journal's end, so that syncs of small groups are short |
 //! | `files.rs` | looks for every file of a database before fjall may repair by deleting |
@@ -63,6 +63,7 @@ mod error;
 #[cfg(feature = "testing")]
 pub mod fault;
 mod files;
+mod incremental_sync;
 mod inspection;
 mod journal;
 mod journal_mark;
@@ -73,10 +74,9 @@ mod lease;
 mod local;
 mod local_view;
 mod memory;
-mod new_tables;
+mod memtable_reclaim;
 #[cfg(feature = "object-storage")]
 pub mod object;
-mod old_memtables;
 mod options;
 mod pending_commit;
 mod pipeline;
@@ -96,11 +96,11 @@ mod slow_reads;
 pub mod suite;
 mod sync_under_way;
 mod synced;
+mod table_drop;
 mod turns;
 mod view;
 mod wal_archive;
 mod wal_copy;
-mod whole_tables;
 pub mod witness;
 
 pub use answer::{Answer, Lookup, Resolve};

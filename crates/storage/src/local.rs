@@ -12,12 +12,12 @@
 //!   memtables itself, well below that size;
 //! - of several workers, the first hands every merge back to the queue, and so spins while another one merges: there is
 //!   one worker;
-//! - a sorted memtable is given up when the next one is sorted, and may be left to a reader: `old_memtables.rs` frees it;
+//! - a sorted memtable is given up when the next one is sorted, and may be left to a reader: `memtable_reclaim.rs` frees it;
 //! - nothing is sorted on drop: without [`Engine::close`] the next start replays the journal;
 //! - compressed journal entries are compressed again at recovery to check them, which a later version of the compressor
 //!   could fail: the journal stays uncompressed.
 //! - ingestion writes sorted tables directly; its end holds the journal's lock only to seal the memtable and to take a number
-//!   (our change, `vendor/README.md`); the tables are synced as they grow (`new_tables.rs`), so that no sync of the journal has
+//!   (our change, `vendor/README.md`); the tables are synced as they grow (`incremental_sync.rs`), so that no sync of the journal has
 //!   to wait for many megabytes.
 //! - it keeps as many tables open as it is told; beside them one file for each run that it merges (the tables of the first level and
 //!   one of the next at most), one that it writes, one journal, the lock, and for each reader at work what it has just opened.
@@ -42,18 +42,18 @@ use shardlake_stdx::{Activity, free_disk_bytes, lower_thread_priority};
 use crate::directory::Directory;
 use crate::disk_space::allocated_bytes;
 use crate::files;
+use crate::incremental_sync::IncrementalSync;
 use crate::inspection::Inspection;
 use crate::journal::{self, Records, Tolerance};
 use crate::journal_mark::Mark;
 use crate::journal_room::JournalRoom;
 use crate::key_kinds::{KEY_KINDS, UID_BYTES};
 use crate::local_view::{LocalView, elsewhere, one_key};
-use crate::new_tables::NewTables;
-use crate::old_memtables::OldMemtables;
+use crate::memtable_reclaim::MemtableReclaim;
 use crate::slow_reads::{SlowReads, Way};
 use crate::synced::{Synced, SyncedRecord};
+use crate::table_drop::drop_within;
 use crate::wal_archive::{self, KeptJournals};
-use crate::whole_tables::drop_within;
 use crate::{
     Answer, Batch, Engine, EngineView, KeptFiles, LogPosition, Lookup, Op, Row, StorageError, Value,
     checkpoint, epoch,
@@ -96,7 +96,7 @@ pub(crate) struct LocalEngine {
     database: Database,
     pace: Arc<SlowReads>,
     write_mode: Option<PersistMode>,
-    old_memtables: OldMemtables,
+    memtable_reclaim: MemtableReclaim,
     /// In the memtable that takes the writes, by our own count.
     memtable_bytes: AtomicU64,
     memtable_bytes_max: u64,
@@ -135,7 +135,7 @@ impl LocalEngine {
         }
         directory.created()?;
         Ok(LocalEngine {
-            old_memtables: OldMemtables::new()?,
+            memtable_reclaim: MemtableReclaim::new()?,
             write_mode: options.writes_through.then_some(PersistMode::Buffer),
             // What the journal held is in the memtable now.
             memtable_bytes: AtomicU64::new(database.write_buffer_size()),
@@ -191,7 +191,7 @@ impl LocalEngine {
         self.memtable_bytes.store(0, Ordering::Relaxed);
         let memtable = self.rows.tree.active_memtable();
         if self.rows.rotate_memtable()? {
-            self.old_memtables.add(memtable);
+            self.memtable_reclaim.add(memtable);
         }
         Ok(())
     }
@@ -220,7 +220,7 @@ impl LocalEngine {
             self.check_workers()?;
             std::thread::sleep(Duration::from_millis(5));
         }
-        let tables = NewTables::of(&self.rows)?;
+        let tables = IncrementalSync::of(&self.rows)?;
         let mut ingestion = self.rows.start_ingestion()?;
         tables.synced_while(|grown| {
             at_low_priority(|| {
@@ -240,7 +240,7 @@ impl LocalEngine {
         let memtable = self.rows.tree.active_memtable();
         self.memtable_bytes.store(0, Ordering::Relaxed);
         ingestion.finish()?;
-        self.old_memtables.add(memtable);
+        self.memtable_reclaim.add(memtable);
         Ok(())
     }
 

@@ -14,18 +14,18 @@ use fjall::Keyspace;
 
 use crate::StorageError;
 
-pub(crate) struct NewTables {
+pub(crate) struct IncrementalSync {
     folder: PathBuf,
     /// Tables above this number may not be synced.
     above: u64,
 }
 
-impl NewTables {
+impl IncrementalSync {
     /// Of a load that begins now.
-    pub fn of(rows: &Keyspace) -> Result<NewTables, StorageError> {
-        let tables = NewTables { folder: rows.path().join("tables"), above: 0 };
+    pub fn of(rows: &Keyspace) -> Result<IncrementalSync, StorageError> {
+        let tables = IncrementalSync { folder: rows.path().join("tables"), above: 0 };
         let above = tables.numbers()?.into_iter().max().unwrap_or(0);
-        Ok(NewTables { above, ..tables })
+        Ok(IncrementalSync { above, ..tables })
     }
 
     /// Has a thread sync them now and again while they are written: `write` is given what tells it that they have grown. When

@@ -29,16 +29,16 @@ const HANDED_OVER_MAX: usize = 8;
 pub(crate) type Memtable = Arc<dyn Any + Send + Sync>;
 
 /// The thread ends when this is dropped, with whatever it owns.
-pub(crate) struct OldMemtables(SyncSender<Memtable>);
+pub(crate) struct MemtableReclaim(SyncSender<Memtable>);
 
-impl OldMemtables {
-    pub fn new() -> Result<OldMemtables, StorageError> {
+impl MemtableReclaim {
+    pub fn new() -> Result<MemtableReclaim, StorageError> {
         let (sender, receiver) = sync_channel(HANDED_OVER_MAX);
         let freeing = std::thread::Builder::new().name("old-memtables".into());
         freeing.spawn(move || free_all(&receiver)).map_err(|error| {
             StorageError::io(format!("the thread that frees memtables cannot start: {error}"))
         })?;
-        Ok(OldMemtables(sender))
+        Ok(MemtableReclaim(sender))
     }
 
     /// Takes a share in a memtable that was sealed.
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn memtable_is_freed_by_neither_who_seals_nor_who_reads() {
-        let old = OldMemtables::new().expect("the thread starts");
+        let old = MemtableReclaim::new().expect("the thread starts");
         let (freed, on) = sync_channel(4);
         let memtable = || -> Memtable { Arc::new(Freed(freed.clone())) };
         let (first, second) = (memtable(), memtable());
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn thread_ends_with_what_it_owns() {
-        let old = OldMemtables::new().expect("the thread starts");
+        let old = MemtableReclaim::new().expect("the thread starts");
         let (freed, on) = sync_channel(4);
         old.add(Arc::new(Freed(freed)));
         drop(old);
