@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use shardlake_model::{Error, ErrorKind, Result};
 
-use crate::followers::Followers;
+use crate::commit_waiters::CommitWaiters;
 use crate::keys::PartitionUid;
 
 /// Why a partition answers no more.
@@ -27,12 +27,12 @@ pub(crate) struct Life {
     range_id: u32,
     /// An [`End`], or 0 while the partition serves.
     end: AtomicU8,
-    pub followers: Followers,
+    pub followers: CommitWaiters,
 }
 
 impl Life {
     pub fn new(uid: PartitionUid, range_id: u32) -> Self {
-        Life { uid, range_id, end: AtomicU8::new(0), followers: Followers::default() }
+        Life { uid, range_id, end: AtomicU8::new(0), followers: CommitWaiters::default() }
     }
 
     /// Refuses everything from now on.

@@ -21,7 +21,7 @@
 //! | `query/` | a page of a query: the access chosen, items fed to the executor |
 //! | `keys.rs` | the layout of keys in the shard |
 //! | `change_log.rs`, `changes.rs` | the log entry written with every commit; reading the log |
-//! | `change_feed.rs`, `all_versions.rs`, `followers.rs` | a page of the change feed; who waits for the next |
+//! | `change_feed.rs`, `all_versions.rs`, `commit_waiters.rs` | a page of the change feed; who waits for the next |
 //! | `times.rs` | commits in the order of their times, over several partitions |
 //! | `log_marks.rs`, `versions.rs` | how much of the past is kept; versions that have ended |
 //! | `compaction.rs` | removes from the log what nobody can ask for |
@@ -46,6 +46,7 @@ mod change_log;
 mod change_sink;
 mod changes;
 mod commit;
+mod commit_waiters;
 mod compaction;
 mod deferred;
 mod delete_key;
@@ -57,7 +58,6 @@ mod due;
 mod end;
 mod expire;
 mod feed;
-mod followers;
 mod index;
 mod insertion_order;
 mod interactive;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::Notify;
 
 #[derive(Debug, Default)]
-pub(crate) struct Followers {
+pub(crate) struct CommitWaiters {
     waiting: AtomicUsize,
     changed: Notify,
 }
@@ -23,7 +23,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-impl Followers {
+impl CommitWaiters {
     /// To be called after what `wait_until` asks for has been stored with [`Ordering::SeqCst`].
     pub fn wake(&self) {
         if self.waiting.load(Ordering::SeqCst) > 0 {
@@ -55,7 +55,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn nobody_sleeps_through_a_change() {
-        let followers = Arc::new((Followers::default(), AtomicU64::new(0)));
+        let followers = Arc::new((CommitWaiters::default(), AtomicU64::new(0)));
         let waiter = followers.clone();
         let waiting = tokio::spawn(async move {
             for next in 1..=2000 {
