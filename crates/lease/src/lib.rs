@@ -3,39 +3,39 @@
 //! | file | what it does |
 //! |---|---|
 //! | `location.rs` | the store and the prefix that a URL names |
-//! | `few_readers.rs` | a directory as a store, whose files are read by few threads |
+//! | `reader_limit.rs` | a directory as a store, whose files are read by few threads |
 //! | `metered.rs` | a store whose requests are counted |
-//! | `log_apart.rs` | a store of an account whose logs lie in another one |
+//! | `separate_wal.rs` | a store of an account whose logs lie in another one |
 //! | `gathered.rs` | a store to read, of objects that lie in another one under other names |
 //! | `self_test.rs` | the laws that a store must keep, tried before anything rests on them |
 //! | `register.rs` | one record that processes change in turns |
 //! | `lease.rs` | when a lease may be relied on, and when it may be taken: no store, no clock |
-//! | `tenure.rs` | having the lease: taking, renewing, losing, giving it back |
+//! | `lease_holder.rs` | having the lease: taking, renewing, losing, giving it back |
 //! | `secrets.rs` | files that every server of an account has the same |
 //!
 //! Two locks, each enough to keep what was acknowledged. The *lease* says who may answer: it is looked at before a write is
 //! acknowledged and after a read was made. The *epoch* says whose writes the store takes: a shard that a later holder of the lease has
 //! opened takes none of an earlier one (`shardlake_storage::object`). The number of the record with which a lease was taken is the epoch.
 
-mod few_readers;
 mod gathered;
 mod lease;
+mod lease_holder;
 mod location;
-mod log_apart;
 mod metered;
+mod reader_limit;
 mod register;
 mod secrets;
 mod self_test;
-mod tenure;
+mod separate_wal;
 
 pub use gathered::Gathered;
 pub use lease::{Entry, LEASE_DEFAULT, LEASE_MIN, Look, Record, State, Watch, deadline, patience};
+pub use lease_holder::{LeaseHolder, Manner, Node, take};
 pub use location::Location;
 pub use metered::{Observe, StoreOperation, StoreRequest};
 pub use register::{Append, Register};
 pub use secrets::share_secret;
 pub use self_test::self_test;
-pub use tenure::{Manner, Node, Tenure, take};
 
 use shardlake_storage::object::object_store;
 

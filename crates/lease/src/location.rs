@@ -12,8 +12,8 @@ use shardlake_storage::object::object_store::{ObjectStore, ObjectStoreScheme, pa
 use url::Url;
 
 use crate::ClusterError;
-use crate::few_readers::FewReaders;
 use crate::metered::{Metered, Observe};
+use crate::reader_limit::ReaderLimit;
 
 /// Where an account lies.
 #[derive(Debug, Clone)]
@@ -76,7 +76,7 @@ fn local(directory: &Directory) -> Result<Arc<dyn ObjectStore>, String> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
     made.map_err(|error| cannot(&error))?;
     let store = LocalFileSystem::new_with_prefix(directory).map_err(|error| cannot(&error))?;
-    Ok(FewReaders::of(store.with_fsync(true)))
+    Ok(ReaderLimit::of(store.with_fsync(true)))
 }
 
 #[cfg(test)]

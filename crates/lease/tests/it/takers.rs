@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use shardlake_lease::{ClusterError, Location, Manner, Node, Register, Tenure, take};
+use shardlake_lease::{ClusterError, LeaseHolder, Location, Manner, Node, Register, take};
 use shardlake_stdx::{Clock, Timestamp};
 use shardlake_storage::object::object_store::memory::InMemory;
 use shardlake_storage::object::object_store::path::Path;
@@ -43,7 +43,7 @@ impl Place {
         }
     }
 
-    async fn take(&self, name: &str, manner: Manner) -> Result<Tenure, ClusterError> {
+    async fn take(&self, name: &str, manner: Manner) -> Result<LeaseHolder, ClusterError> {
         take(self.register.clone(), self.node(name, manner)).await
     }
 
@@ -124,15 +124,15 @@ async fn of_many_that_want_it_one_has_it() {
                 (place.register.clone(), place.node(&format!("n{number}"), Manner::StandBy));
             let held = held.clone();
             tokio::spawn(async move {
-                let tenure = take(register, node).await.unwrap();
-                held.lock().unwrap().push(tenure.lease.clone());
+                let lease_holder = take(register, node).await.unwrap();
+                held.lock().unwrap().push(lease_holder.lease.clone());
                 for _ in 0..(TTL.as_millis() / STEP.as_millis()) {
                     tokio::time::sleep(STEP).await;
                     let holders = held.lock().unwrap().iter().filter(|lease| lease.is_held()).count();
                     assert_eq!(holders, 1);
                 }
                 // Every second one dies.
-                if number % 2 == 0 { tenure.release().await.unwrap() } else { drop(tenure) }
+                if number % 2 == 0 { lease_holder.release().await.unwrap() } else { drop(lease_holder) }
             })
         })
         .collect();

@@ -48,7 +48,7 @@ impl Filling {
         let settings = Settings { store: Some(url.to_string()), shards: Some(shards), ..Settings::default() };
         let opened = match Config::new(settings) {
             Ok(config) => {
-                objects::open_shards(&config, &prefix.location, claim.tenure(), Means::default()).await
+                objects::open_shards(&config, &prefix.location, claim.lease_holder(), Means::default()).await
             }
             Err(error) => Err(error),
         };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use shardlake_account::Shards;
-use shardlake_lease::{ClusterError, Location, Node, Register, Tenure, self_test, share_secret, take};
+use shardlake_lease::{ClusterError, LeaseHolder, Location, Node, Register, self_test, share_secret, take};
 use shardlake_stdx::{Clock, Random};
 use shardlake_storage::StorageError;
 use shardlake_storage::object::{Circuit, Circuits, DiskCache};
@@ -25,7 +25,7 @@ pub struct StoreHome {
     location: Location,
     data: LockedNode,
     node: Node,
-    tenure: Option<Tenure>,
+    lease_holder: Option<LeaseHolder>,
     circuits: Circuits,
     disk_cache: Option<Arc<DiskCache>>,
 }
@@ -65,7 +65,7 @@ impl StoreHome {
             clock: clock.clone(),
         };
         let circuits = circuits(store, clock, metrics);
-        Ok(StoreHome { location, data, node, tenure: None, circuits, disk_cache })
+        Ok(StoreHome { location, data, node, lease_holder: None, circuits, disk_cache })
     }
 
     /// Takes the lease, when it may be had, and opens the shards.
@@ -73,10 +73,10 @@ impl StoreHome {
         let register = Register::new(self.location.store.clone(), self.location.place(objects::LEASE));
         let taken = take(register, self.node.clone()).await.map_err(|error| explain(&error))?;
         tracing::info!(term = taken.term, store = self.location.url, "this server has the account");
-        let tenure = self.tenure.insert(taken);
+        let lease_holder = self.lease_holder.insert(taken);
         self.data.remember(&self.node.incarnation)?;
         let means = Means { circuits: Some(&self.circuits), disk_cache: self.disk_cache.as_ref() };
-        objects::open_shards(config, &self.location, tenure, means).await
+        objects::open_shards(config, &self.location, lease_holder, means).await
     }
 
     pub async fn remember(&self, shards: &Shards) -> Result<(), String> {
@@ -85,16 +85,16 @@ impl StoreHome {
 
     /// Ends when another server has taken the account.
     pub async fn lost(&self) -> String {
-        match &self.tenure {
-            Some(tenure) => tenure.lost().await,
+        match &self.lease_holder {
+            Some(lease_holder) => lease_holder.lost().await,
             None => std::future::pending().await,
         }
     }
 
     /// Nothing is written or answered any more: another server need not wait.
     pub async fn release(&mut self) {
-        let Some(tenure) = self.tenure.take() else { return };
-        if let Err(error) = tenure.release().await {
+        let Some(lease_holder) = self.lease_holder.take() else { return };
+        if let Err(error) = lease_holder.release().await {
             tracing::warn!(%error, "the lease was not given back: another server waits for its end");
         }
     }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use futures::future::try_join_all;
 use shardlake_account::{AccountMark, SHARDS_MAX, Shards};
-use shardlake_lease::{Location, Tenure};
+use shardlake_lease::{LeaseHolder, Location};
 use shardlake_stdx::Clock;
 use shardlake_storage::object::object_store::{self, ObjectStore as _, ObjectStoreExt as _, PutPayload};
 use shardlake_storage::object::{Circuits, DiskCache, ObjectEngine, ObjectOptions, SharedCache, WriteMemory};
@@ -44,7 +44,7 @@ pub struct Means<'m> {
 pub async fn open_shards(
     config: &Config,
     location: &Location,
-    tenure: &Tenure,
+    lease_holder: &LeaseHolder,
     means: Means<'_>,
 ) -> Result<Shards, String> {
     let remembered = read_mark(location).await?;
@@ -65,8 +65,8 @@ pub async fn open_shards(
             store: location.store.clone(),
             path: location.place(&name(number)).to_string(),
             must_exist: number < known,
-            epoch: Some(tenure.term),
-            lease: Some(tenure.lease.clone()),
+            epoch: Some(lease_holder.term),
+            lease: Some(lease_holder.lease.clone()),
             circuits: means.circuits.cloned(),
             disk_cache: means.disk_cache.cloned(),
             cache: cache.clone(),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures::TryStreamExt as _;
-use shardlake_lease::{ClusterError, Location, Manner, Node, Register, Tenure, self_test, take};
+use shardlake_lease::{ClusterError, LeaseHolder, Location, Manner, Node, Register, self_test, take};
 use shardlake_stdx::{Clock, Random};
 use shardlake_storage::object::object_store::{
     self, ObjectStore as _, ObjectStoreExt as _, PutMode, PutMultipartOptions, PutOptions, PutPayload,
@@ -26,25 +26,25 @@ pub struct Prefix {
 /// The lease of a command; others give up while it is held.
 #[derive(Debug)]
 pub struct Claim {
-    tenure: Tenure,
+    lease_holder: LeaseHolder,
     what: String,
 }
 
 impl Claim {
-    pub fn tenure(&self) -> &Tenure {
-        &self.tenure
+    pub fn lease_holder(&self) -> &LeaseHolder {
+        &self.lease_holder
     }
 
     /// Refuses when the lease is over, as after a long sleep.
     pub fn check(&self) -> Result<(), String> {
-        match self.tenure.lease.is_held() {
+        match self.lease_holder.lease.is_held() {
             true => Ok(()),
             false => Err(format!("the lease of '{}' is over: begin again", self.what)),
         }
     }
 
     pub async fn release(self) {
-        if let Err(error) = self.tenure.release().await {
+        if let Err(error) = self.lease_holder.release().await {
             tracing::warn!(%error, "a lease was not given back: the next command waits for its end");
         }
     }
@@ -201,7 +201,7 @@ impl Prefix {
         };
         let register = Register::new(self.location.store.clone(), self.location.place(folder));
         match take(register, node).await {
-            Ok(tenure) => Ok(Some(Claim { tenure, what: self.name() })),
+            Ok(lease_holder) => Ok(Some(Claim { lease_holder, what: self.name() })),
             Err(ClusterError::Held { .. }) => Ok(None),
             Err(error) => Err(error.to_string()),
         }

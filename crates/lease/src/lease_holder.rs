@@ -46,7 +46,7 @@ pub struct Node {
 
 /// The lease of one who has it; it is renewed until this is dropped.
 #[derive(Debug)]
-pub struct Tenure {
+pub struct LeaseHolder {
     /// Grows with each holder.
     pub term: u64,
     pub lease: Arc<Lease>,
@@ -69,7 +69,7 @@ struct Holder {
 ///
 /// # Errors
 /// [`ClusterError::Held`] where another one has it and `node` does not wait; otherwise what the store says.
-pub async fn take(register: Register, node: Node) -> Result<Tenure, ClusterError> {
+pub async fn take(register: Register, node: Node) -> Result<LeaseHolder, ClusterError> {
     let lease = Arc::new(Lease::new(node.clock.clone()));
     let mut watch = Watch::default();
     let mut is_told = false;
@@ -115,7 +115,7 @@ async fn look(register: &Register) -> Result<Option<crate::Entry>, ClusterError>
 }
 
 impl Holder {
-    fn begin(self, number: u64, began: Began) -> Tenure {
+    fn begin(self, number: u64, began: Began) -> LeaseHolder {
         self.lease.renew(began, deadline(began.since_boot, self.ttl));
         let (numbers, number) = watch::channel(number);
         let (losing, lost) = watch::channel(None);
@@ -125,7 +125,14 @@ impl Holder {
             holder.lease.end();
             losing.send_replace(Some(reason));
         });
-        Tenure { term: self.record.term, lease: self.lease.clone(), renewing, number, lost, holder: self }
+        LeaseHolder {
+            term: self.record.term,
+            lease: self.lease.clone(),
+            renewing,
+            number,
+            lost,
+            holder: self,
+        }
     }
 
     /// Ends with the reason why the lease is lost.
@@ -184,7 +191,7 @@ impl Holder {
     }
 }
 
-impl Tenure {
+impl LeaseHolder {
     /// Ends when the lease is somebody else's for good, with the reason.
     pub async fn lost(&self) -> String {
         let mut lost = self.lost.clone();
@@ -213,7 +220,7 @@ impl Tenure {
     }
 }
 
-impl Drop for Tenure {
+impl Drop for LeaseHolder {
     fn drop(&mut self) {
         self.renewing.abort();
         self.holder.lease.end();

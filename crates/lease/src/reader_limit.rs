@@ -24,14 +24,14 @@ const READERS_MAX: usize = 16;
 /// Longer reads are streams, of merges and of backups: a few at a time, and each as slow as who takes it.
 const READ_BYTES_MAX: u64 = 2 << 20;
 
-pub(crate) struct FewReaders<S> {
+pub(crate) struct ReaderLimit<S> {
     store: S,
     turns: Semaphore,
 }
 
-impl<S: ObjectStore> FewReaders<S> {
+impl<S: ObjectStore> ReaderLimit<S> {
     pub fn of(store: S) -> Arc<dyn ObjectStore> {
-        Arc::new(FewReaders { store, turns: Semaphore::new(READERS_MAX) })
+        Arc::new(ReaderLimit { store, turns: Semaphore::new(READERS_MAX) })
     }
 
     async fn turn(&self) -> SemaphorePermit<'_> {
@@ -39,20 +39,20 @@ impl<S: ObjectStore> FewReaders<S> {
     }
 }
 
-impl<S: ObjectStore> Debug for FewReaders<S> {
+impl<S: ObjectStore> Debug for ReaderLimit<S> {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         Debug::fmt(&self.store, f)
     }
 }
 
-impl<S: ObjectStore> Display for FewReaders<S> {
+impl<S: ObjectStore> Display for ReaderLimit<S> {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         Display::fmt(&self.store, f)
     }
 }
 
 #[async_trait]
-impl<S: ObjectStore> ObjectStore for FewReaders<S> {
+impl<S: ObjectStore> ObjectStore for ReaderLimit<S> {
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
         let _turn = self.turn().await;
         let found = self.store.get_opts(location, options).await?;
@@ -209,7 +209,7 @@ mod tests {
 
     #[tokio::test]
     async fn few_parts_are_read_at_a_time() {
-        assert_eq!(reads_at_a_time(|store| FewReaders::of(store)).await, READERS_MAX);
+        assert_eq!(reads_at_a_time(|store| ReaderLimit::of(store)).await, READERS_MAX);
         assert_eq!(reads_at_a_time(|store| Arc::new(store)).await, READS, "without permits");
     }
 }

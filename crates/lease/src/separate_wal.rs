@@ -36,7 +36,7 @@ struct Place {
 }
 
 #[derive(Clone)]
-struct LogApart {
+struct SeparateWal {
     data: Place,
     log: Place,
 }
@@ -54,12 +54,12 @@ impl Location {
     pub fn with_log(self, log: Location) -> Location {
         let of =
             |location: &Location| Place { store: location.store.clone(), prefix: location.prefix.clone() };
-        let store = Arc::new(LogApart { data: of(&self), log: of(&log) });
+        let store = Arc::new(SeparateWal { data: of(&self), log: of(&log) });
         Location { store, ..self }
     }
 }
 
-impl LogApart {
+impl SeparateWal {
     fn side(&self, location: &Path) -> Side {
         match below(location, &self.data.prefix) {
             Some(rest) if is_of_a_log(&rest) => Side::Log(joined(&self.log.prefix, &rest)),
@@ -145,20 +145,20 @@ fn nothing() -> ListResult {
     ListResult { common_prefixes: Vec::new(), objects: Vec::new(), extensions: Default::default() }
 }
 
-impl Debug for LogApart {
+impl Debug for SeparateWal {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         Display::fmt(self, f)
     }
 }
 
-impl Display for LogApart {
+impl Display for SeparateWal {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} with its logs in {}", self.data.store, self.log.store)
     }
 }
 
 #[async_trait]
-impl ObjectStore for LogApart {
+impl ObjectStore for SeparateWal {
     async fn put_opts(&self, location: &Path, payload: PutPayload, opts: PutOptions) -> Result<PutResult> {
         match self.side(location) {
             Side::Data => self.data.store.put_opts(location, payload, opts).await,
