@@ -46,4 +46,4 @@ pub use records::{
 };
 pub use stored::{MEMBERSHIP, decode, encode, key, load, load_view, stamp_key};
 pub use table::Table;
-pub use writer::{Turn, Urgency, Writer};
+pub use writer::{CatalogLock, Urgency, Writer};

@@ -1,6 +1,6 @@
 //! The one writer of the catalog.
 //!
-//! *Turn*: one change is made at a time. Whoever has the turn edits a copy; going away before [`Turn::commit`] changes
+//! *CatalogLock*: one change is made at a time. Whoever has the turn edits a copy; going away before [`CatalogLock::commit`] changes
 //! nothing. *Commit*: stores the batch, waits until no crash can undo it, puts the draft in force, and publishes; all of it
 //! on a task of its own, so that a caller who goes away interrupts nothing. Disk and memory cannot come apart that way: a
 //! commit of which it is unknown whether it was stored refuses all later ones.
@@ -74,7 +74,7 @@ impl Writer {
     }
 
     /// Waits for the turn to change something.
-    pub async fn turn(&self, urgency: Urgency) -> Result<Turn, CatalogError> {
+    pub async fn lock(&self, urgency: Urgency) -> Result<CatalogLock, CatalogError> {
         let lane = match urgency {
             Urgency::Ordinary => Some(self.lane.lock().await),
             Urgency::CutOver => None,
@@ -82,7 +82,7 @@ impl Writer {
         let written = self.written.clone().lock_owned().await;
         drop(lane);
         match written.state {
-            State::Open => Ok(Turn { written, shard: self.shard.clone(), waits: self.waits }),
+            State::Open => Ok(CatalogLock { written, shard: self.shard.clone(), waits: self.waits }),
             State::Committing => Err(CatalogError::InDoubt),
             State::Closed => Err(CatalogError::Closed),
         }
@@ -105,13 +105,13 @@ impl Writer {
 /// Leave to make one change.
 #[derive(Debug)]
 #[must_use = "others wait for their turn"]
-pub struct Turn {
+pub struct CatalogLock {
     written: OwnedMutexGuard<Written>,
     shard: Shard,
     waits: Waits,
 }
 
-impl Turn {
+impl CatalogLock {
     /// What is in force.
     pub fn definitions(&self) -> &Arc<Definitions> {
         &self.written.definitions

@@ -303,7 +303,7 @@ impl Upkeep {
     pub async fn pause_relocations(&self) {
         self.0.is_closing.store(true, Ordering::Release);
         // Whoever was about to begin one is through, or sees this.
-        let turn = self.0.catalog_writer.turn(Urgency::Ordinary).await;
+        let turn = self.0.catalog_writer.lock(Urgency::Ordinary).await;
         drop(turn);
         let catalog = self.0.catalog.load_full();
         for entry in catalog.containers().filter(|entry| entry.record.relocation.is_some()) {

@@ -57,7 +57,7 @@ impl Serving {
         plan: impl FnOnce(&LiveCatalog, &mut Definitions) -> Result<T>,
         before_it_shows: impl FnOnce() + Send + 'static,
     ) -> Result<(T, Arc<LiveCatalog>)> {
-        let turn = self.0.catalog_writer.turn(urgency).await.map_err(catalog_error)?;
+        let turn = self.0.catalog_writer.lock(urgency).await.map_err(catalog_error)?;
         let before = self.0.catalog.load_full();
         let mut draft = Definitions::clone(turn.definitions());
         let told = plan(&before, &mut draft)?;

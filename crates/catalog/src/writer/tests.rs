@@ -17,7 +17,7 @@ async fn writer(engine: &FaultEngine) -> (Writer, Shard) {
     (Writer::new(shard.clone(), false, definitions).expect("sound"), shard)
 }
 
-fn with_database(turn: &Turn, number: u32) -> Arc<Change> {
+fn with_database(turn: &CatalogLock, number: u32) -> Arc<Change> {
     let mut draft = Definitions::clone(turn.definitions());
     let rid = DatabaseRid(number);
     draft
@@ -33,7 +33,7 @@ async fn commit_goes_on_when_its_caller_goes_away_at_any_poll() {
         let engine = FaultEngine::new();
         let (writer, _shard) = writer(&engine).await;
         engine.stall_syncs(true);
-        let turn = writer.turn(Urgency::Ordinary).await.expect("open");
+        let turn = writer.lock(Urgency::Ordinary).await.expect("open");
         let change = with_database(&turn, 1);
         let shown = Arc::new(AtomicBool::new(false));
         let publish = {
@@ -47,7 +47,7 @@ async fn commit_goes_on_when_its_caller_goes_away_at_any_poll() {
         }
         drop(commit);
         engine.stall_syncs(false);
-        let turn = writer.turn(Urgency::Ordinary).await.expect("in no doubt");
+        let turn = writer.lock(Urgency::Ordinary).await.expect("in no doubt");
         let count = turn.definitions().databases.len();
         // Never looked at, never begun; else all of it.
         assert_eq!(count, usize::from(polls > 0), "after {polls} polls");
@@ -55,7 +55,7 @@ async fn commit_goes_on_when_its_caller_goes_away_at_any_poll() {
         let change = with_database(&turn, 2);
         turn.commit(change, || ()).await.expect("stored");
         let (reopened, _shard) = self::writer(&engine.crash(0)).await;
-        let turn = reopened.turn(Urgency::Ordinary).await.expect("open");
+        let turn = reopened.lock(Urgency::Ordinary).await.expect("open");
         assert_eq!(turn.definitions().databases.len(), count + 1, "memory and disk agree");
         assert_eq!(turn.definitions().numbers.version, count as u64 + 1);
     }
@@ -66,7 +66,7 @@ async fn commit_in_doubt_refuses_all_later_ones() {
     let engine = FaultEngine::new();
     let (writer, _shard) = writer(&engine).await;
     engine.fail_sync(1);
-    let turn = writer.turn(Urgency::Ordinary).await.expect("open");
+    let turn = writer.lock(Urgency::Ordinary).await.expect("open");
     let change = with_database(&turn, 1);
     let shown = Arc::new(AtomicBool::new(false));
     let publish = {
@@ -75,7 +75,7 @@ async fn commit_in_doubt_refuses_all_later_ones() {
     };
     assert!(matches!(turn.commit(change, publish).await, Err(CatalogError::Storage(_))));
     assert!(!shown.load(Ordering::SeqCst));
-    assert!(matches!(writer.turn(Urgency::CutOver).await, Err(CatalogError::InDoubt)));
+    assert!(matches!(writer.lock(Urgency::CutOver).await, Err(CatalogError::InDoubt)));
     assert!(writer.is_in_doubt().await);
 }
 
@@ -83,7 +83,7 @@ async fn commit_in_doubt_refuses_all_later_ones() {
 async fn panic_while_a_change_is_shown_refuses_all_later_ones() {
     let engine = FaultEngine::new();
     let (writer, _shard) = writer(&engine).await;
-    let turn = writer.turn(Urgency::Ordinary).await.expect("open");
+    let turn = writer.lock(Urgency::Ordinary).await.expect("open");
     let change = with_database(&turn, 1);
     let outcome = turn.commit(change, || panic!("injected")).await;
     assert!(matches!(outcome, Err(CatalogError::InDoubt)));
@@ -94,7 +94,7 @@ async fn panic_while_a_change_is_shown_refuses_all_later_ones() {
 async fn draft_that_contradicts_itself_is_refused_and_changes_nothing() {
     let engine = FaultEngine::new();
     let (writer, _shard) = writer(&engine).await;
-    let turn = writer.turn(Urgency::Ordinary).await.expect("open");
+    let turn = writer.lock(Urgency::Ordinary).await.expect("open");
     let mut draft = Definitions::clone(turn.definitions());
     for number in [1, 2] {
         let rid = DatabaseRid(number);
@@ -105,19 +105,19 @@ async fn draft_that_contradicts_itself_is_refused_and_changes_nothing() {
     assert!(matches!(turn.plan(draft), Err(CatalogError::Refused(_))));
     drop(turn);
     assert_eq!(engine.applies(), 0);
-    assert!(writer.turn(Urgency::Ordinary).await.expect("open").definitions().databases.is_empty());
+    assert!(writer.lock(Urgency::Ordinary).await.expect("open").definitions().databases.is_empty());
 }
 
 #[tokio::test]
 async fn cut_over_passes_ordinary_changes_that_wait() {
     let engine = FaultEngine::new();
     let (writer, _shard) = writer(&engine).await;
-    let held = writer.turn(Urgency::Ordinary).await.expect("open");
-    let mut waiting: Vec<_> = (0..5).map(|_| Box::pin(writer.turn(Urgency::Ordinary))).collect();
+    let held = writer.lock(Urgency::Ordinary).await.expect("open");
+    let mut waiting: Vec<_> = (0..5).map(|_| Box::pin(writer.lock(Urgency::Ordinary))).collect();
     for turn in &mut waiting {
         assert!(turn.now_or_never().is_none());
     }
-    let mut cut_over = Box::pin(writer.turn(Urgency::CutOver));
+    let mut cut_over = Box::pin(writer.lock(Urgency::CutOver));
     assert!((&mut cut_over).now_or_never().is_none());
     drop(held);
     // One ordinary change was before it in the line.
@@ -134,6 +134,6 @@ async fn closed_writer_refuses_changes() {
     let engine = FaultEngine::new();
     let (writer, _shard) = writer(&engine).await;
     writer.close().await;
-    assert!(matches!(writer.turn(Urgency::Ordinary).await, Err(CatalogError::Closed)));
+    assert!(matches!(writer.lock(Urgency::Ordinary).await, Err(CatalogError::Closed)));
     assert!(!writer.is_in_doubt().await);
 }
