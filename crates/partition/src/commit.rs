@@ -26,7 +26,7 @@ use crate::operation::LogicalKey;
 use crate::origin::Origin;
 use crate::partition::Partition;
 use crate::read_set::{Plan, ReadSet, Stop};
-use crate::sequencer::{Sequencer, Turn};
+use crate::sequencer::{Sequencer, SequencerGuard};
 use crate::shape::ContainerSchema;
 use crate::transaction::{PlannedCommit, Transaction, View};
 use crate::writes::Base;
@@ -253,11 +253,11 @@ impl Partition {
     /// Makes a plan with the sequencer in hand: here, or beside the threads that answer requests.
     pub(crate) async fn plan<W: Work>(
         &self,
-        turn: Turn,
+        turn: SequencerGuard,
         (task, time): (&Task<'_>, Timestamp),
         reads: &mut ReadSet,
         work: &W,
-    ) -> Result<(Turn, Plan<W::Outcome>)> {
+    ) -> Result<(SequencerGuard, Plan<W::Outcome>)> {
         let setup = Setup {
             origin: self.origin(),
             now: if task.is_decided { task.now } else { time },

@@ -82,7 +82,7 @@ impl SequencerLock {
     }
 
     /// The sequencer, once no fence keeps it.
-    pub async fn hold(&self) -> Turn {
+    pub async fn hold(&self) -> SequencerGuard {
         loop {
             let sequencer = self.sequencer.clone().lock_owned().await;
             match sequencer.fence.clone().filter(|fence| fence.has_changed().is_ok()) {
@@ -90,7 +90,7 @@ impl SequencerLock {
                     drop(sequencer);
                     gone(fence).await;
                 }
-                None => return Turn::new(self.life.clone(), sequencer),
+                None => return SequencerGuard::new(self.life.clone(), sequencer),
             }
         }
     }
@@ -111,7 +111,7 @@ async fn gone(mut fence: watch::Receiver<()>) {
 
 /// The sequencer, held. It borrows nothing, so that a plan that takes long can be made on another thread.
 #[derive(Debug)]
-pub(crate) struct Turn {
+pub(crate) struct SequencerGuard {
     // Declared first, dropped first: the partition has ended when the next one gets the lock.
     _end_on_panic: EndOnPanic<Arc<Life>>,
     sequencer: OwnedMutexGuard<Sequencer>,
@@ -119,16 +119,16 @@ pub(crate) struct Turn {
     planning: Option<Planning>,
 }
 
-impl Turn {
-    fn new(life: Arc<Life>, sequencer: OwnedMutexGuard<Sequencer>) -> Turn {
-        Turn { _end_on_panic: EndOnPanic(life), sequencer, planning: Some(Planning::begin()) }
+impl SequencerGuard {
+    fn new(life: Arc<Life>, sequencer: OwnedMutexGuard<Sequencer>) -> SequencerGuard {
+        SequencerGuard { _end_on_panic: EndOnPanic(life), sequencer, planning: Some(Planning::begin()) }
     }
 
     /// Runs work beside the threads that answer requests with the sequencer in hand, and gives it back.
     pub async fn beside<T: Send + 'static>(
         mut self,
         work: impl FnOnce(&mut Sequencer) -> T + Send + 'static,
-    ) -> Result<(Turn, T)> {
+    ) -> Result<(SequencerGuard, T)> {
         // What else this task does meanwhile may wait.
         self.planning = None;
         let (mut turn, done) = beside_planning(move || {
@@ -141,7 +141,7 @@ impl Turn {
     }
 }
 
-impl Deref for Turn {
+impl Deref for SequencerGuard {
     type Target = Sequencer;
 
     fn deref(&self) -> &Sequencer {
@@ -149,7 +149,7 @@ impl Deref for Turn {
     }
 }
 
-impl DerefMut for Turn {
+impl DerefMut for SequencerGuard {
     fn deref_mut(&mut self) -> &mut Sequencer {
         &mut self.sequencer
     }

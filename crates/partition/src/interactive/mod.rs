@@ -44,11 +44,11 @@ pub use transaction::LogicalTransaction;
 use crate::keys;
 use crate::operation::LogicalKey;
 use crate::partition::Partition;
-use crate::sequencer::Turn;
+use crate::sequencer::SequencerGuard;
 
 /// The sequencer, at a moment at which no transaction holds the logical partition to be written to.
 pub(crate) struct WriteTurn {
-    pub sequencer: Turn,
+    pub sequencer: SequencerGuard,
     /// Where the commit is expected to be large.
     pub large: Option<RowsTurn>,
     /// Where the writer had to wait at the gate.

@@ -23,7 +23,7 @@ use crate::operation::{CommandContext, LogicalKey};
 use crate::origin::Origin;
 use crate::partition::Partition;
 use crate::read_set::{Plan, ReadSet, Stop};
-use crate::sequencer::Turn;
+use crate::sequencer::SequencerGuard;
 use crate::shape::ContainerSchema;
 use crate::statements::StatementRow;
 use crate::transaction::{PlannedCommit, Transaction};
@@ -140,7 +140,12 @@ impl SnapshotTransaction {
         }
     }
 
-    async fn planned(&self, pieces: &mut [Piece], turns: Vec<Turn>, time: Timestamp) -> Result<Planned> {
+    async fn planned(
+        &self,
+        pieces: &mut [Piece],
+        turns: Vec<SequencerGuard>,
+        time: Timestamp,
+    ) -> Result<Planned> {
         let mut planned = Vec::with_capacity(pieces.len());
         for (at, (piece, turn)) in pieces.iter_mut().zip(turns).enumerate() {
             let mut reads = std::mem::take(&mut piece.reads);
@@ -183,18 +188,18 @@ struct Queued {
 
 enum Planned {
     /// Without a commit where the steps come to nothing.
-    All(Vec<(Turn, Option<PlannedCommit>)>),
+    All(Vec<(SequencerGuard, Option<PlannedCommit>)>),
     /// The plan of one piece cannot go on yet.
     Stopped(usize, Stop),
 }
 
 fn queue_all(
     pieces: &[Piece],
-    planned: Vec<(Turn, Option<PlannedCommit>)>,
+    planned: Vec<(SequencerGuard, Option<PlannedCommit>)>,
     mut row: Option<StatementRow>,
     leave: (Option<RowsTurn>, UnderWay),
 ) -> Result<Option<Queued>> {
-    let (mut turns, planned): (Vec<Turn>, Vec<_>) = planned.into_iter().unzip();
+    let (mut turns, planned): (Vec<SequencerGuard>, Vec<_>) = planned.into_iter().unzip();
     let (mut commits, mut lsns) = (Vec::with_capacity(pieces.len()), Vec::with_capacity(pieces.len()));
     for ((piece, turn), planned) in pieces.iter().zip(&mut turns).zip(planned) {
         let Some(mut planned) = planned else { continue };
