@@ -40,8 +40,8 @@ mod scan;
 mod scope;
 mod spans;
 mod start;
-mod turn;
 mod work;
+mod yield_budget;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,8 +68,8 @@ pub use outlook::Outlook;
 use position::{AccessPosition, KeyPosition, OrderedPosition, Place, Position};
 pub use position::{position_of_state, state_of_position};
 pub(crate) use spans::summary_of;
-use turn::Turn;
 pub use work::PageWork;
+use yield_budget::YieldBudget;
 
 /// A test of time that a query may ask from any thread.
 pub type TimeTest<'a> = &'a (dyn Fn() -> bool + Send + Sync);
@@ -244,7 +244,7 @@ impl Partition {
             now_seconds: command.now.seconds(),
             request,
             statistics: QueryStatistics::default(),
-            turn: Turn::default(),
+            turn: YieldBudget::default(),
             has_all_in_scope: false,
         })
     }
@@ -414,7 +414,7 @@ struct Reader<'a> {
     now_seconds: u64,
     request: QueryPageRequest<'a>,
     statistics: QueryStatistics,
-    turn: Turn,
+    turn: YieldBudget,
     /// Every item in scope meets the filter, by the definition of the scope.
     has_all_in_scope: bool,
 }

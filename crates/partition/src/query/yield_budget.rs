@@ -12,20 +12,20 @@ const STEPS_OF_ROW: u64 = 16;
 
 /// What was done since the last turn.
 #[derive(Debug, Default)]
-pub(super) struct Turn {
+pub(super) struct YieldBudget {
     rows: u64,
     /// The meter's count at the last turn.
     steps_before: u64,
 }
 
-impl Turn {
+impl YieldBudget {
     /// Whether the turn is over after so many rows more; then the next one begins.
     fn is_over(&mut self, rows: u64, steps: u64) -> bool {
         self.rows += rows;
         let work = steps.saturating_sub(self.steps_before) + self.rows * STEPS_OF_ROW;
         let is_over = work >= STEPS_OF_TURN;
         if is_over {
-            *self = Turn { rows: 0, steps_before: steps };
+            *self = YieldBudget { rows: 0, steps_before: steps };
         }
         is_over
     }
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn turn_is_over_after_so_much_work_of_any_kind() {
-        let mut turn = Turn::default();
+        let mut turn = YieldBudget::default();
         let rows = STEPS_OF_TURN / STEPS_OF_ROW;
         assert!(!turn.is_over(rows - 1, 0));
         assert!(turn.is_over(1, 0));
