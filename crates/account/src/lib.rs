@@ -60,7 +60,7 @@ pub use shardlake_partition::{BatchFailure, BatchReply, ItemReply, Outcome, Stor
 pub use shardlake_partition::{Change, ChangeFeedMode, ChangeSink, JsonChanges, JsonChangesWithMetadata};
 pub use shardlake_partition::{ChangeKind, ChangePage, SeededBug};
 /// Where front ends work on what is large.
-pub use shardlake_partition::{HEAVY_BYTES, Turn as BodyRoom, beside};
+pub use shardlake_partition::{HEAVY_BYTES, Permit as BodyPermit, offload};
 pub use shardlake_partition::{PolicyFigures, QueryStatistics, QueryWay, is_scanned};
 pub use shardlake_procedures::{
     ProcedureReply, ScriptTrial, ScriptedWrite, TrialReply, TrialRole, TrialWrite,

@@ -8,7 +8,7 @@ use shardlake_items::{
     ReadCommand, Schema, Triggers, WriteCommand, WriteReply,
 };
 use shardlake_model::{IndexingPolicy, PartitionKey, ReplyMeta, RequestContext, Result, Script};
-use shardlake_partition::{BatchReply, ChangePage, ChangeSink, ItemReply, Turn};
+use shardlake_partition::{BatchReply, ChangePage, ChangeSink, ItemReply, Permit};
 use shardlake_procedures::{ProcedureReply, ScriptTrial, TrialReply};
 use shardlake_queries::{ItemsRequest, PlanReply, QueryPreview, QueryReply, QueryRequest};
 use shardlake_router::ContainerHandle;
@@ -255,7 +255,7 @@ impl Account {
 
     /// Room for a request whose bodies have so many bytes together, until it is dropped; `None` where they are small. A front
     /// end takes it before it reads the bodies, and keeps it until they are written.
-    pub async fn room_for(&self, ctx: &RequestContext, size_bytes: usize) -> Result<Option<Turn>> {
+    pub async fn room_for(&self, ctx: &RequestContext, size_bytes: usize) -> Result<Option<Permit>> {
         self.0.script_runs.room_for(ctx, size_bytes).await
     }
 }

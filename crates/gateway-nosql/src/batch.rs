@@ -17,7 +17,7 @@ mod request;
 mod sent;
 
 use shardlake_account::{
-    BatchReply, BodyRoom, BulkOnError, ContainerHandle, HEAVY_BYTES, ItemReply, KeyedOperation, beside,
+    BatchReply, BodyPermit, BulkOnError, ContainerHandle, HEAVY_BYTES, ItemReply, KeyedOperation, offload,
 };
 use shardlake_hybrid_row::is_hybrid_row;
 use shardlake_model::{Error, ReplyMeta, Result};
@@ -37,7 +37,7 @@ struct Asked {
     operations: Vec<Result<KeyedOperation>>,
     wants: Vec<bool>,
     /// For the bodies, until they are written.
-    _room: Option<BodyRoom>,
+    _room: Option<BodyPermit>,
 }
 
 impl Asked {
@@ -55,7 +55,7 @@ impl Asked {
             true => {
                 let (body, limits) = (call.body.clone(), limits.clone());
                 let container = container.clone();
-                beside(move || {
+                offload(move || {
                     let text = text_of(&body, size_bytes_max)?;
                     let name_of = |id: &str| container.item_name(id);
                     let reading =
@@ -119,7 +119,7 @@ fn size_of(reply: &ItemReply) -> usize {
 
 /// Renders a reply, beside the threads that answer requests where it is long.
 async fn rendered(size_bytes: usize, render: impl FnOnce() -> Reply + Send + 'static) -> Result<Reply> {
-    if size_bytes > HEAVY_BYTES { beside(render).await } else { Ok(render()) }
+    if size_bytes > HEAVY_BYTES { offload(render).await } else { Ok(render()) }
 }
 
 fn respond_atomic(

@@ -4,7 +4,7 @@
 //! whole container. The change feed shares the path and not this file.
 
 use http::StatusCode;
-use shardlake_account::{ContainerHandle, FeedPage, FeedScope, HEAVY_BYTES, beside};
+use shardlake_account::{ContainerHandle, FeedPage, FeedScope, HEAVY_BYTES, offload};
 use shardlake_model::{Error, Result};
 
 use crate::answer_body::PageText;
@@ -25,7 +25,7 @@ pub(crate) async fn read(call: &Call<'_>, container: &ContainerHandle) -> Result
         return Ok(respond(page, container));
     }
     let container = container.clone();
-    beside(move || respond(page, &container)).await
+    offload(move || respond(page, &container)).await
 }
 
 pub(crate) fn scope(headers: &RequestHeaders<'_>) -> Result<FeedScope> {

@@ -2,8 +2,8 @@
 
 use http::StatusCode;
 use shardlake_account::{
-    Body, BodyRoom, ContainerHandle, HEAVY_BYTES, ItemRead, ItemReply, ItemWrite, Outcome, ReadCommand,
-    StoredItem, WriteCommand, beside, item_of_json_in, key_misfit,
+    Body, BodyPermit, ContainerHandle, HEAVY_BYTES, ItemRead, ItemReply, ItemWrite, Outcome, ReadCommand,
+    StoredItem, WriteCommand, item_of_json_in, key_misfit, offload,
 };
 use shardlake_document::{RawValue, parse_partition_key};
 use shardlake_model::{Error, ErrorKind, PartitionKey, Preconditions, RequestContext, Result};
@@ -101,7 +101,7 @@ pub(crate) async fn patch(call: &Call<'_>, container: &ContainerHandle) -> Resul
         true => {
             let (body, limits) = (call.body.clone(), limits.clone());
             let size_bytes_max = call.settings.body_size_bytes_max;
-            beside(move || patch_body::parse(&text_of(&body, size_bytes_max)?, &limits)).await??
+            offload(move || patch_body::parse(&text_of(&body, size_bytes_max)?, &limits)).await??
         }
     };
     let key = Some(required_key(call)?);
@@ -217,7 +217,7 @@ async fn respond(reply: ItemReply, container: &ContainerHandle, content: Content
             false => content.render(item),
             true => {
                 let item = item.clone();
-                beside(move || content.render(&item)).await?
+                offload(move || content.render(&item)).await?
             }
         };
     }
@@ -232,7 +232,7 @@ async fn respond(reply: ItemReply, container: &ContainerHandle, content: Content
 }
 
 /// The item that was sent as JSON text or Cosmos binary JSON, and the room that it takes until it is written.
-async fn sent_item(call: &Call<'_>, container: &ContainerHandle) -> Result<(Body, Option<BodyRoom>)> {
+async fn sent_item(call: &Call<'_>, container: &ContainerHandle) -> Result<(Body, Option<BodyPermit>)> {
     match call.body.first() {
         None => {
             return Err(Error::bad_request("the request has no body: send the item as a JSON object"));
@@ -247,7 +247,7 @@ async fn sent_item(call: &Call<'_>, container: &ContainerHandle) -> Result<(Body
         false => item_of_json_in(&call.body, account.limits(), is_collection)?,
         true => {
             let (sent, limits) = (call.body.clone(), account.limits().clone());
-            beside(move || item_of_json_in(&sent, &limits, is_collection)).await??
+            offload(move || item_of_json_in(&sent, &limits, is_collection)).await??
         }
     };
     Ok((body, room))

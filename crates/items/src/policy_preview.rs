@@ -39,6 +39,6 @@ impl Items {
                 rebuild: if is_other { (usage.items, usage.size_bytes) } else { (0, 0) },
             }
         };
-        shardlake_partition::beside(compute).await
+        shardlake_partition::offload(compute).await
     }
 }

@@ -53,7 +53,7 @@ impl Items {
             return Ok(known);
         }
         let sample = self.sample(ctx, container, count).await?;
-        let schema = Arc::new(shardlake_partition::beside(move || schema_of(&sample)).await?);
+        let schema = Arc::new(shardlake_partition::offload(move || schema_of(&sample)).await?);
         self.0.schemas.keep(key, now, schema.clone());
         Ok(schema)
     }

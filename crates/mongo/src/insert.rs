@@ -7,7 +7,7 @@ use shardlake_document::Body;
 use shardlake_items::{ItemOperation, ItemWrite, KeyedOperation, OpenTransaction, WriteCommand};
 use shardlake_model::{ErrorKind, PartitionKey};
 use shardlake_mql::{Document, Value};
-use shardlake_partition::{BEYOND_BOUNDS, CommitNote, CommitOptions, SessionWrite, Turn};
+use shardlake_partition::{BEYOND_BOUNDS, CommitNote, CommitOptions, Permit, SessionWrite};
 
 use crate::answers::{InsertNote, NumberedInserts};
 use crate::change_stream::operation_time;
@@ -406,7 +406,7 @@ impl Collections {
         &self,
         request: &Request,
         documents: &[Ready],
-    ) -> shardlake_model::Result<Option<Turn>> {
+    ) -> shardlake_model::Result<Option<Permit>> {
         let size_bytes: usize = documents.iter().map(|ready| ready.body.as_bytes().len()).sum();
         if size_bytes <= self.queries.limits().item_size_bytes_max {
             return Ok(None);

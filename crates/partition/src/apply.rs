@@ -5,8 +5,8 @@ use shardlake_index::SYSTEM_TERMS;
 use shardlake_model::{Error, ErrorKind, Preconditions};
 use shardlake_stdx::Guid;
 
-use crate::beside::HEAVY_BYTES;
 use crate::change_log::ChangeKind;
+use crate::cpu_pool::HEAVY_BYTES;
 use crate::item::StoredItem;
 use crate::operation::{Changed, CommandContext, ItemReply, LogicalKey, Operation, Outcome, PreparedBody};
 use crate::plan::{self, Stamp};

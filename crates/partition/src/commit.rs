@@ -279,7 +279,7 @@ impl Partition {
             (own_reads, planned)
         };
         // On the heap: other writes are not to carry it along.
-        let (turn, planned) = Box::pin(turn.beside(make)).await?;
+        let (turn, planned) = Box::pin(turn.offload(make)).await?;
         let planned_here;
         (*reads, planned_here) = planned;
         Ok((turn, planned_here))

@@ -11,7 +11,7 @@ use shardlake_routing::effective_partition_key;
 use shardlake_stdx::{Guid, Timestamp};
 use shardlake_storage::CachedRow;
 
-use crate::beside::HEAVY_BYTES;
+use crate::cpu_pool::HEAVY_BYTES;
 use crate::index::{BodyTerms, IndexTerms};
 use crate::keys::{self, PartitionUid};
 use crate::operation::LogicalKey;

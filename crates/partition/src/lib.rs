@@ -12,7 +12,7 @@
 //! | `origin.rs` | what replies and ordinals tell of their partition |
 //! | `plan.rs` | the pure steps: conditions, new versions, patches |
 //! | `interactive/` | transactions that take their time: those of scripts, and those of clients |
-//! | `beside.rs` | turns for work that is too long for the threads that answer requests |
+//! | `cpu_pool.rs` | turns for work that is too long for the threads that answer requests |
 //! | `pending.rs` | queued commits that the engine does not show yet |
 //! | `delete_key.rs`, `deletion.rs` | deleting a whole logical partition; deleting what a scan has found |
 //! | `oldest.rs`, `trim.rs` | the oldest items, which give way where a container keeps the newest only |
@@ -40,7 +40,6 @@
 mod acknowledged;
 mod all_versions;
 mod apply;
-mod beside;
 mod change_feed;
 mod change_log;
 mod change_sink;
@@ -48,6 +47,7 @@ mod changes;
 mod commit;
 mod commit_waiters;
 mod compaction;
+mod cpu_pool;
 mod deferred;
 mod delete_key;
 mod deletion;
@@ -106,12 +106,12 @@ mod write;
 mod writes;
 
 pub use all_versions::not_enabled as all_versions_not_enabled;
-pub use beside::{HEAVY_BYTES, Turn, Turns, beside};
 pub use change_feed::{ChangeFeedMode, FeedFound, FeedLook};
 pub use change_log::{ChangeKind, Counters, LogEntry, LogOperation};
 pub use change_sink::{Change, ChangeSink, JsonChanges, JsonChangesWithMetadata};
 pub use changes::{ChangePage, PartitionPosition, position_of};
 pub use compaction::{Compaction, CompactionStep};
+pub use cpu_pool::{CpuPool, HEAVY_BYTES, Permit, offload};
 pub use deferred::Deferred;
 #[cfg(feature = "testing")]
 pub use describe::{describe_row, owner_of_row};

@@ -10,7 +10,7 @@ pub use shardlake_routing::LogicalKey;
 use shardlake_sql::Condition;
 use shardlake_stdx::{Guid, Timestamp};
 
-use crate::beside::HEAVY_BYTES;
+use crate::cpu_pool::HEAVY_BYTES;
 use crate::deferred::Deferred;
 use crate::index::BodyTerms;
 use crate::item::StoredItem;

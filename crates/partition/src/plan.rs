@@ -8,7 +8,7 @@ use shardlake_document::{
 use shardlake_model::{Error, ErrorKind, Preconditions, Result};
 use shardlake_stdx::Guid;
 
-use crate::beside::HEAVY_BYTES;
+use crate::cpu_pool::HEAVY_BYTES;
 use crate::item::{StoredItem, rendered_size};
 use crate::operation::{CommandContext, ItemReply, Outcome, PreparedBody};
 use crate::origin::Origin;

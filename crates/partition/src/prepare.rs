@@ -6,7 +6,7 @@ use std::sync::Arc;
 use shardlake_document::{Body, ItemId, NonJson, RawDocument, RawValue, identity_of, write_members};
 use shardlake_model::{Error, KeyComponent, KeyPath, Limits, PartitionKey, Result};
 
-use crate::beside::{HEAVY_BYTES, beside};
+use crate::cpu_pool::{HEAVY_BYTES, offload};
 use crate::operation::PreparedBody;
 use crate::plan;
 use crate::shape::ContainerSchema;
@@ -17,7 +17,7 @@ pub async fn prepare(body: Body, shape: &Arc<ContainerSchema>) -> Result<Prepare
         return prepare_body(body, shape);
     }
     let shape = shape.clone();
-    beside(move || prepare_body(body, &shape)).await?
+    offload(move || prepare_body(body, &shape)).await?
 }
 
 pub fn prepare_body(body: Body, shape: &ContainerSchema) -> Result<PreparedBody> {

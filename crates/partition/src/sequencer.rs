@@ -13,8 +13,8 @@ use shardlake_model::Result;
 use shardlake_storage::witness::Planning;
 use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 
-use crate::beside::beside_planning;
 use crate::change_log::Counters;
+use crate::cpu_pool::offload_planning;
 use crate::end::{EndOnPanic, Life};
 use crate::index::Maintained;
 use crate::oldest::Oldest;
@@ -125,13 +125,13 @@ impl SequencerGuard {
     }
 
     /// Runs work beside the threads that answer requests with the sequencer in hand, and gives it back.
-    pub async fn beside<T: Send + 'static>(
+    pub async fn offload<T: Send + 'static>(
         mut self,
         work: impl FnOnce(&mut Sequencer) -> T + Send + 'static,
     ) -> Result<(SequencerGuard, T)> {
         // What else this task does meanwhile may wait.
         self.planning = None;
-        let (mut turn, done) = beside_planning(move || {
+        let (mut turn, done) = offload_planning(move || {
             let done = work(&mut self);
             (self, done)
         })

@@ -7,8 +7,8 @@ use shardlake_model::{Error, Result};
 use shardlake_storage::{PendingCommit, Seq};
 use tracing::Instrument;
 
-use crate::beside::{HEAVY_BYTES, beside};
 use crate::commit::{Done, Task, Work, Writer};
+use crate::cpu_pool::{HEAVY_BYTES, offload};
 use crate::deferred::Deferred;
 use crate::item::{StoredItem, rendered_size};
 use crate::keys;
@@ -305,7 +305,7 @@ pub(crate) async fn look_ahead(
             continue;
         };
         let is_patch = matches!(operation, Operation::Patch { .. });
-        let (old, changed) = beside(move || {
+        let (old, changed) = offload(move || {
             let old = old.with_terms();
             // What a patch changes is not known yet.
             let terms = old.known_terms().filter(|_| !is_patch);

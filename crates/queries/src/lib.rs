@@ -40,7 +40,7 @@ use std::sync::Arc;
 
 use kept_rows::KeptRowsCache;
 use shardlake_items::Items;
-use shardlake_partition::Turns;
+use shardlake_partition::CpuPool;
 use shardlake_script::Scripts;
 
 pub use figures::{QueryFigures, RangeFigures};
@@ -66,7 +66,7 @@ struct QueriesState {
     cache: QueryCache,
     kept_rows: KeptRowsCache,
     /// For queries that may take long over one item: they run beside the threads that answer requests, a few at a time.
-    heavy_queries: Turns,
+    heavy_queries: CpuPool,
     scripts: Scripts,
 }
 
@@ -93,7 +93,7 @@ impl Queries {
             cache: QueryCache::default(),
             kept_rows: KeptRowsCache::default(),
             // Those who wait are as many as requests may be, and hold little.
-            heavy_queries: Turns::new(HEAVY_QUERIES_MAX, usize::MAX),
+            heavy_queries: CpuPool::new(HEAVY_QUERIES_MAX, usize::MAX),
             scripts,
         }))
     }

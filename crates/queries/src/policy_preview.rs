@@ -66,7 +66,7 @@ impl Queries {
         let then = Arc::new(self.shape_under(&entry, policy)?);
         let Sample { items, of_items } = self.sample(ctx, container, count).await?;
         let shape = entry.shape.clone();
-        let (now, then) = shardlake_partition::beside(move || {
+        let (now, then) = shardlake_partition::offload(move || {
             let sample = Arc::new(SampledItems::new(items, &shape));
             let index = |shape| Arc::new(SampledIndex::new(&sample, shape));
             (index(&shape), index(&then))
@@ -169,7 +169,7 @@ impl Question {
         let (prepared, index, merges) = (self.prepared.clone(), index.clone(), self.targets.merges);
         let deadline = ctx.deadline;
         let clock = queries.clock().clone();
-        let sketch = shardlake_partition::beside(move || {
+        let sketch = shardlake_partition::offload(move || {
             let is_late = move || clock.elapsed() > deadline;
             index.sketch(&prepared, &access, (&parts, merges), &is_late)
         })

@@ -114,7 +114,7 @@ impl Queries {
             wait_for_space(space, time_left()).await?;
             // What calls functions has had its turn.
             let turn = match prepared.user_functions().is_empty() {
-                true => Some(tokio::time::timeout(time_left(), self.0.heavy_queries.turn()).await),
+                true => Some(tokio::time::timeout(time_left(), self.0.heavy_queries.permit()).await),
                 false => None,
             };
             let turn = turn.transpose().map_err(|_| Error::from(SqlError::Interrupted))?.transpose()?;

@@ -5,7 +5,7 @@
 //! come back, before anything is done for them. Small bodies pay one comparison.
 
 use shardlake_model::{Error, ErrorKind, RequestContext, Result};
-use shardlake_partition::{HEAVY_BYTES, Turn, Turns};
+use shardlake_partition::{CpuPool, HEAVY_BYTES, Permit};
 
 use crate::Serving;
 
@@ -15,19 +15,19 @@ const BODIES_BYTES_MAX: usize = 8 * 1024 * 1024;
 const WAITING_MAX: usize = 64;
 const UNIT_BYTES: usize = 1024;
 
-pub fn room() -> Turns {
-    Turns::new((BODIES_BYTES_MAX / UNIT_BYTES) as u32, WAITING_MAX)
+pub fn room() -> CpuPool {
+    CpuPool::new((BODIES_BYTES_MAX / UNIT_BYTES) as u32, WAITING_MAX)
 }
 
 impl Serving {
     /// Room for a request whose bodies have so many bytes together, until it is dropped; `None` where they are small. A front
     /// end takes it before it reads the bodies, and keeps it until they are written.
-    pub async fn room_for(&self, ctx: &RequestContext, size_bytes: usize) -> Result<Option<Turn>> {
+    pub async fn room_for(&self, ctx: &RequestContext, size_bytes: usize) -> Result<Option<Permit>> {
         if size_bytes <= HEAVY_BYTES {
             return Ok(None);
         }
         let time = ctx.deadline.saturating_sub(self.clock().elapsed());
-        let turn = self.0.heavy_bodies.turn_of(size_bytes.div_ceil(UNIT_BYTES) as u32);
+        let turn = self.0.heavy_bodies.permit_of(size_bytes.div_ceil(UNIT_BYTES) as u32);
         match tokio::time::timeout(time, turn).await {
             Ok(turn) => turn.map(Some),
             Err(_) => Err(Error::new(

@@ -50,7 +50,7 @@ use arc_swap::ArcSwap;
 use shardlake_catalog::Writer;
 use shardlake_charge::ChargeTable;
 use shardlake_model::{ConsistencyLevel, Limits};
-use shardlake_partition::Turns;
+use shardlake_partition::CpuPool;
 use shardlake_stdx::{Clock, CommitTimes, Random};
 use tokio::sync::{Notify, watch};
 
@@ -117,7 +117,7 @@ pub struct ServingState {
     /// Told when a throughput was changed.
     pub offers_changed: Arc<Notify>,
     /// Room for the bodies of heavy writes.
-    pub(crate) heavy_bodies: Turns,
+    pub(crate) heavy_bodies: CpuPool,
 }
 
 impl Deref for Serving {

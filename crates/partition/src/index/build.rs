@@ -180,7 +180,7 @@ impl Partition {
         drop(kept);
         let (uid, layout_id, layout) = (self.uid, layout.id, layout.clone());
         let from = (progress.marker.clone(), progress.begun.take());
-        let entries = sequencer.beside(move |_| Entries::of(uid, &layout, items, from, entries_max)).await?;
+        let entries = sequencer.offload(move |_| Entries::of(uid, &layout, items, from, entries_max)).await?;
         let (_sequencer, Entries { postings, marker, begun }) = entries;
         let mut batch = Batch::new();
         postings.add_to(&mut batch);

@@ -15,8 +15,8 @@ use shardlake_stdx::{Clock, Timestamp};
 use shardlake_storage::{Batch, LARGE_ROWS_IN_FLIGHT, PacedWork, ScanOptions, Shard, Snapshot};
 
 use super::{Relocation, SeededBug, nothing_pending};
-use crate::beside::beside_planning;
 use crate::change_log::{ChangeKind, Counters, LogEntry, LogOperation};
+use crate::cpu_pool::offload_planning;
 use crate::index::Maintained;
 use crate::item::StoredItem;
 use crate::key_list::KeyList;
@@ -349,7 +349,7 @@ impl Copy {
             let planned = if is_beside {
                 let (copy, taken) = (self.clone(), std::mem::take(&mut reads));
                 let planned;
-                (reads, planned) = beside_planning(move || {
+                (reads, planned) = offload_planning(move || {
                     let planned = copy.plan(&taken, true);
                     (taken, planned)
                 })

@@ -11,8 +11,8 @@ use shardlake_storage::{Batch, BulkLoad, Row, Scan, ScanOptions, Snapshot};
 
 use super::ordinals::OrdinalSet;
 use super::{Relocation, SeededBug, TargetState};
-use crate::beside::HEAVY_BYTES;
 use crate::change_log::{Counters, LogEntry};
+use crate::cpu_pool::HEAVY_BYTES;
 use crate::index::POSTINGS;
 use crate::item::StoredItem;
 use crate::keys::{self, CHANGE_LOG, CREATED, EXPIRY, HEADER, ITEMS, ORDINALS, SIZES, UNIQUE_KEYS, VERSIONS};

@@ -1,9 +1,9 @@
 //! The façade as a front end that speaks JSON calls it: bodies and keys as text. Most tests read better so.
 
 use shardlake_account::{
-    Account, BatchReply, Body, BodyRoom, BulkOnError, ContainerHandle, FeedScope, HEAVY_BYTES, ItemOperation,
-    ItemRead, ItemReply, ItemWrite, KeyedOperation, PatchOperation, ProcedureReply, ReadCommand,
-    WriteCommand, WriteReply, beside, item_of_json, key_misfit,
+    Account, BatchReply, Body, BodyPermit, BulkOnError, ContainerHandle, FeedScope, HEAVY_BYTES,
+    ItemOperation, ItemRead, ItemReply, ItemWrite, KeyedOperation, PatchOperation, ProcedureReply,
+    ReadCommand, WriteCommand, WriteReply, item_of_json, key_misfit, offload,
 };
 use shardlake_document::parse_partition_key;
 use shardlake_model::{
@@ -90,14 +90,14 @@ impl BatchOperation {
     }
 }
 
-async fn sent(account: &Account, ctx: &RequestContext, json: &[u8]) -> Result<(Body, Option<BodyRoom>)> {
+async fn sent(account: &Account, ctx: &RequestContext, json: &[u8]) -> Result<(Body, Option<BodyPermit>)> {
     let room = account.room_for(ctx, json.len()).await?;
     let limits = account.limits().clone();
     let body = match json.len() > HEAVY_BYTES {
         false => item_of_json(json, &limits)?,
         true => {
             let json = json.to_vec();
-            beside(move || item_of_json(&json, &limits)).await??
+            offload(move || item_of_json(&json, &limits)).await??
         }
     };
     Ok((body, room))
@@ -108,12 +108,12 @@ async fn operations_of(
     ctx: &RequestContext,
     container: &ContainerHandle,
     operations: Vec<BatchOperation>,
-) -> Result<(Vec<Result<KeyedOperation>>, Option<BodyRoom>)> {
+) -> Result<(Vec<Result<KeyedOperation>>, Option<BodyPermit>)> {
     let size = operations.iter().filter_map(|operation| operation.body.as_ref()).map(Vec::len).sum();
     let room = account.room_for(ctx, size).await?;
     let (container, limits) = (container.clone(), account.limits().clone());
     let parse = move || operations.into_iter().map(|one| one.parsed(&container, &limits)).collect();
-    Ok((if size > HEAVY_BYTES { beside(parse).await? } else { parse() }, room))
+    Ok((if size > HEAVY_BYTES { offload(parse).await? } else { parse() }, room))
 }
 
 type Key<'a> = Option<KeyInput<'a>>;
@@ -284,7 +284,7 @@ impl<'a> Sent<'a> {
         Sent { triggers, ..self }
     }
 
-    async fn body(&self, json: &[u8]) -> Result<(Body, Option<BodyRoom>)> {
+    async fn body(&self, json: &[u8]) -> Result<(Body, Option<BodyPermit>)> {
         sent(self.account, self.ctx, json).await
     }
 

@@ -19,9 +19,9 @@ pub const HEAVY_BYTES: usize = 64 * 1024;
 /// What a client is to wait that was refused since too many wait already.
 const RETRY_AFTER_MS: u64 = 500;
 
-/// Turns at something that only a few may do at a time.
+/// CpuPool at something that only a few may do at a time.
 #[derive(Debug)]
-pub struct Turns {
+pub struct CpuPool {
     units: Arc<Semaphore>,
     units_max: u32,
     waiting: AtomicUsize,
@@ -30,7 +30,7 @@ pub struct Turns {
 
 /// Leave to do it, until it is dropped.
 #[derive(Debug)]
-pub struct Turn {
+pub struct Permit {
     #[expect(dead_code, reason = "held, and given back when it is dropped")]
     permit: OwnedSemaphorePermit,
 }
@@ -44,10 +44,10 @@ impl Drop for Waiting<'_> {
     }
 }
 
-impl Turns {
+impl CpuPool {
     /// So many units at once; when `waiting_max` wait, others are refused.
-    pub fn new(units: u32, waiting_max: usize) -> Turns {
-        Turns {
+    pub fn new(units: u32, waiting_max: usize) -> CpuPool {
+        CpuPool {
             units: Arc::new(Semaphore::new(units as usize)),
             units_max: units,
             waiting: AtomicUsize::new(0),
@@ -56,19 +56,19 @@ impl Turns {
     }
 
     /// A turn that takes one unit.
-    pub async fn turn(&self) -> Result<Turn> {
-        self.turn_of(1).await
+    pub async fn permit(&self) -> Result<Permit> {
+        self.permit_of(1).await
     }
 
     /// A turn that takes several units, or all where there are not as many.
-    pub async fn turn_of(&self, units: u32) -> Result<Turn> {
+    pub async fn permit_of(&self, units: u32) -> Result<Permit> {
         let units = units.min(self.units_max);
         if let Ok(permit) = self.units.clone().try_acquire_many_owned(units) {
-            return Ok(Turn { permit });
+            return Ok(Permit { permit });
         }
         let _waiting = self.wait()?;
         let permit = self.units.clone().acquire_many_owned(units).await;
-        permit.map(|permit| Turn { permit }).map_err(|_| Error::internal("turns are never closed"))
+        permit.map(|permit| Permit { permit }).map_err(|_| Error::internal("pool are never closed"))
     }
 
     fn wait(&self) -> Result<Waiting<'_>> {
@@ -87,7 +87,7 @@ impl Turns {
     }
 }
 
-impl Turn {
+impl Permit {
     /// Runs work on a thread for blocking work, which gives the turn back at its end.
     pub async fn run<T: Send + 'static>(
         self,
@@ -103,30 +103,30 @@ impl Turn {
 }
 
 /// For work on items, in the whole process: half of the processors, so that requests find one free.
-static PREPARATION: LazyLock<Turns> = LazyLock::new(turns_at_processors);
+static PREPARATION: LazyLock<CpuPool> = LazyLock::new(pool_of_processors);
 /// The same for those who hold a partition's sequencer: its other writers are not to wait for preparations.
-static PLANNING: LazyLock<Turns> = LazyLock::new(turns_at_processors);
+static PLANNING: LazyLock<CpuPool> = LazyLock::new(pool_of_processors);
 
-fn turns_at_processors() -> Turns {
+fn pool_of_processors() -> CpuPool {
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32 / 2);
     // Those who wait are bounded by what they have: room for a body, or a partition's sequencer.
-    Turns::new(processors.max(1), usize::MAX)
+    CpuPool::new(processors.max(1), usize::MAX)
 }
 
 /// Computes something of the size of an item beside the threads that answer requests.
-pub async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+pub async fn offload<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
     compute(&PREPARATION, work).await
 }
 
 /// Likewise for who holds a partition's sequencer.
-pub(crate) async fn beside_planning<T: Send + 'static>(
+pub(crate) async fn offload_planning<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T> {
     compute(&PLANNING, work).await
 }
 
-async fn compute<T: Send + 'static>(turns: &Turns, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
-    match turns.turn().await?.run(work).await {
+async fn compute<T: Send + 'static>(pool: &CpuPool, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+    match pool.permit().await?.run(work).await {
         Ok(done) => Ok(done),
         // As if it had happened here: a panic under the sequencer ends the partition.
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
@@ -140,36 +140,36 @@ mod tests {
 
     #[tokio::test]
     async fn more_than_may_wait_are_refused_and_told_when_to_come_back() {
-        let turns = Arc::new(Turns::new(4, 2));
-        let first = turns.turn_of(100).await.expect("one that is larger than all units takes all");
+        let pool = Arc::new(CpuPool::new(4, 2));
+        let first = pool.permit_of(100).await.expect("one that is larger than all units takes all");
         let waiting: Vec<_> = (0..2)
             .map(|_| {
-                let turns = turns.clone();
-                tokio::spawn(async move { turns.turn_of(3).await.map(drop) })
+                let pool = pool.clone();
+                tokio::spawn(async move { pool.permit_of(3).await.map(drop) })
             })
             .collect();
-        while turns.waiting() < 2 {
+        while pool.waiting() < 2 {
             tokio::task::yield_now().await;
         }
-        let refused = turns.turn().await.expect_err("a third would wait");
+        let refused = pool.permit().await.expect_err("a third would wait");
         assert_eq!(refused.kind(), ErrorKind::TooManyRequests);
         assert_eq!(refused.retry_after_ms(), Some(RETRY_AFTER_MS));
         drop(first);
         for turn in waiting {
             turn.await.expect("ends").expect("its turn came");
         }
-        assert_eq!(turns.waiting(), 0);
-        drop(turns.turn().await.expect("free again"));
+        assert_eq!(pool.waiting(), 0);
+        drop(pool.permit().await.expect("free again"));
     }
 
     #[tokio::test]
     async fn a_waiter_that_gives_up_makes_room_for_another() {
-        let turns = Turns::new(1, 1);
-        let first = turns.turn().await.expect("free");
-        assert!(futures_poll(turns.turn()).await.is_none(), "it waits, and is dropped");
-        assert_eq!(turns.waiting(), 0);
+        let pool = CpuPool::new(1, 1);
+        let first = pool.permit().await.expect("free");
+        assert!(futures_poll(pool.permit()).await.is_none(), "it waits, and is dropped");
+        assert_eq!(pool.waiting(), 0);
         drop(first);
-        drop(turns.turn().await.expect("free"));
+        drop(pool.permit().await.expect("free"));
     }
 
     /// What a future gives at once.
@@ -183,21 +183,21 @@ mod tests {
 
     #[tokio::test]
     async fn a_turn_lasts_as_long_as_its_work_even_when_nobody_waits_for_that() {
-        let turns = Turns::new(1, 1);
+        let pool = CpuPool::new(1, 1);
         let (end, ended) = std::sync::mpsc::sync_channel::<()>(1);
-        let turn = turns.turn().await.expect("free");
+        let turn = pool.permit().await.expect("free");
         let work = turn.run(move || ended.recv().expect("the test tells the end"));
         assert!(futures_poll(work).await.is_none(), "the client hangs up");
-        assert!(futures_poll(turns.turn()).await.is_none(), "the work goes on");
+        assert!(futures_poll(pool.permit()).await.is_none(), "the work goes on");
         end.send(()).expect("the work waits for it");
-        drop(turns.turn().await.expect("free when the work has ended"));
+        drop(pool.permit().await.expect("free when the work has ended"));
     }
 
     #[tokio::test]
     async fn work_beside_runs_on_another_thread_and_panics_here() {
         let here = std::thread::current().id();
-        assert_ne!(beside(|| std::thread::current().id()).await.expect("runs"), here);
-        let panicked = tokio::spawn(beside(|| panic!("a bug (expected by this test)"))).await;
+        assert_ne!(offload(|| std::thread::current().id()).await.expect("runs"), here);
+        let panicked = tokio::spawn(offload(|| panic!("a bug (expected by this test)"))).await;
         assert!(panicked.expect_err("it panicked").is_panic());
     }
 }
