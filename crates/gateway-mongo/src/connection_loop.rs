@@ -14,11 +14,11 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt, AsyncWrite, Async
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep};
 
-use crate::beside;
 use crate::call::Connection;
 use crate::deployment::Deployment;
 use crate::dispatch::{self, Answered, Asked};
 use crate::memory::{BATCH_BYTES_MIN, FACTOR, Hold, SMALL_BYTES};
+use crate::offload;
 use crate::wire::{
     self, Answer, AnswerAs, Compressor, Fault, HEADER_SIZE_BYTES, Header, Incoming, MESSAGE_SIZE_BYTES_MAX,
 };
@@ -197,7 +197,7 @@ impl<'s, T: AsyncRead + AsyncWrite + Unpin + Send> Loop<'s, T> {
 
     /// Executes a command. A read ends when its client closes the connection.
     async fn answer(&mut self, asked: Asked) -> Answered {
-        let mut answering = beside::answer(self.deployment, &self.connection, asked);
+        let mut answering = offload::answer(self.deployment, &self.connection, asked);
         tokio::select! {
             biased;
             answered = &mut answering => return answered,

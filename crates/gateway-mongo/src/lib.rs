@@ -40,7 +40,6 @@
 
 mod access;
 mod arguments;
-mod beside;
 mod call;
 mod cluster_time;
 mod commands;
@@ -56,6 +55,7 @@ mod gateway;
 mod last_request;
 mod latencies;
 mod memory;
+mod offload;
 mod operations;
 mod reply;
 mod sessions;

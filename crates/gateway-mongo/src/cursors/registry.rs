@@ -50,7 +50,7 @@ pub struct NewCursor {
     pub is_kept: bool,
     /// The one that it ends with, where it has no session.
     pub connection: i32,
-    /// Its batches evaluate expressions of its client: see `beside.rs`.
+    /// Its batches evaluate expressions of its client: see `offload.rs`.
     pub is_evaluated: bool,
 }
 
