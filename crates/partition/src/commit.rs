@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! look ahead  of heavy items: what they need is found out         beside the threads that answer requests, no lock
-//! turn        of a large commit                                   storage/src/turns.rs
+//! turn        of a large commit                                   storage/src/large_commits.rs
 //! sequencer   plan: a function that waits for nothing, then queue one batch with its log entry
 //! again       what the plan lacked is fetched in one go (read_set.rs), or it is to be made beside
 //! ```
@@ -16,7 +16,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use shardlake_model::Result;
 use shardlake_stdx::{Timestamp, UnderWay};
-use shardlake_storage::{Batch, PendingCommit, RowsTurn, SMALL_COMMIT_ROWS, ScanOptions, Seq};
+use shardlake_storage::{Batch, PendingCommit, RowsPermit, SMALL_COMMIT_ROWS, ScanOptions, Seq};
 
 use crate::index::Maintained;
 use crate::interactive::WriteTurn;
@@ -292,7 +292,7 @@ impl Partition {
 
     /// The turn that a planned commit needs, if it needs one: the one that its writer has, or one that is free. `None`, and
     /// the writer has to wait for one without the sequencer, where others are before it.
-    fn turn_at_once(&self, held: Option<RowsTurn>, planned: &PlannedCommit) -> Option<Option<RowsTurn>> {
+    fn turn_at_once(&self, held: Option<RowsPermit>, planned: &PlannedCommit) -> Option<Option<RowsPermit>> {
         let rows = planned.batch.len();
         match held.filter(|_| rows > SMALL_COMMIT_ROWS) {
             Some(held) => Some(Some(held)),
@@ -305,7 +305,7 @@ impl Partition {
         &self,
         sequencer: &mut Sequencer,
         planned: PlannedCommit,
-        leave: (Option<RowsTurn>, UnderWay),
+        leave: (Option<RowsPermit>, UnderWay),
     ) -> Result<PendingCommit> {
         queue_together(&mut [Together { partition: self, sequencer, planned }], leave)
     }
@@ -361,7 +361,7 @@ pub(crate) struct Together<'t> {
 /// nothing changed when this fails.
 pub(crate) fn queue_together(
     commits: &mut [Together<'_>],
-    (turn, under_way): (Option<RowsTurn>, UnderWay),
+    (turn, under_way): (Option<RowsPermit>, UnderWay),
 ) -> Result<PendingCommit> {
     let mut batch = Batch::new();
     let mut all_marks = Vec::with_capacity(commits.len());

@@ -19,9 +19,9 @@ use std::time::Duration;
 
 use shardlake_stdx::Clock;
 
+use crate::large_commits::RowsPermit;
 use crate::queue::{GroupWriter, Queued, Unshown};
 use crate::shard::Shared;
-use crate::turns::RowsTurn;
 use crate::view::View;
 use crate::wal_archive::History;
 use crate::{Answer, Batch, Durability, Seq, StorageError};
@@ -151,7 +151,7 @@ fn commit(shared: &Shared, writing: &mut Writing, group: Vec<Queued>) {
     }
     if !turns.is_empty() {
         shared.large_commits.rest_after(took);
-        if turns.iter().any(RowsTurn::is_oversize) && shared.queue.has_small_since() {
+        if turns.iter().any(RowsPermit::is_oversize) && shared.queue.has_small_since() {
             shared.large_commits.rest_after_oversize(took);
         }
         drop(turns);

@@ -8,7 +8,7 @@
 //! | `queue.rs` | queued commits and how they are cut into groups |
 //! | `committer.rs` | the one thread that merges queued commits into one engine write and one sync |
 //! | `pipeline.rs` | likewise a task, for engines that answer later |
-//! | `turns.rs` | turns of large commits, so that small ones never have many rows before them |
+//! | `large_commits.rs` | turns of large commits, so that small ones never have many rows before them |
 //! | `background_pace.rs`, `background.rs` | how much of its time background work may take; its pieces and rests |
 //! | `engine.rs` | what an engine implements |
 //! | `local.rs`, `local_view.rs` | the engine on a local disk, with fjall |
@@ -70,6 +70,7 @@ mod journal_mark;
 mod journal_room;
 mod kept_files;
 mod key_kinds;
+mod large_commits;
 mod lease;
 mod local;
 mod local_view;
@@ -97,7 +98,6 @@ pub mod suite;
 mod sync_under_way;
 mod synced;
 mod table_drop;
-mod turns;
 mod view;
 mod wal_archive;
 mod wal_copy;
@@ -114,6 +114,7 @@ pub use inspection::{InspectionReport, TornWrite};
 pub use journal_mark::LogPosition;
 pub use kept_files::{KeptFile, KeptFiles, TableChecksum, TableSum, check_copied_journals};
 pub use key_kinds::posting_path_bytes;
+pub use large_commits::{LARGE_ROWS_IN_FLIGHT, OVERSIZE_COMMIT_ROWS, RowsPermit, SMALL_COMMIT_ROWS};
 pub use lease::{Began, Lease};
 pub use memory::MemoryEngine;
 pub use options::{Durability, EngineKind, ShardOptions};
@@ -123,7 +124,6 @@ pub use replay::{Reached, Replay};
 pub use row_cache::{CachedRow, Found};
 pub use scan::{Chunk, Extract, KeptRows, Scan, ScanOptions};
 pub use shard::{Seq, Shard};
-pub use turns::{LARGE_ROWS_IN_FLIGHT, OVERSIZE_COMMIT_ROWS, RowsTurn, SMALL_COMMIT_ROWS};
 pub use view::View;
 pub use wal_archive::{HistoryOptions, Stamp};
 pub use wal_copy::{Followed, Follower, LogTail};

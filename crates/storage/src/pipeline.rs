@@ -21,9 +21,9 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::committer::{ASYNC_SYNC_INTERVAL, PoisonOnPanic};
+use crate::large_commits::RowsPermit;
 use crate::queue::{GroupWriter, Queued, Unshown};
 use crate::shard::Shared;
-use crate::turns::RowsTurn;
 use crate::view::View;
 use crate::wal_archive::History;
 use crate::{Durability, Seq, StorageError};
@@ -39,7 +39,7 @@ const LEASE_LOOK_AGAIN: Duration = Duration::from_millis(50);
 struct Waiting {
     writers: Vec<oneshot::Sender<Result<(), StorageError>>>,
     /// Held, and given back when the commits are durable.
-    turns: Vec<RowsTurn>,
+    turns: Vec<RowsPermit>,
     unshown: Unshown,
     size_bytes: usize,
 }

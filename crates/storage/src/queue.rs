@@ -7,7 +7,7 @@ use std::time::Duration;
 use shardlake_stdx::{Clock, UnderWay};
 use tokio::sync::{Notify, oneshot};
 
-use crate::turns::{LARGE_ROWS_IN_FLIGHT, RowsTurn};
+use crate::large_commits::{LARGE_ROWS_IN_FLIGHT, RowsPermit};
 use crate::{Batch, Seq, StorageError};
 
 /// Bytes of one group; a larger queue is written in several.
@@ -20,7 +20,7 @@ pub(crate) struct Queued {
     pub batch: Batch,
     pub done: oneshot::Sender<Result<(), StorageError>>,
     /// Of a large commit, until it is written.
-    pub turn: Option<RowsTurn>,
+    pub turn: Option<RowsPermit>,
     /// Until readers see the commit.
     pub under_way: Option<UnderWay>,
     /// Nobody waits for it.

@@ -14,6 +14,7 @@ use tokio::sync::{Notify, OnceCell, oneshot, watch};
 use crate::background::{Foreground, PacedWork};
 use crate::checkpoint::check_name;
 use crate::committer::{Committer, Writing, in_the_call};
+use crate::large_commits::{LargeCommits, RowsPermit, SMALL_COMMIT_ROWS};
 use crate::local::{LocalEngine, LocalOptions};
 use crate::pipeline::Pipeline;
 use crate::queue::{Bell, Queue, Queued};
@@ -22,7 +23,6 @@ use crate::row_cache::{Found, RowCache};
 #[cfg(feature = "testing")]
 use crate::slow::SlowEngine;
 use crate::sync_under_way::SyncUnderWay;
-use crate::turns::{LargeCommits, RowsTurn, SMALL_COMMIT_ROWS};
 use crate::view::Shown;
 use crate::wal_archive::History;
 use crate::{
@@ -211,7 +211,7 @@ impl Shard {
     pub fn commit_in_turn(
         &self,
         batch: Batch,
-        turn: Option<RowsTurn>,
+        turn: Option<RowsPermit>,
     ) -> Result<PendingCommit, StorageError> {
         self.commit_timed(batch, turn, None)
     }
@@ -220,7 +220,7 @@ impl Shard {
     pub fn commit_timed(
         &self,
         batch: Batch,
-        turn: Option<RowsTurn>,
+        turn: Option<RowsPermit>,
         under_way: Option<UnderWay>,
     ) -> Result<PendingCommit, StorageError> {
         let shared = self.shared();
@@ -247,7 +247,7 @@ impl Shard {
 
     /// Leave to commit so many rows; `None` where they are few. Waits until the large commits before it are written, and a
     /// moment longer where small ones have been waiting for those.
-    pub async fn turn_for(&self, rows: usize) -> Result<Option<RowsTurn>, StorageError> {
+    pub async fn turn_for(&self, rows: usize) -> Result<Option<RowsPermit>, StorageError> {
         if rows <= SMALL_COMMIT_ROWS {
             return Ok(None);
         }
@@ -258,7 +258,7 @@ impl Shard {
     }
 
     /// Likewise at once; `None` where others are before it.
-    pub fn try_turn_for(&self, rows: usize) -> Option<Option<RowsTurn>> {
+    pub fn try_turn_for(&self, rows: usize) -> Option<Option<RowsPermit>> {
         if rows <= SMALL_COMMIT_ROWS {
             return Some(None);
         }

@@ -30,7 +30,7 @@ mod transaction;
 use std::time::Duration;
 
 use shardlake_model::{Error, ErrorKind, Result};
-use shardlake_storage::{RowsTurn, SMALL_COMMIT_ROWS};
+use shardlake_storage::{RowsPermit, SMALL_COMMIT_ROWS};
 
 pub(crate) use claims::Claims;
 pub(crate) use locks::Gates;
@@ -50,7 +50,7 @@ use crate::sequencer::SequencerGuard;
 pub(crate) struct WriteTurn {
     pub sequencer: SequencerGuard,
     /// Where the commit is expected to be large.
-    pub large: Option<RowsTurn>,
+    pub large: Option<RowsPermit>,
     /// Where the writer had to wait at the gate.
     pub place: Option<Place>,
 }
@@ -77,7 +77,7 @@ impl Partition {
         Ok(WriteTurn { sequencer: self.sequencer.hold().await, large, place: Some(place) })
     }
 
-    async fn turn_within(&self, rows: usize, patience: Duration) -> Result<Option<RowsTurn>> {
+    async fn turn_within(&self, rows: usize, patience: Duration) -> Result<Option<RowsPermit>> {
         if rows <= SMALL_COMMIT_ROWS {
             return Ok(None);
         }

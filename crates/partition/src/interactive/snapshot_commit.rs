@@ -11,7 +11,7 @@ use bytes::Bytes;
 use rustc_hash::FxHashMap;
 use shardlake_model::{Error, Result};
 use shardlake_stdx::{Timestamp, UnderWay};
-use shardlake_storage::{PendingCommit, RowsTurn, SMALL_COMMIT_ROWS};
+use shardlake_storage::{PendingCommit, RowsPermit, SMALL_COMMIT_ROWS};
 
 use super::locks::Place;
 use super::own_items::OwnItems;
@@ -172,7 +172,7 @@ impl SnapshotTransaction {
     }
 
     /// As for single commits: the turn that was taken, or one that is free; `None` where others are before it.
-    fn turn_at_once(&self, held: Option<RowsTurn>, rows: usize) -> Option<Option<RowsTurn>> {
+    fn turn_at_once(&self, held: Option<RowsPermit>, rows: usize) -> Option<Option<RowsPermit>> {
         match held.filter(|_| rows > SMALL_COMMIT_ROWS) {
             Some(held) => Some(Some(held)),
             None => self.shard().try_turn_for(rows),
@@ -197,7 +197,7 @@ fn queue_all(
     pieces: &[Piece],
     planned: Vec<(SequencerGuard, Option<PlannedCommit>)>,
     mut row: Option<StatementRow>,
-    leave: (Option<RowsTurn>, UnderWay),
+    leave: (Option<RowsPermit>, UnderWay),
 ) -> Result<Option<Queued>> {
     let (mut turns, planned): (Vec<SequencerGuard>, Vec<_>) = planned.into_iter().unzip();
     let (mut commits, mut lsns) = (Vec::with_capacity(pieces.len()), Vec::with_capacity(pieces.len()));

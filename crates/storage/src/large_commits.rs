@@ -45,13 +45,13 @@ const REST_MAX: Duration = Duration::from_millis(100);
 /// Leave to have a large commit queued; dropped when it is written.
 #[derive(Debug)]
 #[must_use = "it is to be handed over with the commit"]
-pub struct RowsTurn {
+pub struct RowsPermit {
     #[expect(dead_code, reason = "held, and given back when it is dropped")]
     permit: OwnedSemaphorePermit,
     oversize: Option<OwnedSemaphorePermit>,
 }
 
-impl RowsTurn {
+impl RowsPermit {
     pub(crate) fn is_oversize(&self) -> bool {
         self.oversize.is_some()
     }
@@ -90,7 +90,7 @@ impl LargeCommits {
         &self,
         rows: usize,
         somebody_waited: impl Fn() -> bool,
-    ) -> Result<RowsTurn, StorageError> {
+    ) -> Result<RowsPermit, StorageError> {
         let oversize = if rows > OVERSIZE_COMMIT_ROWS { Some(self.oversize_turn().await?) } else { None };
         let _waiting = self.waiting.try_acquire().map_err(|_| StorageError::Overloaded)?;
         let rows = rows.min(LARGE_ROWS_IN_FLIGHT) as u32;
@@ -98,7 +98,7 @@ impl LargeCommits {
         while let Some(rest) = left_until(&self.rest_until).filter(|_| somebody_waited()) {
             tokio::time::sleep(rest).await;
         }
-        Ok(RowsTurn { permit, oversize })
+        Ok(RowsPermit { permit, oversize })
     }
 
     async fn oversize_turn(&self) -> Result<OwnedSemaphorePermit, StorageError> {
@@ -110,7 +110,7 @@ impl LargeCommits {
         Ok(permit)
     }
 
-    pub fn try_turn(&self, rows: usize, somebody_waited: impl Fn() -> bool) -> Option<RowsTurn> {
+    pub fn try_turn(&self, rows: usize, somebody_waited: impl Fn() -> bool) -> Option<RowsPermit> {
         let oversize = match rows > OVERSIZE_COMMIT_ROWS {
             true if left_until(&self.oversize_rest_until).is_some() => return None,
             true => Some(self.oversize.clone().try_acquire_owned().ok()?),
@@ -119,7 +119,7 @@ impl LargeCommits {
         let rows = rows.min(LARGE_ROWS_IN_FLIGHT) as u32;
         let permit = self.rows.clone().try_acquire_many_owned(rows).ok()?;
         let rests = left_until(&self.rest_until).is_some() && somebody_waited();
-        (!rests).then_some(RowsTurn { permit, oversize })
+        (!rests).then_some(RowsPermit { permit, oversize })
     }
 
     /// Notes how long small commits had to wait for a group with large ones.
