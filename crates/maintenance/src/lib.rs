@@ -11,7 +11,7 @@
 //! | `heat_map.rs`, `pulse.rs` | heat over time: of a container's hash space, of all containers |
 //! | `kept_heat.rs`, `earlier_heat.rs` | heat that outlives the process: told and taken back; drawn into the map |
 //! | `key_report.rs` | one logical partition |
-//! | `reports.rs`, `partitions.rs`, `partition_words.rs`, `partition_loads.rs`, `diagnosis.rs` | physical partitions as an operator sees them |
+//! | `reports.rs`, `partitions.rs`, `partition_descriptions.rs`, `partition_loads.rs`, `diagnosis.rs` | physical partitions as an operator sees them |
 //!
 //! [`Upkeep`] is the door. Nobody calls in here while serving: the tasks look at the catalog now and again, and whenever it
 //! changes. They hold the account weakly, so that dropping it ends them.
@@ -24,8 +24,8 @@ mod heat_map;
 mod index_build;
 mod kept_heat;
 mod key_report;
+mod partition_descriptions;
 mod partition_loads;
-mod partition_words;
 mod partitions;
 mod pulse;
 mod purge;

@@ -15,7 +15,7 @@ use shardlake_partition::Partition;
 
 use crate::Upkeep;
 use crate::diagnosis::diagnosis_of;
-use crate::partition_words::words_of_next;
+use crate::partition_descriptions::words_of_next;
 use crate::reports::{ContainerReport, LargeKey, RangeReport};
 use shardlake_router::ContainerEntry;
 use shardlake_router::ContainerHandle;

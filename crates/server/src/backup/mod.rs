@@ -2,7 +2,7 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `arguments.rs`, `words.rs` | the command lines, and what is printed |
+//! | `arguments.rs`, `descriptions.rs` | the command lines, and what is printed |
 //! | `source.rs` | where a backup is made from: a running server, or a directory or store that no server has |
 //! | `create.rs` | copies what is new, and writes the manifest |
 //! | `restore.rs`, `restore_store.rs` | makes a data directory of a backup, or an account in a store |
@@ -20,6 +20,7 @@
 
 mod arguments;
 mod create;
+mod descriptions;
 mod digest;
 mod directory;
 mod identifier;
@@ -38,14 +39,13 @@ mod shelf;
 mod source;
 mod utc;
 mod whole;
-mod words;
 
 use std::path::Path;
 use std::process::ExitCode;
 
 pub use arguments::Backup;
+pub use descriptions::say;
 pub use identifier::BackupId;
-pub use words::say;
 
 pub use look::{Subject, holds_backups, with_backup, with_running, with_stopped};
 
@@ -78,7 +78,7 @@ async fn create(arguments: &Create) -> Result<(), String> {
     };
     let created = created.await;
     lock.release().await;
-    words::say(&words::of_created(&created?, arguments.json))
+    descriptions::say(&descriptions::of_created(&created?, arguments.json))
 }
 
 async fn source(arguments: &Create) -> Result<Source, String> {
@@ -106,14 +106,14 @@ fn needs_url(store: &Path) -> Result<StoreUrl, String> {
 
 async fn list(arguments: &List) -> Result<(), String> {
     let place = Place::open(&arguments.from).await?;
-    words::say(&words::of_list(&review::list(&place).await?, arguments.json))
+    descriptions::say(&descriptions::of_list(&review::list(&place).await?, arguments.json))
 }
 
 async fn check(arguments: &Check) -> Result<ExitCode, String> {
     let place = Place::open(&arguments.from).await?;
     let _lock = place.lock(Alone::No).await?;
     let checked: Checked = review::check((&arguments.from, &place), arguments.id.as_ref()).await?;
-    words::say(&words::of_checked(&checked, arguments.json))?;
+    descriptions::say(&descriptions::of_checked(&checked, arguments.json))?;
     Ok(if checked.damages.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -131,16 +131,16 @@ async fn restore(arguments: &Restore) -> Result<(), String> {
                 return Err(format!("--data-dir is a local directory: name '{url}' with --store"));
             }
             restore::restore((&arguments.from, &place), &manifest, data_dir, ahead).await?;
-            words::say(&words::of_restored(&manifest, data_dir))?;
+            descriptions::say(&descriptions::of_restored(&manifest, data_dir))?;
         }
         (None, store) => {
             let url = needs_url(store.as_deref().unwrap_or(Path::new("")))?;
             let from = (arguments.from.as_path(), &place);
             restore_to_store(from, &manifest, (&url, arguments.wal_store.as_deref()), ahead).await?;
-            words::say(&words::of_restored_to_store(&manifest, &url))?;
+            descriptions::say(&descriptions::of_restored_to_store(&manifest, &url))?;
         }
     }
-    arguments.time.map_or(Ok(()), |time| words::say(&words::of_moment(time)))
+    arguments.time.map_or(Ok(()), |time| descriptions::say(&descriptions::of_moment(time)))
 }
 
 #[cfg(feature = "object-storage")]
@@ -175,5 +175,5 @@ async fn delete(arguments: &Delete) -> Result<(), String> {
     };
     let deleted = deleted.await;
     lock.release().await;
-    words::say(&words::of_deleted(&deleted?))
+    descriptions::say(&descriptions::of_deleted(&deleted?))
 }

@@ -3,7 +3,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `webstore.rs` | the generator: customers with their orders, products, categories and tags |
-//! | `words.rs` | what names are made of |
+//! | `descriptions.rs` | what names are made of |
 //! | `load.rs` | puts the data set into an account; orders are placed as an application would place them |
 //! | `rules.rs`, `place_order.js` | what keeps the store true: projections for names, a stored procedure for orders |
 //! | `check.rs`, `check.py` | runs the store's access patterns through a real SDK, and tries to make it untrue |
@@ -19,6 +19,7 @@
 
 mod bars;
 mod check;
+mod descriptions;
 mod hot_tenant;
 mod load;
 mod place;
@@ -26,7 +27,6 @@ mod print;
 mod rules;
 mod split;
 mod webstore;
-mod words;
 
 pub use check::check;
 pub use hot_tenant::{HotTenant, TOUR_LINK, Tour, run as run_hot_tenant};

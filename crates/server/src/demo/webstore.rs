@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use shardlake_stdx::Random;
 
-use super::words::{
+use super::descriptions::{
     CATEGORIES, CITIES, FIRST_NAMES, LAST_NAMES, PRODUCT_LINES, STREETS, TAGS, TITLES, VARIANTS,
 };
 

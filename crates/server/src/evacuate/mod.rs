@@ -5,7 +5,7 @@
 //! | `rows.rs` | makes a shard equal to another one by reading both |
 //! | `follow.rs` | brings a copy up to its source by the source's log, and says what proves it |
 //! | `ends.rs` | where the account goes: a prefix of a store, a data directory |
-//! | `words.rs` | what is printed |
+//! | `descriptions.rs` | what is printed |
 //!
 //! The account keeps its number of shards, and each shard gets the rows of its original: what is stored does not depend on the
 //! engine. With `--online` the source's server goes on: a state of it is copied and compared, and the copy follows the log until little is
@@ -22,10 +22,10 @@
 //!
 //! Whatever is cut off goes on when the same command is given again.
 
+mod descriptions;
 mod ends;
 mod follow;
 mod rows;
-mod words;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -37,10 +37,10 @@ use crate::backup::{self, Subject};
 use crate::operate::Connection;
 use crate::shards;
 use crate::store::url_of;
+use descriptions::Moved;
 use ends::Target;
 use follow::{Copied, Outcome};
 use rows::Evened;
-use words::Moved;
 
 #[derive(Debug, Args)]
 pub struct Evacuate {
@@ -115,7 +115,7 @@ async fn online(command: &Evacuate, scratch: &Path) -> Result<String, String> {
 }
 
 async fn copy_and_follow(command: &Evacuate, scratch: &Path, target: &Target) -> Result<String, String> {
-    let (mut said, mut may_copy) = (words::Ahead::default(), true);
+    let (mut said, mut may_copy) = (descriptions::Ahead::default(), true);
     loop {
         let copied = match target.copied().await? {
             Some(copied) => copied,
@@ -123,7 +123,7 @@ async fn copy_and_follow(command: &Evacuate, scratch: &Path, target: &Target) ->
                 may_copy = false;
                 let (evened, copied) = copy_state(command, scratch, target).await?;
                 said.copied = Some(evened);
-                let Some(copied) = copied else { return Ok(words::of_ahead(command, &said)) };
+                let Some(copied) = copied else { return Ok(descriptions::of_ahead(command, &said)) };
                 copied
             }
         };
@@ -131,7 +131,7 @@ async fn copy_and_follow(command: &Evacuate, scratch: &Path, target: &Target) ->
             Outcome::Followed(followed, copied) => {
                 target.set_copied(Some(&copied)).await?;
                 said.followed = Some(followed);
-                return Ok(words::of_ahead(command, &said));
+                return Ok(descriptions::of_ahead(command, &said));
             }
             Outcome::Cut(what) => {
                 target.set_copied(None).await?;
@@ -185,7 +185,7 @@ async fn move_here(command: &Evacuate, from: &Shards) -> Result<String, String> 
     };
     let moved = moved
         .map_err(|what: String| format!("{what}; nothing was moved: the same command goes on from here"))?;
-    Ok(words::of_moved(command, &moved))
+    Ok(descriptions::of_moved(command, &moved))
 }
 
 /// By the log where there is a copy that follows it, and otherwise by reading both sides.

@@ -9,7 +9,7 @@ use shardlake_admin::OperatorRequest;
 
 use super::arguments::{Abort, ContainerName, Merge, Move, Redistribute, Split};
 use super::client::Client;
-use super::words::counted;
+use super::descriptions::counted;
 use super::{show, table};
 
 /// Between two looks at a relocation.

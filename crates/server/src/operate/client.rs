@@ -22,7 +22,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use super::words;
+use super::descriptions;
 
 const ANSWER_SIZE_BYTES_MAX: usize = 256 << 20;
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(120);
@@ -128,7 +128,7 @@ fn words_of_failure(status: StatusCode, answer: &Value, path: &str) -> String {
     let nested = message.strip_prefix("Message: ").and_then(|text| text.split("\r\n").next());
     let nested: Option<Value> = nested.and_then(|text| serde_json::from_str(text).ok());
     let sentence = nested.as_ref().and_then(|nested| nested["Errors"][0].as_str()).unwrap_or(message);
-    words::of_refusal(status, sentence, path)
+    descriptions::of_refusal(status, sentence, path)
 }
 
 fn no_connection(error: &std::io::Error) -> String {

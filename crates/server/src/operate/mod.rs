@@ -6,20 +6,20 @@
 mod act;
 mod arguments;
 mod client;
+mod descriptions;
 mod evidence;
 mod projections;
 mod show;
 mod table;
-mod words;
 
 use std::process::ExitCode;
 
 pub use arguments::{Abort, Connection, KEY_VARIABLE, Merge, Move, Partitions, Redistribute, Split};
 pub use client::Client;
+pub use descriptions::counted;
 pub use projections::Projections;
 pub use show::ignore_closed;
 pub use table::{aligned, bytes, thousands, wrapped};
-pub use words::counted;
 
 /// What to do, with its arguments.
 #[derive(Debug)]

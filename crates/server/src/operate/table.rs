@@ -6,9 +6,9 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
+use super::descriptions::counted;
 use super::evidence;
 use super::show::members;
-use super::words::counted;
 
 /// Hexadecimal digits of a bound that are shown; the rest rarely tells partitions apart.
 const BOUND_DIGITS: usize = 8;
