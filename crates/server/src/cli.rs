@@ -1,4 +1,4 @@
-//! The command line: `serve`, `demo`, `backup`, `evacuate`, `verify`, and the operator's commands.
+//! The command line: `serve`, `demo`, `backup`, `migrate`, `verify`, and the operator's commands.
 
 use std::ffi::OsString;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -14,7 +14,7 @@ use shardlake_stdx::Clock;
 use crate::backup::{self, BackupId, Subject};
 use crate::config::Config;
 use crate::demo::{self, WebStore};
-use crate::evacuate::{self, Evacuate};
+use crate::migrate::{self, Migrate};
 use crate::operate::{self, Connection, Operation};
 use crate::serve::{self, Introduction};
 use crate::settings::{DemoName, DurabilityMode, Settings};
@@ -57,7 +57,8 @@ enum Command {
     /// With --online, as often as you like: copies while the server goes on, compares the copy, and follows what the server writes, if
     /// that keeps its log (--restore-window). Without it, the server is stopped: what it wrote since is applied, and the old place is not
     /// served any more. What was cut off goes on when the same command is given again.
-    Evacuate(Evacuate),
+    #[command(alias = "evacuate")]
+    Migrate(Migrate),
     /// Check everything that a server stored, or a backup holds; exits with 1 when something is wrong
     ///
     /// Changes nothing in the data directory, which may be on read-only media or on a full disk. No server can start there
@@ -166,7 +167,7 @@ pub fn main() -> ExitCode {
         Command::Demo(demo) if demo.check => demo::check(&store_of(&demo), &demo.python),
         Command::Demo(demo) => run_server(with_demo(demo), Introduction::OfDemo),
         Command::Backup(backup) => run_backup(&backup),
-        Command::Evacuate(command) => runtime().and_then(|runtime| runtime.block_on(evacuate::run(&command))),
+        Command::Migrate(command) => runtime().and_then(|runtime| runtime.block_on(migrate::run(&command))),
         Command::Verify(command) => verify_directory(&command),
         Command::Partitions(arguments) => operate(Operation::Partitions(arguments)),
         Command::Split(arguments) => operate(Operation::Split(arguments)),

@@ -30,7 +30,7 @@ pub async fn restore(
 ) -> Result<(), String> {
     if manifest.is_of_store() {
         return Err(format!(
-            "the backup '{}' is of an account in an object store: name one with --store, file:///DIRECTORY for instance; `shardlake evacuate` moves it to a local disk",
+            "the backup '{}' is of an account in an object store: name one with --store, file:///DIRECTORY for instance; `shardlake migrate` moves it to a local disk",
             manifest.id
         ));
     }

@@ -20,7 +20,7 @@ pub async fn restore(
 ) -> Result<(), String> {
     if !manifest.is_of_store() {
         return Err(format!(
-            "the backup '{}' is of an account on a local disk: restore it with --data-dir; `shardlake evacuate` moves it to a store",
+            "the backup '{}' is of an account on a local disk: restore it with --data-dir; `shardlake migrate` moves it to a store",
             manifest.id
         ));
     }

@@ -1,4 +1,4 @@
-//! A prefix that an account is moved to, and one that it leaves: `shardlake evacuate`.
+//! A prefix that an account is moved to, and one that it leaves: `shardlake migrate`.
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
@@ -42,7 +42,7 @@ impl Filling {
             None => return Err(format!("'{url}' is not empty: name a prefix that holds nothing")),
         }
         let prefix = prefix.with_log(log).await?;
-        let claim = prefix.claim(objects::LEASE, "shardlake evacuate").await?;
+        let claim = prefix.claim(objects::LEASE, "shardlake migrate").await?;
         let claim =
             claim.ok_or_else(|| format!("another command moves an account to '{url}': wait for its end"))?;
         let settings = Settings { store: Some(url.to_string()), shards: Some(shards), ..Settings::default() };

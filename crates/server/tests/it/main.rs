@@ -8,7 +8,7 @@
 //! | `shards.rs` | data directories with several shards |
 //! | `stores.rs` | accounts in an object store: who has them |
 //! | `store_backups.rs` | backups of such accounts, and backups in a store |
-//! | `evacuate.rs`, `evacuate_online.rs` | accounts that are moved between a local disk and a store; while clients write |
+//! | `migrate.rs`, `migrate_online.rs` | accounts that are moved between a local disk and a store; while clients write |
 //! | `lost_files.rs` | data directories of which something is gone; `verify` only reads |
 //! | `operate.rs` | the operator's commands |
 //! | `backups.rs`, `backup_support.rs` | backups: made beside writers, restored, damaged, interrupted, deleted |
@@ -36,10 +36,6 @@ mod backups;
 mod data;
 mod direct;
 mod direct_client;
-#[cfg(feature = "object-storage")]
-mod evacuate;
-#[cfg(feature = "object-storage")]
-mod evacuate_online;
 mod explorer;
 mod hostile;
 mod hosts;
@@ -47,6 +43,10 @@ mod hot_tenant;
 mod large_documents;
 mod lifecycle;
 mod lost_files;
+#[cfg(feature = "object-storage")]
+mod migrate;
+#[cfg(feature = "object-storage")]
+mod migrate_online;
 mod mongo_connections;
 mod newcomer;
 mod open_files;

@@ -82,10 +82,10 @@ fn a_log_in_a_store_of_its_own_is_found_by_whoever_needs_it() {
 
     // Away from there, and back with a log elsewhere again.
     let local = account.path("local");
-    let _moved = printed(&["evacuate", "--from", &account.url(), "--to", text_of(&local)], 0);
+    let _moved = printed(&["migrate", "--from", &account.url(), "--to", text_of(&local)], 0);
     assert_eq!(everything_in(&local), later);
     let (url, log_url) = (url_of(&account.path("back")), url_of(&account.path("back-log")));
-    let back = ["evacuate", "--from", text_of(&local), "--to", &url, "--wal-store", &log_url];
+    let back = ["migrate", "--from", text_of(&local), "--to", &url, "--wal-store", &log_url];
     let said = printed(&back, 0);
     assert!(said.contains(&format!("--wal-store {log_url}")), "{said}");
     verify(&[&url]);

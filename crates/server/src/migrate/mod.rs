@@ -1,4 +1,4 @@
-//! `shardlake evacuate`: moves an account from a local disk to an object store, or back.
+//! `shardlake migrate`: moves an account from a local disk to an object store, or back.
 //!
 //! | file | what it does |
 //! |---|---|
@@ -43,7 +43,7 @@ use follow::{Copied, Outcome};
 use rows::Evened;
 
 #[derive(Debug, Args)]
-pub struct Evacuate {
+pub struct Migrate {
     /// Where the account is: a data directory, or s3://BUCKET/PREFIX, az://, gs:// or file:///
     #[arg(long, value_name = "DIR|URL")]
     from: PathBuf,
@@ -67,7 +67,7 @@ pub struct Evacuate {
     connection: Connection,
 }
 
-pub async fn run(command: &Evacuate) -> Result<ExitCode, String> {
+pub async fn run(command: &Migrate) -> Result<ExitCode, String> {
     if url_of(&command.from).is_some() == url_of(&command.to).is_some() {
         return Err(
             "an account is moved between a local disk and an object store: one of --from and --to is a directory, the other one a URL; `shardlake backup` copies between places of one kind"
@@ -86,7 +86,7 @@ pub async fn run(command: &Evacuate) -> Result<ExitCode, String> {
     let said = match url_of(&command.from) {
         Some(url) => {
             let to = command.to.display().to_string();
-            backup::with_stopped(&url, ("shardlake evacuate", Some(&to)), work).await
+            backup::with_stopped(&url, ("shardlake migrate", Some(&to)), work).await
         }
         None => {
             ends::check_local_source(&command.from, &command.to)?;
@@ -105,7 +105,7 @@ async fn opened(subject: Subject<'_>, scratch: &Path) -> Result<Shards, String> 
 }
 
 /// Copies and follows while the source's server goes on.
-async fn online(command: &Evacuate, scratch: &Path) -> Result<String, String> {
+async fn online(command: &Migrate, scratch: &Path) -> Result<String, String> {
     let mark = follow::mark_of(&command.from).await?;
     let target = Target::open(&command.to, &mark, command.wal_store.as_deref()).await?;
     let done = copy_and_follow(command, scratch, &target).await;
@@ -114,7 +114,7 @@ async fn online(command: &Evacuate, scratch: &Path) -> Result<String, String> {
         .map_err(|what| format!("{what}; nothing was moved: the same command goes on from here"))
 }
 
-async fn copy_and_follow(command: &Evacuate, scratch: &Path, target: &Target) -> Result<String, String> {
+async fn copy_and_follow(command: &Migrate, scratch: &Path, target: &Target) -> Result<String, String> {
     let (mut said, mut may_copy) = (descriptions::Ahead::default(), true);
     loop {
         let copied = match target.copied().await? {
@@ -146,7 +146,7 @@ async fn copy_and_follow(command: &Evacuate, scratch: &Path, target: &Target) ->
 
 /// Copies a state that the source's server keeps for that, and compares the copy with it. `None` where the server keeps no log to follow.
 async fn copy_state(
-    command: &Evacuate,
+    command: &Migrate,
     scratch: &Path,
     target: &Target,
 ) -> Result<(Evened, Option<Copied>), String> {
@@ -172,7 +172,7 @@ async fn copy_state(
 }
 
 /// Moves an account that nobody serves.
-async fn move_here(command: &Evacuate, from: &Shards) -> Result<String, String> {
+async fn move_here(command: &Migrate, from: &Shards) -> Result<String, String> {
     let mark = AccountMark::read(from).await.map_err(|error| error.to_string())?;
     let mark = mark.ok_or("there is no account in it: start a server on it once")?;
     let target = Target::open(&command.to, &mark, command.wal_store.as_deref()).await?;
@@ -189,7 +189,7 @@ async fn move_here(command: &Evacuate, from: &Shards) -> Result<String, String> 
 }
 
 /// By the log where there is a copy that follows it, and otherwise by reading both sides.
-async fn bring_up(command: &Evacuate, from: &Shards, target: &Target) -> Result<Moved, String> {
+async fn bring_up(command: &Migrate, from: &Shards, target: &Target) -> Result<Moved, String> {
     let to = target.shards();
     let mut cut = None;
     if let Some(copied) = target.copied().await? {

@@ -1,8 +1,8 @@
-//! What `shardlake evacuate` prints.
+//! What `shardlake migrate` prints.
 
 use shardlake_storage::Followed;
 
-use super::Evacuate;
+use super::Migrate;
 use super::rows::Evened;
 use crate::operate::counted;
 use crate::store::url_of;
@@ -27,7 +27,7 @@ pub enum Moved {
     },
 }
 
-pub fn of_ahead(command: &Evacuate, ahead: &Ahead) -> String {
+pub fn of_ahead(command: &Migrate, ahead: &Ahead) -> String {
     let to = command.to.display();
     let mut lines = Vec::new();
     if let Some(what) = &ahead.cut {
@@ -49,7 +49,7 @@ pub fn of_ahead(command: &Evacuate, ahead: &Ahead) -> String {
     lines.join("\n")
 }
 
-pub fn of_moved(command: &Evacuate, moved: &Moved) -> String {
+pub fn of_moved(command: &Migrate, moved: &Moved) -> String {
     let (from, to) = (command.from.display(), command.to.display());
     let log = command.wal_store.as_ref().map_or_else(String::new, |log| format!(" --wal-store {log}"));
     let did = match moved {

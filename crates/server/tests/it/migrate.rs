@@ -32,7 +32,7 @@ fn an_account_is_moved_to_a_store_and_back_with_a_copy_made_ahead() {
     make_everything(&server.client());
     let authority = ca_of(&server);
     let ahead =
-        ["evacuate", "--online", "--endpoint", &endpoint(&server), "--from", text_of(&data), "--to", &url];
+        ["migrate", "--online", "--endpoint", &endpoint(&server), "--from", text_of(&data), "--to", &url];
     let said = printed(&ahead, 0);
     assert!(said.contains("without --online"), "{said}");
     // What is there is not complete, and the account is still where it was.
@@ -40,14 +40,14 @@ fn an_account_is_moved_to_a_store_and_back_with_a_copy_made_ahead() {
     assert!(text.contains("cut off"), "{text}");
     fill(&server.client(), "c", 1000..1020, 3000);
     let _deleted = server.client().delete_item("db", "c", &serde_json::json!([4]), "4").expect_status(204);
-    let in_use = complaint(&["evacuate", "--from", text_of(&data), "--to", &url]);
+    let in_use = complaint(&["migrate", "--from", text_of(&data), "--to", &url]);
     assert!(in_use.contains("in use by another process"), "{in_use}");
     let original = everything(&server.client());
     server.kill();
 
-    let other = complaint(&["evacuate", "--from", text_of(&account.path("none")), "--to", &url]);
+    let other = complaint(&["migrate", "--from", text_of(&account.path("none")), "--to", &url]);
     assert!(other.contains("does not exist"), "{other}");
-    let said = printed(&["evacuate", "--from", text_of(&data), "--to", &url], 0);
+    let said = printed(&["migrate", "--from", text_of(&data), "--to", &url], 0);
     // Little was left to be written.
     let numbers: Vec<u64> =
         said.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse().ok()).collect();
@@ -63,14 +63,14 @@ fn an_account_is_moved_to_a_store_and_back_with_a_copy_made_ahead() {
     fill(&moved.client(), "c", 2000..2010, 100);
     assert_healthy(&moved);
     let original = everything(&moved.client());
-    let again = complaint(&["evacuate", "--from", text_of(&data), "--to", &url]);
+    let again = complaint(&["migrate", "--from", text_of(&data), "--to", &url]);
     assert!(again.contains("is not empty"), "{again}");
     let back = account.path("back");
-    let in_use = complaint(&["evacuate", "--from", &url, "--to", text_of(&back)]);
+    let in_use = complaint(&["migrate", "--from", &url, "--to", text_of(&back)]);
     assert!(in_use.contains("a server has the account"), "{in_use}");
     assert!(moved.terminate(PATIENCE).success());
 
-    printed(&["evacuate", "--from", &url, "--to", text_of(&back)], 0);
+    printed(&["migrate", "--from", &url, "--to", text_of(&back)], 0);
     let text = account.refused("node");
     assert!(text.contains("was moved to") && text.contains("back"), "{text}");
     assert!(complaint(&["verify", &url]).contains("was moved to"));
@@ -91,7 +91,7 @@ fn a_move_that_is_cut_off_goes_on_and_is_served_nowhere_until_then() {
     make_everything(&server.client());
     let original = everything(&server.client());
     assert!(server.terminate(PATIENCE).success());
-    let to_store = ["evacuate", "--from", text_of(&data), "--to", &url];
+    let to_store = ["migrate", "--from", text_of(&data), "--to", &url];
     printed(&to_store, 0);
     // As if it had been killed after its first mark.
     let remembered: Value =
@@ -111,7 +111,7 @@ fn a_move_that_is_cut_off_goes_on_and_is_served_nowhere_until_then() {
     assert!(moved.terminate(PATIENCE).success());
 
     let back = account.path("back");
-    let to_disk = ["evacuate", "--from", &url, "--to", text_of(&back)];
+    let to_disk = ["migrate", "--from", &url, "--to", text_of(&back)];
     printed(&to_disk, 0);
     fs::write(back.join("RESTORING"), &words).unwrap();
     assert!(refused_at(&back, &[]).contains("cut off"));
@@ -121,10 +121,10 @@ fn a_move_that_is_cut_off_goes_on_and_is_served_nowhere_until_then() {
     assert_eq!(everything(&server.client()), original);
     assert_healthy(&server);
     // Places of one kind, and something else in the way.
-    assert!(complaint(&["evacuate", "--from", &url, "--to", &url]).contains("one of --from and --to"));
+    assert!(complaint(&["migrate", "--from", &url, "--to", &url]).contains("one of --from and --to"));
     let full = account.path("full");
     fs::create_dir(&full).unwrap();
     fs::write(full.join("x"), "x").unwrap();
-    let text = complaint(&["evacuate", "--from", &url, "--to", text_of(&full)]);
+    let text = complaint(&["migrate", "--from", &url, "--to", text_of(&full)]);
     assert!(text.contains("was moved to") || text.contains("is not empty"), "{text}");
 }

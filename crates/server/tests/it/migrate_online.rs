@@ -106,7 +106,7 @@ fn check(client: &Client, told: &[Told]) {
 }
 
 fn online<'a>(from: &'a str, to: &'a str, endpoint: &'a str) -> [&'a str; 8] {
-    ["evacuate", "--online", "--endpoint", endpoint, "--from", from, "--to", to]
+    ["migrate", "--online", "--endpoint", endpoint, "--from", from, "--to", to]
 }
 
 /// Has a command go on until the writers have come so much further, and kills it then, unless it has ended.
@@ -143,7 +143,7 @@ fn clients_that_write_all_the_time_lose_nothing_on_the_way_to_a_store_and_back()
     assert!(server.terminate(PATIENCE).success());
     told.extend(writers.end());
     // Both sides are compared once more, to find what the log would have missed.
-    let said = printed(&["evacuate", "--compare", "--from", text_of(&data), "--to", &url], 0);
+    let said = printed(&["migrate", "--compare", "--from", text_of(&data), "--to", &url], 0);
     assert!(said.contains("of the log"), "{said}");
     verify(&[&url]);
 
@@ -161,7 +161,7 @@ fn clients_that_write_all_the_time_lose_nothing_on_the_way_to_a_store_and_back()
     writers.go_on(30);
     moved.kill();
     told.extend(writers.end());
-    let said = printed(&["evacuate", "--compare", "--from", &url, "--to", text_of(&back)], 0);
+    let said = printed(&["migrate", "--compare", "--from", &url, "--to", text_of(&back)], 0);
     assert!(said.contains("of the log"), "{said}");
     assert!(!back.join("COPIED").exists());
     verify(&[text_of(&back)]);
@@ -191,7 +191,7 @@ fn a_copy_that_is_killed_at_any_point_goes_on_and_loses_nothing() {
     }
     assert!(server.terminate(PATIENCE).success());
     let told = writers.end();
-    let said = printed(&["evacuate", "--from", &url, "--to", text_of(&back)], 0);
+    let said = printed(&["migrate", "--from", &url, "--to", text_of(&back)], 0);
     assert!(said.contains("of the log"), "a copy once complete stays so: {said}");
     let moved = on_disk().data_dir(&back).argument(UNLIMITED).start();
     check(&moved.client(), &told);
@@ -204,7 +204,7 @@ fn a_copy_that_is_killed_at_any_point_goes_on_and_loses_nothing() {
 fn a_log_with_a_hole_has_both_sides_read() {
     let account = Account::new();
     let (data, url) = (account.path("data"), account.url());
-    let move_it = ["evacuate", "--from", text_of(&data), "--to", &url];
+    let move_it = ["migrate", "--from", text_of(&data), "--to", &url];
     let mut server = options(&data, 1).argument(WINDOW).argument(UNLIMITED).start();
     make_everything(&server.client());
     let said = printed(&online(text_of(&data), &url, &endpoint(&server)), 0);
