@@ -1,5 +1,6 @@
 //! `cargo xtask ci`, and the thin commands around other cargo tools.
 
+use crate::build_time;
 use crate::command::run_to_end;
 use crate::schedule::Check;
 use crate::suites::FEATURES;
@@ -10,7 +11,10 @@ use std::process::Command;
 pub fn ci() -> Outcome {
     prerequisites::for_building()?;
     run_to_end(&mut cargo(&["fmt", "--all", "--check"]))?;
-    test::test_and_check(&test::Options::default(), CHECKS)
+    let tests = test::test_and_check(&test::Options::default(), CHECKS);
+    // Last, since it needs the processors for itself.
+    let build = build_time::build_time(&build_time::Options::when_changed());
+    tests.and(build)
 }
 
 const CHECKS: &[Check] = &[

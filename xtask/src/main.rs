@@ -8,6 +8,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)] // their output is their purpose
 
 mod bench;
+mod build_time;
 mod campaign;
 #[cfg(test)]
 mod checks;
@@ -47,6 +48,8 @@ enum Command {
     Suite(schedule::SuiteOptions),
     /// Formatting, lints and `test`: exactly what continuous integration runs
     Ci,
+    /// Measure a clean build of the server against its recorded processor time
+    BuildTime(build_time::Options),
     /// Measure; `point` compares point reads and durable writes with an ideal handler and PostgreSQL
     Bench(bench::Options),
     /// Long runs that look for rare faults: kill -9 and start, thousands of times
@@ -75,6 +78,7 @@ fn main() -> ExitCode {
         Command::Test(options) => test::test(&options),
         Command::Suite(options) => schedule::run_suite(&options),
         Command::Ci => ci::ci(),
+        Command::BuildTime(options) => build_time::build_time(&options),
         Command::Bench(options) => bench::bench(&options),
         Command::Campaign(options) => campaign::campaign(&options),
         Command::Fuzz(rest) => ci::fuzz(&rest.arguments),

@@ -6,13 +6,14 @@
 //! The profile is `quick`: optimised without LTO, so that a first build stays within minutes. What that costs at run time stands
 //! in `docs/benchmarks.md`; whoever installs the server builds `release`.
 
+use crate::build_time::BuildTime;
 use crate::command::run_to_end;
 use crate::{Outcome, prerequisites, project};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-const PROFILE: &str = "quick";
+pub const PROFILE: &str = "quick";
 
 /// Beside a server that runs already: on a port of its own, and in memory.
 pub fn tour(arguments: &[String]) -> Outcome {
@@ -27,11 +28,29 @@ pub fn tour(arguments: &[String]) -> Outcome {
 
 fn built() -> Outcome<PathBuf> {
     prerequisites::for_building()?;
+    let binary = project::server_binary(PROFILE);
+    if !binary.exists() {
+        announce_first_build();
+    }
+    run_to_end(&mut build_command())?;
+    Ok(binary)
+}
+
+pub fn build_command() -> Command {
     let mut build = project::cargo();
     build.args(["build", "--profile", PROFILE, "--locked", "--package", "shardlake"]);
     build.current_dir(project::root());
-    run_to_end(&mut build)?;
-    Ok(project::server_binary(PROFILE))
+    build
+}
+
+fn announce_first_build() {
+    let Ok(recorded) = BuildTime::recorded() else { return };
+    eprintln!(
+        "xtask: a first build takes about {} minutes on two processors and {} MB in {}; later ones take seconds",
+        recorded.wall_seconds.div_ceil(60),
+        recorded.megabytes,
+        project::target_directory().display()
+    );
 }
 
 pub fn run(arguments: &[String]) -> Outcome {
