@@ -4,7 +4,7 @@
 
 Installs the pinned packages into a virtual environment below the work directory, unpacks the SDK's source distribution (which ships
 its tests), runs each file in a pytest process of its own, because each creates and deletes its own database, and prints the counts as a
-Markdown table, which is the one in COMPATIBILITY.md. Failures are listed below it. Exit status 1 when anything failed or a file reported no counts.
+Markdown table, which is the one in docs/compatibility/nosql.md. Failures are listed below it. Exit status 1 when anything failed or a file reported no counts.
 """
 
 import argparse

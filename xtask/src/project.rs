@@ -42,6 +42,17 @@ pub fn cargo() -> Command {
     cargo
 }
 
+/// The profile of `cargo xtask run`: optimised, and quick to build.
+pub const QUICK: &str = "quick";
+
+/// The build of the server that `cargo xtask run` waits for.
+pub fn build_quickly() -> Command {
+    let mut build = cargo();
+    build.args(["build", "--profile", QUICK, "--locked", "--package", "shardlake"]);
+    build.current_dir(root());
+    build
+}
+
 fn is_of_this_program(variable: &str) -> bool {
     variable.starts_with("CARGO_PKG_") || variable.starts_with("CARGO_MANIFEST_")
 }

@@ -13,8 +13,6 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-pub const PROFILE: &str = "quick";
-
 /// Beside a server that runs already: on a port of its own, and in memory.
 pub fn tour(arguments: &[String]) -> Outcome {
     let mut server = Command::new(built()?);
@@ -28,19 +26,12 @@ pub fn tour(arguments: &[String]) -> Outcome {
 
 fn built() -> Outcome<PathBuf> {
     prerequisites::for_building()?;
-    let binary = project::server_binary(PROFILE);
+    let binary = project::server_binary(project::QUICK);
     if !binary.exists() {
         announce_first_build();
     }
-    run_to_end(&mut build_command())?;
+    run_to_end(&mut project::build_quickly())?;
     Ok(binary)
-}
-
-pub fn build_command() -> Command {
-    let mut build = project::cargo();
-    build.args(["build", "--profile", PROFILE, "--locked", "--package", "shardlake"]);
-    build.current_dir(project::root());
-    build
 }
 
 fn announce_first_build() {

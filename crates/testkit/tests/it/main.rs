@@ -2,6 +2,7 @@
 //!
 //! One program for all files, because linking is what takes the time.
 
+mod compatibility;
 mod dependencies;
 mod doors;
 mod http_client;

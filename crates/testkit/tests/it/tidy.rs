@@ -4,7 +4,6 @@
 //! its findings before it fails, and the sample tests at the end prove that a rule can fail at all.
 #![allow(clippy::unwrap_used)] // helpers of tests are tests
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -267,16 +266,6 @@ fn links_between_documents_lead_somewhere() {
 }
 
 #[test]
-fn every_compatibility_row_names_a_test_that_exists() {
-    let tests = TestNames::collect();
-    let findings: Vec<String> = compatibility_rows(&read("COMPATIBILITY.md"))
-        .into_iter()
-        .filter_map(|row| row.finding(&tests))
-        .collect();
-    expect_no_findings("rows of COMPATIBILITY.md without a test", &findings);
-}
-
-#[test]
 fn every_workspace_dependency_has_its_reason() {
     let reasons = read("docs/dependencies.md");
     let missing: Vec<String> = workspace_dependencies(&read("Cargo.toml"))
@@ -349,100 +338,6 @@ fn workspace_dependencies(manifest: &str) -> Vec<String> {
         .collect()
 }
 
-/// A row of a table that has a column "Test": `Test` names what proves the row, in backticks.
-struct Row {
-    text: String,
-    names: Vec<String>,
-    claims_nothing: bool,
-}
-
-impl Row {
-    fn finding(self, tests: &TestNames) -> Option<String> {
-        if self.names.is_empty() {
-            return (!self.claims_nothing).then(|| format!("no test named: {}", self.text));
-        }
-        let unknown: Vec<&String> = self.names.iter().filter(|name| !tests.contains(name)).collect();
-        (!unknown.is_empty()).then(|| format!("{unknown:?} not found: {}", self.text))
-    }
-}
-
-fn compatibility_rows(text: &str) -> Vec<Row> {
-    let mut rows = Vec::new();
-    let mut test_column = None;
-    for line in text.lines().map(str::trim) {
-        if !line.starts_with('|') {
-            test_column = None;
-            continue;
-        }
-        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
-        let Some(column) = test_column else {
-            let is_test = |cell: &&str| matches!(cell.to_lowercase().as_str(), "test" | "tests");
-            test_column = Some(cells.iter().position(is_test).unwrap_or(usize::MAX));
-            continue;
-        };
-        let separator = cells.iter().all(|cell| cell.chars().all(|letter| "-: ".contains(letter)));
-        if column == usize::MAX || separator {
-            continue;
-        }
-        let cell = cells.get(column).copied().unwrap_or_default();
-        rows.push(Row {
-            text: line.to_owned(),
-            names: cell.split('`').skip(1).step_by(2).map(str::to_owned).collect(),
-            claims_nothing: cells.iter().any(|cell| matches!(*cell, "no" | "not yet" | "planned")),
-        });
-    }
-    rows
-}
-
-/// Everything in the tree that can be named as a test: files, Rust and Python functions, titles of JavaScript tests.
-struct TestNames {
-    paths: BTreeSet<String>,
-    functions: BTreeSet<String>,
-    scripts: String,
-}
-
-impl TestNames {
-    fn collect() -> TestNames {
-        let mut functions = BTreeSet::new();
-        for path in files(".rs").into_iter().chain(files(".py")) {
-            for line in read(&path).lines() {
-                let line = line.trim_start().trim_start_matches("async ");
-                let name = line.strip_prefix("fn ").or_else(|| line.strip_prefix("def "));
-                functions.extend(name.and_then(|rest| rest.split('(').next()).map(str::to_owned));
-            }
-        }
-        let scripts = files(".js").iter().chain(&files(".mjs")).map(|path| read(path)).collect();
-        TestNames { paths: files("").into_iter().collect(), functions, scripts }
-    }
-
-    /// `path`, `path::function`, `path::module::function`, `function`, the stem of a test file, or a JavaScript title.
-    fn contains(&self, name: &str) -> bool {
-        let (file, function) = match name.split_once("::") {
-            Some((file, rest)) => (Some(file), rest.rsplit("::").next()),
-            None if self.functions.contains(name) || self.has_title(name) => return true,
-            None => (Some(name), None),
-        };
-        let file_known = file.is_none_or(|file| self.has_file(file));
-        file_known
-            && function.is_none_or(|function| self.functions.contains(function) || self.has_title(function))
-    }
-
-    fn has_file(&self, name: &str) -> bool {
-        let in_a_directory = format!("{name}/");
-        let stems =
-            [format!("/{name}"), format!("/{name}.rs"), format!("/{name}.py"), format!("/{name}.mjs")];
-        self.paths.contains(name)
-            || self.paths.iter().any(|path| {
-                path.starts_with(&in_a_directory) || stems.iter().any(|stem| path.ends_with(stem.as_str()))
-            })
-    }
-
-    fn has_title(&self, name: &str) -> bool {
-        let quotes = ["'", "\"", "`"];
-        quotes.iter().any(|quote| self.scripts.contains(&format!("test({quote}{name}{quote}")))
-    }
-}
-
 #[test]
 fn the_rules_find_what_they_look_for() {
     assert_eq!(forbidden_words("fn a() {\n\tb();\n}").len(), 1);
@@ -460,16 +355,5 @@ fn the_rules_find_what_they_look_for() {
     assert_eq!(
         workspace_dependencies("[workspace.dependencies]\na = \"1\"\nshardlake-b = {}\n\n[x]\nc = 1"),
         ["a"]
-    );
-    let rows = compatibility_rows(
-        "| What | Test |\n|---|---|\n| a | `no_such_test_anywhere` |\n| b | |\n\n| no | column |\n|--|--|\n| c | d |",
-    );
-    let tests = TestNames::collect();
-    assert_eq!(rows.into_iter().filter_map(|row| row.finding(&tests)).count(), 2);
-    assert!(tests.contains("tidy::the_rules_find_what_they_look_for"));
-    assert!(
-        tests.contains("crates/testkit/tests/it/tidy.rs")
-            && tests.contains("tidy")
-            && !tests.contains("tidy::absent")
     );
 }
