@@ -11,6 +11,7 @@ use std::path::Path;
 use shardlake_account::{AccountMark, Shards};
 
 use crate::private_file::{self, Secrecy};
+use crate::stored_json;
 
 pub const NAME: &str = "account.json";
 
@@ -21,12 +22,8 @@ pub fn read(data_dir: &Path) -> Result<Option<AccountMark>, String> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(format!("'{}' cannot be read: {error}", path.display())),
     };
-    serde_json::from_slice(&text).map(Some).map_err(|error| {
-        format!(
-            "'{}' is damaged ({error}): remove it if all shards are in their places, and the next start writes it anew",
-            path.display()
-        )
-    })
+    let remedy = ": remove it if all shards are in their places, and the next start writes it anew";
+    stored_json::read(&text, &format!("'{}'", path.display()), remedy).map(Some)
 }
 
 /// Remembers the account of the shards. A full disk is no reason not to serve.

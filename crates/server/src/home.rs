@@ -7,6 +7,7 @@ use crate::config::Config;
 use crate::descriptors::Descriptors;
 use crate::moved_mark;
 use crate::shards;
+use crate::start_checks;
 use crate::store::{StoreHome, check_is_not_of_a_store};
 use crate::store_metrics::StoreMetrics;
 
@@ -36,6 +37,7 @@ impl Home {
         if let Some(data_dir) = &config.data_dir {
             check_is_not_of_a_store(data_dir)?;
             moved_mark::check_is_here(data_dir)?;
+            start_checks::log(data_dir);
         }
         let (shards, descriptors) = shards::open(config, files_max).await?;
         Ok((Home { store: None, shards: Some(shards) }, descriptors))

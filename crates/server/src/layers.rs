@@ -1,7 +1,7 @@
 //! Brings the three places of a setting together: flags over variables over the file.
 //!
 //! A variable `SHARDLAKE_…` that is no setting may be somebody else's: Kubernetes puts a dozen of them into every pod beside a service of
-//! that name. It is told and passed over, unless it looks like a setting that was misspelled (`near_miss.rs`).
+//! that name. It is told and passed over, unless it looks like a setting that was misspelled ([`near_miss`]).
 //!
 //! A variable is read as the flag of the same name would be, by the same parser; so the two cannot drift apart. The layers are
 //! then laid over one another as JSON objects that hold only what was said.
@@ -11,8 +11,8 @@ use std::path::Path;
 
 use clap::{CommandFactory, FromArgMatches, Parser};
 use serde_json::{Map, Value};
+use shardlake_stdx::near_miss;
 
-use crate::near_miss::near_miss;
 use crate::operate::KEY_VARIABLE;
 use crate::settings::Settings;
 

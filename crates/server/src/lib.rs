@@ -3,7 +3,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `cli.rs` | the commands |
-//! | `settings.rs`, `layers.rs`, `near_miss.rs`, `config.rs`, `byte_size.rs` | what can be set, from where, and what it comes to |
+//! | `settings.rs`, `layers.rs`, `config.rs`, `byte_size.rs` | what can be set, from where, and what it comes to |
 //! | `serve.rs`, `start_watch.rs`, `home.rs`, `shards.rs` | a server from start to end; the steps of a start; where its data lies; what the data directory holds |
 //! | `store/` | an account in an object store, which one server at a time has |
 //! | `descriptors.rs` | how many open files storage and connections may have |
@@ -57,7 +57,6 @@ mod metrics_page;
 mod migrate;
 mod mongo;
 mod moved_mark;
-mod near_miss;
 mod operate;
 mod partition_metrics;
 mod private_file;
@@ -72,9 +71,11 @@ mod sent_body;
 mod serve;
 mod settings;
 mod shards;
+mod start_checks;
 mod start_watch;
 mod store;
 mod store_metrics;
+mod stored_json;
 mod stream_tasks;
 mod tls;
 mod tracing_export;

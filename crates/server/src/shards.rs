@@ -191,6 +191,11 @@ fn directory(data_dir: &Path, number: u16) -> PathBuf {
     }
 }
 
+/// Whether a shard may have this name in a data directory.
+pub fn is_name(name: &str) -> bool {
+    name == FIRST || name.starts_with(FURTHER)
+}
+
 /// How many shards the directory holds. A gap is an error: the data of that shard is somewhere else.
 pub fn count(data_dir: &Path) -> Result<u16, String> {
     let unreadable = |error| format!("the data directory '{}' cannot be read: {error}", data_dir.display());

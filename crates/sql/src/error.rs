@@ -60,6 +60,9 @@ pub enum SqlError {
     StarWithoutFrom { location: Location },
     #[error("the computed property '{name}' is invalid: {reason}")]
     ComputedProperty { name: String, reason: String },
+    /// With advice that the reference does not give.
+    #[error("{error}")]
+    Advised { error: Box<SqlError>, hint: String },
     /// More than one, as the reference lists them. Never empty, and never nested.
     #[error("{}", .0.first().map(ToString::to_string).unwrap_or_default())]
     Several(Vec<SqlError>),
@@ -339,6 +342,7 @@ impl SqlError {
             SqlError::Limit { limit, .. } => limit.code(),
             SqlError::NotFinite => Some("4001"),
             SqlError::Several(errors) => errors.first().and_then(SqlError::code),
+            SqlError::Advised { error, .. } => error.code(),
             SqlError::AggregateComposition
             | SqlError::CorrelatedOrderBy
             | SqlError::ComputedProperty { .. }
@@ -380,6 +384,7 @@ impl SqlError {
             | SqlError::Limit { location, .. } => Some(*location),
             SqlError::Rule { location, .. } => *location,
             SqlError::Several(errors) => errors.first().and_then(SqlError::location),
+            SqlError::Advised { error, .. } => error.location(),
             SqlError::AggregateComposition
             | SqlError::CorrelatedOrderBy
             | SqlError::ComputedProperty { .. }
@@ -462,6 +467,10 @@ fn entry(error: &SqlError) -> String {
     }
     out.push_str(",\"message\":");
     out.push_str(&quoted(&error.to_string()));
+    if let SqlError::Advised { hint, .. } = error {
+        out.push_str(",\"hint\":");
+        out.push_str(&quoted(hint));
+    }
     out.push('}');
     out
 }

@@ -8,6 +8,7 @@
 //! | `bound.rs`, `expression.rs` | bound queries and their expressions |
 //! | `evaluate/`, `functions.rs` | values of expressions, rows of sources, aggregates |
 //! | `filter.rs` | conditions over one row: patches, lookups in metadata |
+//! | `hint.rs` | advice for frequent mistakes, next to the reference's error |
 //! | `access/` | which entries of the index cover the condition and give the order |
 //! | `execute/` | rows, pages and the state between them |
 //! | `prepared.rs` | a query that is ready to run for one request |
@@ -28,6 +29,7 @@ mod execute;
 mod expression;
 mod filter;
 mod functions;
+mod hint;
 #[cfg(feature = "testing")]
 mod merge;
 mod plan;

@@ -14,6 +14,7 @@ use crate::evaluate::datum::value_size;
 use crate::evaluate::meter::Meter;
 use crate::expression::Expression;
 use crate::functions::{FunctionContext, GeometryKind};
+use crate::hint::with_hint;
 use crate::plan::{KeyFilter, key_filter, reads_items};
 use crate::syntax::ParsedQuery;
 
@@ -70,7 +71,8 @@ impl PreparedQuery {
             FunctionContext { now, geometry, random: Cell::new(random_seed), ..Default::default() };
         let meter = Meter::default();
         let environment = Environment { parameters, computed, functions: &functions, scripts, meter: &meter };
-        let mut bound = bind::bind(query.text(), query.tree(), &environment)?;
+        let mut bound = bind::bind(query.text(), query.tree(), &environment)
+            .map_err(|error| with_hint(error, query.text(), Some(query.tree())))?;
         if let (true, &Projection::All(slot)) = (query.wants_bodies(), &bound.projection) {
             bound.projection = Projection::Bodies(slot);
         }

@@ -1,5 +1,5 @@
 //! What every crate needs from outside the program: the time, randomness and identifiers, each real and simulated; the free
-//! space of a disk; the hash and the order of texts that several of them share; and activities, by which the process reports
+//! space of a disk; the hash and the order of texts that several of them share, and the name that a misspelled one was meant to be; and activities, by which the process reports
 //! where it is.
 //!
 //! Nothing here knows a database word. The engine takes these as values, so that a test can replay a run exactly;
@@ -11,6 +11,7 @@ mod commit_times;
 mod disk;
 mod murmur;
 mod natural_order;
+mod near_miss;
 mod priority;
 mod random;
 
@@ -20,5 +21,6 @@ pub use commit_times::{CommitTimes, UnderWay};
 pub use disk::free_disk_bytes;
 pub use murmur::{murmur3_32, murmur3_128, murmur3_128_seeded};
 pub use natural_order::natural_order;
+pub use near_miss::near_miss;
 pub use priority::{lower_thread_priority, thread_processor_time};
 pub use random::{Guid, Random};

@@ -39,8 +39,9 @@ function wordsOf(body: string): { message: string; places: Place[] } {
   for (const entry of list as unknown[]) {
     if (typeof entry === "string") messages.push(entry);
     if (typeof entry !== "object" || entry === null) continue;
-    const { message, location } = entry as { message?: string; location?: Place };
+    const { message, location, hint } = entry as { message?: string; location?: Place; hint?: string };
     if (message) messages.push(message);
+    if (hint) messages.push(hint);
     if (location && Number.isFinite(location.start)) places.push(location);
   }
   return { message: messages.join("\n"), places };

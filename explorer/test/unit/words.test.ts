@@ -55,6 +55,15 @@ test("errors of queries keep their places", () => {
   expect(error.places).toEqual([{ start: 9, end: 12 }]);
 });
 
+test("advice of the server follows its message", () => {
+  const errors = [{ code: "SC2001", message: "Identifier 'type' could not be resolved.", hint: "write c.type" }];
+  const body = JSON.stringify({
+    code: "BadRequest",
+    message: `Message: ${JSON.stringify({ errors })}\r\nActivityId: x`,
+  });
+  expect(readError(400, body, new Headers()).message).toBe("Identifier 'type' could not be resolved.\nwrite c.type");
+});
+
 test("errors that are no JSON are shown as they are, and each says what to do", () => {
   expect(readError(502, "<html>bad gateway", new Headers()).message).toContain("bad gateway");
   const error = readError(

@@ -14,6 +14,7 @@ use shardlake_storage::{Followed, Follower, LogTail, Stamp, StorageError};
 use crate::account_file;
 use crate::shards;
 use crate::store::{StoreUrl, url_of};
+use crate::stored_json;
 
 /// Less than this is little: the next look would find about as much.
 const LITTLE_BYTES: u64 = 1 << 20;
@@ -30,7 +31,7 @@ pub struct Copied {
 
 impl Copied {
     pub fn parse(text: &[u8]) -> Result<Copied, String> {
-        serde_json::from_slice(text).map_err(|error| format!("what is noted of the copy is damaged: {error}"))
+        stored_json::read(text, "the record of the copy", "")
     }
 
     pub fn text(&self) -> Result<Vec<u8>, String> {

@@ -13,6 +13,7 @@ use super::{Claim, Prefix, StoreUrl, objects};
 use crate::config::Config;
 use crate::private_file::{self, Secrecy};
 use crate::settings::Settings;
+use crate::stored_json;
 use crate::tls::Authority;
 
 const KEYS: &str = "keys.json";
@@ -125,8 +126,8 @@ pub async fn leave(url: &StoreUrl, data_dir: &Path) -> Result<(), String> {
             .map_err(|error| format!("'{}' cannot be written: {error}", path.display()))?;
     }
     if let Some(text) = prefix.get("secrets/authority.json", SECRET_BYTES_MAX).await? {
-        let authority: Authority = serde_json::from_slice(&text)
-            .map_err(|error| format!("the object '{url}/secrets/{AUTHORITY}' is damaged: {error}"))?;
+        let authority: Authority =
+            stored_json::read(&text, &format!("the object '{url}/secrets/{AUTHORITY}'"), "")?;
         let tls = data_dir.join("tls");
         DirBuilder::new()
             .recursive(true)

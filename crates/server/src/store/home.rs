@@ -15,6 +15,7 @@ use crate::config::{Config, DiskCacheConfig, Manner, StoreConfig};
 use crate::keys;
 use crate::private_file::{self, Secrecy};
 use crate::store_metrics::StoreMetrics;
+use crate::stored_json;
 use crate::tls::Authority;
 
 const KEYS: &str = "keys.json";
@@ -142,9 +143,8 @@ async fn share_authority(location: &Location, data: &LockedNode, clock: &Clock) 
     let own = Authority::of(&data.data_dir, clock.now())?;
     let text = serde_json::to_vec(&own).map_err(|error| error.to_string())?;
     let shared = share_secret(location, AUTHORITY, text).await.map_err(|error| error.to_string())?;
-    let shared: Authority = serde_json::from_slice(&shared).map_err(|error| {
-        format!("the object '{}' is damaged: {error}", location.place("secrets").join(AUTHORITY))
-    })?;
+    let place = format!("the object '{}'", location.place("secrets").join(AUTHORITY));
+    let shared: Authority = stored_json::read(&shared, &place, "")?;
     if shared != own {
         shared.put(&data.data_dir)?;
         tracing::info!("the authority of certificates was taken over from the store");

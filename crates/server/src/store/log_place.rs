@@ -16,6 +16,7 @@ use shardlake_lease::{Location, self_test};
 use shardlake_stdx::Random;
 
 use super::{Prefix, objects};
+use crate::stored_json;
 
 const LOG_PLACE: &str = "wal.json";
 const OWNER: &str = "log-of.json";
@@ -125,9 +126,7 @@ async fn check(prefix: &Prefix, log: &Prefix, place: &LogPlace, is_new: bool) ->
 
 async fn read<T: for<'t> Deserialize<'t>>(prefix: &Prefix, name: &str) -> Result<Option<T>, String> {
     let Some(text) = prefix.get(name, BYTES_MAX).await? else { return Ok(None) };
-    serde_json::from_slice(&text)
-        .map(Some)
-        .map_err(|error| format!("the object '{}/{name}' is damaged: {error}", prefix.name()))
+    stored_json::read(&text, &format!("the object '{}/{name}'", prefix.name()), "").map(Some)
 }
 
 fn log_location(url: &str) -> Result<Location, String> {

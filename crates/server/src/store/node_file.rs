@@ -9,6 +9,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::stored_json;
+
 const NAME: &str = "node.json";
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,9 +51,8 @@ fn read(data_dir: &Path) -> Result<Option<NodeFile>, String> {
         }
         Err(error) => return Err(format!("'{}' cannot be read: {error}", path.display())),
     };
-    serde_json::from_slice(&text).map(Some).map_err(|error| {
-        format!("'{}' is damaged ({error}): remove it, and the next start writes it anew", path.display())
-    })
+    let remedy = ": remove it, and the next start writes it anew";
+    stored_json::read(&text, &format!("'{}'", path.display()), remedy).map(Some)
 }
 
 #[cfg(feature = "object-storage")]

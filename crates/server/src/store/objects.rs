@@ -21,6 +21,7 @@ use shardlake_storage::{Shard, ShardOptions, StorageError};
 
 use crate::config::Config;
 use crate::shards;
+use crate::stored_json;
 
 /// Of the server that has the account.
 pub const LEASE: &str = "lease";
@@ -114,9 +115,8 @@ pub async fn read_mark(location: &Location) -> Result<Option<AccountMark>, Strin
         Err(object_store::Error::NotFound { .. }) => return Ok(None),
         Err(error) => return Err(failed(&error)),
     };
-    serde_json::from_slice(&text).map(Some).map_err(|error| {
-        format!("the object '{place}' is damaged ({error}): remove it if all shards are in their places, and the next start writes it anew")
-    })
+    let remedy = ": remove it if all shards are in their places, and the next start writes it anew";
+    stored_json::read(&text, &format!("the object '{place}'"), remedy).map(Some)
 }
 
 /// How many shards there are. A gap is an error: the data of that shard is gone.

@@ -6,7 +6,7 @@ use std::process::Output;
 use serde_json::json;
 use shardlake_testkit::ServerProcess;
 
-use crate::support::{Started, answer_at, command, in_memory, refused, run};
+use crate::support::{PATIENCE, Started, answer_at, command, in_memory, on_disk, refused, run};
 
 #[track_caller]
 fn text(output: &Output) -> &str {
@@ -167,4 +167,56 @@ fn a_split_by_size_can_be_watched_with_one_command() {
         assert!(shown.contains(words), "{words} in\n{shown}");
     }
     assert!(entries(here.path()).is_empty(), "it stores nothing");
+}
+
+#[test]
+fn foreign_files_in_a_new_data_directory_are_named_at_the_start() {
+    let directory = tempfile::tempdir().unwrap();
+    for name in ["notes.txt", "photo.jpg"] {
+        std::fs::write(directory.path().join(name), "x").unwrap();
+    }
+    let mut server = on_disk().data_dir(directory.path()).start();
+    assert!(server.log().contains("files=notes.txt, photo.jpg"), "{}", server.log());
+    assert!(server.terminate(PATIENCE).success());
+    let server = on_disk().data_dir(directory.path()).start();
+    assert!(!server.log().contains("notes.txt"), "it is a data directory by then: {}", server.log());
+}
+
+#[test]
+fn a_mark_of_a_newer_version_is_not_called_damaged() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    assert!(on_disk().data_dir(&data).start().terminate(PATIENCE).success());
+    let file = data.join("account.json");
+    let written = std::fs::read_to_string(&file).unwrap();
+    let path = data.to_str().unwrap();
+    let serve = ["serve", "--listen=127.0.0.1:0", "--data-dir", path];
+    std::fs::write(&file, written.replacen('{', "{\"replicas\":3,", 1)).unwrap();
+    let message = refused(&mut command(&serve));
+    assert!(message.contains("of another version") && !message.contains("damaged"), "{message}");
+    std::fs::write(&file, &written[..written.len() / 2]).unwrap();
+    let message = refused(&mut command(&serve));
+    assert!(message.contains("is damaged") && message.contains("remove it"), "{message}");
+    std::fs::write(&file, &written).unwrap();
+    drop(on_disk().data_dir(&data).start());
+}
+
+#[test]
+fn frequent_mistakes_in_queries_get_advice() {
+    let server = in_memory().start();
+    let client = server.client();
+    let _database = client.create_database("db").expect_status(201);
+    let _container = client.create_container("db", "c", "/pk").expect_status(201);
+    let query = json!({ "query": "SELECT * FROM c WHERE type = 'x'", "parameters": [] });
+    let headers = [
+        ("x-ms-documentdb-isquery", "True"),
+        ("content-type", "application/query+json"),
+        ("x-ms-documentdb-query-enablecrosspartition", "True"),
+    ];
+    let answer = client.post_json("/dbs/db/colls/c/docs", &headers, &query).expect_status(400);
+    let message = answer.json()["message"].as_str().unwrap().to_owned();
+    assert!(
+        message.contains("SC2001") && message.contains("\"hint\":\"write c.type for a property"),
+        "{message}"
+    );
 }

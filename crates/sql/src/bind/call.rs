@@ -171,6 +171,10 @@ fn plain(name: &str) -> String {
 }
 
 /// Names ignore case and underscores, as those of all functions.
+/// Names of aggregates, as they are called.
+pub(crate) const AGGREGATES: [&str; 8] =
+    ["AVG", "COUNT", "COUNTIF", "MAKELIST", "MAKESET", "MAX", "MIN", "SUM"];
+
 pub(crate) fn aggregate(name: &str) -> Option<AggregateFunction> {
     Some(match plain(name).as_str() {
         "AVG" => AggregateFunction::Average,

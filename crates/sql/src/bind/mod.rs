@@ -51,7 +51,7 @@ use crate::syntax::ast;
 use crate::syntax::lexer::is_identifier;
 use grouping::References;
 
-pub(crate) use call::aggregate as aggregate_function;
+pub(crate) use call::{AGGREGATES, aggregate as aggregate_function};
 pub use computed::ComputedProperties;
 pub(crate) use select::member_names;
 pub(crate) use user_defined::function_names;

@@ -2,15 +2,17 @@
 
 import { createSignal, Show, type JSX } from "solid-js";
 import { WELL_KNOWN_KEY } from "../../client/sign";
-import { access, isLoopback, mayWrite } from "../../state/account";
+import { access, mayWrite, signedInWords } from "../../state/account";
 import { NewContainerButton } from "./new-container-button";
 
 export function FirstSteps(): JSX.Element {
   const [isCopied, setCopied] = createSignal(false);
+  // A server with keys of its own refuses the well-known one.
+  const key = () => (signedInWords() === "well-known key" ? WELL_KNOWN_KEY : "your key");
   const snippet = () =>
     [
       "from azure.cosmos import CosmosClient, PartitionKey",
-      `client = CosmosClient("${location.origin}/", "${isLoopback() ? WELL_KNOWN_KEY : "your key"}")`,
+      `client = CosmosClient("${location.origin}/", "${key()}")`,
       'shop = client.create_database_if_not_exists("shop")',
       'orders = shop.create_container_if_not_exists("orders", PartitionKey(path="/customer"))',
       'orders.upsert_item({"id": "1", "customer": "ada", "total": 42.5})',
