@@ -1,4 +1,4 @@
-// The README's snippet, pasted into a plain `.js` file as a newcomer would do it, against this server.
+// The program of docs/connect.md, pasted into a plain `.js` file as a newcomer would do it, against this server.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import fs from 'node:fs/promises';
@@ -8,9 +8,9 @@ import { promisify } from 'node:util';
 import { clientOver, endpoints } from '../support.mjs';
 
 // check: documented-snippets
-test('the snippet of the README runs in a .js file', async () => {
-  const readme = await fs.readFile(path.join(process.env.SHARDLAKE_OWN_DATA, '../../README.md'), 'utf8');
-  const snippet = readme.match(/^```js\n(.*?)^```$/ms)[1];
+test('the snippet of the page runs in a .js file', async () => {
+  const page = await fs.readFile(path.join(process.env.SHARDLAKE_DOCS, 'connect.md'), 'utf8');
+  const snippet = page.match(/^```js\n(.*?)^```$/ms)[1];
   assert.ok(snippet.includes('http://127.0.0.1:8081/'));
   // Beside the installed packages, with a package.json as npm makes it.
   const directory = await fs.mkdtemp(path.resolve('readme-'));

@@ -17,6 +17,7 @@ import budgets
 import capped
 import doors
 import large
+import snippets
 import users
 from bson.codec_options import CodecOptions
 from bson.binary import UuidRepresentation
@@ -299,7 +300,7 @@ class Tap(unittest.TextTestResult):
 
 
 def main():
-    modules = [module for module in (sys.modules[__name__], large, arithmetic, capped, users, budgets, doors) if module.__name__ in sys.argv[1:] or not sys.argv[1:]]
+    modules = [module for module in (sys.modules[__name__], large, arithmetic, capped, snippets, users, budgets, doors) if module.__name__ in sys.argv[1:] or not sys.argv[1:]]
     suite = unittest.TestSuite(map(unittest.defaultTestLoader.loadTestsFromModule, modules))
     with open(os.devnull, "w") as nowhere:
         result = unittest.TextTestRunner(stream=nowhere, resultclass=Tap).run(suite)

@@ -37,6 +37,7 @@ fn driver(suite: &str, command: &mut Command, server: &ServerProcess) -> Outcome
         .env("SHARDLAKE_MONGO", address(server)?)
         .env("SHARDLAKE_KEY", &ready.key)
         .env("SHARDLAKE_BINARY", project::server_binary("debug"))
+        .env("SHARDLAKE_DOCS", project::root().join("docs"))
         .env("SHARDLAKE_CA_FILE", ready.fields["ca_file"].as_str().unwrap_or_default());
     let (output, ended_well) = run_and_listen(command)?;
     if !ended_well {
