@@ -70,6 +70,8 @@ mod seed;
 mod sent_body;
 mod serve;
 mod settings;
+#[cfg(test)]
+mod settings_page_tests;
 mod shards;
 mod start_checks;
 mod start_watch;

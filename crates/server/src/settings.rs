@@ -1,11 +1,11 @@
-//! What a user may set, and the three places to set it: flags, environment variables, a TOML file.
+//! Settings of the server, and the three places to set them: flags, environment variables, a TOML file.
 //!
-//! There is one struct, [`Settings`], and every field of it is optional: a layer holds what was said there. The flag
+//! There is one struct, [`Settings`], and every field of it is optional: a layer holds the settings that were given there. The flag
 //! `--data-dir`, the variable `SHARDLAKE_DATA_DIR` and the key `data-dir` of the file are one setting; a flag wins over
 //! a variable, a variable over the file. A name that no setting has is an error in flags and files, because a setting
 //! that is silently ignored is worse than a server that does not start; a variable is one where it looks like a misspelled setting, and
-//! is told of otherwise, since it may be somebody else's. `layers.rs` brings the three together. Lists are written with commas in a variable.
-//! `config.rs` fills in defaults and checks what belongs together.
+//! gets a warning otherwise, since it may belong to another program. `layers.rs` brings the three together. Lists are written with commas in a variable.
+//! `config.rs` fills in defaults and checks settings that belong together. `docs/settings.md` is generated from the help texts.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -29,8 +29,8 @@ pub struct Settings {
 
     /// When a write is acknowledged: sync, async or memory [default: sync]
     ///
-    /// sync: when it is on stable storage; nothing acknowledged is lost, whatever stops the machine.
-    /// async: when it is in the operating system's hands, which flushes it within a tenth of a second; killing the server
+    /// sync: when it is on stable storage; no acknowledged write is lost, whatever stops the machine.
+    /// async: when the operating system has it, which flushes it within a tenth of a second; killing the server
     /// loses nothing, a power cut the last moments. memory: nothing is stored; a stop loses everything.
     #[arg(long, value_name = "MODE", help_heading = "Storage")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,13 +56,13 @@ pub struct Settings {
     /// Another store to keep the log of writes in, such as a class with short latencies: a URL like that of --store [default: that of --store]
     ///
     /// A write is acknowledged when the log has it, so that this store decides how long a write takes; the data goes to --store later. It
-    /// is chosen when the account is made and named at every start. Without this store, what was acknowledged last is lost. Variables such
+    /// is chosen when the account is made and named at every start. Without this store, the last acknowledged writes are lost. Variables such
     /// as WAL_AWS_ENDPOINT hold credentials and options that differ from those of --store.
     #[arg(long, value_name = "URL", help_heading = "Object store")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wal_store: Option<String>,
 
-    /// Directory on a local disk for what was read from the store, so that it is not fetched again [default: none]
+    /// Directory on a local disk for data that was read from the store, so that it is not fetched again [default: none]
     ///
     /// It may be lost, damaged or full at any time: then reads go to the store. One server uses it at a time.
     #[arg(long, value_name = "DIR", help_heading = "Object store")]
@@ -74,7 +74,7 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk_cache_bytes: Option<ByteSize>,
 
-    /// Keep the log of all writes for so long, such as 12h or 7d, for restores to any moment between two backups [default: not at all]
+    /// Keep the log of all writes for so long, such as 12h or 7d, for restores to any point in time between two backups [default: not at all]
     ///
     /// It takes as many bytes as were written in that time. `shardlake backup create` copies it with each backup, so that the time should be
     /// longer than that between two backups; `shardlake backup restore --time` uses it. Containers without a change feed policy keep all versions and
@@ -83,7 +83,7 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restore_window: Option<String>,
 
-    /// What other servers of the account call this one in their messages [default: the machine's name]
+    /// Name of this server in the messages of the account's other servers [default: the machine's name]
     #[arg(long, value_name = "NAME", help_heading = "Object store")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_name: Option<String>,
@@ -108,7 +108,7 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub take_over: Option<bool>,
 
-    /// Memory for what was read from disk, of all shards together [default: 256MiB]
+    /// Memory for data that was read from disk, of all shards together [default: 256MiB]
     ///
     /// Three eighths are for items that are read again, a quarter for ranges that are scanned again, the rest for blocks. More makes reads
     /// of data that does not fit faster; it is taken as data is read, never at once.
@@ -149,7 +149,7 @@ pub struct Settings {
     /// localhost, the loopback addresses and this machine's name are always in it. A new name makes a new
     /// certificate at the next start, signed by the same authority, so that clients need not learn to trust anything new.
     /// While the well-known key is accepted, requests by other names than these are refused; with keys of its own the server answers
-    /// them, but tells clients to go on at its address. *.example.com stands for every name directly below.
+    /// them, but refers clients to its address. *.example.com stands for every name directly below.
     #[arg(long, value_name = "NAME", value_delimiter = ',', help_heading = "Network")]
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "one_or_many")]
     pub tls_name: Option<Vec<String>>,
@@ -186,13 +186,13 @@ pub struct Settings {
 
     /// Whether the explorer is served at /_explorer/: auto, on or off [default: auto]
     ///
-    /// auto: while every listener is a loopback address. Its pages hold no data: a browser shows what the key that is typed into it may
-    /// see, and asks for it by signed requests like any client.
+    /// auto: while every listener is a loopback address. Its pages hold no data: a browser asks for the data by requests that it signs
+    /// with the key that its user types, like any client.
     #[arg(long, value_name = "MODE", help_heading = "Access")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub explorer: Option<ExplorerMode>,
 
-    /// What the explorer calls this installation, in a coloured band, such as PRODUCTION
+    /// Name of this installation in the explorer, in a coloured band, such as PRODUCTION
     ///
     /// With one, the explorer writes only after its lock has been opened.
     #[arg(long, value_name = "TEXT", help_heading = "Access")]
@@ -201,8 +201,8 @@ pub struct Settings {
 
     /// Whether requests are held to the throughput of their container: enforced or unlimited [default: enforced]
     ///
-    /// enforced: a container whose throughput was asked for, by a client or a seed, answers 429 beyond it; what only has the
-    /// default of 400 RU/s is not held to it. unlimited: nothing is refused; request charges are reported all the same.
+    /// enforced: a container whose throughput was asked for, by a client or a seed, answers 429 beyond it; a container that only has
+    /// the default of 400 RU/s is not held to it. unlimited: nothing is refused; request charges are reported all the same.
     #[arg(long, value_name = "MODE", help_heading = "Throughput")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub throughput: Option<ThroughputMode>,
@@ -215,7 +215,7 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity_mode: Option<CapacityName>,
 
-    /// Let partitions under 3,000 RU/s bank up to 300 seconds of what they leave unused, and spend it at up to 3,000 RU/s
+    /// Let partitions under 3,000 RU/s bank up to 300 seconds of unused throughput, and spend it at up to 3,000 RU/s
     ///
     /// Short bursts then meet fewer 429s; how many depends on what happened before.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", help_heading = "Throughput")]
@@ -224,7 +224,7 @@ pub struct Settings {
 
     /// Whether the load of partitions is counted: on or off [default: on]
     ///
-    /// off: for measuring what counting costs. The operator's interface then shows no load, and nothing is diagnosed.
+    /// off: for measuring the cost of counting. The operator's interface then shows no load, and nothing is diagnosed.
     #[arg(long, value_name = "MODE", help_heading = "Throughput")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heat: Option<HeatMode>,
@@ -318,7 +318,7 @@ pub struct Settings {
 
     /// Seconds that a connection may be idle before it is closed [default: 300]
     ///
-    /// Less than what clients keep pooled connections for makes them meet closed ones.
+    /// Clients that keep pooled connections for longer meet closed ones.
     #[arg(long, value_name = "SECONDS", help_heading = "Limits")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_seconds: Option<u64>,
@@ -353,12 +353,12 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log_format: Option<LogFormat>,
 
-    /// What is logged: error, warn, info, debug, trace, or per crate as in info,shardlake_storage=debug [default: info]
+    /// Level of the log: error, warn, info, debug, trace, or per crate as in info,shardlake_storage=debug [default: info]
     #[arg(long, value_name = "LEVEL", help_heading = "Logs")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log_level: Option<String>,
 
-    /// Requests that take at least so many milliseconds are logged, with what they cost; 0: none is [default: 1000]
+    /// Requests that take at least so many milliseconds are logged, with their charge; 0: none is [default: 1000]
     ///
     /// At most ten lines a second. Requests that wait for changes because their client asks them to do not count.
     #[arg(long, value_name = "MILLISECONDS", help_heading = "Logs")]
@@ -381,7 +381,7 @@ pub struct LimitsTable {
 }
 
 impl Settings {
-    /// Settings that a file may also write as a table become what flags and variables say.
+    /// Settings that a file may also write as a table become those of flags and variables.
     pub fn fold_tables(mut self) -> Result<Settings, String> {
         if let Some(table) = self.limits.take()
             && self.limits_scale.replace(table.scale).is_some()
@@ -478,35 +478,4 @@ fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<
         Written::One(text) => vec![text],
         Written::Many(texts) => texts,
     }))
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::CommandFactory;
-
-    use super::*;
-
-    #[derive(clap::Parser)]
-    struct AsFlags {
-        #[command(flatten)]
-        _settings: Settings,
-    }
-
-    #[test]
-    fn every_setting_has_help_and_is_in_the_readme() {
-        let readme = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
-        let readme = std::fs::read_to_string(readme).expect("a file of the repository");
-        let rows: Vec<&str> = readme.lines().filter(|line| line.starts_with("| `")).collect();
-        let command = AsFlags::command();
-        let settings = command.get_arguments().filter_map(|argument| Some((argument.get_long()?, argument)));
-        let mut count = 0;
-        for (name, argument) in settings.filter(|(name, _)| *name != "help") {
-            assert!(!argument.is_hide_set(), "--{name} is in no help");
-            assert!(argument.get_help().is_some() && argument.get_help_heading().is_some(), "--{name}");
-            let is_named = rows.iter().any(|row| row.contains(&format!("`{name}`")));
-            assert!(is_named, "{name} is in no table of README.md");
-            count += 1;
-        }
-        assert!(count >= 30, "{count}");
-    }
 }

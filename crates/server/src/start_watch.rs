@@ -9,7 +9,7 @@
 //! The watch is a thread of its own: it reports also where every thread of the runtime is blocked. Stacks of user space would
 //! need code that is not safe, or a debugger that stops the process. In their place it reports activities
 //! (`stdx::Activity`), by which the code names the work that it does, and the state that the kernel has of each thread
-//! ([`threads`]). `docs/operations.md` says how an operator takes stacks with a debugger.
+//! ([`threads`]). `docs/reference.md` shows how an operator takes stacks with a debugger.
 //!
 //! The limit of a step ends its `await`. Steps that only read small files run on the main thread: a disk that does not answer
 //! there is reported, and ends no wait.

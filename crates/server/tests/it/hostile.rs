@@ -280,7 +280,7 @@ fn more_headers_than_are_documented_are_answered_431() {
 }
 
 /// RFC 9112 §2.2 lets a recipient take a bare line feed for the end of a line; the HTTP library does.
-/// `docs/operations.md` says so.
+/// `docs/reference.md` documents it.
 #[test]
 fn bare_line_feeds_end_lines() {
     let server = in_memory().start();
