@@ -242,13 +242,32 @@ fn doc_examples(text: &str) -> Vec<usize> {
     found
 }
 
+/// Documents about the code, whose paths have to exist.
+fn maps_of_the_code() -> Vec<String> {
+    let of_crates = files("README.md").into_iter().filter(|path| path.starts_with("crates/"));
+    of_crates.chain(["ARCHITECTURE.md", "docs/read-this-code.md"].map(str::to_owned)).collect()
+}
+
 #[test]
-fn the_architecture_names_paths_that_exist() {
-    let missing: Vec<String> = named_paths(&read("ARCHITECTURE.md"))
-        .into_iter()
-        .filter(|path| !root().join(path).exists())
+fn maps_of_the_code_name_paths_that_exist() {
+    let missing = maps_of_the_code().into_iter().flat_map(|document| {
+        let paths = named_paths(&read(&document)).into_iter().filter(|path| !root().join(path).exists());
+        paths.map(move |path| format!("{document}: {path}")).collect::<Vec<_>>()
+    });
+    expect_no_findings("documents that name paths that do not exist", &missing.collect::<Vec<_>>());
+}
+
+/// Documents that a newcomer reads first, and the most bytes of each.
+const FIRST_PAGES: &[(&str, usize)] = &[("README.md", 6_000), ("ARCHITECTURE.md", 12_000)];
+
+#[test]
+fn first_pages_stay_short() {
+    let long: Vec<String> = FIRST_PAGES
+        .iter()
+        .filter(|(document, bytes_max)| read(document).len() > *bytes_max)
+        .map(|(document, bytes_max)| format!("{document}: more than {bytes_max} bytes"))
         .collect();
-    expect_no_findings("ARCHITECTURE.md names paths that do not exist", &missing);
+    expect_no_findings("documents to shorten: move details to a page that they link to", &long);
 }
 
 #[test]
