@@ -4,6 +4,7 @@
 //! its findings before it fails, and the sample tests at the end prove that a rule can fail at all.
 #![allow(clippy::unwrap_used)] // helpers of tests are tests
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -285,6 +286,25 @@ fn links_between_documents_lead_somewhere() {
 }
 
 #[test]
+fn anchors_of_links_are_headings() {
+    let mut broken = Vec::new();
+    for document in files(".md") {
+        let text = read(&document);
+        let folder = Path::new(&document).parent().unwrap();
+        for (target, anchor) in anchored_links(&text) {
+            let path =
+                if target.is_empty() { root().join(&document) } else { root().join(folder).join(target) };
+            let is_page = path.extension().is_some_and(|extension| extension == "md");
+            let headings = is_page.then(|| std::fs::read_to_string(&path).ok()).flatten();
+            if headings.is_some_and(|page| !heading_anchors(&page).contains(anchor)) {
+                broken.push(format!("{document}: {target}#{anchor}"));
+            }
+        }
+    }
+    expect_no_findings("links to headings that do not exist", &broken);
+}
+
+#[test]
 fn every_workspace_dependency_has_its_reason() {
     let reasons = read("docs/dependencies.md");
     let missing: Vec<String> = workspace_dependencies(&read("Cargo.toml"))
@@ -347,6 +367,29 @@ fn link_targets(text: &str) -> Vec<String> {
         .collect()
 }
 
+/// Page and anchor of Markdown links within the repository. The page of a link within its own page is empty.
+fn anchored_links(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    targets.filter(|target| !target.contains("://")).filter_map(|target| target.split_once('#'))
+}
+
+/// Anchors of the headings of a page, as the repository's host makes them.
+fn heading_anchors(text: &str) -> BTreeSet<String> {
+    let mut anchors = BTreeSet::new();
+    let mut is_code = false;
+    for line in text.lines() {
+        is_code ^= line.trim_start().starts_with("```");
+        let Some(heading) = line.strip_prefix('#').filter(|_| !is_code) else { continue };
+        let heading = heading.trim_start_matches('#').trim().to_lowercase();
+        let kept = heading.chars().filter(|letter| letter.is_alphanumeric() || "-_ ".contains(*letter));
+        let anchor: String = kept.map(|letter| if letter == ' ' { '-' } else { letter }).collect();
+        let again = (1..).map(|number| format!("{anchor}-{number}"));
+        let free = std::iter::once(anchor.clone()).chain(again).find(|name| !anchors.contains(name));
+        anchors.extend(free);
+    }
+    anchors
+}
+
 fn workspace_dependencies(manifest: &str) -> Vec<String> {
     let table = manifest.split("[workspace.dependencies]").nth(1).unwrap().split("\n[").next().unwrap();
     table
@@ -371,6 +414,10 @@ fn the_rules_find_what_they_look_for() {
         ["crates/a/src/b.rs", "docs"]
     );
     assert_eq!(link_targets("[a](b.md#c) [d](https://e/f) [g](#h)"), ["b.md"]);
+    let links: Vec<_> = anchored_links("[a](b.md#c) [d](https://e/f#x) [g](#h) [i](j.md)").collect();
+    assert_eq!(links, [("b.md", "c"), ("", "h")]);
+    let anchors = heading_anchors("# A `b`, c\n```sh\n# no\n```\n## D-e\n## D-e\n");
+    assert_eq!(Vec::from_iter(anchors), ["a-b-c", "d-e", "d-e-1"]);
     assert_eq!(
         workspace_dependencies("[workspace.dependencies]\na = \"1\"\nshardlake-b = {}\n\n[x]\nc = 1"),
         ["a"]
