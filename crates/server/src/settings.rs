@@ -31,7 +31,7 @@ pub struct Settings {
     ///
     /// sync: when it is on stable storage; no acknowledged write is lost, whatever stops the machine.
     /// async: when the operating system has it, which flushes it within a tenth of a second; killing the server
-    /// loses nothing, a power cut the last moments. memory: nothing is stored; a stop loses everything.
+    /// loses nothing, a power cut the latest writes. memory: nothing is stored; a stop loses everything.
     #[arg(long, value_name = "MODE", help_heading = "Storage")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub durability: Option<DurabilityMode>,
