@@ -1,8 +1,9 @@
-//! Background work on shards, a piece at a time: measures what the foreground feels meanwhile, and rests as the pacer says.
+//! Background work on shards, in pieces: measures foreground latency and rests as the pacer
+//! decides.
 //!
-//! The latency of a client's write is measured where it is admitted and settled, so that it has everything in it that the client waits
-//! for: its turn at the partition, at the disk, and at the processors. Requests that write nothing are only seen: that somebody is
-//! there makes pieces small.
+//! The latency of a client's write is measured from admission to settlement, so that it includes
+//! every wait of the client: for the partition, the disk and the processors. Requests that write
+//! nothing are only noted as present: their presence makes pieces small.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,18 +15,19 @@ use crate::background_pace::BackgroundPace;
 
 /// Rests shorter than this are added up: no timer is finer.
 const REST_LEAST_US: i64 = 1000;
-/// What later rests are shorter by at most, where a timer was late.
+/// The most by which later rests are shortened after a timer was late.
 const CREDIT_US_MAX: i64 = 2000;
 /// Rows of one piece of work where clients are there: their writes wait for it.
 const ROWS_BESIDE_CLIENTS: usize = 128;
-/// And where nobody waits.
+/// Rows of one piece of work while no client waits.
 const ROWS_ALONE: usize = 1024;
-/// What a thread hands over is written by another one, in about the same time.
+/// Threads that one piece of work occupies: one hands rows over, another writes them in about the
+/// same time.
 const THREADS_OF_A_WORK: u32 = 2;
 /// Of a work on its own thread, as against thirty-one of others: a share of an eighth.
 const OWN_RESTS_MAX: u32 = 7;
 
-/// What clients of one shard feel.
+/// Foreground latency of the clients of one shard.
 #[derive(Debug, Default)]
 pub(crate) struct Foreground {
     pacer: Mutex<BackgroundPace>,
@@ -37,7 +39,7 @@ pub(crate) struct Foreground {
 
 impl Foreground {
     fn pacer(&self) -> MutexGuard<'_, BackgroundPace> {
-        // Numbers alone: whoever panicked has left none that is wrong.
+        // The pacer holds only numbers, and a panic leaves none of them wrong.
         self.pacer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -65,7 +67,7 @@ impl Foreground {
     }
 
     fn begin(&self) {
-        // Whoever was seen before may have been there long ago.
+        // A client that was seen before may have left long ago.
         self.is_seen.store(false, Ordering::Relaxed);
         if self.at_work.fetch_add(1, Ordering::Relaxed) == 0 {
             self.pacer().begin(Clock::System.elapsed());
@@ -81,7 +83,7 @@ pub struct PacedWork {
     patience: u32,
     /// When the piece that is at work began.
     since: Duration,
-    /// The time that this thread had had a processor by then, where that is what counts.
+    /// Processor time of this thread at `since`, where processor time is the measure of work.
     processor_since: Option<Duration>,
     /// Microseconds of rest that are due for pieces done; less than none where the last rest took longer than it should.
     owed_us: i64,
@@ -96,8 +98,10 @@ impl PacedWork {
         PacedWork { shards, patience, since, processor_since: None, owed_us: 0 }
     }
 
-    /// On a thread of its own and of low priority, time without a processor is no work that clients could feel: to rest for it as well
-    /// would stop the work where they take all processors. For the same reason it rests for no more than [`OWN_RESTS_MAX`] times what it worked.
+    /// On a thread of its own and of low priority, time without a processor is no work that clients
+    /// could feel. Resting for that time as well would stop the work where clients use all
+    /// processors. For the same reason a rest is at most [`OWN_RESTS_MAX`] times as long as the
+    /// work.
     pub fn on_its_own_thread(mut self) -> PacedWork {
         self.processor_since = thread_processor_time();
         self
@@ -170,7 +174,7 @@ mod tests {
         let alone = PacedWork::begin(Vec::new(), 1).on_its_own_thread();
         let hour = Duration::from_secs(3600);
         assert!(in_parallel.worked(in_parallel.since + hour) >= hour);
-        // As if nobody had let this thread run since then.
+        // As if the scheduler had not run this thread since then.
         if thread_processor_time().is_some() {
             assert!(alone.worked(alone.since + hour) < hour / 2);
         }

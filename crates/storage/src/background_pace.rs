@@ -1,23 +1,26 @@
-//! How much of its time background work may take, decided by what the foreground feels.
+//! Share of time for background work, derived from foreground latency.
 //!
-//! The foreground is what clients wait for. The background is everything that no client waits for: the copy of
-//! a partition, catching up, dropping ranges, purging, filling an index, compacting a change log. All of it asks one pacer
-//! for each shard, in small pieces: after a piece that took `t` it rests for `t × (1 − share) ÷ share`.
+//! The foreground is the work that clients wait for. The background is all other work: the copy of
+//! a partition, catching up, dropping ranges, purging, filling an index, compacting a change log.
+//! Background work asks one pacer for each shard, in small pieces: after a piece that took `t` it
+//! rests for `t × (1 − share) ÷ share`.
 //!
 //! ```text
 //! share
-//! 1     ┐ nobody there: full speed
+//! 1     ┐ no client: full speed
 //! 3/8   └┐            ╱‾│  no more slow writes than usual: a step up
 //! 1/4    └ a client  ╱  │ ╱│
 //!          comes    ╱   │╱ │    more slow writes than usual: half
 //! 1/32 ─────────────────────── the least: the work always ends
 //! ```
 //!
-//! What is felt is the latency of clients' writes. This is additive increase and multiplicative decrease, as senders do on a network that they share. *Slow* is relative:
-//! a write that takes several times as long as writes usually take while no background work is going on, and some are slow anyway: those
-//! that background work adds count. So the pacer needs no setting for the disk and the machine that it runs on.
+//! The measure is the latency of clients' writes. The share follows additive increase and
+//! multiplicative decrease, as senders do on a network that they share. *Slow* is relative: a write
+//! is slow that takes several times as long as writes usually take without background work. Some
+//! writes are slow anyway; only the additional ones count. So the pacer needs no setting for the
+//! disk and the machine that it runs on.
 //!
-//! Pure: it is told the time and what was measured. `background.rs` measures and rests.
+//! Pure: its caller passes in the time and the measurements. `background.rs` measures and rests.
 
 use std::time::Duration;
 
@@ -29,11 +32,11 @@ const LEAST: u32 = FULL / 32;
 const MOST_BESIDE_CLIENTS: u32 = FULL * 3 / 8;
 /// The share that work begins with where clients are there.
 const FIRST: u32 = FULL / 4;
-/// What is added while clients feel nothing.
+/// The increase of the share while clients feel nothing.
 const STEP: u32 = FULL / 32;
 /// How often the share may change.
 const WINDOW: Duration = Duration::from_millis(20);
-/// Nobody is there after a time without a client's request.
+/// Clients count as absent after this time without a request.
 const GONE_AFTER: Duration = Duration::from_millis(100);
 /// A write is slow that takes so many times as long as usual, …
 const SLOW_TIMES: u64 = 3;
@@ -45,14 +48,14 @@ const USUAL_OVER: u64 = 64;
 const USUAL_TIMES_MAX: u64 = 8;
 /// The usual part of slow writes is one over about so many.
 const USUAL_SLOW_OVER: u64 = 512;
-/// What one slow write costs, in the parts that shares of slow writes are counted in.
+/// The cost of one slow write, in the unit of the shares of slow writes.
 const SLOW: u64 = 1_000_000;
 /// Slow writes that are allowed in any case, of [`SLOW`] writes: one in a hundred.
 const ALLOWED: u64 = SLOW / 100;
-/// The longest rest after one piece: who is to be told to stop looks after it.
+/// The longest rest after one piece: work checks after each rest whether it should stop.
 const REST_MAX: Duration = Duration::from_millis(100);
 
-/// What the foreground feels, and what follows for the background.
+/// Foreground measurements, and the share for the background that follows from them.
 #[derive(Debug)]
 pub(crate) struct BackgroundPace {
     share: u32,
@@ -62,7 +65,7 @@ pub(crate) struct BackgroundPace {
     usual_slow: u64,
     /// When a client's request was seen last.
     felt: Option<Duration>,
-    /// What is left of the slow writes that are allowed: each write adds its part, up to one.
+    /// The remaining allowance of slow writes: each write adds its part, up to one.
     spare: i64,
     /// When the share was looked at last, and whether clients were there then.
     decided: Duration,
@@ -175,8 +178,9 @@ mod tests {
             }
         }
 
-        /// Works in pieces of a millisecond for some time; a client's write comes every two and takes what `latency` says of
-        /// whether a piece was at work then. Gives the share of the time that was worked.
+        /// Works in pieces of a millisecond for some time. A client writes every two milliseconds;
+        /// `latency` gives the duration of the write by whether a piece was at work. Returns the
+        /// share of the time that was worked.
         fn work(&mut self, time: Duration, latency: impl Fn(Duration) -> Option<Duration>) -> f64 {
             self.pacer.begin(self.now);
             let (end, began) = (self.now + time, self.now);
@@ -244,7 +248,7 @@ mod tests {
         slow_disk.quiet_second(15 * MS);
         let share = slow_disk.work(Duration::from_secs(5), |_| Some(20 * MS));
         assert!(share > 0.35, "writes take no longer than on that disk anyway: {share}");
-        // What is usual is learned without background work, or from times that are lower.
+        // The usual latency is learned without background work, or from lower latencies.
         let usual = slow_disk.pacer.usual_us;
         slow_disk.work(Duration::from_secs(5), |_| Some(200 * MS));
         assert_eq!(slow_disk.pacer.usual_us, usual);

@@ -37,8 +37,8 @@ impl Batch {
         Batch::default()
     }
 
-    /// Nobody waits for it: the committer may keep it for a moment, to write and sync it with the next commit
-    /// that somebody waits for.
+    /// Marks a batch that no client waits for: the committer may delay it briefly, to write and
+    /// sync it with the next commit that a client waits for.
     pub fn be_patient(&mut self) {
         self.is_patient = true;
     }
@@ -59,7 +59,7 @@ impl Batch {
         self.ops.push(Op::Delete { key });
     }
 
-    /// Adds what is to be written behind the rest; `size_bytes` are its keys and values together.
+    /// Adds operations behind the existing ones; `size_bytes` are their keys and values together.
     pub fn append(&mut self, mut ops: Vec<Op>, size_bytes: usize) {
         debug_assert_eq!(size_bytes, ops.iter().map(Op::size_bytes).sum::<usize>(), "sizes add up");
         self.size_bytes += size_bytes;

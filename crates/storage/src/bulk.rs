@@ -1,8 +1,9 @@
 //! Work on whole ranges, in the background of other commits: dropping, filling and measuring.
 //!
-//! Dropping a range goes through ordinary commits of bounded size, one at a time, so that foreground commits find room between them and
-//! memory stays bounded. Filling goes past the log where the engine has a way for that, in pieces. Neither is atomic as a whole:
-//! repeating a drop that broke off completes it; what a fill left behind is for its caller to drop.
+//! Dropping a range goes through ordinary commits of bounded size, one at a time, so that
+//! foreground commits find room between them and memory stays bounded. Filling goes past the log
+//! where the engine has a way for that, in pieces. Neither is atomic as a whole: repeating an
+//! interrupted drop completes it; the caller of an interrupted fill drops its rows.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -14,7 +15,8 @@ use crate::{Batch, PendingCommit, Row, ScanOptions, Shard, StorageError};
 
 const COMMIT_OPS_MAX: usize = 2048;
 const COMMIT_BYTES_MAX: usize = 1024 * 1024;
-/// By which the share of a drop is divided: nobody waits for one, and the copy that goes on beside it has somebody who does.
+/// Divisor of the share of a drop: no client waits for a drop, but a client waits for the copy that
+/// runs concurrently.
 const DROP_PATIENCE: u32 = 8;
 /// Rows of one piece of a load, which becomes a table of its own.
 const LOAD_PIECE_BYTES: usize = 48 * 1024 * 1024;
@@ -41,7 +43,8 @@ impl Shard {
         let mut work = Shard::paced_work([self], DROP_PATIENCE);
         loop {
             let rows = work.rows();
-            // A fresh snapshot each time, so that a long drop does not hold back the reclaiming of what it deletes.
+            // A fresh snapshot each time, so that a long drop does not hold back the reclaiming of
+            // deleted rows.
             let options = ScanOptions { limit: Some(rows), ..ScanOptions::default() };
             let mut scan = self.snapshot().scan(start.clone()..end.clone(), options);
             let mut batch = Batch::new();
@@ -56,8 +59,10 @@ impl Shard {
         }
     }
 
-    /// Drops every key with the prefix, whose writers have ended: tables that have no other keys go off the list of tables, and what is left
-    /// is deleted as [`Shard::drop_range`] does, up to `end`, the first key behind the prefix. Views may or may not show the keys from then on.
+    /// Drops every key with the prefix, whose writers have ended. Tables that have no other keys
+    /// are removed from the list of tables. The remaining keys are deleted as [`Shard::drop_range`]
+    /// does, up to `end`, the first key behind the prefix. Views may or may not show the keys from
+    /// then on.
     pub async fn drop_prefix(&self, prefix: Vec<u8>, end: Vec<u8>) -> Result<(), StorageError> {
         // Commits are applied in order, so no earlier one is in the queue after this.
         self.commit_in_background(Batch::new()).await?;
@@ -68,7 +73,8 @@ impl Shard {
         self.drop_range(prefix, end).await.map(drop)
     }
 
-    /// Starts loading rows whose keys ascend and are in nobody's use: the way to fill a partition, much faster than commits.
+    /// Starts loading rows whose keys ascend and are not in use: fills a partition much faster than
+    /// commits.
     pub fn bulk_load(&self) -> BulkLoad {
         let (sender, receiver) = mpsc::channel(LOAD_CHUNKS_MAX);
         let shard = self.clone();
@@ -106,7 +112,8 @@ impl Shard {
         }
     }
 
-    /// Likewise for who holds what others with a turn may wait for.
+    /// Commits without waiting for a permit: for a caller that holds a resource which permit
+    /// holders may wait for.
     pub async fn commit_without_turn(&self, batch: Batch) -> Result<(), StorageError> {
         loop {
             match self.commit(batch.clone()) {
@@ -124,7 +131,7 @@ impl Shard {
 #[derive(Debug)]
 pub struct BulkLoad {
     sender: mpsc::Sender<Vec<Row>>,
-    /// `None` once its end was told.
+    /// `None` once the result was returned.
     task: Option<JoinHandle<Result<u64, StorageError>>>,
 }
 

@@ -1,4 +1,4 @@
-//! A scan that takes what it can from the ranges that are kept, and the rest from the engine (`range_cache.rs`).
+//! Scan over cached ranges, with the engine for the gaps between them (`range_cache.rs`).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub(crate) struct CachedScan {
     ranges: Arc<RangeCache>,
     seer: Seer,
     family: Box<[u8]>,
-    /// What has not been given yet.
+    /// The part of the range that was not returned yet.
     left: Range<Bytes>,
     options: ScanOptions,
     gap: Option<Gap>,
@@ -36,7 +36,7 @@ struct Gap {
 }
 
 impl Gap {
-    /// Asks for a chunk, or again for the one that is on its way.
+    /// Requests a chunk, or polls the request under way again.
     fn ask(&mut self, rows_max: usize) -> Answer<'_, Vec<Row>> {
         let asked = *self.asked.get_or_insert(rows_max.max(1));
         self.scan.next_chunk(asked)
@@ -79,8 +79,8 @@ impl CachedScan {
         std::mem::replace(&mut self.ready, more)
     }
 
-    /// Goes past all that is kept here, or begins to read a gap. `pass` is told which rows of a stretch are in the range, and says how many
-    /// of them it took and whether it has enough.
+    /// Passes over all cached stretches, or begins to read a gap. `pass` gets the rows of a stretch
+    /// that are in the range, and returns how many of them it took and whether it has enough.
     fn walk(&mut self, mut pass: impl FnMut(&mut Self, &Stretch, Range<usize>) -> (usize, bool)) {
         while self.gap.is_none() && !self.is_over() {
             let stretch = match self.ranges.find(&self.family, &self.left, self.options.reverse, self.seer) {
@@ -126,7 +126,7 @@ impl CachedScan {
         self.gap = Some(Gap { scan, bound, is_wanted, asked: None });
     }
 
-    /// Deals with what the engine read of a gap.
+    /// Handles rows that the engine read of a gap.
     fn take_chunk(&mut self, rows: &[Row]) {
         let Some(gap) = &mut self.gap else { return };
         let asked = gap.asked.take().unwrap_or(usize::MAX);
@@ -254,7 +254,8 @@ impl CachedScan {
 
 impl EngineScan for CachedScan {
     fn next_kept(&mut self, rows_max: usize) -> Option<KeptRows> {
-        // What was read ahead of a stretch comes first, and backwards the rows would have to be turned round.
+        // Rows read ahead of a stretch come first, and backwards the rows would have to be
+        // reversed.
         if !self.ready.is_empty() || self.gap.is_some() || self.options.reverse {
             return None;
         }

@@ -80,7 +80,7 @@ impl CachedView {
         self.hot.get_of_view(key, self.view.seq(), self.loads)
     }
 
-    /// Puts what the engine had in the gaps, and keeps it.
+    /// Puts the engine's values in the gaps, and caches them.
     fn fill(
         &self,
         mut values: Vec<Option<Value>>,

@@ -1,6 +1,6 @@
 //! Checkpoints: a named state of a shard, complete and durable, to be read or copied while writes go on.
 //!
-//! | engine | what a checkpoint is |
+//! | engine | contents of a checkpoint |
 //! |---|---|
 //! | local disk | a shard of its own in `checkpoints/NAME` of the directory: tables are links, so that it costs little until the originals are merged away |
 //! | memory | a view that the engine keeps; it goes with the engine |
@@ -10,8 +10,8 @@
 //!
 //! ```text
 //! writers held   note where the log ends (P)
-//! writers go on  flush: what was written before P is in tables now, and some of what follows
-//! writers held   link the tables; copy what the log has behind P
+//! writers go on  flush: writes before P are in tables now, and some of those behind P
+//! writers held   link the tables; copy the part of the log behind P
 //! ```
 
 use std::fs::{self, File};
@@ -29,7 +29,7 @@ use crate::{LogPosition, StorageError, files, wal_archive};
 const CHECKPOINTS: &str = "checkpoints";
 /// Has a dot, so that no checkpoint can have the name.
 const UNFINISHED: &str = ".unfinished";
-/// How directories begin that hold what an inspection needs to write.
+/// Prefix of the directories that hold the files an inspection needs to write.
 pub(crate) const SCRATCH: &str = "shardlake-inspect-";
 const NAME_BYTES_MAX: usize = 64;
 /// While a merge replaces tables the files may not fit together; that takes milliseconds.
@@ -82,7 +82,7 @@ fn copy(
     let failed = |error: io::Error| failed(to, &error);
     remove_all(to).map_err(failed)?;
     fs::DirBuilder::new().recursive(true).mode(0o700).create(&copy).map_err(failed)?;
-    // Journals first: one that is sorted away in between is found in the tables.
+    // Journals first: rows of a journal that is sorted away in between are found in the tables.
     copy_journals(&journal::measure(&database, &flushed.0)?, flushed, &copy).map_err(failed)?;
     let found = files::check(&database)?;
     copy_files(&database, &found, &copy, |from, to| fs::hard_link(from, to)).map_err(failed)?;
@@ -109,8 +109,8 @@ pub(crate) fn names(shard: &Path) -> Result<Vec<String>, StorageError> {
     Ok(names.into_iter().filter(|name| check_name(name).is_ok()).collect())
 }
 
-/// Removes what a process that was killed left behind: checkpoints that it had not finished, and what it had opened one
-/// with. What cannot be removed costs space and nothing else.
+/// Removes the remains of a killed process: unfinished checkpoints, and the scratch directories of
+/// opened ones. A file that cannot be removed only costs space.
 pub(crate) fn sweep(shard: &Path) {
     let swept = || -> io::Result<()> {
         let checkpoints = shard.join(CHECKPOINTS);

@@ -5,13 +5,15 @@
 //! acknowledged. The order of events for one group: applied, `applied` moves, synced, shown to readers (`view.rs`), `durable`
 //! moves, writers are woken in the order of their commits. With [`Durability::Async`] readers see it as soon as it is applied.
 //!
-//! A commit that nobody waits for is patient (`queue.rs`): it joins the next group of those that somebody waits for, or is a group
-//! by itself after a moment. So background work adds rows to the syncs of clients, and hardly a sync of its own.
+//! A commit that no writer waits for is patient (`queue.rs`): it joins the next group with a commit
+//! that a writer waits for, or is a group by itself after a short delay. So background work adds
+//! rows to the syncs of clients, and hardly a sync of its own.
 //!
-//! A thread of its own does this, because a sync of a local disk blocks. Handing a commit to it and back costs two thread
-//! wake-ups, which a lone writer on a fast disk feels as half its latency; so while groups have one member and syncs are
-//! short, the writer commits its own group where it waits for it ([`lead`]). Whoever writes holds [`Shared::writing`], takes
-//! the group under it, and so keeps the order.
+//! A thread of its own does this, because a sync of a local disk blocks. Handing a commit to it and
+//! back costs two thread wake-ups, which a lone writer on a fast disk feels as half its latency; so
+//! while groups have one member and syncs are short, the writer commits its own group on its own
+//! thread ([`lead`]). The thread that writes holds [`Shared::writing`], takes the group under this
+//! lock, and so keeps the order.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -32,7 +34,7 @@ pub(crate) const ASYNC_SYNC_INTERVAL: Duration = Duration::from_millis(100);
 /// A writer commits its own group only while syncs are shorter than this: they hold up a thread of the runtime.
 const LEAD_SYNC_MAX: Duration = Duration::from_millis(1);
 
-/// What belongs to whoever writes.
+/// State of the thread that writes.
 #[derive(Default)]
 pub(crate) struct Writing {
     /// Since when something applied waits for a sync, with [`Durability::Async`].
@@ -40,7 +42,7 @@ pub(crate) struct Writing {
 }
 
 impl Shared {
-    /// Tells what keeps rows in memory that a group is about to be applied.
+    /// Marks the keys of a group in the caches before the group is applied.
     pub fn mark_hot(&self, batches: &[Batch], last: Seq) {
         self.hot.mark(batches, last);
         self.range_cache.mark(batches, last);
@@ -61,7 +63,7 @@ impl Shared {
         self.sync_wanted.load(Ordering::Acquire) > *self.durable.borrow()
     }
 
-    /// Returns when nobody writes any more.
+    /// Returns when no thread writes any more.
     pub fn wait_for_writer(&self) {
         drop(self.lock_writing());
     }
@@ -99,9 +101,10 @@ impl Committer {
     }
 }
 
-/// Commits the next group on the caller's thread, if nobody else is writing and the engine is quick; otherwise, and for what is left, calls the
-/// committer. With [`Durability::Async`] what was committed is left as well, once for all commits until the next sync:
-/// the committer has to learn when that is due.
+/// Commits the next group on the caller's thread, if no other thread is writing and the engine is
+/// quick. Otherwise, and for the remaining commits, calls the committer. With [`Durability::Async`]
+/// the committer is called as well, once for all commits until the next sync: it has to learn when
+/// the sync is due.
 pub(crate) fn lead(shared: &Shared) {
     // Asked again: the engine may have come to be held up since the commit was queued, and this thread is a runtime's.
     if !shared.engine.may_be_held_up()
@@ -195,7 +198,7 @@ fn show(shared: &Shared, last: Seq) {
     shared.shown.show(View::new(shared.engine.view(), last), false);
 }
 
-/// A failure has no writer to tell: the poison tells the next one.
+/// A failure has no waiting writer: the poisoned shard reports it to the next one.
 fn sync_unsynced(shared: &Shared, writing: &mut Writing) {
     let _on_panic = PoisonOnPanic(shared);
     if writing.unsynced_since.take().is_none() || shared.check().is_err() {
@@ -215,7 +218,8 @@ pub(crate) fn in_the_call<T>(work: Answer<'_, T>) -> Result<T, StorageError> {
     }
 }
 
-/// Nobody would answer the queued commits after a panic in an engine.
+/// Poisons the shard after a panic in an engine: otherwise the queued commits would never be
+/// answered.
 pub(crate) struct PoisonOnPanic<'a>(pub &'a Shared);
 
 impl Drop for PoisonOnPanic<'_> {

@@ -1,7 +1,8 @@
-//! Copies of a database's files: for looking at a shard that nobody has open, and for checkpoints of one that is in use.
+//! Copies of a database's files: for inspecting a shard that no process has open, and for
+//! checkpoints of an open shard.
 //!
-//! Tables are never written twice, so that a link is as good as a copy. The rest is small, but for the journals, of which
-//! only what is good is copied.
+//! Tables are never written twice, so that a link is as good as a copy. The other files are small,
+//! except for the journals, of which only the sound part is copied.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -14,7 +15,8 @@ use crate::journal::Inspected;
 /// Makes a table appear under a second name.
 pub(crate) type Link = fn(&Path, &Path) -> io::Result<()>;
 
-/// What follows a place in the journals: older ones than the newest are left out where nothing does.
+/// Copies the journals from a position on. A journal with nothing behind the position is left out,
+/// unless it is the newest.
 pub(crate) fn copy_journals(journals: &[Inspected], behind: &LogPosition, to: &Path) -> io::Result<()> {
     let newest = journals.last().map(|journal| journal.known.number);
     for journal in journals {

@@ -1,11 +1,11 @@
 //! The directory of a local shard: who may use it, and which format it holds.
 //!
-//! | file | what it is |
+//! | file | content |
 //! |---|---|
 //! | `LOCK` | locked by the process that has the shard open; the lock goes with the process |
 //! | `FORMAT` | one line; written as "being created" first and as the format's name once the database exists |
 //! | `EPOCH` | the last owner's epoch: `epoch.rs` |
-//! | `JOURNALS` | what is known of the database's journals: `journal_mark.rs` |
+//! | `JOURNALS` | record of the database's journals: `journal_mark.rs` |
 //! | `db/` | the database |
 //! | `checkpoints/` | states of it by name: `checkpoint.rs` |
 //!
@@ -102,7 +102,7 @@ pub(crate) fn mark_complete(path: &Path) -> io::Result<()> {
     write_format(path, FORMAT)
 }
 
-/// What `FORMAT` says of a complete shard.
+/// Content of `FORMAT` of a complete shard.
 pub(crate) fn complete_format() -> String {
     format!("{FORMAT}\n")
 }
@@ -117,7 +117,7 @@ fn write_format(path: &Path, line: &str) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// What a directory says of itself.
+/// State of creation that a directory's `FORMAT` records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Found {
     Nothing,
@@ -158,7 +158,8 @@ pub(crate) fn find_complete(path: &Path) -> Result<(), StorageError> {
     }
 }
 
-/// Keeps servers out while somebody only looks. Writes nothing: a lock on a file that is open for reading will do.
+/// Keeps servers out during an inspection. Writes nothing: a lock on a file that is open for
+/// reading is enough.
 pub(crate) fn lock_for_looking(path: &Path) -> Result<Option<File>, StorageError> {
     let file = match File::open(path.join("LOCK")) {
         Ok(file) => file,

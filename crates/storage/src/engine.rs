@@ -1,4 +1,4 @@
-//! What a storage engine implements: atomic ordered writes, a sync, and consistent views.
+//! Interface of a storage engine: atomic ordered writes, a sync, and consistent views.
 //!
 //! An engine on a local disk answers in the call ([`Answer::Now`]); one over an object store answers later. The committer
 //! is the only caller of `apply` and `sync`; everything else may be called from any thread.
@@ -58,8 +58,9 @@ pub trait Engine: Send + Sync + 'static {
     /// Makes everything durable and sorts it to its place, so that little is left to replay at the next start.
     fn flush(&self) -> Answer<'_, ()>;
 
-    /// Drops keys with the prefix, of which nothing is queued and nobody writes any more, without a row for each. `false`: some may be left, or
-    /// all, for the caller to delete. Repeating a drop that broke off completes it.
+    /// Drops all keys with the prefix without a row for each. No write to these keys may be queued
+    /// or follow. `false`: some or all keys may be left, for the caller to delete. Repeating an
+    /// interrupted drop completes it.
     fn drop_prefix(&self, _prefix: &[u8]) -> Answer<'_, bool> {
         Answer::Now(Ok(false))
     }
@@ -73,8 +74,9 @@ pub trait Engine: Send + Sync + 'static {
         Answer::Now(Err(StorageError::NoCheckpoints))
     }
 
-    /// Begins a checkpoint of an engine that answers later. When this answers, what is applied is in it and nothing that comes
-    /// later; what it gives ends when the checkpoint is stored, while writes go on.
+    /// Begins a checkpoint of an engine that answers later. When this answers, the checkpoint has
+    /// every applied commit and no later one; the returned future ends when the checkpoint is
+    /// stored, while writes go on.
     fn begin_checkpoint(&self, _name: &str) -> Answer<'_, BoxFuture<'static, Result<(), StorageError>>> {
         Answer::Now(Err(StorageError::NoCheckpoints))
     }
@@ -84,12 +86,13 @@ pub trait Engine: Send + Sync + 'static {
         Answer::Now(Ok(LogPosition::default()))
     }
 
-    /// Likewise, where everything before a place in the log has been flushed since: only what follows is taken from the log.
+    /// Makes a checkpoint where everything before a place in the log has been flushed since: only
+    /// the part behind it is copied from the log.
     fn checkpoint_from(&self, name: &str, _flushed: &LogPosition) -> Answer<'_, ()> {
         self.checkpoint(name)
     }
 
-    /// What is kept under the name, to be read.
+    /// Opens the checkpoint of this name for reading.
     fn open_checkpoint(&self, _name: &str) -> Answer<'_, Arc<dyn Engine>> {
         Answer::Now(Err(StorageError::CheckpointMissing))
     }
@@ -103,12 +106,13 @@ pub trait Engine: Send + Sync + 'static {
         Answer::Now(Ok(Vec::new()))
     }
 
-    /// The files of what is kept under the name.
+    /// The files of the checkpoint of this name.
     fn kept_files(&self, _name: &str) -> Answer<'_, KeptFiles> {
         Answer::Now(Err(StorageError::NoFiles))
     }
 
-    /// Keeps what is written to the log for so long, and gives it with [`Engine::kept_files`]; `None`: keeps none, and forgets what was kept.
+    /// Archives the log for so long, and returns it with [`Engine::kept_files`]. `None`: stops
+    /// archiving and deletes the archived log.
     fn keep_log(&self, window: Option<Duration>) -> Answer<'_, ()> {
         Answer::Now(match window {
             Some(_) => Err(StorageError::io("this storage engine has no log to keep")),
@@ -116,7 +120,7 @@ pub trait Engine: Send + Sync + 'static {
         })
     }
 
-    /// Whether this process may still say what is stored: see [`crate::Lease`].
+    /// Whether this process may still return stored data: see [`crate::Lease`].
     fn is_leased(&self) -> bool {
         true
     }
@@ -181,12 +185,12 @@ pub trait EngineView: Send + Sync {
     /// Rows of the range, in descending order when `options.reverse`.
     fn scan(&self, range: Range<Vec<u8>>, options: ScanOptions) -> Box<dyn EngineScan>;
 
-    /// What [`Engine::moment`] was when the view was made.
+    /// The value of [`Engine::moment`] when the view was made.
     fn moment(&self) -> u64 {
         0
     }
 
-    /// Whether a read of one key is answered at once, as far as the engine can tell beforehand.
+    /// Whether a read of one key is answered at once, as far as the engine can predict.
     fn reads_at_once(&self) -> bool {
         false
     }
@@ -203,7 +207,7 @@ pub trait EngineScan: Send {
         None
     }
 
-    /// Passes over up to `rows_max` rows and says over how many; none at the end.
+    /// Passes over up to `rows_max` rows and returns their number; 0 at the end.
     fn count_chunk(&mut self, rows_max: usize) -> Answer<'_, usize> {
         match self.next_chunk(rows_max) {
             Answer::Now(rows) => Answer::Now(rows.map(|rows| rows.len())),

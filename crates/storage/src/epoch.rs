@@ -14,7 +14,7 @@ use crate::StorageError;
 
 const NAME: &str = "EPOCH";
 
-/// Records the epoch. Who opens without one takes what is there.
+/// Records the epoch. An owner that opens without one adopts the recorded epoch.
 pub(crate) fn claim(directory: &Path, epoch: Option<u64>) -> Result<(), StorageError> {
     let recorded = read(directory)?;
     let Some(epoch) = epoch else { return Ok(()) };

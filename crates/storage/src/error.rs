@@ -1,4 +1,4 @@
-//! What can go wrong in storage, and what the caller can do about it.
+//! Errors of storage, and how the caller can react to them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -6,12 +6,14 @@ use std::time::Duration;
 
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StorageError {
-    /// A write or sync failed earlier. Reads go on with what was acknowledged; open the shard again to write.
+    /// A write or sync failed earlier. Reads still return the acknowledged state; open the shard
+    /// again to write.
     #[error(
         "storage refuses writes since a write failed ({reason}): free space or replace the disk, then restart"
     )]
     Poisoned { reason: Arc<str> },
-    /// The engine over an object store ended by itself, and cannot be opened again. Reads of what is in memory go on; a restart may help.
+    /// The engine over an object store ended by itself, and cannot be opened again. Reads from
+    /// memory still succeed; a restart may help.
     #[error(
         "storage refuses writes since its engine ended ({reason}): restart the server; if it does not start, restore the account from a backup"
     )]
@@ -34,7 +36,7 @@ pub enum StorageError {
     /// Another owner has opened the shard since, at this epoch. Nothing of this owner is accepted any more.
     #[error("the shard has another owner since epoch {epoch}")]
     Fenced { epoch: u64 },
-    /// This owner's lease is over: it may not say what is stored until it has the lease again.
+    /// This owner's lease has expired: it may not return stored data until it has the lease again.
     #[error("the lease of the shard is over: retry later")]
     NotLeased,
     /// The store does not answer. Nothing is known to be wrong with it.

@@ -1,4 +1,4 @@
-//! An engine that fails, stalls and forgets on purpose, for tests of what must survive.
+//! Engine that fails, stalls and forgets on purpose, for tests of durability.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use crate::{Answer, Batch, Engine, EngineView, Lookup, MemoryEngine, StorageError, Value};
 
-/// A memory engine with a "disk" of its own: only what was synced is sure to survive [`FaultEngine::crash`]. Clones
-/// share everything, so that a test keeps its hands on an engine that it gave to a shard.
+/// A memory engine with a "disk" of its own: only synced writes are sure to survive
+/// [`FaultEngine::crash`]. Clones share everything, so that a test keeps control of an engine that
+/// it gave to a shard.
 #[derive(Debug, Default, Clone)]
 pub struct FaultEngine(Arc<Inner>);
 
@@ -110,7 +111,7 @@ impl FaultEngine {
         self.0.refuse_reads_at.store(0, Ordering::SeqCst);
     }
 
-    /// From now on writes are said to take long.
+    /// From now on the engine reports that writes take long.
     pub fn hold_up(&self) {
         self.0.is_held_up.store(true, Ordering::SeqCst);
     }
@@ -142,8 +143,8 @@ impl FaultEngine {
         self.0.disk.lock().expect("no holder panics")
     }
 
-    /// What a restart after a power cut finds: an engine with everything synced, and the first `lucky` writes after
-    /// that, which happened to reach the disk.
+    /// The state that a restart after a power cut finds: an engine with everything synced, and the
+    /// first `lucky` writes after the last sync, which happened to reach the disk.
     pub fn crash(&self, lucky: usize) -> FaultEngine {
         let disk = self.disk();
         let groups: Vec<Vec<Batch>> =
@@ -186,7 +187,8 @@ impl FaultEngine {
         Ok(())
     }
 
-    /// Opens what lies on the disk for an owner of this epoch, as after a crash of the one before, which is fenced.
+    /// Opens the content of the disk for an owner of this epoch, as after a crash of the owner
+    /// before, which is fenced.
     pub fn take_over(&self, epoch: u64) -> Result<FaultEngine, StorageError> {
         let current = self.0.epoch.load(Ordering::SeqCst);
         if epoch < current {

@@ -1,13 +1,14 @@
 //! Looks whether all files of a database are there and sound in form, before fjall opens it.
 //!
-//! fjall 3.1.13 repairs by deleting (read in its source): a keyspace that its catalog, keyspace 0, cannot name is removed
-//! with all its tables, so is one without `current`, and tables that a version does not name; where keyspace 0 has no
-//! `current` it is made anew, and where there is no `version` or no journal, these are. A lost or zeroed file of 25 bytes
-//! thus became an empty database, and what else was there was gone. A damaged version file made it panic under a lock
-//! that its destructor takes, which ends the process. So nothing is opened here before everything that a complete database
-//! consists of was found:
+//! fjall 3.1.13 repairs by deleting (read in its source): a keyspace that its catalog, keyspace 0,
+//! cannot name is removed with all its tables, so is one without `current`, and tables that a
+//! version does not name; where keyspace 0 has no `current` it is made anew, and where there is no
+//! `version` or no journal, these are. A lost or zeroed file of 25 bytes thus became an empty
+//! database, and all other content was deleted. A damaged version file made it panic under a lock
+//! that its destructor takes, which ends the process. So nothing is opened here before everything
+//! that a complete database consists of was found:
 //!
-//! | file | what it must be |
+//! | file | required content |
 //! |---|---|
 //! | `version` | `FJL` `3` |
 //! | `N.jnl` | one or more; numbers without a gap |
@@ -16,8 +17,9 @@
 //! | `vN` | that file: sections, their table, and a trailer of 38 bytes |
 //! | `tables/N` | every table that the version names |
 //!
-//! The section `tables` of a version: levels `u8`, each: runs `u8`, each: tables `u32`, each: number `u64`, kind of checksum
-//! `u8`, checksum `u128`, sequence number `u64`. What is inside tables has checksums that fjall looks at when it reads.
+//! The section `tables` of a version: levels `u8`, each: runs `u8`, each: tables `u32`, each:
+//! number `u64`, kind of checksum `u8`, checksum `u128`, sequence number `u64`. The content of
+//! tables has checksums that fjall checks when it reads.
 
 use std::fs::{self, OpenOptions};
 use std::io;

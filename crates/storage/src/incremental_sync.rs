@@ -1,9 +1,10 @@
 //! Syncs the tables that a load writes while they grow.
 //!
-//! fjall 3.1.13 syncs a table when it is complete, which for the last one of an ingestion is under the lock of the journal (read in
-//! its source): writers wait while tens of megabytes go to the disk. What was synced before has not to be written then. fjall
-//! names a table by a number that goes up, so the new ones are those above all that there were; a table that a merge writes
-//! at the same time is synced along, which it is at its end anyway.
+//! fjall 3.1.13 syncs a table when it is complete, which for the last one of an ingestion is under
+//! the lock of the journal (read in its source): writers wait while tens of megabytes are written
+//! to the disk. Bytes that were synced before need not be written then. fjall names a table by a
+//! number that goes up, so the new ones are those above all that there were; a table that a merge
+//! writes at the same time is synced along, which it is at its end anyway.
 
 use std::fs::File;
 use std::io;
@@ -28,8 +29,9 @@ impl IncrementalSync {
         Ok(IncrementalSync { above, ..tables })
     }
 
-    /// Has a thread sync them now and again while they are written: `write` is given what tells it that they have grown. When
-    /// this returns, all that has reached the operating system is on stable storage.
+    /// Has a thread sync the tables now and again while they are written: `write` gets a callback
+    /// that reports their growth. When this returns, all bytes that reached the operating system
+    /// are on stable storage.
     pub fn synced_while(
         &self,
         write: impl FnOnce(&(dyn Fn() + Sync)) -> Result<(), StorageError>,
@@ -38,7 +40,8 @@ impl IncrementalSync {
         std::thread::scope(|scope| {
             let (tell, told) = sync_channel::<()>(1);
             let syncing = scope.spawn(move || told.iter().try_for_each(|()| self.sync()));
-            // One that is under way, or asked for, takes along what was written until it begins.
+            // A sync that is under way or requested covers everything that was written before it
+            // begins.
             let written = write(&|| {
                 let _is_asked_for = tell.try_send(());
             });

@@ -1,10 +1,12 @@
-//! Reads a shard that nobody has open, and changes no byte of it: for `verify`, on read-only media, a full disk, a snapshot.
+//! Read-only access to a shard that no process has open: for `verify`, on read-only media, a full
+//! disk, a snapshot.
 //!
-//! fjall 3.1.13 has no way to open for reading: it cuts journals, removes versions and tables, and sorts. So it is given a
-//! database in a scratch directory that looks like the shard's: links to the tables, which are never written twice, and
-//! copies of the rest, which is small but for the journals. Of these only what is good is copied. Without workers fjall
-//! sorts nothing and merges nothing, so that the copies are all that the scratch directory ever holds: as many bytes as
-//! the journals, usually less than 100 MB and seldom more than 400 MB a shard.
+//! fjall 3.1.13 has no way to open for reading: it cuts journals, removes versions and tables, and
+//! sorts. So it is given a database in a scratch directory that looks like the shard's: links to
+//! the tables, which are never written twice, and copies of the other files, which are small except
+//! for the journals. Only sound files are copied. Without workers fjall sorts nothing and merges
+//! nothing, so that the copies are all that the scratch directory ever holds: as many bytes as the
+//! journals, usually less than 100 MB and seldom more than 400 MB a shard.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -29,12 +31,12 @@ use crate::{Answer, Batch, Engine, EngineView, LogPosition, Shard, ShardOptions,
 const CACHE_BYTES: u64 = 64 * 1024 * 1024;
 const TABLES_OPEN_MAX: usize = 64;
 
-/// What was found beside the rows.
+/// Findings other than the rows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct InspectionReport {
-    /// A write that the next start would cut off: nobody was told that it is there.
+    /// A write that the next start would cut off: it was never acknowledged.
     pub torn: Option<TornWrite>,
-    /// Files in which earlier starts kept what they cut off.
+    /// Files in which earlier starts kept the bytes that they cut off.
     pub torn_files: u64,
 }
 
@@ -46,8 +48,9 @@ pub struct TornWrite {
 }
 
 impl Shard {
-    /// A shard to read, with what lies in `directory`; what fjall needs to write goes below `scratch`, and is removed with the
-    /// last handle. Servers cannot open the shard meanwhile.
+    /// Opens the content of `directory` as a shard to read; files that fjall has to write are made
+    /// below `scratch`, and are removed with the last handle. Servers cannot open the shard
+    /// meanwhile.
     pub async fn inspect(
         directory: &Path,
         scratch: &Path,
@@ -111,7 +114,8 @@ impl Scratch {
         loop {
             let number = MADE.fetch_add(1, Ordering::Relaxed);
             let path = parent.join(format!("{SCRATCH}{}-{number}", std::process::id()));
-            // Journals hold what clients wrote, and the system's directory for such files is everybody's.
+            // Journals hold clients' data, and the system's directory for temporary files is open
+            // to every user.
             match DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => return Ok(Scratch(path)),
                 // Left by a killed process of this number, or in use by one in another container.

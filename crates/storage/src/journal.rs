@@ -1,15 +1,17 @@
 //! Judges the end of fjall's journals before fjall replays them.
 //!
-//! A crash can tear the last write of a journal: it was not yet synced, so nobody was told that it is there, and it has to
-//! go. fjall 3.1.13 does less and more than that. It refuses to open a journal whose last batch is complete in length but
-//! damaged inside, which a power cut can leave, as pages reach a disk in any order. And wherever it meets something that
-//! is no journal entry it cuts the journal off, even if good, acknowledged batches follow.
+//! A crash can tear the last write of a journal: it was not yet synced, so it was never
+//! acknowledged, and it has to be removed. fjall 3.1.13 does less and more than that. It refuses to
+//! open a journal whose last batch is complete in length but damaged inside, which a power cut can
+//! leave, as pages reach a disk in any order. And wherever it meets something that is no journal
+//! entry it cuts the journal off, even if good, acknowledged batches follow.
 //!
-//! So we walk the journals first. What follows the last good batch is cut off when it can only be a torn write: in the
-//! newest journal, with no good batch behind it, beyond what is known to have been on stable storage (`journal_mark.rs`,
-//! `synced.rs`), and not after the shard was closed. Anything else is damage: the shard refuses to open and leaves the files as
-//! they are. What was cut off is kept in a file next to the database. After a power cut, rot in the last batch still looks
-//! like a torn write where its sync is not recorded.
+//! So we walk the journals first. Bytes behind the last good batch are cut off when they can only
+//! be a torn write: in the newest journal, with no good batch behind it, beyond the part known to
+//! have been on stable storage (`journal_mark.rs`, `synced.rs`), and not after the shard was
+//! closed. Anything else is damage: the shard refuses to open and leaves the files unchanged. The
+//! bytes that were cut off are kept in a file next to the database. After a power cut, rot in the
+//! last batch still looks like a torn write where its sync is not recorded.
 //!
 //! A journal is a sequence of batches, then zeros up to the preallocated length. Numbers are little-endian:
 //!
@@ -53,12 +55,14 @@ pub(crate) struct Inspected {
     torn: Option<Torn>,
 }
 
-/// All journals, oldest first. Changes nothing. Of what `known` covers it relies on the lengths.
+/// All journals, oldest first. Changes nothing. For the part that `known` covers, relies on the
+/// recorded lengths.
 pub(crate) fn inspect(database: &Path, known: &[Known]) -> Result<Vec<Inspected>, StorageError> {
     each(database, known, walk)
 }
 
-/// The same of a shard that is open, without a look at what follows the last good batch: at most one that is being written.
+/// The journals of an open shard, without a check of the bytes behind the last good batch: at most
+/// one batch that is being written.
 pub(crate) fn measure(database: &Path, known: &[Known]) -> Result<Vec<Inspected>, StorageError> {
     each(database, known, |path, start| walk_batches(path, start).map(|(known, _)| (known, None)))
 }
@@ -151,7 +155,7 @@ pub(crate) fn judge<'a>(
     Ok(journals.last().and_then(|journal| journal.torn.as_ref().map(|torn| (journal.path.as_path(), torn))))
 }
 
-/// Makes durable what was found, before a mark says that it is.
+/// Makes the inspected journals durable, before a mark records that they are.
 pub(crate) fn sync(journals: &[Inspected]) -> Result<(), StorageError> {
     for journal in journals {
         let synced = File::open(&journal.path).and_then(|file| file.sync_all());
@@ -183,7 +187,7 @@ pub(crate) fn check_numbers(database: &Path) -> Result<(), StorageError> {
     Ok(())
 }
 
-/// Files that hold what was cut off journals at earlier starts.
+/// Files that hold the bytes cut off journals at earlier starts.
 pub(crate) fn count_torn_files(database: &Path) -> Result<u64, StorageError> {
     let names = fs::read_dir(database).map_err(|error| unreadable(database, &error))?;
     let is_torn = |name: &std::ffi::OsStr| name.to_string_lossy().contains(".torn-at-");
@@ -216,7 +220,7 @@ pub(crate) fn journals(database: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
     Ok(journals)
 }
 
-/// What follows the last good batch of a journal.
+/// The bytes behind the last good batch of a journal.
 pub(crate) struct Torn {
     pub at: u64,
     last_sequence: u64,
@@ -473,7 +477,8 @@ mod tests {
     /// Hashing from each such start to the end would take minutes: two megabytes for each of half a million starts.
     #[test]
     fn a_large_torn_write_full_of_starts_is_searched_at_once() {
-        // What looks like a batch of a write with a long value, and then the end of a batch that is none.
+        // Bytes that look like a batch of a write with a long value, and then the end of a batch
+        // that is none.
         let start = [1, 255, 255, 255, 255, 8, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 1];
         let long = [255, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 32, 0, 0, 0, 32];
         let mut bytes: Vec<u8> = start.iter().chain(&long).copied().cycle().take(4 * MEGABYTES).collect();

@@ -1,8 +1,9 @@
-//! What a shard remembers of its journals beside them, in the file `JOURNALS` of its directory.
+//! Record of a shard about its journals, in the file `JOURNALS` of its directory.
 //!
-//! Rot at the end of a journal looks like a write that a crash tore. Three facts tell more of them apart, and this file
-//! holds them: whether the shard was closed, so that nothing can be torn; how much of each journal was on stable storage
-//! at that moment, or when the shard was opened last; and whether every batch was synced before the next was written.
+//! Rot at the end of a journal looks like a write that a crash tore. Three facts help to
+//! distinguish the two, and this file holds them: whether the shard was closed, so that no write
+//! can be torn; how much of each journal was on stable storage when the shard was closed or last
+//! opened; and whether every batch was synced before the next was written.
 //!
 //! ```text
 //! shardlake journals 1
@@ -12,9 +13,9 @@
 //! checksum 8f3a…                   XXH3-64 of the lines above
 //! ```
 //!
-//! The file is replaced as a whole: with `open` before the first write can reach a journal, with `closed` after the last.
-//! A full disk keeps no shard from opening: where the file cannot be replaced it is removed, and then says nothing. Nor
-//! has a shard of an earlier version one.
+//! The file is replaced as a whole: with `open` before the first write can reach a journal, with
+//! `closed` after the last. A full disk prevents no shard from opening: where the file cannot be
+//! replaced it is removed. Shards of earlier versions have no such file either.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -88,7 +89,7 @@ impl Mark {
         }
     }
 
-    /// Durably in the place of what was there; without it where it cannot be written.
+    /// Durably replaces the recorded mark; removes it where it cannot be written.
     pub fn replace(&self, directory: &Path) -> Result<(), StorageError> {
         let path = directory.join(NAME);
         let unfinished = directory.join("JOURNALS.new");

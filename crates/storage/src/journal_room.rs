@@ -8,10 +8,11 @@
 //!                                  ▲ about used     ▲ ready_to
 //! ```
 //!
-//! Nothing here can change what a journal holds: zeros are written only where zeros were just read, and only by the thread that
-//! writes the batches, between two of them. The place of the journal's end is known about, from the sizes of the batches; where it
-//! is wrong, less room is made. Large groups make none: their blocks are worth one wait, and writing all twice is not.
-//! A journal that was there when the shard was opened has no length ahead of its end, and stays as it is.
+//! Zeros cannot change the content of a journal: they are written only where zeros were just read,
+//! and only by the thread that writes the batches, between two of them. The place of the journal's
+//! end is known about, from the sizes of the batches; where it is wrong, less room is made. Large
+//! groups make none: their blocks are worth one wait, and writing all twice is not. A journal that
+//! was there when the shard was opened has no length ahead of its end, and stays as it is.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -27,7 +28,7 @@ const STEP_BYTES: usize = 1024 * 1024;
 const PIECE_BYTES: usize = 32 * 1024;
 /// Compared with as a whole, which takes a tenth of the time that looking at every byte does.
 static ZEROS: [u8; PIECE_BYTES] = [0; PIECE_BYTES];
-/// What is left of them when the next are.
+/// Zeros that are left when the next are written.
 const LEFT_BYTES_MIN: u64 = 32 * 1024;
 /// Groups above this size make no room.
 const GROUP_BYTES_MAX: u64 = 16 * 1024;
@@ -46,7 +47,7 @@ struct Newest {
     /// Bytes of batches in it; about, and rather too many.
     used: u64,
     ready_to: u64,
-    /// Written since somebody looked for the newest journal.
+    /// Bytes written since the last check for the newest journal.
     used_since: u64,
 }
 
@@ -55,7 +56,8 @@ impl JournalRoom {
         JournalRoom { database, newest: Mutex::default() }
     }
 
-    /// Makes room before a group of about so many bytes is written. Only for whoever writes it.
+    /// Makes room before a group of about so many bytes is written. Only for the thread that writes
+    /// the group.
     pub fn make_for(&self, group_bytes: u64) {
         let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
         newest.used += group_bytes;

@@ -1,19 +1,21 @@
 //! The files that a state of a shard consists of, to be copied to another place: for backups.
 //!
-//! A state is a checkpoint, or a shard that nobody has open. Put back under their paths, the files are a shard again:
+//! A state is a checkpoint, or a shard that no process has open. Put back under their paths, the
+//! files are a shard again:
 //!
-//! | file | what of it |
+//! | file | copied part |
 //! |---|---|
 //! | `db/version`, `db/keyspaces/K/current`, `db/keyspaces/K/vN` | all; small |
 //! | `db/keyspaces/K/tables/N` | all; written once and never changed, and the version knows the checksum of each |
-//! | `db/N.jnl` | up to the end of the last good batch: a torn write, which nobody was told of, stays behind |
-//! | `JOURNALS` | made here: it says that nothing follows what was copied |
+//! | `db/N.jnl` | up to the end of the last good batch: a torn write, which was never acknowledged, is left out |
+//! | `JOURNALS` | made here: records that nothing follows the copied part |
 //! | `history/N-…` | journals that are kept for restores to a moment, which are put back by those only: `wal_archive/` |
-//! | `FORMAT` | made here; it comes last, since it says that the shard is complete |
+//! | `FORMAT` | made here; it comes last, since it marks the shard as complete |
 //!
 //! Those of a shard in an object store are named by the engine over it (`object/files.rs`) and fetched from the store.
 //!
-//! The lock, the epoch and what earlier starts cut off journals belong to the directory and not to the state.
+//! The lock, the epoch and the bytes that earlier starts cut off journals belong to the directory
+//! and not to the state.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -44,12 +46,13 @@ pub struct KeptFile {
     pub table: Option<TableChecksum>,
 }
 
-/// The files of a state. A shard that nobody has open stays locked for owners as long as this lives.
+/// The files of a state. A shard that no process has open stays locked for owners as long as this
+/// lives.
 #[derive(Debug)]
 pub struct KeptFiles {
     place: Place,
     files: Vec<KeptFile>,
-    /// What is read of the files at the same places.
+    /// The part to read of each file, in the order of `files`.
     contents: Vec<Content>,
 }
 
@@ -73,7 +76,8 @@ pub(crate) trait Fetch: Send + Sync + std::fmt::Debug {
 }
 
 impl KeptFiles {
-    /// What lies in the directory of a checkpoint, or of a shard that nobody has open. Changes nothing.
+    /// The files in the directory of a checkpoint, or of a shard that no process has open. Changes
+    /// nothing.
     pub fn of_directory(directory: &Path) -> Result<KeptFiles, StorageError> {
         find_complete(directory)?;
         let lock = lock_for_looking(directory)?;

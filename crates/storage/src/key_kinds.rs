@@ -1,7 +1,9 @@
-//! What the local engine knows of keys by themselves. It costs time and memory where it is wrong, and no answer depends on it.
+//! Kinds of keys, known to the local engine from the keys alone. A wrong kind costs time and
+//! memory, and no answer depends on it.
 //!
-//! Postings of the index are twenty of the some 24 rows of an item of 1 KB, they have no values, and queries scan them: no filter has them, and
-//! a memtable keeps those of one path together, unsorted until somebody scans the path or the memtable is sorted to disk.
+//! Postings of the index are twenty of the some 24 rows of an item of 1 KB, they have no values,
+//! and queries scan them: no filter has them, and a memtable keeps those of one path together,
+//! unsorted until a reader scans the path or the memtable is sorted to disk.
 
 use fjall::config::KeyKinds;
 

@@ -1,20 +1,22 @@
-//! Turns of large commits, so that small ones never have many rows before them.
+//! Permits of large commits, so that small ones never have many rows before them.
 //!
-//! A shard's commits keep their order, so a small commit waits for everything that was queued before it. What keeps that
-//! short is that large commits wait *before* they are queued: those in the queue have [`LARGE_ROWS_IN_FLIGHT`] rows
-//! together, or are a single one. Nothing overtakes anything, and each large commit gets its turn in the order of asking.
+//! A shard's commits keep their order, so a small commit waits for every commit that was queued
+//! before it. This wait is short because large commits wait *before* they are queued: the large
+//! commits in the queue have [`LARGE_ROWS_IN_FLIGHT`] rows together, or are a single one. No commit
+//! overtakes another, and large commits get permits in the order of asking.
 //!
 //! ```text
-//! large   ask ── wait for the turn ── commit ── written, turn ends ── rest as long as it took ── next
-//! small                                  commit ── at most the rows of one turn before it
+//! large   ask ── wait for a permit ── commit ── written, permit ends ── rest as long as it took ── next
+//! small                                    commit ── at most the rows of one permit before it
 //! ```
 //!
-//! The rest is skipped where no small commit has come meanwhile: then nobody would gain by it.
+//! The rest is skipped where no small commit has come meanwhile: then it would help no writer.
 //!
 //! A commit of more than [`OVERSIZE_COMMIT_ROWS`] holds up small ones for longer than the rest of a
-//! large one makes good. Where small commits have waited for one, the next oversize commit waits for
-//! [`OVERSIZE_REST`] times as long, at most [`OVERSIZE_REST_MAX`], so that about one small commit in so
-//! many meets one that is not too long. Large commits do not wait for oversize ones that rest.
+//! large one makes good. Where small commits have waited for one, the next oversize commit waits
+//! for [`OVERSIZE_REST`] times as long, at most [`OVERSIZE_REST_MAX`], so that about one small
+//! commit in so many meets one that is too long. Large commits do not wait for oversize ones that
+//! rest.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -85,7 +87,7 @@ impl Default for LargeCommits {
 }
 
 impl LargeCommits {
-    /// `somebody_waited` says whether the rest is to be kept.
+    /// `somebody_waited` decides whether the rest is kept.
     pub async fn turn(
         &self,
         rows: usize,

@@ -1,15 +1,16 @@
-//! Until when this process may say what is stored.
+//! Lease of a shard: until when this process may return stored data.
 //!
-//! A shard in an object store may be taken by another process while this one sleeps. What was acknowledged is safe from that, since the store
-//! refuses writes of an earlier owner; but an answer to a read could be older than what the new owner has acknowledged. So answers are given
-//! within a time that the store has granted, which is looked at after the read was made.
+//! Another process may take a shard in an object store while this one sleeps. Acknowledged writes
+//! are safe then, since the store refuses writes of an earlier owner. But the answer to a read
+//! could be older than writes that the new owner has acknowledged. So answers are given within a
+//! time that the store has granted, which is checked after the read was made.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use shardlake_stdx::Clock;
 
-/// Kept by whoever renews the lease, looked at by whoever answers.
+/// Kept by the task that renews the lease, checked by tasks that answer requests.
 #[derive(Debug)]
 pub struct Lease {
     clock: Clock,
@@ -43,7 +44,7 @@ impl Lease {
         self.until_ms.store(milliseconds(deadline), Ordering::Release);
     }
 
-    /// It is somebody else's, or given back.
+    /// Ends the lease: another process has it, or it was given back.
     pub fn end(&self) {
         self.until_ms.store(0, Ordering::Release);
     }

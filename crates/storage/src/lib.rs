@@ -1,47 +1,47 @@
 //! An ordered, durable keyspace of bytes: the only thing the database knows of disks.
 //!
-//! | file | what it does |
+//! | file | content |
 //! |---|---|
 //! | `shard.rs` | the handle: queueing commits, watermarks, reads, closing |
-//! | `options.rs`, `pending_commit.rs` | how it is opened, and what a writer holds of its commit |
+//! | `options.rs`, `pending_commit.rs` | options to open a shard; a writer's handle of its commit |
 //! | `bulk.rs` | work on whole ranges: dropping, filling, measuring |
 //! | `queue.rs` | queued commits and how they are cut into groups |
 //! | `committer.rs` | the one thread that merges queued commits into one engine write and one sync |
 //! | `pipeline.rs` | likewise a task, for engines that answer later |
 //! | `large_commits.rs` | turns of large commits, so that small ones never have many rows before them |
 //! | `background_pace.rs`, `background.rs` | how much of its time background work may take; its pieces and rests |
-//! | `engine.rs` | what an engine implements |
+//! | `engine.rs` | interface of an engine |
 //! | `local.rs`, `local_view.rs` | the engine on a local disk, with fjall |
 //! | `slow_reads.rs`, `readers.rs` | whether its reads are quick, and the threads that do them when they are not |
 //! | `memory.rs` | the engine in memory |
 //! | `object/` | the engine on an object store, with SlateDB (feature `object-storage`) |
 //! | `journal.rs` | judges the end of fjall's journals before fjall replays them |
-//! | `journal_mark.rs` | what a shard remembers of its journals, to tell more rot from torn writes |
+//! | `journal_mark.rs` | a shard's record of its journals, to distinguish more rot from torn writes |
 //! | `incremental_sync.rs` | syncs the tables of a load as they grow |
-//! | `table_drop.rs` | drops tables that hold nothing but what is to go |
-//! | `memtable_reclaim.rs` | frees what was sorted, where nobody waits for it |
+//! | `table_drop.rs` | drops tables that hold only rows to be deleted |
+//! | `memtable_reclaim.rs` | frees sorted memtables where no client waits for it |
 //! | `key_kinds.rs` | which keys the local engine need not find one by one |
 //! | `journal_room.rs` | writes zeros ahead of a journal's end, so that syncs of small groups are short |
 //! | `files.rs` | looks for every file of a database before fjall may repair by deleting |
-//! | `inspection.rs` | reads a shard that nobody has open, and changes no byte of it |
+//! | `inspection.rs` | reads a shard that no process has open, and changes no byte of it |
 //! | `checkpoint.rs`, `copying.rs` | keeps a state of a shard by name; copies of its files |
-//! | `wal_archive/`, `restore_point.rs`, `replay.rs`, `wal_copy.rs` | the kept log: restores to a moment between two backups; a copy that follows its original |
-//! | `shard_set_checkpoint.rs`, `kept_files.rs` | one moment of several shards; the files that a kept state consists of |
+//! | `wal_archive/`, `restore_point.rs`, `replay.rs`, `wal_copy.rs` | the archived log: restores to a point in time between two backups; a copy that follows its original |
+//! | `shard_set_checkpoint.rs`, `kept_files.rs` | a checkpoint of several shards at one point in time; the files that a checkpoint consists of |
 //! | `disk_space.rs` | the room that files take on their disk |
 //! | `directory.rs`, `epoch.rs` | a local shard's directory: its lock, its format and its last owner |
-//! | `view.rs`, `scan.rs` | what readers see: the acknowledged state, its keys and its ranges |
+//! | `view.rs`, `scan.rs` | views for readers: the acknowledged state, its keys and its ranges |
 //! | `row_cache.rs`, `cached_view.rs` | rows that are read again and again, in front of the engine; a view with them |
 //! | `range_cache.rs`, `cached_scan.rs` | ranges that are scanned again and again; a scan of them and of the gaps between |
 //! | `answer.rs` | an answer that is there at once or comes later |
-//! | `witness.rs` | proves that nobody waits for an engine while planning a commit |
-//! | `batch.rs`, `error.rs` | a commit's content, what can go wrong |
+//! | `witness.rs` | proves that no planner waits for an engine while it plans a commit |
+//! | `batch.rs`, `error.rs` | a commit's content; errors |
 //! | `fault.rs`, `slow.rs` | for tests: an engine that fails and forgets on purpose, and one far away |
-//! | `suite.rs` | for tests: what every engine must do |
+//! | `suite.rs` | for tests: requirements on every engine |
 //!
-//! Guarantees: commits are atomic and take effect in the order in which [`Shard::commit`] was called; a commit's future
-//! resolves when it is durable; reads show what is acknowledged and nothing else; after a failed write or sync nothing is
-//! accepted until the shard is opened again, and reads go on with what was acknowledged before.
-//! Nothing here knows a document.
+//! Guarantees: commits are atomic and take effect in the order in which [`Shard::commit`] was
+//! called; a commit's future resolves when it is durable; reads show the acknowledged state only;
+//! after a failed write or sync no commit is accepted until the shard is opened again, and reads
+//! still return the state that was acknowledged before. Nothing here knows a document.
 
 mod answer;
 mod background;

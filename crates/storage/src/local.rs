@@ -3,7 +3,8 @@
 //! Facts about fjall 3.1.13 that this file rests on (read in its source):
 //! - a batch gives all its writes one sequence number, so two writes of one key in a batch would be ambiguous: they are
 //!   reduced to the last one here;
-//! - a batch is one checksummed journal entry; recovery drops a torn one whole (what else it does: `journal.rs`);
+//! - a batch is one checksummed journal entry; recovery drops a torn one whole (`journal.rs`
+//!   describes other cases);
 //! - `persist` holds the journal's lock for the length of the sync, so a second writer would only wait;
 //! - a write waits without end, and never looks whether a worker has died, when four memtables wait to be sorted or
 //!   thirty tables lie on the first level: [`LocalEngine::make_room`] stays below both and does look;
@@ -19,8 +20,9 @@
 //! - ingestion writes sorted tables directly; its end holds the journal's lock only to seal the memtable and to take a number
 //!   (our change, `vendor/README.md`); the tables are synced as they grow (`incremental_sync.rs`), so that no sync of the journal has
 //!   to wait for many megabytes.
-//! - it keeps as many tables open as it is told; beside them one file for each run that it merges (the tables of the first level and
-//!   one of the next at most), one that it writes, one journal, the lock, and for each reader at work what it has just opened.
+//! - it keeps at most the configured number of tables open. Further open files: one for each run
+//!   that it merges (the tables of the first level and one of the next at most), one that it
+//!   writes, one journal, the lock, and the tables that each active reader has just opened.
 //!
 //! `clear`, keyspace deletion and separated values are not used.
 
@@ -61,16 +63,16 @@ use crate::{
 
 /// Memtables that wait for a worker before writers are slowed down; fjall itself stops at 4.
 const SEALED_MEMTABLES_MAX: usize = 2;
-/// What a row costs in a memtable beyond its key and value.
+/// Bytes of a row in a memtable beyond its key and value.
 const ROW_OVERHEAD_BYTES: u64 = 64;
-/// Memtables never grow to fjall's own limit: the file's head says why.
+/// Memtables never grow to fjall's own limit: the file's head gives the reason.
 const ENGINE_MEMTABLE_BYTES_MAX: u64 = 512 * 1024 * 1024;
 const MEMTABLE_BYTES_MAX: u64 = 128 * 1024 * 1024;
 /// Tables on the first level before writers are slowed down; fjall itself stops at 30.
 const FIRST_LEVEL_TABLES_MAX: usize = 18;
 /// Tables on the first level before a load waits: it leaves room for the writers.
 const FIRST_LEVEL_TABLES_LOAD_MAX: usize = 8;
-/// What a load writes between two syncs: a sync of the journal may have to wait for one.
+/// Bytes that a load writes between two syncs: a sync of the journal may have to wait for one.
 const LOAD_SYNC_BYTES: usize = 512 * 1024;
 /// Merges begin a new table behind a partition that has so much in the one before, so that dropping it is dropping tables.
 const OWN_TABLE_BYTES: u64 = 1024 * 1024;
@@ -106,7 +108,7 @@ pub(crate) struct LocalEngine {
     loads: AtomicUsize,
     /// Where the log is kept.
     kept_log: OnceLock<KeptJournals>,
-    /// What the journals held when they were opened.
+    /// The content of the journals when they were opened.
     opened: Mark,
     synced: SyncedRecord,
     directory: Directory,
@@ -137,7 +139,7 @@ impl LocalEngine {
         Ok(LocalEngine {
             memtable_reclaim: MemtableReclaim::new()?,
             write_mode: options.writes_through.then_some(PersistMode::Buffer),
-            // What the journal held is in the memtable now.
+            // The rows of the journal are in the memtable now.
             memtable_bytes: AtomicU64::new(database.write_buffer_size()),
             memtable_bytes_max: options.memtable_bytes.min(MEMTABLE_BYTES_MAX),
             room: (!options.writes_through).then(|| JournalRoom::new(directory.database())),
@@ -244,7 +246,7 @@ impl LocalEngine {
         Ok(())
     }
 
-    /// An error when a worker has failed: what it should do will never be done.
+    /// Returns an error when a worker has failed: its remaining work will never be done.
     fn check_workers(&self) -> Result<(), StorageError> {
         self.database.persist(PersistMode::Buffer).map_err(StorageError::from)
     }
@@ -303,7 +305,7 @@ fn prepare(directory: &Directory, tolerance: Tolerance) -> Result<Mark, StorageE
     Ok(opened)
 }
 
-/// What a database is opened for.
+/// Reason for opening a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Create,
@@ -338,13 +340,13 @@ pub(crate) fn open_database(
     Ok((database, rows))
 }
 
-/// What fjall finds when it opens a database is damage, unless it is the system's.
+/// Classifies an error of fjall on opening: it is damage, unless it comes from the system.
 fn not_opened(path: &Path, error: fjall::Error) -> StorageError {
     let what = |error: String| format!("the database '{}' cannot be opened: {error}", path.display());
     match error {
         fjall::Error::Locked => StorageError::Locked { directory: path.to_owned() },
         fjall::Error::Io(error) => StorageError::io(what(error.to_string())),
-        // Nobody is to restore a backup over good data because the disk is full.
+        // An operator must not restore a backup over good data because the disk is full.
         fjall::Error::Storage(LsmError::Io(error)) if !is_of_content(&error) => {
             StorageError::io(what(error.to_string()))
         }
@@ -352,7 +354,7 @@ fn not_opened(path: &Path, error: fjall::Error) -> StorageError {
     }
 }
 
-/// Whether a failed read tells of what is in the files, and not of the disk or the system.
+/// Whether a failed read is about the content of the files, and not about the disk or the system.
 fn is_of_content(error: &io::Error) -> bool {
     use io::ErrorKind::{InvalidData, InvalidInput, NotFound, Other, UnexpectedEof};
     matches!(error.kind(), InvalidData | InvalidInput | NotFound | Other | UnexpectedEof)
@@ -438,7 +440,7 @@ impl Engine for LocalEngine {
     }
 
     fn drop_prefix(&self, prefix: &[u8]) -> Answer<'_, bool> {
-        // A restore to a moment repeats the log, and would miss what is not in it.
+        // A restore to a point in time repeats the log, and would miss a drop that is not in it.
         let dropped = match self.kept_log.get() {
             Some(_) => Ok(()),
             None => drop_within((&self.database, &self.rows), prefix, || self.sort_memtables()),

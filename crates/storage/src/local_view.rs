@@ -87,7 +87,8 @@ struct LocalScan {
 /// Where the rows are.
 enum Place {
     Here(Rows),
-    /// With a thread that reads the next chunk: kept until it comes, so that whoever stops waiting may ask again.
+    /// A thread reads the next chunk with them: kept until it ends, so that a caller that stopped
+    /// waiting may ask again.
     Away(oneshot::Receiver<(Rows, Result<Vec<Row>, StorageError>)>),
     /// A thread panicked with them.
     Lost,

@@ -66,7 +66,7 @@ impl State {
         }
     }
 
-    /// Drops the versions of a key that nobody at `oldest` or later sees.
+    /// Drops the versions of a key that no view at `oldest` or later shows.
     fn prune(&mut self, key: &Bytes, oldest: u64) {
         let Some(versions) = self.keys.get_mut(key) else { return };
         let seen_by_oldest = versions.iter().rposition(|version| version.written <= oldest).unwrap_or(0);
@@ -215,7 +215,7 @@ impl EngineView for MemoryView {
     }
 }
 
-/// What is left of a range: each chunk shortens it.
+/// The rest of a range: each chunk shortens it.
 struct MemoryScan {
     moment: Arc<Moment>,
     start: Vec<u8>,

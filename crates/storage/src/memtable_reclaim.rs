@@ -19,16 +19,16 @@ use std::time::Duration;
 
 use crate::StorageError;
 
-/// How soon a memtable is looked at again that somebody still used.
+/// Delay before the next check of a memtable that was still in use.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// Memtables that were sealed while others are freed. Writers wait long before there are so many.
 const HANDED_OVER_MAX: usize = 8;
 
-/// A memtable; what is in it does not matter here.
+/// A memtable; its content does not matter here.
 pub(crate) type Memtable = Arc<dyn Any + Send + Sync>;
 
-/// The thread ends when this is dropped, with whatever it owns.
+/// The thread ends when this is dropped, with all memtables that it owns.
 pub(crate) struct MemtableReclaim(SyncSender<Memtable>);
 
 impl MemtableReclaim {
@@ -61,7 +61,7 @@ fn free_all(sealed: &Receiver<Memtable>) {
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
-        // Nobody can come to share in what has one owner.
+        // A memtable with one owner cannot get another.
         memtables.retain(|memtable| Arc::strong_count(memtable) > 1);
     }
 }
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
     use std::thread::{self, ThreadId};
 
-    /// Says which thread freed it.
+    /// Reports the thread that freed it.
     struct Freed(SyncSender<ThreadId>);
 
     impl Drop for Freed {

@@ -25,8 +25,8 @@ pub struct ShardOptions {
     pub engine: EngineKind,
     /// The directory is known to have had a shard: opening it makes none.
     pub must_exist: bool,
-    /// Of this owner: refused with [`crate::StorageError::Fenced`] where the shard was opened with a higher one. Without one, the
-    /// owner is whoever has the directory.
+    /// Epoch of this owner: refused with [`crate::StorageError::Fenced`] where the shard was opened
+    /// with a higher one. Without an epoch, the owner is the process that has locked the directory.
     pub epoch: Option<u64>,
     pub durability: Durability,
     /// Bytes kept in memory for reads: three eighths of it rows that are read again (`row_cache.rs`),
@@ -54,7 +54,7 @@ impl ShardOptions {
         self.cache_bytes / 4
     }
 
-    /// What an engine has for its blocks.
+    /// Memory of an engine for its blocks.
     pub fn block_cache_bytes(&self) -> u64 {
         self.cache_bytes - self.hot_rows_bytes() - self.hot_ranges_bytes()
     }

@@ -1,4 +1,4 @@
-//! What a writer holds of its commit until it may be acknowledged.
+//! A writer's handle of its commit until the commit may be acknowledged.
 
 use std::fmt;
 use std::future::Future;
@@ -37,7 +37,7 @@ impl PendingCommit {
         self.seq
     }
 
-    /// Has the commit written although nobody waits for it yet.
+    /// Has the commit written although no caller waits for it yet.
     pub fn begin(&mut self) {
         if let Some(shared) = self.lead.take() {
             shared.queue.call_committer();

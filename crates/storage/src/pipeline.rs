@@ -9,8 +9,8 @@
 //! readers             1          2-5
 //! ```
 //!
-//! The view that readers get after a sync is made when the sync begins, so that it shows what the sync covers and no more.
-//! Order, failures and [`Durability`] are as over a thread.
+//! The view that readers get after a sync is made when the sync begins, so that it shows exactly
+//! the commits that the sync covers. Order, failures and [`Durability`] are as over a thread.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -191,8 +191,8 @@ impl Pipeline {
     }
 }
 
-/// Commits that are stored are acknowledged when the lease is held again: nobody else had it in between. Their requests end at their
-/// own time.
+/// Acknowledges stored commits when the lease is held again: no other process had it in between.
+/// Their requests end at their own time.
 async fn answer_when_leased(shared: Arc<Shared>, covered: Waiting) {
     while !shared.engine.is_leased() {
         let over = match shared.check() {

@@ -23,7 +23,7 @@ pub(crate) struct Queued {
     pub turn: Option<RowsPermit>,
     /// Until readers see the commit.
     pub under_way: Option<UnderWay>,
-    /// Nobody waits for it.
+    /// No client waits for it.
     pub is_patient: bool,
 }
 
@@ -53,7 +53,7 @@ impl Drop for Unshown {
     }
 }
 
-/// How long a patient commit waits for one that somebody waits for.
+/// How long a patient commit waits for a commit with a waiting client.
 const PATIENCE: Duration = Duration::from_millis(5);
 
 /// Who writes a group.
@@ -95,12 +95,12 @@ struct QueueState {
     closed: bool,
     /// Small commits have come since the last group with a large one was taken.
     has_small_since: bool,
-    /// Queued commits that somebody waits for.
+    /// Queued commits that a client waits for.
     hurried: usize,
     /// When the oldest of the patient ones is to be written in any case, by the process's clock.
     patient_until: Option<Duration>,
-    /// The committer was called for something else than a commit that finds the queue empty. Kept until it looks, since
-    /// a notification reaches only a thread that waits at that moment.
+    /// The committer was called for another reason than a commit that finds the queue empty. Kept
+    /// until it looks, since a notification reaches only a thread that is waiting already.
     is_called: bool,
 }
 
@@ -134,8 +134,9 @@ impl Queue {
         self.state.lock().expect("nothing panics under this lock")
     }
 
-    /// Gives the commit its place in the order. With `quietly`, nobody is woken for a commit that finds none that somebody waits
-    /// for: the second value says that the caller has to see to it.
+    /// Gives the commit its place in the order. With `quietly`, a commit wakes no thread if no
+    /// queued commit has a waiting client. The second value is then `true`, and the caller has to
+    /// write the commit or call the committer.
     pub fn push(&self, mut commit: Queued, quietly: bool) -> Result<(Seq, bool), StorageError> {
         let mut state = self.lock();
         if state.closed {
@@ -152,7 +153,7 @@ impl Queue {
         commit.seq = state.last_seq;
         state.size_bytes += size_bytes;
         let (is_patient, had_patience) = (commit.is_patient, state.patient_until.is_some());
-        // Those that are patient have woken nobody.
+        // The queued patient commits have woken no thread.
         let was_quiet = state.hurried == 0;
         if is_patient {
             let until = Clock::System.elapsed() + PATIENCE;
@@ -177,7 +178,8 @@ impl Queue {
         Ok((seq, was_quiet && quietly))
     }
 
-    /// Has the committer look, now or after what it is doing: for commits, and whether a sync is due.
+    /// Has the committer look, now or after its current work: for commits, and whether a sync is
+    /// due.
     pub fn call_committer(&self) {
         self.lock().is_called = true;
         self.bell.ring();
@@ -187,7 +189,7 @@ impl Queue {
         self.lock().queued.is_empty()
     }
 
-    /// Whether somebody waits for a commit that is queued.
+    /// Whether a client waits for a queued commit.
     pub fn has_hurried(&self) -> bool {
         self.lock().hurried > 0
     }
@@ -202,7 +204,7 @@ impl Queue {
         self.bell.ring();
     }
 
-    /// Closes the queue and drops what is in it.
+    /// Closes the queue and drops all queued commits.
     pub fn abandon(&self) {
         let mut state = self.lock();
         state.closed = true;
@@ -313,7 +315,7 @@ mod tests {
         let queue = queue();
         assert_eq!(queue.push(commit(true), true).expect("there is room"), (1, false));
         assert!(!queue.has_hurried());
-        // Nobody was woken for the patient one, so it is for this writer to see to both.
+        // The patient commit woke no thread, so this writer has to write both.
         assert_eq!(queue.push(commit(false), true).expect("there is room"), (2, true));
         assert_eq!(queue.push(commit(false), true).expect("there is room"), (3, false));
         assert!(!queue.lock().is_idle(Duration::ZERO) && queue.has_hurried());

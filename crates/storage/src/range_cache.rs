@@ -1,25 +1,29 @@
 //! Ranges that are scanned again and again, in memory in front of the engine.
 //!
-//! A [`Stretch`] holds every row from one key to another as a view showed them, so that also what is *not* there is known: a scan
-//! goes from stretch to stretch and asks the engine for the gaps (`cached_scan.rs`). ScyllaDB's row cache keeps continuous ranges likewise.
+//! A [`Stretch`] holds every row from one key to another as a view showed them, so that absent keys
+//! are known as well: a scan goes from stretch to stretch and asks the engine for the gaps
+//! (`cached_scan.rs`). ScyllaDB's row cache keeps continuous ranges likewise.
 //!
-//! A stretch is right for a view if it was read from that view or an earlier one and no group of commits has written between its keys
-//! since. As with rows (`row_cache.rs`), the committer says what a group writes *before* it applies the group:
+//! A stretch is right for a view if it was read from that view or an earlier one and no group of
+//! commits has written between its keys since. As with rows (`row_cache.rs`), the committer marks
+//! the keys of a group *before* it applies the group:
 //!
 //! ```text
 //! committer   mark: the stretches that the group writes into go ─ hold ─ apply ─ sync ─ show
 //! scan        of view 7: reads a gap … keeps it, unless a group behind 7 has marked a key in it
 //! ```
 //!
-//! The keys of the last groups are remembered for that; who was slower than these keeps nothing. What is loaded past the log ends all
-//! stretches. A stretch never leaves its *family*, the keys that start alike as far as the partition says (one path of an index, say).
-//! Families share *slots*, which say whether anybody scans them, so that a writer passes over most of its keys.
+//! The keys of the last groups are remembered for that; a scan that was slower than these groups
+//! caches nothing. Rows loaded past the log end all stretches. A stretch never leaves its *family*,
+//! the keys that start alike as far as the partition defines (one path of an index, for example).
+//! Families share *slots*, which record whether they are scanned, so that a writer passes over most
+//! of its keys.
 //!
-//! Scans that read a stretch where it lies may note that they have checked its rows, and need not check them again; and they may keep
-//! beside it what they have taken out of it.
+//! Scans that read a cached stretch may note that they have checked its rows, so that later scans
+//! need not check them again. They may also cache data that they extracted from it.
 //!
-//! A range is kept when it is scanned for the second time: what is read once should not be copied. After a write into it, it has to be
-//! scanned twice again.
+//! A range is cached when it is scanned for the second time: a range that is read once should not
+//! be copied. After a write into it, it has to be scanned twice again.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound::{Excluded, Included, Unbounded};
@@ -45,7 +49,7 @@ const GROUPS_WITHOUT_SCANS_MAX: u64 = 1024;
 const SLOTS: usize = 1024;
 /// A power of two.
 const SEEN: usize = 1 << 13;
-/// What a row and a stretch cost beside their bytes.
+/// Bytes of a row and of a stretch besides their keys and values.
 const ROW_OVERHEAD_BYTES: usize = 64;
 /// Bytes of rows beside which readers may keep one more.
 const BYTES_PER_BYTE_OF_EXTRACT: usize = 8;
@@ -78,7 +82,7 @@ impl Stretch {
     }
 }
 
-/// What lies at the beginning of a range, or at its end for a scan that goes backwards.
+/// The content at the beginning of a range, or at its end for a scan that goes backwards.
 pub(crate) enum Found {
     Stretch(Arc<Stretch>),
     /// Nothing that is of use up to this key.
@@ -109,7 +113,8 @@ pub(crate) struct RangeCache {
     kept: RwLock<Kept>,
 }
 
-/// What is known of the families whose hashes fall together. Changed by who may change what is kept, except for `scanned_at`.
+/// State of the families whose hashes collide. Changed only under the write lock of the cache,
+/// except for `scanned_at`.
 #[derive(Debug, Default)]
 struct Slot {
     /// The group after the last that had been marked when a scan began; 0 where none has.
@@ -155,7 +160,8 @@ impl RangeCache {
         }
     }
 
-    /// Says how long the part is that the keys of a family start with, and how rows are laid out. Whoever says it first says it for good.
+    /// Sets the length of the prefix that the keys of a family share, and the layout of rows. The
+    /// first call counts; later calls change nothing.
     pub fn tell_families(&self, family_of: fn(&[u8]) -> usize, layout_of: LayoutOf) {
         let _first_stays = self.family_of.set(family_of);
         let _first_stays = self.layout_of.set(layout_of);
@@ -236,7 +242,7 @@ impl RangeCache {
         self.slot(family).scanned_at.store(next, Ordering::Release);
     }
 
-    /// What is kept at the beginning of a range that is not empty, or at its end.
+    /// The cached content at the beginning of a range that is not empty, or at its end.
     pub fn find(&self, family: &[u8], range: &Range<Bytes>, reverse: bool, seer: Seer) -> Found {
         let bound = if reverse { &range.start } else { &range.end };
         let kept = self.read();

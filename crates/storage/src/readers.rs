@@ -34,7 +34,7 @@ static READERS: LazyLock<Readers> = LazyLock::new(|| Readers::new(IDLE_MAX));
 pub(crate) fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> oneshot::Receiver<T> {
     let (sender, receiver) = oneshot::channel();
     let work: Work = Box::new(move || {
-        // Nobody reads for a caller that went away while the work was queued.
+        // Skip the read if its caller went away while the work was queued.
         if !sender.is_closed() {
             let _ = sender.send(work());
         }

@@ -3,7 +3,7 @@
 //! ```text
 //! state of the backup   … 41 42│
 //! kept log                40 41│42 43 44 45 46 47 …      42 is the stamp in the state: the log goes on behind it
-//!                              │      43 44│45           44 is the last one that is not later than the moment
+//!                              │      43 44│45           44 is the last one that is not later than the point in time
 //! ```
 //!
 //! Every group in between has to be there, follow the one before it, and be the work of the same account: otherwise nothing is given.

@@ -1,4 +1,4 @@
-//! Keeping the log of a shard, for restores to a moment: `wal_archive/` says how.
+//! Archiving the log of a shard, for restores to a point in time: see `wal_archive/`.
 
 use shardlake_stdx::Activity;
 
@@ -13,7 +13,8 @@ impl Stamp {
 }
 
 impl Shard {
-    /// Keeps the log from now on, with what is kept already. Called before the first commit, once.
+    /// Archives the log from now on, and keeps the log that is archived already. Called before the
+    /// first commit, once.
     ///
     /// # Errors
     /// Where the engine has no log to keep.
@@ -27,13 +28,14 @@ impl Shard {
         kept.map_err(|_| StorageError::io("the log of the shard is kept already"))?;
         if last.is_none() {
             let _writes = Activity::begin("writes the first stamp of the archived log");
-            // So that the next backup says where it stands, though nothing is written before it.
+            // So that the next backup records its place in the log, though no write comes before
+            // it.
             self.commit(Batch::new())?.await?;
         }
         Ok(())
     }
 
-    /// Keeps no log, and none of what was kept. Called before the first commit.
+    /// Archives no log, and deletes the archived log. Called before the first commit.
     pub async fn forget_history(&self, key: &[u8]) -> Result<(), StorageError> {
         let _forgets = Activity::begin("deletes the archived log");
         self.work(|engine| engine.keep_log(None)).await?;

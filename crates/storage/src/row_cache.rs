@@ -1,23 +1,25 @@
 //! Rows that are read again and again, in memory in front of the engine.
 //!
-//! To read one row, a local engine searches memtables and blocks and copies what it finds, and an object store is waited for. Here are
-//! the rows that [`crate::Shard::get_hot`] has read lately, within a bound of bytes. A row may have a *form* beside it, which its reader made of
-//! it when it was read again, and which goes with the row; what is in it is the reader's business.
+//! To read one row, a local engine searches memtables and blocks and copies the row, and an object
+//! store needs a round trip. Here are the rows that [`crate::Shard::get_hot`] has read lately,
+//! within a bound of bytes. A row may have a *form*, which its reader derived from it when it was
+//! read again, and which is removed with the row. Only the reader knows the content of the form.
 //!
 //! A row is shown only while it is the acknowledged one (`view.rs`). Before a group of commits is applied, its committer writes
 //! the group's number to the marks of its keys. A row that was read from a view is good while its key's mark is not above the view's
 //! number:
 //!
 //! ```text
-//! committer   mark(k) = 9 ─ hold ─ apply 8, 9 ─ sync ─ show 9 ─ writers are told
+//! committer   mark(k) = 9 ─ hold ─ apply 8, 9 ─ sync ─ show 9 ─ writers are notified
 //! rows of k   from view 7: not good any more, whenever it is put here
 //!                                                      from view 9: good
 //! ```
 //!
-//! So nothing is removed for a write, and a reader that was slow may put an old row here: nobody gets it. Between mark and show a read
-//! goes to the engine's view, and so it does for the keys of a group that failed. Several keys share a mark: a write to one costs the
-//! others a read of the engine. What is loaded past the log (`bulk.rs`) has no number: the end of a load ends the rows from before
-//! it. That a key has no row is not remembered.
+//! So no row is removed for a write, and a slow reader may put an old row here: no reader gets it.
+//! Between mark and show a read uses the engine's view, and so it does for the keys of a group that
+//! failed. Several keys share a mark: a write to one costs the others a read of the engine. Rows
+//! loaded past the log (`bulk.rs`) have no number: the end of a load ends the rows from before it.
+//! The cache does not record that a key has no row.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -36,9 +38,9 @@ type Number = u64;
 const MARKS: usize = 1 << 14;
 /// Larger rows are not kept: they would drive many others out.
 const ROW_BYTES_MAX: usize = 64 << 10;
-/// A form is kept if it is no longer than its row and this: what a reader adds.
+/// A form is kept if it is no longer than its row and this: the most that a reader may add.
 const FORM_EXTRA_BYTES: usize = 512;
-/// What a row costs beside its bytes.
+/// Bytes of a row besides its key and value.
 const ROW_OVERHEAD_BYTES: usize = 160;
 /// A guess from which the cache sizes its tables at first.
 const ROW_BYTES_GUESS: u64 = 4096;
@@ -66,12 +68,12 @@ struct Kept {
 }
 
 impl CachedRow {
-    /// What its reader made of it.
+    /// The form that its reader derived.
     pub fn form(&self) -> Option<&Bytes> {
         self.0.form.get()
     }
 
-    /// Keeps what a reader made of it, unless that is much longer than the row.
+    /// Keeps a form that a reader derived, unless the form is much longer than the row.
     pub fn keep_form(&self, form: &Bytes) {
         if form.len() <= self.0.value.len() + FORM_EXTRA_BYTES {
             let _first_stays = self.0.form.set(form.clone());
@@ -79,7 +81,7 @@ impl CachedRow {
     }
 }
 
-/// Counts room for a form from the start, since what a row weighs must not change.
+/// Counts room for a form from the start, since the weight of a row must not change.
 #[derive(Debug, Clone)]
 struct Weight;
 
@@ -97,7 +99,7 @@ pub(crate) struct RowCache {
     marks: Box<[AtomicU64]>,
     /// Loads that have ended.
     loads: AtomicU64,
-    /// Which keys are ever asked for here; all until it is said.
+    /// The keys that are ever read through this cache; all until [`RowCache::tell_hot`] is called.
     is_hot: OnceLock<fn(&[u8]) -> bool>,
 }
 
@@ -112,12 +114,13 @@ impl RowCache {
         }
     }
 
-    /// Says which keys are ever asked for here. Whoever says it first says it for good.
+    /// Sets the keys that are ever read through this cache. The first call counts; later calls
+    /// change nothing.
     pub fn tell_hot(&self, is_hot: fn(&[u8]) -> bool) {
         let _first_stays = self.is_hot.set(is_hot);
     }
 
-    /// Marks what a group is about to write; called by the committer before it applies the group.
+    /// Marks the keys of a group; called by the committer before it applies the group.
     pub fn mark(&self, batches: &[Batch], last: Number) {
         if self.rows.is_none() {
             return;
@@ -153,14 +156,14 @@ impl RowCache {
         is_good.then(|| Found { value: row.0.value.clone(), hot: Some(row) })
     }
 
-    /// What a view of this number has, which was got when so many loads had ended.
+    /// The row that a view of this number shows, if the view was made when so many loads had ended.
     pub fn get_of_view(&self, key: &[u8], seq: Number, loads: u64) -> Option<Bytes> {
         let found = self.get(key)?;
         let is_of_view = loads == self.loads() && found.hot.is_some_and(|row| row.0.seq <= seq);
         is_of_view.then_some(found.value)
     }
 
-    /// Keeps what the view of a number showed.
+    /// Caches a row that the view of a number showed.
     pub fn keep(&self, key: &[u8], value: &[u8], seq: Number, loads: u64) {
         let Some(rows) = &self.rows else { return };
         if value.len() > ROW_BYTES_MAX || !self.is_hot(key) || self.mark_of(key).load(Ordering::Acquire) > seq

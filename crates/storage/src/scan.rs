@@ -20,7 +20,8 @@ pub struct ScanOptions {
     pub limit: Option<usize>,
     /// How much an engine over a slow store fetches before it is asked; 0 leaves that to the engine.
     pub read_ahead_bytes: usize,
-    /// False for copies, sweeps and checks: what they read once must not push out what clients read often.
+    /// False for copies, sweeps and checks: rows that these read once must not push out rows that
+    /// clients read often.
     pub fills_cache: bool,
 }
 
@@ -58,18 +59,20 @@ pub struct KeptRows {
 #[derive(Debug)]
 pub(crate) struct RowsInMemory {
     rows: Vec<Row>,
-    /// Somebody has found all of them whole.
+    /// A reader has checked that all of them are whole.
     were_checked: AtomicBool,
-    /// What readers have taken out of them.
+    /// Data that readers extracted from the rows.
     extract: OnceLock<Box<dyn Extract>>,
     extract_bytes_max: usize,
 }
 
-/// What readers take out of the rows of a range that is kept, to be found again beside them: [`KeptRows::extract`].
+/// Data that readers extract from the rows of a cached range, cached next to the rows:
+/// [`KeptRows::extract`].
 pub trait Extract: Any + Send + Sync + Debug {}
 
 impl RowsInMemory {
-    /// `extract_bytes_max`: what readers may keep beside the rows, which whoever keeps these counts as theirs.
+    /// `extract_bytes_max`: bytes that readers may cache next to the rows; the cache counts them as
+    /// part of the rows.
     pub fn new(rows: Vec<Row>, extract_bytes_max: usize) -> Self {
         RowsInMemory {
             rows,
@@ -98,8 +101,8 @@ impl KeptRows {
         self.places.clone()
     }
 
-    /// What was taken out of all rows of the range, or is now. `make` is told how many bytes it may take in memory, then and later.
-    /// `None` where it is of another type.
+    /// Returns the extract of all rows of the range, made now or earlier. `make` gets the number of
+    /// bytes that it may use, then and later. `None` where it is of another type.
     pub fn extract<T: Extract>(&self, make: impl FnOnce(&[Row], usize) -> T) -> Option<&T> {
         let rows = &self.rows;
         let extract = rows.extract.get_or_init(|| Box::new(make(rows, rows.extract_bytes_max)));
@@ -116,7 +119,8 @@ impl Chunk {
         }
     }
 
-    /// Whether somebody has looked at all these rows and [noted](Chunk::note_checked) that they are whole.
+    /// Whether a reader has checked all these rows and [noted](Chunk::note_checked) that they are
+    /// whole.
     pub fn was_checked(&self) -> bool {
         match self {
             Chunk::Read(_) => false,
@@ -214,7 +218,7 @@ impl Scan {
     }
 
     fn fetch_ahead(&mut self) {
-        // Outside of a runtime nobody would fetch.
+        // Without a runtime no task would fetch.
         let Ok(runtime) = Handle::try_current() else { return };
         let Some(mut scan) = self.scan.take() else { return };
         let asked = self.rows_left.min(ScanOptions::CHUNK_ROWS);

@@ -1,8 +1,9 @@
 //! A shard: one owner, one log, one order of commits, and the handle that everyone shares.
 //!
-//! `commit` only queues: it gives the commit its place in the order and returns a future. Two watermarks follow the
-//! committer: `applied` (in the engine) and `durable` (on stable storage), both as the [`Seq`] of the last commit. Reads show
-//! what is acknowledged (`view.rs`); only who plans a commit on top of those before it reads what is applied.
+//! `commit` only queues: it gives the commit its place in the order and returns a future. Two
+//! watermarks follow the committer: `applied` (in the engine) and `durable` (on stable storage),
+//! both as the [`Seq`] of the last commit. Reads show the acknowledged state (`view.rs`); only a
+//! planner, whose commit follows those before it, reads the applied state.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
@@ -42,7 +43,7 @@ pub struct Shard(Arc<ShardInner>);
 struct ShardInner {
     shared: Arc<Shared>,
     committer: Mutex<Option<Running>>,
-    /// How closing went, for whoever closes again.
+    /// The result of closing, for callers that close again.
     closed: OnceCell<Result<(), StorageError>>,
 }
 
@@ -52,24 +53,24 @@ enum Running {
     Task(tokio::task::JoinHandle<()>),
 }
 
-/// What handles and the committer share.
+/// State shared by handles and the committer.
 pub(crate) struct Shared {
     pub shown: Shown,
     pub hot: Arc<RowCache>,
     pub range_cache: Arc<RangeCache>,
     pub engine: Arc<dyn Engine>,
-    /// As the engine says; asked with each commit.
+    /// As the engine reports; asked with each commit.
     pub answers_later: bool,
     pub durability: Durability,
     pub queue: Queue,
     pub applied: AtomicU64,
     pub durable: watch::Sender<Seq>,
-    /// The last commit whose sync somebody waits for.
+    /// The last commit whose sync a caller waits for.
     pub sync_wanted: AtomicU64,
     pub poisoned: OnceLock<StorageError>,
     /// Over an engine that answers later.
     pub sync_under_way: SyncUnderWay,
-    /// Held by whoever takes a group from the queue and writes it.
+    /// Held by the thread that takes a group from the queue and writes it.
     pub writing: Mutex<Writing>,
     /// Likewise over an engine that answers later, while a group is applied.
     pub applying: tokio::sync::Mutex<()>,
@@ -82,7 +83,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// What later writers are told of the first failure.
+    /// Records the first failure, and returns the error for later writers.
     pub fn poison(&self, reason: &StorageError) -> StorageError {
         let error = self.poisoned.get_or_init(|| {
             if let StorageError::Fenced { .. } | StorageError::NotLeased = reason {
@@ -96,7 +97,7 @@ impl Shared {
             tracing::error!(%reason, "a shard refuses writes from now on: free space or replace the disk, then restart");
             StorageError::Poisoned { reason: reason.to_string().into() }
         });
-        // Whoever waits for durability must look again.
+        // Tasks that wait for durability must check again.
         self.durable.send_modify(|_| {});
         error.clone()
     }
@@ -185,7 +186,7 @@ impl Shard {
         Arc::ptr_eq(&self.0.shared, &other.0.shared)
     }
 
-    /// Has the engine do what takes long: on a thread that may block, or where it is awaited.
+    /// Runs slow work of the engine: on a thread that may block, or where it is awaited.
     pub(crate) async fn work<T: Send + 'static>(
         &self,
         work: impl FnOnce(&dyn Engine) -> Answer<'_, T> + Send + 'static,
@@ -207,7 +208,8 @@ impl Shard {
         self.commit_in_turn(batch, None)
     }
 
-    /// Likewise with what [`Shard::turn_for`] gave, which ends when the commit is written.
+    /// Queues a commit with the permit of [`Shard::turn_for`], which ends when the commit is
+    /// written.
     pub fn commit_in_turn(
         &self,
         batch: Batch,
@@ -276,8 +278,9 @@ impl Shard {
         self.shared().foreground.note(latency);
     }
 
-    /// Begins background work on some shards: what it does between two pauses is a piece. `patience` divides its share of the
-    /// time, for work that should leave most of it to other background work.
+    /// Begins background work on some shards: the work between two pauses is a piece. `patience`
+    /// divides its share of the time, for work that should leave most of the time to other
+    /// background work.
     pub fn paced_work<'s>(shards: impl IntoIterator<Item = &'s Shard>, patience: u32) -> PacedWork {
         let foreground = |shard: &Shard| shard.shared().foreground.clone();
         PacedWork::begin(shards.into_iter().map(foreground).collect(), patience)
@@ -294,13 +297,15 @@ impl Shard {
         self.view().get(key)
     }
 
-    /// Says which rows are ever read with [`Shard::get_hot`] or in a [`Shard::cached_view`]: writers mark those alone. Whoever says it first says it for good.
+    /// Sets the rows that are ever read with [`Shard::get_hot`] or in a [`Shard::cached_view`]:
+    /// writers mark only those. The first call counts; later calls change nothing.
     pub fn reads_hot(&self, is_hot: fn(&[u8]) -> bool) {
         self.shared().hot.tell_hot(is_hot);
     }
 
-    /// Says how many bytes the keys have in common that are scanned together: no range that is kept in memory leaves them
-    /// (`range_cache.rs`); and in which order these are mostly read. Whoever says it first says it for good.
+    /// Sets the prefix length of keys that are scanned together, and the order in which they are
+    /// mostly read. No range cached in memory extends beyond such a prefix (`range_cache.rs`). The
+    /// first call counts; later calls change nothing.
     pub fn scans_hot(&self, family_of: fn(&[u8]) -> usize, layout_of: LayoutOf) {
         self.shared().range_cache.tell_families(family_of, layout_of);
     }
@@ -331,8 +336,8 @@ impl Shard {
         }
     }
 
-    /// Everything that is applied, which may come from a commit that fails yet: for planning a commit behind it.
-    /// [`View::seq`] says what it shows at least.
+    /// Everything that is applied, which may come from a commit that fails yet: for planning a
+    /// commit behind it. The view shows at least the commits up to [`View::seq`].
     pub fn applied_view(&self) -> View {
         let shared = self.shared();
         let seq = self.applied();
@@ -405,7 +410,8 @@ impl Shard {
         loaded
     }
 
-    /// What is loaded beside the log is in no kept log.
+    /// Whether rows are loaded past the log: not while the log is archived, since the archive would
+    /// lack them.
     pub(crate) fn loads(&self) -> bool {
         self.shared().engine.loads() && self.shared().history.get().is_none()
     }
@@ -420,7 +426,7 @@ impl Shard {
         self.shared().engine.disk_free_bytes()
     }
 
-    /// Whether what is read may be told: see [`crate::Lease`]. Looked at after the read.
+    /// Whether an answer may be returned: see [`crate::Lease`]. Checked after the read.
     pub fn is_leased(&self) -> bool {
         self.shared().engine.is_leased()
     }
@@ -464,7 +470,7 @@ impl Shard {
         self.shared().engine.checkpoint(name).await
     }
 
-    /// What [`Shard::checkpoint`] kept, to be read: its commits are refused.
+    /// Opens the state that [`Shard::checkpoint`] kept, for reading: its commits are refused.
     pub async fn open_checkpoint(&self, name: &str) -> Result<Shard, StorageError> {
         check_name(name)?;
         let name = name.to_owned();
@@ -478,17 +484,18 @@ impl Shard {
         self.0.work(move |engine| engine.remove_checkpoint(&name)).await
     }
 
-    /// Finishes what is queued, makes it durable and prepares a fast start. Later commits are refused; reads go on. The
-    /// directory is free for the next owner when the last handle, view and scan are gone.
+    /// Finishes queued commits, makes them durable and prepares a fast start. Later commits are
+    /// refused; reads go on. The directory is free for the next owner when the last handle, view
+    /// and scan are gone.
     pub async fn close(&self) -> Result<(), StorageError> {
         let inner = self.0.clone();
-        // On a task, since whoever waits for it may go away.
+        // On a task, since the caller may stop waiting.
         let closing = tokio::spawn(async move { inner.closed.get_or_init(|| inner.close()).await.clone() });
         closing.await.map_err(|error| StorageError::io(error.to_string()))?
     }
 }
 
-/// What no engine could store is refused before it gets a place in the order.
+/// Refuses sizes that no engine could store, before the batch gets a place in the order.
 fn check_sizes(batch: &Batch) -> Result<(), StorageError> {
     for op in batch.iter() {
         let length = op.key().len();
@@ -539,7 +546,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
 }
 
 impl Drop for ShardInner {
-    /// Queued commits are finished even when nobody closed the shard.
+    /// Queued commits are finished even when no caller closed the shard.
     fn drop(&mut self) {
         self.shared.queue.close();
         let committer = self.committer.get_mut().unwrap_or_else(PoisonError::into_inner).take();

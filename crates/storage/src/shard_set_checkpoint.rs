@@ -1,31 +1,34 @@
-//! States of several shards at one moment.
+//! Checkpoint of several shards at one point in time.
 //!
-//! Shards commit on their own, and yet what lies on one may depend on another: the catalog on shard 0 says what there is on
-//! all, and a partition that moves is copied from shard to shard. So the states have to be those of one moment, at which
-//! no shard has a group on its way:
+//! Shards commit on their own, and yet data on one shard may depend on another: the catalog on
+//! shard 0 describes the content of all, and a partition that moves is copied from shard to shard.
+//! So the states have to be those of one point in time, at which no shard has a group on its way:
 //!
 //! ```text
 //! shard 0   ─ flush ─┤ lock                     ├─ checkpoint ─┤ unlock     (checkpoint.rs)
 //! shard 1   ─ flush ────┤ lock                  ├─ checkpoint ─┤ unlock
 //! shard 2   ─ flush ──┤        lock             ├─ checkpoint ─┤ unlock
-//!                                               ▲ the moment
+//!                                               ▲ the point in time
 //! ```
 //!
-//! Whatever was acknowledged before the moment is in the states, with everything it followed from, on whichever shard; what
-//! comes later is in none of them. They are therefore what a power cut at that moment could have left, and what goes on after a
-//! power cut goes on in them: relocations, index builds, deletions, projections.
+//! The states hold every write that was acknowledged before this point, with every write that it
+//! followed from, on whichever shard. They hold no later write. They are therefore a state that a
+//! power cut at this point could have left, and work that goes on after a power cut goes on in
+//! them: relocations, index builds, deletions, projections.
 //!
-//! Over an object store the same moment is shorter: the engine is told to begin, which asks nothing of the store, and writers go
-//! on while what is in memory is stored (`Engine::begin_checkpoint`).
+//! Over an object store the point is shorter: the engine begins the checkpoint, which sends no
+//! request to the store, and writers go on while the content of memory is stored
+//! (`Engine::begin_checkpoint`).
 //!
 //! ```text
 //! shard 0   ─ flush ─┤ hold                     ├─ begin ─┤ go on ─── stored
 //! shard 1   ─ flush ────┤ hold                  ├─ begin ─┤ go on ────── stored
-//!                                               ▲ the moment
+//!                                               ▲ the point in time
 //! ```
 //!
-//! Rows that are loaded beside the log do not wait for the lock. They belong to nobody until a commit says so, which does.
-//! Locks are taken in the order in which the shards are given, and nobody else holds two.
+//! Rows that are loaded past the log do not wait for the lock. They belong to no partition until a
+//! commit adds them, and this commit waits. Locks are taken in the order in which the shards are
+//! given, and no other code holds two.
 
 use std::sync::Arc;
 use std::thread;
@@ -61,7 +64,7 @@ impl Shard {
         self.work(|engine| engine.checkpoints()).await
     }
 
-    /// The files of what [`Shard::checkpoint`] kept.
+    /// The files of the state that [`Shard::checkpoint`] kept.
     pub async fn kept_files(&self, name: &str) -> Result<KeptFiles, StorageError> {
         check_name(name)?;
         let name = name.to_owned();
@@ -77,7 +80,7 @@ async fn keep_later(shards: &[Shard], name: &str) -> Result<Vec<View>, StorageEr
             return Err(StorageError::CheckpointExists);
         }
     }
-    // Most of what is in memory is stored while nobody waits.
+    // Most of the content of memory is stored while no writer waits.
     try_join_all(shards.iter().map(Shard::flush)).await?;
     let begun = begin_together(shards, name).await;
     let stored = join_all(begun.into_iter().map(|begun| async { begun?.await })).await;
@@ -112,12 +115,12 @@ async fn begin_together(shards: &[Shard], name: &str) -> Vec<Begun> {
 /// A shard, and the place in its log before which everything is sorted.
 type Ready = (Arc<Shared>, LogPosition);
 
-/// Sorts what there is, while writers go on: the next moment without any is short.
+/// Sorts the memtables while writers go on, so that the next pause without writers is short.
 async fn make_ready(shard: &Shard) -> Result<Ready, StorageError> {
     let shared = shard.shared().clone();
     let position = blocking(move || {
         shared.check()?;
-        // Most of the way without holding anybody up.
+        // Most of the way without holding up writers.
         let near_the_end = in_the_call(shared.engine.log_position(&LogPosition::default()))?;
         let _writing = shared.lock_writing();
         in_the_call(shared.engine.log_position(&near_the_end))

@@ -1,8 +1,9 @@
-//! An engine as far away as an object store, for tests of what must not wait for it.
+//! Engine with the latency of an object store, for tests of code that must not wait for it.
 //!
-//! Reads and syncs are answered after a delay of tokio's clock, so that under a paused clock the time that passes is the
-//! number of round trips in a row, exactly. Every round trip is counted, too. Writes go to a [`FaultEngine`], which can
-//! fail and crash as ever; a crash finds what ended syncs cover.
+//! Reads and syncs are answered after a delay of tokio's clock, so that under a paused clock the
+//! time that passes is the number of round trips in a row, exactly. Every round trip is counted,
+//! too. Writes go to a [`FaultEngine`], which can fail and crash as ever; a crash finds the writes
+//! that ended syncs cover.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -44,7 +45,7 @@ async fn wait(micros: &AtomicU64) {
     let delay = Duration::from_micros(micros.load(Ordering::Relaxed));
     match Handle::try_current() {
         Ok(_) => tokio::time::sleep(delay).await,
-        // A thread that runs a query, say, and may block.
+        // A thread that may block, such as one that runs a query.
         Err(_) => std::thread::sleep(delay),
     }
 }

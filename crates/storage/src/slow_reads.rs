@@ -1,8 +1,9 @@
 //! Where a read of a local disk is done: in the call, or on a thread that may block.
 //!
-//! A cached read takes microseconds, less than handing it to another thread. A read that waits for the disk holds up every
-//! request of its runtime's thread. Nobody can tell them apart beforehand, so the reads before tell: one in sixteen is
-//! measured, and when several of the next are slow, reads leave the call until many in a row were quick again.
+//! A cached read takes microseconds, less than handing it to another thread. A read that waits for
+//! the disk holds up every request of its runtime's thread. The two cannot be distinguished
+//! beforehand, so earlier reads predict the next: one in sixteen is measured, and when several of
+//! the next are slow, reads leave the call until many in a row were quick again.
 //!
 //! ```text
 //! quick ── a slow one ──► suspect ── 3 of 8 slow ──► slow
@@ -75,7 +76,8 @@ impl SlowReads {
         }
     }
 
-    /// Reads, and notes how long that took where it is to be measured. `weigh` tells how many keys it was like.
+    /// Reads, and notes the duration where it is to be measured. `weigh` returns the number of keys
+    /// that the read is comparable to.
     pub fn read<T>(&self, measured: bool, weigh: impl FnOnce(&T) -> u32, read: impl FnOnce() -> T) -> T {
         if !measured {
             return read();

@@ -1,5 +1,6 @@
-//! What every engine must do, checked against a sorted map: random histories of commits, reads, views held across
-//! writes, scans, range drops, flushes and restarts. An engine's tests call [`check`] with ways to open it.
+//! Requirements on every engine, checked against a sorted map: random histories of commits, reads,
+//! views held across writes, scans, range drops, flushes and restarts. An engine's tests call
+//! [`check`] with ways to open it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
@@ -225,13 +226,14 @@ async fn check_scan(hot: &CachedView, model: &Model, range: Range<Vec<u8>>, opti
     check_hot_scan(hot, &found, range, options).await;
 }
 
-/// Perhaps kept by an earlier step; what is scanned twice is kept, and read or counted from there then.
+/// The range may be cached by an earlier step; a range that is scanned twice is cached, and read or
+/// counted from the cache then.
 async fn check_hot_scan(hot: &CachedView, expected: &[Row], range: Range<Vec<u8>>, options: ScanOptions) {
     for rows_max in [ScanOptions::CHUNK_ROWS, 3, 100] {
         let mut found: Vec<Row> = Vec::new();
         let mut scan = hot.scan(range.clone(), options);
         while let Some(chunk) = scan.next_rows(rows_max).await.expect("scans succeed") {
-            // What was read ahead comes as it is.
+            // Rows that were read ahead come as they are.
             assert!(!chunk.is_empty() && chunk.len() <= ScanOptions::CHUNK_ROWS, "size of a hot chunk");
             found.extend(chunk);
         }

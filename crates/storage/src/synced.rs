@@ -14,9 +14,9 @@
 //! | a slot gets 4711 | no sync: the operating system writes it out in its own time |
 //! | writers are answered | |
 //!
-//! A place is recorded after the sync that it is about, so that a record is true whenever it is read, and an older one as well: the
-//! greater of the two slots counts. The slots take turns, so that a power cut which tears one leaves the other. A slot with another
-//! checksum says nothing.
+//! A place is recorded after the sync that it is about, so that a record is true whenever it is
+//! read, and an older one as well: the greater of the two slots counts. The slots take turns, so
+//! that a power cut which tears one leaves the other. A slot with another checksum counts as empty.
 //!
 //! The record costs one write of 24 bytes into a page that is in memory already; it costs no sync. The process may be killed at any
 //! time: all that was answered is recorded. A power cut may lose the records of the seconds before it, up to the time for

@@ -1,14 +1,17 @@
-//! Drops the tables that hold nothing but what is to go, so that it need not be deleted row by row.
+//! Drops the tables that hold only rows of a deleted range, so that the range need not be deleted
+//! row by row.
 //!
-//! A partition that was split, merged or moved here lies in tables of its own (`bulk.rs`), and one that grew here for the most part, too. Without
-//! this, each of its rows is written once more as a deletion, and read and written again by the merges that bring the two together.
+//! A partition that was split, merged or moved here lies in tables of its own (`bulk.rs`), and so
+//! does most of a partition that grew here. Without this, each of its rows is written once more as
+//! a deletion, and read and written again by the merges that bring the two together.
 //!
-//! **A crash must not bring anything back.** fjall's recovery takes from the journals what is younger than all tables that there are. Where the
-//! youngest tables are dropped, it would take their rows from a journal again. So no journal may have one of them by then:
+//! **A crash must not bring any row back.** fjall's recovery takes from the journals all rows
+//! younger than the tables. Where the youngest tables are dropped, it would take their rows from a
+//! journal again. So no journal may have one of these rows by then:
 //!
 //! ```text
 //! begin a journal │ sort the memtables │ delete the journals before │ drop the tables
-//!  nothing of the range comes any more │     by then they hold nothing that is not in tables
+//!  no row of the range is written any more │ by then all their rows are in tables
 //! ```
 
 use std::ops::Bound;
@@ -20,7 +23,8 @@ use crate::StorageError;
 /// Less is deleted row by row: a journal and a sorted memtable cost more.
 const WORTH_BYTES: u64 = 4 * 1024 * 1024;
 
-/// Of keys with a prefix, which nobody writes any more. `sort` brings all memtables into tables. What other tables have of them stays.
+/// Drops the tables whose keys have a prefix that is not written any more. `sort` brings all
+/// memtables into tables. Rows of the prefix in other tables stay.
 pub(crate) fn drop_within(
     (database, rows): (&Database, &Keyspace),
     prefix: &[u8],
@@ -33,7 +37,7 @@ pub(crate) fn drop_within(
     let last = database.begin_journal()?;
     sort()?;
     database.retire_journals()?;
-    // Where somebody keeps it from going, rows are deleted.
+    // Where a reader keeps the journal from being deleted, rows are deleted one by one.
     if !last.exists() {
         rows.tree.drop_range(range).map_err(fjall::Error::from)?;
     }

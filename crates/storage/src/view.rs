@@ -1,16 +1,18 @@
-//! What readers see: what writers were told is stored, and nothing else.
+//! Views for readers: acknowledged writes only.
 //!
-//! An engine shows a group of commits from the moment it is applied, which is before anybody is told that it is stored. So the
-//! committer keeps readers at the view *before* a group for as long as the group is not acknowledged:
+//! An engine shows a group of commits as soon as it is applied, which is before the group is
+//! acknowledged. So the committer keeps readers at the view *before* a group for as long as the
+//! group is not acknowledged:
 //!
 //! ```text
-//! committer   hold ── apply ── sync ── show ── durable moves ── writers are told
+//! committer   hold ── apply ── sync ── show ── durable moves ── writers are notified
 //! readers     │◄─── the view before the group ─►│◄─── a view with the group
 //! ```
 //!
-//! A reader neither waits for a sync nor learns of a write that a crash could still undo; a client that was told of a write
-//! finds it, because the view is shown first. After a failure nothing new is shown: readers go on with the last acknowledged
-//! state. Where a commit is acknowledged when it is applied ([`crate::Durability::Async`]), the view is shown then.
+//! A reader neither waits for a sync nor learns of a write that a crash could still undo. A client
+//! whose write was acknowledged finds it, because the view is shown first. After a failure no new
+//! write is shown: readers stay at the last acknowledged state. Where a commit is acknowledged when
+//! it is applied ([`crate::Durability::Async`]), the view is shown then.
 //!
 //! All readers share one view, so that a read makes none. While no group is on its way, the first reader after the engine
 //! has sorted or loaded something replaces it: an old view reads from the files of its time and keeps them from being
@@ -25,7 +27,8 @@ use bytes::Bytes;
 
 use crate::{Engine, EngineScan, EngineView, Lookup, Scan, ScanOptions, Seq, StorageError, Value};
 
-/// A consistent view of one moment. It holds back the reclaiming of what it sees: keep it short.
+/// A consistent view of one point in time. It holds back the reclaiming of the rows that it shows:
+/// keep it short.
 #[derive(Clone)]
 pub struct View(Arc<Seen>);
 
@@ -70,8 +73,9 @@ impl View {
         self.0.engine.scan(range, options)
     }
 
-    /// Whether reads are answered at once, as far as the engine can tell beforehand. A single one may still be
-    /// [`crate::Answer::Later`]; who sees `true` need not gather keys to read them in one batch.
+    /// Whether reads are answered at once, as far as the engine can predict. A single read may
+    /// still be [`crate::Answer::Later`]; a caller that gets `true` need not gather keys to read
+    /// them in one batch.
     pub fn reads_at_once(&self) -> bool {
         self.0.engine.reads_at_once()
     }
@@ -80,9 +84,9 @@ impl View {
 /// The view that readers share.
 pub(crate) struct Shown {
     view: ArcSwap<Seen>,
-    /// A group is on its way, or failed: nobody but the committer may replace the view.
+    /// A group is on its way, or failed: only the committer may replace the view.
     is_held: AtomicBool,
-    /// Held by whoever replaces the view, and while `is_held` changes.
+    /// Held by the thread that replaces the view, and while `is_held` changes.
     changing: Mutex<()>,
 }
 
@@ -92,7 +96,7 @@ impl Shown {
         Shown { view: ArcSwap::new(seen), is_held: AtomicBool::new(false), changing: Mutex::default() }
     }
 
-    /// What is acknowledged now.
+    /// The acknowledged state.
     pub fn view(&self, engine: &dyn Engine) -> View {
         let seen = self.view.load_full();
         if self.is_held.load(Ordering::Acquire) || seen.engine.moment() == engine.moment() {
@@ -113,13 +117,14 @@ impl Shown {
         self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps readers at what is acknowledged; called by the committer before a group is applied.
+    /// Keeps readers at the acknowledged state; called by the committer before a group is applied.
     pub fn hold(&self) {
         let _changing = self.change();
         self.is_held.store(true, Ordering::Release);
     }
 
-    /// Shows readers a group, before its writers are told. With `goes_on`, another one is applied or will be.
+    /// Shows readers a group, before its writers are notified. With `goes_on`, another one is
+    /// applied or will be.
     pub fn show(&self, view: View, goes_on: bool) {
         let _changing = self.change();
         self.view.store(view.0);

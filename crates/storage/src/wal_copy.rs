@@ -1,12 +1,14 @@
-//! Brings a copy of a shard up to its original with the log that the original keeps, while somebody writes there.
+//! Brings a copy of a shard up to its original with the archived log of the original, while clients
+//! write to the original.
 //!
 //! ```text
 //! copy             … 41 42│
 //! kept log           41 42│43 44 45 …      each group is committed to the copy as it is, its stamp with it
 //! ```
 //!
-//! A commit holds whole groups, so that the stamp in the copy says at any time which state of the original it has: after a kill,
-//! following goes on from there. A group that does not follow the last one is refused, and so is all that lies behind it.
+//! A commit holds whole groups, so that the stamp in the copy identifies the state of the original
+//! at any time: after a kill, following goes on from there. A group that does not follow the last
+//! one is refused, and so are all groups behind it.
 
 use bytes::Bytes;
 
@@ -16,7 +18,7 @@ use crate::{Batch, Op, PendingCommit, Shard, Stamp, StorageError};
 /// Rows that are committed at a time.
 const BATCH_BYTES: usize = 4 << 20;
 
-/// What one look at a log found.
+/// Size of the groups that one look at a log found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Followed {
     pub groups: u64,
@@ -69,7 +71,8 @@ impl Follower {
         &self.key
     }
 
-    /// Commits what the log has now and the copy has not, and waits until that is on stable storage.
+    /// Commits the groups that the log has and the copy lacks, and waits until they are on stable
+    /// storage.
     ///
     /// # Errors
     /// [`StorageError::Corrupt`] where the log does not go on from the state of the copy.
@@ -92,7 +95,7 @@ impl Follower {
 
     async fn journals(&mut self, log: &mut JournalTail) -> Result<(), StorageError> {
         for journal in log.look()? {
-            // One that is gone is a hole, which the next one shows.
+            // A deleted journal is a hole, which the next journal shows.
             let Some(content) = log.read(journal).await? else { continue };
             let length = content.len();
             let left = self.journal(content).await?;
@@ -130,7 +133,8 @@ impl Follower {
         }
     }
 
-    /// The stamp of a group that comes next; `None` for one that the shard has, or that was written while no log was kept.
+    /// The stamp of a group that comes next; `None` for a group that the shard has, or that was
+    /// written while no log was archived.
     pub(crate) fn next(&mut self, group: &Group) -> Option<Stamp> {
         let Some(stamp) = group.stamp else {
             self.is_behind_unstamped = true;
@@ -138,7 +142,8 @@ impl Follower {
         };
         let is_behind_unstamped = std::mem::take(&mut self.is_behind_unstamped);
         if stamp == self.last {
-            // What lies before is of before the state, whatever it is: also the log of a time before one without a log.
+            // Groups before this stamp precede the state, including a log from before a time
+            // without one.
             self.hole = None;
         }
         // Of before the state, which has it; or of a copy of the account, after which nothing follows the state.
@@ -158,7 +163,7 @@ impl Follower {
         None
     }
 
-    /// Refuses what lies behind a hole.
+    /// Refuses groups behind a hole.
     pub(crate) fn check(&self) -> Result<(), StorageError> {
         self.hole.clone().map_or(Ok(()), Err)
     }
@@ -188,7 +193,7 @@ impl Follower {
         Ok(())
     }
 
-    /// What was pushed is on stable storage.
+    /// Commits the remaining groups and waits until all are on stable storage.
     pub(crate) async fn finish(&mut self) -> Result<(), StorageError> {
         self.commit().await?;
         match self.pending.take() {
@@ -198,7 +203,7 @@ impl Follower {
     }
 }
 
-/// The log of a shard that somebody may write to: read from a place on, as far as it goes.
+/// The log of a shard that may still be written to: read from a place on, up to its end.
 pub enum LogTail {
     Directory(JournalTail),
     #[cfg(feature = "object-storage")]

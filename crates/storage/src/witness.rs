@@ -1,8 +1,9 @@
-//! Proves that nobody waits for an engine while planning a commit.
+//! Proof that no planner waits for an engine while it plans a commit.
 //!
-//! A planner holds its partition's sequencer, behind which every other writer of the partition queues: on a store with
-//! reads of 20 ms, one read there costs all of them 20 ms. So a planner says that it plans, and every wait of the same
-//! task for a read, a turn or durability is a panic. Only in builds with debug assertions: others pay nothing.
+//! A planner holds its partition's sequencer, behind which every other writer of the partition
+//! queues: on a store with reads of 20 ms, one read there costs all of them 20 ms. So a planner
+//! marks its task as planning, and every wait of the same task for a read, a permit or durability
+//! is a panic. Only in builds with debug assertions: others pay nothing.
 
 #[cfg(debug_assertions)]
 use std::collections::HashMap;

@@ -27,7 +27,7 @@ pub(super) async fn make(engine: &ObjectEngine, name: &str) -> Result<(), Storag
     made.map(|_| ()).map_err(|error| engine.failed(&error))
 }
 
-/// Freezes what is applied; what is given stores it.
+/// Freezes the applied state; the returned future stores it.
 pub(super) async fn begin(
     engine: &ObjectEngine,
     name: &str,
@@ -65,9 +65,9 @@ pub(super) async fn files(engine: &ObjectEngine, name: &str) -> Result<KeptFiles
 /// Which state of a shard is read.
 #[derive(Debug, Clone)]
 pub enum Moment {
-    /// What its owner keeps under this name.
+    /// The checkpoint that its owner keeps under this name.
     Checkpoint(String),
-    /// All that is stored: of a shard to which nobody writes.
+    /// All stored data: of a shard that has no writer.
     Latest,
 }
 
@@ -136,7 +136,7 @@ impl Kept {
         epoch: u64,
     ) -> Result<Kept, StorageError> {
         let Place { store, path, runtime, is_scanned, circuits: _ } = place;
-        // What is in the log was in the memtable, which a checkpoint of everything has flushed.
+        // The rows of the log were in the memtable, which a checkpoint of everything has flushed.
         let skip_wal_replay = matches!(mode, DbReaderMode::Checkpoint(_));
         let reader = DbReader::builder(path, store)
             .with_reader_mode(mode)

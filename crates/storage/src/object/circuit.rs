@@ -5,14 +5,16 @@
 //!                                                              │  ▲
 //!                                             one try a second └──┘ it fails
 //! ```
-//! While it is open, clients are told at once to come back, instead of after the ten seconds that a read waits. A "no" is an answer: that
-//! an object is missing, or exists. The lease is renewed past the circuit, since that has a deadline of its own.
+//! While it is open, requests are refused at once with a time to retry, instead of after the ten
+//! seconds that a read waits. A "no" is an answer: that an object is missing, or exists. The lease
+//! is renewed past the circuit, since that has a deadline of its own.
 //!
 //! Where the log lies in a store of its own, each of the two has a circuit: reads need the one, and writes the other, and the first only
 //! when no more fits into memory.
 //!
-//! What writes to the log asks again until the store takes it: a writer that gives up loses the shard. So its attempts are the tries of
-//! an idle server, and no acknowledged write depends on the circuit.
+//! Writes to the log are repeated until the store takes them: a writer that gives up loses the
+//! shard. So its attempts are the tries of an idle server, and no acknowledged write depends on the
+//! circuit.
 
 use std::collections::VecDeque;
 use std::fmt::{Debug, Display, Formatter};
@@ -39,7 +41,7 @@ const FAILURES_MAX: usize = 10;
 const FAILURES_WITHIN: Duration = Duration::from_secs(5);
 const TRY_AFTER: Duration = Duration::from_secs(1);
 
-/// What an operator may want to count.
+/// Events that an operator may want to count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CircuitEvent {
     Opened,
@@ -109,7 +111,7 @@ impl Circuit {
         }
     }
 
-    /// A request was not answered in time, or with what is no answer.
+    /// Notes that a request timed out, or that its answer shows a failure of the store.
     pub fn note_failure(&self) {
         let now = self.clock.elapsed();
         let mut state = self.state();

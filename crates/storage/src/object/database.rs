@@ -1,20 +1,22 @@
-//! The database of a shard, which is opened again in the process where it ended by itself.
+//! Database of a shard, reopened in the process after it ended by itself.
 //!
-//! SlateDB ends a database when one of its tasks meets what it does not expect: a manifest that does not parse, a merge that panics.
-//! Nothing of it is answered any more, though the store may be in order. So this owner opens it again, under the epoch that it has, and
-//! repeats what was not stored:
+//! SlateDB ends a database when one of its tasks meets an unexpected state: a manifest that does
+//! not parse, a merge that panics. No request to this database is answered any more, though the
+//! store may be in order. So this owner opens it again, under the same epoch, and repeats the
+//! writes that were not stored:
 //!
 //! ```text
 //! groups   1 2 3 │ 4 5        1–3 are synced; 4 and 5 are in memory and perhaps in the log
 //!                │ ✗ the database ends
 //! opened again:  1 2 3 (4)    as the log has it
-//! repeated:      4 5          then the writers are told as if nothing had happened
+//! repeated:      4 5          then the writers are notified as if nothing had happened
 //! ```
 //! A group sets keys to values and removes keys, so that repeating one that is stored already changes nothing, in the order in which the
 //! groups came. The records of owners and the epoch of the log refuse all this where another owner has the shard. Views of the
 //! database that ended answer [`StorageError::Unavailable`]; later ones are of the new one.
 //!
-//! An owner opens it so again up to ten times in ten minutes: more is damage that stays, and is told by name.
+//! An owner reopens it up to ten times in ten minutes. More failures are a lasting fault, which is
+//! reported by name.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -63,13 +65,13 @@ pub(super) struct Open {
 #[derive(Default)]
 struct Unsynced {
     groups: VecDeque<(u64, Arc<Vec<Batch>>)>,
-    /// The last one that was given.
+    /// The last group that was passed in.
     last: u64,
-    /// The last one that the open database has.
+    /// The last group that the open database has.
     written: u64,
 }
 
-/// What was written since the last flush of the memtable began.
+/// Rows written since the last flush of the memtable began.
 struct Unflushed {
     memory: Held,
     log_objects: u64,
@@ -79,8 +81,8 @@ impl Database {
     pub async fn open(options: ObjectOptions, place: Place, admin: Admin) -> Result<Arc<Self>, StorageError> {
         let (database, epoch) = open_database_for(&options, &place, &admin).await?;
         let open = Open { database: Arc::new(database), times: 0 };
-        // Nobody has counted what the log had: the first write makes tables of it. Before that the first reads are served, and a
-        // server that only reads writes nothing.
+        // The size of the log is unknown: the first write makes tables of it. Before that the first
+        // reads are served, and a server that only reads writes nothing.
         let unflushed = Unflushed { memory: options.write_memory.nothing(), log_objects: LOG_OBJECTS_MAX };
         let database = Arc::new(Database {
             options: ObjectOptions { must_exist: true, ..options },
@@ -166,14 +168,14 @@ impl Database {
         Ok(())
     }
 
-    /// What is in memory now gets into tables, beside what else is done.
+    /// Flushes the memtable to tables in the background.
     fn begin_flush(self: &Arc<Self>) {
         let nothing = Unflushed { memory: self.options.write_memory.nothing(), log_objects: 0 };
         let flushing = std::mem::replace(&mut *self.unflushed(), nothing).memory.begin_flush();
         let database = self.clone();
         self.place.runtime.spawn(async move {
             if let Err(error) = database.flush(FlushType::MemTable).await {
-                // Whoever writes next is told.
+                // The next writer gets the error.
                 tracing::debug!(shard = %database.place.path, %error, "a memtable was not flushed");
             }
             drop(flushing);
@@ -195,7 +197,7 @@ impl Database {
         }
     }
 
-    /// What an error of this database means to us.
+    /// Converts an error of this database.
     pub fn failed(&self, error: &slatedb::Error) -> StorageError {
         self.named(failed(error, self.epoch + 1))
     }
@@ -223,13 +225,13 @@ impl Database {
         self.open.store(Arc::new(open));
         let old = ended.database.clone();
         tokio::spawn(async move {
-            // It has ended; this lets go of what it has open.
+            // It has ended; this releases its resources.
             let _ = old.close_with_options(CloseOptions::default().with_flush_type(None)).await;
         });
         Ok(())
     }
 
-    /// What made it end may be in its way for a while: it is tried again, as often as it may be.
+    /// The cause of the end may last for a while: opening is repeated up to the limit.
     async fn open_within_bounds(
         &self,
         again: &mut VecDeque<Instant>,
@@ -265,7 +267,7 @@ impl Database {
         Ok(database)
     }
 
-    /// Opens it again when it ends while nobody writes.
+    /// Opens it again when it ends while no write is under way.
     fn watch(self: &Arc<Self>) {
         let (mut status, watched) = (self.now().database.subscribe(), Arc::downgrade(self));
         tokio::spawn(async move {
@@ -278,7 +280,8 @@ impl Database {
                 };
                 let Some(database) = watched.upgrade() else { return };
                 let open = database.now();
-                // A writer may have been faster. Who writes next is told of what cannot be mended.
+                // A writer may have been faster. The next writer gets an error that cannot be
+                // repaired.
                 if has_ended(&open.database)
                     && database.open_again(&open, database.reason(&open).await).await.is_err()
                 {
@@ -289,7 +292,7 @@ impl Database {
         });
     }
 
-    /// Why it ended, as every request to it is told.
+    /// The reason why it ended, as every request to it returns it.
     async fn reason(&self, ended: &Open) -> StorageError {
         let options = FlushOptions { flush_type: FlushType::Wal };
         match ended.database.flush_with_options(options).await {
@@ -298,7 +301,8 @@ impl Database {
         }
     }
 
-    /// Whether writers wait because memory is full of what is in no table yet. Otherwise memory takes a group at once.
+    /// Whether writers wait because memory is full of rows that are in no table yet. Otherwise
+    /// memory takes a group at once.
     pub fn waits_for_room(&self) -> bool {
         self.writing().is_some_and(|since| since.elapsed() >= WAITS_AFTER)
     }
@@ -335,7 +339,7 @@ pub(super) fn has_ended(database: &Db) -> bool {
     database.status().close_reason == Some(CloseReason::Panic)
 }
 
-/// What writers are told of what cannot be mended here.
+/// Converts an error that cannot be repaired here, for writers.
 fn for_good(error: StorageError) -> StorageError {
     match error {
         StorageError::Fenced { .. } | StorageError::Closed | StorageError::Ended { .. } => error,

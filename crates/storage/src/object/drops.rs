@@ -3,11 +3,13 @@
 //! ```text
 //! flush the memtable ─▶ order to drain the segment ─▶ the compactor takes its tables off the manifest ─▶ this owner reads the manifest
 //! ```
-//! The flush is first because only tables can be drained. It writes what would become a table anyway, and moves the place from which the log
-//! is replayed behind the last row of the partition: a later owner finds nothing of it in the log.
+//! The flush is first because only tables can be drained. It writes rows that would become a table
+//! anyway, and moves the place from which the log is replayed behind the last row of the partition:
+//! a later owner finds nothing of it in the log.
 //!
-//! A crash leaves the order or not; repeating the drop completes it. Where a merge of the segment is under way the order waits for its end.
-//! Not with a kept log: a restore to a moment repeats what is in the log, and no drop would be.
+//! A crash leaves the order or not; repeating the drop completes it. Where a merge of the segment
+//! is under way the order waits for its end. Not with an archived log: a restore to a point in time
+//! repeats the log, which has no record of a drop.
 
 use std::time::Duration;
 
@@ -23,7 +25,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// Of an order, before it is given up.
 const REFUSALS_MAX: u32 = 50;
 
-/// Drops all keys with the prefix, which is one of a segment: nobody writes any any more.
+/// Drops all keys with the prefix of a segment, to which no task writes any more.
 pub(super) async fn drop_segment(engine: &ObjectEngine, segment: Bytes) -> Result<(), StorageError> {
     engine.database.flush(slatedb::config::FlushType::MemTable).await?;
     let mut refusals = 0;

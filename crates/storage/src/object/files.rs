@@ -1,10 +1,10 @@
 //! The files of a state of a shard in a store, for backups: the tables that a manifest names, and that manifest.
 //!
-//! | file | what of it |
+//! | file | content |
 //! |---|---|
 //! | `compacted/ULID.sst` | a table; written once under a name that is never used again |
-//! | `wal/N.sst` | the log behind the tables, of a shard that nobody has open; a checkpoint needs none |
-//! | `history/N-….pack` | the kept log, for restores to a moment: `log.rs` |
+//! | `wal/N.sst` | the log behind the tables, of a shard that no process has open; a checkpoint needs none |
+//! | `history/N-….pack` | the archived log, for restores to a point in time: `log.rs` |
 //! | `manifest/N.manifest` | that of the checkpoint, or the newest; it comes last, since a shard without one does not exist |
 //!
 //! Put back under their paths they are a shard again, at any prefix. Its manifest knows the checkpoints of the original, whose
@@ -69,7 +69,7 @@ pub(super) async fn of_checkpoint(
     gather((store, shard), &found, Vec::new(), with_log).await
 }
 
-/// The files of a shard that nobody has open: everything that was acknowledged.
+/// The files of a shard that no process has open: all acknowledged writes.
 ///
 /// # Errors
 /// [`StorageError::Missing`] where there is none.
@@ -131,8 +131,9 @@ async fn gather(
     Ok(KeptFiles::of_store(Arc::new(source), files))
 }
 
-/// Makes a shard of its own of one that was copied: removes the checkpoints that its manifest knows, which were those of the original,
-/// and ends the log that the manifest knows and the copy has not, since tables have everything.
+/// Makes a copied shard independent of its original: removes the original's checkpoints from its
+/// manifest, and ends the log that the manifest names and the copy lacks, since tables have all its
+/// rows.
 pub async fn forget_checkpoints(store: &Arc<dyn ObjectStore>, path: &str) -> Result<(), StorageError> {
     let shard = Path::from(path);
     let admin = Admin::builder(shard.clone(), store.clone()).build();

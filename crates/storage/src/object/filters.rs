@@ -13,7 +13,8 @@ const BITS_PER_KEY: u32 = 10;
 /// Stored beside every filter: another rule needs another name.
 const NAME: &str = "shardlake looked-up keys 1";
 
-/// Whether only scans read a key. It must say the same of a key for as long as the store is there.
+/// Whether only scans read a key. The result for a key must not change for as long as the store
+/// exists.
 pub type IsScanned = fn(&[u8]) -> bool;
 
 pub(super) struct LookedUp {

@@ -1,4 +1,5 @@
-//! The kept log of a shard in a store: SlateDB's write-ahead objects, which its collector leaves for as long as the log is kept.
+//! Archived log of a shard in a store: SlateDB's write-ahead objects, which its collector leaves
+//! for as long as the log is archived.
 //!
 //! There may be a million small ones. So a backup has them in *packs*, each of a few hundred:
 //!
@@ -6,9 +7,10 @@
 //! count u64 │ number u64, length u64 │ …  │ the objects, one behind the other          little-endian
 //! ```
 //!
-//! Which objects are in a pack depends on their numbers and lengths alone, so that a later backup finds the packs of an earlier one under
-//! the same names. The name says with which objects of the store it was made: copies of an account number their objects
-//! alike. The last pack grows, and is called so.
+//! Which objects are in a pack depends on their numbers and lengths alone, so that a later backup
+//! finds the packs of an earlier one under the same names. The name identifies the objects of the
+//! store from which it was made: copies of an account number their objects alike. The last pack
+//! grows, and is called so.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -52,7 +54,7 @@ pub(super) struct Object {
     pub place: Path,
     size_bytes: u64,
     stored_ms: i64,
-    /// As far as the store tells versions of an object apart.
+    /// As far as the store distinguishes versions of an object.
     version: String,
 }
 
@@ -160,7 +162,7 @@ impl Pack {
     }
 }
 
-/// What a range has of another one, from the start of that.
+/// The part of range `of` that `range` covers, counted from the start of `of`.
 fn part_of(range: &Range<u64>, of: Range<u64>) -> Range<usize> {
     let (start, end) = (range.start.clamp(of.start, of.end), range.end.clamp(of.start, of.end));
     (start - of.start) as usize..(end - of.start) as usize

@@ -1,30 +1,30 @@
 //! The engine on an object store: one SlateDB database for each shard.
 //!
-//! | file | what it does |
+//! | file | content |
 //! |---|---|
 //! | `settings.rs` | how SlateDB is set up, each line with its reason |
 //! | `database.rs` | the database of a shard, which is opened again where it ended by itself |
 //! | `owner.rs` | who owned a shard last |
 //! | `own_objects.rs` | knows objects of the log again whose answer was lost |
 //! | `filters.rs` | which keys the tables' filters are over |
-//! | `view.rs` | reads of a moment: from a snapshot, or from a checkpoint |
+//! | `view.rs` | reads of a point in time: from a snapshot, or from a checkpoint |
 //! | `checkpoints.rs` | states that are kept by name, and reading a shard without owning it |
 //! | `clock.rs` | the clock of a database, which never goes back |
 //! | `circuit.rs` | refuses requests at once while the store fails |
 //! | `disk_cache/` | parts of tables on a local disk, in front of the store |
 //! | `drops.rs` | dropping a partition by a change of the manifest |
 //! | `files.rs` | the objects of a state, for backups |
-//! | `log.rs` | the kept log, for restores to a moment |
-//! | `tail.rs` | the log of a shard that somebody writes to, for a copy that follows it |
+//! | `log.rs` | the archived log, for restores to a point in time |
+//! | `tail.rs` | the log of a shard that is in use, for a copy that follows it |
 //! | `whole_log.rs` | refuses a log with a missing object |
 //! | `write_memory.rs` | the memory of rows that are in no table yet |
 //!
 //! Facts about SlateDB 0.18.0 that this rests on (read in its source):
 //! - a write is one atomic batch, in memory at once and durable with the next flush of the write-ahead log; of two writes of
 //!   one key in a batch the later one counts;
-//! - a snapshot shows what was written before it was made, durable or not;
-//! - whoever opens a database claims the next writer epoch, and the log refuses objects of an earlier one; with an expected
-//!   epoch, an open that comes too late is refused and disturbs nobody;
+//! - a snapshot shows all writes from before it was made, durable or not;
+//! - opening a database claims the next writer epoch, and the log refuses objects of an earlier
+//!   one; with an expected epoch, an open that comes too late is refused and disturbs no owner;
 //! - the segment extractor is fixed when a database is created; a segment, here a partition, is a tree of its own;
 //! - flushing the memtable flushes the log as well.
 
@@ -102,11 +102,13 @@ pub struct ObjectOptions {
     /// Of all shards of the process, which have different numbers.
     pub cache: SharedCache,
     pub number: u64,
-    /// A quarter of what rows of this shard may take in memory before they are in a table, if all shards are written to alike.
+    /// A quarter of the memory for rows of this shard that are in no table yet, if all shards are
+    /// written to alike.
     pub memtable_bytes: u64,
     /// Of all shards of the process.
     pub write_memory: WriteMemory,
-    /// Of the process: they share what merges may read ahead, and how often stores are asked for orders.
+    /// Number of shards of the process: they share the memory that merges read ahead into, and the
+    /// rate at which stores are asked for orders.
     pub shards: u16,
     /// For how long the log stays; at least a day.
     pub log_kept: Duration,
@@ -250,7 +252,7 @@ impl Engine for ObjectEngine {
         self.slate().manifest().all_sst_views().map(|table| table.estimate_size()).sum()
     }
 
-    /// The collector of the database leaves it for as long as it was told when it was opened.
+    /// The collector of the database leaves the log for the time that was set when it was opened.
     fn keep_log(&self, window: Option<Duration>) -> Answer<'_, ()> {
         if window.is_some_and(|window| window > self.log_kept) {
             return Answer::Now(Err(StorageError::io(
@@ -312,7 +314,8 @@ async fn open_database(
     if known.is_none() && options.must_exist {
         return Err(missing(StorageError::Missing { directory: options.path.as_str().into() }));
     }
-    // Read before the claim: whoever opens in between has a later epoch of the database, and this open is refused.
+    // Read before the claim: an owner that opens in between has a later epoch of the database, and
+    // this open is refused.
     let writer_epoch = known.as_ref().map_or(0, |(manifest, _)| manifest.writer_epoch());
     let epoch = owner::claim(&*place.store, &place.path, options.epoch).await.map_err(missing)?;
     let newest = match &known {
@@ -353,7 +356,7 @@ fn clock_from(newest: Duration, options: &ObjectOptions) -> Arc<SteadyClock> {
     clock
 }
 
-/// What an error of SlateDB means to us. `epoch` is the least one that whoever fenced this owner can have.
+/// Converts an error of SlateDB. `epoch` is the least epoch of an owner that fenced this one.
 fn failed(error: &slatedb::Error, epoch: u64) -> StorageError {
     match error.kind() {
         ErrorKind::Closed(CloseReason::Fenced) => StorageError::Fenced { epoch },

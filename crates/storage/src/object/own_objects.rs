@@ -1,5 +1,6 @@
-//! A store whose lost and broken answers stop no owner: it recognises objects of the log that this owner stored before, though it learned
-//! nothing of that, and has whole bodies of small objects.
+//! Store that recognises objects of the log which this owner stored before, though the answer was
+//! lost. It also repeats reads of small objects whose bodies break off. So lost and broken answers
+//! stop no owner.
 //!
 //! ```text
 //! create wal/17 ──▶ stored ──✗ the answer is lost
@@ -7,8 +8,9 @@
 //! read   wal/17 ──▶ its bytes are those to be stored: it is stored
 //! ```
 //!
-//! SlateDB takes an object that it did not store for a later owner's, and ends: it must, since a writer that goes on behind another
-//! owner would lose what it acknowledges. It marks its objects to know them again, but some stores keep no such marks.
+//! SlateDB takes an object that it did not store for a later owner's, and ends: it must, since a
+//! writer that goes on behind another owner would lose the writes that it acknowledges. It marks
+//! its objects to recognise them, but some stores keep no such marks.
 //!
 //! Equal bytes are proof. An owner stores the objects of its log one after the other. A later owner first creates a *fence*, an empty
 //! object, behind the last one. So the first object of a later owner that an earlier one meets is the fence, and an empty object is never

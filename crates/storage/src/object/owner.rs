@@ -1,8 +1,9 @@
-//! Who owned a shard last, as `epoch.rs` keeps it on a local disk.
+//! Last owner of a shard, recorded as `epoch.rs` does on a local disk.
 //!
-//! An owner creates an object named by its epoch; the highest name is the last owner's. Creating what is not there is the one law
-//! that SlateDB asks of a store as well, and a directory keeps it, too, where it knows no compare-and-set. Two who claim at the
-//! same time may both create theirs: then the higher one is seen by the lower, which looks again.
+//! An owner creates an object named by its epoch; the highest name is the last owner's. Creating
+//! only where no object exists is the one guarantee that SlateDB requires of a store as well, and a
+//! directory gives it, too, where it has no compare-and-set. Two owners that claim at the same time
+//! may both create theirs: then the higher one is seen by the lower, which looks again.
 
 use futures::TryStreamExt as _;
 use slatedb::object_store::path::Path;
@@ -12,7 +13,8 @@ use crate::StorageError;
 
 const OWNERS: &str = "owners";
 
-/// Records the epoch and gives it back. Whoever opens without one takes what is there: 0 where there is none.
+/// Records the epoch and returns it. An owner that opens without an epoch adopts the recorded one:
+/// 0 where there is none.
 pub(super) async fn claim(
     store: &dyn ObjectStore,
     shard: &Path,

@@ -18,14 +18,14 @@ pub(super) const BLOCK_SIZE: SstBlockSize = SstBlockSize::Block16Kib;
 pub(super) const UID_BYTES: usize = 4;
 /// Objects of the log that a start may have to read, for each shard: two requests for each.
 pub(super) const LOG_OBJECTS_MAX: u64 = 1_000;
-/// SlateDB's own bounds of memtables, in its own count, which is less than what memory holds: ours are met first
-/// (`write_memory.rs`).
+/// SlateDB's own bounds of memtables, in its own count, which is less than the memory in use: ours
+/// are reached first (`write_memory.rs`).
 const MEMTABLES_MAX: usize = 8;
 /// Shards whose compactors look for orders once a second; of more, each looks less often, so that they ask the store as often together.
 const SHARDS_A_SECOND: u64 = 4;
 /// Of SlateDB.
 const ORDERS_LOOKED_FOR_MAX: u64 = 5;
-/// What merges of all shards hold of what they have read ahead.
+/// Memory for blocks that merges of all shards have read ahead.
 const MERGE_BYTES: u64 = 64 << 20;
 /// Blocks are unpacked when they are read, to twice their size or more.
 const MERGE_UNPACKED: u64 = 2;
@@ -34,7 +34,8 @@ const TABLES_KEPT: Duration = Duration::from_hours(1);
 /// A writer that slept for less cannot take the name of a log object again.
 pub(super) const LOG_KEPT: Duration = Duration::from_hours(24);
 
-/// What a merge reads ahead of each of its inputs at a time, at least: a block would be a request for each.
+/// Least bytes that a merge reads ahead of each of its inputs at a time: with single blocks each
+/// would need a request.
 const MERGE_READ_BYTES: std::ops::RangeInclusive<u64> = 128 << 10..=1 << 20;
 /// Tables and runs that one merge reads: eight of the first level, or as many runs.
 const MERGE_INPUTS: u64 = 16;
@@ -50,7 +51,7 @@ pub(super) fn of(memtable_bytes: u64, shards: u16) -> Settings {
     Settings {
         // The committer flushes the log when there is something: a timer would cost a lone writer half of its period.
         flush_interval: None,
-        // The writer learns of merged tables by it; who owns the database is told by the log.
+        // The writer learns of merged tables by it; the log determines the owner of the database.
         manifest_poll_interval: Duration::from_secs(2),
         l0_sst_size_bytes: memtable_bytes * SHARE_OF_A_MEMTABLE as usize,
         max_unflushed_bytes: memtable_bytes * MEMTABLES_MAX,
@@ -77,7 +78,8 @@ pub(super) fn collector(log_kept: Duration) -> GarbageCollectorOptions {
     }
 }
 
-/// Merges hold in memory what they have read ahead of each input. By SlateDB's defaults that may be half a gigabyte for each shard.
+/// Merges hold in memory the blocks that they have read ahead of each input. By SlateDB's defaults
+/// that may be half a gigabyte for each shard.
 fn merges(shards: u64) -> CompactorOptions {
     let of_a_read = MERGE_BYTES / MERGE_UNPACKED / shards / (MERGES_MAX * MERGE_INPUTS * MERGE_READS_AHEAD);
     let of_a_read = of_a_read.clamp(*MERGE_READ_BYTES.start(), *MERGE_READ_BYTES.end());
@@ -97,7 +99,7 @@ fn merges(shards: u64) -> CompactorOptions {
     }
 }
 
-/// What was read of the tables of all shards of a process.
+/// Cached blocks of the tables of all shards of a process.
 #[derive(Clone)]
 pub struct SharedCache(pub(super) Arc<dyn DbCache>);
 
@@ -115,8 +117,9 @@ impl std::fmt::Debug for SharedCache {
 
 /// Half of blocks, half of indexes and filters, so that neither pushes the other out.
 ///
-/// Each read asks the filters of several tables, and the index of one. Without them in memory it fetches megabytes instead of
-/// a block. They take about a hundredth of the data; a block of rows that are read one by one holds fifteen that nobody wants.
+/// Each read asks the filters of several tables, and the index of one. Without them in memory it
+/// fetches megabytes instead of a block. They take about a hundredth of the data; a block of rows
+/// that are read one by one holds fifteen that no client asked for.
 pub(super) fn cache(bytes: u64) -> Arc<dyn DbCache> {
     let blocks = FoyerCacheOptions { max_capacity: bytes - bytes / 2, ..FoyerCacheOptions::default() };
     // Each part has its own bound: in a part for each of many processors no index would have room.

@@ -1,5 +1,6 @@
-//! Reads the log of a shard in a store that somebody may write to: the objects of SlateDB's write-ahead log, as many as there are at the
-//! time of a look. An object that is listed is whole, and never changes.
+//! Reader of the log of a shard in a store that may be in use: the objects of SlateDB's write-ahead
+//! log, as many as there are at the time of a look. An object that is listed is whole, and never
+//! changes.
 
 use std::sync::Arc;
 
@@ -35,7 +36,7 @@ impl ObjectTail {
         let number = match number {
             Some(number) => number,
             None => {
-                // What lies before is in tables.
+                // Earlier objects are in tables.
                 let admin = Admin::builder(shard.clone(), store.clone()).build();
                 let found = whole_log::read_manifest(&**store, &shard, &admin).await?;
                 found.ok_or_else(|| StorageError::Missing { directory: path.into() })?.replay_after_wal_id()
@@ -48,7 +49,7 @@ impl ObjectTail {
         self.number
     }
 
-    /// What follows, in its order: stamps tell whether something is missing.
+    /// The objects that follow, in their order: their stamps show whether one is missing.
     pub(crate) async fn look(&self) -> Result<Objects, StorageError> {
         let folder = below(&self.shard, LOG);
         let last = below(&folder, &format!("{:020}.sst", self.number));
@@ -58,8 +59,9 @@ impl ObjectTail {
             listed.try_collect().await.map_err(|error| unreadable(&folder, &error))?;
         objects.retain(|object| object.number > self.number);
         objects.sort_unstable_by_key(|object| object.number);
-        // A list that is read while objects come may have a later one without an earlier one, which the store has: the next look
-        // has both. A hole before the first one is one that the stamps show: the log begins anywhere.
+        // A list that is read while objects are added may have a later one without an earlier one,
+        // which the store has: the next look has both. The stamps show a hole before the first
+        // object: the log may begin anywhere.
         if let Some(unlisted) = whole_log::check_listed(&*self.store, &self.shard, &objects).await? {
             objects.retain(|object| object.number < unlisted);
         }

@@ -1,7 +1,8 @@
-//! Reads of one moment.
+//! Reads of one point in time.
 //!
-//! A read of what is in memory ends at once, so each is polled in the call; only what has to be fetched is boxed into an answer
-//! that comes later. Fetches need the runtime whose sockets they use, whichever thread polls them.
+//! A read from memory ends at once, so each read is polled in the call; only a read that has to
+//! fetch is boxed into an answer that comes later. Fetches need the runtime whose sockets they use,
+//! whichever thread polls them.
 
 use std::future::Future;
 use std::ops::Range;
@@ -25,10 +26,10 @@ use crate::{Answer, EngineView, Lookup, Row, ScanOptions, StorageError, Value};
 const READ_AHEAD_BYTES: usize = 128 * 1024;
 const FETCHES_AT_ONCE: usize = 4;
 
-/// A store that takes longer is one that does not answer.
+/// A store that takes longer counts as not answering.
 const READ_MAX: Duration = Duration::from_secs(10);
 
-/// What is read: both show one moment.
+/// The source of reads: both show one point in time.
 #[derive(Clone)]
 enum Source {
     Snapshot(Arc<DbSnapshot>, Arc<Db>),
@@ -64,7 +65,7 @@ impl ObjectView {
 }
 
 impl Source {
-    /// What an error of a read means to us.
+    /// Converts an error of a read.
     fn failed(&self, error: &slatedb::Error, epoch: u64) -> StorageError {
         match self {
             Source::Snapshot(_, database) if has_ended(database) => ended(error),
@@ -190,7 +191,8 @@ impl EngineScan for ObjectScan {
     }
 }
 
-/// `None` where the store does not answer, or is known not to. What is in memory is read all the same: that is tried first.
+/// `None` where the store does not answer, or its circuit is open. Rows in memory are read all the
+/// same: memory is tried first.
 async fn in_time<T>(circuit: Option<&Circuit>, read: impl Future<Output = T>) -> Option<T> {
     let refused = async {
         match circuit {

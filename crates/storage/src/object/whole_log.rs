@@ -8,8 +8,8 @@
 //! ```text
 //! manifest: tables have everything up to 10; the log was stored up to 14 at least
 //! wal/      10 11 12 __ 14 15         13 is missing
-//! wal/      10 11 12 13               14 is missing: the manifest says that it was stored
-//! wal/      10 11 12 13 14            whole, also where 15 was lost, of which nothing is recorded
+//! wal/      10 11 12 13               14 is missing: the manifest proves that it was stored
+//! wal/      10 11 12 13 14            whole, also where 15 was lost, which has no record
 //! wal/                                a copy of a checkpoint, whose tables have everything
 //! ```
 //!
@@ -17,8 +17,9 @@
 //! each flush of a memtable, a fence with each start. Which objects follow the last proof is not recorded anywhere: that would be
 //! one more request for each write.
 //!
-//! A list may be read while an owner stores objects and a collector removes them. So a hole is believed only where the store says of
-//! the object itself that it is not there, and the newest manifest still needs it.
+//! A list may be read while an owner stores objects and a collector removes them. So a hole is
+//! believed only where the store reports the object itself as missing, and the newest manifest
+//! still needs it.
 
 use futures::TryStreamExt as _;
 use slatedb::VersionedManifest;
@@ -31,7 +32,7 @@ use super::files::{below, unreadable};
 use super::log::{LOG, Object};
 use crate::StorageError;
 
-/// Lists of one log at most: one that lacks an object which the store has is read again.
+/// Lists of one log at most: a list that lacks an object which the store has is read again.
 const LISTS_MAX: u32 = 10;
 /// Objects that lists lack and the store has.
 pub(super) const FILLED_MAX: u32 = 1000;
@@ -69,7 +70,8 @@ pub(super) async fn read(
                 }
                 break;
             }
-            // A directory is listed in no order: a new object may be listed without one that was stored before it.
+            // A directory is listed in no order: a new object may be listed without an object that
+            // was stored before it.
             if filled == FILLED_MAX {
                 return Err(unlisted(shard, found));
             }

@@ -1,8 +1,8 @@
-//! The memory of rows that are written and in no table yet, of all shards of a process.
+//! Memory budget of rows that are written and in no table yet, of all shards of a process.
 //!
-//! SlateDB counts rows as they will lie in tables. In memory each takes some two hundred bytes more: an index row of 40 bytes
-//! takes six times as much as SlateDB counts for it. So rows are counted here as memory holds them, and whoever writes waits
-//! for room:
+//! SlateDB counts rows as they will lie in tables. In memory each requires some two hundred bytes
+//! more: an index row of 40 bytes uses six times as much as SlateDB counts for it. So rows are
+//! counted here as memory holds them, and a writer waits for room:
 //!
 //! ```text
 //!            take(bytes)              begin_flush()               the flush ends
@@ -10,9 +10,10 @@
 //!            waits while memory is full, and a flush is under way that gives some back
 //! ```
 //!
-//! A shard begins a flush when its memtable holds [`SHARE_OF_A_MEMTABLE`] of its part, so that memtables which nobody flushes
-//! never fill the memory together: whoever waits, waits for a flush. Where none is under way nobody waits, whatever the group
-//! takes. A shard that writes alone has what the others do not use.
+//! A shard begins a flush when its memtable holds half of its part ([`SHARE_OF_A_MEMTABLE`]
+//! quarters). So memtables that are not being flushed never fill the memory together, and every
+//! wait is for a flush. Where no flush is under way no writer waits, however large its group is. A
+//! shard that writes alone may use the memory that the others do not use.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -23,7 +24,7 @@ use crate::{Batch, Op};
 
 /// A node of the memtable's skip list, with its tower, and the row in it; of SlateDB 0.18. `tests/memory` counts it.
 const ROW_BYTES: u64 = 200;
-/// Of what the memtables of a shard may hold together.
+/// Size at which a memtable is flushed, in units of `ObjectOptions::memtable_bytes`.
 pub(super) const SHARE_OF_A_MEMTABLE: u64 = 2;
 
 #[derive(Clone)]
@@ -71,7 +72,7 @@ impl WriteMemory {
         loop {
             let given_back = self.0.given_back.notified();
             tokio::pin!(given_back);
-            // From here on it hears of what is given back.
+            // From here on it is notified when memory is given back.
             given_back.as_mut().enable();
             if let Some(held) = self.try_take(bytes) {
                 return held;
@@ -99,7 +100,7 @@ impl WriteMemory {
     }
 }
 
-/// One that waits; it may give up.
+/// A waiting writer; it may give up.
 struct Waits<'m>(&'m WriteMemory);
 
 impl Waits<'_> {
@@ -153,11 +154,11 @@ pub(super) struct Flushing(Held);
 impl Drop for Flushing {
     fn drop(&mut self) {
         self.0.memory.state().flushes -= 1;
-        // What it held is given back next, and then those that wait are told.
+        // Its memory is given back next, and then the waiting writers are notified.
     }
 }
 
-/// What the rows of a group take in a memtable.
+/// Memory of a group's rows in a memtable.
 pub(super) fn memory_of(group: &[Batch]) -> u64 {
     let rows: usize = group.iter().map(Batch::len).sum();
     let bytes: usize = group.iter().map(Batch::size_bytes).sum();
@@ -170,9 +171,9 @@ const PIECE_BYTES: usize = 32 << 10;
 
 /// Keys and values of a group, copied behind one another.
 ///
-/// A row that is allocated by itself costs two allocations and, since SlateDB shares its key, a third for the count of who
-/// shares it. In pieces it costs what it is long. A piece is small, because SlateDB keeps the first key of a partition for as
-/// long as it has a table.
+/// A row that is allocated by itself costs two allocations and, since SlateDB shares its key, a
+/// third for the count of who shares it. In pieces it costs only its length. A piece is small,
+/// because SlateDB keeps the first key of a partition for as long as it has a table.
 pub(super) struct Copies {
     left_bytes: usize,
     piece: BytesMut,

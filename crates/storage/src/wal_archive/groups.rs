@@ -1,4 +1,4 @@
-//! What a kept log holds: groups of writes, each with its stamp.
+//! Content of an archived log: groups of writes, each with its stamp.
 
 use bytes::Bytes;
 
@@ -73,7 +73,7 @@ struct Entries<'a> {
 }
 
 impl Entries<'_> {
-    /// `None` where it is no write, or one that is compressed.
+    /// `None` where it is no write, or a compressed one.
     fn next(&mut self) -> Option<Op> {
         let head = self.take(HEAD_BYTES)?;
         let length = |at: usize| Some(u32::from_le_bytes(head.get(at..at + 4)?.try_into().ok()?) as usize);

@@ -1,8 +1,9 @@
-//! The kept journals of a local shard: links in its directory `wal_archive/`.
+//! Archived journals of a local shard: links in its directory `wal_archive/`.
 //!
-//! fjall deletes a journal when everything in it is in tables; a link keeps what it held. A journal takes 64 MB of writes before there is a
-//! newer one, and only a journal with a newer one behind it is deleted, so that it is enough to look for journals without a link
-//! now and again. A journal that went without one would be a hole, which is found when the log is replayed (`replay.rs`).
+//! fjall deletes a journal when all its rows are in tables; a link keeps its content. A journal
+//! takes 64 MB of writes before there is a newer one, and only a journal with a newer one behind it
+//! is deleted, so that it is enough to look for journals without a link now and again. A journal
+//! that went without one would be a hole, which is found when the log is replayed (`replay.rs`).
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind};
@@ -19,13 +20,13 @@ use crate::directory::DATABASE;
 use crate::journal::{good_bytes, journals};
 
 pub(super) const KEPT: &str = "history";
-/// What is written between two looks.
+/// Bytes written between two looks.
 const LOOK_EVERY_BYTES: u64 = 1 << 20;
 /// Of a journal that has a newer one, so many pieces are looked at to know it again.
 const PIECES: u64 = 16;
 const PIECE_BYTES: usize = 4096;
 
-/// What keeps them while the shard is open.
+/// The archive of journals while the shard is open.
 pub(crate) struct KeptJournals {
     shard: PathBuf,
     window: Duration,
@@ -54,7 +55,7 @@ impl KeptJournals {
         }
     }
 
-    /// Links what has no link yet, and drops what is too old.
+    /// Links journals that have no link yet, and removes the links that are too old.
     pub fn look(&self) -> io::Result<()> {
         let kept = self.shard.join(KEPT);
         let current = journals(&self.shard.join(DATABASE))?;
@@ -97,7 +98,7 @@ pub(crate) fn forget(shard: &Path) -> Result<(), StorageError> {
     }
 }
 
-/// Keeps what is kept now with a checkpoint.
+/// Links the archived journals in a checkpoint.
 pub(crate) fn copy_links(shard: &Path, to: &Path) -> io::Result<()> {
     if !shard.join(KEPT).is_dir() {
         return Ok(());
@@ -112,14 +113,15 @@ pub(crate) fn copy_links(shard: &Path, to: &Path) -> io::Result<()> {
 
 /// A journal that is kept with a state.
 pub(crate) struct KeptJournal {
-    /// What it is called in backups: of one that is complete, the name is given to this content only.
+    /// Its name in backups: the name of a complete journal is used for this content only.
     pub name: String,
     /// Where it lies below the shard.
     pub path: String,
     pub size_bytes: u64,
 }
 
-/// Oldest first, of a checkpoint or of a shard that nobody has open; none where no log is kept.
+/// Oldest first, of a checkpoint or of a shard that no process has open; none where no log is
+/// archived.
 ///
 /// # Errors
 /// [`StorageError::Corrupt`] where one is missing between two others, which names it.
@@ -156,7 +158,7 @@ fn list(directory: &Path) -> io::Result<Vec<(u64, String)>> {
     let mut found: Vec<(u64, String)> =
         links.into_iter().map(|(number, _)| (number, path_of(KEPT, number))).collect();
     let last = found.last().map_or(0, |(number, _)| *number);
-    // A killed process may have begun one that it did not come to link.
+    // A killed process may have begun a journal that it did not link.
     let newer = journals(&directory.join(DATABASE))?.into_iter().filter(|(number, _)| *number > last);
     found.extend(newer.map(|(number, _)| (number, path_of(DATABASE, number))));
     Ok(found)

@@ -1,13 +1,15 @@
-//! The kept log of a shard: every commit since some time, each with its time, so that the state of any moment can be made again.
+//! Archived log of a shard: every commit since some time, each with its time, to restore the state
+//! of any point in time.
 //!
-//! | file | what it does |
+//! | file | content |
 //! |---|---|
 //! | `mod.rs` | the stamp that each group of commits gets |
 //! | `journals.rs` | keeps the journals of a local shard beside it, as links |
-//! | `groups.rs` | what a kept log holds: groups of writes, in their order |
+//! | `groups.rs` | content of an archived log: groups of writes, in their order |
 //! | `tail.rs` | reads the journals of a shard that is in use, as far as they go |
 //!
-//! `restore_point.rs` begins and ends keeping it, `replay.rs` brings a shard to a moment with it, `wal_copy.rs` a copy up to its original.
+//! `restore_point.rs` starts and stops archiving, `replay.rs` brings a shard to a point in time
+//! with it, `wal_copy.rs` a copy up to its original.
 //!
 //! The log is the one that the engine writes anyway: fjall's journals, or the write-ahead objects of SlateDB. Each group that is written
 //! has one row more, the *stamp*, always under the same key:
@@ -16,13 +18,15 @@
 //! number u64 | time u64, milliseconds | run u64 | before u64          big-endian
 //! ```
 //!
-//! Numbers have no gaps. `run` is random for each time that the shard is opened. `before` is the run that wrote the stamp before; only
-//! the first stamp of a run has it, all others have 0. So a log continues a state exactly where the numbers and the runs say
-//! so: a log with a hole, or one of a copy of the account that went its own way, fits nowhere.
+//! Numbers have no gaps. `run` is random for each time that the shard is opened. `before` is the
+//! run that wrote the stamp before; only the first stamp of a run has it, all others have 0. So a
+//! log continues a state exactly where the numbers and the runs match. A log with a hole, or the
+//! log of a copy of the account that diverged, fits nowhere.
 //!
-//! A stamp is made when the group is written, before anybody is told of it, and never has an earlier time than any stamp of the process before
-//! it. So the groups up to a time T hold everything that was acknowledged before T, nothing that was sent after it, and no effect
-//! without its cause, on whichever shards these lie.
+//! A stamp is made when the group is written, before the group is acknowledged, and never has an
+//! earlier time than any stamp of the process before it. So the groups up to a time T hold
+//! everything that was acknowledged before T, nothing that was sent after it, and no effect without
+//! its cause, on whichever shards these lie.
 
 mod groups;
 mod journals;
@@ -95,7 +99,7 @@ pub struct HistoryOptions {
     pub times: Arc<AtomicU64>,
 }
 
-/// What stamps the groups of a shard. Used by whoever writes them, one after the other.
+/// Stamps the groups of a shard. Used by the task that writes them, one after the other.
 pub(crate) struct History {
     key: Bytes,
     clock: Clock,
@@ -114,7 +118,7 @@ impl History {
             key: options.key.clone().into(),
             clock: options.clock.clone(),
             times: options.times.clone(),
-            // 0 is nobody's.
+            // 0 is never a run.
             run: options.random.u64().max(1),
             before: last.map_or(0, |last| last.run),
             first: last.map_or(0, |last| last.number) + 1,
@@ -167,7 +171,7 @@ mod tests {
         assert!(three.follows(&two) && third.follows(&two));
         let four = next(&run);
         assert!(four.follows(&three) && !four.follows(&third), "two copies went their own ways");
-        // Both went on from `two`; what one of them wrote later does not follow what the other one did.
+        // Both went on from `two`; later groups of one do not follow groups of the other.
         let longer = Stamp { number: 3, ..two };
         assert!(!four.follows(&longer), "only the first of a run follows another run");
         assert!(!next(&History::after(None, &options)).follows(&Stamp { number: 0, ..four }));

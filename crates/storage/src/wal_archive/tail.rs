@@ -1,4 +1,5 @@
-//! Reads the journals of a shard that may be in use: what is there at the time of a look, up to the last batch that is whole.
+//! Reader of the journals of a shard that may be in use: the journals at the time of a look, up to
+//! the last batch that is whole.
 //!
 //! A batch that is being written has no right checksum yet, so that reading ends before it and goes on there at the next look. A journal
 //! with a newer one behind it is not written to any more. The links of the kept log are read as well as the journals themselves, so
@@ -51,7 +52,8 @@ impl JournalTail {
         listed().map_err(|error| self.unreadable(&error))
     }
 
-    /// What one of them has from where reading ended; `None` where it is gone, which is seen as a hole if it is one.
+    /// The unread rest of a journal; `None` where the journal is deleted, which is seen as a hole
+    /// if it is one.
     pub(crate) async fn read(&mut self, journal: u64) -> Result<Option<Bytes>, StorageError> {
         if journal != self.number {
             (self.number, self.offset) = (journal, 0);

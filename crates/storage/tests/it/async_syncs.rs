@@ -1,6 +1,7 @@
-//! With `Durability::Async` every commit becomes durable without any further commit, whoever wrote it: the committer, or
-//! the writer itself where it waited. The events are the engine's syncs and the durable watermark; no clock decides. A
-//! commit that is never synced shows as a test that does not end.
+//! With `Durability::Async` every commit becomes durable without any further commit, whichever
+//! thread wrote it: the committer, or the waiting writer itself. The events are the engine's syncs
+//! and the durable watermark; no clock decides. A commit that is never synced shows as a test that
+//! does not end.
 
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ async fn write(shard: &Shard, number: u64) {
     shard.commit(batch(number)).expect("room").await.expect("commits");
 }
 
-/// Asks nobody for a sync, as a client that went away.
+/// Waits without asking for a sync, as if the client had left.
 async fn see_durable(shard: &Shard, seq: u64) {
     while shard.durable() < seq {
         tokio::task::yield_now().await;
@@ -68,10 +69,10 @@ async fn waiting_for_durability_syncs_at_once() {
     for number in 1..=200 {
         write(&shard, number).await;
         shard.wait_durable(number).await.expect("synced");
-        // A sync that came by itself in between leaves the one that was asked for nothing to do.
+        // A sync that came by itself in between leaves no work for the requested one.
         assert_eq!(engine.syncs(), number);
     }
-    // Waiting again for what is durable asks for nothing.
+    // Waiting again for a durable commit asks for no sync.
     shard.wait_durable(200).await.expect("durable");
     assert_eq!(engine.syncs(), 200);
 }

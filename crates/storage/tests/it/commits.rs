@@ -1,4 +1,5 @@
-//! The committer over an engine with faults: grouping, order, bounds, poison, and what a crash may take.
+//! Committer over an engine with faults: grouping, order, bounds, poison, and the losses that a
+//! crash may cause.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +18,7 @@ fn options() -> ShardOptions {
     ShardOptions::local("")
 }
 
-/// Two keys that belong together, and one that every commit overwrites.
+/// Two keys that belong together, and a key that every commit overwrites.
 fn batch(number: u64) -> Batch {
     let mut batch = Batch::new();
     batch.put(format!("a{number:06}"), number.to_be_bytes().to_vec());
@@ -54,7 +55,7 @@ async fn patient_commit_is_durable_without_another_and_keeps_its_place_among_oth
     let shard = shard(&engine, &options());
     shard.commit(patient(1)).expect("room").await.expect("commits");
     assert_eq!((engine.syncs(), shard.durable(), last(&shard).await), (1, 1, 1));
-    // Who asks for durability does not wait for somebody to come.
+    // A caller that asks for durability does not wait for another commit.
     let kept = shard.commit(patient(2)).expect("room");
     shard.wait_durable(kept.seq()).await.expect("is durable");
     kept.await.expect("commits");
@@ -63,7 +64,7 @@ async fn patient_commit_is_durable_without_another_and_keeps_its_place_among_oth
     assert!(shard.durable() >= kept.seq(), "commits keep their order");
     kept.await.expect("commits");
     assert_eq!(last(&shard).await, 4);
-    // The end of the shard writes what is still kept.
+    // Closing the shard writes the commits that are still delayed.
     let kept = shard.commit(patient(5)).expect("room");
     shard.close().await.expect("closes");
     kept.await.expect("commits");

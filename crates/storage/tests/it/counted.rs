@@ -1,4 +1,5 @@
-//! A store in memory that counts what is written and how often log and tables are read, and keeps its state after each write.
+//! Store in memory that counts written bytes and reads of log and tables, and keeps its state after
+//! each write.
 
 use std::fmt::{Debug, Display, Formatter};
 use std::sync::Mutex;

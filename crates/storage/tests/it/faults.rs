@@ -1,6 +1,7 @@
-//! Every file of a shard removed, zeroed, cut and with flipped bits, after a clean stop and after a crash: opening and
-//! inspecting refuse with one line, or find exactly what was there. They never find less, nothing, or end in a panic; and
-//! once the file is back, so is everything. What no reader can tell from a write that a crash tore is listed by name.
+//! Every file of a shard removed, zeroed, cut and with flipped bits, after a clean stop and after a
+//! crash: opening and inspecting refuse with one line, or find exactly the earlier content. They
+//! never find less, nothing, or end in a panic; and once the file is back, so is everything. Damage
+//! that no reader can distinguish from a write that a crash tore is listed by name.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -141,7 +142,7 @@ async fn open(directory: &Path) -> Result<Rows, StorageError> {
     rows(&shard).await
 }
 
-/// What a fault led to, as text; empty when all is well.
+/// The problem that a fault led to, as text; empty when all is well.
 fn judge(found: Result<Rows, StorageError>, expected: &Rows, may_lose_the_end: bool) -> Option<String> {
     match found {
         Ok(found) if found == *expected => None,
@@ -167,7 +168,7 @@ async fn check_table(is_closed: bool) {
     fs::create_dir(&scratch).expect("creates");
     let expected = make(&original, is_closed).await;
     if !is_closed {
-        // After a crash nothing says how far the journal went since the shard was opened.
+        // After a crash no record shows how far the journal went since the shard was opened.
         expects_log("cut a torn write off the journal");
     }
     copy(&original, &good);

@@ -357,7 +357,8 @@ async fn scratch_is_its_owners_and_leftovers_are_in_nobodys_way() {
     let (shard, scratch) = (directory.path().join("shard"), directory.path().join("scratch"));
     fs::create_dir(&scratch).expect("made");
     Shard::open(ShardOptions::local(&shard)).await.expect("opens").close().await.expect("closes");
-    // What inspections that were killed left, where their process had the number that this one has: so in containers.
+    // Leftovers of killed inspections, whose process had the same number as this one: this is
+    // common in containers.
     for number in 0..10_000 {
         let leftover = format!("shardlake-inspect-{}-{number}", std::process::id());
         fs::create_dir(scratch.join(leftover)).expect("made");

@@ -169,7 +169,7 @@ async fn files_of_a_state_are_a_shard_again_wherever_they_are_put() {
     let missing = shard.kept_files("none").await.map(drop);
     assert!(matches!(missing, Err(StorageError::CheckpointMissing)), "{missing:?}");
 
-    // One in use is nobody else's; a killed one has its last writes in its journal alone.
+    // A shard in use is locked for others; a killed one has its last writes in its journal alone.
     let in_use = KeptFiles::of_directory(&place("shard")).map(drop);
     assert!(matches!(in_use, Err(StorageError::Locked { .. })), "{in_use:?}");
     drop(shard);

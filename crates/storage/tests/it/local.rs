@@ -79,7 +79,7 @@ async fn a_creation_that_was_cut_short_is_started_again() {
     drop(open(&options).await);
     let shard = directory.path().join("shard");
     for leftover in ["db/version", "db/0.jnl", "db"] {
-        // What a process killed at this point of the creation leaves.
+        // The files that a process killed at this point of the creation leaves.
         fs::write(shard.join("FORMAT"), "shardlake shard 1, being created\n").expect("writes");
         let path = shard.join(leftover);
         if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }.expect("removes");
@@ -168,7 +168,8 @@ async fn no_insert_is_lost_among_sorting_merging_and_restarts() {
     }
 }
 
-/// Deletions were undone by recovery (fjall's `clear`, and tombstones merged away before what they hide).
+/// Deletions were undone by recovery (fjall's `clear`, and tombstones merged away before the rows
+/// that they hide).
 #[tokio::test]
 async fn nothing_deleted_comes_back() {
     let _logs = Logs::watch();

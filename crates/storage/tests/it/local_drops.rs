@@ -94,7 +94,7 @@ async fn tables_of_a_dropped_partition_go_as_a_whole() {
     assert_eq!((rows(&shard, DROPPED).await, rows(&shard, NEIGHBOUR).await), (0, 1000));
 }
 
-/// What batches take in the journals.
+/// Bytes of batches in the journals.
 fn log_bytes(shard: &Path) -> u64 {
     let journals = fs::read_dir(shard.join("db")).expect("lists").map(|entry| entry.expect("lists").path());
     let journals = journals.filter(|path| path.extension().is_some_and(|extension| extension == "jnl"));
@@ -105,7 +105,7 @@ fn log_bytes(shard: &Path) -> u64 {
     journals.map(used).sum()
 }
 
-/// Also where all of it was in a journal, and in tables that are younger than everybody else's.
+/// Also where all rows were in a journal, and in tables younger than all others.
 #[tokio::test]
 async fn no_crash_brings_back_a_row_of_a_dropped_partition() {
     let directory = tempfile::tempdir().expect("a directory");

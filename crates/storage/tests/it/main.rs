@@ -1,7 +1,7 @@
 //! The engines and the committer over them.
 //!
-//! One program for all files, because linking is what takes the time. `process.rs` runs this program again as its
-//! children, with one test by name.
+//! One program for all files, because linking takes most of the time. `process.rs` runs this
+//! program again as its children, with one test by name.
 
 mod async_syncs;
 mod commits;

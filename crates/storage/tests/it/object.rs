@@ -149,7 +149,8 @@ async fn an_owner_of_before_acknowledges_nothing_more() {
     }
 }
 
-/// However their opening interleaves: what any of them acknowledged is there, and nobody acknowledges after the last one has.
+/// For every interleaving of opens: acknowledged writes of every owner are there, and no owner
+/// acknowledges after the last one has.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_owners_that_open_at_once_none_loses_what_it_acknowledged() {
     for round in 0..8 {
@@ -181,7 +182,7 @@ async fn of_owners_that_open_at_once_none_loses_what_it_acknowledged() {
     }
 }
 
-/// What no codec makes smaller.
+/// Bytes that no codec makes smaller.
 fn noise(seed: u32) -> Vec<u8> {
     let mut state = u64::from(seed) + 1;
     let next = || {
@@ -191,7 +192,8 @@ fn noise(seed: u32) -> Vec<u8> {
     std::iter::repeat_with(next).take(25_000).flatten().collect()
 }
 
-/// A read of a store that does not answer ends with what to do, also in the middle of a scan; and it goes on when the store does.
+/// A read of a store that does not answer ends with an error that names the remedy, also in the
+/// middle of a scan. It goes on when the store does.
 #[tokio::test(start_paused = true)]
 async fn a_store_that_does_not_answer_is_waited_for_within_bounds() {
     const ROWS: u32 = 64;
@@ -204,7 +206,7 @@ async fn a_store_that_does_not_answer_is_waited_for_within_bounds() {
         written.expect("acknowledged");
     }
     first.close().await.expect("closes");
-    // What it reads is in the store.
+    // The rows that it reads are in the store.
     let shard = object.shard(2).await.expect("opens");
     let snapshot = shard.snapshot();
     let mut rows = snapshot.scan(key(0)..key(ROWS), ScanOptions::default());
@@ -222,7 +224,8 @@ async fn a_store_that_does_not_answer_is_waited_for_within_bounds() {
     assert!(shard.get(&key(ROWS / 2)).await.expect("the store answers again").is_some());
 }
 
-/// Who wrote while the lease was over is told when it is held again, and not before.
+/// A commit of a time without the lease is acknowledged when the lease is held again, and not
+/// before.
 #[tokio::test(start_paused = true)]
 async fn commits_wait_for_the_lease() {
     let clock = Clock::manual(Timestamp(1_000_000));

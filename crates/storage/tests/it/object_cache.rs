@@ -1,4 +1,5 @@
-//! The disk cache in front of a store: what is in it is not fetched again, and whatever befalls it, reads are right.
+//! Disk cache in front of a store: cached parts are not fetched again, and reads are right after
+//! any damage.
 
 use std::fs;
 use std::path::{Path as Directory, PathBuf};
@@ -78,7 +79,7 @@ fn key(number: u32) -> Vec<u8> {
     [1u32.to_be_bytes(), number.to_be_bytes()].concat()
 }
 
-/// What no codec makes smaller.
+/// Bytes that no codec makes smaller.
 fn value(number: u32) -> Vec<u8> {
     let mut state = u64::from(number) + 1;
     let mut next = || {
@@ -188,7 +189,7 @@ async fn a_cache_keeps_to_its_bytes() {
     read_all(&store, 2, &large).await;
     drop(large);
     assert!(bytes(directory.path()) > 3 * SMALL);
-    // What an earlier server left is too much for this one.
+    // The files of an earlier server are too large for this one.
     let (small, counts) = cache(directory.path(), SMALL);
     assert!(bytes(directory.path()) <= SMALL);
     read_all(&store, 3, &small).await;

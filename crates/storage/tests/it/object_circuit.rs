@@ -1,4 +1,4 @@
-//! A store that fails for long: who asks is told so at once, and it goes on when the store does.
+//! A store that fails for long: requests fail at once, and succeed again when the store does.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -122,7 +122,7 @@ async fn while_the_store_of_the_data_fails_writes_go_on_until_memory_is_full() {
     assert!(circuits.data.refuses() && !circuits.log.refuses());
     let mut written = 0;
     let mut waiting = Vec::new();
-    // Four buffers of one mebibyte, and what is queued before the first refusal.
+    // Four buffers of one mebibyte, and the commits queued before the first refusal.
     while let Ok(pending) = shard.commit(large(written)) {
         let mut pending = Box::pin(pending);
         match tokio::time::timeout(Duration::from_secs(5), &mut pending).await {

@@ -1,4 +1,5 @@
-//! Dropping a partition of an account in a store: what it writes, what is left, and what a crash in the middle leaves.
+//! Dropping a partition of an account in a store: the bytes that it writes, the objects that are
+//! left, and the state after a crash in the middle.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -77,7 +78,7 @@ async fn a_drop_of_many_rows_writes_little_and_leaves_nothing() {
     assert_eq!(rows(&shard, DROPPED).await, ROWS);
     let (before, began) = (store.put_bytes(), tokio::time::Instant::now());
     drop_partition(&shard).await;
-    // Of a clock that passes over what nobody waits for.
+    // By a clock that skips idle time.
     let took = began.elapsed();
     assert!(took <= std::time::Duration::from_millis(1200), "it took {took:?}");
     let written = store.put_bytes() - before;

@@ -1,5 +1,5 @@
-//! The engine of a shard in a store ends by itself: writers see nothing of it where it can be opened again, and are told what is damaged
-//! where it cannot.
+//! The engine of a shard in a store ends by itself. Writers notice no failure where it can be
+//! opened again, and get an error that names the damage where it cannot.
 
 use std::fmt::{Debug, Display, Formatter};
 use std::sync::Arc;
@@ -22,10 +22,10 @@ use slatedb::object_store::{
 };
 use tokio::time::{sleep, timeout};
 
-/// Of a clock that passes over what nobody waits for: it turns a hang into a failure.
+/// By a clock that skips idle time: turns a hang into a failure.
 const GUARD: Duration = Duration::from_mins(10);
 
-/// A store that says of new manifests that they were there before, and sends manifests with other bytes than it has.
+/// A store that reports new manifests as existing, and returns manifests with wrong bytes.
 #[derive(Default)]
 struct Garbling {
     store: InMemory,
@@ -133,7 +133,7 @@ fn key(writer: u32, number: u32) -> Vec<u8> {
 async fn put(shard: &Shard, writer: u32, number: u32) -> std::result::Result<(), StorageError> {
     let mut batch = Batch::new();
     batch.put(key(writer, number), vec![7; 2000]);
-    // Each overwrites what the one before it wrote.
+    // Each overwrites the row of the commit before.
     batch.put(key(writer, u32::MAX), number.to_be_bytes().to_vec());
     shard.commit(batch)?.await
 }
@@ -151,7 +151,7 @@ async fn rows(shard: &Shard) -> usize {
 async fn end(store: &Garbling, shard: &Shard) {
     store.garbles.store(true, Ordering::SeqCst);
     let before = store.garbled.load(Ordering::SeqCst);
-    // It makes a manifest, is told that another one has its number, and reads that.
+    // It makes a manifest, gets the error that another one has its number, and reads that manifest.
     let _perhaps = timeout(Duration::from_millis(1500), shard.flush()).await;
     while store.garbled.load(Ordering::SeqCst) == before {
         sleep(Duration::from_millis(100)).await;

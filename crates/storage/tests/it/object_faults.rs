@@ -1,5 +1,5 @@
-//! A store that is slow, fails, cuts answers off after their effect, and sends half of a body: whoever writes is told the truth, and
-//! nothing acknowledged is lost.
+//! A store that is slow, fails, cuts answers off after their effect, and sends half of a body:
+//! writers get true results, and no acknowledged write is lost.
 
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Display, Formatter};
@@ -20,7 +20,7 @@ use slatedb::object_store::{
     ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 
-/// What a request may meet, each in so many of a thousand.
+/// Faults of a request, each in so many of a thousand.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Weather {
     /// 500, or 503 SlowDown: nothing was done.
@@ -225,8 +225,9 @@ fn key(writer: u32, item: u64, half: u8) -> Vec<u8> {
 const WRITERS: u32 = 16;
 const ITEMS: u64 = 8;
 
-/// Writers write both halves of an item in a batch, each time with a higher number. What is stored is at least what they were told,
-/// at most what they asked for, and both halves agree: also while it goes on, and for a later owner.
+/// Writers write both halves of an item in a batch, each time with a higher number. The stored
+/// number is at least the acknowledged one and at most the requested one, and both halves agree:
+/// also during the run, and for a later owner.
 async fn survive(seed: u64, keeps_marks: bool, weather: Weather) -> Vec<u64> {
     let store = Faulty::new(seed, keeps_marks);
     let shard = open(store.clone(), 1).await.expect("opens in good weather");
@@ -307,7 +308,7 @@ async fn survive_all(seeds: std::ops::Range<u64>, weather: Weather) {
     }
 }
 
-/// What is told is right; what cannot be told now is told later.
+/// Answers are right; a failed read is repeated later.
 async fn read_by_another_owner(store: &Arc<Faulty>) -> BTreeMap<Vec<u8>, u64> {
     for attempt in 0..50 {
         let read = async {
@@ -419,8 +420,9 @@ impl ObjectStore for Gullible {
     }
 }
 
-/// An owner that sleeps while another one takes its shard, both in a store that keeps no marks and denies what it did: the rows that either
-/// was told are stored and are not.
+/// Runs an owner that sleeps while another one takes its shard, both in a store that keeps no marks
+/// and denies its own effects. Returns the number of rows that were acknowledged to either and are
+/// not stored.
 async fn rows_lost_by_a_late_owner(is_gullible: bool) -> usize {
     let store = Faulty::new(7, false);
     let of_the_first: Arc<dyn ObjectStore> =

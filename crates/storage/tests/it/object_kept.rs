@@ -175,7 +175,7 @@ async fn states_of_several_shards_in_a_store_show_no_effect_without_its_cause() 
     }
 }
 
-/// Its owner was killed: what was acknowledged and is in the log alone is copied, too.
+/// Its owner was killed: acknowledged writes that only the log has are copied, too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_files_of_a_shard_that_nobody_has_open_have_its_log() {
     let (store, copies) = (memory(), memory());
@@ -202,7 +202,7 @@ async fn the_files_of_a_shard_that_nobody_has_open_have_its_log() {
         kept_files_of_closed(&store, "s/b", WithLog::No).await,
         Err(StorageError::Missing { .. })
     ));
-    // A table that is gone is told, and not left out.
+    // A missing table is reported, and not left out.
     let table = kept.files().iter().find(|file| file.path.starts_with("compacted/")).expect("a table");
     store.delete(&Path::from(format!("s/a/{}", table.path))).await.expect("removed");
     let damaged = kept_files_of_closed(&store, "s/a", WithLog::No).await.map(|_| ());

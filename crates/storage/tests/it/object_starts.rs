@@ -1,4 +1,4 @@
-//! What a start reads of the log.
+//! Reads of the log at a start.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,12 +50,12 @@ async fn tables(store: &Arc<Counted>) -> usize {
     store.list(Some(&Path::from("s/1/compacted"))).count().await
 }
 
-/// Waits for the flush that makes tables of what was written.
+/// Waits for the flush that makes tables of the written rows.
 fn tables_are_made(memory: &WriteMemory) {
     tokio::task::block_in_place(|| eventually("tables are made", || memory.held_bytes() == 0));
 }
 
-/// A lone writer makes an object of the log for each write, far below what fills a memtable.
+/// A lone writer makes an object of the log for each write, long before a memtable is full.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn start_reads_a_bounded_part_of_the_log_and_the_next_one_less() {
     const WRITES: u32 = 1_000;
@@ -75,7 +75,7 @@ async fn start_reads_a_bounded_part_of_the_log_and_the_next_one_less() {
     write(&second, WRITES + 101..=WRITES + 101).await;
     let more = || futures::executor::block_on(tables(&store)) > made;
     tokio::task::block_in_place(|| eventually("what was read of the log is in a table", more));
-    // Of which the manifest tells.
+    // The manifest records it.
     second.flush().await.expect("nothing is left to do");
 
     let before = store.log_reads();

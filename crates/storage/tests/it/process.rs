@@ -14,7 +14,7 @@ use shardlake_testkit::{Logs, expects_log};
 const ORDERS: &str = "SHARDLAKE_STORAGE_TEST_CHILD";
 const WRITERS: u64 = 4;
 
-/// What a child was writing when it ended.
+/// Log message about the write that the child was writing when it ended.
 const TORN: &str = "cut a torn write off the journal";
 
 fn key(writer: u64, number: u64, half: u8) -> Vec<u8> {
@@ -51,7 +51,7 @@ fn spawn(orders: &str, directory: &Path, limit: Option<u32>) -> Child {
         .expect("the child starts")
 }
 
-/// Not a test by itself: what the child does.
+/// Not a test by itself: the work of the child.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn child() {
     let _logs = Logs::watch();

@@ -51,8 +51,8 @@ fn number((_, value): &Row) -> u64 {
     u64::from_be_bytes(value[..].try_into().expect("a number"))
 }
 
-/// Tokens move from place to place, one in each commit, which also says the commit's number: every scan finds all of them, and none of a
-/// commit before one that its reader knows of.
+/// Tokens move from place to place, one in each commit, which also writes the commit's number.
+/// Every scan finds all of them, and no state older than a commit that its reader knows of.
 async fn scans_beside_a_writer(durability: Durability) {
     const READERS: u64 = 3;
     const MOVES: u64 = 600;

@@ -80,7 +80,8 @@ async fn rows_that_nobody_said_are_read_again_are_not_kept() {
     assert_eq!(value(&shard).await, Some("two".into()));
 }
 
-/// A writer counts up; what it was told is the least that a reader finds, and no reader sees the count go down.
+/// A writer counts up; a reader finds at least the last acknowledged count, and no reader sees the
+/// count go down.
 async fn readers_follow_a_writer(durability: Durability) {
     const READERS: usize = 3;
     const WRITES: u64 = 300;

@@ -1,5 +1,5 @@
-//! An engine far away: what travels, what waits for what, and what a crash may take. The clock is tokio's and stands still
-//! but for the engine's delays, so that times are exact.
+//! Engine with latency: round trips, waits, and the losses that a crash may cause. The clock is
+//! tokio's and stands still but for the engine's delays, so that times are exact.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Views: made once a group and not once a read, and replaced when the engine has moved on beside the log. And nobody waits
-//! for an engine while planning.
+//! Views: made once a group and not once a read, and replaced when the engine has moved on past the
+//! log. No planner waits for an engine.
 
 use std::sync::Arc;
 

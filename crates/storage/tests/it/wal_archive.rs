@@ -33,7 +33,7 @@ pub struct Disk(pub tempfile::TempDir);
 
 impl Ground for Disk {
     fn open<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Shard> {
-        // Small memtables, so that what the journals hold is sorted away.
+        // Small memtables, so that the rows of the journals are sorted to tables.
         let options =
             ShardOptions { memtable_bytes: 64 * 1024, ..ShardOptions::local(self.0.path().join(name)) };
         async move { Shard::open(options).await.expect("opens") }.boxed()
@@ -134,7 +134,7 @@ async fn backup(shard: &Shard, name: &str) -> Backup {
     backup
 }
 
-/// What a shard has but for its stamp.
+/// The rows of a shard, without its stamp.
 pub async fn rows(shard: &Shard) -> Rows {
     let mut found = Rows::new();
     let mut scan = shard.view().scan(vec![0]..vec![0xff; 9], ScanOptions::default());
@@ -163,7 +163,7 @@ async fn replay(
     replay.finish().await
 }
 
-/// A shard that changes while its clock goes on, and what it held at each time.
+/// A shard that changes while its clock goes on, and its rows at each time.
 pub struct Run<'a> {
     pub ground: &'a dyn Ground,
     clock: Clock,
@@ -244,7 +244,7 @@ async fn every_moment_between_two_backups_can_be_restored(ground: &dyn Ground, v
     run.commits(30, value_bytes).await;
     run.shard.close().await.expect("closes");
     run.shard = ground.open("spare").await;
-    // Of a shard that nobody has open.
+    // From a shard that no process has open.
     let reopened = ground.open("original").await;
     let stamp = Stamp::of(&reopened.view(), STAMP).await.expect("reads").expect("there");
     reopened.close().await.expect("closes");
@@ -277,7 +277,7 @@ async fn every_moment_between_two_backups_of_a_shard_in_a_store_can_be_restored(
     every_moment_between_two_backups_can_be_restored(&InStore(Arc::new(InMemory::new())), 40_000).await;
 }
 
-/// What must not be taken for the log of a state.
+/// Logs that must not be accepted as the log of a state.
 async fn a_log_with_a_hole_or_of_another_copy_is_refused(ground: &dyn Ground) {
     let mut run = Run::begin(ground, 5).await;
     run.commits(20, 500).await;
@@ -303,7 +303,8 @@ async fn a_log_with_a_hole_or_of_another_copy_is_refused(ground: &dyn Ground) {
     };
     let said = refused("of-a-copy", (&original, &forked)).await;
     assert!(said.contains("does not follow"), "{said}");
-    // The log of the copy begins where it was made, or holds what the original wrote before; either way nothing behind it.
+    // The log of the copy begins where it was made, or holds writes of the original from before;
+    // either way nothing behind it.
     let mut short = original.clone();
     short.log.pop();
     let said = refused("short", (&state, &short)).await;

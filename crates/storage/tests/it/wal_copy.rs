@@ -97,7 +97,7 @@ async fn a_copy_follows(ground: &dyn Ground, source: Source, to: &dyn Ground, va
     let mut log = source.log(Some(place)).await;
     follow(&copy, &mut log).await.expect("follows");
     assert_same(&run, &copy).await;
-    // From an earlier place on it finds what it has already.
+    // From an earlier place on it finds groups that the copy has already.
     let mut log = source.log(Some(place)).await;
     assert_eq!(follow(&copy, &mut log).await.expect("nothing is new"), 0);
     a_hole_is_refused(&mut run, &source, &copy).await;

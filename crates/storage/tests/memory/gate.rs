@@ -1,4 +1,5 @@
-//! A store in a directory that can be kept from storing tables, as one that is slow or fails; its log goes on.
+//! Store in a directory that can refuse to store tables, like a slow or failing store; its log goes
+//! on.
 
 use std::fmt::{Debug, Display, Formatter};
 use std::path::Path as Directory;

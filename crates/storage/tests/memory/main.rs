@@ -1,4 +1,4 @@
-//! What the engine over an object store holds in memory, counted by the allocator of this program.
+//! Memory of the engine over an object store, counted by the allocator of this program.
 //!
 //! A program of its own, with one test: its allocator counts, and nothing else may allocate while the test looks.
 #![cfg(feature = "object-storage")]
@@ -22,10 +22,11 @@ static ALLOCATED: PeakAlloc = PeakAlloc;
 const MEMTABLE_BYTES: u64 = 8 << 20;
 /// As the server gives it.
 const WRITE_BYTES_MAX: u64 = 4 * MEMTABLE_BYTES;
-/// What merges read ahead, and buffers of the log, of the tables that are being written, and of the clients here.
+/// Blocks that merges read ahead, and buffers of the log, of the tables that are being written, and
+/// of the clients here.
 const BESIDE_BYTES: u64 = 80 << 20;
 const CLIENTS: u64 = 50;
-/// In memory these take seven times [`WRITE_BYTES_MAX`], and twice what the test allows.
+/// In memory these take seven times [`WRITE_BYTES_MAX`], and twice the limit of the test.
 const ITEMS: u64 = 32_000;
 const INDEX_ROWS: u8 = 20;
 

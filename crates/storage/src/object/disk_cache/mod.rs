@@ -1,6 +1,6 @@
 //! A cache of tables on a local disk, in front of a store: one for all shards of a process.
 //!
-//! | file | what it does |
+//! | file | content |
 //! |---|---|
 //! | `mod.rs` | which requests it answers, and how the missing parts are fetched |
 //! | `parts.rs` | which parts are kept, by their last use; reading, writing and removing their files |
@@ -13,12 +13,14 @@
 //! read 300..500 KiB of a table ─▶ part 1: has a file      ─┐
 //!                                 part 2: is fetched, kept ─┴▶ the answer
 //! ```
-//! Only tables are cached: each is written once, under a name that is never used again, so that no part is ever out of date. Reads of
-//! merges and long scans pass by, since they would push out what is asked for again.
+//! Only tables are cached: each is written once, under a name that is never used again, so that no
+//! part is ever out of date. Reads of merges and long scans bypass the cache, since they would push
+//! out parts that are read again.
 //!
-//! The cache may be lost, damaged or full at any time. Each file has a checksum over its content and its name; a part whose file is
-//! missing or damaged is fetched from the store, and one that cannot be written is not kept. Files are not synced: what a power cut
-//! leaves of one does not have its checksum.
+//! The cache may be lost, damaged or full at any time. Each file has a checksum over its content
+//! and its name; a part whose file is missing or damaged is fetched from the store, and a part that
+//! cannot be written is not kept. Files are not synced: a file that a power cut damaged does not
+//! have its checksum.
 
 mod part_file;
 mod parts;
@@ -51,7 +53,7 @@ fn size_of_part(number: u64, object_bytes: u64) -> u64 {
     object_bytes.saturating_sub(number.saturating_mul(PART_BYTES)).min(PART_BYTES)
 }
 
-/// What an operator may want to count.
+/// Events that an operator may want to count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DiskCacheEvent {
     /// A part was read from its file.
@@ -85,7 +87,7 @@ impl Cached {
                 break;
             }
             let name = PartName::of(location, number);
-            // What SlateDB could not make sense of is asked for again.
+            // A part that SlateDB could not decode is fetched again.
             if is_suspect {
                 self.cache.forget(name);
             }

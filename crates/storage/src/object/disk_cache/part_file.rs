@@ -3,7 +3,8 @@
 //! ```text
 //! "shardlake part 1" │ checksum u64 │ bytes of the object u64 │ number u64 │ length of the path u32 │ path │ content    little-endian
 //! ```
-//! The checksum (xxh3) is over everything behind it. So a file says what it is a part of: one under a wrong name is as good as none.
+//! The checksum (xxh3) is over everything behind it. So a file identifies its part: a file under a
+//! wrong name is rejected.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use xxhash_rust::xxh3::xxh3_64;
@@ -30,7 +31,7 @@ pub(super) fn encode(path: &str, number: u64, part: &Part) -> Bytes {
     file.freeze()
 }
 
-/// `None`: it is not what was written for this part.
+/// `None`: the file was not written for this part.
 pub(super) fn decode(mut file: Bytes, path: &str, number: u64) -> Option<Part> {
     if file.len() < MAGIC.len() + CHECKSUM_BYTES + NUMBERS_BYTES || &file.split_to(MAGIC.len())[..] != MAGIC {
         return None;
@@ -43,7 +44,7 @@ pub(super) fn decode(mut file: Bytes, path: &str, number: u64) -> Option<Part> {
     let is_part = file.get_u64_le() == number;
     let path_bytes = file.get_u32_le() as usize;
     let is_path = path_bytes <= file.len() && &file.split_to(path_bytes)[..] == path.as_bytes();
-    // One that was cut otherwise, by another version, would leave a hole between its neighbours.
+    // A part with another size, from another version, would leave a hole between its neighbours.
     let is_whole = file.len() as u64 == size_of_part(number, object_bytes);
     (is_part && is_path && is_whole).then_some(Part { content: file, object_bytes })
 }

@@ -4,8 +4,9 @@
 //! DIRECTORY/lock             one process uses it at a time
 //! DIRECTORY/parts/3f/3f…     one file for each part, named by a hash of table and number
 //! ```
-//! What is kept is known in memory; a start reads the names and sizes. When a file has no room, those used longest ago go. Reading and
-//! writing files is done on threads that may block.
+//! The kept parts are listed in memory; a start reads the names and sizes. When a file has no room,
+//! the files used longest ago are removed. Reading and writing files is done on threads that may
+//! block.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, DirBuilder, File, TryLockError};
@@ -88,7 +89,7 @@ impl PartName {
 }
 
 impl DiskCache {
-    /// Makes the directory where it is missing, and finds what is in it.
+    /// Makes the directory where it is missing, and lists its content.
     ///
     /// # Errors
     /// [`StorageError::Locked`] where another process uses it, [`StorageError::Io`] where it cannot be made.
@@ -101,7 +102,7 @@ impl DiskCache {
             StorageError::io(format!("the disk cache '{}' cannot be used: {error}", directory.display()))
         };
         let parts = directory.join(PARTS);
-        // It has what the store has.
+        // Private to the user: the cache has the same data as the store.
         DirBuilder::new().recursive(true).mode(0o700).create(&parts).map_err(cannot)?;
         let open = File::options().create(true).truncate(false).write(true).open(directory.join(LOCK));
         let lock = open.map_err(cannot)?;
@@ -194,7 +195,7 @@ impl DiskCache {
 
     pub(super) fn forget(&self, name: PartName) {
         self.kept().remove(name);
-        // One that is left is found at the next start.
+        // A file that is left is found at the next start.
         let _ = fs::remove_file(name.file(&self.parts));
     }
 
@@ -215,7 +216,7 @@ impl DiskCache {
         Ok(())
     }
 
-    /// Removes what was used longest ago, until so many bytes more have room.
+    /// Removes the files used longest ago, until so many bytes more have room.
     fn make_room(&self, bytes: u64) {
         loop {
             let mut kept = self.kept();
@@ -266,7 +267,8 @@ impl Kept {
     }
 }
 
-/// What an earlier process left, the oldest first. What cannot be read is not there; what was not finished is removed.
+/// Files that an earlier process left, the oldest first. Unreadable files are ignored; unfinished
+/// ones are removed.
 fn find(parts: &Directory) -> Kept {
     let mut found: Vec<(SystemTime, PartName, u64)> = Vec::new();
     let folders = fs::read_dir(parts).into_iter().flatten().flatten();
