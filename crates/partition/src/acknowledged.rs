@@ -1,4 +1,4 @@
-//! What of a partition is acknowledged: its last LSN and its totals, for those who report them.
+//! Acknowledged state of a partition: its last LSN and its totals, for reports.
 //!
 //! The sequencer runs ahead of storage: its totals count commits that may still fail. Here each queued commit leaves its totals
 //! with its place in the shard's order, and they count once the shard has come there. That does not depend on the commit's
@@ -14,7 +14,7 @@ use crate::change_log::Counters;
 
 #[derive(Debug)]
 pub(crate) struct Acknowledged {
-    /// Highest LSN known to be acknowledged; what replies and session tokens carry.
+    /// Highest LSN known to be acknowledged; replies and session tokens carry it.
     lsn: AtomicU64,
     items: AtomicU64,
     size_bytes: AtomicU64,
@@ -47,7 +47,7 @@ impl Acknowledged {
         self.lsn.load(Ordering::SeqCst)
     }
 
-    /// Whether commits are queued that were not known to be acknowledged when somebody looked last.
+    /// Whether commits are queued that were not known to be acknowledged at the last look.
     pub fn is_behind(&self) -> bool {
         self.lsn() < self.last_queued.load(Ordering::SeqCst)
     }
@@ -67,7 +67,7 @@ impl Acknowledged {
 
     /// Notes a commit that was queued; the sequencer is held.
     pub fn queue(&self, seq: Seq, lsn: u64, counters: Counters) {
-        // Whoever panics under this lock has only left a commit out of the totals.
+        // A panic under this lock has at worst left a commit out of the totals.
         let mut queued = self.queued.lock().unwrap_or_else(PoisonError::into_inner);
         queued.push_back(Queued { seq, lsn, counters });
         self.last_queued.store(lsn, Ordering::SeqCst);

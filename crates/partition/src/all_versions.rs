@@ -1,4 +1,5 @@
-//! All versions and deletes: what an operation of the log wrote and what it ended.
+//! All versions and deletes: the version that each operation of the log wrote and the version that
+//! it ended.
 
 use shardlake_model::{Error, ErrorKind, Result};
 use shardlake_storage::{Row, Snapshot};
@@ -14,11 +15,11 @@ use crate::partition::Partition;
 
 /// Operations whose versions are read at once.
 const OPERATIONS_AT_ONCE: usize = 64;
-/// What the versions of these may have, as far as the usual size of an item tells.
+/// Bytes of the versions of these operations, estimated from the usual size of an item.
 const OPERATIONS_BYTES: u64 = 64 * 1024 * 1024;
 
 impl Partition {
-    /// Refuses a position from before what is kept.
+    /// Refuses a position from before the retained history.
     pub(crate) fn check_past(&self, look: &FeedLook<'_>, keys: &KeyTest<'_>) -> Result<()> {
         let past = self.past.marks().past_of(&keys.start, keys.end.as_deref());
         if past.versions_from == NOT_KEPT || !self.past.keeps_versions() {
@@ -95,7 +96,7 @@ impl Page<'_> {
         Ok(true)
     }
 
-    /// Says what it cost.
+    /// Returns its charge.
     fn show_version(
         &mut self,
         (lsn, timestamp_ms): (u64, u64),

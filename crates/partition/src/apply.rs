@@ -1,4 +1,4 @@
-//! What each operation on an item comes to within a transaction.
+//! Effect of each operation on an item within a transaction.
 
 use shardlake_document::Body;
 use shardlake_index::SYSTEM_TERMS;
@@ -130,7 +130,7 @@ impl Transaction<'_> {
         Ok(item)
     }
 
-    /// The item of a name: one that is there, or one whose time to live has run out.
+    /// The item of a name: a live one, or an expired one.
     fn existing(&mut self, name: &ItemName<'_>) -> Plan<(Option<StoredItem>, Option<StoredItem>)> {
         // Where the logical partition is new, its size has answered already.
         if self.is_empty(name.logical)? {
@@ -212,7 +212,7 @@ impl Transaction<'_> {
         self.put(&new_name, version, expired.as_ref(), ChangeKind::Create)
     }
 
-    /// Deletes an item, and says what that costs a client.
+    /// Deletes an item, and returns the charge of a client for that.
     pub fn end_charged(&mut self, name: &ItemName<'_>, item: StoredItem, kind: ChangeKind) -> Plan<u64> {
         let item = self.with_terms(item)?;
         let terms = item.known_terms().map_or(0, |terms| terms.charged.charged()) + system_terms(self.shape);

@@ -1,11 +1,12 @@
 //! A page of the change feed of one partition: the log walked in the order of its LSNs.
 //!
-//! *Latest version*: an operation shows its item if the live item still has the operation's LSN; else a later entry of the same
-//! snapshot shows it, or its deletion, which this mode does not tell. So one snapshot decides a whole page, and whoever goes
-//! on behind its last LSN misses nothing.
+//! *Latest version*: an operation shows its item if the live item still has the operation's LSN.
+//! Otherwise a later entry of the same snapshot shows the item, or records its deletion, which this
+//! mode does not report. So one snapshot decides a whole page, and a reader that goes on behind the
+//! page's last LSN misses no change.
 //!
-//! *All versions and deletes*: every operation shows what it wrote and what it ended (`all_versions.rs`), as far back as versions
-//! are kept.
+//! *All versions and deletes*: every operation shows the version that it wrote and the one that it
+//! ended (`all_versions.rs`), as far back as versions are kept.
 //!
 //! The operations of one LSN are in one page, also where they are more than were asked for: a position is an LSN, and there
 //! is none in the middle of one.
@@ -26,10 +27,10 @@ use crate::keys::{self, ITEMS};
 use crate::partition::Partition;
 use crate::shape::ContainerSchema;
 
-/// Of the items that are read at once, as far as the usual size of one tells.
+/// Bytes of the items that are read at once, estimated from the usual size of an item.
 const ITEMS_BYTES: u64 = 64 * 1024 * 1024;
 
-/// What a change feed tells.
+/// Changes that a change feed reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ChangeFeedMode {
     /// The last version of every item that changed.
@@ -39,7 +40,7 @@ pub enum ChangeFeedMode {
     AllVersionsAndDeletes,
 }
 
-/// What a page is to hold.
+/// Content requested of a page.
 #[derive(Debug)]
 pub struct FeedLook<'a> {
     pub shape: &'a Arc<ContainerSchema>,
@@ -59,12 +60,12 @@ pub struct FeedLook<'a> {
     pub until: Duration,
 }
 
-/// What a page holds besides its text.
+/// Description of a page, besides its text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FeedFound {
     pub changes: usize,
     pub size_bytes: usize,
-    /// Of reading what was found.
+    /// Charge for reading the changes.
     pub charge_centi: u64,
     /// The last LSN looked at: the next page goes on behind it.
     pub last_lsn: u64,
@@ -110,7 +111,7 @@ impl Partition {
             let Some((lsn, entry)) = self.first_entry_from(snapshot, lsn).await? else { return Ok(None) };
             Ok((entry.timestamp_ms < since.milliseconds()).then_some(lsn))
         };
-        // Times go up above what was joined; below, they may be anything.
+        // Times ascend above the LSN at which logs were joined; below, they may be in any order.
         let mut low = after.max(joined_to);
         let bounds = try_join3(
             is_before(after.saturating_add(1)),
@@ -146,7 +147,8 @@ impl Partition {
         row.map(|(key, value)| Ok((keys::log_lsn(&key)?, LogEntry::decode(&value)?))).transpose()
     }
 
-    /// Refuses a position that was never reached here, whoever holds it: what is written until then would not be told.
+    /// Refuses a position that was never reached here: writes up to that position would not be
+    /// reported.
     async fn check_position(&self, snapshot: &Snapshot, after: u64) -> Result<()> {
         let last = keys::last_log_lsn(snapshot, self.uid).await?;
         if after <= last {
@@ -172,7 +174,7 @@ pub(crate) struct Page<'a> {
 }
 
 impl Page<'_> {
-    /// Takes entries of the log, and says whether there is room and time for more.
+    /// Takes entries of the log, and returns whether there is room and time for more.
     async fn take(&mut self, snapshot: &Snapshot, rows: Vec<Row>) -> Result<bool> {
         let mut rows = rows.into_iter();
         // A page of few items must not read many, and not many large ones.

@@ -60,8 +60,8 @@ pub enum ChangeKind {
     Expire = 4,
 }
 
-/// What a transaction's operations come to: one for each item, besides the end of an item whose time had run out and that was
-/// created anew. Nobody sees the versions between.
+/// Net operations of a transaction: one for each item, besides the end of an expired item that was
+/// created anew. Readers never see the versions between.
 pub(crate) fn net(operations: Vec<LogOperation>, lsn: u64) -> Vec<LogOperation> {
     if operations.len() < 2 {
         return operations;

@@ -17,7 +17,7 @@ use shardlake_routing::Epk;
 use crate::change_log::ChangeKind;
 use crate::item::StoredItem;
 
-/// What an operation did, as a page tells it.
+/// An operation as a page reports it.
 #[derive(Debug)]
 pub enum Change<'a> {
     /// The last version of an item that changed.
@@ -27,7 +27,7 @@ pub enum Change<'a> {
         kind: ChangeKind,
         lsn: u64,
         timestamp_ms: u64,
-        /// What it wrote.
+        /// The version that it wrote.
         current: Option<&'a StoredItem>,
         /// The version that it ended, where the reader wants it.
         previous: Option<&'a StoredItem>,
@@ -41,14 +41,14 @@ pub enum Change<'a> {
     },
 }
 
-/// Where changes go. A page may take back what it handed over last.
+/// Receiver of changes. A page may take back the change that it handed over last.
 pub trait ChangeSink: Send + Sync {
     fn push(&mut self, change: &Change<'_>);
 
     /// Of all that it holds.
     fn size_bytes(&self) -> usize;
 
-    /// Forgets what came behind this size.
+    /// Removes everything behind this size.
     fn cut(&mut self, size_bytes: usize);
 }
 
@@ -146,7 +146,7 @@ impl JsonChanges {
         self.text("}}");
     }
 
-    /// The id and the partition key of what was deleted.
+    /// The id and the partition key of the deleted item.
     fn name(&mut self, change: &Change<'_>) {
         let &Change::Version { id, partition_key, key_paths, .. } = change else { return };
         write_json_string(id, &mut self.0);

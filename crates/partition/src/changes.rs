@@ -1,4 +1,4 @@
-//! Reading the change log: what was written to a part of a partition, in the order of the commits.
+//! Reader of the change log: the writes to a part of a partition, in the order of the commits.
 
 use shardlake_model::Result;
 use shardlake_routing::KeyRange;
@@ -20,8 +20,9 @@ pub struct ChangePage {
 }
 
 impl Partition {
-    /// Looks at up to `entries_max` durable entries above `after`. LSNs of the partitions that this one was made of count, too:
-    /// whoever has followed one of them over `span` goes on here with the last LSN seen there.
+    /// Looks at up to `entries_max` durable entries above `after`. LSNs of the partitions that this
+    /// one was made of count, too: a reader that has followed one of them over `span` goes on here
+    /// with the last LSN seen there.
     pub async fn changes(&self, span: &KeyRange, after: u64, entries_max: usize) -> Result<ChangePage> {
         let snapshot = self.shard().snapshot();
         self.check_open()?;

@@ -1,10 +1,10 @@
 //! From a command to a commit: read, plan, queue.
 //!
 //! ```text
-//! look ahead  of heavy items: what they need is found out         beside the threads that answer requests, no lock
-//! turn        of a large commit                                   storage/src/large_commits.rs
+//! look ahead  for heavy items: their requirements are determined      on the blocking pool, no lock
+//! permit      of a large commit                                       storage/src/large_commits.rs
 //! sequencer   plan: a function that waits for nothing, then queue one batch with its log entry
-//! again       what the plan lacked is fetched in one go (read_set.rs), or it is to be made beside
+//! again       the plan's missing reads are fetched in one go (read_set.rs), or the plan is offloaded
 //! ```
 //!
 //! A plan can be made any number of times, and on any thread: nothing is changed before its commit is queued.
@@ -31,7 +31,7 @@ use crate::shape::ContainerSchema;
 use crate::transaction::{PlannedCommit, Transaction, View};
 use crate::writes::Base;
 
-/// What is planned.
+/// A plannable unit of work.
 pub(crate) trait Work: Sync {
     type Outcome: Send + 'static;
 
@@ -45,7 +45,8 @@ pub(crate) trait Work: Sync {
         Vec::new()
     }
 
-    /// Finds out what heavy items need, before the sequencer is taken, and how many rows the commit is expected to have.
+    /// Determines the requirements of heavy items, before the sequencer is taken, and the expected
+    /// number of rows of the commit.
     fn look_ahead(
         &self,
         _partition: &Partition,
@@ -56,7 +57,7 @@ pub(crate) trait Work: Sync {
     }
 }
 
-/// For whom, and under what, something is planned.
+/// Purpose and conditions of a plan.
 #[derive(Clone, Copy)]
 pub(crate) struct Task<'t> {
     pub shape: &'t Arc<ContainerSchema>,
@@ -65,7 +66,7 @@ pub(crate) struct Task<'t> {
     /// Steps have decided by `now` which items have run out, and the commit goes by that, too.
     pub is_decided: bool,
     pub writer: Writer<'t>,
-    /// It does what a client asked for.
+    /// It carries out a client's request.
     pub is_clients: bool,
     /// Rows that the commit is expected to have; about.
     pub rows: usize,
@@ -80,11 +81,11 @@ pub(crate) struct Task<'t> {
 pub(crate) enum Writer<'t> {
     /// Waits for so long while a transaction holds the logical partition.
     Passing(&'t LogicalKey, Duration),
-    /// Holds it, or stays away from what is held.
+    /// Holds the logical partition, or avoids those that others hold.
     Holder,
 }
 
-/// What came of it.
+/// Result of a commit.
 pub(crate) struct Done<T> {
     pub outcome: T,
     /// The last commit that the plan may rest on.
@@ -116,7 +117,8 @@ impl Partition {
             self.check_open()?;
             sequencer.pending.forget_applied(self.shard().applied());
             let planned;
-            // From here on the commit counts as under way. What is planned again takes a new time.
+            // From here on the commit counts as under way. A plan that is made again gets a new
+            // time.
             let under_way = self.times.begin();
             let time = commit_time(&under_way, &task, [&*sequencer]);
             (sequencer, planned) = self.plan(sequencer, (&task, time), &mut reads, work).await?;
@@ -150,7 +152,7 @@ impl Partition {
         }
     }
 
-    /// Does what a plan that stopped asks for; fails where it was refused.
+    /// Does the work that a stopped plan requests; fails where the work was refused.
     pub(crate) async fn go_on_after(
         &self,
         stop: Stop,
@@ -216,7 +218,7 @@ impl Partition {
         Ok(())
     }
 
-    /// Fetches what a plan wants. The sequencer is not held.
+    /// Fetches the keys that a plan wants. The sequencer is not held.
     pub(crate) async fn fetch(
         &self,
         reads: &mut ReadSet,
@@ -290,8 +292,8 @@ impl Partition {
         sequencer.pending.last_seq().unwrap_or_else(|| self.shard().applied())
     }
 
-    /// The turn that a planned commit needs, if it needs one: the one that its writer has, or one that is free. `None`, and
-    /// the writer has to wait for one without the sequencer, where others are before it.
+    /// The permit that a planned commit needs, if it needs one: its writer's, or a free one. `None`
+    /// where others wait for one: then the writer has to wait without the sequencer.
     fn turn_at_once(&self, held: Option<RowsPermit>, planned: &PlannedCommit) -> Option<Option<RowsPermit>> {
         let rows = planned.batch.len();
         match held.filter(|_| rows > SMALL_COMMIT_ROWS) {
@@ -414,7 +416,7 @@ pub(crate) fn commit_time<'s>(
     under_way.time().max(task.now).max(Timestamp(last_ms))
 }
 
-/// What a transaction is told of its partition and its purpose.
+/// A transaction's settings, from its partition and its purpose.
 #[derive(Clone, Copy)]
 struct Setup {
     origin: Origin,

@@ -1,8 +1,9 @@
-//! Those who wait for a partition's next change.
+//! Tasks that wait for a partition's next change.
 //!
-//! Writers look at one number, which is zero while nobody waits. Who waits counts itself before it asks whether there is anything
-//! to wait for, and who writes makes its change seen before it looks at the number, all in one order that both agree on: so either
-//! the one sees the change or the other sees somebody waiting.
+//! Writers look at one number, which is zero while no task waits. A waiting task counts itself
+//! before it checks for a change. A writer makes its change visible before it looks at the number.
+//! All four steps are in one order that both agree on: so either the task sees the change or the
+//! writer sees a waiting task.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -24,7 +25,8 @@ impl Drop for Waiting<'_> {
 }
 
 impl CommitWaiters {
-    /// To be called after what `wait_until` asks for has been stored with [`Ordering::SeqCst`].
+    /// Wakes the waiting tasks. Called after the state that `wait_until` checks has been stored
+    /// with [`Ordering::SeqCst`].
     pub fn wake(&self) {
         if self.waiting.load(Ordering::SeqCst) > 0 {
             self.changed.notify_waiters();

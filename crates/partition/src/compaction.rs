@@ -1,16 +1,21 @@
-//! Compaction of the change log: what nobody can ask for any more goes, so that the log is bounded by the items that there are,
-//! what is to be kept of the past, and a constant.
+//! Compaction of the change log: removes entries that no reader can ask for any more. So the log is
+//! bounded by the number of items, the retained history, and a constant.
 //!
-//! An operation is needed while it is the last word on a live item, or younger than what is kept of the past; the last entries
-//! are always kept. *Advancing*, every entry that becomes old enough is looked at once: operations that later ones have superseded
-//! go, and with each the version that it ended. What is left becomes superseded later on: when that may be half as much
-//! as there are items, the old part is *gone over* again. So a write causes a bounded amount of work, however it is spread.
+//! An operation is needed while it is the last one on a live item, or younger than the retention
+//! time; the last entries are always kept. *Advancing* looks once at every entry that becomes old
+//! enough. Operations that later ones have superseded are deleted, and with each the version that
+//! it ended. The remaining operations become superseded later. When superseded ones may be half as
+//! many as there are items, the old part is *gone over* again. So a write causes a bounded amount
+//! of work, however the work is spread.
 //!
-//! A step looks at a bounded number of operations in a snapshot, without any lock, and takes the sequencer only to queue its commit.
-//! What it found to be superseded stays so. The marks move in the same commit, and in memory before it, so whoever reads a
-//! snapshot and then the marks knows what may be missing in it. Entries keep their LSNs, which have holes from then on.
+//! A step looks at a bounded number of operations in a snapshot, without any lock, and takes the
+//! sequencer only to queue its commit. Operations that it found to be superseded stay so. The marks
+//! move in the same commit, and in memory before it, so a reader that takes a snapshot and then the
+//! marks knows which part may be missing in it. Entries keep their LSNs, which have holes from then
+//! on.
 //!
-//! Sources of a relocation must not be compacted: the targets follow their logs. Who compacts sees to that.
+//! Sources of a relocation must not be compacted: the targets follow their logs. The caller ensures
+//! that.
 
 use std::collections::HashSet;
 
@@ -44,7 +49,7 @@ struct Again {
     left: u64,
 }
 
-/// What a step came to.
+/// Result of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CompactionStep {
     Went {
@@ -109,7 +114,7 @@ impl Partition {
             self.past.set_next_compaction_ms(too_young.saturating_add(retention_ms));
         }
         let Some(last) = step.last else {
-            // A hole that reaches to what is kept.
+            // A hole that reaches to the kept entries.
             return Ok(CompactionStep::Idle);
         };
         let batch = std::mem::take(&mut step.batch);
@@ -149,7 +154,7 @@ impl Partition {
         Ok(done)
     }
 
-    /// What is to be done to the entries above `after`, up to `to`, that are not younger than a time.
+    /// The work on the entries above `after`, up to `to`, that are not younger than a time.
     async fn look(&self, snapshot: &Snapshot, after: u64, to: u64, oldest_kept_ms: u64) -> Result<Step> {
         let mut step = Step { has_versions: self.has_versions(snapshot).await?, ..Step::default() };
         let range = keys::log_key(self.uid, after + 1)..keys::log_key(self.uid, to.saturating_add(1));
@@ -271,7 +276,7 @@ fn is_last_word(operation: &LogOperation, live: Option<&Bytes>, lsn: u64) -> Res
     }
 }
 
-/// What a step found.
+/// Findings of a step.
 #[derive(Default)]
 struct Step {
     batch: Batch,

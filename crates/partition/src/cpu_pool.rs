@@ -1,11 +1,13 @@
-//! Work that is too long for the threads that answer requests: beside them, a few pieces at a time.
+//! CPU pool for work that is too long for the threads that answer requests: on the blocking pool, a
+//! few pieces at a time.
 //!
-//! A thread of the runtime that parses an item of 2 MB answers nobody for some 20 ms. So heavy work waits for a turn and runs
-//! on a thread for blocking work. A turn lasts until the work ends, also where the request that asked for it has gone away:
-//! otherwise clients that hang up could have any number of them at work.
+//! A thread of the runtime that parses an item of 2 MB answers no other request for some 20 ms. So
+//! heavy work waits for a permit and runs on a thread for blocking work. A permit lasts until the
+//! work ends, even if the client of the request has disconnected: otherwise clients that hang up
+//! could have any number of pieces at work.
 //!
-//! Work on items ([`beside`]) computes and nothing else: it holds no lock and waits for nothing. So whoever holds a
-//! partition's sequencer may wait for a turn.
+//! Work on items ([`offload`]) computes and nothing else: it holds no lock and waits for nothing.
+//! So the holder of a partition's sequencer may wait for a permit.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -16,10 +18,10 @@ use tokio::task::JoinError;
 
 /// JSON bytes from which an item or a request body is heavy. Less is worked on in well under a millisecond.
 pub const HEAVY_BYTES: usize = 64 * 1024;
-/// What a client is to wait that was refused since too many wait already.
+/// Delay until a client may retry that was refused because too many wait already.
 const RETRY_AFTER_MS: u64 = 500;
 
-/// CpuPool at something that only a few may do at a time.
+/// Budget for work that only a few tasks may do at a time.
 #[derive(Debug)]
 pub struct CpuPool {
     units: Arc<Semaphore>,
@@ -35,7 +37,7 @@ pub struct Permit {
     permit: OwnedSemaphorePermit,
 }
 
-/// Counts one that waits for as long as it does.
+/// Counts a waiting task for as long as it lives.
 struct Waiting<'t>(&'t AtomicUsize);
 
 impl Drop for Waiting<'_> {
@@ -109,7 +111,8 @@ static PLANNING: LazyLock<CpuPool> = LazyLock::new(pool_of_processors);
 
 fn pool_of_processors() -> CpuPool {
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32 / 2);
-    // Those who wait are bounded by what they have: room for a body, or a partition's sequencer.
+    // Waiting tasks are bounded by the resources that they hold: memory for a body, or a
+    // partition's sequencer.
     CpuPool::new(processors.max(1), usize::MAX)
 }
 
@@ -172,7 +175,7 @@ mod tests {
         drop(pool.permit().await.expect("free"));
     }
 
-    /// What a future gives at once.
+    /// The result of a future that is ready at once.
     async fn futures_poll<T>(future: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             biased;

@@ -27,7 +27,8 @@ impl Partition {
     ) -> Result<(u64, ReplyMeta)> {
         self.shard().check_writable().map_err(crate::storage_error)?;
         let (mut deleted, mut charge_centi) = (0, 0);
-        // What is written behind it meanwhile stays: else writers that go on would keep this going on.
+        // Items written behind the scan meanwhile stay: otherwise constant writes would keep the
+        // deletion from ending.
         let mut next = keys::logical_prefix(self.uid, logical);
         let end = keys::after_prefix(&next);
         let writer = Writer::Passing(logical, command.patience);

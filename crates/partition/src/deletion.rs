@@ -18,7 +18,8 @@ use crate::shape::ContainerSchema;
 use crate::transaction::{ItemName, PlannedCommit, Transaction};
 use shardlake_stdx::Timestamp;
 
-/// What clients wait for may take away so many rows in one commit: writers of the partition wait for them.
+/// Rows that one commit may delete while a client waits for it: writers of the partition wait for
+/// the commit.
 pub(crate) const ROWS_MAX: usize = LARGE_ROWS_IN_FLIGHT;
 
 /// Deletes those of the items that are still there.
@@ -28,19 +29,19 @@ pub(crate) struct Deletion {
     pub found: Arc<[Bytes]>,
     /// Those alone whose time has run out.
     pub only_expired: bool,
-    /// What transactions hold stays.
+    /// Items held by transactions stay.
     pub spares: Option<Arc<Gates>>,
     /// Rows of the index that one commit takes away, unless they are of one item.
     pub rows_max: usize,
 }
 
-/// What was deleted.
+/// Result of a deletion.
 #[derive(Debug)]
 pub(crate) struct Deleted {
-    /// Items whose time had not run out, and what deleting them costs a client.
+    /// Live items, and the charge of a client for deleting them.
     pub live: u64,
     pub live_centi: u64,
-    /// The same of those whose time had.
+    /// Expired items, and the charge of a client for deleting them.
     pub expired: u64,
     pub expired_centi: u64,
     /// The first of the found ones that was not dealt with: there were too many rows.
@@ -149,7 +150,8 @@ impl Work for Deletion {
         let changes = transaction.changes_anything();
         let mut planned = changes.then(|| transaction.into_batch());
         if let Some(planned) = planned.as_mut().filter(|_| self.only_expired) {
-            // Nobody waits for it, and a crash that takes it back takes nothing that was shown: the items have run out.
+            // No client waits for it, and a crash that undoes it loses no visible item: the items
+            // have expired.
             planned.batch.be_patient();
         }
         Ok((deleted, planned))

@@ -1,4 +1,4 @@
-//! Stored rows in words, for tests that show what a commit writes.
+//! Descriptions of stored rows, for tests that show the rows of a commit.
 
 use shardlake_document::{RawDocument, Record, decode_ordered, write_members};
 use shardlake_model::{KeyComponent, PartitionUid};
@@ -17,7 +17,8 @@ pub fn owner_of_row(key: &[u8]) -> Option<PartitionUid> {
     key.first_chunk().map(|uid| PartitionUid(u32::from_be_bytes(*uid)))
 }
 
-/// What a row says; without its value where it is deleted. `path_name` knows some paths of the index by their hash.
+/// Describes a row; without its value where it is deleted. `path_name` knows some paths of the
+/// index by their hash.
 pub fn describe_row(key: &[u8], value: Option<&[u8]>, path_name: &dyn Fn(u64) -> Option<String>) -> String {
     described(key, value, path_name)
         .unwrap_or_else(|| format!("space {:?}: {} bytes", char::from(key[4]), key.len()))

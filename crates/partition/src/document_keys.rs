@@ -34,8 +34,9 @@ enum Field<'d, 'p> {
     Array(RawArray<'d>, &'p [String]),
 }
 
-/// The combinations of values that an item has at some paths, no more than one above the limit, and what is wrong with them.
-/// Where something is wrong they are still there, as far as they go.
+/// The combinations of values that an item has at some paths, up to one above the limit, and the
+/// reason why they do not fit, if any. In that case the combinations up to the misfit are returned
+/// as well.
 pub(crate) fn keys_of<'d>(
     item: RawDocument<'d>,
     paths: &[KeyPath],
@@ -131,7 +132,8 @@ impl<'d> Keys<'d> {
     }
 }
 
-/// What one element of an array has at the rest of a path. Arrays in arrays are values, and are not looked into.
+/// The value of one element of an array at the rest of a path. Arrays in arrays are values, and are
+/// not looked into.
 fn of_element<'d, 'p>(element: RawValue<'d>, rest: &'p [String]) -> Field<'d, 'p> {
     match element {
         element if rest.is_empty() => Field::Known(Some(element)),

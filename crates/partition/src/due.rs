@@ -10,7 +10,8 @@ pub(crate) fn own_end(item: &Envelope) -> Option<u64> {
     Some(item.timestamp_seconds.saturating_add(seconds.max(0) as u64))
 }
 
-/// The earliest moments, in seconds, that some items allow for. A bound: what they tell may be too early, never too late.
+/// The earliest times, in seconds, at which some items may expire. A bound: it may be too early,
+/// never too late.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Due {
     /// When the first item with a time to live of its own runs out.

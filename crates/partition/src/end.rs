@@ -14,9 +14,10 @@ pub enum End {
     Moved = 1,
     /// Its container was deleted.
     Deleted = 2,
-    /// Its items may be in other partitions: only the next start can tell.
+    /// Its items may be in other partitions: only the next start can determine that.
     InDoubt = 3,
-    /// A writer panicked while it held the sequencer: what is in memory may be half changed. What is stored is not.
+    /// A writer panicked while it held the sequencer: the state in memory may be half changed. The
+    /// stored state is not.
     Broken = 4,
 }
 
@@ -84,8 +85,9 @@ impl Life {
     }
 }
 
-/// Part of every guard of the sequencer: a panic while it is held ends the partition. An asynchronous lock does not notice
-/// panics by itself, and the next writer would go on with what the panic left.
+/// Part of every guard of the sequencer: a panic while it is held ends the partition. An
+/// asynchronous lock does not notice panics by itself, and the next writer would go on with the
+/// half-changed state.
 #[derive(Debug)]
 pub(crate) struct EndOnPanic<L: std::ops::Deref<Target = Life>>(pub L);
 

@@ -36,7 +36,7 @@ pub struct InsertionPage {
     pub size_bytes: usize,
 }
 
-/// One page of a logical partition, of what is acknowledged when it is read.
+/// One page of the acknowledged items of a logical partition.
 pub async fn read_in_order(
     partition: &Partition,
     shape: &Arc<ContainerSchema>,

@@ -150,7 +150,8 @@ impl StoredItem {
         self.envelope().lsn
     }
 
-    /// UTF-8 size of what [`StoredItem::write_json`] writes; limits and charges are counted in it.
+    /// UTF-8 size of the output of [`StoredItem::write_json`]; limits and charges are counted in
+    /// it.
     pub fn json_size_bytes(&self) -> usize {
         self.envelope().json_size_bytes as usize
     }

@@ -16,9 +16,10 @@
 //!   E  expiry      due seconds u64 | item key without its header → nothing; without both: the queue is whole (expire/due_items.rs)
 //!   U  unique keys policy index u8 | epk | partition key | values… → id of the holder
 //! ```
-//! The last partition number is no partition's: what lies under it is of the shard (statements.rs).
-//! Numbers are big-endian, so that byte order is the order wanted. The epk and strings are escaped (`00` → `00 FF`) and
-//! end in `00 01`, which keeps their order and makes no key a prefix of another. Partition 0 is the catalog's.
+//! The last partition number belongs to no partition: the rows under it are the shard's
+//! (statements.rs). Numbers are big-endian, so that byte order is the order wanted. The epk and
+//! strings are escaped (`00` → `00 FF`) and end in `00 01`, which keeps their order and makes no
+//! key a prefix of another. Partition 0 is the catalog's.
 
 use shardlake_collation::Collation;
 use shardlake_document::{BsonKind, ItemId, RawValue, encode_ordered_raw, hash_text, hash_text_by};
@@ -111,7 +112,7 @@ pub(crate) fn created_key(uid: PartitionUid, logical: &[u8], ordinal: u64) -> Ve
     key
 }
 
-/// Where it says that every item has its place in the order of creation.
+/// Key of the mark that every item has its place in the order of creation.
 pub(crate) fn created_mark_key(uid: PartitionUid) -> Vec<u8> {
     header(uid, CREATED, 0)
 }
@@ -148,7 +149,7 @@ pub(crate) fn parse_expiry_key(key: &[u8]) -> Option<(u64, &[u8])> {
     Some((u64::from_be_bytes(*due), item))
 }
 
-/// Where it says that every item with a time of its own is in the queue.
+/// Key of the mark that every item with a time to live of its own is in the queue.
 pub(crate) fn expiry_mark_key(uid: PartitionUid) -> Vec<u8> {
     header(uid, EXPIRY, 0)
 }
@@ -186,17 +187,19 @@ pub(crate) fn uid_of(key: &[u8]) -> PartitionUid {
     PartitionUid(key.first_chunk().map_or(0, |uid| u32::from_be_bytes(*uid)))
 }
 
-/// Whether a row is read through the cache of hot rows: items, and what names them by their ordinals.
+/// Whether a row is read through the row cache: items, and the rows that name them by their
+/// ordinals.
 pub(crate) fn is_read_hot(key: &[u8]) -> bool {
     matches!(key.get(HEADER - 1), Some(&ITEMS | &ORDINALS))
 }
 
-/// How much of a key those have in common that are scanned together: partition and space, and of postings generation and path.
+/// Length of the common prefix of keys that are scanned together: partition and space, and for
+/// postings generation and path.
 pub(crate) fn family_length(key: &[u8]) -> usize {
     if key.get(HEADER - 1) == Some(&POSTINGS) { HEADER + size_of::<u16>() + size_of::<u64>() } else { HEADER }
 }
 
-/// Whether a row is one that a transaction which goes on keeps from other writers once it has written it.
+/// Whether an open transaction that has written a row keeps it from other writers.
 pub(crate) fn is_claimed(key: &[u8]) -> bool {
     matches!(key.get(HEADER - 1), Some(&ITEMS | &UNIQUE_KEYS))
 }
@@ -289,7 +292,8 @@ pub(crate) enum UniqueSlot {
     Hash(u32),
 }
 
-/// What follows the slot in the key of a unique value, without its header: the logical partition and the values.
+/// The part behind the slot in the key of a unique value, without its header: the logical partition
+/// and the values.
 pub(crate) fn after_unique_slot(rest: &[u8]) -> Option<(u32, &[u8])> {
     let (first, after) = rest.split_first()?;
     if *first != HASHED_SLOT {
@@ -302,8 +306,10 @@ pub(crate) fn after_unique_slot(rest: &[u8]) -> Option<(u32, &[u8])> {
 /// Begins the slots that are hashes; a container has fewer unique keys by place.
 const HASHED_SLOT: u8 = 0x80;
 
-/// Missing values, and arrays and objects, which have no order, count as null; of collections of documents they count as what
-/// they are, and undefined as null, and strings within them are compared by a collation. What JSON lacks is told apart by the text that it has as an identity, or by a hash.
+/// Missing values, and arrays and objects, which have no order, count as null. In collections of
+/// documents they count as themselves, undefined counts as null, and strings within them are
+/// compared by a collation. Values that JSON lacks are distinguished by their text as an identity,
+/// or by a hash.
 fn push_unique_value(value: Option<RawValue<'_>>, of_documents: Option<&Collation>, key: &mut Vec<u8>) {
     let by_collation = |value: RawValue<'_>| {
         of_documents.map(|collation| hash_text_by(value, &|text| collation.sort_key(text)))
@@ -449,7 +455,7 @@ pub(crate) fn logical_part(item: &[u8]) -> Option<&[u8]> {
     Some(&item[..item.len() - rest.len()])
 }
 
-/// What follows a text and its end.
+/// The part behind a text and its terminator.
 fn skip_terminated(bytes: &[u8]) -> Option<&[u8]> {
     let mut rest = bytes;
     loop {

@@ -1,20 +1,20 @@
 //! One physical partition: items, unique keys, time to live, transactions, the change log, charges.
 //!
-//! | file | what it does |
+//! | file | content |
 //! |---|---|
-//! | `partition.rs` | what a partition is; point reads |
-//! | `sequencer.rs`, `end.rs` | what orders writes, and who may hold it; why a partition answers no more |
+//! | `partition.rs` | the partition; point reads |
+//! | `sequencer.rs`, `end.rs` | the order of writes, and the guards that hold the sequencer; why a partition answers no more |
 //! | `acknowledged.rs` | the last LSN and the totals that storage has acknowledged |
-//! | `write.rs`, `apply.rs` | the operations of a command; what each comes to within a transaction |
-//! | `commit.rs`, `read_set.rs` | from a command to a commit: read, plan, queue; what a plan reads |
+//! | `write.rs`, `apply.rs` | the operations of a command; the effect of each within a transaction |
+//! | `commit.rs`, `read_set.rs` | from a command to a commit: read, plan, queue; the reads of a plan |
 //! | `deferred.rs` | commits of one command that are waited for together |
 //! | `transaction.rs`, `writes.rs`, `unique_keys.rs`, `unique_rule.rs`, `narrowing.rs` | one commit in the making; which items a unique key is about |
-//! | `origin.rs` | what replies and ordinals tell of their partition |
+//! | `origin.rs` | a partition's identity in replies and ordinals |
 //! | `plan.rs` | the pure steps: conditions, new versions, patches |
 //! | `interactive/` | transactions that take their time: those of scripts, and those of clients |
 //! | `cpu_pool.rs` | turns for work that is too long for the threads that answer requests |
 //! | `pending.rs` | queued commits that the engine does not show yet |
-//! | `delete_key.rs`, `deletion.rs` | deleting a whole logical partition; deleting what a scan has found |
+//! | `delete_key.rs`, `deletion.rs` | deleting a whole logical partition; deleting the items that a scan has found |
 //! | `oldest.rs`, `trim.rs` | the oldest items, which give way where a container keeps the newest only |
 //! | `insertion_order.rs` | pages of items in the order of their creation |
 //! | `feed.rs` | pages of items in key order |
@@ -24,10 +24,10 @@
 //! | `change_feed.rs`, `all_versions.rs`, `commit_waiters.rs` | a page of the change feed; who waits for the next |
 //! | `times.rs` | commits in the order of their times, over several partitions |
 //! | `log_marks.rs`, `versions.rs` | how much of the past is kept; versions that have ended |
-//! | `compaction.rs` | removes from the log what nobody can ask for |
+//! | `compaction.rs` | removes entries from the log that no reader can ask for |
 //! | `index/` | the inverted index as it is stored and maintained |
 //! | `relocate/` | moving everything to other partitions: the data's side of split, merge and move |
-//! | `policy_preview.rs`, `query_sketch.rs` | what writes and queries would cost under another indexing policy, from a sample |
+//! | `policy_preview.rs`, `query_sketch.rs` | charges of writes and queries under another indexing policy, from a sample |
 //! | `item.rs`, `shape.rs` | a stored item, its container's compiled policies |
 //! | `sizes/` | the size of every logical partition |
 //! | `make_room.rs` | removes items whose time has run out, or the oldest, where there is no room |
@@ -160,7 +160,7 @@ use std::time::Duration;
 use shardlake_model::{Error, ErrorKind};
 use shardlake_storage::StorageError;
 
-/// What a storage failure means to the caller.
+/// Converts a storage failure for the caller.
 pub fn storage_error(error: StorageError) -> Error {
     let kind = match &error {
         StorageError::Overloaded => ErrorKind::TooManyRequests,

@@ -1,7 +1,9 @@
-//! What a partition knows of its change log besides the entries: how much of the past is still in it.
+//! Record of a partition about its change log besides the entries: how much of the past is still in
+//! it.
 //!
-//! The marks lie in one row, which is written with the commits and the steps of compaction that change them. They are kept by
-//! span of the hash space, because a partition that was made of several has what each of them still had.
+//! The marks lie in one row, which is written with the commits and the steps of compaction that
+//! change them. They are kept by span of the hash space, because a partition that was made of
+//! several has the history that each of them still had.
 //!
 //! ```text
 //! version u8 | swept to u64 | left u64 | holes to u64 | joined to u64 | spans u32
@@ -36,7 +38,7 @@ struct SpanMark {
     past: Past,
 }
 
-/// What is still known of a part of the hash space.
+/// The retained history of a part of the hash space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Past {
     /// Operations up to here may be gone, where they are not the last word on a live item.
@@ -66,7 +68,7 @@ impl Default for LogMarks {
 }
 
 impl LogMarks {
-    /// What holds for all keys from `start` on and below `end`.
+    /// The history that all keys from `start` on and below `end` have.
     pub fn past_of(&self, start: &[u8], end: Option<&[u8]>) -> Past {
         let first = self.spans.partition_point(|span| &span.start[..] <= start).saturating_sub(1);
         let inside = self.spans[first..]

@@ -37,7 +37,8 @@ pub(crate) fn is_full(reply: &BatchReply) -> bool {
 }
 
 impl Partition {
-    /// One look. Says whether it met anything that had to go: another one may have been quicker to remove it.
+    /// One look. Returns whether it found any item to remove: another task may have been quicker to
+    /// remove it.
     pub(crate) async fn make_room(
         &self,
         shape: &Arc<ContainerSchema>,
@@ -119,8 +120,8 @@ impl Work for Trim {
     }
 }
 
-/// One commit on the way to where a logical partition has room for items of such a size. Says whether another one has to
-/// follow.
+/// One commit towards room for items of this size in a logical partition. Returns whether another
+/// commit has to follow.
 pub(crate) async fn trim_for(
     partition: &Partition,
     shape: &Arc<ContainerSchema>,
@@ -146,8 +147,8 @@ pub(crate) async fn trim_for(
     Ok(!outcome)
 }
 
-/// One commit on the way to where a logical partition is within the bounds of its container. Says whether another one has to
-/// follow.
+/// One commit towards a logical partition within the bounds of its container. Returns whether
+/// another commit has to follow.
 pub async fn trim(
     partition: &Partition,
     shape: &Arc<ContainerSchema>,

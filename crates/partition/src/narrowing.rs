@@ -22,7 +22,7 @@ pub(crate) fn is_about(
     }
 }
 
-/// One item, and by what its strings are compared.
+/// One item, and the collation that compares its strings.
 struct Judge<'i> {
     item: RawDocument<'i>,
     collation: &'i Collation,
@@ -102,7 +102,7 @@ fn is_of(value: RawValue<'_>, kind: BsonKind) -> bool {
     matches!(value, RawValue::NonJson(other) if other.kind() == Some(kind))
 }
 
-/// `None` for values of different kinds, and for what is not a number.
+/// `None` for values of different kinds, and for values that are no number.
 fn compare_scalar(value: RawValue<'_>, operand: &RuleScalar, collation: &Collation) -> Option<Ordering> {
     match operand {
         RuleScalar::Bool(operand) => match value {

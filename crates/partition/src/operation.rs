@@ -1,4 +1,4 @@
-//! What a partition is asked to do, and what it answers.
+//! Operations on a partition, and their replies.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,7 +80,7 @@ pub enum Operation {
         id: String,
         preconditions: Preconditions,
     },
-    /// Whatever the change makes of what is there.
+    /// A change that computes the new item from the existing one.
     Change {
         id: String,
         change: Arc<dyn ItemChange>,
@@ -94,14 +94,15 @@ pub trait ItemChange: std::fmt::Debug + Send + Sync {
     fn change(&self, existing: Option<&StoredItem>) -> Result<Changed>;
 }
 
-/// What a change makes of an item.
+/// Result of a change of an item.
 #[derive(Debug)]
 pub enum Changed {
     /// It stays as it is, or stays away.
     Nothing,
     /// A body with the same identity and partition key.
     Put(Body),
-    /// The same, where parts of the stored version changed and the rest stayed: change streams tell it so.
+    /// Like `Put`, where parts of the stored version changed and the rest stayed: change streams
+    /// report it as an update.
     Altered(Body),
     Removed,
 }

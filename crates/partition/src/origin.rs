@@ -1,8 +1,8 @@
-//! What replies and ordinals tell of the partition that they come from.
+//! Identity of a partition in replies and ordinals.
 
 use shardlake_model::{PartitionUid, ReplyMeta};
 
-/// What replies and ordinals tell of the partition that they come from.
+/// Identity of a partition in replies and ordinals.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Origin {
     pub uid: PartitionUid,

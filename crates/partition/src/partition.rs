@@ -4,12 +4,13 @@
 //! the sequencer → wait for durability → reply. The sequencer is held neither across a sync nor across a read that has to
 //! be waited for, so writers of one partition share group commits, and a slow store is slow for each of them at a time.
 //!
-//! *Read*: no lock and no wait. The shard shows what is acknowledged, so that nobody learns of a write that a crash could still
-//! undo. After a failed sync reads go on with what was acknowledged before it.
+//! *Read*: no lock and no wait. The shard shows acknowledged writes only, so that no reader learns
+//! of a write that a crash could still undo. After a failed sync reads still show the writes that
+//! were acknowledged before it.
 //!
-//! Lock order: the walk over sizes or the gate of a logical partition, then a turn for a large commit, then the sequencer;
-//! there is no other lock. Whoever holds the sequencer waits for none of the others. LSNs go up by exactly one per commit,
-//! whatever the number of operations.
+//! Lock order: the walk over sizes or the gate of a logical partition, then a turn for a large
+//! commit, then the sequencer; there is no other lock. The holder of the sequencer waits for none
+//! of the others. LSNs go up by exactly one per commit, whatever the number of operations.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
@@ -66,16 +67,17 @@ pub struct Partition {
     /// The time of the last commit that was queued; zero where nothing was ever written.
     pub(crate) last_ms: AtomicU64,
     life: Arc<Life>,
-    /// Generations of the index below this are being dropped: what is left of them must not be read.
+    /// Generations of the index below this are being dropped: their remaining rows must not be
+    /// read.
     oldest_index: AtomicU32,
     pub(crate) expiry: Expiry,
-    /// How much of what was is kept.
+    /// How far back history is retained.
     pub(crate) past: KeptPast,
     /// Made when the first operation is counted.
     heat: OnceLock<Box<std::sync::Mutex<Heat>>>,
 }
 
-/// What distinguishes a partition from its siblings.
+/// Properties that distinguish a partition from its siblings.
 #[derive(Debug, Clone)]
 pub struct PartitionIdentity {
     pub uid: PartitionUid,
@@ -96,7 +98,7 @@ impl PartitionIdentity {
 }
 
 impl Partition {
-    /// Opens a partition at the position that its last log entry tells.
+    /// Opens a partition at the position in its last log entry.
     pub async fn open(
         (shard, times): (Shard, CommitTimes),
         identity: PartitionIdentity,
@@ -153,7 +155,7 @@ impl Partition {
         })
     }
 
-    /// Highest LSN known to be acknowledged; what replies and session tokens carry.
+    /// Highest LSN known to be acknowledged; replies and session tokens carry it.
     pub fn durable_lsn(&self) -> u64 {
         if self.acknowledged.is_behind() {
             self.follow_shard();
@@ -182,7 +184,8 @@ impl Partition {
         usual_items_in(size_bytes, (self.items(), self.size_bytes()))
     }
 
-    /// Counts what the shard has acknowledged, also where the writer has gone away before it heard of it.
+    /// Counts the commits that the shard has acknowledged, also where the writer ended before the
+    /// acknowledgement.
     fn follow_shard(&self) {
         let acknowledged = match self.shard.durability() {
             Durability::Sync | Durability::Memory => self.shard.durable(),
@@ -191,11 +194,11 @@ impl Partition {
         self.acknowledged.follow(acknowledged);
     }
 
-    /// What keeps the partition busy; to be let go before any await. The definition of the container's key says how
-    /// hashes lie in the range.
+    /// Heat of the partition; the guard must be dropped before any await. The definition of the
+    /// container's key decides how hashes lie in the range.
     pub fn heat(&self, definition: &PartitionKeyDefinition) -> MutexGuard<'_, Heat> {
         let heat = self.heat.get_or_init(|| Box::new(Heat::new(definition, &self.epk_range).into()));
-        // Counts are all it holds: whoever panicked left nothing worse than a count too few.
+        // It holds only counts: a panic has at worst left one count too low.
         heat.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -223,8 +226,8 @@ impl Partition {
         self.oldest_index.fetch_max(u32::from(id), Ordering::AcqRel);
     }
 
-    /// Until something is durable above an LSN, or the partition ends. A commit whose writer has gone away before it heard of it
-    /// is noticed with the next one.
+    /// Waits until a commit above an LSN is durable, or the partition ends. A commit whose writer
+    /// ended before the acknowledgement is noticed with the next one.
     pub async fn wait_for_change(&self, after: u64) {
         self.life.followers.wait_until(|| self.durable_lsn() > after || self.is_closed()).await;
     }
@@ -235,7 +238,7 @@ impl Partition {
         self.end_with(end);
     }
 
-    /// Likewise, for whoever holds the sequencer.
+    /// Closes the partition for a caller that holds the sequencer.
     pub(crate) fn end_with(&self, end: End) {
         self.life.end(end);
     }
@@ -245,8 +248,8 @@ impl Partition {
         self.life.is_over()
     }
 
-    /// Refuses what the partition does not answer for any more. What was read before this was asked still counts: the
-    /// items change elsewhere only after the partition has ended.
+    /// Refuses requests once the partition has ended. A read from before this check still counts:
+    /// the items change elsewhere only after the partition has ended.
     pub fn check_open(&self) -> Result<()> {
         self.life.check()
     }
@@ -262,7 +265,7 @@ impl Partition {
         meta
     }
 
-    /// Says how far the partition is.
+    /// Sets the partition's LSN.
     pub(crate) fn tell_lsn(&self, meta: &mut ReplyMeta) {
         meta.lsn = self.durable_lsn().max(meta.item_lsn);
     }
@@ -299,7 +302,7 @@ impl Partition {
         let found = self.shard.get_hot(key).await.map_err(crate::storage_error)?;
         let Some(Found { value, hot }) = found else { return Ok(None) };
         let item = StoredItem::decode(value, shape)?.kept_at(hot);
-        // Whoever wrote it may not have been woken yet.
+        // The task of its writer may not have been woken yet.
         if item.lsn() > self.acknowledged.lsn() {
             self.acknowledged.note_lsn(item.lsn());
         }
@@ -316,7 +319,7 @@ impl Partition {
         Ok(owner.partition_key.same(&logical.partition_key).then(|| id.to_owned()))
     }
 
-    /// Waits until the shard shows every commit that is queued now. What comes later may show as well.
+    /// Waits until the shard shows every commit that is queued now. Later commits may show as well.
     pub(crate) async fn settle(&self) -> Result<()> {
         let last = self.last_queued(&*self.sequencer.hold().await);
         self.wait_for(last).await

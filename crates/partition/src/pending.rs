@@ -1,8 +1,8 @@
 //! Writes that were queued but are not yet visible in the engine, so that the next writer plans on top of them.
 //!
-//! The sequencer hands commits to the shard in order and does not wait for them; without this overlay two writers of one
-//! group would both see the state before the group. Entries leave once the shard has applied their commit, and once nobody
-//! plans on values that were fetched before that.
+//! The sequencer hands commits to the shard in order and does not wait for them; without this
+//! overlay two writers of one group would both see the state before the group. Entries leave once
+//! the shard has applied their commit, and no plan still uses values that were fetched before that.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -50,7 +50,7 @@ impl Pending {
         Kept { token }
     }
 
-    /// Forgets what the engine shows by now, unless somebody has read the engine before.
+    /// Removes the writes that the engine shows, unless a plan has read the engine before.
     pub fn forget_applied(&mut self, applied: Seq) {
         let mut shown = applied;
         if !self.readers.is_empty() {

@@ -1,4 +1,5 @@
-//! What an operation does to an item, given the item as it is: pure, so that it can be tested without storage.
+//! Effect of an operation on an item, computed from the existing item: pure, so that it can be
+//! tested without storage.
 
 use std::sync::Arc;
 
@@ -48,7 +49,7 @@ pub(crate) fn is_unmodified(existing: &StoredItem, preconditions: &Preconditions
     preconditions.if_none_match.as_ref().is_some_and(|condition| condition.matches(&existing.etag()))
 }
 
-/// The answer to a read of an item that is there; `lsn` of its meta is for the caller to say.
+/// The answer to a read of an existing item; the caller sets `lsn` of its meta.
 pub(crate) fn read_reply(
     origin: Origin,
     shape: &ContainerSchema,
@@ -95,7 +96,7 @@ pub(crate) fn patched_body(
 ) -> Result<PreparedBody> {
     let body =
         apply_patch(existing.body(), operations).map_err(|error| Error::bad_request(error.to_string()))?;
-    // What a patch puts in is JSON, as an item that is sent whole.
+    // The values of a patch are JSON, like an item that is sent whole.
     let body = if shape.is_collection { with_non_json(body) } else { body };
     let mut members = Vec::with_capacity(existing.json_size_bytes() + 64);
     write_members(body.raw(), &mut members);
@@ -105,7 +106,7 @@ pub(crate) fn patched_body(
     Ok(PreparedBody { is_altered: true, ..item })
 }
 
-/// Whether what a patch puts in is too much for a thread that answers requests.
+/// Whether the values of a patch are too large for a thread that answers requests.
 pub(crate) fn is_heavy_patch(operation: &PatchOperation) -> bool {
     match operation {
         PatchOperation::Add { value, .. }

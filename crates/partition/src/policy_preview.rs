@@ -1,7 +1,8 @@
-//! What an indexing policy would make of items: entries and charges under the policy in force and under another one.
+//! Preview of an indexing policy: entries and charges of items under the policy in force and under
+//! another one.
 //!
-//! Both are counted by what writes are charged by. A replace is one that changes nothing but the time of the last change: what
-//! it costs beyond that depends on what a client changes.
+//! Both are counted as for the charge of a write. A replace changes only the time of the last
+//! change here: any further charge depends on the client's changes.
 
 use shardlake_charge::ChargeTable;
 use shardlake_index::{SYSTEM_TERMS, TermSet};

@@ -1,5 +1,6 @@
-//! From a body to one that is ready to be written: checked, rendered, analysed. No lock is held here.
-//! Callers on threads that answer requests go through [`crate::prepare`], which works on heavy ones beside them.
+//! Preparation of a body for writing: checked, rendered, analysed. No lock is held here. Callers on
+//! threads that answer requests go through [`crate::prepare`], which works on heavy ones beside
+//! them.
 
 use std::sync::Arc;
 
@@ -55,8 +56,9 @@ pub fn validate_item_id(id: &str, limits: &Limits) -> Result<()> {
     Ok(())
 }
 
-/// The key value that a body carries: missing properties, arrays and objects are undefined. Of what JSON lacks, a decimal is the
-/// nearest double, and everything else that can be an id is the text that it has as one. An id itself is always its text.
+/// The key value of a body: missing properties, arrays and objects are undefined. Of the values
+/// that JSON lacks, a decimal becomes the nearest double, and every other value that can be an id
+/// becomes its text as an id. An id itself is always its text.
 pub fn extract_partition_key(body: RawDocument<'_>, paths: &[KeyPath]) -> PartitionKey {
     let component = |path: &KeyPath| match body.get_path(&path.0) {
         Some(id) if path.is_id() => key_of_id(id),

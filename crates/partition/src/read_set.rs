@@ -1,15 +1,18 @@
-//! What a plan reads of the engine, so that no plan waits for one.
+//! Reads of a plan from the engine, so that no plan waits for one.
 //!
-//! A plan is made under the sequencer by a function that cannot wait. What it reads comes from the transaction's own writes,
-//! else from the overlay of queued commits, else from here: values that were fetched before, or what the engine has at hand.
-//! Where that is not enough the plan stops and says which keys it wants ([`Stop::Wanted`]); its caller gives the sequencer
+//! A plan is made under the sequencer by a function that cannot wait. Its reads come from the
+//! transaction's own writes, else from the overlay of queued commits, else from here: values that
+//! were fetched before, or values that the engine has at hand. Where a value is missing the plan
+//! stops and returns the keys that it wants ([`Stop::Wanted`]). Its caller gives the sequencer
 //! back, fetches them in one go and plans anew. Engines that answer at once never see this.
 //!
-//! Why what was fetched is not outdated: from the moment before the fetch, the overlay keeps every commit that the fetch may not
-//! have seen ([`crate::pending::Pending::keep_behind`]). So every commit is in the values or in the overlay, which goes first.
+//! Why fetched values are not outdated: starting before the fetch, the overlay keeps every commit
+//! that the fetch may not have seen ([`crate::pending::Pending::keep_behind`]). So every commit is
+//! in the values or in the overlay, which is read first.
 //!
-//! Why it ends, whatever others write meanwhile: the keys of a command are known from the beginning, and so are those that
-//! follow from fetched values. What a later commit has changed is in the overlay with all the keys that follow from it.
+//! Why it ends, whatever others write meanwhile: the keys of a command are known from the
+//! beginning, and so are the keys that follow from fetched values. Changes of later commits are in
+//! the overlay with all the keys that follow from them.
 
 use bytes::Bytes;
 use rustc_hash::FxHashMap;
@@ -35,7 +38,7 @@ pub(crate) enum Stop {
     Heavy,
 }
 
-/// What a step of a plan comes to.
+/// Result of a step of a plan.
 pub(crate) type Plan<T> = std::result::Result<T, Stop>;
 
 impl From<Error> for Stop {
@@ -44,13 +47,13 @@ impl From<Error> for Stop {
     }
 }
 
-/// Values of the engine that were fetched for a plan, and what was found out about them.
+/// Values of the engine that were fetched for a plan, and the items decoded from them.
 #[derive(Debug, Default)]
 pub(crate) struct ReadSet {
     values: FxHashMap<Bytes, Option<Bytes>>,
     /// Heavy items with their terms, as they were a moment ago.
     heavy: FxHashMap<Bytes, StoredItem>,
-    /// While it lasts, the overlay keeps what the values may lack.
+    /// While it lasts, the overlay keeps commits that the values may lack.
     pub kept: Option<Kept>,
 }
 

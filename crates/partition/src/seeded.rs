@@ -10,7 +10,7 @@ use crate::index::PostingOps;
 use crate::keys::{self, PartitionUid};
 use crate::writes::Writes;
 
-/// What a commit leaves out, or where a write panics.
+/// The part of a commit to leave out, or the place where a write panics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mistake {
     /// The record of a new item.
@@ -24,7 +24,7 @@ pub enum Mistake {
     /// All but the first item of a commit, with everything that belongs to them.
     TornBatch,
     LostPosting,
-    /// Everything that the index has of what is written.
+    /// All index entries of the written items.
     LostPostings,
     /// The removal of a posting.
     LeftPosting,
@@ -74,7 +74,7 @@ pub(crate) fn panic_if(mistake: Mistake) {
     assert!(!is_seeded(mistake), "{mistake:?} (expected by this test)");
 }
 
-/// What a transaction is about to write.
+/// The pending writes of a transaction.
 pub(crate) struct Written<'a> {
     pub uid: PartitionUid,
     pub writes: &'a mut Writes,

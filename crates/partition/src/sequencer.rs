@@ -1,10 +1,12 @@
-//! The sequencer: what orders a partition's writes, and the only ways to hold it.
+//! Sequencer: the lock that orders a partition's writes, and the only ways to hold it.
 //!
-//! The lock is private to this file, so that nobody holds the sequencer without one of the guards below, which end the partition
-//! when their holder panics. The guards say so before they give the lock back: the next writer finds the partition ended.
+//! The lock is private to this file, so that it can only be held through the guards below, which
+//! end the partition when their holder panics. The guards do so before they release the lock: the
+//! next writer finds the partition ended.
 //!
-//! Whoever holds the sequencer waits for no engine, neither for a read nor for durability. Where writers have to be kept out
-//! for longer, as at the end of a relocation, a [`Fence`] does it: who asks for the sequencer waits for its end.
+//! The holder of the sequencer waits for no engine, neither for a read nor for durability. Where
+//! writers have to be kept out for longer, as at the end of a relocation, a [`Fence`] does it:
+//! writers that ask for the sequencer wait for the fence's end.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -28,10 +30,11 @@ pub(crate) struct Sequencer {
     pub timestamp_ms: u64,
     pub counters: Counters,
     pub pending: Pending,
-    /// What writes keep in step with the items: decided here and not by a request's shape, which may be outdated.
+    /// The structures that writes keep in step with the items: decided here and not by a request's
+    /// shape, which may be outdated.
     pub maintained: Maintained,
     pub sizes: RecentSizes,
-    /// What the container says now, where it was changed since the partition was opened.
+    /// The container's current setting, where it was changed since the partition was opened.
     pub default_ttl: Option<Option<i64>>,
     /// The shape with which the unique keys changed: values are claimed by it and later ones.
     pub unique_since: u64,
@@ -39,9 +42,9 @@ pub(crate) struct Sequencer {
     pub room_sought_to: Option<Vec<u8>>,
     /// Of a logical partition with bounds, from the first time that a plan removes items of it.
     pub oldest: Option<Box<Oldest>>,
-    /// Kept from the first time that somebody asks.
+    /// Kept from the first request for it.
     pub largest: Option<Box<Largest>>,
-    /// Of the last one that was put up: it stands as long as its sender lives.
+    /// The last fence that was put up: it stands as long as its sender lives.
     fence: Option<watch::Receiver<()>>,
 }
 
@@ -129,7 +132,7 @@ impl SequencerGuard {
         mut self,
         work: impl FnOnce(&mut Sequencer) -> T + Send + 'static,
     ) -> Result<(SequencerGuard, T)> {
-        // What else this task does meanwhile may wait.
+        // The task's other work may wait meanwhile.
         self.planning = None;
         let (mut turn, done) = offload_planning(move || {
             let done = work(&mut self);
@@ -155,7 +158,7 @@ impl DerefMut for SequencerGuard {
     }
 }
 
-/// Keeps writers from the sequencer, while whoever has put it up may wait for what it likes.
+/// Keeps writers from the sequencer, while its owner may wait for anything.
 #[derive(Debug)]
 #[must_use = "writers wait until it goes"]
 pub(crate) struct Fence {

@@ -1,4 +1,5 @@
-//! What a partition must know of its container: compiled policies, shared by all partitions and replaced as a whole.
+//! Schema of a container for its partitions: compiled policies, shared by all partitions and
+//! replaced as a whole.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -44,12 +45,12 @@ pub struct ContainerSchema {
     pub computed: ComputedProperties,
     /// The generation of the index that queries read.
     pub serving: Option<Arc<IndexLayout>>,
-    /// What planning needs to know of `serving` and of the policy.
+    /// Properties of `serving` and of the policy that planning needs.
     schema: Schema,
     /// The generation being filled, which writes keep up to date too.
     pub building: Option<Arc<IndexLayout>>,
     pub geometry: GeometryKind,
-    /// `None`: time to live is off, whatever an item says.
+    /// `None`: time to live is off, regardless of an item's own.
     pub default_ttl: Option<i64>,
     /// How long versions that have ended are kept; `None`: not at all.
     pub retention: Option<Duration>,
@@ -59,7 +60,7 @@ pub struct ContainerSchema {
     pub is_collection: bool,
 }
 
-/// Tells the unique keys of a collection apart, whichever others there are.
+/// Identifies a unique key of a collection, independently of its other unique keys.
 fn slot_of(paths: &[KeyPath], rule: &UniqueRule) -> u32 {
     let mut text: Vec<String> = paths.iter().map(|path| path.0.join("/")).collect();
     if !rule.form.is_empty() {
@@ -98,8 +99,8 @@ pub(crate) fn collection_keys(
     own
 }
 
-/// What tells apart the values that an item of a collection has for one unique key: equal values of two items of a logical
-/// partition have equal bytes.
+/// Bytes that identify the values of an item of a collection for one unique key: equal values of
+/// two items of a logical partition have equal bytes.
 pub fn unique_values_of(
     key: &UniqueKey,
     narrowing: Option<&Narrowing>,
@@ -110,7 +111,7 @@ pub fn unique_values_of(
     Ok(collection_keys(PartitionUid(0), &nowhere, (&paths, &UniqueRule::of(narrowing)?), item))
 }
 
-/// What keeps an item out of an index over these paths.
+/// The reason that keeps an item out of an index over these paths.
 pub fn misfit_of(paths: &[KeyPath], item: RawDocument<'_>) -> Option<Misfit> {
     keys_of(item, paths).1
 }
@@ -165,7 +166,7 @@ impl ContainerSchema {
         self.unique_keys == other.unique_keys && self.narrowings == other.narrowings
     }
 
-    /// What queries are planned with.
+    /// The indexes with which queries are planned.
     pub fn index_schema(&self) -> IndexSchema<'_> {
         IndexSchema {
             paths: self.serving.as_ref().map(|layout| &layout.paths),
@@ -203,7 +204,8 @@ impl ContainerSchema {
         found
     }
 
-    /// What keeps an item of a collection out of a unique key that is about it, with the place of the key.
+    /// The reason that keeps an item of a collection out of a unique key that covers it, with the
+    /// place of the key.
     pub(crate) fn misfit_of(&self, item: RawDocument<'_>) -> Option<(usize, Misfit)> {
         let keys = self.unique_keys.iter().enumerate().filter(|_| self.is_collection);
         keys.filter(|(place, paths)| self.unique_rules[*place].is_about(item, paths))
@@ -254,8 +256,8 @@ pub fn computed_definitions(definition: &ContainerDefinition) -> Vec<(String, St
     properties.map(|property| (property.name.clone(), property.query.clone())).collect()
 }
 
-/// Compiles what a stored definition says. One from before definitions were compiled may not be valid: then there are no
-/// computed properties, rather than no container.
+/// Compiles a stored definition. A definition from before definitions were compiled may not be
+/// valid: then there are no computed properties, rather than no container.
 pub fn computed_properties(list: &[(String, String)]) -> ComputedProperties {
     ComputedProperties::compile(list).unwrap_or_else(|error| {
         tracing::warn!(%error, "a container's computed properties are invalid: replace its definition");

@@ -1,4 +1,5 @@
-//! Writes over an engine that is far away: what they read, what they wait for, and that nothing comes of it but time.
+//! Writes over an engine with latency: their reads, their waits, and that latency changes only the
+//! time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -244,7 +245,7 @@ async fn waiting_for_the_engine_with_the_sequencer_in_hand_is_a_panic() {
     assert!(waiting.await.expect_err("it panics").is_panic());
 }
 
-/// What one writer does, and how long it waits before.
+/// Action of one writer, and its delay before.
 #[derive(Debug, Clone)]
 struct Act {
     pk: u8,
@@ -298,7 +299,8 @@ impl Act {
     }
 }
 
-/// Writers at the same time over a slow engine leave, row by row, what the same commits leave one after the other in memory.
+/// Concurrent writers over a slow engine leave, row by row, the same state as the same commits one
+/// after the other in memory.
 async fn is_as_one_after_the_other(writers: Vec<Vec<Act>>, read_ms: u64, sync_ms: u64) {
     let engine = SlowEngine::new();
     engine.set_delays(Duration::from_millis(read_ms), Duration::from_millis(sync_ms));

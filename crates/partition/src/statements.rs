@@ -1,14 +1,15 @@
-//! What statements answered that may come again: rows that are written with the items that the statements changed, in one
-//! commit, so that after a crash either both are there or none.
+//! Stored answers of statements that may be repeated: rows that are written with the items that the
+//! statements changed, in one commit, so that after a crash either both are there or none.
 //!
 //! ```text
 //! 2^32-1 u32 | W | generation u32 | session 16 bytes | first statement i32 → number i64 | count u16 | statements i32… | answer
 //! ```
 //!
-//! They are the shard's, and no partition's: a statement that comes again may mean another document, which is elsewhere, and
-//! partitions are split and moved. A session is looked up once after a start, on all shards. A generation is five minutes: a
-//! row is replaced by the session's next write within its generation, and whole generations are deleted, so that nobody
-//! deletes what was just written.
+//! They are the shard's, and no partition's: a statement that comes again may mean another
+//! document, which is elsewhere, and partitions are split and moved. A session is looked up once
+//! after a start, on all shards. A generation is five minutes: a row is replaced by the session's
+//! next write within its generation, and whole generations are deleted, so that rows which were
+//! just written are never deleted.
 
 use bytes::Bytes;
 use shardlake_model::{Error, ErrorKind, PartitionUid, Result};
@@ -39,20 +40,21 @@ pub struct SessionWrite {
     pub now: Timestamp,
 }
 
-/// What is kept of statements of one commit, which all have answered alike.
+/// The stored answer of the statements of one commit, which all have the same answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatementRow {
     key: Bytes,
     value: Bytes,
 }
 
-/// What a commit keeps beside its items; asked whenever the commit is planned, after its operations.
+/// A row that a commit stores next to its items; asked whenever the commit is planned, after its
+/// operations.
 pub trait CommitNote: std::fmt::Debug + Send + Sync {
     /// `None` where there is nothing to keep.
     fn row(&self) -> Option<StatementRow>;
 }
 
-/// What is known of a session's last write.
+/// The stored answers of a session's last write.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct KeptStatements {
     pub number: i64,
@@ -106,7 +108,7 @@ impl StatementRow {
 }
 
 impl KeptStatements {
-    /// Adds what a row says, unless it is of an earlier write.
+    /// Adds the content of a row, unless it is of an earlier write.
     fn add(&mut self, value: &Bytes) -> Option<()> {
         let (number, rest) = value.split_first_chunk()?;
         let (count, rest) = rest.split_first_chunk()?;
@@ -129,7 +131,7 @@ impl KeptStatements {
     }
 }
 
-/// What the shards know of the last write of a session; `None` where they know of none.
+/// The last write of a session, from the rows of all shards; `None` where no shard has any.
 pub async fn kept_statements<'s>(
     shards: impl IntoIterator<Item = &'s Shard>,
     session: SessionName,
@@ -161,7 +163,7 @@ pub async fn wait_for_queued(shard: &Shard) -> Result<()> {
     shard.commit(Batch::new()).map_err(crate::storage_error)?.await.map_err(crate::storage_error)
 }
 
-/// Deletes what is too old to be asked for; says how many rows.
+/// Deletes rows that are too old to be asked for; returns their number.
 pub async fn forget_statements(shard: &Shard, now: Timestamp) -> Result<usize> {
     let end = generation_start(generation_of(now).saturating_sub(GENERATIONS));
     let mut start = generation_start(0);

@@ -2,8 +2,8 @@
 //!
 //! A commit takes its time when it is planned under the sequencer, from the account's
 //! `CommitTimes`. Commits of one partition have times that never go down. A commit that is planned,
-//! or queued and not durable, may still have an earlier time than one that another partition has
-//! told already. [`Partition::pass`] waits for its turn, and so rules that out:
+//! or queued and not durable, may still have an earlier time than a change that another partition
+//! has reported already. [`Partition::pass`] waits for the sequencer, and so rules that out:
 //!
 //! ```text
 //! reader: has a change of time t, from partition A
@@ -25,8 +25,8 @@ impl Partition {
         Timestamp(self.sequencer.hold().await.timestamp_ms)
     }
 
-    /// From now on no commit has an earlier time. Tells the LSN of the last commit before that, which may still be on its way to
-    /// being durable.
+    /// From now on no commit has an earlier time. Returns the LSN of the last commit before that,
+    /// which may not be durable yet.
     pub async fn pass(&self, time: Timestamp) -> u64 {
         let mut sequencer = self.sequencer.hold().await;
         sequencer.timestamp_ms = sequencer.timestamp_ms.max(time.milliseconds());
@@ -49,7 +49,8 @@ impl Partition {
         let mut after = self.last_before(&snapshot, 0, time).await?;
         let oldest_ms = now.milliseconds().saturating_sub(self.past.retention().as_millis() as u64);
         if time.milliseconds() >= oldest_ms {
-            // What compaction took away was older than what is kept, and so older than this.
+            // Compaction removed only entries older than the retention time, and so older than
+            // this.
             after = after.max(past.compacted_to);
         }
         let is_kept = past.versions_from != NOT_KEPT && after >= past.versions_from.max(past.compacted_to);

@@ -1,8 +1,9 @@
 //! One commit in the making: reads see the engine, queued commits and the transaction's own writes; writes collect.
 //!
-//! A transaction lives under the partition's sequencer lock, and nothing in it waits: what the engine does not have at hand stops
-//! it (`read_set.rs`). Dropping it leaves no trace; [`Transaction::into_batch`] turns it into the one batch that is
-//! committed, with its change-log entry.
+//! A transaction lives under the partition's sequencer lock, and nothing in it waits: a read that
+//! the engine does not have at hand stops it (`read_set.rs`). Dropping it leaves no trace;
+//! [`Transaction::into_batch`] turns it into the one batch that is committed, with its change-log
+//! entry.
 
 use std::sync::Arc;
 
@@ -25,16 +26,16 @@ use crate::shape::ContainerSchema;
 use crate::sizes::{LogicalSize, RecentSizes, SizeChange, limit};
 use crate::writes::{Base, Step, Writes};
 
-/// What a transaction plans on, besides the engine.
+/// The inputs of a transaction's plan, besides the engine.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
     pub pending: &'a Pending,
     pub maintained: &'a Maintained,
-    /// `None` where nobody keeps them.
+    /// `None` where they are not kept.
     pub sizes: Option<&'a RecentSizes>,
-    /// What the transaction has written before, where it is planned step by step.
+    /// Earlier writes of the transaction, where it is planned step by step.
     pub base: Option<&'a Base>,
-    /// What was fetched for it.
+    /// Values that were fetched for it.
     pub reads: &'a ReadSet,
     /// The oldest items, as far as they are in memory.
     pub oldest: Option<&'a Oldest>,
@@ -68,11 +69,11 @@ pub(crate) struct Transaction<'a> {
     pub lsn: u64,
     /// By which items have run out.
     pub now: Timestamp,
-    /// What the log and the items that it writes say of the time.
+    /// The time recorded in the log and in the items that it writes.
     pub time: Timestamp,
     /// Versions that end are kept.
     pub keeps_versions: bool,
-    /// It does what a client asked for.
+    /// It carries out a client's request.
     pub is_clients: bool,
     /// It is planned beside the threads that answer requests.
     pub is_beside: bool,
@@ -127,7 +128,7 @@ impl<'a> Transaction<'a> {
         self.stored(key)
     }
 
-    /// What others have written, the last commit of all included.
+    /// The writes of others, up to the last queued commit.
     fn stored(&self, key: &[u8]) -> Plan<Option<Bytes>> {
         match self.view.pending.get(key) {
             Some(queued) => Ok(queued),
@@ -164,7 +165,8 @@ impl<'a> Transaction<'a> {
         u64::from(self.origin.rid_prefix) << 40 | ordinal
     }
 
-    /// Writes a version of an item. `old` is the version it takes the place of; `kind` is what the log says of it.
+    /// Writes a version of an item. `old` is the version that it replaces; `kind` is recorded in
+    /// the log.
     pub fn put(
         &mut self,
         name: &ItemName<'_>,
@@ -176,7 +178,8 @@ impl<'a> Transaction<'a> {
         self.put_in(name, item, old, Claim::IfFree)
     }
 
-    /// Writes the version that another partition decided on: unique values are its items' whoever has had them here.
+    /// Writes a version that another partition decided on. The copied item takes over its unique
+    /// values, even if another item holds them here.
     pub fn put_copy(&mut self, name: &ItemName<'_>, item: &StoredItem, old: Option<&StoredItem>) -> Plan<()> {
         self.log_version(name, item.envelope().ordinal, old, ChangeKind::Replace);
         self.put_in(name, item, old, Claim::Always)
@@ -364,7 +367,8 @@ impl<'a> Transaction<'a> {
         Ok(Some((before, after)))
     }
 
-    /// Likewise for what a client writes: refuses what would take the logical partition or the partition over its limit.
+    /// Records the size of a client's write: refuses it if the logical partition or the partition
+    /// would exceed its limit.
     pub fn record_size_within_limits(&mut self) -> Plan<()> {
         match self.record_size()? {
             Some((before, after)) => {
@@ -380,13 +384,14 @@ impl<'a> Transaction<'a> {
         if !self.is_beside && !maintained.layouts.is_empty() && old.into_iter().chain(new).any(takes_long) {
             return Err(Stop::Heavy);
         }
-        // The index follows from what all steps come to.
+        // The index follows from the result of all steps.
         if self.view.base.is_some() {
             return Ok(());
         }
         maintained.change(self.uid, old, new, &mut self.index);
-        // A single operation may exceed it: an item stored under another policy can have any number of terms. What the server
-        // does for itself keeps to bounds of its own, since nobody could split it.
+        // A single operation may exceed it: an item stored under another policy can have any number
+        // of terms. Writes of the server itself have bounds of their own, since no client could
+        // split them.
         let max = self.shape.limits.transaction_index_entries_max;
         if self.is_clients && self.operations.len() > 1 && self.postings() > max * maintained.layouts.len() {
             return Err(Stop::Error(Error::new(
@@ -402,7 +407,7 @@ impl<'a> Transaction<'a> {
     fn log(&mut self, kind: ChangeKind, ordinal: u64, old: Option<&StoredItem>, name: &ItemName<'_>) {
         let key = &name.key[HEADER..];
         let previous_lsn = old.map_or(0, StoredItem::lsn);
-        // What the transaction itself has written is no version that anybody sees.
+        // A version that the transaction itself has written is never visible.
         if let Some(old) = old.filter(|old| self.keeps_versions && old.lsn() != self.lsn) {
             self.write(keys::version_key(self.uid, key, old.lsn()), Some(old.record_bytes()));
         }
@@ -423,7 +428,8 @@ impl<'a> Transaction<'a> {
         !self.operations.is_empty()
     }
 
-    /// Adds the writes alone, and gives the totals after them: the log of what is copied comes from elsewhere.
+    /// Adds the writes alone, and returns the totals after them: the log of copied items is copied
+    /// separately.
     pub fn into_copy(mut self, batch: &mut Batch) -> Plan<Counters> {
         self.record_size()?;
         add(self.writes.iter(), batch);
@@ -444,7 +450,8 @@ impl<'a> Transaction<'a> {
         Step { writes, change, sized, next_ordinal: self.counters.next_ordinal }
     }
 
-    /// What the rows were before that the transaction is the first of its steps to write, of those that it keeps from others.
+    /// The values from before the transaction of the rows that it claims and that no earlier step
+    /// has written.
     pub fn displaced(&self) -> Plan<Vec<(Bytes, Option<Bytes>)>> {
         let is_first =
             |key: &&Bytes| keys::is_claimed(key) && self.view.base.is_none_or(|base| base.get(key).is_none());
@@ -549,7 +556,7 @@ impl<'n> ItemName<'n> {
     }
 }
 
-/// What a transaction comes to.
+/// Result of a transaction.
 #[derive(Debug)]
 pub(crate) struct PlannedCommit {
     pub lsn: u64,
@@ -557,11 +564,11 @@ pub(crate) struct PlannedCommit {
     pub timestamp_ms: u64,
     /// The partition's totals after it.
     pub counters: Counters,
-    /// What later plans may read, for the overlay.
+    /// Writes that later plans may read, for the overlay.
     pub writes: Vec<(Bytes, Option<Bytes>)>,
     /// Changes of counts, by place in [`Maintained::counted`].
     pub counts: Vec<(usize, i64)>,
-    /// Where the sizes of logical partitions lie, and what they are after the commit.
+    /// Keys of the sizes of logical partitions, and the sizes after the commit.
     pub recorded: Vec<(Bytes, LogicalSize)>,
     /// When the first of the versions that it writes may run out.
     pub due: Due,

@@ -1,5 +1,5 @@
-//! Keeps logical partitions within the bounds of their container: what a create adds beyond them takes the place of the oldest
-//! items, in the same commit.
+//! Keeps logical partitions within the bounds of their container: items that a create adds beyond
+//! the bounds replace the oldest items, in the same commit.
 //!
 //! A create that would have to remove very many items is preceded by commits that only remove, each a bounded number of items
 //! that the create needs gone in any case. (`make_room.rs`). The same commits bring a logical partition within new bounds.
@@ -32,7 +32,7 @@ fn is_within(bounds: Bounds, size: LogicalSize, shape: &ContainerSchema, now: Ti
     bounds.allow(size.items, size.size_bytes.saturating_sub(size.items * added))
 }
 
-/// What was removed of a logical partition.
+/// Items removed from a logical partition.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Trimmed {
     pub charge_centi: u64,

@@ -20,7 +20,7 @@ impl Transaction<'_> {
         claim: Claim,
     ) -> Plan<()> {
         if self.is_outdated {
-            // Whoever asks again goes by the definition in force.
+            // A repeated request uses the definition in force.
             return Err(Stop::Error(Error::new(
                 ErrorKind::PartitionGone,
                 "the unique keys of the container have changed",
@@ -100,7 +100,8 @@ fn check_fit(shape: &ContainerSchema, item: &StoredItem) -> Plan<()> {
     Err(Stop::Error(Error::bad_request(words)))
 }
 
-/// Values beyond the limit would not be told apart, so an item with more of them is refused.
+/// Items with more values than the limit are refused: the values beyond it could not be
+/// distinguished.
 fn check_count(shape: &ContainerSchema, own: &[(usize, Bytes)]) -> Plan<()> {
     if own.len() <= UNIQUE_COMBINATIONS_MAX {
         return Ok(());

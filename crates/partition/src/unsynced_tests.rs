@@ -1,5 +1,6 @@
-//! What has to see the last commits, while one of them is applied and not yet synced: the shard shows readers the state before
-//! it, and the overlay of queued commits has forgotten it.
+//! Operations that have to see the last commits, while one of them is applied and not yet synced:
+//! the shard shows readers the state before it, and the overlay of queued commits does not hold it
+//! any more.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;

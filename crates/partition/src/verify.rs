@@ -1,6 +1,7 @@
-//! Walks everything a partition stores and reports every disagreement: items against their keys and checksums, the change
-//! log against itself and against the items, unique keys against both, the index and the queue of ends against the items, and the counters and the
-//! sizes of logical partitions against what was counted.
+//! Walks everything a partition stores and reports every disagreement: items against their keys and
+//! checksums, the change log against itself and against the items, unique keys against both, the
+//! index and the queue of ends against the items, and the counters and the sizes of logical
+//! partitions against the walked items.
 //!
 //! Runs offline over one snapshot. It holds one map entry per item that the log names, so its memory grows with the
 //! number of items, not with their size.
@@ -123,7 +124,7 @@ impl Verifier<'_> {
         while let Some(chunk) = scan.next_chunk().await.map_err(crate::storage_error)? {
             for (key, value) in chunk {
                 let lsn = keys::log_lsn(&key)?;
-                // What was compacted, or went to other partitions, has left holes.
+                // Entries that were compacted, or moved to other partitions, have left holes.
                 let expected = self.report.last_lsn + 1;
                 if lsn != expected && (expected > self.marks.holes_to || lsn > self.marks.holes_to + 1) {
                     self.report
@@ -290,8 +291,8 @@ impl Verifier<'_> {
                 }
             }
         }
-        // Each value is one item's, so that the numbers tell whether an item lacks one. An item whose time has run out may have
-        // lost its value to another.
+        // Each value belongs to one item, so the numbers show whether an item lacks one. An item
+        // whose time has run out may have lost its value to another.
         let (found, expected) =
             (self.report.unique_keys, self.report.items * self.shape.unique_keys.len() as u64);
         let is_told = self.shape.default_ttl.is_none() && !self.shape.is_collection;
@@ -346,7 +347,7 @@ impl Verifier<'_> {
         Ok(())
     }
 
-    /// The item that has a unique value, as its row says; `None` where that is malformed.
+    /// The item in the row of a unique value; `None` where the row is malformed.
     fn holder_key(&self, key: &[u8], holder: &[u8]) -> Option<Vec<u8>> {
         let (_, logical) = keys::parse_unique_key(&key[HEADER..])?;
         Some(keys::item_key(self.identity.uid, &logical, std::str::from_utf8(holder).ok()?))

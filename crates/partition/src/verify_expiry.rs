@@ -12,7 +12,7 @@ use crate::key_list::KeyList;
 use crate::keys::{self, EXPIRY, HEADER, ITEMS, PartitionUid};
 use crate::shape::ContainerSchema;
 
-/// What the items say of their ends.
+/// Expiry times of the items.
 #[derive(Debug, Default)]
 pub(crate) struct ExpiryVerifier {
     expected: u64,
@@ -23,7 +23,8 @@ impl ExpiryVerifier {
         self.expected += u64::from(own_end(item.envelope()).is_some());
     }
 
-    /// Each row is that of an item; where the queue is whole, the numbers then tell whether an item lacks one.
+    /// Each row belongs to an item; where the queue is whole, the numbers then show whether an item
+    /// lacks one.
     pub async fn finish(
         self,
         snapshot: &Snapshot,

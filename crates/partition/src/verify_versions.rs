@@ -1,4 +1,5 @@
-//! Compares the versions that have ended with the log: what an operation ended is there, as long as it is kept, and nothing else.
+//! Compares the versions that have ended with the log: the version that an operation ended is
+//! there, as long as it is kept, and no other version.
 //!
 //! Holds a key for every such operation, where versions are kept at all.
 
@@ -37,7 +38,7 @@ impl VersionsVerifier {
         }
     }
 
-    /// What is wrong.
+    /// The problems found.
     pub async fn finish(
         self,
         snapshot: &Snapshot,

@@ -1,8 +1,9 @@
 //! Versions that have ended, kept for the change feed of all versions and deletes: which are there, and since when.
 //!
-//! Where the container asks for it, whoever ends a version puts its record beside the items, under the item's key and the LSN of
-//! the version, in the same commit. So what an operation of the log wrote is either the live item or such a row. Compaction
-//! removes the row with the operation that ended the version, when that is older than what is to be kept.
+//! Where the container asks for it, an operation that ends a version stores its record next to the
+//! items, under the item's key and the LSN of the version, in the same commit. So the version that
+//! an operation of the log wrote is either the live item or such a row. Compaction removes the row
+//! with the operation that ended the version, when that operation is older than the retention time.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -34,16 +35,17 @@ impl KeptPast {
     }
 
     fn guard(&self) -> MutexGuard<'_, Arc<LogMarks>> {
-        // Whoever holds it replaces the whole.
+        // The holder of the lock replaces the whole value.
         self.marks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asked after a snapshot was taken, they hold for that snapshot: marks change before what they speak of.
+    /// Read after a snapshot was taken, the marks hold for that snapshot: they change before the
+    /// log does.
     pub fn marks(&self) -> Arc<LogMarks> {
         self.guard().clone()
     }
 
-    /// To be called by whoever holds the sequencer.
+    /// Only for the holder of the sequencer.
     pub fn set_marks(&self, marks: LogMarks) {
         *self.guard() = Arc::new(marks);
     }

@@ -32,7 +32,7 @@ pub struct PartitionWrite {
     pub context: CommandContext,
 }
 
-/// What the operations come to.
+/// Result of the operations.
 pub(crate) struct Written {
     outcome: std::result::Result<Vec<ItemReply>, BatchFailure>,
     /// Of the operations that succeeded.
@@ -116,7 +116,7 @@ impl Partition {
             }
             (Err(mut failure), _) => {
                 let error = &mut failure.error;
-                // What the error tells (an item exists, or not) may rest on commits that are not durable yet.
+                // The error (an item exists, or not) may rest on commits that are not durable yet.
                 self.rest_on(rests_on, error.meta().item_lsn.min(last_lsn), deferred).await?;
                 let charge = error.meta().charge_centi.max(shape.charges.not_found().0);
                 *error.meta_mut() = self.meta(charge, error.meta().item_lsn);
@@ -140,7 +140,7 @@ impl Partition {
 
     async fn wait_to_tell(&self, seq: Seq, seen: u64) -> Result<()> {
         self.wait_for(seq).await?;
-        // Whoever wrote it may not have been woken yet.
+        // The task of its writer may not have been woken yet.
         self.acknowledged.note_lsn(seen);
         Ok(())
     }
@@ -307,7 +307,7 @@ pub(crate) async fn look_ahead(
         let is_patch = matches!(operation, Operation::Patch { .. });
         let (old, changed) = offload(move || {
             let old = old.with_terms();
-            // What a patch changes is not known yet.
+            // The changes of a patch are not known yet.
             let terms = old.known_terms().filter(|_| !is_patch);
             let changed = terms.map_or(0, |terms| terms.rows_changed_to(new.as_deref()));
             (old, changed)

@@ -1,4 +1,4 @@
-//! What a transaction writes, and what the steps of one that goes on have written before.
+//! Writes of a transaction, and the earlier writes of the steps of an open one.
 
 use bytes::Bytes;
 use rustc_hash::FxHashMap;
@@ -63,7 +63,7 @@ impl Writes {
     }
 }
 
-/// What the steps of a transaction have come to so far.
+/// Writes of the steps of a transaction so far.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Base {
     writes: Writes,
@@ -79,7 +79,7 @@ impl Base {
         self.writes.get(key)
     }
 
-    /// The totals of a partition with what was written so far.
+    /// The totals of a partition including the writes so far.
     pub fn on(&self, counters: Counters) -> Counters {
         Counters {
             items: counters.items.wrapping_add_signed(self.change.items),
@@ -108,7 +108,7 @@ impl Base {
         self.writes.is_empty()
     }
 
-    /// What all steps have written, also where a later one has written it again.
+    /// Bytes written by all steps, including rows that a later step has written again.
     pub fn size_bytes(&self) -> usize {
         self.size_bytes
     }

@@ -10,8 +10,9 @@
 //! So an item that goes by the default costs its writers nothing, and a default that changes moves nothing. The log of a partition that
 //! was made of several is not in the order of its times up to where they were joined: there all of it is read.
 //!
-//! A partition that began before there were rows `E` has no whole queue of them, and is read item by item as long as it lives.
-//! One that is made of others by a split, merge or move has one if all of them have.
+//! A partition that began before there were rows `E` has no whole queue of them, and is read item
+//! by item as long as it lives. A partition that is made of others by a split, merge or move has a
+//! whole queue if all of them have.
 
 use bytes::Bytes;
 use shardlake_document::{Envelope, Record};
@@ -47,7 +48,7 @@ pub(crate) enum Place {
     End,
 }
 
-/// In what is searched.
+/// Scope of a search.
 pub(crate) struct Search<'a> {
     pub uid: PartitionUid,
     pub snapshot: Snapshot,
@@ -61,7 +62,7 @@ pub(crate) struct Search<'a> {
     pub items_max: usize,
 }
 
-/// What one look found.
+/// Result of one look.
 pub(crate) struct Found {
     /// Keys of items whose time had run out, in the order of the keys.
     pub keys: Vec<Bytes>,

@@ -1,14 +1,16 @@
 //! Removes items whose time to live has run out, in the background, a small commit at a time.
 //!
-//! Nobody sees such items any more, so there is no hurry: a *sweep* looks for them in the order in which they run out
-//! (`due_items.rs`) without any lock and takes the sequencer only to delete a few that it met. What a partition knows of the
-//! earliest moment at which an item may run out ([`Due`]) comes from the last sweep and from the writes since, and holds whatever the container's default is;
-//! before that moment there is nothing to sweep for. After a start nothing is known, so there is a first sweep.
+//! Readers do not see such items any more, so there is no hurry: a *sweep* looks for them in the
+//! order in which they run out (`due_items.rs`) without any lock and takes the sequencer only to
+//! delete a few of them. A partition knows the earliest time at which an item may run out ([`Due`])
+//! from the last sweep and from the writes since. This time holds for every default of the
+//! container; before it there is nothing to sweep. After a start the time is unknown, so there is a
+//! first sweep.
 //!
 //! The commits are patient (`crates/storage/src/queue.rs`): they are synced with commits of clients where there are any, and the sweep
 //! goes on meanwhile. Only its end waits for all of them.
 //!
-//! Who sweeps, when, and how fast is the account's affair.
+//! The account decides when to sweep, and how fast.
 
 mod due_items;
 
@@ -35,7 +37,7 @@ const ITEMS_DELETED_MAX: usize = 32;
 /// Commits of a sweep that are not durable yet: a client's commit takes along so many at most.
 const UNDER_WAY_MAX: usize = 2;
 
-/// What a partition knows of its items' ends.
+/// A partition's record of its items' ends.
 #[derive(Debug)]
 pub(crate) struct Expiry {
     /// From the last sweep.
@@ -89,7 +91,7 @@ impl Expiry {
         self.is_queued
     }
 
-    /// Notes what a commit writes; under the sequencer.
+    /// Notes the expiry of a commit's items; under the sequencer.
     pub fn note(&self, due: Due) {
         if due != Due::NEVER {
             self.written.note(due);
@@ -110,7 +112,7 @@ pub struct Sweep {
     found: VecDeque<Bytes>,
     /// Of the items that stay.
     due: Due,
-    /// The log was searched up to here, from [`Sweep::page`] on what was found last.
+    /// The log was searched up to here, starting at [`Sweep::page`] in the last look.
     log_done: u64,
     page: u64,
     /// Where the next sweep is to begin in the log, since something behind it stays.
@@ -119,10 +121,10 @@ pub struct Sweep {
     under_way: VecDeque<(u64, PendingCommit)>,
 }
 
-/// What one step of a sweep did.
+/// Result of one step of a sweep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SweepStep {
-    /// Looked at items, and deleted some of them. The charge is what deleting them would cost a client.
+    /// Looked at items, and deleted some of them. The charge is a client's for deleting them.
     Went { purged: u64, charge_centi: u64 },
     /// The shard has no room for work that can wait.
     Overloaded,
@@ -143,17 +145,18 @@ impl Partition {
         self.expiry.purged.load(Ordering::Relaxed)
     }
 
-    /// From now on only who goes by this default removes what has run out. To be called before a changed definition shows.
+    /// From now on only sweeps with this default remove expired items. To be called before a
+    /// changed definition is published.
     pub async fn follow_ttl(&self, default_ttl: Option<i64>) {
         self.sequencer.hold().await.default_ttl = Some(default_ttl);
     }
 
-    /// Only what the last one to begin finds out is kept.
+    /// Only the findings of the last sweep that began are kept.
     pub async fn begin_sweep(&self) -> Result<Sweep> {
         let (number, last) = {
             let sequencer = self.sequencer.hold().await;
             self.check_open()?;
-            // What was written before this is seen by the sweep, what comes later is noted anew.
+            // The sweep sees writes from before this; later ones are noted anew.
             let known = self.expiry.due();
             self.expiry.swept.set(known);
             self.expiry.written.set(Due::NEVER);
@@ -233,14 +236,14 @@ impl Partition {
     }
 
     async fn end_sweep(&self, shape: &ContainerSchema, sweep: &mut Sweep) -> Result<SweepStep> {
-        // What is told of the partition from now on rests on them.
+        // The state recorded from now on rests on them.
         self.wait_for_sweep(sweep, 0).await?;
         let _sequencer = self.sequencer.hold().await;
         self.check_open()?;
         if self.expiry.sweeps.load(Ordering::Relaxed) == sweep.number {
             let mut due = sweep.due;
             if self.expiry.is_queued && !goes_by_default(shape) {
-                // The log was not looked at, and what is known of it stays true.
+                // The log was not looked at, and the earlier finding about it stays true.
                 due.oldest = due.oldest.min(self.expiry.swept.get().oldest);
             }
             self.expiry.swept.set(due);
@@ -259,7 +262,7 @@ impl Partition {
     ) -> Result<SweepStep> {
         self.wait_for_sweep(sweep, UNDER_WAY_MAX - 1).await?;
         let found: Arc<[Bytes]> = sweep.found.iter().take(ITEMS_DELETED_MAX).cloned().collect();
-        // Nobody writes to what a transaction holds; it is for a later sweep.
+        // Clients cannot write to items that a transaction holds; they are left for a later sweep.
         let spares = Some(self.gates.clone());
         let deletion = Deletion { found, only_expired: true, spares, rows_max };
         let (deleted, commit) = match self.queue_deletion(shape, now, Writer::Holder, &deletion).await {
@@ -281,7 +284,8 @@ impl Partition {
 }
 
 impl Sequencer {
-    /// Whether a shape says what the container says now of what runs out. Nobody else may remove items for good.
+    /// Whether a shape has the container's current time to live. Only then may items be removed for
+    /// good.
     pub fn may_expire(&self, shape: &ContainerSchema) -> bool {
         shape.default_ttl.is_some() && self.default_ttl.is_none_or(|current| current == shape.default_ttl)
     }

@@ -1,7 +1,8 @@
 //! Reading items in the order of creation, a page at a time.
 //!
-//! A page is cut at a number of items or bytes and says behind which item the next one starts: by its logical partition and its ordinal.
-//! The first leads with the epk, so a position stays valid when the partition is split.
+//! A page is cut at a number of items or bytes and returns the place of the next one: its logical
+//! partition and its ordinal. The first leads with the epk, so a position stays valid when the
+//! partition is split.
 
 pub(crate) mod created;
 

@@ -1,7 +1,7 @@
 //! The terms of an item's body, found out once: of a new body before the sequencer is taken, of a stored one when it is replaced.
 //!
-//! What is left to do for a version is the rest: terms that depend on it (`_ts`, computed properties, composites), and the
-//! difference to the version before.
+//! The remaining work for a version: terms that depend on it (`_ts`, computed properties,
+//! composites), and the difference to the version before.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use crate::shape::ContainerSchema;
 /// Of one body, under the policies that were in force when it was looked at.
 #[derive(Debug, Default)]
 pub(crate) struct BodyTerms {
-    /// What it is charged for.
+    /// The terms that are charged.
     pub charged: TermSet,
     /// By the number of the layout, which stands for one policy in the whole life of a container.
     layouts: Vec<(u16, ItemTerms)>,
@@ -63,7 +63,7 @@ impl BodyTerms {
         self.layouts.iter().map(|(_, terms)| terms.len()).sum()
     }
 
-    /// Refuses what a client is to write with more terms than an item may have.
+    /// Refuses an item of a client with more terms than an item may have.
     pub fn check(&self, limits: &Limits) -> Result<()> {
         let most = self.layouts.iter().map(|(_, terms)| terms.found()).max().unwrap_or(0);
         let (terms, max) = (most.max(self.charged.len()), limits.item_index_terms_max);
@@ -92,7 +92,8 @@ impl IndexTerms<'_> {
         self.body.iter().chain(self.rest.iter())
     }
 
-    /// Calls `visit` with (true, term) for every term that `new` lacks and (false, term) for every one that it adds.
+    /// Calls `visit` with (true, term) for every term that `new` lacks and (false, term) for every
+    /// term that it adds.
     pub fn difference(&self, new: &IndexTerms<'_>, visit: &mut dyn FnMut(bool, &[u8])) {
         self.body.difference(&new.body, visit);
         self.rest.difference(&new.rest, visit);

@@ -1,10 +1,12 @@
 //! Filling a generation of the index with the items that are there already, while writes go on; deleting one.
 //!
-//! From the moment the partition maintains the generation, every commit keeps it right for the items it writes; the build
-//! adds the terms of all others, chunk by chunk in key order. A chunk is read without a lock, and planned under the
-//! sequencer with what the overlay knows of its items since, so that no write comes between an item and its terms. A write
-//! adds only the terms that are new to its item, so every item is dealt with, as its last queued write leaves it. Adding a
-//! term twice changes nothing. Each chunk stores how far the build is, so a restart goes on from there.
+//! From the moment the partition maintains the generation, every commit keeps it right for the
+//! items it writes; the build adds the terms of all others, chunk by chunk in key order. A chunk is
+//! read without a lock, and planned under the sequencer with the overlay's changes to its items
+//! since, so that no write comes between an item and its terms. A write adds only the terms that
+//! are new to its item, so every item is dealt with, as its last queued write leaves it. Adding a
+//! term twice changes nothing. Each chunk stores how far the build is, so a restart goes on from
+//! there.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,9 +26,9 @@ use crate::pending::Kept;
 use crate::sequencer::Sequencer;
 use crate::shape::ContainerSchema;
 
-/// Entries that are expected of an item. The items and entries of one commit, during whose planning writes of the partition
-/// wait, follow from the rows that background work may write now. The entries of one item may come in several commits: nobody
-/// reads the generation before it is whole.
+/// Entries that are expected of an item. The items and entries of one commit, during whose planning
+/// writes of the partition wait, follow from the rows that background work may write now. The
+/// entries of one item may come in several commits: the generation is not read before it is whole.
 const ENTRIES_OF_AN_ITEM: usize = 10;
 /// When the shard has no room for background work.
 const OVERLOADED_PAUSE: Duration = Duration::from_millis(50);
@@ -50,12 +52,12 @@ struct Progress {
 #[derive(Debug, Clone)]
 struct Begun {
     key: Bytes,
-    /// A later version begins anew: its writer has added only what was new to the item.
+    /// A later version begins anew: its writer has added only the terms that were new to the item.
     lsn: u64,
     entries: usize,
 }
 
-/// What one commit adds.
+/// Entries that one commit adds.
 struct Entries {
     postings: PostingOps,
     marker: BuildMarker,
@@ -124,8 +126,8 @@ impl Partition {
         self.wait_for(last).await
     }
 
-    /// Adds the terms of every item to a generation that the partition maintains. `done` is told how many more items were
-    /// dealt with.
+    /// Adds the terms of every item to a generation that the partition maintains. `done` is called
+    /// with the number of items dealt with since the last call.
     pub async fn build_index(
         &self,
         shape: &Arc<ContainerSchema>,
@@ -195,8 +197,9 @@ impl Partition {
         Ok(Chunk::Queued { commit, items })
     }
 
-    /// Where the last item lies that a build has to deal with. Commits that were planned without the generation are applied by
-    /// now, so what comes behind is right already: a build that went on to it would run after its writers without an end.
+    /// Where the last item lies that a build has to deal with. Commits that were planned without
+    /// the generation are applied already, so items behind it are right: a build that went on to
+    /// them would run after its writers without an end.
     async fn end_of_items(&self) -> Result<Vec<u8>> {
         let (start, end) = space_range(self.uid, ITEMS);
         let options = ScanOptions { limit: Some(1), reverse: true, ..ScanOptions::default() };
@@ -207,8 +210,8 @@ impl Partition {
         Ok(last.map_or(start, |(key, _)| [&key[..], &[0]].concat()))
     }
 
-    /// The next items of a build; `None` at the end. While the second value lasts, the overlay keeps what may have changed
-    /// about them since they were read.
+    /// The next items of a build; `None` at the end. While the second value lasts, the overlay
+    /// keeps their changes since they were read.
     async fn rows_behind(
         &self,
         marker: &BuildMarker,
@@ -234,8 +237,8 @@ impl Partition {
         if is_wanted { BuildEnd::Complete } else { BuildEnd::Superseded }
     }
 
-    /// Deletes what is left of generations below `end`, except for some, after the partition has stopped maintaining them.
-    /// Generations from `end` on may be in the making and are left alone.
+    /// Deletes the remains of generations below `end`, except for some, after the partition has
+    /// stopped maintaining them. Generations from `end` on may be in the making and are left alone.
     pub async fn drop_indexes_below(&self, end: u16, except: &[u16]) -> Result<()> {
         let mut kept: Vec<u16> = except.iter().copied().filter(|id| *id < end).collect();
         kept.sort_unstable();

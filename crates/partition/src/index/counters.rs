@@ -1,9 +1,9 @@
 //! Counts of the items that have a value under a path, for queries that order by it: when all have, none is missing from the
 //! index, and there is nothing to look for beside it.
 //!
-//! A count starts without stopping writes: the path is noted under the sequencer, and every later commit notes what it changes
-//! with its place in the shard's order. A view that shows all earlier ones is counted, and what commits have changed that it
-//! does not show is added.
+//! A count starts without stopping writes: the path is noted under the sequencer, and every later
+//! commit notes its changes with its place in the shard's order. A view that shows all earlier
+//! commits is counted, and the changes of commits that it does not show are added.
 
 use std::sync::Arc;
 

@@ -19,7 +19,7 @@ pub(crate) const POSTINGS: u8 = b'X';
 pub(crate) const COUNTERS: u8 = b'C';
 pub(crate) const MARKERS: u8 = b'M';
 
-/// What all postings of a path start with.
+/// The common prefix of all postings of a path.
 pub fn index_prefix(uid: PartitionUid, index_id: u16, path_hash: u64) -> Vec<u8> {
     let mut key = header(uid, POSTINGS, 32);
     key.extend_from_slice(&index_id.to_be_bytes());
@@ -91,7 +91,7 @@ pub(crate) fn range_of_ids(uid: PartitionUid, space: u8, first: u16, end: u16) -
     let key = |id: u16| [&header(uid, space, 2)[..], &id.to_be_bytes()].concat();
     (key(first), key(end))
 }
-/// What a posting says, without its partition: generation, term and ordinal.
+/// The content of a posting's key, without its partition: generation, term and ordinal.
 pub(crate) fn parse_posting(key: &[u8]) -> Option<(u16, &[u8], u64)> {
     let (id, rest) = key.get(HEADER..)?.split_first_chunk()?;
     let (term, ordinal) = rest.split_last_chunk()?;

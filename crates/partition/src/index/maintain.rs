@@ -1,7 +1,7 @@
 //! Keeps the index in step with the items, within the commit that writes them.
 //!
-//! Postings go straight into the commit: nobody reads them while planning. Counts of paths are known in memory, as the newest
-//! queued commit leaves them.
+//! Postings are added to the commit unread: planning never reads them. Counts of paths are known in
+//! memory, as the newest queued commit leaves them.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use shardlake_index::IndexLayout;
 /// Paths of which one partition counts the items.
 pub(crate) const COUNTED_PATHS_MAX: usize = 64;
 
-/// What a partition's writes keep up to date.
+/// Indexes and counts that a partition's writes maintain.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Maintained {
     /// Every generation that exists: the serving one and the one being built.
@@ -37,7 +37,8 @@ pub(crate) struct CountedPath {
 pub(crate) enum Count {
     /// As the newest queued commit leaves it; every commit that changes it stores it.
     Known(u64),
-    /// The first count goes on: what commits have changed meanwhile, each with its place in the shard's order.
+    /// The first count goes on: changes of commits meanwhile, each with its place in the shard's
+    /// order.
     Begun(Vec<(Seq, i64)>),
 }
 
@@ -54,7 +55,7 @@ impl CountedPath {
         }
     }
 
-    /// Notes what a commit that was queued has changed.
+    /// Notes the change of a queued commit.
     pub fn note(&mut self, seq: Seq, by: i64) {
         match &mut self.count {
             Count::Known(count) => *count = count.saturating_add_signed(by),
@@ -137,7 +138,7 @@ impl PostingOps {
 }
 
 impl Maintained {
-    /// What changes when `new` takes the place of `old`.
+    /// Notes the changes when `new` replaces `old`.
     pub fn change(
         &self,
         uid: PartitionUid,

@@ -1,12 +1,12 @@
 //! The inverted index of a physical partition: its keys, and how it is kept. Layouts and terms are `shardlake-index`'s.
 //!
-//! | file | what it does |
+//! | file | content |
 //! |---|---|
 //! | `keys.rs` | the layout of postings and counters in the shard |
 //! | `body_terms.rs` | the terms of one body, found out once |
 //! | `build.rs` | filling a new generation beside the running writes |
 //! | `counters.rs` | how many items have a value under a path |
-//! | `maintain.rs` | what a commit changes in it |
+//! | `maintain.rs` | changes of the index by a commit |
 //! | `verify.rs` | comparing it with the items |
 
 mod body_terms;

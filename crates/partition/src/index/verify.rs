@@ -1,8 +1,9 @@
-//! Compares what a generation of the index holds with what the items say it should.
+//! Comparison of a generation of the index with the terms of the items.
 //!
-//! Postings and the terms of the items are summed up as hashes in whatever order they come, so that a partition of any size
-//! takes no memory; only when the sums differ are examples looked for, one look-up each. While a generation is being built
-//! this holds for the items that the build has dealt with; of the others, what is there must be right.
+//! Postings and the terms of the items are summed up as hashes in whatever order they come, so that
+//! a partition of any size takes no memory; only when the sums differ are examples looked for, one
+//! look-up each. While a generation is being built this holds for the items that the build has
+//! dealt with; for the other items, existing postings must be right.
 
 use std::sync::Arc;
 
@@ -46,7 +47,7 @@ struct Counter {
     counted: u64,
 }
 
-/// What a check came to.
+/// Result of a check.
 pub(crate) struct IndexFindings {
     pub postings: u64,
     pub problems: Vec<String>,
@@ -211,7 +212,7 @@ impl IndexVerifier {
         Ok(())
     }
 
-    /// What is wrong with a posting, if its item does not say the same.
+    /// The problem with a posting, if its item contradicts it.
     async fn contradiction(
         &self,
         snapshot: &Snapshot,

@@ -1,12 +1,14 @@
 //! Rows that open transactions have written, and who waits for them.
 //!
-//! A transaction that goes on for several commands *claims* every item and unique value that it writes. Another transaction
-//! that comes to the same row is told of the conflict at once. A plain writer finds the claim with the sequencer in its hand,
-//! after it has planned and before its commit is queued; it gives everything back, waits for the end of the claim, and plans
-//! anew. Claims are taken and looked for under the sequencer, so none is overlooked.
+//! A transaction that goes on for several commands *claims* every item and unique value that it
+//! writes. Another transaction that writes to the same row gets a conflict at once. A plain writer
+//! finds the claim while it holds the sequencer, after it has planned and before its commit is
+//! queued; it gives everything back, waits for the end of the claim, and plans anew. Claims are
+//! taken and looked for under the sequencer, so none is overlooked.
 //!
-//! Whoever waits for a claim holds neither gate nor sequencer, so the transaction can commit or be given up meanwhile.
-//! Claims say who goes first and nothing more: a commit compares what it rests on with what is there.
+//! A writer that waits for a claim holds neither gate nor sequencer, so the transaction can commit
+//! or be given up meanwhile. Claims only decide who writes first: a commit compares the rows that
+//! it rests on with the stored ones.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,7 +27,7 @@ pub(crate) struct Claims {
     by_key: Mutex<FxHashMap<Bytes, Claim>>,
 }
 
-/// That somebody has a row.
+/// Claim of a transaction on a row.
 #[derive(Debug, Clone)]
 pub(crate) struct Claim {
     claimant: u64,

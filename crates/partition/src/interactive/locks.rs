@@ -1,12 +1,14 @@
-//! Which logical partitions are taken by transactions that take their time, and who waits for them.
+//! Gates of logical partitions that transactions hold, and the writers that wait at them.
 //!
-//! A logical partition has a *gate* for as long as somebody holds it or waits at it. A transaction passes the gate before
-//! it begins and holds it to its end. A plain writer looks for a gate with the sequencer in its hand: where there is none it
-//! writes at once; where there is one it gives the sequencer back, waits its turn, and keeps the gate until its commit is
-//! queued. Gates are passed in the order of arrival, so neither writers nor transactions can keep the others out.
+//! A logical partition has a *gate* for as long as a writer or transaction holds it or waits at it.
+//! A transaction passes the gate before it begins and holds it to its end. A plain writer looks for
+//! a gate with the sequencer in its hand: where there is none it writes at once; where there is one
+//! it gives the sequencer back, waits its turn, and keeps the gate until its commit is queued.
+//! Gates are passed in the order of arrival, so neither writers nor transactions can keep the
+//! others out.
 //!
-//! Lock order: gate, then sequencer. Whoever holds the sequencer never waits for a gate, so the fence of a relocation, which
-//! is the sequencer, waits for no script.
+//! Lock order: gate, then sequencer. The holder of the sequencer never waits for a gate, so the
+//! fence of a relocation, which is the sequencer, waits for no script.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,7 +33,8 @@ impl Gates {
         self.by_key.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place at the gate of a logical partition, which is there from now on. `key` is what its items' keys begin with.
+    /// A place at the gate of a logical partition, which exists from now on. `key` is the common
+    /// prefix of its items' keys.
     pub fn place(self: &Arc<Self>, key: Vec<u8>) -> Place {
         let mut by_key = self.by_key();
         let gate = by_key.entry(key.clone()).or_default().clone();
@@ -40,8 +43,8 @@ impl Gates {
         Place { gates: self.clone(), key, gate: Some(gate), passed: None }
     }
 
-    /// A place at the gate, where there is one. To be asked by whoever holds the sequencer: a transaction takes it once more
-    /// after it has passed the gate.
+    /// A place at the gate, where there is one. Only for the holder of the sequencer: a transaction
+    /// takes it once more after it has passed the gate.
     pub fn place_if_any(self: &Arc<Self>, key: impl FnOnce() -> Vec<u8>) -> Option<Place> {
         if self.count.load(Ordering::Acquire) == 0 {
             return None;
@@ -52,7 +55,7 @@ impl Gates {
     }
 }
 
-/// Somebody at a gate; the gate goes with the last one.
+/// A place in the queue of a gate; the gate is removed with the last place.
 #[derive(Debug)]
 pub(crate) struct Place {
     gates: Arc<Gates>,
@@ -63,7 +66,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Waits for the turn: from then on nobody else writes to the logical partition.
+    /// Waits for the gate: from then on no other task writes to the logical partition.
     pub async fn pass(&mut self, patience: Duration) -> Result<()> {
         let gate = self.gate.clone().expect("a place has a gate until it is dropped");
         let passed = match gate.try_lock_owned() {

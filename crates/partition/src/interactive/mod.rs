@@ -1,20 +1,22 @@
-//! Transactions that take their time: scripts read and write a logical partition step by step, and nobody else writes to it
-//! meanwhile.
+//! Interactive transactions: scripts read and write a logical partition step by step, and no other
+//! client writes to it meanwhile.
 //!
-//! | file | what it does |
+//! | file | content |
 //! |---|---|
 //! | `mod.rs` | a turn to write, for those whose transaction is one commit |
 //! | `locks.rs` | the gates of logical partitions |
 //! | `transaction.rs` | one transaction of a script, step by step |
-//! | `own_items.rs` | what it has written, laid over what the engine shows |
+//! | `own_items.rs` | its writes, laid over the engine's state |
 //! | `snapshot_transaction.rs`, `snapshot_commit.rs` | transactions that read a snapshot and write to any partitions of a shard; their commit |
 //! | `claims.rs` | the rows that those have written |
 //!
-//! A script's transaction holds the gate of its logical partition, so that what it reads stays as it is, and nothing else: readers
-//! go on, writers of other logical partitions go on, a relocation goes on.
+//! A script's transaction holds only the gate of its logical partition, so that the items that it
+//! reads do not change. Readers go on, writers of other logical partitions go on, a relocation goes
+//! on.
 //!
-//! A snapshot transaction may last, so it holds no gate: it claims the items that it writes, and whoever else writes to
-//! these waits for its end. What its commit rests on is compared once more under the sequencers, whatever has come between.
+//! A snapshot transaction may last, so it holds no gate: it claims the items that it writes, and
+//! other writers of these items wait for its end. Its commit compares the rows that it rests on
+//! once more under the sequencers, whatever was written in between.
 
 mod claims;
 mod locks;

@@ -1,4 +1,4 @@
-//! The items that a transaction has written and not yet committed, laid over what the engine shows.
+//! Uncommitted items of a transaction, laid over the engine's state.
 
 use std::collections::BTreeMap;
 use std::iter::Peekable;

@@ -1,9 +1,11 @@
-//! The commit of a snapshot transaction: what all its steps come to, in all its partitions, as one batch of their shard.
+//! Commit of a snapshot transaction: the net result of all its steps, in all its partitions, as one
+//! batch of their shard.
 //!
-//! Order of events: the gates of the logical partitions that it writes to, partition by partition and each in the order of
-//! the keys → a turn, where it is large → the sequencers in the order of the partitions → every row that the steps rest on is
-//! compared with what is there → one batch with a log entry for each partition. A relocation holds several sequencers too, in
-//! the same order; nobody else holds two.
+//! Order of events: the gates of the logical partitions that it writes to, partition by partition
+//! and each in the order of the keys → a turn, where it is large → the sequencers in the order of
+//! the partitions → every row that the steps rest on is compared with the stored one → one batch
+//! with a log entry for each partition. A relocation holds several sequencers too, in the same
+//! order; no other code holds two.
 
 use std::sync::Arc;
 
@@ -42,7 +44,7 @@ impl From<Error> for Uncommitted {
     }
 }
 
-/// What is to be committed in one partition.
+/// The part of the commit for one partition.
 struct Piece {
     branch: Branch,
     work: Arc<Differences>,
@@ -61,8 +63,9 @@ impl Piece {
 }
 
 impl SnapshotTransaction {
-    /// Commits everything, or nothing. A transaction that wrote nothing has nothing to commit. Once begun it is to be carried
-    /// to its end: whoever drops it does not learn whether it was committed. `row` is kept with the commit.
+    /// Commits everything, or nothing. A transaction that wrote nothing has nothing to commit. Once
+    /// begun it is to be carried to its end: a caller that drops it does not learn whether it was
+    /// committed. `row` is kept with the commit.
     pub async fn commit(mut self, row: Option<StatementRow>) -> Result<(), Uncommitted> {
         let mut pieces = Vec::new();
         for (uid, branch) in std::mem::take(&mut self.branches) {
@@ -161,7 +164,7 @@ impl SnapshotTransaction {
         Ok(Planned::All(planned))
     }
 
-    /// Does what a plan that stopped asks for, and says how many rows there may be.
+    /// Does the work that a stopped plan requests, and returns how many rows there may be.
     async fn go_on(&self, piece: &mut Piece, stop: Stop) -> Result<usize> {
         let mut reads = std::mem::take(&mut piece.reads);
         let mut task = piece.task(self.command());
@@ -171,7 +174,8 @@ impl SnapshotTransaction {
         Ok(rows)
     }
 
-    /// As for single commits: the turn that was taken, or one that is free; `None` where others are before it.
+    /// As for single commits: the permit that was taken, or a free one; `None` where others wait
+    /// before it.
     fn turn_at_once(&self, held: Option<RowsPermit>, rows: usize) -> Option<Option<RowsPermit>> {
         match held.filter(|_| rows > SMALL_COMMIT_ROWS) {
             Some(held) => Some(Some(held)),
@@ -237,10 +241,10 @@ fn by_logical_partition(items: &OwnItems) -> Result<Vec<(LogicalKey, Items)>> {
     Ok(groups)
 }
 
-/// What the steps of a transaction come to in one partition.
+/// The net writes of a transaction's steps in one partition.
 struct Differences {
     by_logical: Vec<(LogicalKey, Items)>,
-    /// What the rows were on which the steps rest.
+    /// The values of the rows on which the steps rest, from before the transaction.
     displaced: FxHashMap<Bytes, Fingerprint>,
 }
 

@@ -1,4 +1,4 @@
-//! Snapshot transactions against what others do meanwhile, and what is stored in the end.
+//! Snapshot transactions against concurrent writes, and the stored result.
 
 use std::sync::Arc;
 
@@ -84,7 +84,7 @@ async fn items_and_unique_values_are_the_first_writers() {
     fixture.step(&mut two, "a", fixture.create("a", "2", 2, 8)).await.expect("free");
     drop(one);
     two.commit(None).await.expect("the other has gone");
-    // Of a view from before, what was written since is not to be written over.
+    // A transaction with an earlier view must not overwrite items written since.
     let mut late = fixture.begin_snapshot();
     fixture.write("a", &fixture.upsert("a", "2", 3, 9)).await.expect("free");
     let stale = fixture.step(&mut late, "a", fixture.upsert("a", "2", 4, 9)).await;

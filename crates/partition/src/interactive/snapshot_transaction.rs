@@ -8,9 +8,10 @@
 //! commit     snapshot_commit.rs
 //! ```
 //!
-//! So it sees one moment, and of two transactions that write the same item the first one wins: snapshot isolation. Like with
-//! the transactions of scripts, ordinals are taken for good, and what a step writes is kept in memory. The transaction is given
-//! up by dropping it, which leaves no trace.
+//! So it sees one moment, and of two transactions that write the same item the first one wins:
+//! snapshot isolation. Like with the transactions of scripts, ordinals are taken for good, and the
+//! writes of a step are kept in memory. The transaction is given up by dropping it, which leaves no
+//! trace.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,14 +41,14 @@ use crate::writes::{Base, Step};
 /// How the error of a transaction begins that writes too much.
 pub const TRANSACTION_TOO_LARGE: &str = "a transaction writes at most";
 
-/// What tells one value of a row from another; `None` where there is none.
+/// Identifies one value of a row; `None` where there is none.
 pub(super) type Fingerprint = Option<u128>;
 
 pub(super) fn fingerprint(value: Option<&Bytes>) -> Fingerprint {
     value.map(|value| xxh3_128(value))
 }
 
-/// Somebody else has written what the transaction rests on, or is about to.
+/// Another writer has written a row that the transaction rests on, or is about to.
 pub(super) fn conflict() -> Error {
     Error::new(
         ErrorKind::PreconditionFailed,
@@ -66,7 +67,7 @@ pub struct SnapshotTransaction {
     pub(super) branches: BTreeMap<PartitionUid, Branch>,
 }
 
-/// What a transaction reads: one moment, and what it has written.
+/// State that a transaction reads: one point in time, and its own writes.
 #[derive(Clone)]
 pub struct TransactionView {
     hot: CachedView,
@@ -100,14 +101,14 @@ impl TransactionView {
     }
 }
 
-/// What a transaction has done in one partition.
+/// A transaction's work in one partition.
 #[derive(Debug)]
 pub(super) struct Branch {
     pub partition: Arc<Partition>,
     pub shape: Arc<ContainerSchema>,
     pub base: Arc<Base>,
     pub claimed: Claimed,
-    /// What the rows that it claims were before.
+    /// The values of the rows that it claims, from before the transaction.
     pub displaced: FxHashMap<Bytes, Fingerprint>,
 }
 
@@ -131,7 +132,7 @@ impl SnapshotTransaction {
         self.shard.is(partition.shard())
     }
 
-    /// What it sees now.
+    /// Its current state for reads.
     pub fn view(&self) -> &TransactionView {
         &self.view
     }
@@ -156,7 +157,7 @@ impl SnapshotTransaction {
     /// Refuses a partition that lies on another shard: no snapshot and no commit has both.
     pub fn check_reach(&self, partition: &Partition) -> Result<()> {
         partition.check_open()?;
-        // What it wrote where nobody is any more it could not commit.
+        // It could not commit writes to a partition that has ended.
         self.branches.values().try_for_each(|branch| branch.partition.check_open())?;
         match self.shard.is(partition.shard()) {
             true => Ok(()),
@@ -180,7 +181,7 @@ impl SnapshotTransaction {
             Some(own) => own.clone(),
             None => self.view.hot.view().get(&key).await.map_err(crate::storage_error)?,
         };
-        // What the view shows counts for as long as the partition answers for it.
+        // The view's content counts for as long as the partition answers for it.
         partition.check_open()?;
         let item = record.map(|record| StoredItem::decode(record, shape)).transpose()?;
         let Some(item) = item.filter(|item| !item.is_expired(self.command.now.seconds())) else {
@@ -250,7 +251,8 @@ impl SnapshotTransaction {
 }
 
 impl Branch {
-    /// Plans a step on top of everything queued and of the steps before, and claims what it writes.
+    /// Plans a step on top of everything queued and of the steps before, and claims the rows that
+    /// it writes.
     async fn plan(&mut self, step: &Arc<SnapshotStep>) -> Result<(ItemReply, Step)> {
         let (partition, shape) = (self.partition.clone(), self.shape.clone());
         let mut task = task(&shape, &step.command, Some(&self.base));
@@ -284,7 +286,7 @@ impl Branch {
     }
 }
 
-/// Who asks holds no gate, and what it meets is compared with what it saw.
+/// The step holds no gate, and the rows that it meets are compared with those that it saw.
 pub(super) fn task<'t>(
     shape: &'t Arc<ContainerSchema>,
     command: &CommandContext,
@@ -302,7 +304,7 @@ struct SnapshotStep {
     etag: Guid,
     /// Of the item that the operation names.
     key: Bytes,
-    /// What the view shows of it; `None` where the transaction has written it already.
+    /// The item in the view; `None` where the transaction has written it already.
     seen: Option<Fingerprint>,
 }
 

@@ -1,4 +1,4 @@
-//! Transactions step by step against a model, and what others see of them meanwhile.
+//! Transactions step by step against a model, and their visibility to others meanwhile.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -116,7 +116,7 @@ impl Fixture {
             .expect("valid")
     }
 
-    /// What everybody sees.
+    /// The state that every reader sees.
     async fn stored(&self, pk: &str) -> Model {
         let filter = FeedFilter::Logical(self.logical(pk));
         let page = self.partition.read_page(&self.shape, &self.command(), &filter, None, PAGE).await;
@@ -172,7 +172,7 @@ fn name(id: u8) -> String {
     format!("i{id}")
 }
 
-/// What an act does to a model, or the kind of its failure.
+/// Applies an act to a model, or returns the kind of its failure.
 fn apply(model: &mut Model, act: &Act) -> Result<(), ErrorKind> {
     let (from, to) = match *act {
         Act::Create(id, value, unique) => {
@@ -230,7 +230,7 @@ struct Round {
     /// The time of items with the value 9 runs out before it.
     waits: bool,
     acts: Vec<Act>,
-    /// After so many acts it runs out for everybody else, and is swept for.
+    /// After so many acts it expires for all others, and a sweep runs.
     sweeps_after: Option<usize>,
     commits: bool,
 }
@@ -278,7 +278,7 @@ async fn transactions_are_as_a_model_says(rounds: Vec<Round>, keeps_versions: bo
             let page = transaction.read_page(None, PAGE).await.expect("readable");
             assert_eq!(model_of(&page.items), model, "{act:?}");
         }
-        // Nobody else sees any of it, and others write on.
+        // No other reader sees any of it, and others write on.
         assert_eq!(fixture.stored("a").await, committed);
         let other = Operation::Upsert { item: fixture.item("b", "i0", 1, 1), preconditions: none() };
         fixture.write("b", &other).await.expect("free");

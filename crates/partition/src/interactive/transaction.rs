@@ -1,12 +1,14 @@
-//! One transaction: its steps, what they see, and its end.
+//! Transaction of a script: its steps, the state that they see, and its end.
 //!
-//! A step is planned like a write of its own, under the sequencer, on top of everything queued and of the steps before; it
-//! is kept in memory, or forgotten when it fails. The end plans the *difference* that all steps make, once more under the
-//! sequencer and with the LSN and the time of then, as one commit. What a step was told stays true
-//! to the end, because nobody else
-//! writes to the logical partition; the partition's totals and its index, which others do change, are looked at in the end.
+//! A step is planned like a write of its own, under the sequencer, on top of everything queued and
+//! of the steps before; it is kept in memory, or forgotten when it fails. The end plans the
+//! *difference* that all steps make, once more under the sequencer and with the LSN and time
+//! current at commit, as one commit. Earlier reads stay valid to the end, because no other client
+//! writes to the logical partition; the partition's totals and its index, which others do change,
+//! are looked at in the end.
 //!
-//! Ordinals are taken for good by a step that succeeds: a transaction that is given up leaves holes, which nothing minds.
+//! Ordinals are taken for good by a step that succeeds: a transaction that is given up leaves
+//! holes, which are harmless.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -46,7 +48,7 @@ pub struct LogicalTransaction {
     base: Arc<Base>,
     items: Arc<OwnItems>,
     writes: usize,
-    /// The last commit that what was read may rest on.
+    /// The last commit that its reads may rest on.
     rests_on: Seq,
     /// The engine shows everything that the transaction began with.
     is_settled: bool,
@@ -54,8 +56,8 @@ pub struct LogicalTransaction {
 
 impl Partition {
     /// Begins a transaction on a logical partition when all others there have ended. Its steps go
-    /// by the time of the beginning, in what has run out and in the `_ts` that they tell; what is
-    /// stored has the time of the commit.
+    /// by the time of the beginning, for expiry and for the `_ts` in their replies. Stored items
+    /// have the time of the commit.
     pub async fn begin(
         self: &Arc<Self>,
         shape: &Arc<ContainerSchema>,
@@ -66,7 +68,7 @@ impl Partition {
         self.shard().check_writable().map_err(crate::storage_error)?;
         let mut place = self.gates.place(keys::logical_prefix(self.uid, logical));
         place.pass(command.patience).await?;
-        // Whoever found no gate has queued his write by the time that the sequencer is to be had.
+        // A writer that found no gate has queued its write before it releases the sequencer.
         let sequencer = self.sequencer.hold().await;
         self.check_open()?;
         let rests_on = self.last_queued(&sequencer);
@@ -100,7 +102,7 @@ impl LogicalTransaction {
         &self.command
     }
 
-    /// What was written so far, for whoever reads beside the transaction's own methods.
+    /// The writes so far, for callers that read without the transaction's own methods.
     pub fn own_items(&self) -> &Arc<OwnItems> {
         &self.items
     }
@@ -111,7 +113,8 @@ impl LogicalTransaction {
             self.check_bounds()?;
         }
         let mut reply = self.execute_once(operation, etag).await;
-        // Items whose time has run out are removed by commits of their own, which only what has no writes yet can stand on.
+        // Expired items are removed by commits of their own, which only a transaction without
+        // writes can follow.
         for _ in 0..LOOKS_MAX {
             let is_full = reply.as_ref().is_err_and(|error| error.kind() == ErrorKind::LogicalPartitionFull);
             if !is_full || !self.base.is_empty() || !self.make_room().await? {
@@ -165,7 +168,7 @@ impl LogicalTransaction {
             let own = Arc::make_mut(&mut self.items);
             items.for_each(|(key, record)| own.put(key.clone(), record.clone()));
         }
-        // Nobody else has it: plans give it back.
+        // No other owner exists: plans give it back.
         Arc::make_mut(&mut self.base).add(step);
     }
 
@@ -179,7 +182,7 @@ impl LogicalTransaction {
         let item_key = match self.base.get(&key) {
             Some(own) => own.clone(),
             None => {
-                // Shown by then, since nobody else has written to the logical partition.
+                // Shown by then, since no other client has written to the logical partition.
                 self.partition.wait_for(self.rests_on).await?;
                 self.partition.shard().get(&key).await.map_err(crate::storage_error)?
             }
@@ -190,7 +193,8 @@ impl LogicalTransaction {
         Ok(owner.partition_key.same(&self.logical.partition_key).then(|| id.to_owned()))
     }
 
-    /// Waits until the engine shows what the transaction began with: for whoever reads it there.
+    /// Waits until the engine shows the state with which the transaction began: for callers that
+    /// read the engine.
     pub async fn settle(&mut self) -> Result<()> {
         if !self.is_settled {
             self.partition.wait_for(self.rests_on).await?;
@@ -207,7 +211,8 @@ impl LogicalTransaction {
         self.partition.read_page_over(&self.shape, &self.command, &filter, after, limits, own).await
     }
 
-    /// Commits the difference that all steps make, if they make any. What went before is durable, too, when this returns.
+    /// Commits the difference that all steps make, if they make any. Commits that it rests on are
+    /// durable, too, when this returns.
     pub async fn commit(mut self) -> Result<ReplyMeta> {
         if self.items.is_empty() {
             return self.end().await;
@@ -229,7 +234,8 @@ impl LogicalTransaction {
         Ok(partition.origin().meta(0, lsn))
     }
 
-    /// Gives everything up. When this returns, what the caller was told about others' writes is durable.
+    /// Rolls the transaction back. When this returns, the writes of others that the caller has read
+    /// are durable.
     pub async fn end(mut self) -> Result<ReplyMeta> {
         self.place = None;
         self.partition.wait_for(self.rests_on).await?;
@@ -237,7 +243,7 @@ impl LogicalTransaction {
     }
 }
 
-/// What a transaction asks for that holds its logical partition.
+/// The task of a transaction that holds its logical partition.
 fn task<'t>(shape: &'t Arc<ContainerSchema>, command: &CommandContext) -> Task<'t> {
     Task {
         shape,
@@ -320,7 +326,7 @@ impl Work for OneStep<'_> {
     }
 }
 
-/// What all steps of a transaction come to: its items as they are in the end.
+/// Net result of all steps of a transaction: the final state of its items.
 struct Difference {
     logical: LogicalKey,
     items: Arc<OwnItems>,
@@ -345,14 +351,15 @@ impl Work for Difference {
     }
 }
 
-/// Makes items of one logical partition what several steps have come to.
+/// Changes items of one logical partition to the net result of several steps.
 pub(super) fn make_different<'i>(
     transaction: &mut Transaction<'_>,
     logical: &LogicalKey,
     items: impl Iterator<Item = (&'i Bytes, &'i Option<Bytes>)>,
 ) -> Plan<()> {
     let now = transaction.now.seconds();
-    // An ordinal may have gone from one item to another: what has it no more goes before what has it now.
+    // An ordinal may have moved from one item to another: its old owner is written before its new
+    // one.
     let mut versions = Vec::new();
     for (key, record) in items {
         let (_, id) = keys::parse_item_key(&key[HEADER..]).ok_or_else(crate::malformed_key)?;

@@ -1,9 +1,9 @@
 //! Items that the index names, read many at a time: two round trips for a batch, from ordinals to item keys and from those
 //! to items.
 //!
-//! A batch is as large as the page has room for where every item is sure to make a row. Elsewhere batches begin small and
-//! double, so that a page reads at most about twice the items that it needs. What a page charges does not depend on
-//! batches: items count when they are dealt with.
+//! A batch is as large as the page has room for where every item is sure to make a row. Elsewhere
+//! batches begin small and double, so that a page reads at most about twice the items that it
+//! needs. The charge of a page does not depend on batches: items count when they are dealt with.
 
 use bytes::Bytes;
 use shardlake_model::Result;
@@ -17,10 +17,10 @@ use crate::partition::usual_items_in;
 /// Items of the first batch where it is not known how many have rows, and of any batch.
 const FIRST: usize = 16;
 const ITEMS_MAX: usize = 256;
-/// Of one batch, as far as the items before it tell.
+/// Bytes of one batch, estimated from the items before it.
 const BYTES_MAX: u64 = 4 * 1024 * 1024;
-/// Items of a page that are looked for among the hot rows, and kept there. A page that reads more would drive out what others
-/// read again.
+/// Items of a page that are looked up in the row cache, and cached there. A page that reads more
+/// would drive out rows that others read again.
 const HOT_ITEMS_MAX: u64 = 256;
 
 /// How many items to read next.

@@ -1,8 +1,8 @@
 //! Which access to take.
 //!
-//! A filter offers options (`options.rs`). Bounded probes of the index find the one with the fewest postings, and the rules of
-//! `rules.rs` choose one. A later page takes the access of the first one, which its position names; one that sorted its
-//! rows is followed by one that sorts them.
+//! A filter offers options (`options.rs`). Bounded probes of the index find the one with the fewest
+//! postings, and the rules of `rules.rs` choose one. A later page uses the access of the first one,
+//! which its position names; a page that sorted its rows is followed by pages that sort them.
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -62,7 +62,7 @@ impl<'p> From<Access<'p>> for Chosen<'p> {
     }
 }
 
-/// What is known of the number of postings in a range.
+/// Known number of postings in a range.
 #[derive(Debug, Clone, Copy, Default)]
 struct Probe {
     postings: usize,
@@ -159,7 +159,7 @@ async fn first<'p>(
     choices: Vec<Choice<'p>>,
     order: Option<&'p OrderAccess>,
 ) -> Result<Chosen<'p>> {
-    // The index does not know what a transaction has not committed.
+    // The index has no entries for a transaction's uncommitted writes.
     if reader.request.own().is_some() {
         return Ok(scan(start_of(reader)));
     }
@@ -228,7 +228,8 @@ async fn ordered<'p>(
     Ok(Chosen { wants_counter, ..Access::Ordered(ordered).into() })
 }
 
-/// Within one logical partition, a condition on the partition key alone says nothing more.
+/// Whether a leaf only names the scope: within one logical partition, a condition on the partition
+/// key alone narrows nothing.
 fn names_scope<'r>(reader: &'r Reader<'_>) -> impl Fn(&Leaf) -> bool + use<'r> {
     let is_logical = matches!(reader.request.filter, FeedFilter::Logical(_));
     let key_paths = &reader.shape.key_paths;
@@ -297,7 +298,7 @@ fn scan_of(reader: &Reader<'_>, leaf: &Leaf, place: usize, limit: Option<usize>)
     Ok(reader.hot.scan(start..end, ScanOptions { limit, ..ScanOptions::default() }))
 }
 
-/// Counts what is not known yet, of all options at once.
+/// Counts the ranges that are not counted yet, of all options at once.
 async fn probe_all(
     reader: &Reader<'_>,
     choices: &[Choice<'_>],

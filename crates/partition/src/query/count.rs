@@ -84,7 +84,7 @@ async fn count_scope(reader: &mut Reader<'_>) -> Result<u64> {
     Ok(items)
 }
 
-/// `None` when an entry does not tell enough.
+/// `None` when the index entries do not suffice.
 async fn count_postings(reader: &mut Reader<'_>, leaf: &Leaf) -> Result<Option<u64>> {
     if !matches!(leaf.index, IndexRef::Path(_)) {
         return Ok(None);

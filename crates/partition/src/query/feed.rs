@@ -1,7 +1,8 @@
 //! Items on their way to the executor, with the place where the query goes on behind each.
 //!
-//! Where a query calls user-defined functions, items wait for one another, so that calls are made for many at once: up to as
-//! many as may still go out, or as were looked at before. Places of what was looked at between them wait with them.
+//! Where a query calls user-defined functions, items wait for one another, so that calls are made
+//! for many at once: up to as many as may still be returned, or as were looked at before. Places of
+//! items looked at between them wait with them.
 
 use std::time::Duration;
 
@@ -19,22 +20,23 @@ const WAITING_BYTES_MAX: usize = 1024 * 1024;
 pub(super) struct Feed<'q> {
     pub execution: Execution,
     is_interrupted: TimeTest<'q>,
-    /// The last key dealt with, if nothing waits; else the last one looked at behind what waits.
+    /// The last key dealt with, if no item waits; else the last one looked at behind the waiting
+    /// items.
     pub last: Option<Last>,
     waiting: Vec<Waiting>,
     waiting_bytes: usize,
     seen: usize,
     clock: Option<&'q Clock>,
-    /// What pushing items has taken, where it is timed.
+    /// The time for pushing items, where it is measured.
     pub evaluation: Duration,
 }
 
-/// An item whose bytes are kept, and what the page comes to if it ends with it.
+/// An item whose bytes are kept, and the state of the page if it ends with this item.
 struct Waiting {
     body: Vec<u8>,
     envelope: Envelope,
     filtered: bool,
-    /// Behind what was looked at between the item before and this one.
+    /// The place behind the items looked at between the item before and this one.
     last_before: Option<Last>,
     last: Last,
     before: QueryStatistics,
@@ -55,7 +57,8 @@ impl<'q> Feed<'q> {
         }
     }
 
-    /// What [`Execution::test`] asks for, where items wait for no other and nobody times what each of them takes.
+    /// The properties that [`Execution::test`] needs, where no item waits for another and
+    /// evaluation is not timed.
     pub fn tested_properties(&self) -> Option<&[Box<str>]> {
         if self.clock.is_some() || self.gathers() { None } else { self.execution.tested_properties() }
     }
@@ -80,8 +83,9 @@ impl<'q> Feed<'q> {
         Ok(pushed?)
     }
 
-    /// Offers an item; `last` is where the query goes on once the item is dealt with, `before` what was counted before it was
-    /// read: one that has no room is read, and counted, again. `Some` ends the feeding.
+    /// Offers an item; `last` is where the query goes on once the item is dealt with, `before` the
+    /// statistics from before the item was read: an item that has no room is read, and counted,
+    /// again. `Some` ends the feeding.
     pub fn offer(
         &mut self,
         reader: &mut Reader<'_>,
@@ -166,7 +170,7 @@ impl<'q> Feed<'q> {
     }
 }
 
-/// Whether an item ends the feeding. `before` is what was counted before it was read.
+/// Whether an item ends the feeding. `before` are the statistics from before the item was read.
 fn end_of(pushed: Flow, reader: &mut Reader<'_>, before: QueryStatistics) -> Option<Ended> {
     match pushed {
         Flow::More => None,

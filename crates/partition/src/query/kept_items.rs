@@ -1,8 +1,9 @@
-//! What scans ask of the items of a range that stays in memory, taken out of their rows once.
+//! Values and headers of the items of a cached range, extracted from their rows once for scans.
 //!
-//! A condition looks at one or two values of each of a hundred items, and each look walks over an item and waits for memory. The values of a
-//! property, and what is counted of each item, lie here side by side. What a scan comes to is the same: an item that the filter
-//! leaves out is counted and passed over, any other is read where it lies.
+//! A condition looks at one or two values of each of a hundred items, and each look walks over an
+//! item and waits for memory. The values of a property, and the header of each item, lie here side
+//! by side. The result of a scan is the same: an item that the filter leaves out is counted and
+//! passed over, any other is read where it lies.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -24,7 +25,7 @@ pub(super) struct KeptItems {
 
 impl Extract for KeptItems {}
 
-/// What is counted of an item, and when it runs out.
+/// Header of an item for statistics, and its expiry.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ItemHead {
     timestamp_seconds: u32,
@@ -42,7 +43,7 @@ const COLUMNS_MAX: usize = 16;
 
 #[derive(Debug)]
 struct Columns {
-    /// By name; `None` for one that takes too much memory.
+    /// By name; `None` for a property that needs too much memory.
     tried: Vec<(Box<str>, Option<Arc<ScalarColumn>>)>,
     bytes_left: usize,
 }
@@ -76,7 +77,8 @@ impl KeptItems {
         &rows[self.order.place(number)]
     }
 
-    /// What is counted of each item, and its values of some properties; `None` where there is no room for them.
+    /// The header of each item, and its values of some properties; `None` where there is no room
+    /// for them.
     pub fn values(&self, names: &[Box<str>], rows: &[Row]) -> Option<(&[ItemHead], Vec<Arc<ScalarColumn>>)> {
         let heads = (self.heads.len() == rows.len()).then_some(&*self.heads)?;
         let known = self.columns.read().unwrap_or_else(PoisonError::into_inner).all(names);
@@ -89,7 +91,7 @@ impl KeptItems {
 }
 
 impl Columns {
-    /// What trying a name came to; `None` where nobody has.
+    /// The result of trying a name; `None` where it was not tried.
     fn get(&self, name: &str) -> Option<Option<&Arc<ScalarColumn>>> {
         self.tried.iter().find(|(tried, _)| **tried == *name).map(|(_, column)| column.as_ref())
     }

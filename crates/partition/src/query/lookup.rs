@@ -1,4 +1,4 @@
-//! Records as queries see them, and what an item's own values say about a condition.
+//! Records for queries, and conditions decided by an item's own values.
 
 use bytes::Bytes;
 use shardlake_document::{
@@ -11,7 +11,7 @@ use shardlake_sql::{IndexRef, Leaf, Meter, ValueRange};
 use super::Reader;
 use crate::item::StoredItem;
 
-/// What it takes to find a value of an item again, as the index has it.
+/// Steps to find a value of an item again, as the index has it.
 const STEPS_OF_VALUE: u64 = 4;
 
 impl<'a> Reader<'a> {

@@ -1,6 +1,7 @@
-//! Queries over one physical partition: chooses how to reach the items, feeds them to the executor, says where to go on.
+//! Queries over one physical partition: chooses the access to the items, feeds them to the
+//! executor, and returns the position to go on from.
 //!
-//! | file | what it does |
+//! | file | content |
 //! |---|---|
 //! | `mod.rs` | a page of a query from end to end |
 //! | `choose.rs` | which access to take: scan, index spans, or index order |
@@ -11,18 +12,19 @@
 //! | `ordered.rs` | items in the order of an index, those without the property included |
 //! | `feed.rs` | items to the executor, those whose functions are called many at a time |
 //! | `scope.rs` | which items are in scope, and how many |
-//! | `outlook.rs` | the sort keys of the items that come next, for whoever merges partitions |
+//! | `outlook.rs` | the sort keys of the items that come next, for a merge of partitions |
 //! | `nearest.rs` | items of a small scope in the order of an index that mostly holds others |
 //! | `count.rs` | answers that need no item |
 //! | `ahead.rs` | the items that entries name, read many at a time |
-//! | `lookup.rs` | records as queries see them; what an item's own values say about a condition |
-//! | `work.rs` | what a page has done so far, for whoever charges it |
-//! | `turn.rs` | giving way to other tasks |
+//! | `lookup.rs` | records for queries; conditions decided by an item's own values |
+//! | `work.rs` | the work of a page so far, for its charge |
+//! | `yield_budget.rs` | yielding to other tasks |
 //! | `position.rs` | the bytes that a page hands to the next one |
 //!
-//! Every page reads one snapshot, taken when everything in it is durable. Nothing is materialised but what the executor keeps
-//! for one page, one bounded set of ordinals to intersect with, and groups of strings too long for the index. A page ends
-//! when it is full, when its time is spent, or when the partition is exhausted.
+//! Every page reads one snapshot, taken when everything in it is durable. No rows are materialised
+//! except those that the executor keeps for one page, one bounded set of ordinals to intersect
+//! with, and groups of strings too long for the index. A page ends when it is full, when its time
+//! is spent, or when the partition is exhausted.
 
 mod ahead;
 mod choose;
@@ -89,8 +91,8 @@ pub struct QueryPageRequest<'a> {
     pub query: &'a PreparedQuery,
     pub access: &'a AccessPlan,
     pub filter: &'a FeedFilter,
-    /// What a transaction has written and not committed. The first page decides whether a query that goes by the index sees
-    /// it.
+    /// The uncommitted writes of a transaction. The first page decides whether a query that goes by
+    /// the index sees them.
     pub own: Option<&'a OwnItems>,
     /// The transaction that asks, where it reads one moment: its own writes are laid over that.
     pub within: Option<&'a TransactionView>,
@@ -99,20 +101,21 @@ pub struct QueryPageRequest<'a> {
     /// Where a client that merges goes on; checked for the query.
     pub resume_filter: Option<&'a Arc<ResumeFilter>>,
     pub limits: RowLimits,
-    /// The execution is handed out as it is, to be merged with those of other partitions. It holds as many rows as
-    /// `limits` says where the index brings them in order, and this many where all items have to be read for any of them.
+    /// The execution is handed out as it is, to be merged with those of other partitions. It holds
+    /// as many rows as `limits` allows where the index brings them in order, and this many where
+    /// all items have to be read for any of them.
     pub collects: Option<usize>,
     /// [`QueryPage::kept`] of the page before, where nothing has changed since.
     pub kept: Option<&'a KeptRows>,
-    /// What user-defined functions are called by, made when a query calls some.
+    /// The executor of user-defined functions, made when a query calls some.
     pub functions: Option<MakeFunctions<'a>>,
     /// True once the page has used its time: it is cut where it is, if the query can go on from there.
     pub is_page_time_spent: TimeTest<'a>,
     /// True once the request has run out of time.
     pub is_interrupted: TimeTest<'a>,
-    /// Told what the page does.
+    /// The record of the page's work.
     pub work: &'a PageWork,
-    /// Where evaluation is to be timed, what by.
+    /// The clock for timing evaluation, where it is to be timed.
     pub clock: Option<&'a Clock>,
 }
 
@@ -124,25 +127,26 @@ pub struct QueryPage {
     pub statistics: QueryStatistics,
     /// With [`QueryPageRequest::collects`].
     pub collected: Option<Execution>,
-    /// What was read depends on how the result is cut into pages: it is not charged.
+    /// The items read depend on how the result is cut into pages: reading them is not charged.
     pub is_repeated: bool,
     /// The items were scanned in the place of an index that would have named fewer.
     pub stands_for_index: bool,
     /// Rows for the next page, valid until the partition or the definition changes.
     pub kept: Option<KeptRows>,
-    /// Only as many rows were collected as one round of the merge can need: what was read depends on the rounds.
+    /// Only as many rows were collected as one round of the merge can need: the items read depend
+    /// on the rounds.
     pub stops_early: bool,
     /// The access taken, in words.
     pub access: &'static str,
     /// A path whose items should be counted from now on: index and path hash.
     pub wants_counter: Option<(u16, u64)>,
-    /// Set by whoever runs the page, where that is asked for.
+    /// Set by the caller that runs the page, where it was requested.
     pub elapsed: Duration,
-    /// Of it, what evaluation took; zero where nobody asked.
+    /// The part of it for evaluation; zero where it was not requested.
     pub evaluation: Duration,
 }
 
-/// What a page did; charges and metrics come from it.
+/// Work of a page; charges and metrics are computed from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct QueryStatistics {
     pub postings_read: u64,
@@ -189,7 +193,7 @@ impl<'a> QueryPageRequest<'a> {
         is_shared && is_timeless && self.query.user_functions().is_empty()
     }
 
-    /// What is laid over the stored items, if anything is.
+    /// The writes that are laid over the stored items, if any.
     fn own(&self) -> Option<&'a OwnItems> {
         self.within.map(TransactionView::own).or(self.own).filter(|own| !own.is_empty())
     }
@@ -220,7 +224,7 @@ impl Partition {
         run(reader, position).await
     }
 
-    /// Over what is durable now.
+    /// A reader over the durable state.
     fn reader<'a>(
         &'a self,
         shape: &'a Arc<ContainerSchema>,
@@ -401,7 +405,7 @@ fn next_position(
     }
 }
 
-/// What reading needs, and what it has done so far.
+/// Resources for reading, and the work so far.
 struct Reader<'a> {
     partition: &'a Partition,
     shape: &'a Arc<ContainerSchema>,

@@ -1,11 +1,12 @@
-//! Items of a scope in the order of an index, read from the scope and not from the index: for scopes that are small beside what
-//! lies between their entries.
+//! Items of a scope in the order of an index, read from the scope and not from the index: for
+//! scopes that are small compared to the entries between theirs.
 //!
-//! All items of the scope are scanned. Each is given the key that its entry has, which its own values tell, and the first of
-//! them in the order are kept, as many as the page may need; then they are dealt with as if a walk over the index had met them.
-//! So a page may change from the walk to this in the middle, the next page starts with the walk again, and positions mean the
-//! same in both. An item without the property is given the key of an undefined value, which lies before (or, descending, behind)
-//! all others, as such items do.
+//! All items of the scope are scanned. Each is given the key of its entry, computed from its own
+//! values, and the first of them in the order are kept, as many as the page may need; then they are
+//! dealt with as if a walk over the index had met them. So a page may change from the walk to this
+//! in the middle, the next page starts with the walk again, and positions mean the same in both. An
+//! item without the property is given the key of an undefined value, which lies before (or,
+//! descending, behind) all others, as such items do.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -24,12 +25,12 @@ use super::spans::Posting;
 use super::{Ended, Feed, Last, Reader, TO_THE_END};
 use crate::feed::matches_filter;
 
-/// Items kept at a time: what most pages need, and what may be in memory.
+/// Items kept at a time: enough for most pages, and few enough for memory.
 const KEPT: Range<u64> = 256..65_536;
 
 /// An item of the scope and its place in the order.
 struct Near {
-    /// The key of its entry, or the one that an undefined value would have.
+    /// The key of its entry, or the key that an undefined value would have.
     key: Vec<u8>,
     /// It has no entry, because it lacks the property.
     is_undefined: bool,
@@ -65,7 +66,7 @@ impl PartialEq for Near {
 
 impl Eq for Near {}
 
-/// What of the scope is still to come: postings in the walk's range, and items without the property by ordinal.
+/// The rest of the scope: postings in the walk's range, and items without the property by ordinal.
 pub(super) async fn run(
     reader: &mut Reader<'_>,
     feed: &mut Feed<'_>,
@@ -115,7 +116,7 @@ async fn nearest(
     let layout =
         reader.layout.clone().ok_or_else(|| Error::internal("an ordered access without an index"))?;
     let is_proven = is_proven(reader, order);
-    // What pages behind the first read of it again is not charged again.
+    // Items that later pages read again are not charged again.
     let counts_others = reader.request.resume.is_none();
     let mut nearest: BinaryHeap<Near> = BinaryHeap::with_capacity(kept.min(1024) + 1);
     let mut key = Vec::new();
@@ -142,7 +143,8 @@ async fn nearest(
             if !is_to_come || (nearest.len() == kept && !nearest.peek().is_some_and(is_near)) {
                 continue;
             }
-            // Of a group of cut strings all are kept, as a walk would meet them: one that has no rows may be where a page ended.
+            // Items of a group of cut strings are all kept, as a walk would meet them: an item
+            // without rows may be where a page ended.
             let is_cut = end_of_cut(reader, order, &key[walk.prefix.len()..key.len() - 8]).is_some();
             if !is_proven && !is_cut && !feed.execution.may_have_rows(&item, reader.request.is_interrupted)? {
                 reader.statistics.items_scanned += u64::from(counts_others);
@@ -211,7 +213,7 @@ fn take(
     walk.take_item(reader, feed, order, posting, record)
 }
 
-/// What is still to come behind an item.
+/// Sets the rest of the scope behind an item.
 fn leave_behind(near: &Near, walk: &mut Walk, undefined: &mut Option<Range<u64>>) -> Result<()> {
     if near.is_undefined {
         let ordinal = near.ordinal()?;

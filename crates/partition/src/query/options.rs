@@ -1,6 +1,6 @@
 //! The options of a filter: lists of leaves, each of which covers it.
 //!
-//! An AND has the options of all its parts, an OR one that is made of the best of each part.
+//! An AND has the options of all its parts, an OR has one option, made of the best of each part.
 
 use shardlake_model::{IndexPathSegment, KeyPath};
 use shardlake_sql::{IndexFilter, IndexRef, Leaf, LookupClass};
@@ -67,8 +67,8 @@ pub(crate) fn choices<'p>(
     }
 }
 
-/// Whether a leaf is about one of the paths of the partition key: within one logical partition such a condition says nothing
-/// more.
+/// Whether a leaf is about one of the paths of the partition key: within one logical partition such
+/// a condition narrows nothing.
 pub(crate) fn is_of_key(leaf: &Leaf, key_paths: &[KeyPath]) -> bool {
     let IndexRef::Path(path) = &leaf.index else { return false };
     let is = |key: &KeyPath| {

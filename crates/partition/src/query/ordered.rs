@@ -1,9 +1,10 @@
 //! Items in the order of an index: the entries of a path or of a composite index, forwards or backwards, and before them (or,
 //! descending, behind them) the items that lack the property, which have no entry unless the path is included explicitly.
 //!
-//! An index holds the entries of all items of the partition. Where the scope is a part of it, a partition key most of all, the
-//! entries of others are passed over: no more of them than the scope has items. Then the page goes on in the scope itself
-//! (`nearest.rs`), because what costs as much as all of it is no index. So no page does more than twice the work of the better
+//! An index holds the entries of all items of the partition. Where the scope is a part of it, a
+//! partition key most of all, the entries of others are passed over: no more of them than the scope
+//! has items. Then the page goes on in the scope itself (`nearest.rs`), because a walk that costs
+//! as much as the whole scope has no use. So no page does more than twice the work of the better
 //! way, whichever that is.
 //!
 //! Items that lack it are found by a scan, which a counter of the path's items often shows to be needless: a partition counts
@@ -44,7 +45,7 @@ pub(super) struct Ordered<'p> {
 }
 
 impl<'p> Ordered<'p> {
-    /// Also says whether the path's items should be counted from now on.
+    /// Opens the access. Also returns the path whose items should be counted from now on, if any.
     pub async fn open(
         reader: &mut Reader<'p>,
         order: &'p OrderAccess,
@@ -118,8 +119,8 @@ pub(super) async fn run(reader: &mut Reader<'_>, feed: &mut Feed<'_>, ordered: O
     Ok(Ended::Exhausted)
 }
 
-/// Items of a part of the partition. Whether some of them lack the property only they themselves tell, so that where those come
-/// first the whole scope is read, which shows its order as well.
+/// Items of a part of the partition. Only the items themselves show whether some of them lack the
+/// property. So where such items come first the whole scope is read, which shows its order as well.
 async fn run_in_scope(
     reader: &mut Reader<'_>,
     feed: &mut Feed<'_>,
@@ -139,8 +140,9 @@ async fn run_in_scope(
     nearest::run(reader, feed, order, walk, undefined).await
 }
 
-/// The items without the property, in the order of their ordinals as the entries of an index would have it: clients that merge
-/// tell by it which rows of equal sort keys they have had.
+/// The items without the property, in the order of their ordinals as the entries of an index would
+/// have it: clients that merge use the order to find the rows of equal sort keys that they have
+/// already.
 async fn run_undefined(
     reader: &mut Reader<'_>,
     feed: &mut Feed<'_>,
@@ -188,7 +190,8 @@ pub(super) fn offer_undefined(
 ) -> Result<Option<Ended>> {
     let before = reader.statistics;
     let item = reader.load(record)?;
-    // Only what belongs here counts: a counter that shows there is nothing to look for must not change the charge.
+    // Only items that belong here count: a counter that shows there are none must not change the
+    // charge.
     reader.statistics = before;
     let Some(item) = item.filter(|item| property(reader, item, path).is_none()) else { return Ok(None) };
     reader.statistics.items_scanned += 1;
@@ -307,7 +310,7 @@ pub(super) struct Walk {
     /// Postings with the same cut string, in the order met, and their items' records.
     group: Vec<(Posting, Bytes)>,
     group_bytes: usize,
-    /// What was counted before the first of them was read.
+    /// The statistics from before the first of them was read.
     before_group: QueryStatistics,
     /// How far their values are alike.
     cut_at: usize,
@@ -317,7 +320,7 @@ pub(super) struct Walk {
 
 /// A group of which some items are out already.
 struct BegunGroup {
-    /// What the values of its postings start with.
+    /// The common prefix of the values of its postings.
     value: Vec<u8>,
     /// The last of its items that was dealt with, in the order of their own values.
     last: u64,
@@ -386,7 +389,8 @@ impl Walk {
         self.group.is_empty() && self.begun.is_none()
     }
 
-    /// At a posting behind the group of the page before, of which no item was met: nobody can tell where that page ended.
+    /// At a posting behind the group of the page before, of which no item was met: the end of that
+    /// page is unknown.
     fn check_begun(&self, posting: &Posting) -> Result<()> {
         match &self.begun {
             Some(begun) if self.group.is_empty() && !posting.value().starts_with(&begun.value) => {
@@ -412,7 +416,7 @@ impl Walk {
         }
     }
 
-    /// What was counted while the group was met counts again when its items go out.
+    /// Takes back the statistics of reading the group: its items count when they are returned.
     fn uncount_group(&self, reader: &mut Reader<'_>) {
         let entries_passed = reader.statistics.entries_passed;
         reader.statistics = QueryStatistics { entries_passed, ..self.before_group };

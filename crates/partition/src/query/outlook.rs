@@ -1,8 +1,9 @@
 //! The sort keys of the items that come next in the order of an index, read from its entries alone.
 //!
-//! A merge of several partitions learns from them how many rows each partition will contribute, before any item is
-//! read. The keys are a forecast: entries of expired items, and of items whose rows are out already, are among them.
-//! What the pages hand out does not depend on it, only how much each page collects in vain.
+//! A merge of several partitions learns from them how many rows each partition will contribute,
+//! before any item is read. The keys are a forecast: entries of expired items, and of items whose
+//! rows are out already, are among them. The returned rows do not depend on it, only the number of
+//! rows that each page collects in vain.
 
 use std::sync::Arc;
 
@@ -31,8 +32,8 @@ pub struct Outlook {
 }
 
 impl Partition {
-    /// Up to so many sort keys of the items that a page of the query would meet. `None` where the entries do not tell,
-    /// and where a slow store would take a round trip for them.
+    /// Up to so many sort keys of the items that a page of the query would meet. `None` where the
+    /// entries do not suffice, and where a slow store would take a round trip for them.
     pub async fn query_outlook(
         &self,
         shape: &Arc<ContainerSchema>,
@@ -74,7 +75,7 @@ impl Partition {
     }
 }
 
-/// Whether items may come first that have no entry. `true` also where nobody has counted yet.
+/// Whether items may come first that have no entry. `true` also where the path is not counted yet.
 async fn may_begin_without_entry(reader: &Reader<'_>, order: &OrderAccess) -> Result<bool> {
     let (IndexRef::Path(path), Some(layout)) = (&order.index, &reader.layout) else { return Ok(true) };
     if order.reverse || !order.includes_undefined || layout.writes_undefined(path) {

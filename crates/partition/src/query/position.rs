@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! version u8 | access | executor state (the rest)
-//! access: 0                                                    from the start (the state alone tells where)
+//! access: 0                                                    from the start (the state alone gives the place)
 //!         1 | key                                              a scan in key order, after an item
 //!         2 | plan u32 | choices (u8 count, u8 each) | place   the spans of an index access
 //!         3 | plan u32 | segment u8 | ordinal u64 or place     an ordered access
@@ -24,7 +24,7 @@ const KEY_BYTES_MAX: usize = 320;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Position {
     pub access: AccessPosition,
-    /// What the executor wants back; `None` when it has nothing pending.
+    /// The executor's state to resume from; `None` when it has nothing pending.
     pub state: Option<Vec<u8>>,
 }
 
@@ -59,12 +59,12 @@ pub(crate) struct Place {
     pub range: u16,
     /// Index value and ordinal.
     pub after: KeyPosition,
-    /// Inside a group of items whose values are alike as far as the index holds them: the value is what they have in common,
-    /// and the ordinal that of the last one, in the order of their own values.
+    /// Inside a group of items whose values are alike as far as the index holds them: the value is
+    /// their common part, and the ordinal that of the last one, in the order of their own values.
     pub in_group: bool,
 }
 
-/// The last key that was dealt with, without what all keys of its scan have in common.
+/// The last key that was dealt with, without the common prefix of the keys of its scan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum KeyPosition {
     Key(Vec<u8>),

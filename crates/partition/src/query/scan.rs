@@ -34,14 +34,14 @@ pub(super) struct ItemScan {
     pub begun: Option<(VecDeque<Chunk>, Scan)>,
 }
 
-/// Where a scan resumes, and what must still be skipped to be behind its position.
+/// Start of a resumed scan, and the key up to which rows must still be skipped.
 pub(super) struct Resumed {
     pub start: Vec<u8>,
     skip_to: Option<(Vec<u8>, u128)>,
 }
 
 impl Resumed {
-    /// `common` is what all keys of the scan start with before the position's part.
+    /// `common` is the prefix of all keys of the scan before the position's part.
     pub fn after(common: &[u8], position: &KeyPosition) -> Resumed {
         match position {
             KeyPosition::Key(key) => {
@@ -183,8 +183,8 @@ fn by_key((key, _): &Row) -> Result<Last> {
     Ok(Last::Item(key.slice(HEADER..)))
 }
 
-/// Offers items one after the other, and says how many records were found whole. `skips` says which were dealt with before, `last`
-/// where the scan is behind an item.
+/// Offers items one after the other, and returns how many records were found whole. `skips` decides
+/// which were dealt with before, `last` gives the place of the scan behind an item.
 pub(super) fn offer_rows<'r>(
     reader: &mut Reader<'_>,
     feed: &mut Feed<'_>,
@@ -202,7 +202,7 @@ pub(super) fn offer_rows<'r>(
             continue;
         }
         let before = reader.statistics;
-        // Read where it lies: what holds on to its bytes costs more than the look at it.
+        // Read in place: a reference to its bytes costs more than the look at it.
         let record = if were_checked { Record::decode_again(value) } else { Record::decode(value) };
         let record = record.map_err(crate::corrupt)?;
         checked += 1;
@@ -228,8 +228,9 @@ pub(super) fn offer_rows<'r>(
     Ok((ended, checked))
 }
 
-/// The same of items whose values were taken out of their rows, where these tell which of them the filter leaves out. They were all
-/// checked; `numbers` are among all rows. `None` where each item has to be looked at.
+/// Offers cached items by their extracted values, where these show which items the filter leaves
+/// out. All rows were checked; `numbers` are among all rows. `None` where each item has to be
+/// looked at.
 pub(super) fn offer_kept(
     reader: &mut Reader<'_>,
     feed: &mut Feed<'_>,
@@ -275,7 +276,7 @@ pub(super) fn offer_kept(
     Ok(Some(ended))
 }
 
-/// All items in scope in the order of creation: what comes without a sort.
+/// All items in scope in the order of creation, for a scan without a sort.
 async fn run_created(
     reader: &mut Reader<'_>,
     feed: &mut Feed<'_>,
@@ -351,7 +352,7 @@ fn by_creation((key, record): &Row) -> Result<Last> {
     Ok(Last::Created(key.slice(HEADER..), Record::ordinal_in(record).map_err(crate::corrupt)?))
 }
 
-/// What was found of the order of rows that stay in memory.
+/// The known order of the rows of a cached range.
 fn known(kept: &KeptRows) -> Option<RowOrder> {
     KeptItems::of(kept).map(|items| items.order().clone())
 }

@@ -1,4 +1,4 @@
-//! Which items are in scope, and how many: the sizes of their logical partitions tell.
+//! Items in scope, and their number, from the sizes of their logical partitions.
 
 use shardlake_model::Result;
 use shardlake_storage::{Scan, ScanOptions};
@@ -8,7 +8,7 @@ use crate::feed::{FeedFilter, matches_filter};
 use crate::keys::{self, PartitionUid};
 use crate::sizes::LogicalSize;
 
-/// First and last-exclusive key of what a scope has in a space whose keys lead with the partition key.
+/// First and last-exclusive key of a scope in a space whose keys lead with the partition key.
 pub(super) fn range_in(uid: PartitionUid, space: u8, filter: &FeedFilter) -> (Vec<u8>, Vec<u8>) {
     match filter {
         FeedFilter::Range(range) | FeedFilter::Prefix(range, _) => keys::epk_range_in(uid, space, range),
@@ -52,7 +52,7 @@ impl ScopeItems {
         ScopeItems { items: 0, keys: 0, rest }
     }
 
-    /// Whether there are at most so many. Counts no further than it takes to tell.
+    /// Whether there are at most so many. Counts no further than necessary.
     pub async fn are_at_most(&mut self, reader: &Reader<'_>, limit: u64) -> Result<bool> {
         while self.items <= limit && self.rest.is_some() {
             self.count_on(reader).await?;

@@ -1,8 +1,9 @@
 //! Items named by ranges of the index, one range after the other.
 //!
-//! An option of an access plan is a list of leaves that together cover the filter: each is a branch. An item can be met again,
-//! by a later branch or by another of its values under the same path; it is dealt with where it is met first, which its own
-//! values tell. So nothing is remembered from one item to the next, and a position is one posting.
+//! An option of an access plan is a list of leaves that together cover the filter: each is a
+//! branch. An item can be met again, by a later branch or by another of its values under the same
+//! path; it is dealt with where it is met first, which follows from its own values. So nothing is
+//! remembered from one item to the next, and a position is one posting.
 //!
 //! Behind the ranges of a leaf about array elements comes one more: the items with a summary of that
 //! array (`shardlake-index`, `terms.rs`). Such an item has no other posting of the leaf, and its own
@@ -23,13 +24,13 @@ use super::scan::Resumed;
 use super::{Ended, Feed, Last, Reader};
 use crate::{index, keys};
 
-/// What it takes to find the start of a range.
+/// Steps to find the start of a range.
 pub(super) const STEPS_OF_SCAN: u64 = 100;
 
 pub(super) struct Spans<'p> {
     pub branches: Vec<&'p Leaf>,
     pub after: Option<Place>,
-    /// The branches say exactly what `WHERE` says.
+    /// The branches are equivalent to `WHERE`.
     pub exact: bool,
     /// A second condition's ordinals, of which every match is one.
     pub others: Option<FxHashSet<u64>>,
@@ -63,7 +64,7 @@ impl Posting {
 }
 
 impl Reader<'_> {
-    /// What all postings of a leaf start with.
+    /// The common prefix of all postings of a leaf.
     pub fn prefix_of(&self, index: &IndexRef) -> Result<Vec<u8>> {
         let layout =
             self.layout.as_ref().ok_or_else(|| Error::internal("an index access without an index"))?;
@@ -200,7 +201,7 @@ struct Met {
     record: Option<Bytes>,
     /// A summary of the item belongs to an earlier branch.
     is_in_earlier_summary: bool,
-    /// What it took to find that out.
+    /// Steps for the test of the posting.
     steps: u64,
 }
 

@@ -1,7 +1,8 @@
-//! What a page has done so far, for whoever charges it when it fails or nobody waits for it any more.
+//! Work of a page so far, for its charge when it fails or is abandoned.
 //!
-//! The page notes what it has read between two reads, and at its end whatever that is; steps of evaluation are counted where
-//! they can be read at any time. Who waits for the page holds the other end, and may stop it.
+//! The page notes its reads between two reads, and once more at its end; steps of evaluation are
+//! counted where they can be read at any time. The caller that waits for the page holds the other
+//! end, and may stop the page.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,13 +27,13 @@ impl PageWork {
         work
     }
 
-    /// What was done up to the last note, and all steps; `None` if the page never began.
+    /// The work up to the last note, and all steps; `None` if the page never began.
     pub fn done(&self) -> Option<QueryStatistics> {
         let noted = *self.statistics.lock().unwrap_or_else(PoisonError::into_inner);
         Some(QueryStatistics { steps: self.meter.steps(), ..noted? })
     }
 
-    /// Nobody waits for the page any more: it ends as if its time were used up.
+    /// Stops a page that no caller waits for: it ends as if its time were used up.
     pub fn stop(&self) {
         self.is_stopped.store(true, Ordering::Relaxed);
     }

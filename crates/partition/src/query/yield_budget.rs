@@ -7,10 +7,10 @@ use super::Reader;
 
 /// Work of a turn, in steps of evaluation.
 const STEPS_OF_TURN: u64 = 48 * 1024;
-/// What reading a row takes beside what is evaluated on it.
+/// Steps for reading a row, besides those of evaluation.
 const STEPS_OF_ROW: u64 = 16;
 
-/// What was done since the last turn.
+/// Work since the last yield.
 #[derive(Debug, Default)]
 pub(super) struct YieldBudget {
     rows: u64,

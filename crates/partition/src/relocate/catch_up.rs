@@ -1,8 +1,10 @@
-//! Applies what changed in the sources since a target's positions: for every item that the log names, the target gets what the
-//! source has now, which may be newer than the entry and is then only confirmed by later ones.
+//! Catch-up of a relocation: applies changes in the sources since a target's positions. For every
+//! item that the log names, the target gets the source's current version, which may be newer than
+//! the entry and is then only confirmed by later ones.
 //!
-//! A round is a bounded number of log entries of one source. What a target gets of it ends with the commit that moves its
-//! position; if that is not reached, the round is applied again, which changes nothing that is there already.
+//! A round is a bounded number of log entries of one source. The target's part of it ends with the
+//! commit that moves its position; if that is not reached, the round is applied again, which
+//! changes nothing that is there already.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -28,11 +30,11 @@ use crate::shape::ContainerSchema;
 use crate::transaction::{ItemName, Transaction, View};
 
 pub(super) const ROUND_ENTRIES: usize = 512;
-/// What these name together, about: a transaction may have written a hundred items.
+/// Operations of these entries together, about: a transaction may have written a hundred items.
 const ROUND_OPERATIONS: usize = 4 * ROUND_ENTRIES;
 /// Items and versions, which may be large, that are read at once.
 const RECORDS_AT_ONCE: usize = 64;
-/// What they may have together, as far as the usual size of an item tells.
+/// Bytes that they may have together, estimated from the usual size of an item.
 const RECORDS_BYTES: u64 = 64 * 1024 * 1024;
 const COMMIT_BYTES: usize = 2 * 1024 * 1024;
 /// Rows of one commit that clients' commits may have to wait for, as for a transaction of a hundred items.
@@ -45,7 +47,7 @@ const ROWS_FOR_AN_ITEM: usize = 8;
 /// So few entries are for the cutover.
 const FEW_ENTRIES: u64 = ROUND_ENTRIES as u64 / 8;
 
-/// What a round is to leave to the clients.
+/// Share of the time that a round leaves to the clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Haste {
     /// It rests as all background work does, so that they feel little of it; on a thread of its own.
@@ -57,7 +59,7 @@ pub enum Haste {
 /// How a round goes on from one piece to the next.
 pub(super) enum Pace {
     Background(PacedWork),
-    /// The work is told for what clients feel, and does not rest.
+    /// The work is counted in the foreground measurements, and does not rest.
     Hurried(PacedWork),
     /// While writers wait, until a time: large pieces.
     Held {
@@ -94,7 +96,8 @@ impl Pace {
 }
 
 impl Relocation {
-    /// Rounds until little is left to do, or until they gain too little on the writers. Says which: whether little is left.
+    /// Rounds until little is left to do, or until they gain too little on the writers. Returns
+    /// `true` if little is left.
     pub async fn catch_up(&mut self, haste: Haste) -> Result<bool> {
         let work = self.paced_work();
         let mut pace = match haste {
@@ -129,8 +132,9 @@ impl Relocation {
         lag
     }
 
-    /// Everything that is durable now. Says whether it came to its end: what it has done by a deadline stays done. In the
-    /// background it also ends where clients write more meanwhile than it has applied.
+    /// Applies everything that is durable now. Returns whether it came to its end: work done before
+    /// a deadline stays done. In the background it also ends where clients write more meanwhile
+    /// than it has applied.
     pub(super) async fn catch_up_round(&mut self, pace: &mut Pace) -> Result<bool> {
         let before = self.note_lag();
         for source in 0..self.sources.len() {
@@ -147,7 +151,7 @@ impl Relocation {
         Ok(true)
     }
 
-    /// Applies entries of one source from a snapshot, and says whether there were any.
+    /// Applies entries of one source from a snapshot, and returns whether there were any.
     async fn apply_entries(&mut self, source: usize, snapshot: &Snapshot, pace: &mut Pace) -> Result<bool> {
         let uid = self.sources[source].uid;
         let from = self.targets.iter().map(|target| target.state.positions[source]).min().unwrap_or(0);
@@ -186,8 +190,8 @@ impl Relocation {
         Ok(true)
     }
 
-    /// Says whether all of them are applied. Where not, because it took too long, the position stays and they are applied again:
-    /// what the target has of them by now is then confirmed.
+    /// Returns whether all of them are applied. Where not, because it took too long, the position
+    /// stays and they are applied again: changes that the target has already are then confirmed.
     async fn apply_to(
         &mut self,
         place: usize,
@@ -205,11 +209,13 @@ impl Relocation {
                 let count =
                     self.apply_items(place, (source_uid, snapshot), keys, rows_max, &mut batch).await?;
                 keys = &keys[count..];
-                // What is committed before the position is only confirmed when the entries are applied again.
+                // Changes committed before the position are only confirmed when the entries are
+                // applied again.
                 let is_full = batch.size_bytes() >= COMMIT_BYTES || batch.len() >= rows_max;
                 if is_full || !keys.is_empty() && !batch.is_empty() {
                     self.commit(place, std::mem::take(&mut batch), pace.holds_writers()).await?;
-                    // Whoever comes back finds these confirmed, so that each time brings the end nearer.
+                    // A repeated round finds these confirmed, so that each one brings the end
+                    // nearer.
                     if pace.is_over() {
                         return Ok(false);
                     }
@@ -253,7 +259,8 @@ impl Relocation {
         self.commit(place, batch, pace.holds_writers()).await.map(|()| true)
     }
 
-    /// Adds the items of one logical partition to a batch, as the source has them, until there are many rows. Says how many.
+    /// Adds the items of one logical partition to a batch, as the source has them, until there are
+    /// many rows. Returns their number.
     async fn apply_items(
         &mut self,
         place: usize,
@@ -263,7 +270,7 @@ impl Relocation {
         batch: &mut Batch,
     ) -> Result<usize> {
         let (target, shape) = (&self.targets[place], &self.shape);
-        // Items may be large: what is read at once is bounded by their number, what is written by its rows.
+        // Items may be large: reads at once are bounded by their number, writes by their rows.
         let items_max = (rows_max / ROWS_FOR_AN_ITEM).clamp(1, self.records_at_once());
         let item_keys = &item_keys[..item_keys.len().min(items_max)];
         let (mut stored_keys, header) = (KeyList::default(), keys::header(source_uid, ITEMS, 0));
@@ -295,7 +302,7 @@ impl Relocation {
         self.sources.iter().map(of_source).min().map_or(1, |items| items.min(RECORDS_AT_ONCE))
     }
 
-    /// Stores writes with what the target knows of itself after them.
+    /// Stores writes with the target's state after them.
     async fn commit(&self, place: usize, mut batch: Batch, holds_writers: bool) -> Result<()> {
         let target = &self.targets[place];
         batch.put(keys::relocation_key(target.uid()), target.state.encode());
@@ -326,7 +333,7 @@ fn by_logical_partition(entries: &[(u64, LogEntry)]) -> Result<Vec<Vec<&[u8]>>> 
     Ok(groups)
 }
 
-/// Items of one logical partition on their way to a target, which nobody else writes to.
+/// Items of one logical partition on their way to a target, which has no other writer.
 struct Copy {
     origin: Origin,
     shape: Arc<ContainerSchema>,
@@ -340,7 +347,7 @@ struct Copy {
 }
 
 impl Copy {
-    /// The plan, with what it wants of the target's shard, and beside where there are heavy items.
+    /// The plan, with its reads of the target's shard, offloaded where there are heavy items.
     async fn planned(self: Arc<Self>) -> Result<(Batch, Counters, usize)> {
         let mut is_beside =
             self.items.iter().any(|(_, item)| item.as_ref().is_some_and(StoredItem::is_heavy));
@@ -412,7 +419,7 @@ fn remove_former(transaction: &mut Transaction<'_>, item_key: &[u8], ordinal: u6
     }
 }
 
-/// Makes the target's item what the source's is.
+/// Copies the source's version of an item to the target.
 fn transfer(transaction: &mut Transaction<'_>, item_key: &[u8], item: Option<&StoredItem>) -> Plan<()> {
     let (logical, id) = keys::parse_item_key(item_key).ok_or_else(crate::malformed_key)?;
     let key = keys::with_header(transaction.uid, ITEMS, item_key).into();

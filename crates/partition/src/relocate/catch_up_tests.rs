@@ -1,4 +1,4 @@
-//! What a round does that is cut short.
+//! Effects of a round that is cut short.
 
 use std::sync::Arc;
 use std::time::Duration;

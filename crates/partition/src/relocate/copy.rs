@@ -1,5 +1,5 @@
-//! Copies what one snapshot of each source shows, space by space in the order of the keys, into the targets' shards past
-//! their logs. Where there are several sources, their rows are merged by key.
+//! Copies one snapshot of each source, space by space in the order of the keys, into the targets'
+//! shards past their logs. Where there are several sources, their rows are merged by key.
 //!
 //! Bounded memory: a chunk of rows per source and target, and one bit per item where there are two targets.
 
@@ -25,8 +25,8 @@ const CHUNK_BYTES: usize = 1024 * 1024;
 /// Rows read between two looks at whether to rest; fewer where they are large.
 const PIECE_ROWS: u32 = 512;
 
-/// What is copied, in the order of the keys: items before postings, since they decide where those go. Counters are counted anew
-/// when a query asks for them.
+/// The copied spaces, in the order of the keys: items before postings, since they decide where
+/// those go. Counters are counted anew when a query asks for them.
 const SPACES: [u8; 9] =
     [EXPIRY, ITEMS, CHANGE_LOG, CREATED, ORDINALS, SIZES, UNIQUE_KEYS, VERSIONS, POSTINGS];
 
@@ -38,7 +38,7 @@ struct Cursor {
 }
 
 impl Cursor {
-    /// The next row; [`Cursor::fill`] comes first where this says no.
+    /// The next row; [`Cursor::fill`] must be called first where this returns `false`.
     fn advance(&mut self) -> bool {
         self.head = self.rows.next();
         self.head.is_some()
@@ -66,7 +66,7 @@ struct Loading {
 }
 
 impl Loading {
-    /// Says whether it is time to hand them over.
+    /// Adds a row, and returns whether it is time to hand the rows over.
     fn add(&mut self, row: Row) -> bool {
         self.size_bytes += row.0.len() + row.1.len();
         self.rows.push(row);
@@ -87,7 +87,7 @@ impl Loading {
     }
 }
 
-/// What the copy finds out on its way.
+/// State that the copy collects on its way.
 struct Copied {
     states: Vec<TargetState>,
     /// The items of the second of two targets.
@@ -244,7 +244,7 @@ impl Relocation {
         Ok(Some(place))
     }
 
-    /// In place, where nobody else has the key.
+    /// In place, where the key has no other owner.
     fn renumbered(&self, key: Bytes, place: usize) -> Bytes {
         let mut key = BytesMut::from(key);
         key[..4].copy_from_slice(&self.targets[place].uid().0.to_be_bytes());

@@ -1,5 +1,6 @@
-//! The end of a relocation: fences keep the sources' sequencers, so that nobody writes; the targets get the last changes and
-//! their first log entry; the caller publishes the routing; the sources answer no more.
+//! The end of a relocation: fences keep the sources' sequencers, so that no writes are accepted;
+//! the targets get the last changes and their first log entry; the caller publishes the routing;
+//! the sources answer no more.
 //!
 //! Writers wait for the end of the fence meanwhile, and find the partition ended, or not, when they get the sequencer. Readers
 //! go on.
@@ -38,7 +39,7 @@ impl Relocation {
         let mut timestamp_ms = clock.now().milliseconds();
         let (mut fences, mut lasts) = (Vec::with_capacity(self.sources.len()), Vec::new());
         let mut ordered: Vec<_> = self.sources.iter().collect();
-        // Nobody else holds two.
+        // No other code holds two.
         ordered.sort_by_key(|source| source.uid);
         for source in ordered {
             let look = |sequencer: &Sequencer| {
@@ -70,8 +71,8 @@ impl Relocation {
         if !self.catch_up_round(&mut pace).await? || clock.elapsed() > deadline {
             return Ok(None);
         }
-        // As the logs tell. What the sources say of themselves follows when a writer has heard of its commit, which one that
-        // has gone away never does.
+        // From the logs. The sources' own LSNs follow when a writer gets the acknowledgement of its
+        // commit, which never happens if its task has ended.
         let positions = self.targets.iter().flat_map(|target| &target.state.positions);
         let last = positions.copied().max().unwrap_or(0);
         for target in &self.targets {
@@ -91,7 +92,8 @@ impl Relocation {
         Ok(Some(Cutover { sources: self.sources.clone(), _fences: fences }))
     }
 
-    /// What a target's log still has of the past: where it has one source, of a part of that, else of all of them.
+    /// A target's retained history: with one source, the part of that source's history, else the
+    /// history of all of them.
     fn marks_of(&self, target: &Target, last: u64) -> LogMarks {
         let marks: Vec<_> = self.sources.iter().map(|source| source.past.marks()).collect();
         let start = |range: &KeyRange| keys::item_key_bound_below(range);
@@ -124,8 +126,8 @@ impl Cutover {
         }
     }
 
-    /// The publication failed, which does not say that it will not be found after a restart. A source must not acknowledge
-    /// anything that the targets would not have then.
+    /// The publication failed, which does not prove that it will not be found after a restart. A
+    /// source must not acknowledge any write that the targets would not have then.
     pub fn leave_in_doubt(self) {
         for source in &self.sources {
             source.end_with(End::InDoubt);

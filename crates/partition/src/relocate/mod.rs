@@ -1,17 +1,18 @@
 //! Moving the items of partitions to other partitions while they are read and written: the one routine behind split, merge and
 //! move.
 //!
-//! | file | what it does |
+//! | file | content |
 //! |---|---|
 //! | `mod.rs` | sources, targets, and how far the work is |
 //! | `copy.rs` | the bulk: everything a snapshot shows, sorted, past the log |
 //! | `ordinals.rs` | which target an item went to, for the postings that name it by ordinal |
-//! | `catch_up.rs` | what the change log says has changed since |
+//! | `catch_up.rs` | the changes in the change log since |
 //! | `cutover.rs` | the end: the sources' sequencers held, the last changes, the targets' first log entry |
 //!
-//! Order of events: [`Relocation::copy`] → [`Relocation::catch_up`] until little is left → [`Relocation::cut_over`], while which
-//! nothing is written → the caller publishes the new routing → [`Cutover::complete`]: the sources answer no more. Sources change
-//! nothing but their last state, so giving up is dropping the targets' data.
+//! Order of events: [`Relocation::copy`] → [`Relocation::catch_up`] until little is left →
+//! [`Relocation::cut_over`], during which no writes are accepted → the caller publishes the new
+//! routing → [`Cutover::complete`]: the sources answer no more. Sources change nothing but their
+//! last state, so giving up means dropping the targets' data.
 //!
 //! A target's items, unique keys, ordinals, logical sizes, postings and log are those of its part of the hash space: items keep
 //! their LSNs, etags and ordinals, so that resource ids and positions in index order hold. Its log has the sources' entries,
@@ -51,7 +52,7 @@ pub struct RelocationTarget {
     pub shard: Shard,
 }
 
-/// How far the work is; shared with whoever wants to know, and with whoever wants it stopped.
+/// Progress of a relocation; shared with observers, and with callers that may stop it.
 #[derive(Debug, Default)]
 pub struct RelocationProgress {
     /// Of [`RelocationProgress::items`], as the sources counted them when the copy began.
@@ -99,7 +100,7 @@ pub enum SeededBug {
     NoFence,
     /// A target's LSNs start at 1.
     LsnRestarts,
-    /// Postings go to the first target, whoever has the item.
+    /// Postings go to the first target, whichever target has the item.
     MisroutedPostings,
 }
 
@@ -125,7 +126,7 @@ struct Target {
     end: Option<Vec<u8>>,
 }
 
-/// What a target knows of itself before it is a partition; stored with every change of it.
+/// State of a target before it is a partition; stored with every change of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct TargetState {
     counters: Counters,
@@ -135,7 +136,7 @@ struct TargetState {
     generations: Vec<u16>,
 }
 
-/// Version 1 did not say which generations there are.
+/// Version 1 did not list the generations.
 const STATE_VERSION: u8 = 2;
 
 impl TargetState {
@@ -163,8 +164,9 @@ impl TargetState {
 }
 
 impl Relocation {
-    /// `targets` cover what `sources` cover; both are in the order of the hash space. One of the two lists has one member.
-    /// `layouts` are the generations of the index that the targets will serve.
+    /// `targets` cover the range of `sources`; both are in the order of the hash space. One of the
+    /// two lists has one member. `layouts` are the generations of the index that the targets will
+    /// serve.
     pub fn new(
         sources: Vec<Arc<Partition>>,
         targets: Vec<RelocationTarget>,
@@ -197,7 +199,8 @@ impl Relocation {
     /// Whether an earlier run has copied everything, for the index that the container has now: then the work goes on with
     /// catching up.
     pub async fn resume(&mut self) -> Result<bool> {
-        // Where commits are acknowledged before they are durable, a crash may have taken from a source what a target has.
+        // Where commits are acknowledged before they are durable, a crash may have removed writes
+        // from a source that a target has.
         if self.sources.iter().any(|source| source.shard().durability() == Durability::Async) {
             return Ok(false);
         }
@@ -238,7 +241,7 @@ impl Target {
     }
 }
 
-/// Nothing is queued for a target: what it has is in its shard.
+/// The overlay of a target, which has no queued commits: all its rows are in its shard.
 fn nothing_pending() -> &'static Pending {
     static NOTHING: std::sync::OnceLock<Pending> = std::sync::OnceLock::new();
     NOTHING.get_or_init(Pending::default)

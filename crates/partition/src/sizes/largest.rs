@@ -1,12 +1,14 @@
-//! The largest logical partitions of a physical one, for whoever explains or lists it.
+//! Largest logical partitions of a physical one, for descriptions and lists.
 //!
-//! Nothing is kept until somebody asks. Then the sizes in storage are walked once, beside the running writes, and from
-//! there on every commit keeps the list right: it holds a bounded number of logical partitions, and how large the largest
-//! one is that it leaves out. What it holds at or above that is certainly among the largest. Where deletes leave too
-//! few of those, the sizes are walked again.
+//! The list is kept from the first request on. Then the sizes in storage are walked once,
+//! concurrently with writes, and from there on every commit keeps the list right: it holds a
+//! bounded number of logical partitions, and the size of the largest partition that it leaves out.
+//! Partitions held at or above that size are certainly among the largest. Where deletes leave too
+//! few of them, the sizes are walked again.
 //!
-//! Why the walk misses nothing: commits are noted from before its view. At its end what it found and no commit has noted is
-//! looked up again, in the overlay and in what was fetched for it; what was written meanwhile and is not noted was left out as too small.
+//! Why the walk misses nothing: commits are noted from before its view. At its end the partitions
+//! that it found and no commit has noted are looked up again, in the overlay and in the values
+//! fetched for it. Partitions written meanwhile and not noted were left out as too small.
 
 use bytes::Bytes;
 use rustc_hash::FxHashMap;
@@ -21,7 +23,7 @@ use crate::read_set::ReadSet;
 
 /// Logical partitions that can be asked for.
 const ASKED_MAX: usize = 32;
-/// Held after a cut, and at most before one: between them lies what a cut costs.
+/// Held after a cut, and at most before one: the difference pays for the cost of a cut.
 const HELD: usize = 2 * ASKED_MAX;
 const HELD_MAX: usize = 2 * HELD;
 
@@ -55,7 +57,7 @@ impl Largest {
         }
     }
 
-    /// From now on what is not held was left out or does not exist.
+    /// Completes the list: from now on a partition that is not held was left out or does not exist.
     pub fn complete(&mut self) {
         self.is_complete = true;
     }
@@ -71,7 +73,8 @@ impl Largest {
         self.held = held.into_iter().collect();
     }
 
-    /// The largest ones, up to `count`; `None` where the list cannot tell even so many as are needed.
+    /// The largest ones, up to `count`; `None` where the list does not contain even `needed`
+    /// certain ones.
     pub fn first(&self, count: usize, needed: usize) -> Option<Vec<(&[u8], LogicalSize)>> {
         let certain = self.held.iter().filter(|(_, size)| size.size_bytes >= self.left_out_bytes);
         let mut certain: Vec<_> = certain.map(|(key, size)| (&key[..], *size)).collect();
@@ -152,7 +155,7 @@ impl Partition {
         self.fetch_alone(&mut reads, found.held.keys().map(|key| stored_key(key)).collect()).await?;
         let mut sequencer = self.sequencer.hold().await;
         self.check_open()?;
-        // Whoever holds the lock of walks is the only one to replace it.
+        // Only the holder of the lock of walks replaces it.
         let Some(mut largest) = sequencer.largest.take() else { return Ok(()) };
         for key in found.held.keys().filter(|key| !largest.held.contains_key(*key)).collect::<Vec<_>>() {
             let stored_key = stored_key(key);

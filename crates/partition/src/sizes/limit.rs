@@ -1,9 +1,9 @@
-//! Refuses what would take a logical or a physical partition over its limit.
+//! Refuses writes that would take a logical or a physical partition over its limit.
 //!
-//! Only growth is refused: a write that leaves the logical partition no larger than it was is always taken, also where a
-//! limit was lowered below what is stored. A physical partition has two limits. At the first it is to be split, and takes
-//! writes while that is on its way; at the hard one, which is reached only where it cannot be split or nobody splits it,
-//! it takes no more.
+//! Only growth is refused: a write that leaves the logical partition no larger than it was is
+//! always taken, also where a limit was lowered below the stored size. A physical partition has two
+//! limits. At the first it is to be split, and takes writes while that is on its way. At the hard
+//! one, which is reached only where it cannot be split or is not split, it takes no more.
 
 use shardlake_model::{Error, ErrorKind, Limits, Result};
 

@@ -4,10 +4,10 @@
 //! or neither; a logical partition without items has no entry. Sizes are the items' JSON sizes, the ones that charges
 //! and limits are counted in; an item whose time has run out counts until it is removed, as in the partition's totals.
 //!
-//! | file | what it does |
+//! | file | content |
 //! |---|---|
 //! | `count.rs` | counts a partition from before there were sizes |
-//! | `limit.rs` | refuses what would grow too large |
+//! | `limit.rs` | refuses writes that exceed a size limit |
 //! | `largest.rs` | the largest logical partitions, kept in memory |
 //! | `median.rs` | where half of the bytes lie on either side |
 //! | `recent.rs` | sizes that were written lately, to spare reading them |
@@ -65,7 +65,7 @@ impl LogicalSize {
     }
 }
 
-/// What a transaction changes about its logical partition.
+/// Change of the size of a transaction's logical partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct SizeChange {
     pub items: i64,

@@ -1,7 +1,8 @@
 //! The sizes of logical partitions that were written to lately, so that the next write need not ask the engine.
 //!
-//! It holds what the newest queued commits say, under the sequencer, and is bounded: sizes gather in a young half, which
-//! becomes the old one when it is full; what was in the old one and was not written again is forgotten.
+//! It holds the sizes after the newest queued commits, under the sequencer, and is bounded: sizes
+//! gather in a young half, which becomes the old half when it is full; sizes in the old half that
+//! were not written again are forgotten.
 
 use bytes::Bytes;
 use rustc_hash::FxHashMap;
@@ -23,8 +24,8 @@ impl RecentSizes {
         self.young.get(key).or_else(|| self.old.get(key)).copied()
     }
 
-    /// Takes the size after a commit. What the old half says of the key is outdated from now on, and hidden as long as it is
-    /// there: the young half replaces the old one as a whole.
+    /// Records the size after a commit. The old half's size of the key is outdated from now on, and
+    /// hidden as long as it is there: the young half replaces the old one as a whole.
     pub fn put(&mut self, key: Bytes, size: LogicalSize) {
         if let Some(known) = self.young.get_mut(&key) {
             *known = size;
@@ -50,7 +51,7 @@ mod tests {
         ) {
             let (mut recent, mut model) = (RecentSizes::default(), HashMap::new());
             for (key, size_bytes) in writes {
-                // One key in a hundred is longer than what is kept.
+                // One key in a hundred is too long to be kept.
                 let text = vec![b'k'; if key % 100 == 0 { KEY_BYTES_MAX } else { 4 }];
                 let key = Bytes::from([&key.to_be_bytes()[..], &text].concat());
                 let size = LogicalSize { items: 1, size_bytes };

@@ -43,7 +43,7 @@ impl SizeVerifier {
 
     /// Takes the next item in the order of keys; `key` is without its header.
     pub async fn note_item(&mut self, key: &[u8], size_bytes: u64) -> Result<Vec<String>> {
-        // A malformed key is reported by whoever reads the items.
+        // A malformed key is reported by the verifier of the items.
         let Some(logical) = keys::logical_part(key) else { return Ok(vec![]) };
         let mut problems = Vec::new();
         if self.current.as_ref().is_some_and(|(open, _)| open != logical) {
@@ -58,7 +58,8 @@ impl SizeVerifier {
         Ok(problems)
     }
 
-    /// After the last item: what is wrong with the last logical partition and with entries that have no items.
+    /// After the last item: the problems of the last logical partition and of entries that have no
+    /// items.
     pub async fn finish(mut self) -> Result<Vec<String>> {
         if !self.is_counted {
             return Ok(Vec::new());
@@ -86,7 +87,7 @@ impl SizeVerifier {
         }
     }
 
-    /// Compares the logical partitions that are summed up with their entries; what is wrong.
+    /// Compares the logical partitions that are summed up with their entries; returns the problems.
     async fn compare(&mut self) -> Result<Vec<String>> {
         let (mut entries, header) = (KeyList::default(), keys::header(self.uid, keys::SIZES, 0));
         self.done.iter().for_each(|(logical, _)| entries.push(&[&header, logical]));
@@ -128,7 +129,7 @@ impl SizeVerifier {
     }
 }
 
-/// What is wrong with the entry of a logical partition.
+/// The problem with the entry of a logical partition.
 fn difference((logical, counted): &(Vec<u8>, LogicalSize), stored: Option<&[u8]>) -> Option<String> {
     let name = printable(logical);
     match stored.map(LogicalSize::decode) {

@@ -1,10 +1,11 @@
 //! The order of creation: items come without a sort as they were created, in each logical partition.
 //!
-//! Items lie in the order of their keys, and a row `N` for each names them by logical partition and ordinal (keys.rs): ordinals ascend as
-//! items are created, and an item keeps its own. A partition has a row for each of its items, and says so with a mark. One that was
-//! written before there were such rows gets them when it is opened.
+//! Items lie in the order of their keys, and a row `N` for each names them by logical partition and
+//! ordinal (keys.rs): ordinals ascend as items are created, and an item keeps its own. A partition
+//! has a row for each of its items, and a mark records that. A partition that was written before
+//! there were such rows gets them when it is opened.
 //!
-//! | file | what it does |
+//! | file | content |
 //! |---|---|
 //! | `rows.rs` | the rows of a range of items in that order, whichever way is cheaper |
 //! | `source.rs` | the view that they are read from |
