@@ -24,7 +24,8 @@ const ROWS_ALONE: usize = 1024;
 /// Threads that one piece of work occupies: one hands rows over, another writes them in about the
 /// same time.
 const THREADS_OF_A_WORK: u32 = 2;
-/// Of a work on its own thread, as against thirty-one of others: a share of an eighth.
+/// Longest rest on a thread of its own, in times of the work: one eighth of the time, not one
+/// thirty-second.
 const OWN_RESTS_MAX: u32 = 7;
 
 /// Foreground latency of the clients of one shard.

@@ -59,7 +59,7 @@ const REST_MAX: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(crate) struct BackgroundPace {
     share: u32,
-    /// Of a client's write without background work, in microseconds; 0 while unknown.
+    /// Usual latency of a client's write without background work, in microseconds; 0 while unknown.
     usual_us: u64,
     /// How many of [`SLOW`] writes are slow without background work.
     usual_slow: u64,
@@ -207,7 +207,7 @@ mod tests {
     fn work_goes_at_full_speed_where_no_client_is_there() {
         let mut simulated = Simulated::default();
         assert!(simulated.work(Duration::from_secs(1), |_| None) > 0.999);
-        // Also some time after the last one has gone.
+        // Also some time after the last client has left.
         simulated.quiet_second(USUAL);
         simulated.now += Duration::from_secs(1);
         assert!(simulated.work(Duration::from_secs(1), |_| None) > 0.999);

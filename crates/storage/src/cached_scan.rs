@@ -186,7 +186,7 @@ impl CachedScan {
         wanted
     }
 
-    /// Likewise for an engine that answers later.
+    /// Returns a chunk of an engine that answers later.
     async fn chunk_later(&mut self, rows_max: usize) -> Result<Vec<Row>, StorageError> {
         while !self.is_ready(rows_max) {
             self.collect_kept(rows_max);
@@ -222,7 +222,7 @@ impl CachedScan {
         Ok(count)
     }
 
-    /// Rows that were read and not given: who counts them takes them.
+    /// Counts the rows that were read and not returned, and removes them.
     fn count_ready(&mut self) -> usize {
         self.ready_bytes = 0;
         std::mem::take(&mut self.ready).len()

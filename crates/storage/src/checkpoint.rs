@@ -3,7 +3,7 @@
 //! | engine | contents of a checkpoint |
 //! |---|---|
 //! | local disk | a shard of its own in `checkpoints/NAME` of the directory: tables are links, so that it costs little until the originals are merged away |
-//! | memory | a view that the engine keeps; it goes with the engine |
+//! | memory | a view that the engine keeps; it ends with the engine |
 //!
 //! No group is on its way when a checkpoint is made: it shows exactly the commits up to one, and writers wait meanwhile. So that they do not
 //! wait long, nothing is sorted then:

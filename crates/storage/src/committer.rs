@@ -106,7 +106,8 @@ impl Committer {
 /// the committer is called as well, once for all commits until the next sync: it has to learn when
 /// the sync is due.
 pub(crate) fn lead(shared: &Shared) {
-    // Asked again: the engine may have come to be held up since the commit was queued, and this thread is a runtime's.
+    // Asked again: the engine may be held up since the commit was queued, and this thread is a
+    // runtime's.
     if !shared.engine.may_be_held_up()
         && let Ok(mut writing) = shared.writing.try_lock()
     {
@@ -180,12 +181,12 @@ fn write(
         Durability::Sync | Durability::Memory => {
             shared.applied.store(last, Ordering::Release);
             in_the_call(shared.engine.sync()).map_err(|error| shared.poison(&error))?;
-            // First: who waits for the watermark reads next.
+            // First: a task that waits for the watermark reads next.
             show(shared, last);
             shared.durable.send_replace(last);
         }
         Durability::Async => {
-            // First: who learns that it is applied, which is as good as acknowledged, reads next.
+            // First: a task that sees it applied, which is as good as acknowledged, reads next.
             show(shared, last);
             shared.applied.store(last, Ordering::Release);
             writing.unsynced_since.get_or_insert_with(|| Clock::System.elapsed());
@@ -210,7 +211,7 @@ fn sync_unsynced(shared: &Shared, writing: &mut Writing) {
     }
 }
 
-/// Of an engine that does its work in the call: a thread commits over no other.
+/// Result of an engine that does its work in the call: a thread commits over no other engine.
 pub(crate) fn in_the_call<T>(work: Answer<'_, T>) -> Result<T, StorageError> {
     match work {
         Answer::Now(done) => done,

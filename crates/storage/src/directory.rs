@@ -1,8 +1,8 @@
-//! The directory of a local shard: who may use it, and which format it holds.
+//! Directory of a local shard: the process that may use it, and the format that it holds.
 //!
 //! | file | content |
 //! |---|---|
-//! | `LOCK` | locked by the process that has the shard open; the lock goes with the process |
+//! | `LOCK` | locked by the process that has the shard open; the lock ends with the process |
 //! | `FORMAT` | one line; written as "being created" first and as the format's name once the database exists |
 //! | `EPOCH` | the last owner's epoch: `epoch.rs` |
 //! | `JOURNALS` | record of the database's journals: `journal_mark.rs` |

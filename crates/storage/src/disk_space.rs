@@ -1,4 +1,4 @@
-//! The room that the files of a directory take on their disk.
+//! Disk space of the files of a directory.
 //!
 //! Allocated blocks are counted, not lengths: a journal is as long as it may become from its first byte on, and its holes take
 //! nothing. A file with several names, as tables have that a checkpoint keeps, counts once. Files that are removed meanwhile

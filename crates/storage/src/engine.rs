@@ -44,13 +44,13 @@ pub trait Engine: Send + Sync + 'static {
         0
     }
 
-    /// Whether there is a way beside the log for many rows: [`Engine::load`].
+    /// Whether many rows can be stored past the log: [`Engine::load`].
     fn loads(&self) -> bool {
         false
     }
 
-    /// Stores rows whose keys ascend and are new, beside the log: all of them, durable when it returns, or none. Blocks, next
-    /// to other callers.
+    /// Stores rows whose keys ascend and are new, past the log: all of them, durable when it
+    /// returns, or none. Blocks, concurrently with other callers.
     fn load(&self, _rows: &mut (dyn Iterator<Item = Row> + Send)) -> Result<(), StorageError> {
         Err(StorageError::io("the engine has no way to load rows"))
     }
@@ -155,7 +155,7 @@ pub trait Engine: Send + Sync + 'static {
     }
 }
 
-/// A consistent view of one moment.
+/// A consistent view of one point in time.
 pub trait EngineView: Send + Sync {
     fn get(&self, key: &[u8]) -> Lookup<Option<Value>>;
 

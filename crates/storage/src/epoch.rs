@@ -1,8 +1,9 @@
 //! The epoch of a local shard: which of its owners came last.
 //!
-//! A shard that goes to another owner is opened with a higher epoch. An owner of before, which may have slept through that,
-//! opens it with its own and is refused. The number lies in the file `EPOCH` beside the database, on stable storage before
-//! the first write of its owner; a shard that was never opened with an epoch has none.
+//! A shard that moves to another owner is opened with a higher epoch. An earlier owner, which may
+//! have slept meanwhile, opens it with its own epoch and is refused. The number lies in the file
+//! `EPOCH` next to the database, on stable storage before the first write of its owner; a shard
+//! that was never opened with an epoch has none.
 
 use std::fs::{self, File};
 use std::io::{self, Write};

@@ -32,10 +32,10 @@ struct Inner {
     /// Number of the first read that is refused; 0 where none is.
     refuse_reads_at: AtomicU64,
     epoch: AtomicU64,
-    /// Of the owner that took over; 0 before.
+    /// Epoch of the owner that took over; 0 before.
     fenced_by: AtomicU64,
     last_writer: Mutex<Option<ThreadId>>,
-    /// Of each group, in order.
+    /// Rows of each group, in order.
     group_rows: Mutex<Vec<usize>>,
 }
 

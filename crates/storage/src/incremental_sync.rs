@@ -22,7 +22,7 @@ pub(crate) struct IncrementalSync {
 }
 
 impl IncrementalSync {
-    /// Of a load that begins now.
+    /// Begins for a load that begins now.
     pub fn of(rows: &Keyspace) -> Result<IncrementalSync, StorageError> {
         let tables = IncrementalSync { folder: rows.path().join("tables"), above: 0 };
         let above = tables.numbers()?.into_iter().max().unwrap_or(0);

@@ -64,7 +64,7 @@ impl Shard {
 }
 
 pub(crate) struct Inspection {
-    // In this order: the scratch directory goes when nothing in it is open any more.
+    // In this order: the scratch directory is removed when nothing in it is open any more.
     rows: Keyspace,
     database: Database,
     _scratch: Scratch,

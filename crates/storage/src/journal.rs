@@ -34,7 +34,7 @@ use crate::synced::Synced;
 
 const BUFFER_BYTES: usize = 256 * 1024;
 
-/// Of a batch, of the part of a write before its key, and of a clear.
+/// Bytes of a batch's start, of the part of a write before its key, and of a clear.
 const START_BYTES: usize = 13;
 const END_BYTES: usize = 13;
 const WRITE_HEAD_BYTES: usize = 21;
@@ -86,7 +86,8 @@ fn each(
     Ok(inspected)
 }
 
-/// Records of a shard beside its journals. A copy of a shard, or one of an early version, has less.
+/// Records of a shard about its journals. A copy of a shard, or a shard of an early version, has
+/// fewer.
 #[derive(Debug, Default)]
 pub(crate) struct Records {
     pub mark: Option<Mark>,

@@ -56,7 +56,7 @@ impl LogPosition {
         LogPosition(journals.iter().map(|journal| journal.known).collect())
     }
 
-    /// Of a journal, the bytes before the place.
+    /// Bytes of a journal before the place.
     pub(crate) fn bytes_before(&self, number: u64) -> u64 {
         self.0.iter().find(|known| known.number == number).map_or(0, |known| known.good_bytes)
     }

@@ -24,13 +24,13 @@ use crate::journal::journals;
 
 /// Zeros that are written at once.
 const STEP_BYTES: usize = 1024 * 1024;
-/// Of a step, read and written at once.
+/// Bytes of a step, read and written at once.
 const PIECE_BYTES: usize = 32 * 1024;
 /// Compared with as a whole, which takes a tenth of the time that looking at every byte does.
 static ZEROS: [u8; PIECE_BYTES] = [0; PIECE_BYTES];
 /// Zeros that are left when the next are written.
 const LEFT_BYTES_MIN: u64 = 32 * 1024;
-/// Groups above this size make no room.
+/// Larger groups make no room.
 const GROUP_BYTES_MAX: u64 = 16 * 1024;
 const BLOCK_BYTES: u64 = 4096;
 

@@ -9,7 +9,7 @@
 //! | `db/keyspaces/K/tables/N` | all; written once and never changed, and the version knows the checksum of each |
 //! | `db/N.jnl` | up to the end of the last good batch: a torn write, which was never acknowledged, is left out |
 //! | `JOURNALS` | made here: records that nothing follows the copied part |
-//! | `history/N-…` | journals that are kept for restores to a moment, which are put back by those only: `wal_archive/` |
+//! | `history/N-…` | archived journals, which only restores to a point in time put back: `wal_archive/` |
 //! | `FORMAT` | made here; it comes last, since it marks the shard as complete |
 //!
 //! Those of a shard in an object store are named by the engine over it (`object/files.rs`) and fetched from the store.
@@ -42,7 +42,7 @@ pub struct KeptFile {
     /// Below the shard's directory, with slashes.
     pub path: String,
     pub size_bytes: u64,
-    /// Of a table: one of this path, size and checksum has this content.
+    /// Checksum of a table: a table of this path, size and checksum has this content.
     pub table: Option<TableChecksum>,
 }
 

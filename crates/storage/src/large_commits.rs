@@ -15,8 +15,8 @@
 //! A commit of more than [`OVERSIZE_COMMIT_ROWS`] holds up small ones for longer than the rest of a
 //! large one makes good. Where small commits have waited for one, the next oversize commit waits
 //! for [`OVERSIZE_REST`] times as long, at most [`OVERSIZE_REST_MAX`], so that about one small
-//! commit in so many meets one that is too long. Large commits do not wait for oversize ones that
-//! rest.
+//! commit in so many meets an oversize one whose rest is below that maximum. Large commits do not
+//! wait for the rest of oversize ones.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,19 +27,20 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::StorageError;
 
-/// A commit of up to so many rows needs no turn. Nearly all are far below: an item has some ten to a hundred.
+/// A commit of up to so many rows needs no permit. Nearly all are far below: an item has some ten
+/// to a hundred.
 pub const SMALL_COMMIT_ROWS: usize = 1024;
 /// Rows of the large commits that may be queued at a time; a single one may have more.
 pub const LARGE_ROWS_IN_FLIGHT: usize = 8192;
-/// A commit of more rows has a turn of its own kind. A replace of 25,000 index entries has no more.
+/// A commit of more rows needs an oversize permit. A replace of 25,000 index entries has no more.
 pub const OVERSIZE_COMMIT_ROWS: usize = 50_000;
 /// The rest after an oversize commit, as a multiple of the time that it took.
 const OVERSIZE_REST: u32 = 100;
 /// The longest rest between two oversize commits.
 const OVERSIZE_REST_MAX: Duration = Duration::from_secs(3);
-/// Oversize commits that may wait for their turn; more are refused with [`StorageError::Overloaded`].
+/// Oversize commits that may wait for a permit; more are refused with [`StorageError::Overloaded`].
 const OVERSIZE_WAITING_MAX: usize = 16;
-/// Large commits that may wait for their turn; more are refused with [`StorageError::Overloaded`].
+/// Large commits that may wait for a permit; more are refused with [`StorageError::Overloaded`].
 const WAITING_MAX: usize = 256;
 /// The longest rest between two large commits.
 const REST_MAX: Duration = Duration::from_millis(100);

@@ -16,7 +16,7 @@ pub struct Lease {
     clock: Clock,
     /// Since the machine was started, sleep included.
     until_ms: AtomicU64,
-    /// The same by the wall clock. A machine that was frozen wakes with one of the two right.
+    /// The end by the wall clock. A machine that was frozen wakes with one of the two right.
     until_wall_ms: AtomicU64,
 }
 

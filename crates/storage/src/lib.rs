@@ -7,8 +7,8 @@
 //! | `bulk.rs` | work on whole ranges: dropping, filling, measuring |
 //! | `queue.rs` | queued commits and how they are cut into groups |
 //! | `committer.rs` | the one thread that merges queued commits into one engine write and one sync |
-//! | `pipeline.rs` | likewise a task, for engines that answer later |
-//! | `large_commits.rs` | turns of large commits, so that small ones never have many rows before them |
+//! | `pipeline.rs` | the same work as a task, for engines that answer later |
+//! | `large_commits.rs` | permits of large commits, so that small ones never have many rows before them |
 //! | `background_pace.rs`, `background.rs` | how much of its time background work may take; its pieces and rests |
 //! | `engine.rs` | interface of an engine |
 //! | `local.rs`, `local_view.rs` | the engine on a local disk, with fjall |
@@ -27,7 +27,7 @@
 //! | `checkpoint.rs`, `copying.rs` | keeps a state of a shard by name; copies of its files |
 //! | `wal_archive/`, `restore_point.rs`, `replay.rs`, `wal_copy.rs` | the archived log: restores to a point in time between two backups; a copy that follows its original |
 //! | `shard_set_checkpoint.rs`, `kept_files.rs` | a checkpoint of several shards at one point in time; the files that a checkpoint consists of |
-//! | `disk_space.rs` | the room that files take on their disk |
+//! | `disk_space.rs` | the disk space of files |
 //! | `directory.rs`, `epoch.rs` | a local shard's directory: its lock, its format and its last owner |
 //! | `view.rs`, `scan.rs` | views for readers: the acknowledged state, its keys and its ranges |
 //! | `row_cache.rs`, `cached_view.rs` | rows that are read again and again, in front of the engine; a view with them |

@@ -372,7 +372,8 @@ fn keyspace_options() -> KeyspaceCreateOptions {
         ]))
 }
 
-/// On a thread that leaves the processors to those who serve clients. It holds nothing that they wait for.
+/// Runs work on a thread that leaves the processors to threads that serve clients. It holds no
+/// resource that they wait for.
 fn at_low_priority(work: impl FnOnce() -> Result<(), StorageError> + Send) -> Result<(), StorageError> {
     let panicked = |_| Err(StorageError::io("a thread panicked that loads rows"));
     std::thread::scope(|scope| {

@@ -95,7 +95,7 @@ enum Place {
 }
 
 struct Rows {
-    /// Keeps the snapshot's moment alive by itself.
+    /// Keeps the snapshot alive by itself.
     rows: fjall::Iter,
     reverse: bool,
 }
@@ -126,7 +126,7 @@ impl Rows {
     }
 }
 
-/// How much a read is, beside that of a key.
+/// Size of a read, in reads of one key.
 pub(crate) fn one_key<T>(_read: &T) -> u32 {
     1
 }

@@ -22,7 +22,7 @@ struct State {
     keys: BTreeMap<Bytes, Vec<Version>>,
     /// Number of the last write.
     now: u64,
-    /// Live snapshots: their moment, and how many share it.
+    /// Live snapshots: their point in time, and how many share it.
     snapshots: BTreeMap<u64, usize>,
     /// Keys with versions that only a snapshot keeps.
     stale: Vec<Bytes>,

@@ -93,7 +93,7 @@ mod tests {
         assert!(on.try_recv().is_err(), "a reader has it");
         drop(reader);
         assert_ne!(on.recv().expect("it is freed"), thread::current().id());
-        // The newest goes when the next is sealed.
+        // The newest is freed when the next is sealed.
         drop(second);
         old.add(memtable());
         assert_ne!(on.recv().expect("it is freed"), thread::current().id());

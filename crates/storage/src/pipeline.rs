@@ -131,7 +131,7 @@ impl Pipeline {
             return waiting.answer(&result);
         }
         if shared.durability == Durability::Async {
-            // First: who learns that it is applied, which is as good as acknowledged, reads next.
+            // First: a task that sees it applied, which is as good as acknowledged, reads next.
             shared.shown.show(View::new(shared.engine.view(), last), false);
             shared.applied.store(last, Ordering::Release);
             self.unsynced_since.get_or_insert_with(Instant::now);
@@ -177,7 +177,7 @@ impl Pipeline {
         if result.is_ok() {
             let seq: Seq = view.seq();
             if shared.durability != Durability::Async {
-                // First: who waits for the watermark reads next.
+                // First: a task that waits for the watermark reads next.
                 shared.shown.show(view, !self.applied.writers.is_empty());
                 std::mem::take(&mut covered.unshown).shown();
             }

@@ -19,7 +19,7 @@ pub(crate) struct Queued {
     pub seq: Seq,
     pub batch: Batch,
     pub done: oneshot::Sender<Result<(), StorageError>>,
-    /// Of a large commit, until it is written.
+    /// Permit of a large commit, until the commit is written.
     pub turn: Option<RowsPermit>,
     /// Until readers see the commit.
     pub under_way: Option<UnderWay>,
@@ -27,8 +27,8 @@ pub(crate) struct Queued {
     pub is_patient: bool,
 }
 
-/// Of commits that are applied, or about to be, and not shown. Where they fail instead of being
-/// shown, a restart may show them all the same.
+/// Tokens of commits that are applied, or about to be, and not shown. Where they fail instead of
+/// being shown, a restart may show them all the same.
 #[derive(Default)]
 pub(crate) struct Unshown(Vec<UnderWay>);
 
@@ -56,7 +56,7 @@ impl Drop for Unshown {
 /// How long a patient commit waits for a commit with a waiting client.
 const PATIENCE: Duration = Duration::from_millis(5);
 
-/// Who writes a group.
+/// The thread that writes a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GroupWriter {
     Committer,
@@ -105,7 +105,7 @@ struct QueueState {
 }
 
 impl QueueState {
-    /// Whether the committer has nothing to do at this moment.
+    /// Whether the committer has nothing to do now.
     fn is_idle(&self, now: Duration) -> bool {
         let is_patient = self.patient_until.is_none_or(|until| now < until);
         self.hurried == 0 && is_patient && !self.closed && !self.is_called

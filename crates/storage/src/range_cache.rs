@@ -2,7 +2,7 @@
 //!
 //! A [`Stretch`] holds every row from one key to another as a view showed them, so that absent keys
 //! are known as well: a scan goes from stretch to stretch and asks the engine for the gaps
-//! (`cached_scan.rs`). ScyllaDB's row cache keeps continuous ranges likewise.
+//! (`cached_scan.rs`). ScyllaDB's row cache keeps continuous ranges as well.
 //!
 //! A stretch is right for a view if it was read from that view or an earlier one and no group of
 //! commits has written between its keys since. As with rows (`row_cache.rs`), the committer marks
@@ -51,12 +51,12 @@ const SLOTS: usize = 1024;
 const SEEN: usize = 1 << 13;
 /// Bytes of a row and of a stretch besides their keys and values.
 const ROW_OVERHEAD_BYTES: usize = 64;
-/// Bytes of rows beside which readers may keep one more.
+/// Bytes of rows for each byte that readers may cache next to them.
 const BYTES_PER_BYTE_OF_EXTRACT: usize = 8;
 const STRETCH_OVERHEAD_BYTES: usize = 400;
 /// A larger stretch would drive too many others out.
 const STRETCH_BYTES_MAX: usize = 1 << 20;
-/// Places of stretches that are gone, in the queue of those that may go, before they are cleared away.
+/// Places of evicted stretches in the queue of eviction before they are cleared away.
 const GONE_MAX: usize = 1024;
 
 /// All rows whose keys are in `[from, to)`.
@@ -89,7 +89,7 @@ pub(crate) enum Found {
     Gap(Bytes),
 }
 
-/// Who asks: the view's number, and the loads that had ended before it was got.
+/// The view that asks: its number, and the loads that had ended before it was taken.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Seer {
     pub seq: Number,
@@ -119,7 +119,7 @@ pub(crate) struct RangeCache {
 struct Slot {
     /// The group after the last that had been marked when a scan began; 0 where none has.
     scanned_at: AtomicU64,
-    /// Of groups up to this one, keys of these families are not remembered.
+    /// Keys that groups up to this one wrote in these families are not remembered.
     forgotten: AtomicU64,
     stretches: AtomicUsize,
 }
@@ -142,7 +142,7 @@ struct Kept {
     loads: u64,
     /// The last group that was marked.
     marked: Number,
-    /// Of groups up to this one no keys are remembered.
+    /// Keys that groups up to this one wrote are not remembered.
     forgotten: Number,
     recent: VecDeque<(Number, Vec<Bytes>)>,
     recent_keys: usize,

@@ -83,8 +83,8 @@ impl Readers {
         std::mem::forget(panics);
     }
 
-    /// Waits for work; none after a while. The thread that gets none is not counted any more from the moment at which it found
-    /// none: work that comes a moment later must not count on it.
+    /// Waits for work; `None` after a while. A thread that gets none is not counted any more from
+    /// the time at which it found none: later work must not count on it.
     fn next(&self) -> Option<Work> {
         let mut state = self.lock();
         state.idle += 1;
@@ -97,7 +97,7 @@ impl Readers {
     }
 }
 
-/// Of a thread whose work panics.
+/// Counts a thread whose work panics.
 struct Panics<'a>(&'a Readers);
 
 impl Drop for Panics<'_> {

@@ -1,8 +1,9 @@
-//! Brings a shard from the state of a backup to that of a later moment, with the kept log of a later backup.
+//! Brings a shard from the state of a backup to a later point in time, with the archived log of a
+//! later backup.
 //!
 //! ```text
 //! state of the backup   … 41 42│
-//! kept log                40 41│42 43 44 45 46 47 …      42 is the stamp in the state: the log goes on behind it
+//! archived log            40 41│42 43 44 45 46 47 …      42 is the stamp in the state: the log goes on behind it
 //!                              │      43 44│45           44 is the last one that is not later than the point in time
 //! ```
 //!
@@ -18,7 +19,7 @@ use crate::{Shard, Stamp, StorageError};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reached {
     NotYet,
-    /// The shard has the state of the moment.
+    /// The shard has the state of the point in time.
     Moment,
 }
 
@@ -79,10 +80,10 @@ impl Replay {
         Ok(self.reached)
     }
 
-    /// Ends with the state of the moment on stable storage, and gives its last stamp.
+    /// Ends with the state of the point in time on stable storage, and returns its last stamp.
     ///
     /// # Errors
-    /// Where the log ended before the moment.
+    /// Where the log ended before the point in time.
     pub async fn finish(mut self) -> Result<Stamp, StorageError> {
         let last = self.follower.last();
         if self.reached == Reached::NotYet {

@@ -32,7 +32,7 @@ impl Default for ScanOptions {
 }
 
 impl ScanOptions {
-    /// For who reads much of a range, once.
+    /// Options for reading much of a range, once.
     pub const SWEEP: ScanOptions =
         ScanOptions { reverse: false, limit: None, read_ahead_bytes: 1024 * 1024, fills_cache: false };
     pub const CHUNK_ROWS: usize = 256;
@@ -161,9 +161,11 @@ impl Scan {
         self.next_rows(ScanOptions::CHUNK_ROWS).await
     }
 
-    /// Likewise, for who needs no more than so many; rows that are on their way already may be more.
+    /// Returns the next rows for a caller that needs no more than so many; rows that are on their
+    /// way already may be more.
     pub async fn next_rows(&mut self, rows_max: usize) -> Result<Option<Vec<Row>>, StorageError> {
-        // A long scan over cached rows never waits for anything: let other tasks of this thread have a turn.
+        // A long scan over cached rows never waits for anything: let other tasks of this thread
+        // run.
         tokio::task::coop::consume_budget().await;
         let (rows, asked, was_later) = match &mut self.ahead {
             Some((fetching, asked)) => {
@@ -260,7 +262,7 @@ pub(crate) fn is_last_chunk(rows: &[Row], asked: usize) -> bool {
     rows.len() < asked && size_bytes() < ScanOptions::CHUNK_BYTES
 }
 
-/// Room that a chunk begins with: most are as long as a page or longer.
+/// Capacity that a chunk begins with: most are as long as a page or longer.
 const ROWS_AT_FIRST: usize = 128;
 
 /// Collects rows up to the size of a chunk.

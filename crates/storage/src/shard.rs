@@ -47,7 +47,7 @@ struct ShardInner {
     closed: OnceCell<Result<(), StorageError>>,
 }
 
-/// Who commits.
+/// The thread or task that commits.
 enum Running {
     Thread(std::thread::JoinHandle<()>),
     Task(tokio::task::JoinHandle<()>),
@@ -72,7 +72,7 @@ pub(crate) struct Shared {
     pub sync_under_way: SyncUnderWay,
     /// Held by the thread that takes a group from the queue and writes it.
     pub writing: Mutex<Writing>,
-    /// Likewise over an engine that answers later, while a group is applied.
+    /// Held over an engine that answers later, while a group is applied.
     pub applying: tokio::sync::Mutex<()>,
     /// The last group had one member and was written quickly: a writer may as well write its own.
     pub lone: AtomicBool,
@@ -202,8 +202,9 @@ impl Shard {
         self.shared().durability
     }
 
-    /// Queues a commit behind all earlier ones. Dropping the future does not take it back. Where the batch may have more than
-    /// [`SMALL_COMMIT_ROWS`], the caller waits for a turn first and hands it over: [`Shard::commit_in_turn`].
+    /// Queues a commit behind all earlier ones. Dropping the future does not take it back. Where
+    /// the batch may have more than [`SMALL_COMMIT_ROWS`], the caller waits for a permit first and
+    /// hands it over: [`Shard::commit_in_turn`].
     pub fn commit(&self, batch: Batch) -> Result<PendingCommit, StorageError> {
         self.commit_in_turn(batch, None)
     }
@@ -218,7 +219,7 @@ impl Shard {
         self.commit_timed(batch, turn, None)
     }
 
-    /// Likewise of a commit that has a time and is under way until readers see it.
+    /// Queues a commit that has a time and is under way until readers see it.
     pub fn commit_timed(
         &self,
         batch: Batch,
@@ -247,8 +248,8 @@ impl Shard {
         Ok(PendingCommit { seq, receiver, lead: leads.then(|| self.0.shared.clone()) })
     }
 
-    /// Leave to commit so many rows; `None` where they are few. Waits until the large commits before it are written, and a
-    /// moment longer where small ones have been waiting for those.
+    /// Permit to commit so many rows; `None` where they are few. Waits until the large commits
+    /// before it are written, and longer where small ones have been waiting for those.
     pub async fn turn_for(&self, rows: usize) -> Result<Option<RowsPermit>, StorageError> {
         if rows <= SMALL_COMMIT_ROWS {
             return Ok(None);
@@ -259,7 +260,7 @@ impl Shard {
         shared.large_commits.turn(rows, || shared.queue.has_small_since()).await.map(Some)
     }
 
-    /// Likewise at once; `None` where others are before it.
+    /// A permit at once; `None` where others wait for one.
     pub fn try_turn_for(&self, rows: usize) -> Option<Option<RowsPermit>> {
         if rows <= SMALL_COMMIT_ROWS {
             return Some(None);
@@ -344,7 +345,7 @@ impl Shard {
         View::new(shared.engine.view(), seq)
     }
 
-    /// Likewise the newest value of one key.
+    /// The newest applied value of one key.
     pub fn lookup_applied(&self, key: &[u8]) -> Lookup<Option<Value>> {
         self.shared().engine.get(key)
     }
@@ -486,7 +487,7 @@ impl Shard {
 
     /// Finishes queued commits, makes them durable and prepares a fast start. Later commits are
     /// refused; reads go on. The directory is free for the next owner when the last handle, view
-    /// and scan are gone.
+    /// and scan are dropped.
     pub async fn close(&self) -> Result<(), StorageError> {
         let inner = self.0.clone();
         // On a task, since the caller may stop waiting.

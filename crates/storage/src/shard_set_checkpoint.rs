@@ -44,8 +44,8 @@ use crate::{KeptFiles, LogPosition, Shard, StorageError, View};
 const AT_A_TIME: usize = 8;
 
 impl Shard {
-    /// Keeps the states of all shards at one moment under a name, and shows them. Writers of all of them wait while files
-    /// are linked. After an error nothing is kept.
+    /// Keeps the states of all shards at one point in time under a name, and shows them. Writers of
+    /// all of them wait while files are linked. After an error nothing is kept.
     pub async fn checkpoint_shards(shards: &[Shard], name: &str) -> Result<Vec<View>, StorageError> {
         check_name(name)?;
         if shards.iter().all(|shard| shard.shared().engine.answers_later()) {
@@ -103,7 +103,7 @@ async fn keep_later(shards: &[Shard], name: &str) -> Result<Vec<View>, StorageEr
 
 type Begun = Result<BoxFuture<'static, Result<(), StorageError>>, StorageError>;
 
-/// Holds all shards for a moment that no store is asked in.
+/// Holds all shards while their checkpoints begin, without a request to a store.
 async fn begin_together(shards: &[Shard], name: &str) -> Vec<Begun> {
     let mut held = Vec::with_capacity(shards.len());
     for shard in shards {

@@ -1,7 +1,8 @@
 //! How far the journals are on stable storage, in the file `SYNCED` of a shard's directory.
 //!
-//! Each batch of a journal proves that those before it were synced. Nothing in the journal proves that of the last batch: damage in it looks
-//! like a write that a crash tore. So after each sync, before any writer is answered, its place is written beside the journals:
+//! Each batch of a journal proves that those before it were synced. Nothing in the journal proves
+//! that of the last batch: damage in it looks like a write that a crash tore. So after each sync,
+//! before any writer is answered, its place is written to a file next to the journals:
 //!
 //! ```text
 //! byte    0   journal u64 │ bytes u64 │ XXH3-64 of both u64        a slot; little-endian
@@ -15,7 +16,7 @@
 //! | writers are answered | |
 //!
 //! A place is recorded after the sync that it is about, so that a record is true whenever it is
-//! read, and an older one as well: the greater of the two slots counts. The slots take turns, so
+//! read, and an older one as well: the greater of the two slots counts. The slots alternate, so
 //! that a power cut which tears one leaves the other. A slot with another checksum counts as empty.
 //!
 //! The record costs one write of 24 bytes into a page that is in memory already; it costs no sync. The process may be killed at any
@@ -106,7 +107,7 @@ fn make(directory: &Path) -> io::Result<File> {
     let path = directory.join(NAME);
     let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path)?;
     if file.metadata()?.len() != FILE_BYTES {
-        // Written and not only lengthened: later records need no room.
+        // Written and not only lengthened: later records need no new blocks.
         file.set_len(0)?;
         file.write_all_at(&[0; FILE_BYTES as usize], 0)?;
         file.sync_all()?;

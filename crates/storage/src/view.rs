@@ -56,7 +56,7 @@ impl View {
         self.0.engine.get_many(keys)
     }
 
-    /// Likewise of borrowed keys.
+    /// The values of borrowed keys.
     pub async fn multi_get(&self, keys: &[impl AsRef<[u8]>]) -> Result<Vec<Option<Value>>, StorageError> {
         self.get_many(keys.iter().map(|key| Bytes::copy_from_slice(key.as_ref())).collect()).await
     }

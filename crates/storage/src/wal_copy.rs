@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! copy             … 41 42│
-//! kept log           41 42│43 44 45 …      each group is committed to the copy as it is, its stamp with it
+//! archived log       41 42│43 44 45 …      each group is committed to the copy as it is, its stamp with it
 //! ```
 //!
 //! A commit holds whole groups, so that the stamp in the copy identifies the state of the original
@@ -22,7 +22,7 @@ const BATCH_BYTES: usize = 4 << 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Followed {
     pub groups: u64,
-    /// Of keys and values.
+    /// Bytes of keys and values.
     pub size_bytes: u64,
 }
 
@@ -146,7 +146,8 @@ impl Follower {
             // without one.
             self.hole = None;
         }
-        // Of before the state, which has it; or of a copy of the account, after which nothing follows the state.
+        // From before the state, which has it; or from a copy of the account, after which nothing
+        // follows the state.
         if self.hole.is_some() || stamp.number <= self.last.number {
             return None;
         }
@@ -211,12 +212,12 @@ pub enum LogTail {
 }
 
 impl LogTail {
-    /// Of a shard on a local disk: from a place where one was, or else from where its log ends now.
+    /// Log of a shard on a local disk: from a given place, or else from where its log ends now.
     pub fn of_directory(shard: &std::path::Path, place: Option<u64>) -> Result<LogTail, StorageError> {
         JournalTail::new(shard, place).map(LogTail::Directory)
     }
 
-    /// Likewise of a shard in a store.
+    /// Log of a shard in a store.
     #[cfg(feature = "object-storage")]
     pub async fn of_store(
         store: &std::sync::Arc<dyn crate::object::object_store::ObjectStore>,

@@ -15,7 +15,7 @@ use super::view::ObjectView;
 use super::{IsScanned, ObjectEngine, Place, failed, files, filters, whole_log};
 use crate::{Answer, Batch, Engine, EngineView, KeptFiles, Shard, ShardOptions, StorageError};
 
-/// A checkpoint is read seldom, beside the shard itself.
+/// A checkpoint is read seldom, while the shard itself is in use.
 const CACHE_BYTES: u64 = 16 << 20;
 
 pub(super) async fn make(engine: &ObjectEngine, name: &str) -> Result<(), StorageError> {
@@ -76,7 +76,7 @@ pub struct ReadOptions {
     pub store: Arc<dyn ObjectStore>,
     pub path: String,
     pub moment: Moment,
-    /// Of all shards that are read, which have different numbers.
+    /// Shared by all shards that are read, which have different numbers.
     pub cache: SharedCache,
     pub number: u64,
     pub is_scanned: IsScanned,

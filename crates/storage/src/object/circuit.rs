@@ -92,7 +92,7 @@ impl Circuit {
         Circuit { clock, store, observe, state, failures_while_open: watch::Sender::new(0) }
     }
 
-    /// Of a store that has nothing but the log.
+    /// Circuit of a store that has nothing but the log.
     pub fn of_log(clock: Clock, observe: impl Fn(CircuitEvent) + Send + Sync + 'static) -> Circuit {
         Circuit { store: "the store of the log", ..Circuit::new(clock, observe) }
     }

@@ -26,7 +26,8 @@ use slatedb::{GcFilter, ObjectMetadata, VersionedManifest, WalReader};
 use slatedb_common::clock::{SystemClock, SystemClockTicker};
 use tokio::time::Instant;
 
-/// How far ahead of the machine a database may be whose collector works: little beside the ages at which objects are removed.
+/// How far ahead of the machine a database may be whose collector works: little compared to the
+/// ages at which objects are removed.
 const LEAD_MAX: Duration = Duration::from_mins(1);
 
 #[derive(Debug)]

@@ -22,7 +22,7 @@ use crate::StorageError;
 
 /// The compactor looks for orders once a second, or each few seconds where there are many shards.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// Of an order, before it is given up.
+/// Refusals of an order before it is given up.
 const REFUSALS_MAX: u32 = 50;
 
 /// Drops all keys with the prefix of a segment, to which no task writes any more.
@@ -57,7 +57,7 @@ async fn refresh(engine: &ObjectEngine) -> Result<(), StorageError> {
     engine.slate().refresh_manifest().await.map_err(|error| engine.failed(&error))
 }
 
-/// Of the segment, all that are listed.
+/// All listed tables of the segment.
 fn tables(engine: &ObjectEngine, segment: &[u8]) -> Vec<SourceId> {
     let manifest = engine.slate().manifest();
     let Some(found) = manifest.segment(segment) else { return Vec::new() };

@@ -33,11 +33,11 @@ use crate::{KeptFile, KeptFiles, StorageError};
 struct InStore {
     store: Arc<dyn ObjectStore>,
     shard: Path,
-    /// Of the kept log, by their names.
+    /// Packs of the archived log, by their names.
     packs: BTreeMap<String, Pack>,
 }
 
-/// Whether the kept log is copied as well.
+/// Whether the archived log is copied as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WithLog {
     /// Nothing of it was collected for so long, or for [`LOG_KEPT`] where that is longer.

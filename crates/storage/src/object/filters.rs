@@ -10,7 +10,7 @@ use slatedb::{BloomFilterPolicy, Filter, FilterBuilder, FilterPolicy, FilterQuer
 
 /// About one in a hundred keys that are not there is looked for all the same.
 const BITS_PER_KEY: u32 = 10;
-/// Stored beside every filter: another rule needs another name.
+/// Stored with every filter: another rule needs another name.
 const NAME: &str = "shardlake looked-up keys 1";
 
 /// Whether only scans read a key. The result for a key must not change for as long as the store

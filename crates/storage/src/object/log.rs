@@ -32,7 +32,7 @@ use crate::wal_archive::Group;
 use crate::{Op, StorageError};
 
 pub(super) const LOG: &str = "wal";
-/// Of a pack: whichever comes first.
+/// Limits of a pack: whichever is reached first.
 const OBJECTS_MAX: u64 = 256;
 const PACK_BYTES_MAX: u64 = 32 << 20;
 /// Read at a time.

@@ -4,8 +4,8 @@
 //! |---|---|
 //! | `settings.rs` | how SlateDB is set up, each line with its reason |
 //! | `database.rs` | the database of a shard, which is opened again where it ended by itself |
-//! | `owner.rs` | who owned a shard last |
-//! | `own_objects.rs` | knows objects of the log again whose answer was lost |
+//! | `owner.rs` | the last owner of a shard |
+//! | `own_objects.rs` | recognises objects of the log whose answer was lost |
 //! | `filters.rs` | which keys the tables' filters are over |
 //! | `view.rs` | reads of a point in time: from a snapshot, or from a checkpoint |
 //! | `checkpoints.rs` | states that are kept by name, and reading a shard without owning it |
@@ -87,32 +87,32 @@ const OPENS_MAX: u32 = 5;
 #[derive(Debug, Clone)]
 pub struct ObjectOptions {
     pub store: Arc<dyn ObjectStore>,
-    /// Of the shard in the store.
+    /// Path of the shard in the store.
     pub path: String,
     /// Where it is known to have been made.
     pub must_exist: bool,
-    /// Of this owner: see [`crate::ShardOptions::epoch`].
+    /// Epoch of this owner: see [`crate::ShardOptions::epoch`].
     pub epoch: Option<u64>,
     /// Without one, the process owns the shard for as long as the store takes its writes.
     pub lease: Option<Arc<Lease>>,
     /// Without any, requests wait for a store that fails.
     pub circuits: Option<Circuits>,
-    /// Of all shards of the process.
+    /// Shared by all shards of the process.
     pub disk_cache: Option<Arc<DiskCache>>,
-    /// Of all shards of the process, which have different numbers.
+    /// Shared by all shards of the process, which have different numbers.
     pub cache: SharedCache,
     pub number: u64,
     /// A quarter of the memory for rows of this shard that are in no table yet, if all shards are
     /// written to alike.
     pub memtable_bytes: u64,
-    /// Of all shards of the process.
+    /// Shared by all shards of the process.
     pub write_memory: WriteMemory,
     /// Number of shards of the process: they share the memory that merges read ahead into, and the
     /// rate at which stores are asked for orders.
     pub shards: u16,
     /// For how long the log stays; at least a day.
     pub log_kept: Duration,
-    /// Of the machine. The database has its own, which follows it and never goes back.
+    /// Clock of the machine. The database has its own, which follows it and never goes back.
     pub clock: Clock,
     /// Keys that no filter needs to know.
     pub is_scanned: IsScanned,

@@ -74,7 +74,7 @@ fn is_of_the_log(location: &Path) -> bool {
     location.parent().is_some_and(|folder| folder.filename() == Some(LOG))
 }
 
-/// Of the log as well; these are large, and read by ranges.
+/// Whether an object is a table, or a part of the log: these are large, and read by ranges.
 fn is_table(location: &Path) -> bool {
     location.extension() == Some("sst")
 }

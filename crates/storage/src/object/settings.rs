@@ -23,7 +23,7 @@ pub(super) const LOG_OBJECTS_MAX: u64 = 1_000;
 const MEMTABLES_MAX: usize = 8;
 /// Shards whose compactors look for orders once a second; of more, each looks less often, so that they ask the store as often together.
 const SHARDS_A_SECOND: u64 = 4;
-/// Of SlateDB.
+/// SlateDB's default.
 const ORDERS_LOOKED_FOR_MAX: u64 = 5;
 /// Memory for blocks that merges of all shards have read ahead.
 const MERGE_BYTES: u64 = 64 << 20;
@@ -122,7 +122,7 @@ impl std::fmt::Debug for SharedCache {
 /// that are read one by one holds fifteen that no client asked for.
 pub(super) fn cache(bytes: u64) -> Arc<dyn DbCache> {
     let blocks = FoyerCacheOptions { max_capacity: bytes - bytes / 2, ..FoyerCacheOptions::default() };
-    // Each part has its own bound: in a part for each of many processors no index would have room.
+    // Each part has its own bound: with a part for each of many processors no index would fit.
     let of_tables = FoyerCacheOptions { max_capacity: bytes / 2, shards: PARTS_FOR_INDEXES };
     let of = |options| -> Option<Arc<dyn DbCache>> { Some(Arc::new(FoyerCache::new_with_opts(options))) };
     let cache = SplitCache::new().with_block_cache(of(blocks)).with_meta_cache(of(of_tables));

@@ -45,7 +45,7 @@ pub(super) struct ObjectView {
 }
 
 impl ObjectView {
-    /// Of everything that is written.
+    /// View of everything that is written.
     pub fn of_database(database: &Database) -> ObjectView {
         let open = database.now();
         let source = match open.database.snapshot() {

@@ -49,7 +49,7 @@ pub(super) async fn read_manifest(
     Ok(read(store, shard, admin).await?.map(|(manifest, _)| manifest))
 }
 
-/// The same with the numbers of the log, from the last object on that tables have.
+/// The newest manifest with the numbers of the log, from the last object on that tables have.
 pub(super) async fn read(
     store: &dyn ObjectStore,
     shard: &Path,

@@ -57,7 +57,7 @@ impl WriteMemory {
         WriteMemory(Arc::new(Inner { bytes_max, state, given_back: Notify::new() }))
     }
 
-    /// Of rows that are in no table yet.
+    /// Memory of rows that are in no table yet.
     pub fn held_bytes(&self) -> u64 {
         self.state().held_bytes
     }
@@ -172,8 +172,8 @@ const PIECE_BYTES: usize = 32 << 10;
 /// Keys and values of a group, copied behind one another.
 ///
 /// A row that is allocated by itself costs two allocations and, since SlateDB shares its key, a
-/// third for the count of who shares it. In pieces it costs only its length. A piece is small,
-/// because SlateDB keeps the first key of a partition for as long as it has a table.
+/// third for the reference count. In pieces it costs only its length. A piece is small, because
+/// SlateDB keeps the first key of a partition for as long as it has a table.
 pub(super) struct Copies {
     left_bytes: usize,
     piece: BytesMut,

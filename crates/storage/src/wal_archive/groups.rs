@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::Stamp;
 use crate::{Op, StorageError, journal};
 
-/// Of a batch in a journal, and of a write in it.
+/// Bytes of a batch's start in a journal, and of a write in it.
 const START_BYTES: usize = 13;
 const END_BYTES: usize = 13;
 const HEAD_BYTES: usize = 21;
@@ -55,7 +55,7 @@ impl Iterator for JournalGroups<'_> {
     }
 }
 
-/// Of a batch whose checksum is right: `journal.rs` has its layout.
+/// Writes of a batch whose checksum is right: `journal.rs` has its layout.
 fn writes(batch: &Bytes) -> Result<Vec<Op>, StorageError> {
     let mut entries = Entries { batch, at: START_BYTES };
     let mut ops = Vec::new();

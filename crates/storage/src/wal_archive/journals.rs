@@ -22,7 +22,7 @@ use crate::journal::{good_bytes, journals};
 pub(super) const KEPT: &str = "history";
 /// Bytes written between two looks.
 const LOOK_EVERY_BYTES: u64 = 1 << 20;
-/// Of a journal that has a newer one, so many pieces are looked at to know it again.
+/// Pieces that identify a journal which has a newer one.
 const PIECES: u64 = 16;
 const PIECE_BYTES: usize = 4096;
 
@@ -44,7 +44,7 @@ impl KeptJournals {
         Ok(kept)
     }
 
-    /// So many bytes were written.
+    /// Notes that so many bytes were written.
     pub fn note(&self, bytes: u64) {
         if self.since_look.fetch_add(bytes, Ordering::Relaxed) + bytes < LOOK_EVERY_BYTES {
             return;
@@ -63,7 +63,8 @@ impl KeptJournals {
         for (number, path) in &current {
             match fs::hard_link(path, kept.join(format!("{number}.jnl"))) {
                 Ok(()) => is_new = true,
-                // Linked before, or sorted and gone since it was listed: then it was linked before, too.
+                // Linked before, or sorted and deleted since it was listed: then it was linked
+                // before, too.
                 Err(error) if matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::NotFound) => {}
                 Err(error) => return Err(error),
             }

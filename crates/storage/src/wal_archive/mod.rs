@@ -4,7 +4,7 @@
 //! | file | content |
 //! |---|---|
 //! | `mod.rs` | the stamp that each group of commits gets |
-//! | `journals.rs` | keeps the journals of a local shard beside it, as links |
+//! | `journals.rs` | keeps the journals of a local shard next to it, as links |
 //! | `groups.rs` | content of an archived log: groups of writes, in their order |
 //! | `tail.rs` | reads the journals of a shard that is in use, as far as they go |
 //!
@@ -54,7 +54,8 @@ pub struct Stamp {
     /// When it was written.
     pub time: Timestamp,
     pub run: u64,
-    /// Of the first of a run: the run of the stamp that it follows, where there was one. Otherwise 0.
+    /// For the first stamp of a run: the run of the stamp that it follows, where there was one.
+    /// Otherwise 0.
     pub before: u64,
 }
 
@@ -89,9 +90,9 @@ impl Stamp {
 /// How the log of a shard is kept. Shards of one account share `times`.
 #[derive(Debug, Clone)]
 pub struct HistoryOptions {
-    /// Of the stamp.
+    /// Key of the stamp.
     pub key: Vec<u8>,
-    /// Older log than this goes.
+    /// Older log than this is deleted.
     pub window: Duration,
     pub clock: Clock,
     pub random: Random,

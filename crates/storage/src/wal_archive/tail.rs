@@ -1,9 +1,10 @@
 //! Reader of the journals of a shard that may be in use: the journals at the time of a look, up to
 //! the last batch that is whole.
 //!
-//! A batch that is being written has no right checksum yet, so that reading ends before it and goes on there at the next look. A journal
-//! with a newer one behind it is not written to any more. The links of the kept log are read as well as the journals themselves, so
-//! that nothing is missed that is sorted and deleted between two looks.
+//! A batch that is being written has no right checksum yet, so that reading ends before it and goes
+//! on there at the next look. A journal with a newer one behind it is not written to any more. The
+//! links of the archived log are read as well as the journals themselves, so that no journal is
+//! missed that is sorted and deleted between two looks.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -60,7 +61,7 @@ impl JournalTail {
         }
         let (shard, offset) = (self.shard.clone(), self.offset);
         let read = tokio::task::spawn_blocking(move || {
-            // The link first: who deletes the journal has made it before.
+            // The link first: it was made before the journal was deleted.
             match read_from(&shard.join(KEPT).join(format!("{journal}.jnl")), offset) {
                 Ok(None) => read_from(&shard.join(DATABASE).join(format!("{journal}.jnl")), offset),
                 read => read,
@@ -69,7 +70,7 @@ impl JournalTail {
         read.await.map_err(StorageError::io)?.map_err(|error| self.unreadable(&error))
     }
 
-    /// So many bytes were good batches.
+    /// Moves the place behind so many bytes of good batches.
     pub(crate) fn advance(&mut self, bytes: u64) {
         self.offset += bytes;
     }
@@ -87,7 +88,7 @@ fn read_from(path: &Path, offset: u64) -> io::Result<Option<Bytes>> {
     file.seek(SeekFrom::Start(offset))?;
     let mut content = Vec::new();
     file.read_to_end(&mut content)?;
-    // Room that is kept ahead of the end.
+    // Preallocated space ahead of the end.
     let used = content.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     content.truncate(used);
     Ok(Some(content.into()))

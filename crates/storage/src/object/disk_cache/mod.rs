@@ -48,7 +48,7 @@ const PART_BYTES: u64 = 256 << 10;
 /// Longer reads are not for something that is asked for again.
 const READ_BYTES_MAX: u64 = 2 << 20;
 
-/// Of an object of so many bytes.
+/// Size of a part of an object of so many bytes.
 fn size_of_part(number: u64, object_bytes: u64) -> u64 {
     object_bytes.saturating_sub(number.saturating_mul(PART_BYTES)).min(PART_BYTES)
 }

@@ -27,21 +27,21 @@ use crate::StorageError;
 
 const LOCK: &str = "lock";
 const PARTS: &str = "parts";
-/// Of files that are being written.
+/// Extension of files that are being written.
 const UNFINISHED: &str = "new";
 /// Parts that wait to be written; further ones are not kept.
 const WRITES_MAX: usize = 32;
 /// Files that are read at a time: each by a thread, for which the allocator keeps megabytes.
 const READS_MAX: usize = 16;
 
-/// Of the table and the number of the part.
+/// Hash of the table and the number of the part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct PartName(u128);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Part {
     pub content: Bytes,
-    /// Of the whole table.
+    /// Size of the whole table.
     pub object_bytes: u64,
 }
 
