@@ -1,8 +1,9 @@
 //! Acknowledged state of a partition: its last LSN and its totals, for reports.
 //!
-//! The sequencer runs ahead of storage: its totals count commits that may still fail. Here each queued commit leaves its totals
-//! with its place in the shard's order, and they count once the shard has come there. That does not depend on the commit's
-//! writer, whose client may have gone away.
+//! The sequencer runs ahead of storage: its totals count commits that may still fail. Here each
+//! queued commit leaves its totals with its place in the shard's order, and they count once the
+//! shard has acknowledged that place. The count does not depend on the commit's writer, whose
+//! client may have disconnected.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -40,7 +40,7 @@ impl Partition {
     }
 }
 
-/// The reference's words.
+/// The wording of the reference.
 pub fn not_enabled() -> Error {
     Error::new(
         ErrorKind::BadRequest,

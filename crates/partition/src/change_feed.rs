@@ -46,7 +46,7 @@ pub struct FeedLook<'a> {
     pub shape: &'a Arc<ContainerSchema>,
     pub filter: &'a FeedFilter,
     pub mode: ChangeFeedMode,
-    /// Of all versions and deletes.
+    /// Previous images, in the mode of all versions and deletes.
     pub images: PreviousImages,
     /// The last LSN that the reader has seen.
     pub after: u64,

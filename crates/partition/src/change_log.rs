@@ -98,7 +98,7 @@ impl LogOperation {
             (true, true) => ChangeKind::Replace,
             (true, false) => ChangeKind::Delete,
         };
-        // Of the item that is there, or was there last.
+        // The ordinal of the existing item, or else of the last one.
         let ordinal = if exists { later.ordinal } else { self.ordinal };
         Some(LogOperation { kind, ordinal, ..self })
     }

@@ -45,7 +45,7 @@ pub enum Change<'a> {
 pub trait ChangeSink: Send + Sync {
     fn push(&mut self, change: &Change<'_>);
 
-    /// Of all that it holds.
+    /// Size of all changes that it holds.
     fn size_bytes(&self) -> usize;
 
     /// Removes everything behind this size.
@@ -74,7 +74,7 @@ impl ChangeSink for JsonChanges {
     }
 }
 
-/// The same, but latest versions have their metadata beside them, too:
+/// The changes as JSON, where latest versions have their metadata as well:
 ///
 /// ```text
 /// { "current": {…}, "metadata": { "lsn", "crts" } }

@@ -49,14 +49,14 @@ impl Partition {
     }
 }
 
-/// How far a partition had come at some moment.
+/// Position of a partition at some point in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartitionPosition {
-    /// Of the last commit.
+    /// LSN of the last commit.
     pub lsn: u64,
     pub timestamp: Timestamp,
     pub items: u64,
-    /// Of the items as JSON.
+    /// Size of the items as JSON.
     pub size_bytes: u64,
 }
 

@@ -37,7 +37,7 @@ pub(crate) trait Work: Sync {
 
     fn plan(&self, transaction: Transaction<'_>) -> Plan<Self::Outcome>;
 
-    /// The same with all that it needs, for another thread.
+    /// A copy with all its inputs, for another thread.
     fn owned(&self) -> impl Work<Outcome = Self::Outcome> + Send + 'static;
 
     /// Keys that it reads in any case.
@@ -61,9 +61,10 @@ pub(crate) trait Work: Sync {
 #[derive(Clone, Copy)]
 pub(crate) struct Task<'t> {
     pub shape: &'t Arc<ContainerSchema>,
-    /// When the request arrived, or the transaction began. The commit's time is that of its turn.
+    /// When the request arrived, or the transaction began. The commit gets its time when it holds
+    /// the sequencer.
     pub now: Timestamp,
-    /// Steps have decided by `now` which items have run out, and the commit goes by that, too.
+    /// Steps have decided by `now` which items have expired, and the commit uses `now`, too.
     pub is_decided: bool,
     pub writer: Writer<'t>,
     /// It carries out a client's request.
@@ -76,7 +77,7 @@ pub(crate) struct Task<'t> {
     pub base: Option<&'t Arc<Base>>,
 }
 
-/// Who writes.
+/// The kind of writer.
 #[derive(Clone, Copy)]
 pub(crate) enum Writer<'t> {
     /// Waits for so long while a transaction holds the logical partition.
@@ -97,7 +98,7 @@ pub(crate) struct Done<T> {
 }
 
 impl Partition {
-    /// From now on no write goes by the unique keys and the bounds of a shape before this one.
+    /// From now on no write uses the unique keys and the bounds of a shape before this one.
     pub async fn follow_unique_keys(&self, shape: &ContainerSchema) {
         self.sequencer.hold().await.unique_since = shape.number;
     }
@@ -252,7 +253,7 @@ impl Partition {
         }
     }
 
-    /// Makes a plan with the sequencer in hand: here, or beside the threads that answer requests.
+    /// Makes a plan while holding the sequencer: here, or on the blocking pool.
     pub(crate) async fn plan<W: Work>(
         &self,
         turn: SequencerGuard,
@@ -405,8 +406,8 @@ pub(crate) fn queue_together(
     Ok(commit)
 }
 
-/// The time of a commit, given its turn in each of its partitions: not before any entry of their
-/// logs, and not before the request arrived, should the clock have gone back.
+/// The time of a commit that holds the sequencer of each of its partitions: not before any entry of
+/// their logs, and not before the request arrived, should the clock have gone back.
 pub(crate) fn commit_time<'s>(
     under_way: &UnderWay,
     task: &Task<'_>,
@@ -422,7 +423,7 @@ struct Setup {
     origin: Origin,
     /// By which items have run out.
     now: Timestamp,
-    /// Of the commit, or of the step.
+    /// Time of the commit, or of the step.
     time: Timestamp,
     keeps_versions: bool,
     is_clients: bool,

@@ -31,12 +31,12 @@ use crate::keys::{self, ITEMS};
 use crate::log_marks::LogMarks;
 use crate::partition::Partition;
 
-/// Of one step, whose commit the partition's writers wait for.
+/// Operations of one step, whose commit the partition's writers wait for.
 const STEP_OPERATIONS: usize = 128;
 /// Operations whose items are read at once.
 const OPERATIONS_AT_ONCE: usize = 64;
 
-/// How far the old part has been gone over.
+/// Progress of going over the old part.
 #[derive(Debug, Default)]
 pub struct Compaction {
     again: Option<Again>,
@@ -57,7 +57,7 @@ pub enum CompactionStep {
     },
     /// Nothing is to be done now.
     Idle,
-    /// Storage has no room for background work at the moment.
+    /// Storage has no capacity for background work now.
     Overloaded,
 }
 

@@ -47,7 +47,7 @@ impl Drop for Waiting<'_> {
 }
 
 impl CpuPool {
-    /// So many units at once; when `waiting_max` wait, others are refused.
+    /// A pool of so many units; when `waiting_max` tasks wait, others are refused.
     pub fn new(units: u32, waiting_max: usize) -> CpuPool {
         CpuPool {
             units: Arc::new(Semaphore::new(units as usize)),
@@ -57,12 +57,12 @@ impl CpuPool {
         }
     }
 
-    /// A turn that takes one unit.
+    /// A permit for one unit.
     pub async fn permit(&self) -> Result<Permit> {
         self.permit_of(1).await
     }
 
-    /// A turn that takes several units, or all where there are not as many.
+    /// A permit for several units, or for all where there are not as many.
     pub async fn permit_of(&self, units: u32) -> Result<Permit> {
         let units = units.min(self.units_max);
         if let Ok(permit) = self.units.clone().try_acquire_many_owned(units) {
@@ -90,7 +90,7 @@ impl CpuPool {
 }
 
 impl Permit {
-    /// Runs work on a thread for blocking work, which gives the turn back at its end.
+    /// Runs work on a thread for blocking work, which releases the permit at its end.
     pub async fn run<T: Send + 'static>(
         self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -106,7 +106,7 @@ impl Permit {
 
 /// For work on items, in the whole process: half of the processors, so that requests find one free.
 static PREPARATION: LazyLock<CpuPool> = LazyLock::new(pool_of_processors);
-/// The same for those who hold a partition's sequencer: its other writers are not to wait for preparations.
+/// For holders of a partition's sequencer: its other writers are not to wait for preparations.
 static PLANNING: LazyLock<CpuPool> = LazyLock::new(pool_of_processors);
 
 fn pool_of_processors() -> CpuPool {
@@ -116,12 +116,12 @@ fn pool_of_processors() -> CpuPool {
     CpuPool::new(processors.max(1), usize::MAX)
 }
 
-/// Computes something of the size of an item beside the threads that answer requests.
+/// Computes something of the size of an item on the blocking pool.
 pub async fn offload<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
     compute(&PREPARATION, work).await
 }
 
-/// Likewise for who holds a partition's sequencer.
+/// Computes on the blocking pool, for a holder of a partition's sequencer.
 pub(crate) async fn offload_planning<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T> {

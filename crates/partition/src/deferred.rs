@@ -1,7 +1,8 @@
 //! Acknowledgements that a command of many writes waits for together.
 //!
-//! Each write of such a command is planned and queued when its turn comes, and returns then; later writes are planned behind it, as those
-//! of other writers are. Nothing that the command has written or met may be answered before [`Deferred::wait`] has returned.
+//! Each write of such a command is planned and queued in its order, and returns then. Later writes
+//! are planned behind it, like the writes of other writers. No write or read of the command may be
+//! answered before [`Deferred::wait`] has returned.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};

@@ -46,7 +46,7 @@ pub(crate) struct Deleted {
     pub expired_centi: u64,
     /// The first of the found ones that was not dealt with: there were too many rows.
     pub cut: Option<usize>,
-    /// Of the items that were spared.
+    /// Expiry of the items that were spared.
     pub due: Due,
     /// The container's time to live was changed since the shape was made: nothing was done.
     pub is_superseded: bool,
@@ -68,7 +68,7 @@ impl Partition {
         Ok(deleted)
     }
 
-    /// Likewise, with the commit on its way.
+    /// Deletes items, and returns the commit under way.
     pub(crate) async fn queue_deletion(
         &self,
         shape: &Arc<ContainerSchema>,

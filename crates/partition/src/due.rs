@@ -21,7 +21,7 @@ pub(crate) struct Due {
 }
 
 impl Due {
-    /// Of no items.
+    /// For no items.
     pub const NEVER: Due = Due { own: NEVER, oldest: NEVER };
     pub const UNKNOWN: Due = Due { own: 0, oldest: 0 };
 

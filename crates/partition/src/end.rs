@@ -21,7 +21,7 @@ pub enum End {
     Broken = 4,
 }
 
-/// Whether a partition serves, and those who wait for its next change.
+/// Whether a partition serves, and the tasks that wait for its next change.
 #[derive(Debug)]
 pub(crate) struct Life {
     uid: PartitionUid,

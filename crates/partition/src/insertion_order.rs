@@ -31,7 +31,7 @@ pub struct InsertionPage {
     pub is_last: bool,
     /// The item of the position was still there.
     pub has_position: bool,
-    /// Of the partition, before the page was read.
+    /// LSN of the partition, before the page was read.
     pub lsn: u64,
     pub size_bytes: usize,
 }

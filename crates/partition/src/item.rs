@@ -95,7 +95,7 @@ impl StoredItem {
         IndexTerms { body, rest: ItemTerms::of_rest(&self.view(), layout) }
     }
 
-    /// The same version as a commit writes it at a time.
+    /// This version with the LSN and time of its commit.
     pub(crate) fn committed(&self, lsn: u64, time: Timestamp) -> StoredItem {
         let timestamp_seconds = time.seconds();
         let longer = digits(timestamp_seconds) as i64 - digits(self.envelope.timestamp_seconds) as i64;

@@ -80,7 +80,7 @@ pub(crate) fn logical_prefix(uid: PartitionUid, logical: &LogicalKey) -> Vec<u8>
     logical_prefix_in(uid, ITEMS, logical)
 }
 
-/// The same of a space whose keys lead with the partition key.
+/// Prefix of a logical partition in a space whose keys lead with the partition key.
 pub(crate) fn logical_prefix_in(uid: PartitionUid, space: u8, logical: &LogicalKey) -> Vec<u8> {
     let mut key = header(uid, space, 48);
     push_logical(&mut key, logical);
@@ -365,7 +365,7 @@ pub(crate) fn epk_key_range(uid: PartitionUid, range: &KeyRange) -> (Vec<u8>, Ve
     epk_range_in(uid, ITEMS, range)
 }
 
-/// The same of a space whose keys lead with the epk.
+/// First and last-exclusive key of an epk range in a space whose keys lead with the epk.
 pub(crate) fn epk_range_in(uid: PartitionUid, space: u8, range: &KeyRange) -> (Vec<u8>, Vec<u8>) {
     let mut start = header(uid, space, 20);
     push_escaped(&mut start, &range.min.0);

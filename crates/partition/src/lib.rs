@@ -12,7 +12,7 @@
 //! | `origin.rs` | a partition's identity in replies and ordinals |
 //! | `plan.rs` | the pure steps: conditions, new versions, patches |
 //! | `interactive/` | transactions that take their time: those of scripts, and those of clients |
-//! | `cpu_pool.rs` | turns for work that is too long for the threads that answer requests |
+//! | `cpu_pool.rs` | permits for work that is too long for the threads that answer requests |
 //! | `pending.rs` | queued commits that the engine does not show yet |
 //! | `delete_key.rs`, `deletion.rs` | deleting a whole logical partition; deleting the items that a scan has found |
 //! | `oldest.rs`, `trim.rs` | the oldest items, which give way where a container keeps the newest only |
@@ -21,7 +21,7 @@
 //! | `query/` | a page of a query: the access chosen, items fed to the executor |
 //! | `keys.rs` | the layout of keys in the shard |
 //! | `change_log.rs`, `changes.rs` | the log entry written with every commit; reading the log |
-//! | `change_feed.rs`, `all_versions.rs`, `commit_waiters.rs` | a page of the change feed; who waits for the next |
+//! | `change_feed.rs`, `all_versions.rs`, `commit_waiters.rs` | a page of the change feed; tasks that wait for the next change |
 //! | `times.rs` | commits in the order of their times, over several partitions |
 //! | `log_marks.rs`, `versions.rs` | how much of the past is kept; versions that have ended |
 //! | `compaction.rs` | removes entries from the log that no reader can ask for |
@@ -32,7 +32,7 @@
 //! | `sizes/` | the size of every logical partition |
 //! | `make_room.rs` | removes items whose time has run out, or the oldest, where there is no room |
 //! | `expire/`, `due.rs` | removes them everywhere, in the background; when items run out |
-//! | `seeded.rs`, `describe.rs` | mistakes that tests make on purpose; stored rows in words |
+//! | `seeded.rs`, `describe.rs` | mistakes that tests make on purpose; descriptions of stored rows |
 //! | `verify.rs`, `verify_versions.rs`, `verify_expiry.rs` | walks everything stored and compares it with itself |
 //!
 //! It never sees a socket, a header or a status number; time, identifiers and randomness arrive with each command.
@@ -169,7 +169,7 @@ pub fn storage_error(error: StorageError) -> Error {
     };
     let retry_after = match &error {
         StorageError::Unavailable { retry_after } => Some(*retry_after),
-        // Another owner is known, or the lease is renewed, within a moment.
+        // Another owner is known, or the lease is renewed, within a second.
         StorageError::Fenced { .. } | StorageError::NotLeased => Some(Duration::from_secs(1)),
         _ => None,
     };

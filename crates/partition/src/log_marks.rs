@@ -41,7 +41,7 @@ struct SpanMark {
 /// The retained history of a part of the hash space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Past {
-    /// Operations up to here may be gone, where they are not the last word on a live item.
+    /// Operations up to here may be deleted, where they are not the last ones on a live item.
     pub compacted_to: u64,
     /// Every version that ended above here is there.
     pub versions_from: u64,
@@ -94,7 +94,8 @@ impl LogMarks {
         self.unite();
     }
 
-    /// Of a partition that is made of others: of the first from its start on, and so on. Its own commits come above `last`.
+    /// Marks of a partition that is made of others: the first's from its start on, and so on. Its
+    /// own commits come above `last`.
     pub fn of_sources(sources: &[(Vec<u8>, &LogMarks)], last: u64) -> LogMarks {
         let joined_to = match sources {
             [(_, only)] => only.joined_to,

@@ -29,7 +29,7 @@ pub(crate) struct Placed {
 
 #[derive(Debug)]
 pub(crate) struct Oldest {
-    /// Of the logical partition.
+    /// Key prefix of the logical partition.
     prefix: Vec<u8>,
     known: VecDeque<Placed>,
     gap: Range<u64>,

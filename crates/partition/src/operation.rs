@@ -151,7 +151,7 @@ pub struct ItemReply {
     pub outcome: Outcome,
     /// The item after the operation; `None` for a delete, and where it is not wanted.
     pub item: Option<StoredItem>,
-    /// Of that item.
+    /// Etag of that item.
     pub etag: Option<Guid>,
     pub meta: ReplyMeta,
 }
@@ -201,7 +201,7 @@ impl BatchFailure {
 /// How a commit is kept and waited for.
 #[derive(Debug, Clone, Default)]
 pub struct CommitOptions {
-    /// A row that it stores beside its writes, such as the answer of a retryable write.
+    /// A row that it stores with its writes, such as the answer of a retryable write.
     pub note: Option<Arc<dyn CommitNote>>,
     /// Where its acknowledgement is waited for later; `None`: its writer waits at once.
     pub deferred: Option<Arc<Deferred>>,

@@ -12,7 +12,7 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// Of the version that a commit wrote.
+    /// Meta of a reply about the version that a commit wrote.
     pub fn meta(self, charge_centi: u64, lsn: u64) -> ReplyMeta {
         ReplyMeta {
             charge_centi,

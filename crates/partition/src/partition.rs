@@ -8,7 +8,7 @@
 //! of a write that a crash could still undo. After a failed sync reads still show the writes that
 //! were acknowledged before it.
 //!
-//! Lock order: the walk over sizes or the gate of a logical partition, then a turn for a large
+//! Lock order: the walk over sizes or the gate of a logical partition, then a permit for a large
 //! commit, then the sequencer; there is no other lock. The holder of the sequencer waits for none
 //! of the others. LSNs go up by exactly one per commit, whatever the number of operations.
 

@@ -15,7 +15,7 @@ use shardlake_storage::Seq;
 pub(crate) struct Pending {
     latest: FxHashMap<Bytes, (Seq, Option<Bytes>)>,
     queued: VecDeque<(Seq, Vec<Bytes>)>,
-    /// Who may lack the commits behind a place in the shard's order.
+    /// Readers that may lack the commits behind a place in the shard's order.
     readers: Vec<(Seq, Weak<()>)>,
 }
 
@@ -43,7 +43,7 @@ impl Pending {
         self.queued.push_back((seq, keys));
     }
 
-    /// For who is about to read a state of the engine that shows this commit, and perhaps later ones.
+    /// Called before reading a state of the engine that shows this commit, and perhaps later ones.
     pub fn keep_behind(&mut self, shown: Seq) -> Kept {
         let token = Arc::new(());
         self.readers.push((shown, Arc::downgrade(&token)));

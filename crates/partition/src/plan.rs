@@ -141,7 +141,8 @@ pub(crate) fn check_size(members: usize, shape: &ContainerSchema) -> Result<()> 
     Ok(())
 }
 
-/// The documents of a collection come as BSON, so the size of that counts, whatever the other door makes of it.
+/// The documents of a collection come as BSON, so the size of the BSON counts, also over the other
+/// API.
 pub(crate) fn check_collection_size(body_bytes: usize, shape: &ContainerSchema) -> Result<()> {
     let max = shape.limits.collection_item_size_bytes_max;
     if body_bytes > max {

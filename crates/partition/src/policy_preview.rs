@@ -18,7 +18,7 @@ pub struct PolicyFigures {
     pub replace_centi: f64,
 }
 
-/// Of items under a policy; zeros where there are none.
+/// Figures of items under a policy; zeros where there are none.
 pub fn policy_figures(items: &[StoredItem], paths: &PathMatcher, charges: &ChargeTable) -> PolicyFigures {
     let of_system = if paths.indexes_anything() { SYSTEM_TERMS } else { 0 };
     // `_ts` changes with every write.

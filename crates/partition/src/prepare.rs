@@ -1,6 +1,6 @@
 //! Preparation of a body for writing: checked, rendered, analysed. No lock is held here. Callers on
-//! threads that answer requests go through [`crate::prepare`], which works on heavy ones beside
-//! them.
+//! threads that answer requests go through [`crate::prepare`], which offloads heavy ones to the
+//! blocking pool.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::operation::PreparedBody;
 use crate::plan;
 use crate::shape::ContainerSchema;
 
-/// [`prepare_body`], beside the threads that answer requests where the body is large.
+/// [`prepare_body`], on the blocking pool where the body is large.
 pub async fn prepare(body: Body, shape: &Arc<ContainerSchema>) -> Result<PreparedBody> {
     if body.as_bytes().len() <= HEAVY_BYTES {
         return prepare_body(body, shape);

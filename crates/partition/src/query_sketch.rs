@@ -68,7 +68,7 @@ pub struct SampledIndex {
 /// One partition that a query asks.
 #[derive(Debug, Clone)]
 pub struct SketchedPart {
-    /// Of the partition.
+    /// Range of the partition.
     pub range: KeyRange,
     pub items: u64,
     /// Its items that can match.
@@ -245,7 +245,7 @@ impl<'s> Seen<'s> {
     fn is_in_scope(&self, place: usize) -> bool {
         let key = &self.index.sample.keys[place];
         match &self.part.filter {
-            // Of a partition of which nothing was sampled, other items stand for its own.
+            // A partition without sampled items is represented by other items.
             FeedFilter::Range(_) if self.is_whole() => true,
             FeedFilter::Range(range) | FeedFilter::Prefix(range, _) => range.contains(&key.epk),
             FeedFilter::Logical(logical) => logical.epk == key.epk,

@@ -51,7 +51,7 @@ impl From<Error> for Stop {
 #[derive(Debug, Default)]
 pub(crate) struct ReadSet {
     values: FxHashMap<Bytes, Option<Bytes>>,
-    /// Heavy items with their terms, as they were a moment ago.
+    /// Heavy items with their terms, as they were when they were fetched.
     heavy: FxHashMap<Bytes, StoredItem>,
     /// While it lasts, the overlay keeps commits that the values may lack.
     pub kept: Option<Kept>,

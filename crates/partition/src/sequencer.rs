@@ -26,7 +26,7 @@ use crate::sizes::{Largest, RecentSizes};
 #[derive(Debug)]
 pub(crate) struct Sequencer {
     pub lsn: u64,
-    /// Of the last entry of the log: times never go down in it.
+    /// Time of the last entry of the log: times never go down in it.
     pub timestamp_ms: u64,
     pub counters: Counters,
     pub pending: Pending,
@@ -40,7 +40,8 @@ pub(crate) struct Sequencer {
     pub unique_since: u64,
     /// Where the search for items whose time has run out goes on.
     pub room_sought_to: Option<Vec<u8>>,
-    /// Of a logical partition with bounds, from the first time that a plan removes items of it.
+    /// The oldest items of a logical partition with bounds, from the first time that a plan removes
+    /// items of it.
     pub oldest: Option<Box<Oldest>>,
     /// Kept from the first request for it.
     pub largest: Option<Box<Largest>>,
@@ -107,7 +108,7 @@ impl SequencerLock {
     }
 }
 
-/// Until the sender has gone, who never sends.
+/// Waits until the sender, which never sends, is dropped.
 async fn gone(mut fence: watch::Receiver<()>) {
     while fence.changed().await.is_ok() {}
 }
@@ -127,7 +128,7 @@ impl SequencerGuard {
         SequencerGuard { _end_on_panic: EndOnPanic(life), sequencer, planning: Some(Planning::begin()) }
     }
 
-    /// Runs work beside the threads that answer requests with the sequencer in hand, and gives it back.
+    /// Runs work on the blocking pool while holding the sequencer, and returns the sequencer.
     pub async fn offload<T: Send + 'static>(
         mut self,
         work: impl FnOnce(&mut Sequencer) -> T + Send + 'static,

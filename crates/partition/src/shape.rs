@@ -39,7 +39,7 @@ pub struct ContainerSchema {
     pub narrowings: Vec<Option<Narrowing>>,
     /// How much each logical partition keeps: see `oldest/`.
     pub bounds: Option<Bounds>,
-    /// Of every unique key, by its place.
+    /// The rule of every unique key, by its place.
     unique_rules: Vec<UniqueRule>,
     pub indexed_paths: PathMatcher,
     pub computed: ComputedProperties,

@@ -20,7 +20,7 @@ use crate::log_marks::NOT_KEPT;
 use crate::partition::Partition;
 
 impl Partition {
-    /// Of the last commit that was planned.
+    /// Time of the last commit that was planned.
     pub async fn last_time(&self) -> Timestamp {
         Timestamp(self.sequencer.hold().await.timestamp_ms)
     }

@@ -64,7 +64,7 @@ pub(crate) struct Transaction<'a> {
     sized: Option<Sized>,
     /// The sizes of logical partitions after the transaction.
     recorded: Vec<(Bytes, LogicalSize)>,
-    /// Of the versions it writes.
+    /// Earliest expiry of the versions that it writes.
     due: Due,
     pub lsn: u64,
     /// By which items have run out.
@@ -75,7 +75,7 @@ pub(crate) struct Transaction<'a> {
     pub keeps_versions: bool,
     /// It carries out a client's request.
     pub is_clients: bool,
-    /// It is planned beside the threads that answer requests.
+    /// It is planned on the blocking pool.
     pub is_beside: bool,
     /// It may remove items for good whose time has run out.
     pub may_expire: bool,
@@ -185,8 +185,8 @@ impl<'a> Transaction<'a> {
         self.put_in(name, item, old, Claim::Always)
     }
 
-    /// Writes the version that a transaction of several steps has come to: these have claimed its unique values. Where it has
-    /// another ordinal than `old`, that was taken out before.
+    /// Writes the final version of a transaction of several steps, which have claimed its unique
+    /// values. Where it has another ordinal than `old`, that ordinal was taken out before.
     pub fn put_decided(
         &mut self,
         name: &ItemName<'_>,

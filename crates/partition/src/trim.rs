@@ -1,8 +1,9 @@
 //! Keeps logical partitions within the bounds of their container: items that a create adds beyond
 //! the bounds replace the oldest items, in the same commit.
 //!
-//! A create that would have to remove very many items is preceded by commits that only remove, each a bounded number of items
-//! that the create needs gone in any case. (`make_room.rs`). The same commits bring a logical partition within new bounds.
+//! A create that would have to remove very many items is preceded by commits that only remove, each
+//! a bounded number of items that the create needs removed in any case (`make_room.rs`). The same
+//! commits bring a logical partition within new bounds.
 
 use shardlake_model::{Bounds, Error, ErrorKind};
 use shardlake_stdx::Timestamp;
@@ -68,7 +69,7 @@ impl Transaction<'_> {
         };
         let (items, has_gap) = oldest.items();
         let items: Vec<Placed> = items.take(REMOVED_MAX + 1).cloned().collect();
-        // Of small items a few take the place of each new one.
+        // With small items, a few replace each new one.
         let ahead = if self.is_clients { (4 * self.created).clamp(8, AHEAD_MAX) } else { AHEAD_MAX };
         for (place, placed) in items.iter().enumerate() {
             let is_much = trimmed.items > 0 && !self.is_clients && self.postings() >= POSTINGS_MAX;

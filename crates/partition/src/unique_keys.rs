@@ -1,4 +1,5 @@
-//! Unique values within a transaction: which item of a logical partition has them, and who gets them.
+//! Unique values within a transaction: the item of a logical partition that has them, and the item
+//! that gets them.
 
 use bytes::Bytes;
 use shardlake_model::{Error, ErrorKind};

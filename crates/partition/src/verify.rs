@@ -51,7 +51,7 @@ impl PartitionReport {
     }
 }
 
-/// The last word of the log on an item.
+/// The last change of an item in the log.
 struct LastChange {
     lsn: u64,
     alive: bool,
@@ -162,7 +162,7 @@ impl Verifier<'_> {
             let past = self.marks.past_of(&operation.key, Some(&operation.key));
             self.versions.expect(&operation, lsn, past);
             let previous = operation.previous_lsn;
-            // An operation between them may be gone.
+            // An operation between them may have been compacted.
             let is_gone = match previous {
                 0 => past.compacted_to > before,
                 previous => previous > before && previous <= past.compacted_to,
@@ -285,7 +285,7 @@ impl Verifier<'_> {
             let items = self.snapshot.get_many(item_keys.finish()).await.map_err(crate::storage_error)?;
             for ((key, _), item) in chunk.into_iter().zip(items) {
                 self.report.unique_keys += 1;
-                // Of a collection, rows outlive unique keys that are dropped.
+                // In a collection, rows outlive unique keys that are dropped.
                 if !self.shape.is_collection && !self.is_held(&key, item) {
                     self.report.problem(|| format!("unique key {}: no item has this value", printable(&key)));
                 }

@@ -35,7 +35,7 @@ pub struct PartitionWrite {
 /// Result of the operations.
 pub(crate) struct Written {
     outcome: std::result::Result<Vec<ItemReply>, BatchFailure>,
-    /// Of the operations that succeeded.
+    /// Charge of the operations that succeeded.
     charge_centi: u64,
 }
 
@@ -160,7 +160,7 @@ impl PartitionWrite {
     }
 
     fn is_heavy(&self) -> bool {
-        // Of a stored item that an operation names, the size is not known here.
+        // The size of a stored item that an operation names is not known here.
         let size =
             |operation: &Operation| operation.item().map_or(HEAVY_BYTES / 8, |item| item.members.len());
         let is_heavy = |operation: &Operation| operation.item().is_some_and(|item| item.is_heavy());

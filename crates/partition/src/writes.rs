@@ -67,9 +67,9 @@ impl Writes {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Base {
     writes: Writes,
-    /// Of the whole partition.
+    /// Change of the whole partition.
     change: SizeChange,
-    /// Of logical partitions, by where their sizes lie.
+    /// Changes of logical partitions, by the keys of their sizes.
     changes: FxHashMap<Bytes, SizeChange>,
     size_bytes: usize,
 }

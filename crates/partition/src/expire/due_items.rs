@@ -4,11 +4,12 @@
 //!
 //! ```text
 //! time of its own   rows `E due | item` (keys.rs), one for each such item, written with it        until the first that is not due
-//! the default       the change log: its last word on an item is as old as the item                until the first that is not due
+//! the default       the change log: its last entry on an item is as old as the item                until the first that is not due
 //! ```
 //!
-//! So an item that goes by the default costs its writers nothing, and a default that changes moves nothing. The log of a partition that
-//! was made of several is not in the order of its times up to where they were joined: there all of it is read.
+//! So an item that uses the default costs its writers nothing, and a default that changes moves
+//! nothing. The log of a partition that was made of several is not in the order of its times up to
+//! where they were joined: there all of it is read.
 //!
 //! A partition that began before there were rows `E` has no whole queue of them, and is read item
 //! by item as long as it lives. A partition that is made of others by a split, merge or move has a
@@ -56,7 +57,7 @@ pub(crate) struct Search<'a> {
     pub now_seconds: u64,
     /// The log is in the order of its times above this.
     pub joined_to: u64,
-    /// No item that goes by the default is older in the log.
+    /// No item that uses the default is older in the log.
     pub log_from: u64,
     /// Items that one look meets.
     pub items_max: usize,
@@ -66,12 +67,12 @@ pub(crate) struct Search<'a> {
 pub(crate) struct Found {
     /// Keys of items whose time had run out, in the order of the keys.
     pub keys: Vec<Bytes>,
-    /// Of the items that were met and stay.
+    /// Expiry of the items that were met and stay.
     pub due: Due,
     pub next: Place,
     /// The log was searched up to here, …
     pub log_to: u64,
-    /// … and up to here no item is left that goes by the default, where one is.
+    /// … and up to here no item is left that uses the default, where one is.
     pub log_kept: Option<u64>,
 }
 
@@ -182,7 +183,7 @@ impl Search<'_> {
         Ok(found)
     }
 
-    /// Those of the named items on which the log has its last word where they were named.
+    /// The named items whose last entry in the log is the one that named them.
     async fn last_words(&self, named: Vec<(u64, Vec<u8>)>) -> Result<Vec<(u64, Bytes, Envelope)>> {
         let (mut item_keys, header) = (KeyList::default(), keys::header(self.uid, ITEMS, 0));
         named.iter().for_each(|(_, key)| item_keys.push(&[&header, key]));

@@ -49,7 +49,7 @@ pub(crate) struct Expiry {
     purged: AtomicU64,
     /// The end of every item that has a time of its own is in the queue.
     is_queued: bool,
-    /// In the log up to here no item is left that goes by the container's default.
+    /// In the log up to here no item is left that uses the container's default.
     log_done: AtomicU64,
 }
 
@@ -110,7 +110,7 @@ pub struct Sweep {
     place: Place,
     /// Keys that were found and not dealt with yet, in their order.
     found: VecDeque<Bytes>,
-    /// Of the items that stay.
+    /// Expiry of the items that stay.
     due: Due,
     /// The log was searched up to here, starting at [`Sweep::page`] in the last look.
     log_done: u64,
@@ -126,7 +126,7 @@ pub struct Sweep {
 pub enum SweepStep {
     /// Looked at items, and deleted some of them. The charge is a client's for deleting them.
     Went { purged: u64, charge_centi: u64 },
-    /// The shard has no room for work that can wait.
+    /// The shard has no capacity for work that can wait.
     Overloaded,
     /// The container's time to live was changed since the sweep's shape was made.
     Superseded,
@@ -225,7 +225,7 @@ impl Partition {
     /// Returns when at most so many commits of the sweep are under way.
     async fn wait_for_sweep(&self, sweep: &mut Sweep, left: usize) -> Result<()> {
         while sweep.under_way.len() > left {
-            // Taken out when it is done: who asks again after a cancelled step waits for it again.
+            // Removed when it is done: a step after a cancelled one waits for it again.
             let (lsn, commit) = sweep.under_way.front_mut().expect("there are more than none");
             let (lsn, done) = (*lsn, commit.await);
             sweep.under_way.pop_front();

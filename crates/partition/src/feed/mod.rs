@@ -59,7 +59,7 @@ impl Partition {
         self.read_page_over(shape, command, filter, after, limits, None).await
     }
 
-    /// The same with a transaction's own items in the place of others.
+    /// A page with a transaction's own items in the place of others.
     pub(crate) async fn read_page_over(
         &self,
         shape: &Arc<ContainerSchema>,

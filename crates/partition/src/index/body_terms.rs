@@ -11,7 +11,7 @@ use shardlake_model::{Error, ErrorKind, Limits, Result};
 
 use crate::shape::ContainerSchema;
 
-/// Of one body, under the policies that were in force when it was looked at.
+/// Terms of one body, under the policies that were in force when it was looked at.
 #[derive(Debug, Default)]
 pub(crate) struct BodyTerms {
     /// The terms that are charged.

@@ -30,7 +30,7 @@ use crate::shape::ContainerSchema;
 /// writes of the partition wait, follow from the rows that background work may write now. The
 /// entries of one item may come in several commits: the generation is not read before it is whole.
 const ENTRIES_OF_AN_ITEM: usize = 10;
-/// When the shard has no room for background work.
+/// Pause when the shard has no capacity for background work.
 const OVERLOADED_PAUSE: Duration = Duration::from_millis(50);
 
 /// How a build ended.

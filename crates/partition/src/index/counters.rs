@@ -1,5 +1,5 @@
-//! Counts of the items that have a value under a path, for queries that order by it: when all have, none is missing from the
-//! index, and there is nothing to look for beside it.
+//! Counts of the items that have a value under a path, for queries that order by it: when all have,
+//! none is missing from the index, and there is no item to look for outside of it.
 //!
 //! A count starts without stopping writes: the path is noted under the sequencer, and every later
 //! commit notes its changes with its place in the shard's order. A view that shows all earlier
@@ -89,7 +89,7 @@ impl Partition {
 
     async fn store_count(&self, index_id: u16, path_hash: u64, (count, seen): (u64, Seq)) -> Result<()> {
         let mut sequencer = self.sequencer.hold().await;
-        // The generation may have gone meanwhile, and its counts with it.
+        // The generation may have been dropped meanwhile, and its counts with it.
         if self.is_closed() {
             return Ok(());
         }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `keys.rs` | the layout of postings and counters in the shard |
 //! | `body_terms.rs` | the terms of one body, found out once |
-//! | `build.rs` | filling a new generation beside the running writes |
+//! | `build.rs` | filling a new generation concurrently with writes |
 //! | `counters.rs` | how many items have a value under a path |
 //! | `maintain.rs` | changes of the index by a commit |
 //! | `verify.rs` | comparing it with the items |

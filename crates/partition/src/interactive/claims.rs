@@ -1,4 +1,4 @@
-//! Rows that open transactions have written, and who waits for them.
+//! Rows that open transactions have written, and the writers that wait for them.
 //!
 //! A transaction that goes on for several commands *claims* every item and unique value that it
 //! writes. Another transaction that writes to the same row gets a conflict at once. A plain writer
@@ -69,7 +69,7 @@ pub(crate) struct Claimed {
     claims: Arc<Claims>,
     claimant: u64,
     keys: Vec<Bytes>,
-    /// Who waits, waits for its end.
+    /// Writers that wait, wait for its end.
     _stands: watch::Sender<()>,
     claim: Claim,
 }

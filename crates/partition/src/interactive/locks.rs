@@ -3,7 +3,7 @@
 //! A logical partition has a *gate* for as long as a writer or transaction holds it or waits at it.
 //! A transaction passes the gate before it begins and holds it to its end. A plain writer looks for
 //! a gate with the sequencer in its hand: where there is none it writes at once; where there is one
-//! it gives the sequencer back, waits its turn, and keeps the gate until its commit is queued.
+//! it releases the sequencer, waits for the gate, and keeps the gate until its commit is queued.
 //! Gates are passed in the order of arrival, so neither writers nor transactions can keep the
 //! others out.
 //!
@@ -91,7 +91,7 @@ impl Drop for Place {
         let mut by_key = self.gates.by_key();
         drop(self.passed.take());
         drop(self.gate.take());
-        // Copies of a gate are made with the map in hand, or by who has a place.
+        // A gate is cloned only under the lock of the map, or by the owner of a place.
         if by_key.get(&self.key).is_some_and(|gate| Arc::strong_count(gate) == 1) {
             by_key.remove(&self.key);
             self.gates.count.store(by_key.len(), Ordering::Release);

@@ -3,7 +3,7 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `mod.rs` | a turn to write, for those whose transaction is one commit |
+//! | `mod.rs` | the sequencer for writers whose transaction is one commit |
 //! | `locks.rs` | the gates of logical partitions |
 //! | `transaction.rs` | one transaction of a script, step by step |
 //! | `own_items.rs` | its writes, laid over the engine's state |
@@ -48,7 +48,7 @@ use crate::operation::LogicalKey;
 use crate::partition::Partition;
 use crate::sequencer::SequencerGuard;
 
-/// The sequencer, at a moment at which no transaction holds the logical partition to be written to.
+/// The sequencer, while no transaction holds the logical partition to be written to.
 pub(crate) struct WriteTurn {
     pub sequencer: SequencerGuard,
     /// Where the commit is expected to be large.

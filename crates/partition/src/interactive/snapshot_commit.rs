@@ -2,7 +2,7 @@
 //! batch of their shard.
 //!
 //! Order of events: the gates of the logical partitions that it writes to, partition by partition
-//! and each in the order of the keys → a turn, where it is large → the sequencers in the order of
+//! and each in the order of the keys → a permit, where it is large → the sequencers in the order of
 //! the partitions → every row that the steps rest on is compared with the stored one → one batch
 //! with a log entry for each partition. A relocation holds several sequencers too, in the same
 //! order; no other code holds two.
@@ -122,7 +122,7 @@ impl SnapshotTransaction {
                 turn.pending.forget_applied(self.shard().applied());
                 turns.push(turn);
             }
-            // One time for all partitions, now that the transaction has its turn in each.
+            // One time for all partitions, now that the transaction holds the sequencer of each.
             let first = pieces.first().expect("something is committed");
             let under_way = first.branch.partition.times.begin();
             let time = commit_time(&under_way, &first.task(self.command()), turns.iter().map(|turn| &**turn));
@@ -191,7 +191,7 @@ struct Queued {
 }
 
 enum Planned {
-    /// Without a commit where the steps come to nothing.
+    /// Without a commit where the steps have no net effect.
     All(Vec<(SequencerGuard, Option<PlannedCommit>)>),
     /// The plan of one piece cannot go on yet.
     Stopped(usize, Stop),

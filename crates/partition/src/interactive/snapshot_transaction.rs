@@ -8,10 +8,10 @@
 //! commit     snapshot_commit.rs
 //! ```
 //!
-//! So it sees one moment, and of two transactions that write the same item the first one wins:
-//! snapshot isolation. Like with the transactions of scripts, ordinals are taken for good, and the
-//! writes of a step are kept in memory. The transaction is given up by dropping it, which leaves no
-//! trace.
+//! So it sees one point in time, and of two transactions that write the same item the first one
+//! wins: snapshot isolation. Like with the transactions of scripts, ordinals are taken for good,
+//! and the writes of a step are kept in memory. The transaction is given up by dropping it, which
+//! leaves no trace.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -90,7 +90,7 @@ impl TransactionView {
         &self.own
     }
 
-    /// For a container whose index serves now as it did at the moment of the view: queries may go by it.
+    /// For a container whose index serves now as it did when the view was made: queries may use it.
     pub fn with_index(self) -> TransactionView {
         TransactionView { has_index: true, ..self }
     }
@@ -302,7 +302,7 @@ struct SnapshotStep {
     logical: LogicalKey,
     operation: Operation,
     etag: Guid,
-    /// Of the item that the operation names.
+    /// Key of the item that the operation names.
     key: Bytes,
     /// The item in the view; `None` where the transaction has written it already.
     seen: Option<Fingerprint>,

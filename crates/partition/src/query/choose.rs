@@ -419,8 +419,8 @@ async fn ordinals(reader: &mut Reader<'_>, choice: &Choice<'_>) -> Result<Option
     Ok(Some(found))
 }
 
-/// The rows of the scope, if one chunk could hold them all, and the scan that is at its end. Whether they are in memory has no part
-/// in that: a charge goes by the access.
+/// The rows of the scope, if one chunk could hold them all, and the scan that is at its end.
+/// Whether they are cached does not matter: the charge depends on the access.
 async fn small_scope(reader: &mut Reader<'_>) -> Result<Option<(VecDeque<Chunk>, Scan)>> {
     let (start, end) = reader.scope.clone();
     let mut scan = reader.hot.scan(start..end, ScanOptions::default());

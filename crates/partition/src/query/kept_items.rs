@@ -49,7 +49,7 @@ struct Columns {
 }
 
 impl KeptItems {
-    /// Of rows that were all checked.
+    /// Items of rows that were all checked.
     pub fn of(rows: &KeptRows) -> Option<&KeptItems> {
         rows.extract(KeptItems::new)
     }

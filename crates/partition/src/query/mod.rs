@@ -76,8 +76,8 @@ use yield_budget::YieldBudget;
 /// A test of time that a query may ask from any thread.
 pub type TimeTest<'a> = &'a (dyn Fn() -> bool + Send + Sync);
 
-/// Opens the way to a container's user-defined functions. Calls block, so that pages which make them belong beside the threads
-/// that serve requests.
+/// Maker of a container's user-defined functions. Calls block, so pages that make them must run on
+/// the blocking pool.
 pub type MakeFunctions<'a> = &'a (dyn Fn() -> Result<Box<dyn UserFunctions>> + Send + Sync);
 
 /// Pages that are collected ahead by a page that has to read all rows, and their rows.
@@ -94,7 +94,8 @@ pub struct QueryPageRequest<'a> {
     /// The uncommitted writes of a transaction. The first page decides whether a query that goes by
     /// the index sees them.
     pub own: Option<&'a OwnItems>,
-    /// The transaction that asks, where it reads one moment: its own writes are laid over that.
+    /// The transaction that asks, where it reads one point in time: its own writes are laid over
+    /// that state.
     pub within: Option<&'a TransactionView>,
     /// [`QueryPage::next`] of the page before.
     pub resume: Option<&'a [u8]>,
@@ -136,7 +137,7 @@ pub struct QueryPage {
     /// Only as many rows were collected as one round of the merge can need: the items read depend
     /// on the rounds.
     pub stops_early: bool,
-    /// The access taken, in words.
+    /// Description of the access taken.
     pub access: &'static str,
     /// A path whose items should be counted from now on: index and path hash.
     pub wants_counter: Option<(u16, u64)>,
@@ -427,7 +428,7 @@ struct Reader<'a> {
 enum Last {
     /// An item key without its header.
     Item(Bytes),
-    /// Likewise, and the item's ordinal: its place in the order of creation.
+    /// A key, and the item's ordinal: its place in the order of creation.
     Created(Bytes, u64),
     /// The part of a posting's key behind its path.
     Posting { branch: usize, range: usize, key: Bytes, in_group: bool, ordered: bool },
@@ -461,7 +462,7 @@ impl Last {
     }
 }
 
-/// Whatever the page comes to.
+/// Notes the statistics at the end, whatever the result of the page.
 impl Drop for Reader<'_> {
     fn drop(&mut self) {
         self.request.work.note(&self.statistics);

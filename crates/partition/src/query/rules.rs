@@ -32,7 +32,7 @@ pub(crate) struct Facts {
     pub is_part: bool,
     /// Some rows in order are enough for a page.
     pub may_stop_early: bool,
-    /// Of the partition.
+    /// Items of the partition.
     pub items: u64,
     /// One chunk could hold the scope.
     pub fits_chunk: Option<bool>,

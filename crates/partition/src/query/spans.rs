@@ -197,7 +197,7 @@ async fn run_range(
 /// A posting on its way to the executor.
 struct Met {
     posting: Posting,
-    /// Of its item, where that comes into question.
+    /// The record of its item, where the item is a candidate.
     record: Option<Bytes>,
     /// A summary of the item belongs to an earlier branch.
     is_in_earlier_summary: bool,

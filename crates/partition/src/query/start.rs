@@ -10,7 +10,7 @@ use crate::keys;
 
 /// Where the rows that are to come begin, in the order of a query.
 pub(super) struct Start {
-    /// Of the first of them, as far as known: each a value, or with true the start of a string.
+    /// Keys of the first items, as far as known: each a value, or with true the start of a string.
     keys: Vec<(Value, bool)>,
     alike: Alike,
 }

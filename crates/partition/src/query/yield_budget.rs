@@ -1,11 +1,13 @@
-//! Giving way: a page that reads much lets other tasks of its thread have a turn, once in about a millisecond of work.
+//! Yielding: a page that reads much lets other tasks of its thread run, once in about a millisecond
+//! of work.
 //!
-//! A turn costs some ten microseconds, often a move to another core. So short pages never take one, and work is counted
-//! rather than chunks of rows: a chunk of index entries is quickly counted, one of items with a dear condition is not.
+//! A yield costs some ten microseconds, often a move to another core. So short pages never yield,
+//! and work is counted rather than chunks of rows: a chunk of index entries is quickly counted, one
+//! of items with a dear condition is not.
 
 use super::Reader;
 
-/// Work of a turn, in steps of evaluation.
+/// Work of a time slice, in steps of evaluation.
 const STEPS_OF_TURN: u64 = 48 * 1024;
 /// Steps for reading a row, besides those of evaluation.
 const STEPS_OF_ROW: u64 = 16;
@@ -14,12 +16,12 @@ const STEPS_OF_ROW: u64 = 16;
 #[derive(Debug, Default)]
 pub(super) struct YieldBudget {
     rows: u64,
-    /// The meter's count at the last turn.
+    /// The meter's count at the last yield.
     steps_before: u64,
 }
 
 impl YieldBudget {
-    /// Whether the turn is over after so many rows more; then the next one begins.
+    /// Whether the time slice is over after so many rows more; then the next one begins.
     fn is_over(&mut self, rows: u64, steps: u64) -> bool {
         self.rows += rows;
         let work = steps.saturating_sub(self.steps_before) + self.rows * STEPS_OF_ROW;
@@ -32,7 +34,7 @@ impl YieldBudget {
 }
 
 impl Reader<'_> {
-    /// Called after so many rows: other tasks have their turn if it is time for one.
+    /// Called after so many rows: yields to other tasks when the time slice is over.
     pub async fn give_way(&mut self, rows: usize) {
         if self.turn.is_over(rows as u64, self.request.work.meter().steps()) {
             tokio::task::yield_now().await;

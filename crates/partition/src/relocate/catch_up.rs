@@ -41,7 +41,8 @@ const COMMIT_BYTES: usize = 2 * 1024 * 1024;
 const HURRIED_ROWS: usize = 2048;
 /// Rows of one commit while writers wait anyway.
 const COMMIT_ROWS: usize = LARGE_ROWS_IN_FLIGHT;
-/// Of a piece that writes so many rows; reading and planning an item takes about as long as writing several rows.
+/// Rows that count for an item in a piece: reading and planning an item takes about as long as
+/// writing several rows.
 const ROWS_FOR_AN_ITEM: usize = 8;
 
 /// So few entries are for the cutover.
@@ -50,7 +51,8 @@ const FEW_ENTRIES: u64 = ROUND_ENTRIES as u64 / 8;
 /// Share of the time that a round leaves to the clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Haste {
-    /// It rests as all background work does, so that they feel little of it; on a thread of its own.
+    /// It rests as all background work does, so that clients feel little of it; on a thread of its
+    /// own.
     Background,
     /// It does larger pieces, and rests between none.
     Hurried,
@@ -59,7 +61,7 @@ pub enum Haste {
 /// How a round goes on from one piece to the next.
 pub(super) enum Pace {
     Background(PacedWork),
-    /// The work is counted in the foreground measurements, and does not rest.
+    /// Counts as background work in the latency measurements, and does not rest.
     Hurried(PacedWork),
     /// While writers wait, until a time: large pieces.
     Held {
@@ -69,7 +71,7 @@ pub(super) enum Pace {
 }
 
 impl Pace {
-    /// Of one piece.
+    /// Rows of one piece.
     fn rows(&self) -> usize {
         match self {
             Pace::Background(work) => work.rows(),
@@ -307,7 +309,8 @@ impl Relocation {
         let target = &self.targets[place];
         batch.put(keys::relocation_key(target.uid()), target.state.encode());
         let commit = match holds_writers {
-            // Large commits with a turn may wait for the sources' sequencers, which this one must not wait for in turn.
+            // Large commits with a permit may wait for the sources' sequencers, so this one must
+            // not wait for a permit.
             true => target.shard.commit_without_turn(batch).await,
             false => target.shard.commit_in_background(batch).await,
         };
@@ -342,7 +345,7 @@ struct Copy {
     counters: Counters,
     /// By their keys without header; `None` where the source has none.
     items: Vec<(Bytes, Option<StoredItem>)>,
-    /// Of the index, in one commit.
+    /// Limit of index rows in one commit.
     rows_max: usize,
 }
 

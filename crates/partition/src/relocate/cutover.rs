@@ -32,8 +32,9 @@ pub struct Cutover {
 }
 
 impl Relocation {
-    /// Holds the writers and brings the targets up to the last commit. `None`, and the writers go on, when that is not done
-    /// `within` a time: then it is for more catching up, from where this came to.
+    /// Holds the writers and brings the targets up to the last commit. `None`, and the writers go
+    /// on, when that is not done `within` a time: then the caller catches up again, from the
+    /// position reached.
     pub async fn cut_over(&mut self, clock: &Clock, within: Duration) -> Result<Option<Cutover>> {
         let deadline = clock.elapsed() + within;
         let mut timestamp_ms = clock.now().milliseconds();

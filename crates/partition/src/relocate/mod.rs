@@ -55,7 +55,8 @@ pub struct RelocationTarget {
 /// Progress of a relocation; shared with observers, and with callers that may stop it.
 #[derive(Debug, Default)]
 pub struct RelocationProgress {
-    /// Of [`RelocationProgress::items`], as the sources counted them when the copy began.
+    /// Copied items, of [`RelocationProgress::items`], which the sources counted when the copy
+    /// began.
     pub items_copied: AtomicU64,
     pub items: AtomicU64,
     /// Log entries that the targets have not caught up with, when that was looked at last.
@@ -74,7 +75,7 @@ impl RelocationProgress {
         self.wish.store(ABORTED, Ordering::Release);
     }
 
-    /// The work stops at its next step, to be gone on with by another process.
+    /// The work stops at its next step; another process may go on with it.
     pub fn pause(&self) {
         self.wish.store(PAUSED, Ordering::Release);
     }
@@ -132,7 +133,8 @@ struct TargetState {
     counters: Counters,
     /// The last LSN of each source that the target has.
     positions: Vec<u64>,
-    /// The generations of the index that it was given. Where the container goes by others now, items in it lack postings.
+    /// The generations of the index that it was given. Where the container uses others now, items
+    /// in it lack postings.
     generations: Vec<u16>,
 }
 

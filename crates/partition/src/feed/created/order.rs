@@ -85,7 +85,7 @@ impl OrderedChunk {
     }
 }
 
-/// The ordinal in a record, which is checked by who looks at the item.
+/// The ordinal in a record, which the reader of the item checks.
 pub(super) fn ordinal_of((_, record): &Row) -> Result<u64> {
     Record::ordinal_in(record).map_err(crate::corrupt)
 }

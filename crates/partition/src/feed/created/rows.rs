@@ -57,7 +57,7 @@ pub(crate) struct CreatedRows<'a> {
 struct Held {
     rows: Vec<Row>,
     size_bytes: usize,
-    /// Of the part of their keys that is the same.
+    /// Length of their keys' common prefix.
     prefix_bytes: usize,
     /// The size of the logical partition was looked at.
     is_sized: bool,

@@ -12,7 +12,8 @@ use crate::interactive::OwnItems;
 use crate::key_list::KeyList;
 use crate::keys::{self, HEADER};
 
-/// Items that are looked for among the hot rows, and kept there. A walk over more would evict rows that others read again.
+/// Items that are looked up in the row cache, and cached there. A walk over more would evict rows
+/// that others read again.
 const HOT_ITEMS_MAX: usize = 256;
 
 /// In which order a logical partition is read.
