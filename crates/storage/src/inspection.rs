@@ -4,9 +4,9 @@
 //! fjall 3.1.13 has no way to open for reading: it cuts journals, removes versions and tables, and
 //! sorts. So it is given a database in a scratch directory that looks like the shard's: links to
 //! the tables, which are never written twice, and copies of the other files, which are small except
-//! for the journals. Only sound files are copied. Without workers fjall sorts nothing and merges
-//! nothing, so that the copies are all that the scratch directory ever holds: as many bytes as the
-//! journals, usually less than 100 MB and seldom more than 400 MB a shard.
+//! for the journals. Of each journal only the sound part is copied. Without workers fjall sorts
+//! nothing and merges nothing, so that the copies are all that the scratch directory ever holds: as
+//! many bytes as the journals, usually less than 100 MB and seldom more than 400 MB a shard.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;

@@ -97,7 +97,7 @@ impl Readers {
     }
 }
 
-/// Counts a thread whose work panics.
+/// Takes a thread whose work panics out of the count.
 struct Panics<'a>(&'a Readers);
 
 impl Drop for Panics<'_> {

@@ -112,7 +112,7 @@ async fn readers_neither_wait_for_a_sync_nor_see_what_it_has_not_reached() {
     assert_eq!(last(&shard).await, 1, "who waited for the commit sees it");
 }
 
-/// Readers at every moment of many commits, the last of which fails.
+/// Readers during many commits, the last of which fails.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn readers_see_every_acknowledged_commit_and_no_other() {
     let _logs = Logs::watch();

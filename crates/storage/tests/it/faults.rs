@@ -95,7 +95,7 @@ enum Fault {
     Halved,
     /// One bit of a byte, at so many thousandths of the file's used length.
     Flipped(usize, u8),
-    /// Of the eighth byte, whose bits made fjall panic in version files.
+    /// A flip in the eighth byte, whose bits made fjall panic in version files.
     Eighth(u8),
 }
 

@@ -37,7 +37,7 @@ async fn crashed_shard_of(options: ShardOptions, directory: &Path) -> (PathBuf, 
     crashed
 }
 
-/// The same after a kill of the process.
+/// A shard with such options after a kill of the process.
 async fn killed_shard_of(options: ShardOptions, directory: &Path) -> (PathBuf, Vec<u64>) {
     let shard = Shard::open(options).await.expect("opens");
     let journal = directory.join("db/0.jnl");
@@ -114,7 +114,7 @@ async fn commits_over_blocks_that_were_written_ahead_survive_a_crash() {
     let _logs = Logs::watch();
     let directory = tempfile::tempdir().expect("a directory");
     let shard = Shard::open(ShardOptions::local(directory.path())).await.expect("opens");
-    // Small enough for room to be made, and together more than the room of one step.
+    // Small enough for zeros to be written ahead, and together more than one step writes ahead.
     let value = |number: u64| vec![number as u8 + 1; 14_000];
     let count = 160;
     for number in 0..count {
@@ -287,7 +287,7 @@ async fn rot_at_the_end_of_a_closed_journal_is_never_taken_for_a_torn_write() {
     for number in 0..60 {
         let copy = directory.path().join(format!("{number}"));
         copy_directory(original, &copy);
-        // Of the last 2,400 bytes.
+        // In the last 2,400 bytes.
         flip(&copy.join("db/0.jnl"), last - 1 - number * 40);
         let error = Shard::open(ShardOptions::local(&copy)).await.expect_err("refuses");
         assert!(matches!(&error, StorageError::Corrupt { .. }), "{number}: {error}");

@@ -1,4 +1,4 @@
-//! States of several shards at one moment, and the files that a state consists of.
+//! States of several shards at one point in time, and the files that a state consists of.
 
 use std::fs;
 use std::path::Path;

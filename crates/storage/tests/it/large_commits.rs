@@ -31,7 +31,7 @@ async fn stall(engine: &FaultEngine, shard: &Shard) -> PendingCommit {
     commit
 }
 
-/// A writer that waits for its turn, commits, and waits until that is acknowledged.
+/// A writer that waits for its permit, commits, and waits until that is acknowledged.
 fn writer(shard: &Shard, name: String, count: usize) -> tokio::task::JoinHandle<()> {
     let shard = shard.clone();
     tokio::spawn(async move {

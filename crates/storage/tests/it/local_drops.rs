@@ -80,7 +80,7 @@ async fn tables_of_a_dropped_partition_go_as_a_whole() {
     let deleted = log_bytes(directory.path()).saturating_sub(written);
     assert!(deleted < 100 * 1024, "a drop of {ROWS} rows wrote {deleted} bytes to the log");
     assert!(view.get(&key(NEIGHBOUR, 999)).await.expect("reads").is_some(), "a view from before goes on");
-    // Files that a view reads take their room until it ends.
+    // Files that a view reads use disk space until it ends.
     drop(view);
     shard.close().await.expect("closes");
     drop(shard);

@@ -220,7 +220,7 @@ async fn a_store_that_does_not_answer_is_waited_for_within_bounds() {
     }
     assert!(matches!(scanned, Err(StorageError::Unavailable { .. })), "it is not the end: {scanned:?}");
     store.config_mut(|config| config.wait_get_per_call = Duration::ZERO);
-    // Another one: who reads the same waits for the request that is under way.
+    // Another key: a reader of the same one waits for the request that is under way.
     assert!(shard.get(&key(ROWS / 2)).await.expect("the store answers again").is_some());
 }
 

@@ -28,7 +28,7 @@ impl Counts {
     }
 }
 
-/// Tasks of a closed shard hold its cache a moment longer than the shard.
+/// Tasks of a closed shard hold its cache a little longer than the shard.
 fn open_released(
     directory: &Directory,
     bytes_max: u64,

@@ -12,7 +12,7 @@ use slatedb::object_store::memory::InMemory;
 use slatedb::object_store::path::Path;
 use slatedb::object_store::{ObjectStore, ObjectStoreExt as _, PutPayload};
 
-/// Of the machine on which a shard was made: 2026.
+/// Time of the machine on which a shard was made: 2026.
 const START_MS: u64 = 1_790_000_000_000;
 const ROWS: u32 = 20;
 

@@ -118,8 +118,8 @@ async fn many_partitions_are_dropped_at_once() {
     }
 }
 
-/// The state of the store at each of its writes during a drop, as a crash leaves it: the neighbour is whole, the partition is whole or gone,
-/// and repeating the drop completes it.
+/// The state of the store at each of its writes during a drop, as a crash leaves it: the neighbour
+/// is whole, the partition is whole or deleted, and repeating the drop completes it.
 #[tokio::test(start_paused = true)]
 async fn a_drop_that_a_crash_broke_off_is_completed_by_repeating_it() {
     let store = Arc::new(Counted::over(InMemory::new()));

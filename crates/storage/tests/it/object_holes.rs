@@ -138,7 +138,7 @@ async fn lost_object_of_the_log_is_refused_by_name_wherever_it_lay() {
     }
 }
 
-/// Of the newest objects a loss is known once a manifest or a fence was stored behind them.
+/// A loss of the newest objects is known once a manifest or a fence was stored behind them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn loss_of_the_newest_object_is_known_once_something_was_stored_behind_it() {
     let whole = killed(5).await;

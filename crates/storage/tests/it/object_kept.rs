@@ -1,4 +1,5 @@
-//! States of shards in an object store: kept at one moment, copied as files, and shards again at another prefix.
+//! States of shards in an object store: kept at one point in time, copied as files, and shards
+//! again at another prefix.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,5 +1,5 @@
-//! Ranges in front of the engine: never another state than the view's, whatever is written beside the scan.
-//! `suite.rs` compares them with the model on random histories.
+//! Ranges in front of the engine: never another state than the view's, whatever is written during
+//! the scan. `suite.rs` compares them with the model on random histories.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

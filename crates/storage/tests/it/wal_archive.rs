@@ -1,4 +1,5 @@
-//! Kept logs: the state of any moment between two backups, of a shard on a local disk and in a store.
+//! Archived logs: the state of any point in time between two backups, of a shard on a local disk
+//! and in a store.
 
 use std::collections::BTreeMap;
 use std::path::Path;

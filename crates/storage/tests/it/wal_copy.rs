@@ -1,4 +1,4 @@
-//! Copies that follow their originals by the kept log, from a local disk to a store and back.
+//! Copies that follow their originals by the archived log, from a local disk to a store and back.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ async fn a_copy_follows(ground: &dyn Ground, source: Source, to: &dyn Ground, va
     let copy = to.open("copy").await;
     copy_state(&run.shard, &copy).await;
     assert_eq!(follow(&copy, &mut log).await.expect("nothing is new"), 0);
-    // Beside a writer.
+    // Concurrently with a writer.
     let is_written = AtomicBool::new(false);
     let writing = async {
         for _ in 0..15 {
