@@ -1,5 +1,5 @@
 //! Items of a scope in the order of an index, read from the scope and not from the index: for
-//! scopes that are small compared to the entries between theirs.
+//! scopes that are small compared to the number of other entries between their own.
 //!
 //! All items of the scope are scanned. Each is given the key of its entry, computed from its own
 //! values, and the first of them in the order are kept, as many as the page may need; then they are

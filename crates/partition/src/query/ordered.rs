@@ -4,8 +4,8 @@
 //! An index holds the entries of all items of the partition. Where the scope is a part of it, a
 //! partition key most of all, the entries of others are passed over: no more of them than the scope
 //! has items. Then the page goes on in the scope itself (`nearest.rs`), because a walk that costs
-//! as much as the whole scope has no use. So no page does more than twice the work of the better
-//! way, whichever that is.
+//! as much as the whole scope has no advantage. So no page does more than twice the work of the
+//! better way, whichever that is.
 //!
 //! Items that lack it are found by a scan, which a counter of the path's items often shows to be needless: a partition counts
 //! a path from the first query that orders by it. Strings too long for the index have equal entries, and so have arrays and
