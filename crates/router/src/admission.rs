@@ -13,7 +13,7 @@ use shardlake_stdx::Clock;
 use crate::container_handle::ContainerEntry;
 use crate::{HeatRecording, Serving};
 
-/// What an operation does, for budgets and heat.
+/// Kind of an operation, for budgets and heat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OperationKind {
     Read,
@@ -22,19 +22,19 @@ pub enum OperationKind {
     Feed,
 }
 
-/// What an operation touches in its partition.
+/// The logical partition or the span of keys that an operation touches in its physical partition.
 #[derive(Debug, Clone, Copy)]
 pub enum Touched<'a> {
     Logical(&'a LogicalKey),
     Span(&'a KeyRange),
 }
 
-/// What an operation came to.
+/// Cost of an operation.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Cost {
-    /// Also of a failure.
+    /// Also set for failures.
     pub charge_centi: u64,
-    /// What it read or wrote.
+    /// Bytes read or written.
     pub size_bytes: u64,
     pub creates: bool,
 }
@@ -54,7 +54,7 @@ pub struct Permit<'a> {
     heat: Option<HeatPermit<'a>>,
 }
 
-/// What heat is to know of an operation once it is settled.
+/// Data that heat needs from an operation when it is settled.
 struct HeatPermit<'a> {
     clock: &'a Clock,
     admitted: Duration,
@@ -120,8 +120,9 @@ impl HeatPermit<'_> {
 }
 
 impl Serving {
-    /// Asks the partition's budget. A permit that is dropped unsettled, because the request was, costs nothing; the work of
-    /// queries is charged even so (`query_charge.rs`). What the server does for itself is neither limited nor counted.
+    /// Asks the partition's budget. A permit that is dropped unsettled, because its request was dropped,
+    /// costs nothing. The work of queries is charged nevertheless (`query_charge.rs`). The server's own work
+    /// is neither limited nor counted.
     pub fn admit<'a>(
         &'a self,
         ctx: &RequestContext,
@@ -153,7 +154,7 @@ impl Serving {
         Ok(Permit { budget, heat })
     }
 
-    /// Asks once more after the operation has waited for its turn: whoever had the turn before may have spent the budget.
+    /// Asks again after the operation has waited for its permit, because the previous holder may have spent the budget.
     pub fn admit_again(
         &self,
         ctx: &RequestContext,
@@ -166,7 +167,7 @@ impl Serving {
     }
 }
 
-/// None for what the server does for itself, which is neither limited nor counted.
+/// Urgency of a client's operation; `None` for the server's own work, which is neither limited nor counted.
 pub fn urgency_of(ctx: &RequestContext) -> Option<Urgency> {
     match ctx.priority {
         Priority::System => None,

@@ -1,7 +1,7 @@
-//! Room for answers, asked for where pages are made.
+//! Memory budget for answers, reserved where pages are made.
 //!
-//! A page takes its room after everything else that it waits for, and gives it back before it waits again: who waits for a turn or
-//! for a change holds no memory, and must not keep it from others.
+//! A page reserves memory after all its other waits, and releases the memory before it waits again. A request
+//! that waits for a permit or for a change therefore holds no memory that other requests need.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use shardlake_model::{AnswerSpace, RequestContext, Result};
 use crate::Serving;
 
 impl Serving {
-    /// Waits until there is room for the page that the request is about to make, no longer than the request may.
+    /// Waits until the budget has memory for the request's next page, at most until the request's deadline.
     pub async fn take_answer_space(&self, ctx: &RequestContext) -> Result<()> {
         match &ctx.answer_space {
             Some(space) => space.take(ctx.deadline.saturating_sub(self.clock().elapsed())).await,
@@ -20,8 +20,8 @@ impl Serving {
     }
 }
 
-/// Waits until there is such room, for a request that then waits for its turn at something scarce. Nobody waits for room while
-/// holding a turn, or one client that takes no answers would stop the turns of all others.
+/// Waits for memory on behalf of a request that then waits for a scarce permit. No request waits for memory
+/// while it holds a permit: otherwise one client that reads no answers would block the permits of all others.
 pub async fn wait_for_space(space: Option<&Arc<dyn AnswerSpace>>, time: Duration) -> Result<()> {
     match space {
         Some(space) => space.wait(time).await,
@@ -29,7 +29,8 @@ pub async fn wait_for_space(space: Option<&Arc<dyn AnswerSpace>>, time: Duration
     }
 }
 
-/// Takes room at once, for a request whose turn it is. Where others were faster, it waits for room and a turn again.
+/// Reserves memory at once, for a request that holds its permit. Where other requests were faster, the
+/// request waits for memory and a permit again.
 pub fn try_take_space(space: Option<&Arc<dyn AnswerSpace>>) -> bool {
     space.is_none_or(|space| space.try_take())
 }

@@ -19,7 +19,7 @@ use crate::generations::BuildProgress;
 use crate::history::ContainerHistory;
 use crate::motion::{Motion, RelocationReport, RelocationStatus, RelocationStep};
 
-/// A container's record, and what runs for it.
+/// Record of a container, with the state that runs for it.
 #[derive(Clone)]
 pub struct ContainerEntry {
     pub database: Arc<Database>,
@@ -31,9 +31,9 @@ pub struct ContainerEntry {
     pub progress: Arc<BuildProgress>,
     /// Lives as long as the container, through all its entries.
     pub budget: Arc<ContainerBudget>,
-    /// Likewise.
+    /// Lives as long as the container, through all its entries.
     pub motion: Arc<Motion>,
-    /// Likewise.
+    /// Lives as long as the container, through all its entries.
     pub history: Arc<ContainerHistory>,
     rid_text: String,
     self_link: String,
@@ -41,7 +41,7 @@ pub struct ContainerEntry {
 }
 
 impl ContainerEntry {
-    /// What runs for an earlier entry of the container goes on.
+    /// State that runs for an earlier entry of the container is kept.
     pub fn new(
         database: Arc<Database>,
         record: Arc<ContainerRecord>,
@@ -67,7 +67,7 @@ impl ContainerEntry {
         }
     }
 
-    /// The same container with other scripts.
+    /// This entry with other scripts.
     pub fn with_scripts(&self, scripts: ContainerScripts) -> Self {
         ContainerEntry { scripts: Arc::new(scripts), ..self.clone() }
     }
@@ -76,8 +76,7 @@ impl ContainerEntry {
         &self.rid_text
     }
 
-    /// The time of the last commit that was queued in any of its partitions; zero where there was
-    /// none.
+    /// The time of the last commit that was queued in any of its partitions; zero without any.
     pub fn last_queued_ms(&self) -> u64 {
         self.map.iter().map(|partition| partition.last_queued_ms()).max().unwrap_or(0)
     }
@@ -205,7 +204,7 @@ impl ContainerHandle {
         Ok(())
     }
 
-    /// Session tokens carry it, so that those of an earlier container of the same name are recognised.
+    /// Session tokens carry it, so that tokens of an earlier container with the same name are recognised.
     pub fn session_version(&self) -> i64 {
         self.entry.record.session_version
     }
@@ -236,7 +235,7 @@ impl ContainerHandle {
         self.entry.map.iter().map(|partition| partition.range_id)
     }
 
-    /// How far the partition of a range is; `None` where the container has no such range (any more).
+    /// The position of a range's partition; `None` where the container does not have such a range (any more).
     pub fn position_of_range(&self, range_id: u32) -> Option<ReplyMeta> {
         let partition = self.entry.map.iter().find(|partition| partition.range_id == range_id)?;
         Some(partition.meta(0, 0))

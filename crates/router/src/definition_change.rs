@@ -1,18 +1,18 @@
 //! The one way to change a definition.
 //!
-//! [`Serving::change`] takes a plan that edits a draft. What is stored, what is shown, and what is to be done because of it
-//! all follow from the difference of the draft and what was in force:
+//! [`Serving::change`] takes a plan that edits a draft. The stored changes, the visible catalog and the
+//! follow-up work all derive from the difference between the draft and the definitions in force:
 //!
 //! ```text
-//! turn → plan edits the draft → difference, predicates → derive what runs → commit → show → consequences
+//! lock → plan edits the draft → difference, predicates → derive what runs → commit → show → consequences
 //! ```
 //!
-//! All of it runs on a task of its own. A client that hangs up stops listening and stops nothing else: a change takes
+//! All of it runs on a task of its own. A client that disconnects does not interrupt the change: it takes
 //! place as a whole, with its consequences, or not at all.
 //!
-//! *Lock order*: the topology of a container (relocations, index builds), its alignment, the sequencers of its partitions,
-//! then the catalog's turn. Nothing waits for a sequencer that is in use while it has the turn, so a container whose
-//! writers are held up holds up no definition of another.
+//! *Lock order*: the topology of a container (relocations, index builds), its alignment, the sequencers of
+//! its partitions, then the catalog's lock. Nothing waits for a busy sequencer while it holds the catalog's
+//! lock, so a container with blocked writers does not block definition changes of other containers.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -31,8 +31,9 @@ use crate::live_catalog::LiveCatalog;
 use crate::refusals::catalog_error;
 
 impl Serving {
-    /// Makes one change, and tells what the plan told and the catalog that shows it. The plan sees what is in force and edits
-    /// a copy; an error of it changes nothing. Durable, shown and followed when this returns.
+    /// Makes one change, and returns the plan's result and the catalog that shows the change. The plan sees
+    /// the definitions in force and edits a copy; if it fails, nothing changes. The change is durable,
+    /// visible and followed up when this returns.
     pub async fn change<T: Send + 'static>(
         &self,
         plan: impl FnOnce(&LiveCatalog, &mut Definitions) -> Result<T> + Send + 'static,
@@ -40,7 +41,7 @@ impl Serving {
         self.change_and(Urgency::Ordinary, plan, || ()).await
     }
 
-    /// The same with something to do between the moment when the change cannot be lost any more and that when it shows.
+    /// As [`Self::change`], with a callback that runs after the change is durable and before it is visible.
     pub async fn change_and<T: Send + 'static>(
         &self,
         urgency: Urgency,
@@ -81,7 +82,7 @@ impl Serving {
         Ok((told, after))
     }
 
-    /// Puts a catalog in force, and wakes those who wait for it.
+    /// Puts a catalog in force, and wakes the tasks that wait for it.
     pub fn show(&self, catalog: Arc<LiveCatalog>) {
         let version = catalog.definitions.numbers.version;
         self.0.catalog.store(catalog);
@@ -93,7 +94,7 @@ impl Serving {
         self.0.catalog_version.subscribe()
     }
 
-    /// Waits until a container's index follows its policy, or the container is gone.
+    /// Waits until a container's index follows its policy, or the container is deleted.
     pub async fn wait_for_index(&self, rid: ContainerRid) {
         let mut versions = self.0.catalog_version.subscribe();
         loop {
@@ -108,12 +109,12 @@ impl Serving {
         }
     }
 
-    /// What is to be done because of a change, now that it is in force. None of it can fail the change.
+    /// Follow-up work of a change that is in force. None of it can fail the change.
     async fn follow(&self, change: &Change, before: &LiveCatalog) {
         let mut dropped: Vec<Placed> = added_marks(change);
         for removed in change.containers.iter().filter(|changed| changed.new.is_none()) {
             let Some(entry) = before.container_of_rid(removed.key) else { continue };
-            // A write that was on its way is through or refused before the data goes.
+            // A write in progress has completed or is refused before the data is deleted.
             entry.motion.state().progress.abort();
             for partition in entry.map.iter() {
                 partition.close(End::Deleted).await;
@@ -127,7 +128,7 @@ impl Serving {
         }
     }
 
-    /// What a relocation of a deleted container was copying goes when that has ended.
+    /// Deletes the copies that a relocation of a deleted container has made, after the relocation has ended.
     fn drop_targets_in_background(&self, entry: &ContainerEntry) -> Vec<Placed> {
         let Some(relocation) = &entry.record.relocation else { return Vec::new() };
         let targets: Vec<Placed> = relocation.targets.iter().map(RangeRecord::placed).collect();
@@ -139,9 +140,9 @@ impl Serving {
         targets
     }
 
-    /// Changes the policies that a container's partitions go by. Until the change is in force nothing is removed that the
-    /// definition in force keeps, nor anything that the new one would keep for `retention`; afterwards every partition goes by
-    /// what is in force, whether or not the change came about.
+    /// Changes the policies that a container's partitions follow. Until the change is in force, partitions remove
+    /// nothing that the current definition keeps, nor anything that the new one would keep for `retention`. Afterwards
+    /// every partition follows the definition in force, whether or not the change succeeded.
     pub async fn redefine(
         &self,
         rid: ContainerRid,
@@ -179,14 +180,14 @@ impl Serving {
             partition.follow_ttl(entry.shape.default_ttl).await;
             partition.keep_versions(entry.shape.retention).await;
             if let Err(error) = align_index(partition, &entry).await {
-                // It refuses writes for good: what is not maintained is not written, and the next start opens it anew.
+                // The partition refuses writes permanently, so no write misses the index; the next start opens it anew.
                 tracing::warn!(container = %rid, partition = partition.uid.0, %error, "a partition does not follow the indexing policy");
             }
         }
     }
 
-    /// Deletes the data of dropped partitions, then their marks, on each shard by itself. The marks survive a crash; the
-    /// work is repeatable.
+    /// Deletes the data of dropped partitions, then their marks, separately on each shard. The
+    /// marks survive a crash; the work is repeatable.
     pub fn drop_partitions_in_background(&self, dropped: Vec<Placed>) {
         let mut by_shard: std::collections::BTreeMap<u16, Vec<Placed>> = std::collections::BTreeMap::new();
         for placed in dropped {
@@ -218,7 +219,8 @@ impl Serving {
         let shard = self.0.shards.get(placed.shard)?;
         shard.drop_prefix(start, end).await.map_err(storage_error)?;
         if placed.shard != 0 {
-            // The mark is in another journal: were its removal on disk first, a crash could bring back what nobody deletes.
+            // The mark is in another shard's journal: if its removal reached the disk first, a crash could
+            // restore data that is never deleted.
             shard.wait_durable(shard.applied()).await.map_err(storage_error)?;
         }
         self.change(move |_, draft| {
@@ -232,7 +234,7 @@ impl Serving {
 
 async fn align_index(partition: &Partition, entry: &ContainerEntry) -> Result<()> {
     if let Some(serving) = &entry.record.index.serving {
-        // Queries that still see an older entry must not read what is about to be dropped.
+        // Queries that still see an older entry must not read an index that is about to be dropped.
         partition.retire_indexes_below(serving.id);
     }
     partition.maintain_indexes(entry.shape.maintained()).await

@@ -1,8 +1,9 @@
-//! What a container's heat was in earlier processes, as data that is stored and read again.
+//! Heat of a container from earlier processes, as data that is stored and read again.
 //!
-//! Heat counts in the elapsed time of its process, which ends with it. What is kept is therefore in Unix time, and only what a
-//! map shows: of each period its operations, its refusals, and the request units of each part of the partition. It takes at
-//! most [`EARLIER_BYTES_MAX`] for a container: seconds are given up before minutes.
+//! Heat counts in the elapsed time of its process, which ends with the process. The stored data is therefore
+//! in Unix time and holds only the values that a map shows: for each period its operations, its refusals, and
+//! the request units of each part of the partition. It uses at most [`EARLIER_BYTES_MAX`] per container:
+//! seconds are dropped before minutes.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +13,7 @@ use shardlake_routing::KeyRange;
 use crate::history_event::HistoryEventKind;
 
 pub const EARLIER_BYTES_MAX: usize = 4 << 20;
-/// Times without an interruption that are told apart.
+/// Uninterrupted recording times that are kept apart.
 const KNOWN_MAX: usize = 64;
 const EPOCHS_MAX: usize = 256;
 const EPOCH_RANGES_MAX: usize = 4_096;
@@ -90,7 +91,7 @@ impl EarlierPeriod {
 }
 
 impl Earlier {
-    /// Adds what a partition did later; one of the same place goes on.
+    /// Adds a partition's later heat; merges it into the entry of the same place, if there is one.
     pub fn add(&mut self, partition: EarlierPartition) {
         if partition.is_empty() {
             return;
@@ -108,7 +109,7 @@ impl Earlier {
         }
     }
 
-    /// Gives up what no map reaches back to, and what is above the bounds; also what a damaged file may hold.
+    /// Drops data that no map reaches back to or that exceeds the bounds; also unsound data of a damaged file.
     pub fn hold(&mut self, now_ms: u64) {
         for partition in &mut self.partitions {
             for (periods, (seconds, count)) in partition.periods.iter_mut().zip(PERIODS) {
@@ -129,7 +130,7 @@ impl Earlier {
         let oldest = now_ms.saturating_sub(u64::from(seconds) * u64::from(count) * 1000);
         self.known.retain(|(from, to)| from <= to && *to >= oldest && *to <= now_ms);
         self.events.retain(|event| event.at >= oldest && event.at <= now_ms);
-        // The division at the beginning of what is known is an older one.
+        // The first epoch that is still needed began before the oldest known time.
         let before = self.epochs.iter().rposition(|epoch| epoch.from <= oldest).unwrap_or(0);
         self.epochs.drain(..before.min(self.epochs.len()));
         keep_last(&mut self.known, KNOWN_MAX);

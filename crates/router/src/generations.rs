@@ -1,4 +1,4 @@
-//! Generations of a container's index as its record has them, and what follows when its policies change.
+//! Generations of a container's index in its record, and the next record when its policies change.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -11,7 +11,7 @@ use shardlake_model::{Container, Error, Limits, Result};
 #[derive(Debug, Default)]
 pub struct BuildProgress {
     pub items_done: AtomicU64,
-    /// Somebody fills the new generation, or has looked whether there is one.
+    /// A task fills the new generation, or has checked whether there is one.
     pub is_tended: AtomicBool,
 }
 
@@ -27,12 +27,12 @@ fn generation(id: u16, container: &Container, limits: &Limits) -> IndexGeneratio
     }
 }
 
-/// Of a container that has no items yet.
+/// Index record of a container without items.
 pub fn index_of_new(container: &Container, limits: &Limits) -> IndexRecord {
     IndexRecord { serving: Some(generation(1, container, limits)), building: None, last_id: 1 }
 }
 
-/// What follows when a container with this index gets the policies of `container`.
+/// The index record that follows when a container with this index gets the policies of `container`.
 pub fn index_moved_to(index: &IndexRecord, container: &Container, limits: &Limits) -> Result<IndexRecord> {
     let is_of = |found: &Option<IndexGeneration>| {
         found.as_ref().is_some_and(|found| found.follows(&generation(found.id, container, limits)))
@@ -53,7 +53,7 @@ pub fn index_moved_to(index: &IndexRecord, container: &Container, limits: &Limit
     Ok(IndexRecord { serving: index.serving.clone(), building, last_id: id })
 }
 
-/// Of the generation that serves, and of the one that is being filled.
+/// Layouts of the serving generation and of the generation that is being filled.
 pub fn layouts_of(index: &IndexRecord) -> Result<Layouts> {
     let layout = |generation: &Option<IndexGeneration>| -> Result<Option<Arc<IndexLayout>>> {
         let Some(generation) = generation else { return Ok(None) };

@@ -1,17 +1,17 @@
-//! Room for heavy writes: what requests with large bodies take in memory is bounded, whoever sends how many of them.
+//! Memory budget for heavy writes: bounds the memory of requests with large bodies, however many clients send them.
 //!
-//! Until it is stored, a body is in memory as text, as BSON, as the reply, as terms and as rows: some ten times its size. So
-//! only a few megabytes of such bodies are at work at a time, a number of requests waits for room, and others are told to
-//! come back, before anything is done for them. Small bodies pay one comparison.
+//! Until it is stored, a body is in memory as text, as BSON, as the reply, as terms and as rows: some ten times its
+//! size. So only a few megabytes of such bodies are processed at a time. A limited number of requests waits for memory;
+//! the others are refused with a retry delay before any work is done. Small bodies pay one comparison.
 
 use shardlake_model::{Error, ErrorKind, RequestContext, Result};
 use shardlake_partition::{CpuPool, HEAVY_BYTES, Permit};
 
 use crate::Serving;
 
-/// Bytes of heavy bodies at work at a time.
+/// Bytes of heavy bodies in progress at a time.
 const BODIES_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Requests that wait for room, each with its body.
+/// Requests that wait for memory, each with its body.
 const WAITING_MAX: usize = 64;
 const UNIT_BYTES: usize = 1024;
 
@@ -20,8 +20,8 @@ pub fn room() -> CpuPool {
 }
 
 impl Serving {
-    /// Room for a request whose bodies have so many bytes together, until it is dropped; `None` where they are small. A front
-    /// end takes it before it reads the bodies, and keeps it until they are written.
+    /// Memory for a request with bodies of this total size, until it is dropped; `None` where they are small.
+    /// A front end reserves it before it reads the bodies, and keeps it until they are written.
     pub async fn room_for(&self, ctx: &RequestContext, size_bytes: usize) -> Result<Option<Permit>> {
         if size_bytes <= HEAVY_BYTES {
             return Ok(None);

@@ -1,11 +1,11 @@
-//! What a container was before: its ranges and budgets over time, its relocations, and the heat of partitions that are gone.
+//! Past of a container: its ranges and budgets over time, its relocations, and the heat of ended partitions.
 //!
-//! A split answers a hot partition; without the heat from before it, nobody could see why it was made, or whether it helped. So the
-//! heat of a partition whose place others have taken is kept, up to [`PAST_HEAT_BYTES_MAX`] for a container: seconds are given up
-//! before minutes, and the oldest partitions first. What is counted here is of this process; what earlier ones have left is in
-//! [`Earlier`].
+//! A split answers a hot partition. Without the heat from before the split, an operator could not see its
+//! reason or its effect. So the heat of replaced partitions is kept, up to [`PAST_HEAT_BYTES_MAX`] per
+//! container: seconds are dropped before minutes, and the oldest partitions first. The counts here are of
+//! this process; those of earlier processes are in [`Earlier`].
 //!
-//! It changes with the catalog and with relocations, never with an operation. Times are of the clock's elapsed time.
+//! It changes with the catalog and with relocations, never with an operation. Times are in the clock's elapsed time.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard};
@@ -21,30 +21,30 @@ use crate::motion::RelocationKind;
 pub const PAST_HEAT_BYTES_MAX: usize = 4 << 20;
 /// Divisions and events that are kept; the oldest go first.
 const EPOCHS_MAX: usize = 256;
-/// Of all divisions together: a container may have hundreds of ranges.
+/// Bound on the ranges of all epochs together: a container may have hundreds of ranges.
 const EPOCH_RANGES_MAX: usize = 4_096;
 const EVENTS_MAX: usize = 256;
 /// Relocations that are kept with their figures.
 const RELOCATIONS_MAX: usize = 32;
 
-/// What all entries of one container share about its past.
+/// Past that all entries of one container share.
 #[derive(Debug, Default)]
 pub struct ContainerHistory(Mutex<Past>);
 
 /// See the head of the module. Everything is oldest first.
 #[derive(Debug, Default)]
 pub struct Past {
-    /// From when on anything is known, whatever was given up since.
+    /// Start of the recorded time, even if older data was dropped since.
     pub known_since: Option<Duration>,
     pub epochs: VecDeque<Epoch>,
     pub events: VecDeque<HistoryEvent>,
     pub relocations: VecDeque<PastRelocation>,
     pub partitions: VecDeque<PastPartition>,
-    /// Of earlier processes.
+    /// The past of earlier processes.
     pub earlier: Earlier,
 }
 
-/// How the hash space was divided from a moment on.
+/// Division of the hash space from a point in time on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Epoch {
     pub from: Duration,
@@ -60,7 +60,7 @@ pub struct EpochRange {
     pub budget_centi: Option<u64>,
 }
 
-/// Something that an operator marks on a chart.
+/// An event that an operator marks on a chart.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HistoryEvent {
     pub at: Duration,
@@ -81,7 +81,7 @@ pub struct PastRelocation {
     pub given_up: Option<String>,
 }
 
-/// A partition whose place others have taken.
+/// A partition that other partitions have replaced.
 #[derive(Debug, Clone)]
 pub struct PastPartition {
     pub range_id: u32,
@@ -106,7 +106,7 @@ impl ContainerHistory {
                 && last.ranges.iter().zip(&ranges).all(|(old, new)| old.range_id == new.range_id);
             if is_same_division {
                 let (from_centi, to_centi) = (total_centi(&last.ranges), total_centi(&ranges));
-                // Where the same is divided in another way, the epoch says so.
+                // Where the same total is divided differently, the epoch shows the difference.
                 if from_centi != to_centi {
                     let what = HistoryEventKind::Throughput { from_centi, to_centi };
                     keep(&mut past.events, HistoryEvent { at: now, what }, EVENTS_MAX);
@@ -150,14 +150,14 @@ impl Past {
             partitions.iter().map(|past| past.heat.size_bytes() + size_of::<PastPartition>()).sum()
         };
         while size(&self.partitions) > bytes_max {
-            // Seconds before minutes, of the oldest first; one that has nothing left goes.
+            // Seconds before minutes, the oldest first; an entry with nothing left is removed.
             let finest = |past: &&mut PastPartition| past.heat.finest().unwrap_or(usize::MAX);
             let next = self.partitions.iter_mut().min_by_key(finest);
             if !next.is_some_and(|past| past.heat.shed()) {
                 self.partitions.pop_front();
             }
         }
-        // Those that had no traffic take no memory of their own.
+        // Partitions without traffic count no bytes, so their number is bounded as well.
         while self.partitions.len() > EPOCHS_MAX {
             self.partitions.pop_front();
         }

@@ -1,4 +1,4 @@
-//! What may have happened to a container, as it is told and as it is stored.
+//! Events of a container's history, as they are reported and stored.
 
 use std::time::Duration;
 

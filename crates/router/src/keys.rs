@@ -59,7 +59,7 @@ pub fn key_of_read(container: &ContainerHandle, key: Option<&PartitionKey>) -> R
     own_key_of_read(container, key.cloned())
 }
 
-/// The same without a copy.
+/// As [`key_of_read`], without a copy.
 pub fn own_key_of_read(container: &ContainerHandle, key: Option<PartitionKey>) -> Result<LogicalKey> {
     let entry = &container.entry;
     let key =
@@ -134,13 +134,13 @@ pub fn partition_of<'a>(entry: &'a ContainerEntry, logical: &LogicalKey) -> &'a 
 }
 
 impl ContainerHandle {
-    /// Whether a partition key, or a prefix of one, lies within what another names.
+    /// Whether a partition key, or a prefix of one, lies within another key or prefix.
     pub fn key_is_within(&self, key: &PartitionKey, bound: &PartitionKey) -> Result<bool> {
         let (key, bound) = (checked_key(&self.entry, key)?, checked_key(&self.entry, bound)?);
         Ok(key.0.len() >= bound.0.len() && bound.0.iter().zip(&key.0).all(|(a, b)| a.same(b)))
     }
 
-    /// How far the partition of a key is; `None` for a prefix of a key, which may lie in several.
+    /// The position of a key's partition; `None` for a prefix of a key, which may lie in several partitions.
     pub fn position_of_key(&self, key: &PartitionKey) -> Result<Option<ReplyMeta>> {
         let entry = &self.entry;
         let key = checked_key(entry, key)?;
@@ -151,7 +151,7 @@ impl ContainerHandle {
         Ok(Some(entry.map.lookup(&epk).meta(0, 0)))
     }
 
-    /// The physical partitions that keys with a prefix lie in, with their storage shards.
+    /// The physical partitions of the keys with a prefix, with their storage shards.
     pub fn partitions_of(&self, prefix: &PartitionKey) -> Vec<(u32, u16)> {
         let record = &self.entry.record;
         let span = prefix_range(&record.container.definition.partition_key, prefix);
@@ -161,7 +161,7 @@ impl ContainerHandle {
         partitions.filter_map(|id| Some((id, shard(id)?))).collect()
     }
 
-    /// Whether it was named by its rid, which makes rids of the names of what is in it.
+    /// Whether the client named the container by its rid. The names of resources in it are then rids, too.
     pub fn is_by_rid(&self) -> bool {
         self.by_rid
     }

@@ -1,25 +1,26 @@
 //! Containers as they run, and the way of an operation to its partition.
 //!
-//! | file | what it does |
+//! | file | contents |
 //! |---|---|
-//! | `serving.rs` | opens what [`Serving`], the door, holds: the shards, the catalog, and what every operation needs |
-//! | `shards.rs`, `membership.rs` | the stores that the data lies on; whether they belong together |
-//! | `live_catalog.rs` | the definitions in force (`shardlake-catalog`), and what runs for them |
+//! | `serving.rs` | opens [`Serving`], the API of this crate: the shards, the catalog, and the surroundings of every operation |
+//! | `shards.rs`, `membership.rs` | the stores that hold the data; whether they belong to one account |
+//! | `live_catalog.rs` | the definitions in force (`shardlake-catalog`), and the state that runs for them |
 //! | `definition_change.rs` | the one way to change a definition, and its consequences |
 //! | `strays.rs` | data that belongs to no container, which a start deletes |
 //! | `container_handle.rs`, `script_handle.rs` | a container as an operation holds it, with its scripts |
-//! | `motion.rs`, `generations.rs` | what its entries share about relocations; generations of its index |
-//! | `history_event.rs` | what may have happened to a container |
-//! | `history.rs` | what the container was before: ranges, budgets, relocations, the heat of partitions that are gone |
+//! | `motion.rs`, `generations.rs` | state that the entries share about relocations; generations of the index |
+//! | `history_event.rs` | events of a container's history |
+//! | `history.rs` | the container's past: ranges, budgets, relocations, the heat of ended partitions |
 //! | `keys.rs` | from a partition key or a body to the partition that owns it |
-//! | `routing.rs` | from an operation to the partition that owns its key, once more where that has moved |
-//! | `admission.rs` | the budget asked before and settled after an operation |
-//! | `throughput.rs` | the budgets that containers live by |
-//! | `answer_space.rs`, `heavy_writes.rs` | room for answers, and for requests with large bodies |
-//! | `refusals.rs` | why a resource is not found, or not changed |
+//! | `routing.rs` | from an operation to the partition that owns its key, with a retry where that has moved |
+//! | `admission.rs` | budget reservation before an operation, and settlement after it |
+//! | `throughput.rs` | the budgets of containers |
+//! | `answer_space.rs`, `heavy_writes.rs` | memory budgets for answers, and for requests with large bodies |
+//! | `refusals.rs` | errors of resources that are not found, or not changed |
 //!
-//! The catalog is an immutable value behind an atomic pointer: readers take no lock, changes are made durable before they
-//! show. Nothing here knows what runs in the background: `upkeep` and `projections` watch the catalog's version.
+//! The catalog is an immutable value behind an atomic pointer: readers take no lock, changes are made durable
+//! before they are visible. Nothing here depends on background work: `maintenance` and `projections` watch
+//! the catalog's version.
 
 mod admission;
 mod answer_space;
@@ -77,22 +78,22 @@ pub use refusals::{catalog_error, check_preconditions, conflict, not_found, owne
 pub use routing::Routing;
 pub use script_handle::{ScriptSegment, find_script};
 pub use serving::ServingOptions;
-/// What is in force, and what ended lately.
+/// Definitions in force, and recently ended containers.
 pub use shardlake_catalog::{Definitions, EndedContainer};
 pub use shards::{SHARDS_MAX, Shards};
 pub use strays::{NumbersOnShard, known_partitions};
 pub use throughput::{CapacityMode, Enforcement, ThroughputReport, ThroughputRules};
 
-/// Whether what keeps partitions busy is counted.
+/// Whether the heat of partitions is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum HeatRecording {
     #[default]
     On,
-    /// To measure what counting costs.
+    /// For measuring the cost of counting.
     Off,
 }
 
-/// Containers as they run, and the way to their partitions. Cheap to clone; what it holds is there to be read.
+/// Containers as they run, and the way to their partitions. Cheap to clone; its state is read through `Deref`.
 #[derive(Debug, Clone)]
 pub struct Serving(pub(crate) Arc<ServingState>);
 
@@ -109,14 +110,14 @@ pub struct ServingState {
     pub(crate) database_budgets: DatabaseBudgets,
     pub heat: HeatRecording,
     pub catalog: ArcSwap<LiveCatalog>,
-    /// The version of `catalog`, for those who wait for the next one.
+    /// The version of `catalog`, for tasks that wait for the next one.
     pub catalog_version: watch::Sender<u64>,
     pub catalog_writer: Writer,
-    /// No relocation begins any more, and what runs in the background ends.
+    /// No relocation begins any more, and background work ends.
     pub is_closing: AtomicBool,
-    /// Told when a throughput was changed.
+    /// Notified when a throughput was changed.
     pub offers_changed: Arc<Notify>,
-    /// Room for the bodies of heavy writes.
+    /// Memory budget for the bodies of heavy writes.
     pub(crate) heavy_bodies: CpuPool,
 }
 

@@ -1,8 +1,8 @@
-//! The catalog as operations find it: the definitions in force, and what runs for them.
+//! The catalog as operations find it: the definitions in force, and the state that runs for them.
 //!
-//! What runs (partitions, budgets, work in the background) is derived from the definitions, and from nothing else: from
-//! all of them when the account is opened, from the difference at each change. So there is no second copy to be kept in
-//! step. A live catalog never changes; the next one shares with it what stayed the same.
+//! Running state (partitions, budgets, background work) is derived from the definitions alone: from all of
+//! them when the account is opened, from the difference at each change. So there is no second copy to keep in
+//! step. A live catalog never changes; the next one shares all unchanged parts with it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub struct LiveCatalog {
     /// By name.
     pub databases: FxHashMap<String, DatabaseEntry>,
     database_names: FxHashMap<DatabaseRid, String>,
-    /// By the rid of what they are for.
+    /// By the rid of the resource that the offer is for.
     offers: FxHashMap<String, Arc<Offer>>,
 }
 
@@ -53,7 +53,7 @@ impl LiveCatalog {
         owner.containers_by_rid.get(&rid)
     }
 
-    /// Of all databases, in no order.
+    /// Containers of all databases, in no order.
     pub fn containers(&self) -> impl Iterator<Item = &Arc<ContainerEntry>> {
         self.databases.values().flat_map(|owner| owner.containers.values())
     }
@@ -110,7 +110,7 @@ impl LiveCatalog {
         }
     }
 
-    /// `None` for one that is gone, whose database may be gone, too.
+    /// `None` for a deleted container, whose database may be deleted, too.
     fn set_container(&mut self, rid: ContainerRid, entry: Option<ContainerEntry>) -> Result<()> {
         let owner = self.database_names.get(&rid.database).and_then(|name| self.databases.get_mut(name));
         match (entry, owner) {
@@ -149,7 +149,7 @@ impl LiveCatalog {
     }
 
     fn follow_offers(&mut self, changes: &[Changed<OfferRid, Offer>]) {
-        // A resource may get another offer in the change that takes its old one.
+        // A resource may get another offer in the change that removes its old one.
         for old in changes.iter().filter_map(|changed| changed.old.as_ref()) {
             self.offers.remove(&old.resource_rid);
         }
@@ -160,7 +160,7 @@ impl LiveCatalog {
 }
 
 impl DatabaseEntry {
-    /// Of a container that is to have another name, or to go. Another one may have its name already.
+    /// Forgets the name of a container that is renamed or deleted. Another container may have the name already.
     fn forget_name_of(&mut self, rid: ContainerRid) {
         let Some(old) = self.containers_by_rid.get(&rid) else { return };
         let name = &old.record.container.definition.id;
@@ -169,7 +169,7 @@ impl DatabaseEntry {
         }
     }
 
-    /// Finds by name, then by rid; tells which.
+    /// Finds by name, then by rid; returns whether the rid matched.
     pub fn container(&self, segment: &str) -> Option<(&Arc<ContainerEntry>, bool)> {
         if let Some(entry) = self.containers.get(segment) {
             return Some((entry, false));
@@ -200,7 +200,7 @@ const CONTAINERS_AT_ONCE: usize = 8;
 const PARTITIONS_AT_ONCE: usize = 64;
 
 impl Serving {
-    /// What follows from a change. Opens the partitions that it adds; changes nothing that is in force.
+    /// The live catalog after a change. Opens the partitions that the change adds; changes nothing that is in force.
     pub async fn derived(&self, live: &LiveCatalog, change: &Change) -> Result<LiveCatalog> {
         let mut next = LiveCatalog { definitions: change.after.clone(), ..live.clone() };
         next.follow_databases(&change.databases);
@@ -229,7 +229,7 @@ impl Serving {
         Ok(next)
     }
 
-    /// A container's entry under a record: what runs for it lives on, partitions that it did not have are opened.
+    /// A container's entry under a record: running state is kept, and new partitions are opened.
     async fn entry_under(
         &self,
         definitions: &Definitions,

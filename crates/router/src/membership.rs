@@ -2,11 +2,11 @@
 //! is refused at opening instead of being served as lost data.
 //!
 //! ```text
-//! 0u32 | 'S' → Membership: the account, the number of this shard; on shard 0 also how many there are
+//! 0u32 | 'S' → Membership: the account, the number of this shard; on shard 0 also the number of shards
 //! ```
-//! A new shard gets its mark before shard 0 counts it: after a crash in between it is still new, and empty. A single shard
-//! has a mark as well: whoever remembers elsewhere that there was an account ([`AccountMark`]) knows by it that the account
-//! is still there.
+//! A new shard gets its mark before shard 0 counts it: after a crash in between it is still new, and empty. A
+//! single shard has a mark as well: an external store that keeps an [`AccountMark`] can check by it that the
+//! account still exists.
 
 use serde::{Deserialize, Serialize};
 use shardlake_catalog::{MEMBERSHIP, decode, encode, key, stamp_key};
@@ -20,7 +20,7 @@ use crate::shards::Shards;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Membership {
-    /// Random, for no other account to have the same.
+    /// Random, so that no two accounts share it.
     account: String,
     number: u16,
     /// On shard 0: how many shards the account has.
@@ -28,11 +28,11 @@ struct Membership {
     shards: Option<u16>,
 }
 
-/// What the shards say of their account, for somebody to remember who does not lie on them.
+/// Identity of an account and its number of shards, to be stored outside the shards.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AccountMark {
-    /// Random, for no other account to have the same.
+    /// Random, so that no two accounts share it.
     pub account: String,
     pub shards: u16,
 }
@@ -68,7 +68,7 @@ impl Membership {
     }
 }
 
-/// Refuses shards that do not belong together, and takes new ones in.
+/// Refuses shards of different accounts, and adds new ones to the account.
 pub async fn join(shards: &Shards, random: &Random) -> Result<()> {
     let mut first = read_first(shards).await?;
     let known = first.shards.unwrap_or(1);
@@ -89,7 +89,7 @@ pub async fn join(shards: &Shards, random: &Random) -> Result<()> {
     Ok(())
 }
 
-/// What [`join`] would refuse, in words.
+/// Descriptions of everything that [`join`] would refuse.
 pub async fn problems(shards: &Shards) -> Result<Vec<String>> {
     let first = match read_first(shards).await {
         Ok(first) => first,
@@ -103,7 +103,7 @@ pub async fn problems(shards: &Shards) -> Result<Vec<String>> {
     Ok(problems)
 }
 
-/// The mark of shard 0; without an account where none was opened yet.
+/// The mark of shard 0; without an account if none was opened yet.
 async fn read_first(shards: &Shards) -> Result<Membership> {
     let stored = Membership::read(shards.first()).await?;
     let first = stored.unwrap_or(Membership { account: String::new(), number: 0, shards: None });
@@ -122,8 +122,8 @@ async fn check(shard: &Shard, number: u16, known: u16, account: &str) -> Result<
         Some(mark) if mark.number != number => {
             Err(misplaced(number, format!("it is shard {} of an account", mark.number)))
         }
-        // Of an account that has not counted it yet, by whatever name: nothing was ever put there.
         Some(mark) if mark.account == account => Ok(true),
+        // Marked by an interrupted start of any account, and not counted by shard 0: nothing was ever stored there.
         Some(_) if number >= known && holds_nothing(shard).await? => Ok(false),
         Some(_) => Err(misplaced(number, "it belongs to another account".to_owned())),
         None if number < known => Err(misplaced(number, "it has lost what was on it".to_owned())),

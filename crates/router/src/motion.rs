@@ -1,4 +1,4 @@
-//! What can be seen of a container's split, merge or move, and what its entries share about it.
+//! Visible state of a container's split, merge or move, and the state that its entries share about it.
 
 use std::sync::{Arc, Mutex as StdMutex, MutexGuard};
 use std::time::Duration;
@@ -15,13 +15,13 @@ pub enum RelocationStep {
     Planned,
     /// The targets hold what the sources held when the copy began.
     Copied,
-    /// The targets are almost where the sources are.
+    /// The targets are almost level with the sources.
     CaughtUp,
     /// Writers are held, the targets are complete, and the routing is still the old one.
     Fenced,
     /// The new routing is in force.
     Published,
-    /// Nothing is left of the way there.
+    /// All leftovers of the relocation are deleted.
     CleanedUp,
 }
 
@@ -52,17 +52,17 @@ impl RelocationStep {
 pub struct RelocationReport {
     pub kind: RelocationKind,
     pub sources: Vec<u32>,
-    /// Ids of the ranges that took their place.
+    /// Ids of the ranges that replaced the sources.
     pub targets: Vec<u32>,
     pub items: u64,
     pub duration: Duration,
     /// For how long writers were held.
     pub pause: Duration,
-    /// Times that the last catch-up took too long and was put off.
+    /// Number of times that the last catch-up took too long and was put off.
     pub attempts: u32,
 }
 
-/// A relocation at work.
+/// A running relocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RelocationStatus {
     pub kind: RelocationKind,
@@ -76,12 +76,12 @@ pub struct RelocationStatus {
     pub lag: u64,
 }
 
-/// What all entries of one container share about its relocations.
+/// State that all entries of one container share about its relocations.
 #[derive(Debug, Default)]
 pub struct Motion {
-    /// Held by whoever moves partitions or fills an index: one at a time.
+    /// Held by the task that moves partitions or fills an index: one at a time.
     pub topology: Mutex<()>,
-    /// Held while the policies that partitions go by, or the partitions themselves, are exchanged (definition_change.rs).
+    /// Held while the policies of partitions, or the partitions themselves, are exchanged (definition_change.rs).
     pub alignment: Mutex<()>,
     state: StdMutex<MotionState>,
 }
@@ -93,7 +93,7 @@ pub struct MotionState {
     pub step: Option<RelocationStep>,
     pub progress: Arc<RelocationProgress>,
     pub last: Option<Result<RelocationReport, String>>,
-    /// In terms of the clock's elapsed time: no split begins by itself before it.
+    /// In the clock's elapsed time: before it, no split begins by itself.
     pub retry_at: Option<Duration>,
 }
 

@@ -1,8 +1,8 @@
-//! The way of an operation to its partition: find the owner, run; once more where the partition has moved meanwhile.
+//! The way of an operation to its partition: find the owner, run; retry where the partition has moved meanwhile.
 //!
-//! A handle may be older than the last split, merge or move. A partition that gave up its items says so
-//! ([`ErrorKind::PartitionGone`]), and in that moment the catalog names its successors: whoever asked for a key goes on there
-//! without noticing; whoever named the range by its id is told.
+//! A handle may be older than the last split, merge or move. A partition that gave up its items reports this
+//! ([`ErrorKind::PartitionGone`]) when the catalog names its successors. A request for a key then continues
+//! at the successor unnoticed; a request that named the range by its id gets the error.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::refusals::was_deleted;
 /// Partitions that one operation may find moved, one after the other, before it gives up.
 const MOVES_MAX: usize = 8;
 
-/// The routing that an operation goes by.
+/// Routing of one operation.
 pub struct Routing<'a> {
     serving: &'a Serving,
     pub entry: Arc<ContainerEntry>,
@@ -35,7 +35,7 @@ impl Routing<'_> {
     pub async fn has_moved<T>(&mut self, outcome: &Result<T>) -> Result<bool> {
         match outcome {
             Err(error) if error.kind() == ErrorKind::PartitionGone && self.moves < MOVES_MAX => {
-                // In memory of its own: every operation's future is as large as what it may wait for.
+                // On the heap: every operation's future is as large as the largest future that it may await.
                 Box::pin(self.follow()).await
             }
             _ => Ok(false),
@@ -49,7 +49,7 @@ impl Routing<'_> {
         loop {
             versions.borrow_and_update();
             let current = self.serving.current_entry(&self.entry)?;
-            // Sources end a moment before the catalog names their successors.
+            // Sources end slightly before the catalog names their successors.
             let is_about_to_change = current.record.generation == self.entry.record.generation
                 && current.map.iter().any(|partition| is_gone(partition));
             self.entry = current;

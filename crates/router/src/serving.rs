@@ -1,4 +1,4 @@
-//! What serves: the catalog in force, the shards, and what every operation needs of its surroundings.
+//! Serving state: the catalog in force, the shards, and the surroundings of every operation.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -80,7 +80,7 @@ impl Serving {
         &self.0.clock
     }
 
-    /// Where all commits of the account take their times from.
+    /// The source of the times of all commits of the account.
     pub fn times(&self) -> &CommitTimes {
         &self.0.times
     }
@@ -93,13 +93,13 @@ impl Serving {
         self.0.consistency
     }
 
-    /// Whether the account is being closed: what runs in the background ends.
+    /// Whether the account is being closed: background work ends.
     pub fn is_closing(&self) -> bool {
         self.0.is_closing.load(Ordering::Acquire)
     }
 
-    /// Work in the background, again and again while what fails it is over soon: a store that does not answer, a lease that is not renewed.
-    /// The work must be repeatable.
+    /// Runs background work, and repeats it while its failure is temporary: a store that does not answer, a
+    /// lease that is not renewed. The work must be repeatable.
     pub async fn patiently<T, W>(&self, mut work: impl FnMut() -> W) -> Result<T>
     where
         W: Future<Output = Result<T>>,
@@ -114,7 +114,7 @@ impl Serving {
         }
     }
 
-    /// False once storage has refused a write for good, on whichever shard.
+    /// False once storage has refused a write permanently, on any shard.
     pub fn is_writable(&self) -> bool {
         !self.0.shards.is_poisoned()
     }
@@ -129,7 +129,7 @@ impl Serving {
                     load.size_bytes += partition.size_bytes();
                 }
             }
-            // What is on its way counts where it goes, too, so that not everything at once goes to the emptiest shard.
+            // Data in motion counts at its target, too, so that not everything moves to the emptiest shard at once.
             let Some(relocation) = &container.record.relocation else { continue };
             let sources = container.map.iter().filter(|source| relocation.sources.contains(&source.range_id));
             let size_bytes: u64 = sources.map(|source| source.size_bytes()).sum();
@@ -157,7 +157,7 @@ impl Serving {
     }
 }
 
-/// What the catalog's shard holds, on shards that are all there.
+/// The definitions that the catalog's shard holds, after a check that all shards exist.
 async fn stored_definitions(shards: &Shards, limits: &Limits) -> Result<Definitions> {
     let mut definitions = shardlake_catalog::load(shards.first()).await.map_err(catalog_error)?;
     for (_, mark) in definitions.dropped.iter() {

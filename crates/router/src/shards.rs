@@ -1,14 +1,14 @@
 //! The shards of an account: independent stores, each with its own journal and sorted files.
 //!
-//! Shard 0 holds the catalog, which says for every partition which shard it lies on. A shard is named by its number, the
-//! same at every opening; numbers have no gaps. What a shard is, a directory or memory, is not known here.
+//! Shard 0 holds the catalog, which names the shard of every partition. A shard is named by its number, the same at
+//! every opening; numbers have no gaps. This crate does not know whether a shard is a directory or memory.
 
 use std::sync::Arc;
 
 use shardlake_model::{Error, ErrorKind, Result};
 use shardlake_storage::{PacedWork, Shard};
 
-/// More shards than this help nobody: each has threads, memory and files of its own.
+/// Bound on the number of shards: each has threads, memory and files of its own.
 pub const SHARDS_MAX: usize = 64;
 
 /// One shard, or several in the order of their numbers. Cheap to clone.
@@ -76,7 +76,7 @@ impl Shards {
         })
     }
 
-    /// Makes everything durable and closes every shard, the one with the catalog last; the first failure is told.
+    /// Makes everything durable and closes every shard, the one with the catalog last; returns the first failure.
     pub async fn close(&self) -> Result<()> {
         let mut result = Ok(());
         for shard in self.0.iter().rev() {
@@ -86,22 +86,22 @@ impl Shards {
         result
     }
 
-    /// Background work on any of them, which takes so many times less of the time than other background work.
+    /// Background work on any of the shards, which gets a `patience`-th of the time of other background work.
     pub fn paced_work(&self, patience: u32) -> PacedWork {
         Shard::paced_work(self.iter(), patience)
     }
 
-    /// Whether what was read may be told: this process has the account. It has all of its shards or none.
+    /// Whether read data may be returned: this process holds the account's lease. It has all of its shards or none.
     pub fn is_leased(&self) -> bool {
         self.first().is_leased()
     }
 
-    /// Whether the stores of all shards take writes: see [`Shard::check_store`].
+    /// Whether the stores of all shards accept writes: see [`Shard::check_store`].
     pub fn accept_writes(&self) -> bool {
         self.iter().all(|shard| shard.check_store().is_ok())
     }
 
-    /// Whether any shard has refused a write for good.
+    /// Whether any shard has refused a write permanently.
     pub fn is_poisoned(&self) -> bool {
         self.iter().any(Shard::is_poisoned)
     }

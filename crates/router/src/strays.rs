@@ -1,12 +1,13 @@
 //! Stray partitions: data under partition numbers that the catalog does not know.
 //!
-//! Every partition number that has data belongs to a container, to a relocation, or to a deletion that is under way. A number
-//! is handed out by the change of the catalog that names its owner, and never again. So data of a number that was handed out
-//! and has no owner can be reached by no client, now or later: a start deletes it. Data of a number that was never handed out
-//! means that the catalog is older than its shards: it stays, for `shardlake verify` to report.
+//! Every partition number that has data belongs to a container, to a relocation, or to a deletion
+//! in progress. A number is handed out by the change of the catalog that names its owner, and never
+//! again. So no client can ever reach data of a number that was handed out and has no owner: a
+//! start deletes it. Data of a number that was never handed out means that the catalog is older
+//! than its shards: it stays, for `shardlake verify` to report.
 //!
-//! *Order*: the numbers are read first and compared with the catalog in the turn of the change that marks them. A number that
-//! was given an owner in between is known by then.
+//! *Order*: the numbers are read first and compared with the catalog under the lock of the change that marks
+//! them. A number that was given an owner in between is known at that time.
 
 use std::collections::HashMap;
 
@@ -97,7 +98,8 @@ impl Serving {
     }
 
     async fn drop_strays(&self) -> Result<()> {
-        // A deletion that is under way ends while the shards are read: its data is found, and its mark is gone.
+        // A deletion in progress may end while the shards are read, so that its data is found although its
+        // mark is already removed.
         let before = self.0.catalog.load_full();
         let mut found = Vec::new();
         for (shard, number) in self.0.shards.iter().zip(0..) {

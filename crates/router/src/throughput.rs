@@ -1,8 +1,9 @@
-//! Throughput in force: which budget each container lives by, how it stands, and its division over partitions by hand.
+//! Throughput in force: the budget of each container, its state, and its division over partitions by hand.
 //!
-//! Budgets are made from the catalog. Whenever one is about to be published, [`Serving::follow_throughput`] gives every
-//! container's budget its ranges and its allowance; budgets outlive the entries that refer to them, so debts and credit do too.
-//! Order of locks: the budgets of databases, then one partition's at a time.
+//! Budgets are made from the catalog. Whenever a catalog is about to be published,
+//! [`Serving::follow_throughput`] gives every container's budget its ranges and its allowance.
+//! Budgets outlive the entries that refer to them, so debts and credit do too. Lock order: the
+//! budgets of databases, then one partition's at a time.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -29,7 +30,7 @@ pub enum Enforcement {
     /// Where a throughput was asked for.
     #[default]
     Enforced,
-    /// Nothing is refused; charges are reported all the same.
+    /// Nothing is refused; charges are still reported.
     Unlimited,
 }
 
@@ -41,7 +42,7 @@ pub enum CapacityMode {
     Serverless,
 }
 
-/// What holds for all containers of the account.
+/// Rules for all containers of the account.
 #[derive(Debug, Clone, Copy)]
 pub struct ThroughputRules {
     pub enforcement: Enforcement,
@@ -54,17 +55,17 @@ pub struct ThroughputRules {
 pub struct ThroughputReport {
     /// The container's own offer.
     pub own: Option<Arc<Offer>>,
-    /// The database's, where the container has none.
+    /// The database's offer, where the container has none.
     pub shared: Option<Arc<Offer>>,
     /// RU/s that autoscale is at.
     pub scaled_to: Option<u64>,
     /// By range id; empty where nothing is limited.
     pub partitions: Vec<(u32, BudgetReport)>,
-    /// What the containers of the database share.
+    /// The throughput that the containers of the database share.
     pub database: Option<BudgetReport>,
 }
 
-/// Of the databases whose containers share a throughput.
+/// Budgets of the databases with containers that share a throughput.
 #[derive(Debug, Default)]
 pub(crate) struct DatabaseBudgets(Mutex<FxHashMap<DatabaseRid, Arc<PartitionBudget>>>);
 
@@ -131,7 +132,7 @@ impl Serving {
     }
 
     fn budget_rules(&self) -> BudgetRules {
-        // What is paid for by use has no idle capacity to bank.
+        // Serverless containers have no idle capacity to bank.
         let burst = match self.0.throughput.capacity {
             CapacityMode::Provisioned => self.0.throughput.burst,
             CapacityMode::Serverless => Burst::Off,
@@ -139,7 +140,7 @@ impl Serving {
         BudgetRules { burst, partition_throughput_max: self.0.limits.partition_throughput_max }
     }
 
-    /// Refuses to set a throughput where there is none to set.
+    /// Refuses to set a throughput of a serverless account.
     pub fn check_has_throughput(&self) -> Result<()> {
         match self.0.throughput.capacity {
             CapacityMode::Provisioned => Ok(()),
@@ -248,7 +249,7 @@ enum SumRule {
     Followed,
 }
 
-/// Sets the shares, and tells what all of them add up to.
+/// Sets the shares, and returns their sum.
 fn divide(ranges: &mut [RangeRecord], total: u64, shares: &[(u32, u64)], limits: &Limits) -> Result<u64> {
     let max = limits.partition_throughput_max;
     let by_hand: Vec<_> = ranges.iter().map(|range| range.throughput).collect();
