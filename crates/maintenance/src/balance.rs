@@ -1,8 +1,8 @@
-//! Keeps containers in as many physical partitions as their size and throughput ask for: asks the policy again and again, and
-//! begins what it says.
+//! Keeps containers in as many physical partitions as their size and throughput require: evaluates the policy
+//! repeatedly, and begins the splits that it returns.
 //!
-//! One task per account looks at all containers every second, and at once when a throughput was changed. It holds the account
-//! weakly, so that dropping the account ends it. What fails is tried again after a while, not at once.
+//! One task per account looks at all containers every second, and at once when a throughput was changed. It holds the
+//! account weakly, so that dropping the account ends the task. A failed step is retried after a while, not at once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use shardlake_router::RelocationKind;
 use shardlake_router::bounds_of;
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// What counts as the load of a partition that is to be cut.
+/// Time span that counts as the load of a partition that is to be split.
 const LOAD_WINDOW: Duration = Duration::from_secs(600);
 /// Share of the load above which a half of a range is the hot one.
 const HOT_SIDE: f64 = 2.0 / 3.0;
@@ -93,7 +93,7 @@ impl Upkeep {
         Ok(())
     }
 
-    /// What comes next for a container.
+    /// The next step of the policy for a container.
     pub async fn next_step_of(&self, container: &ContainerHandle) -> Result<NextStep> {
         let entry = self.current_entry(&container.entry)?;
         self.next_step(&entry).await
@@ -123,7 +123,7 @@ impl Upkeep {
         };
         let catalog = self.0.catalog.load();
         let own = catalog.offer_of(&entry.record.container.rid.to_string());
-        // What nobody asked for is not enforced, so nothing is split for it.
+        // Throughput that no client has set is not enforced, so nothing is split for it.
         let own = own.filter(|offer| offer.enforced);
         let throughput = own.map(|offer| offer.throughput.maximum());
         Ok(next_step(&views, throughput, &policy))
@@ -158,7 +158,7 @@ impl Upkeep {
         match self.next_step(entry).await {
             Ok(NextStep::Split { range_id, .. }) => Ok(vec![range_id]),
             Ok(_) => Ok(Vec::new()),
-            // It was cut since the container was looked up.
+            // It was split since the container was looked up.
             Err(error) if error.kind() == ErrorKind::PartitionGone => Ok(Vec::new()),
             Err(error) => Err(error),
         }

@@ -1,9 +1,10 @@
-//! Compacts the change logs of partitions in the background: looks every second whose log has grown enough, and gives each a
-//! step in turn.
+//! Compacts the change logs of partitions in the background: looks every second for logs that have grown
+//! enough, and compacts them step by step, round robin.
 //!
-//! One task per account, which holds it weakly. After each step it rests as the pacer of the shards says
-//! (`crates/storage/src/background_pace.rs`), so that it gives way to whoever serves clients. Sources of a relocation are left alone from the moment that the catalog names them: the targets
-//! follow their logs, also after a restart in the middle.
+//! One task per account, which holds it weakly. After each step it rests for the time that the shards' pacer
+//! sets (`crates/storage/src/background_pace.rs`), so that work for clients has priority. Sources of a
+//! relocation are not compacted as soon as the catalog names them: the targets follow their logs, also after
+//! a restart in the middle.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use crate::{Held, Upkeep};
 use shardlake_router::ContainerEntry;
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// By which its share of the time is divided: nobody waits for it.
+/// Divisor of the task's share of the time: no client waits for it.
 const PATIENCE: u32 = 4;
 const REST_MAX: Duration = Duration::from_secs(1);
 const RETRY_AFTER: Duration = Duration::from_secs(30);
@@ -67,7 +68,7 @@ pub(crate) fn start(upkeep: &Upkeep) {
 }
 
 impl Upkeep {
-    /// Compacts every change log as far as it goes now. The server does so by itself, a little at a time.
+    /// Compacts every change log as far as possible now. The server does so by itself, a little at a time.
     pub async fn compact_change_logs(&self) -> Result<u64> {
         let mut removed_total = 0;
         for (rid, partition) in self.logs_due() {
@@ -76,7 +77,7 @@ impl Upkeep {
                 match self.compact_step(rid, &partition, &mut compaction).await? {
                     CompactionStep::Went { removed } => removed_total += removed as u64,
                     CompactionStep::Idle => break,
-                    // Storage has room again when its queue is written.
+                    // Storage accepts more when its queue is written.
                     CompactionStep::Overloaded => {}
                 }
                 tokio::task::yield_now().await;
@@ -85,7 +86,7 @@ impl Upkeep {
         Ok(removed_total)
     }
 
-    /// Partitions in whose logs there may be something to do.
+    /// Partitions with change logs that may need compaction.
     fn logs_due(&self) -> Vec<(ContainerRid, Arc<Partition>)> {
         let now = self.clock().now();
         let catalog = self.0.catalog.load();
@@ -99,7 +100,8 @@ impl Upkeep {
         entries.filter(|entry| entry.record.relocation.is_none()).flat_map(of_entry).collect()
     }
 
-    /// A step, unless the partition is on its way elsewhere by now. A relocation that begins later copies what the step leaves.
+    /// One step, unless the partition is being relocated at that time. A relocation that begins later copies
+    /// the log as the step leaves it.
     async fn compact_step(
         &self,
         rid: ContainerRid,

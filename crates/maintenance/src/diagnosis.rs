@@ -9,14 +9,14 @@ use shardlake_model::Limits;
 
 use crate::reports::RangeReport;
 
-/// What is wrong, the worst first; see [`diagnose`].
+/// Findings, the worst first; see [`diagnose`].
 pub(crate) fn diagnosis_of(
     ranges: &[RangeReport],
     of_database: Option<&BudgetReport>,
     limits: &Limits,
     collection: Option<CollectionName>,
 ) -> Vec<Finding> {
-    // What a database's containers share is the limit, and not what their partitions could hand out.
+    // The throughput that a database's containers share is the limit, not the sum of their partitions' budgets.
     let total = match of_database {
         Some(shared) => Some(shared.rate_centi as f64 / 100.0),
         None => ranges.iter().map(budget).sum(),
@@ -35,7 +35,7 @@ fn budget(range: &RangeReport) -> Option<f64> {
     range.budget.map(|budget| budget.rate_centi as f64 / 100.0)
 }
 
-/// Those that are over.
+/// The completed seconds of a series.
 fn seconds(series: &Series) -> Vec<SecondLoad> {
     let points = series.points.iter().filter(|point| point.seconds_ago > 0);
     let second = |point: &Point| SecondLoad {

@@ -1,7 +1,7 @@
-//! What earlier processes have counted, at its place on a map.
+//! Heat of earlier processes, at its place on a map.
 //!
-//! Their periods began at other moments than those of this process, so each is drawn in the column that its middle lies in: up to
-//! half a period beside its place.
+//! Their periods do not begin at the period bounds of this process, so each period is drawn in the column of
+//! its middle: up to half a period from its true place.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub(crate) struct ShownPeriods {
 }
 
 pub(crate) struct EarlierHeat {
-    /// Of the map, and of the day.
+    /// The present on the map's clock, and as Unix time.
     now: Duration,
     unix_ms: u64,
     /// Times of the map, oldest first.
@@ -55,12 +55,12 @@ impl EarlierHeat {
         heat
     }
 
-    /// The time of a map; what was before it is at its beginning.
+    /// The time on the map; times before its beginning are moved to the beginning.
     fn time(&self, unix_ms: u64) -> Duration {
         self.now.saturating_sub(Duration::from_millis(self.unix_ms.saturating_sub(unix_ms)))
     }
 
-    /// Where the parts of a partition lie, and its periods that are shown.
+    /// The positions of a partition's parts, and its shown periods.
     pub fn of_partition(
         &self,
         partition: &EarlierPartition,

@@ -1,7 +1,7 @@
 //! Heat over time and the hash space: one matrix for a container, of the partitions that there are and of those that were.
 //!
-//! Columns are periods, rows are equal parts of a span of the hash space. A partition tells its heat in 32 parts, so the rows
-//! and its parts rarely fall together:
+//! Columns are periods, rows are equal parts of a span of the hash space. A partition reports its heat in 32
+//! parts, so the rows and its parts rarely fall together:
 //!
 //! ```text
 //! parts of a partition   |  a  |  b  |  c  |         share, throttled: a row shows the highest of the parts that it meets,
@@ -9,8 +9,9 @@
 //!                          a  a/b  b  b/c  c         request units: a row has its portion of each part
 //! ```
 //!
-//! Time on the map is the clock's elapsed time and [`HEAT_MAP_BEFORE`], so that there is room for what earlier processes have counted
-//! (`earlier_heat.rs`). Cells of a time in which no process counted are not a number: nobody knows whether there was traffic.
+//! Time on the map is the clock's elapsed time plus [`HEAT_MAP_BEFORE`], so that it has space for the heat of
+//! earlier processes (`earlier_heat.rs`). Cells of a time in which no process counted are NaN: whether there
+//! was traffic is unknown.
 
 use std::time::Duration;
 
@@ -25,10 +26,10 @@ use crate::earlier_heat::{EarlierHeat, ShownPeriods};
 /// Time on the map before the process: as far as the coarsest periods reach, and a whole number of each.
 pub const HEAT_MAP_BEFORE: Duration = Duration::from_secs(28 * 24 * 3600);
 pub const HEAT_ROWS_MAX: usize = 512;
-/// Refusals that are told one by one; where there are more, the gravest.
+/// Bound on the refusals that are listed one by one; where there are more, the gravest are listed.
 const THROTTLED_MAX: usize = 10_000;
 
-/// What a cell says.
+/// Measure that a cell shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeatMeasure {
     /// RU/s of a part of a partition over the RU/s of the partition's budget.
@@ -57,24 +58,24 @@ pub struct HeatMap {
     pub period_seconds: u32,
     /// Numbers of the columns: this one to the sequence.
     pub first: u32,
-    /// One more than there are rows.
+    /// One more than the number of rows.
     pub row_bounds: Vec<Epk>,
     /// One column of rows after the other.
     pub cells: Vec<f32>,
     pub throttled: Vec<ThrottledRows>,
-    /// Those that reach into the columns.
+    /// The epochs that reach into the columns.
     pub epochs: Vec<Epoch>,
     pub events: Vec<HistoryEvent>,
     /// From when on there is anything to know. All times are of the map.
     pub known_since: Duration,
 }
 
-/// Rows of a column whose partition refused operations.
+/// Rows of a column with a partition that refused operations.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ThrottledRows {
     pub column: u32,
     pub rows: RowSpan,
-    /// Of the partition's operations.
+    /// Share of the partition's operations.
     pub share: f64,
 }
 
@@ -160,7 +161,7 @@ impl Upkeep {
 }
 
 impl HeatMap {
-    /// The rows that a span of the hash space meets, for whoever draws it.
+    /// The rows that a span of the hash space meets, for drawing.
     pub fn rows_of(&self, range: &KeyRange) -> Option<RowSpan> {
         let count = self.row_bounds.len() - 1;
         let ends_below = |bound: &Epk| *bound <= range.min;
@@ -184,14 +185,14 @@ struct Columns {
 }
 
 impl Columns {
-    /// They begin where the window does, or where anybody counts.
+    /// They begin where the window or the recorded heat begins, whichever is later.
     fn of(request: &HeatMapRequest, now: Duration, oldest: Duration) -> Columns {
         let (period_seconds, count) = periods_of(request.window);
         let last = (now.as_secs() / u64::from(period_seconds)) as u32;
         let wanted = (request.window.as_secs().div_ceil(u64::from(period_seconds)) as u32).clamp(1, count);
         let begin = (oldest.as_secs() / u64::from(period_seconds)) as u32;
         let first = (last + 1).saturating_sub(wanted).max(begin.min(last));
-        // One that is unknown, of another window or another process, asks for everything.
+        // An unknown `since` (of another window or another process) asks for everything.
         let since = request.since.filter(|since| (first..=last).contains(since));
         Columns { period_seconds, first: since.unwrap_or(first), last, now }
     }
@@ -220,7 +221,7 @@ impl Columns {
         (self.last - self.first) as usize + 1
     }
 
-    /// Whether a moment is not before them.
+    /// Whether a point in time is not before the columns.
     fn reach(self, at: Duration) -> bool {
         at.as_secs() / u64::from(self.period_seconds) >= u64::from(self.first)
     }
@@ -287,7 +288,7 @@ impl Canvas {
         }
     }
 
-    /// Where a bound lies among the rows.
+    /// Position of a bound among the rows.
     fn place(&self, bound: &Epk) -> f64 {
         if *bound >= self.span.max {
             return self.rows as f64;
@@ -339,7 +340,7 @@ impl Canvas {
         }
     }
 
-    /// Nobody knows what was while nobody counted.
+    /// Clears the cells of times in which no process counted.
     fn forget_outside(&mut self, known: &[(Duration, Duration)]) {
         let number = |moment: Duration| moment.as_secs() / u64::from(self.columns.period_seconds);
         let spans: Vec<_> = known.iter().map(|(from, to)| number(*from)..=number(*to)).collect();

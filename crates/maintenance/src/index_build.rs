@@ -1,9 +1,9 @@
 //! Generations of a container's index: which one serves, which one is being filled, and the work in the background that ends
 //! with the second in the place of the first (engine.md §5, last bullets).
 //!
-//! A new policy gets a generation of its own, so that queries stay right throughout: they read the old one until the new one
-//! is whole. Both are in the container's record before anything depends on them; what a crash leaves of any other generation
-//! is deleted when the account is opened.
+//! A new policy gets a generation of its own, so that queries stay right throughout: they read the old one
+//! until the new one is complete. Both are in the container's record before anything depends on them. The
+//! leftovers of other generations after a crash are deleted when the account is opened.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -33,7 +33,8 @@ pub(crate) fn start(upkeep: &Upkeep) {
 }
 
 impl Upkeep {
-    /// Has every index tended whose record is new. A container that never changed its policies has nothing to fill or delete.
+    /// Starts the work for every index with a new record. A container that never changed its
+    /// policies has nothing to fill or delete.
     fn tend_indexes(&self) {
         for entry in self.0.catalog.load().containers() {
             let index = &entry.record.index;
@@ -44,13 +45,13 @@ impl Upkeep {
         }
     }
 
-    /// Fills what is to be filled and deletes what no generation needs, in the background.
+    /// Fills a generation that is being built and deletes data that no generation needs, in the background.
     fn tend_index_in_background(&self, entry: Arc<ContainerEntry>) {
         let upkeep = self.clone();
         tokio::spawn(async move {
             let name = entry.record.container.rid;
             if let Err(error) = upkeep.patiently(|| upkeep.tend_index(entry.clone())).await {
-                // The record stays as it is, so the next start tries again.
+                // The record stays unchanged, so the next start tries again.
                 let has_ended = matches!(error.kind(), ErrorKind::PartitionGone | ErrorKind::OwnerNotFound);
                 if !has_ended && !upkeep.is_closing() {
                     tracing::warn!(container = %name, %error, "building an index stopped");
@@ -62,9 +63,9 @@ impl Upkeep {
     async fn tend_index(&self, entry: Arc<ContainerEntry>) -> Result<()> {
         let motion = entry.motion.clone();
         let _turn = motion.topology.lock().await;
-        // The catalog shows a new generation a moment before the partitions maintain it.
+        // The catalog shows a new generation slightly before the partitions maintain it.
         drop(motion.alignment.lock().await);
-        // The partitions may have been others when the turn was asked for.
+        // The partitions may have changed while the task waited for the lock.
         let Ok(entry) = self.current_entry(&entry) else { return Ok(()) };
         let partitions: Vec<Arc<Partition>> = entry.map.iter().cloned().collect();
         drop_unused(&partitions, &entry.record.index).await?;
@@ -85,7 +86,7 @@ impl Upkeep {
         self.serve_built_index(entry.record.container.rid, building.id).await
     }
 
-    /// Puts the generation that was built in the place of the serving one, unless something else happened meanwhile.
+    /// Replaces the serving generation with the built one, unless the container has changed meanwhile.
     async fn serve_built_index(&self, rid: ContainerRid, id: u16) -> Result<()> {
         let entry = self.entry_of_rid(rid)?;
         let is_built = move |index: &IndexRecord| index.building.as_ref().is_some_and(|built| built.id == id);
@@ -109,7 +110,7 @@ impl Upkeep {
     }
 }
 
-/// Deletes what is left of earlier generations. Later ones than the record knows are left alone.
+/// Deletes the leftovers of earlier generations. Later ones than the record knows are kept.
 async fn drop_unused(partitions: &[Arc<Partition>], index: &IndexRecord) -> Result<()> {
     for partition in partitions {
         partition.drop_indexes_below(index.last_id + 1, &index.ids()).await?;

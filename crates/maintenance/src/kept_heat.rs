@@ -1,6 +1,6 @@
-//! Heat over restarts: what maps show is told to whoever stores it, and taken back from there at the next start.
+//! Heat over restarts: the heat that maps show is handed out for storage, and read back at the next start.
 //!
-//! Nothing of it is needed to serve: what is lost, or is not stored, is a part of a picture.
+//! Serving does not need it: heat that is lost or not stored only leaves a gap in a picture.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use shardlake_routing::KeyRange;
 
 use crate::Upkeep;
 
-/// A moment in both ways of counting.
+/// One point in time on both clocks.
 #[derive(Debug, Clone, Copy)]
 struct Now {
     unix_ms: u64,
@@ -26,7 +26,7 @@ impl Now {
 }
 
 impl Upkeep {
-    /// Tells the heat of every container that has any, with its resource id, until told to stop.
+    /// Passes the heat of every container that has any, with its resource id, to `keep`, until `keep` returns false.
     pub fn keep_heat(&self, mut keep: impl FnMut(&str, &Earlier) -> bool) {
         let now = self.moment();
         for entry in self.0.catalog.load().containers() {
@@ -37,7 +37,7 @@ impl Upkeep {
         }
     }
 
-    /// Takes what an earlier process has told of a container; says whether there is such a container.
+    /// Takes over the heat that an earlier process stored for a container; returns whether the container exists.
     pub fn recall_heat(&self, rid: &str, mut earlier: Earlier) -> bool {
         let catalog = self.0.catalog.load();
         let Some(entry) = catalog.containers().find(|entry| entry.rid_text() == rid) else { return false };

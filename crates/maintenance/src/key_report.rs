@@ -1,4 +1,4 @@
-//! One logical partition as an operator sees it: where it is, how large, and how much of the load is its.
+//! One logical partition as an operator sees it: its place, its size, and its share of the load.
 
 use shardlake_document::partition_key_text;
 use shardlake_model::{PartitionKey, Result};
@@ -20,13 +20,13 @@ pub struct KeyReport {
     pub load: Option<KeyHeat>,
 }
 
-/// Of the last five to ten minutes.
+/// Heat of the last five to ten minutes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct KeyHeat {
     /// At most this, and at least `error_ru` less.
     pub ru: f64,
     pub error_ru: f64,
-    /// Of the partition's request units, at least.
+    /// Least share of the partition's request units.
     pub share: f64,
     pub window_seconds: u32,
 }

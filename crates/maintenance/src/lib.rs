@@ -1,20 +1,20 @@
-//! What an account does by itself: splits, merges and moves, index builds, purging, compaction; and what it tells operators of
-//! its partitions.
+//! Background maintenance of an account: splits, merges and moves, index builds, purging, compaction; and its
+//! reports of partitions to operators.
 //!
-//! | file | what it does |
+//! | file | contents |
 //! |---|---|
 //! | `relocation.rs`, `relocation_run.rs` | split, merge and move: their plans and records, and the work |
-//! | `balance.rs` | begins the splits that size and throughput ask for |
+//! | `balance.rs` | begins the splits that size and throughput require |
 //! | `index_build.rs` | fills new generations of an index, and deletes old ones |
-//! | `purge.rs` | removes items whose time to live has run out |
+//! | `purge.rs` | removes expired items |
 //! | `compaction.rs` | keeps the change logs small |
 //! | `heat_map.rs`, `pulse.rs` | heat over time: of a container's hash space, of all containers |
-//! | `kept_heat.rs`, `earlier_heat.rs` | heat that outlives the process: told and taken back; drawn into the map |
+//! | `kept_heat.rs`, `earlier_heat.rs` | heat that outlives the process: stored and read back; drawn into the map |
 //! | `key_report.rs` | one logical partition |
 //! | `reports.rs`, `partitions.rs`, `partition_descriptions.rs`, `partition_loads.rs`, `diagnosis.rs` | physical partitions as an operator sees them |
 //!
-//! [`Upkeep`] is the door. Nobody calls in here while serving: the tasks look at the catalog now and again, and whenever it
-//! changes. They hold the account weakly, so that dropping it ends them.
+//! [`Upkeep`] is the API. No request calls it while it is served: the tasks look at the catalog now and
+//! again, and whenever it changes. They hold the account weakly, so that dropping the account ends them.
 
 mod balance;
 mod compaction;
@@ -49,7 +49,7 @@ pub use pulse::{AccountPulse, ContainerPulse, PulseSpan};
 pub use relocation::{RelocationHooks, RelocationTicket, SplitAt};
 pub use reports::{ContainerReport, LargeKey, RangeReport};
 
-/// When items whose time to live has run out are removed.
+/// When expired items are removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Purging {
     #[default]
@@ -66,7 +66,7 @@ pub struct Upkeep(Arc<UpkeepState>);
 struct UpkeepState {
     serving: Serving,
     hooks: RelocationHooks,
-    /// Held by whoever fills a generation of an index.
+    /// Held by the task that fills a generation of an index.
     index_builds: Mutex<()>,
     relocations: RelocationCounts,
 }
@@ -88,7 +88,7 @@ impl Deref for UpkeepState {
 }
 
 impl Upkeep {
-    /// Goes on with what a stop interrupted, and begins to look after everything that is served.
+    /// Continues interrupted work, and begins the background maintenance of everything that is served.
     pub fn start(serving: Serving, hooks: RelocationHooks, purging: Purging) -> Upkeep {
         let upkeep = Upkeep(Arc::new(UpkeepState {
             serving,
@@ -112,7 +112,7 @@ impl Upkeep {
     }
 }
 
-/// What a task keeps of the account between two steps.
+/// Weak reference to the account that a task keeps between two steps.
 struct Held(Weak<UpkeepState>);
 
 impl Held {

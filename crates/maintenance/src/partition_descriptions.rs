@@ -1,4 +1,4 @@
-//! What the policy will do next with a partition, said in words.
+//! Descriptions of the policy's next step for a partition.
 
 use shardlake_capacity::policy::{NextStep, SplitReason};
 use shardlake_model::Limits;

@@ -15,9 +15,9 @@ use shardlake_router::{RelocationKind, RelocationReport};
 pub struct ContainerLoad {
     pub database: String,
     pub container: String,
-    /// What was asked for, its own or its database's.
+    /// The throughput that a client has set, for the container or for its database.
     pub throughput: Option<Throughput>,
-    /// RU/s that autoscale is at.
+    /// RU/s that autoscale has currently reached.
     pub scaled_to: Option<u64>,
     pub partitions: Vec<PartitionLoad>,
 }
@@ -32,7 +32,7 @@ pub struct PartitionLoad {
     pub refused: u64,
     /// Items removed since the partition began because their time to live had run out.
     pub purged: u64,
-    /// Of the window that was asked for.
+    /// Totals of the requested window.
     pub totals: Totals,
 }
 
@@ -50,7 +50,7 @@ impl RelocationCounts {
 }
 
 impl Upkeep {
-    /// Of every container.
+    /// Loads of every container.
     pub fn loads(&self, window: Duration) -> Vec<ContainerLoad> {
         let catalog = self.0.catalog.load();
         let entries = catalog.containers();

@@ -1,7 +1,8 @@
-//! Physical partitions as an operator sees them: one report per container, gathered from whoever knows.
+//! Physical partitions as an operator sees them: one report per container, gathered from its partitions and
+//! the catalog.
 //!
-//! A report is a snapshot taken partition by partition while operations go on, so its numbers may be a moment apart. Nothing
-//! here is on the way of an operation, and nothing is changed.
+//! A report is a snapshot taken partition by partition while operations continue, so its numbers may be of
+//! slightly different times. Operations do not pass through this file, and it changes nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,9 +22,9 @@ use shardlake_router::ContainerEntry;
 use shardlake_router::ContainerHandle;
 use shardlake_router::RelocationStatus;
 
-/// A partition that came to be later than this ago is judged as if it had been there for so long: a burst says nothing of its load.
+/// Partitions younger than this are judged as if they were this old: a short burst does not show a partition's load.
 const COUNTED_MIN: Duration = Duration::from_secs(10);
-/// Of each partition.
+/// Number of the largest logical partitions reported for each partition.
 const LARGEST_KEYS: usize = 10;
 
 impl Upkeep {
@@ -61,7 +62,7 @@ impl Upkeep {
                 ..report
             });
         }
-        // Of rates: partitions may have counted for times of different length.
+        // Rates are compared, since partitions may have counted for times of different length.
         let rate = |heat: &HeatReport| heat.totals.ru / f64::from(heat.window_seconds.max(1));
         let total: f64 = partitions.iter().map(|partition| rate(&partition.heat)).sum();
         for partition in &mut partitions {
@@ -73,7 +74,7 @@ impl Upkeep {
         Ok(ContainerReport { at, throughput, enforced, partitions, relocation, diagnosis, container })
     }
 
-    /// Of a container that was made over MongoDB's protocol.
+    /// Name of the collection, for a container that was created over MongoDB's protocol.
     fn collection_name_of(&self, entry: &ContainerEntry) -> Option<CollectionName> {
         let container = &entry.record.container;
         let catalog = self.0.catalog.load();
@@ -85,7 +86,7 @@ impl Upkeep {
         })
     }
 
-    /// What the partition itself knows.
+    /// Facts that the partition itself knows.
     async fn range_report(
         &self,
         entry: &ContainerEntry,
@@ -95,7 +96,7 @@ impl Upkeep {
     ) -> Result<RangeReport> {
         let definition = &entry.record.container.definition.partition_key;
         let counted = entry.history.counted_since(partition.range_id).map_or(window, |since| {
-            // Whole seconds, like what is counted: the one in which it began is the first.
+            // Whole seconds, like the counts: the second in which it began is the first.
             Duration::from_secs(now.as_secs().saturating_sub(since.as_secs())).max(COUNTED_MIN)
         });
         let heat = partition.heat(definition).report(now, window.min(counted));

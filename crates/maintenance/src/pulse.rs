@@ -1,6 +1,6 @@
-//! The request units of all containers over time, from the heat of their partitions: for those who look at the whole account.
+//! The request units of all containers over time, from the heat of their partitions: for monitoring the whole account.
 //!
-//! Nothing is counted for it. Whoever asks for what is new reads a few periods of each partition.
+//! Nothing is counted for it. A request for new periods reads a few periods of each partition.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ impl PulseSpan {
     }
 }
 
-/// Of all containers together; every list has one number for each period.
+/// Pulse of all containers together; every list has one number for each period.
 #[derive(Debug, Clone)]
 pub struct AccountPulse {
     /// By [`HeatKind`].
@@ -54,7 +54,7 @@ pub struct ContainerPulse {
 }
 
 impl Upkeep {
-    /// With so many of the busiest containers one by one.
+    /// With the given number of the busiest containers one by one.
     pub fn pulse(&self, span: PulseSpan, containers_max: usize) -> AccountPulse {
         let now = self.0.clock.elapsed();
         let mut pulse = AccountPulse {
@@ -77,7 +77,7 @@ impl Upkeep {
 }
 
 impl AccountPulse {
-    /// Adds a container, and tells its own course where there was any traffic.
+    /// Adds a container, and returns its own series where it had any traffic.
     fn add(&mut self, entry: &ContainerEntry, span: PulseSpan, now: Duration) -> Option<ContainerPulse> {
         let definition = &entry.record.container.definition.partition_key;
         let mut own: Option<ContainerPulse> = None;

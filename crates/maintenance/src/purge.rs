@@ -1,10 +1,11 @@
-//! Removes what has outlived its time to live, in the background: looks every second which partitions know of items that may
-//! have run out, and sweeps those, a step of each in turn.
+//! Removes expired items in the background: looks every second for partitions with items that may have
+//! expired, and sweeps those step by step, round robin.
 //!
-//! One task per account, which holds it weakly. After each step it rests as the pacer of the shards says
-//! (`crates/storage/src/background_pace.rs`): the more clients feel of it, the longer. A partition that has spent its request units is looked through
-//! at that pace, and left alone but for one removal a second; nothing is charged, except in serverless accounts, where it costs what
-//! deletes cost. Partitions on their way elsewhere are not swept; those that take their place are.
+//! One task per account, which holds it weakly. After each step it rests for the time that the shards' pacer
+//! sets (`crates/storage/src/background_pace.rs`): the more the step slows clients, the longer. A partition
+//! that has spent its request units is scanned at that pace, and only one removal a second is made in it.
+//! Nothing is charged, except in serverless accounts, where a removal costs as much as a delete. Partitions
+//! that are being relocated are not swept; their successors are.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,15 +22,16 @@ use shardlake_router::ContainerEntry;
 use shardlake_router::ContainerHandle;
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How long to wait where a partition has no request units left, and where a shard has no room for work that can wait.
+/// Wait where a partition has no request units left, and where a shard does not accept deferrable work.
 const WAIT_FOR_UNITS: Duration = Duration::from_millis(10);
 const WAIT_FOR_ROOM: Duration = Duration::from_secs(1);
-/// Rest between two sweeps of a partition, as a multiple of what the last one took: writes let it be due all the time.
+/// Rest between two sweeps of a partition, as a multiple of the last sweep's duration: with steady writes a
+/// partition is always due.
 const REST_AFTER_SWEEP: u32 = 10;
-/// Rows of one commit where somebody waits for the end.
+/// Rows of one commit where a caller waits for the end.
 const ROWS_WHEN_ASKED: usize = 1024;
 const RETRY_AFTER: Duration = Duration::from_secs(30);
-/// How often something is removed from a partition without request units all the same.
+/// How often an item is removed from a partition that has no request units.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A partition that is being swept.
@@ -38,13 +40,13 @@ struct Running {
     partition: Arc<Partition>,
     sweep: Sweep,
     began: Duration,
-    /// When something of it was removed.
+    /// Time of the last removal.
     removed: Duration,
 }
 
-/// How a turn of one partition ended.
+/// End of one partition's time slice.
 enum Turn {
-    /// It had none: there are no request units for it.
+    /// It did nothing: there are no request units for it.
     Passed,
     Stepped(SweepStep),
 }
@@ -52,7 +54,7 @@ enum Turn {
 #[derive(Default)]
 struct Purge {
     running: VecDeque<Running>,
-    /// Partitions whose next sweep is not before a moment.
+    /// Partitions with the earliest time of their next sweep.
     resting: FxHashMap<PartitionUid, Duration>,
 }
 
@@ -66,7 +68,7 @@ pub(crate) fn start(upkeep: &Upkeep) {
             purge.look(&upkeep).await;
             let mut work = (!purge.running.is_empty()).then(|| upkeep.0.shards.paced_work(1));
             drop(upkeep);
-            // What becomes due meanwhile has its turn a second after the last of these.
+            // Partitions that become due meanwhile are swept a second after the last of these.
             while let Some(work) = work.as_mut().filter(|_| !purge.running.is_empty()) {
                 let Some(upkeep) = held.upkeep() else { return };
                 let wait = purge.step(&upkeep, work.rows()).await;
@@ -108,8 +110,8 @@ impl Purge {
         }
     }
 
-    /// Gives the next partition its turn, in which it may remove so many rows. Says how long to wait after it where there is a
-    /// reason besides the pace.
+    /// Gives the next partition its time slice, which may remove up to `rows_max` rows. Returns a wait where
+    /// there is a reason for one other than the pace.
     async fn step(&mut self, upkeep: &Upkeep, rows_max: usize) -> Option<Duration> {
         let mut running = self.running.pop_front()?;
         let started = upkeep.clock().elapsed();
@@ -129,7 +131,7 @@ impl Purge {
                 self.running.push_back(running);
                 Some(WAIT_FOR_ROOM)
             }
-            // The next look goes by the new definition.
+            // The next sweep uses the new definition.
             Ok(Turn::Stepped(SweepStep::Superseded)) => None,
             Ok(Turn::Stepped(SweepStep::Complete)) => {
                 let now = upkeep.clock().elapsed();
@@ -155,7 +157,7 @@ impl Purge {
 }
 
 impl Upkeep {
-    /// The partitions of a container with items whose time may have run out.
+    /// The partitions of a container with items that may have expired.
     fn due_partitions(&self, entry: &ContainerEntry) -> Vec<Arc<Partition>> {
         let now = self.clock().now().seconds();
         let is_due = |partition: &&Arc<Partition>| {
@@ -181,7 +183,7 @@ impl Upkeep {
         Ok(Turn::Stepped(step))
     }
 
-    /// Whether request units are left over, and what is to be paid from where purging is paid for.
+    /// Whether request units are left for purging, with the budget to charge where purging is charged.
     fn leave_to_purge(
         &self,
         entry: &ContainerEntry,
@@ -198,8 +200,8 @@ impl Upkeep {
         (is_left || waited >= PATIENCE).then_some(None)
     }
 
-    /// Removes what has run out in a container now and without rest. Gives how many items went. For tests and tools: nobody
-    /// sees these items anyway.
+    /// Removes the expired items of a container now and without rest. Returns the number of items removed.
+    /// For tests and tools: clients never see expired items.
     pub async fn purge_expired(&self, container: &ContainerHandle) -> Result<u64> {
         let entry = self.current_entry(&container.entry)?;
         let mut items = 0;

@@ -1,11 +1,11 @@
-//! Split, merge and move: the plan of a relocation, its record in the catalog, and what can be seen of it.
+//! Split, merge and move: the plan of a relocation, its record in the catalog, and its visible state.
 //!
-//! A relocation is in the container's record from before its first byte is copied until the routing that it leads to is
-//! published, in one durable change with the marks that have the sources' data dropped. So a stop at any moment leaves the old
-//! ranges with a relocation to go on with, or the new ones. `relocation_run.rs` does the work.
+//! A relocation is in the container's record from before its first byte is copied until its routing is published, in
+//! one durable change with the marks that have the sources' data dropped. So a stop at any time leaves either the old
+//! ranges with a relocation to continue, or the new ones. `relocation_run.rs` does the work.
 //!
-//! Children of a split and the child of a merge get ids above all that there were, and list their ancestors, the oldest first.
-//! A moved range keeps its id: to clients nothing has happened.
+//! Children of a split and the child of a merge get ids above all earlier ids, and list their ancestors, the
+//! oldest first. A moved range keeps its id: clients see no change.
 
 use std::fmt;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ pub enum SplitAt {
 /// Asked at the end of each step; `false` stops the work where it is, as if the process had died.
 type StepTest = dyn Fn(RelocationStep) -> bool + Send + Sync;
 
-/// For tests: what happens at the steps of relocations.
+/// For tests: hooks at the steps of relocations.
 #[derive(Clone, Default)]
 pub struct RelocationHooks {
     pub goes_on: Option<Arc<StepTest>>,
@@ -54,7 +54,7 @@ impl fmt::Debug for RelocationHooks {
     }
 }
 
-/// A relocation that has begun. It goes on whether or not anybody waits.
+/// A relocation that has begun. It continues even if no caller waits.
 #[derive(Debug)]
 pub struct RelocationTicket {
     /// The ranges that will be there when it is done.
@@ -167,14 +167,14 @@ impl Upkeep {
         .await
     }
 
-    /// Gives up the relocation of a container; what was copied is dropped. Says whether there was one.
+    /// Aborts the relocation of a container and drops its copies. Returns whether there was one.
     pub async fn abort_relocation(&self, container: &ContainerHandle) -> Result<bool> {
         let entry = self.current_entry(&container.entry)?;
         if entry.record.relocation.is_none() {
             return Ok(false);
         }
         entry.motion.state().progress.abort();
-        // Its end is the end of the work's turn.
+        // The end of the relocation releases the lock.
         let _turn = entry.motion.topology.lock().await;
         Ok(self.current_entry(&entry)?.record.relocation.is_none())
     }
@@ -200,7 +200,7 @@ impl Upkeep {
         uninterrupted(begun).await
     }
 
-    /// Tells the ids of the ranges that will be there when it is done.
+    /// Returns the ids of the ranges that will exist when the relocation is done.
     fn record_relocation(
         &self,
         rid: ContainerRid,
@@ -293,5 +293,5 @@ fn new_range(
     RangeRecord { uid, range_id, min, max, rid_prefix: range_id, parents, shard, throughput: None }
 }
 
-/// What a relocation is about.
+/// The container that a relocation concerns.
 pub(crate) type Subject = ContainerRid;

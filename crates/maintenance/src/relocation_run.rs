@@ -1,7 +1,7 @@
-//! Carries relocations out: copy, catch up, cut over, publish, clean up; or gives them up.
+//! Execution of relocations: copy, catch up, cut over, publish, clean up; or abort.
 //!
-//! One relocation per container at a time, and none while an index is filled. The work does not belong to the request that
-//! asked for it: it goes on when the client has gone, and after a restart.
+//! One relocation per container at a time, and none while an index is filled. The work does not belong to the
+//! request that asked for it: it continues when the client has disconnected, and after a restart.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
@@ -29,11 +29,11 @@ use shardlake_router::{HistoryEventKind, PastPartition, PastRelocation};
 use shardlake_router::{LiveCatalog, bounds_of, identity_of};
 use shardlake_router::{RelocationReport, RelocationStep};
 
-/// How long writers may be held before the cutover is put off, at first. An attempt goes on from where the last one came to, since a
-/// source that is written faster than it can be caught up with would never end.
+/// How long writers may be held before the cutover is put off, at first. An attempt continues where the last
+/// one stopped, since a source that is written faster than its target catches up would never end.
 const FENCE_MAX: Duration = Duration::from_millis(25);
-/// Attempts of which each gets twice as long as the one before. Writers go on for [`FENCE_MAX`] between any two, so that they are
-/// slowed down to a ninth from then on, and none waits for longer than this and what the last commit takes.
+/// Number of attempts that each get twice as long as the one before. Writers run for [`FENCE_MAX`] between any two, so
+/// that they are slowed down to a ninth from then on, and none waits for longer than this plus the last commit.
 const DOUBLED: u32 = 3;
 /// Further attempts after which the time is doubled once more: one item may take longer than that.
 const DOUBLED_EACH: u32 = 64;
@@ -106,8 +106,8 @@ impl Upkeep {
         outcome
     }
 
-    /// Storage that refuses writes for good, or is about to be closed, leaves the record as it is. A disk that is full for
-    /// the copy alone does not: what was copied is the first to go.
+    /// Storage that refuses writes permanently, or is about to be closed, leaves the record as it is. A disk
+    /// that is full for the copy alone does not: the copy is deleted first.
     fn is_left_for_the_next_start(&self, error: &Error) -> bool {
         let is_over = self.is_closing() || !self.is_writable();
         error.kind() == ErrorKind::Unavailable && (is_over || self.0.hooks.goes_on.is_some())
@@ -202,10 +202,10 @@ impl Upkeep {
         attempts: u32,
     ) -> Result<Option<Duration>> {
         if self.0.catalog_writer.is_in_doubt().await {
-            // No change is accepted any more: the sources go on as they are.
+            // No change is accepted any more: the sources continue unchanged.
             return Err(catalog_error(CatalogError::InDoubt));
         }
-        // The targets are opened by the policies that the sources go by.
+        // The targets are opened with the policies of the sources.
         let _order = entry.motion.alignment.lock().await;
         let started = self.clock().elapsed();
         let Some(cutover) = relocation.cut_over(self.clock(), fence_max(attempts)).await? else {
@@ -215,13 +215,14 @@ impl Upkeep {
         let rid = entry.record.container.rid;
         let moved = record.clone();
         let plan = move |_: &LiveCatalog, draft: &mut Definitions| take_over(draft, rid, &moved);
-        // Shared with the change: who holds an old entry never reads behind who has the new one, so the sources end before
-        // the targets can be found; and where the change fails, what becomes of them is decided here.
+        // Shared with the change. The sources end before the targets can be found, so that a reader with an
+        // old entry never reads behind a reader with the new one. If the change fails, the fate of the
+        // sources is decided here.
         let cutover = Arc::new(StdMutex::new(Some(cutover)));
         let held = cutover.clone();
         let complete = move || taken(&held).into_iter().for_each(Cutover::complete);
         if let Err(error) = self.change_and(Urgency::CutOver, plan, complete).await {
-            // Whether the routing will be found after a restart: then the sources must acknowledge nothing more.
+            // If the routing may be found after a restart, the sources must acknowledge nothing more.
             if self.0.catalog_writer.is_in_doubt().await {
                 taken(&cutover).into_iter().for_each(Cutover::leave_in_doubt);
             }
@@ -230,7 +231,7 @@ impl Upkeep {
         Ok(Some(self.clock().elapsed().saturating_sub(started)))
     }
 
-    /// The sources are gone; what kept them busy is not forgotten with them.
+    /// Keeps the heat of the sources after they have ended.
     fn carry_heat(&self, entry: &ContainerEntry, record: &RelocationRecord, pause: Duration) {
         let now = self.clock().elapsed();
         let definition = &entry.record.container.definition.partition_key;
@@ -268,7 +269,7 @@ impl Upkeep {
         }
     }
 
-    /// Takes the relocation out of the record and drops what was copied.
+    /// Removes the relocation from the record and drops its copies.
     async fn give_up(&self, rid: Subject, record: &RelocationRecord) -> Result<()> {
         let record = record.clone();
         let plan = move |_: &LiveCatalog, draft: &mut Definitions| {
@@ -299,16 +300,16 @@ impl Upkeep {
         shard.drop_range(start, end).await.map(drop).map_err(shardlake_partition::storage_error)
     }
 
-    /// Stops relocations where they are, and begins no others; the next start goes on with them.
+    /// Stops relocations in progress, and begins no others; the next start continues them.
     pub async fn pause_relocations(&self) {
         self.0.is_closing.store(true, Ordering::Release);
-        // Whoever was about to begin one is through, or sees this.
+        // A change that was about to begin a relocation has completed, or sees the flag.
         let turn = self.0.catalog_writer.lock(Urgency::Ordinary).await;
         drop(turn);
         let catalog = self.0.catalog.load_full();
         for entry in catalog.containers().filter(|entry| entry.record.relocation.is_some()) {
             entry.motion.state().progress.pause();
-            // One that waits for its turn behind an index build is not waited for: it will find storage closed.
+            // A relocation that waits for the lock behind an index build is not awaited: it will find storage closed.
             if entry.motion.state().step.is_some() {
                 let _turn = entry.motion.topology.lock().await;
             }
@@ -320,7 +321,7 @@ fn target_ids(record: &RelocationRecord) -> Vec<u32> {
     record.targets.iter().map(|target| target.range_id).collect()
 }
 
-/// The targets take the place of the sources, whose data is to be deleted.
+/// The targets replace the sources; the sources' data is to be deleted.
 fn take_over(draft: &mut Definitions, rid: Subject, record: &RelocationRecord) -> Result<()> {
     let old = draft.containers.get(&rid).ok_or_else(was_deleted)?.clone();
     if old.relocation.as_ref() != Some(record) {
@@ -345,7 +346,7 @@ fn take_over(draft: &mut Definitions, rid: Subject, record: &RelocationRecord) -
     Ok(())
 }
 
-/// A moved range goes on under its id; the sources of a split and a merge have ended.
+/// A moved range keeps its id; the sources of a split and a merge have ended.
 fn former_after(before: &[FormerRange], sources: &[RangeRecord], kind: RelocationKind) -> Vec<FormerRange> {
     let mut former = before.to_vec();
     if kind != RelocationKind::Move {
@@ -363,7 +364,7 @@ fn taken(cutover: &StdMutex<Option<Cutover>>) -> Option<Cutover> {
     cutover.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// Copies where that is to be done, and catches up for the first time, on a thread that leaves the processors to those who serve clients.
+/// Copies if needed, and catches up for the first time, on a low-priority thread, so that serving clients has priority.
 async fn in_background(mut relocation: Relocation, is_copied: bool) -> Result<Relocation> {
     let runtime = Handle::current();
     let (done, outcome) = oneshot::channel();
@@ -375,7 +376,7 @@ async fn in_background(mut relocation: Relocation, is_copied: bool) -> Result<Re
             }
             relocation.catch_up(Haste::Background).await
         });
-        // Nobody waits any more where the account has gone.
+        // The receiver is dropped where the account was dropped.
         let _gone = done.send(copied.map(|_| relocation));
     });
     copying.map_err(|error| Error::internal(format!("a relocation's thread cannot start: {error}")))?;

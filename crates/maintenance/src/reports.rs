@@ -1,4 +1,4 @@
-//! What an operator sees of a container and its physical partitions.
+//! Reports of a container and its physical partitions to an operator.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use shardlake_router::{ContainerHandle, RelocationStatus, ThroughputReport};
 /// A container and all its physical partitions.
 #[derive(Debug, Clone)]
 pub struct ContainerReport {
-    /// As it is now, which may be newer than the one that was asked about.
+    /// The current entry, which may be newer than the requested one.
     pub container: ContainerHandle,
-    /// The moment that it is of, in the clock's elapsed time.
+    /// The time of the report, in the clock's elapsed time.
     pub at: Duration,
     pub throughput: ThroughputReport,
     /// Whether operations are refused when the throughput is spent.
@@ -22,7 +22,7 @@ pub struct ContainerReport {
     /// In the order of the hash space.
     pub partitions: Vec<RangeReport>,
     pub relocation: Option<RelocationStatus>,
-    /// What is wrong with the load or the sizes, the worst first; never empty.
+    /// Findings about the load or the sizes, the worst first; never empty.
     pub diagnosis: Vec<Finding>,
 }
 
@@ -35,13 +35,13 @@ pub struct RangeReport {
     pub size_bytes: u64,
     /// `None` where nothing is limited.
     pub budget: Option<BudgetReport>,
-    /// Of the window that was asked for.
+    /// Heat of the requested window.
     pub heat: HeatReport,
-    /// Its part of the container's request units in that window; 0 where there were none.
+    /// Its part of the container's request units in that window; 0 without any.
     pub load_share: f64,
     /// Largest first.
     pub largest: Vec<LargeKey>,
-    /// What comes next for it, in words.
+    /// Description of the next step for it.
     pub next: String,
 }
 
