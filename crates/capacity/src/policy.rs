@@ -1,15 +1,15 @@
 //! When physical partitions are split, and when a merge is worth while (engine.md §4.4 and §8.1; `docs/partitions.md`).
 //!
-//! | rule | what follows |
+//! | condition | consequence |
 //! |---|---|
 //! | a partition holds more than its limit | it is split where its bytes halve |
-//! | a partition was given more than one may have | it is split |
-//! | the container's throughput exceeds what its partitions may have together | the widest partition is split, until it does not |
-//! | neighbours hold little and hand out little, and fewer of them would do | a merge is suggested, never begun |
+//! | a partition has more throughput by hand than one may have | it is split |
+//! | the container's throughput exceeds the maximum of its partitions together | the widest partition is split, until it does not |
+//! | neighbours hold little and hand out little, and fewer of them suffice | a merge is suggested, never begun |
 //!
 //! One step at a time: the next is decided when the last has ended.
 
-/// A partition as far as the rules look at it, in the order of the hash space.
+/// View of a partition for the rules, in the order of the hash space.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RangeView {
     pub range_id: u32,
@@ -33,7 +33,7 @@ pub struct PolicyLimits {
     pub merge_throughput_below: u64,
 }
 
-/// What comes next for a container.
+/// The next step of the policy for a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NextStep {
     Nothing,
@@ -58,7 +58,8 @@ pub enum SplitReason {
     Throughput,
 }
 
-/// `throughput` is the most that the container may hand out in RU/s; `None` where it has none of its own.
+/// `throughput` is the most that the container may hand out in RU/s; `None` without a throughput of
+/// its own.
 pub fn next_step(ranges: &[RangeView], throughput: Option<u64>, limits: &PolicyLimits) -> NextStep {
     let has_room = ranges.len() < limits.partitions_max;
     let too_large = ranges.iter().filter(|range| range.size_bytes > limits.partition_size_bytes_max);

@@ -1,17 +1,18 @@
-//! A token bucket with debt, and with credit for what was left unused.
+//! Token bucket with debt, and with credit for unused throughput.
 //!
-//! The level rises by the rate up to the capacity, which is what a second brings: who has been idle may spend at once what the
-//! throughput promises for a second. An operation is admitted while the
-//! level is above zero and costs what it costs, so the level may fall below zero: the debt is paid by waiting. Because the
-//! cost is known only afterwards, an estimate is taken on admission and corrected on settlement; however many operations
-//! run at once, together they overdraw by no more than the last one's cost and the errors of the estimates.
+//! The level rises by the rate up to the capacity, which is the amount of one second: an idle client may
+//! spend at once the throughput of a second. An operation is admitted while the level is above zero, and its
+//! full cost is deducted, so the level may fall below zero: the debt is paid by waiting. Because the cost is
+//! known only afterwards, an estimate is deducted on admission and corrected on settlement. Concurrent
+//! operations together overdraw by no more than the last one's cost and the errors of the estimates.
 //!
-//! With burst credit, what overflows the capacity is banked, up to 300 seconds' worth, and lifts the level while there is
-//! room: so fast that rate and lift together stay at 3,000 RU/s.
+//! With burst credit, the overflow of the capacity is banked, up to 300 seconds' worth. The bank lifts the
+//! level while the level is below the capacity, at a speed that keeps rate and lift together at 3,000 RU/s.
 //!
-//! Who is refused is told when to come again: when the level will be above zero, after those who were told so before. Were
-//! all told the same, they would all come at once, one would be admitted, and clients give up after a few attempts.
-//! These promises bind nobody: whoever comes while the level is above zero is admitted.
+//! A refusal carries the time to wait: until the level will be above zero, after the clients that
+//! were refused before. If all refused clients got the same time, they would all return at once,
+//! one would be admitted, and clients give up after a few attempts. These promises are not
+//! reservations: an operation is admitted whenever the level is above zero.
 //!
 //! Levels are counted in grains, the millionth part of a hundredth of a request unit: a rate times microseconds. Times are
 //! readings of one monotonic clock; a reading before the last one counts as no time passed.
@@ -30,9 +31,9 @@ const CAPACITY_MILLISECONDS: u64 = 1000;
 const BURST_RATE_CENTI: u64 = 3_000 * CENTI;
 const BURST_SECONDS: u64 = 300;
 
-/// The longest that a client is told to wait; then it asks again.
+/// The longest wait that a refusal asks for; then the client asks again.
 const RETRY_AFTER_MS_MAX: u64 = 30_000;
-/// The time for which promises are kept apart; whoever comes on top is told the end of it.
+/// The time for which promises are kept apart; further refusals get the end of it.
 const PROMISED_MILLISECONDS_MAX: u64 = 4_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -45,7 +46,7 @@ pub enum Burst {
 /// The budget is spent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refusal {
-    /// When the bucket will admit again if nobody else asks but those who were told before; at least 1.
+    /// When the bucket will admit again if only the clients that were refused before ask; at least 1.
     pub retry_after_ms: u64,
 }
 
@@ -55,7 +56,7 @@ pub struct Bucket {
     burst: Burst,
     level: i64,
     bank: i64,
-    /// What those will take who were told to come again and whose time has not come, by their urgency.
+    /// Expected costs of the refused operations that are due later, by their urgency.
     promised_high: i64,
     promised_low: i64,
     filled_at_us: u64,
@@ -73,7 +74,7 @@ impl Bucket {
         self.rate_centi
     }
 
-    /// From now on by another rate. A debt stays one; what exceeds the new capacity is lost.
+    /// Changes the rate from now on. A debt stays a debt; a level above the new capacity is cut.
     pub fn set_rate(&mut self, rate_centi: u64, burst: Burst, now: Duration) {
         self.refill(now);
         (self.rate_centi, self.burst) = (rate_centi, burst);
@@ -91,12 +92,12 @@ impl Bucket {
         Ok(())
     }
 
-    /// Replaces the estimate of an admitted operation by what it cost; by 0 if it never ran.
+    /// Replaces the estimate of an admitted operation by its cost; by 0 if it never ran.
     pub fn settle(&mut self, estimate_centi: u64, charge_centi: u64) {
         self.level = self.level.saturating_add(grains(estimate_centi)).saturating_sub(grains(charge_centi));
     }
 
-    /// As full, or as deep in debt, as these buckets are together. Their credit does not pass on.
+    /// As full, or as deep in debt, as these buckets are together. Their credit is not carried over.
     pub fn fill_like(&mut self, others: &[Bucket]) {
         let level: i128 = others.iter().map(|other| i128::from(other.level)).sum();
         let capacity: i128 = others.iter().map(|other| i128::from(capacity_of(other.rate_centi))).sum();
@@ -106,7 +107,7 @@ impl Bucket {
         }
     }
 
-    /// What may be spent at once, in hundredths; negative in debt.
+    /// The amount that may be spent at once, in hundredths; negative in debt.
     pub fn level_centi(&mut self, now: Duration) -> i64 {
         self.refill(now);
         self.level.div_euclid(GRAINS)
@@ -133,7 +134,7 @@ impl Bucket {
         self.keep_promises(elapsed_us);
     }
 
-    /// Those come first whose time has come first: of high priority, then of low.
+    /// The earliest promises are kept first: of high priority, then of low.
     fn keep_promises(&mut self, elapsed_us: u64) {
         let due = rise(self.speed_centi(), elapsed_us);
         let low_due = due.saturating_sub(self.promised_high).max(0);

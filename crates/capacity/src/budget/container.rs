@@ -1,9 +1,8 @@
-//! The budget of a container: those of its partitions, and the one of its database where that is shared.
+//! Budget of a container: those of its partitions, and that of its database where the throughput is shared.
 //!
-//! It outlives every change of the container. Whoever publishes new ranges or a new offer calls
-//! [`ContainerBudget::follow`]; partitions that stay keep their level, debt and credit, and new ones begin as full as those that they
-//! come from. Operations find their partition's
-//! budget without a lock, by the id of its range.
+//! It outlives every change of the container. Publishing new ranges or a new offer calls
+//! [`ContainerBudget::follow`]; partitions that stay keep their level, debt and credit, and new ones begin as
+//! full as their sources. Operations find their partition's budget without a lock, by the id of its range.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,14 +11,14 @@ use arc_swap::ArcSwap;
 
 use super::{BudgetReport, Burst, PartitionBudget, Refusal, Urgency, shares_of};
 
-/// What a container may use.
+/// Throughput that a container may use.
 #[derive(Debug, Clone)]
 pub enum Allowance {
-    /// Whatever it wants; nothing is counted here.
+    /// No limit; nothing is counted here.
     Unlimited,
     /// Its own throughput in RU/s, divided over its partitions.
     Own { throughput: u64 },
-    /// That of its database, whichever partitions use it.
+    /// The database's throughput, whichever partitions use it.
     Shared(Arc<PartitionBudget>),
 }
 
@@ -27,7 +26,7 @@ pub enum Allowance {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RangeThroughput<'r> {
     pub range_id: u32,
-    /// The ranges it came from.
+    /// The ranges that it replaced.
     pub parents: &'r [u32],
     pub by_hand: Option<u64>,
 }
@@ -52,14 +51,14 @@ struct Plan {
 }
 
 impl Default for ContainerBudget {
-    /// Unlimited until it follows something.
+    /// Unlimited until the first [`ContainerBudget::follow`].
     fn default() -> Self {
         ContainerBudget(ArcSwap::from_pointee(Plan::default()))
     }
 }
 
 impl ContainerBudget {
-    /// Adopts the ranges and what they may use together.
+    /// Adopts the ranges and their common allowance.
     pub fn follow(
         &self,
         ranges: &[RangeThroughput<'_>],
@@ -80,7 +79,7 @@ impl ContainerBudget {
             }
             Allowance::Shared(budget) => (vec![max_centi; ranges.len()], Some(budget.clone())),
         };
-        // What is shared has credit or debt in one place, so the partitions below it only keep their ceiling.
+        // A shared throughput has its credit or debt in one place, so the partitions below it only keep their ceiling.
         let burst = if shared.is_some() { Burst::Off } else { rules.burst };
         let budget_of = |(range, rate): (&RangeThroughput<'_>, u64)| {
             let rate = rate.min(max_centi);
@@ -113,7 +112,7 @@ impl ContainerBudget {
         if !plan.is_limited {
             return Ok(None);
         }
-        // A range that the plan does not know is gone or not yet published: whoever serves it says so.
+        // A range that the plan does not know has ended or is not yet published: the serving partition reports this.
         let Some(partition) = plan.partition(range_id) else { return Ok(None) };
         let now = now();
         let own_centi = partition.admit(urgency, now).map_err(Spent::Partition)?;
@@ -130,7 +129,8 @@ impl ContainerBudget {
         Ok(Some(Reservation { own: Some((partition.clone(), own_centi)), shared }))
     }
 
-    /// Takes what was used without a reservation, or beyond it: nobody is refused, those who come next may be.
+    /// Deducts costs without a reservation, or beyond it: the operation itself is not refused, but
+    /// the next ones may be.
     pub fn debit(&self, range_id: u32, charge_centi: u64) {
         let plan = self.0.load();
         for budget in plan.partition(range_id).into_iter().chain(&plan.shared) {
@@ -142,7 +142,7 @@ impl ContainerBudget {
         self.0.load().is_limited
     }
 
-    /// How each partition's budget stands; empty where nothing is limited.
+    /// State of each partition's budget; empty without limits.
     pub fn report(&self, now: Duration) -> Vec<(u32, BudgetReport)> {
         let plan = self.0.load();
         plan.partitions.iter().map(|(range_id, budget)| (*range_id, budget.report(now))).collect()
@@ -172,7 +172,7 @@ impl Spent {
     }
 }
 
-/// What an admitted operation holds of its budgets. Dropped unsettled, it gives everything back.
+/// Reservations of an admitted operation in its budgets. Dropped unsettled, they are given back.
 #[derive(Debug)]
 #[must_use = "what the operation cost must be settled"]
 pub struct Reservation {

@@ -4,7 +4,7 @@
 //! token bucket ([`Bucket`]), and a database's containers may draw from one bucket together. Charges are hundredths of a
 //! request unit, as everywhere.
 //!
-//! | file | what it does |
+//! | file | contents |
 //! |---|---|
 //! | `bucket.rs` | the token bucket: rate, capacity, debt, burst credit, priorities |
 //! | `partition.rs` | a bucket for many threads, with the estimate that is reserved on admission |
@@ -21,7 +21,7 @@ pub use container::{Allowance, BudgetRules, ContainerBudget, RangeThroughput, Re
 pub use partition::{BudgetReport, PartitionBudget};
 pub use shares::{fractions_of, shares_of};
 
-/// Who is refused first when a budget runs low.
+/// Order in which operations are refused when a budget runs low.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Urgency {
     #[default]
@@ -33,7 +33,7 @@ pub enum Urgency {
 /// The part of a bucket's capacity that only operations of high priority may use.
 pub const LOW_PRIORITY_RESERVE_PERCENT: u64 = 30;
 
-/// The RU/s of a container that pays by what it uses: 5,000 as long as that gives its partitions 1,000 each, then 1,000 each.
+/// Throughput of a serverless container: the larger of 5,000 RU/s and 1,000 RU/s per partition.
 pub fn serverless_throughput(partitions: usize) -> u64 {
     5_000.max(1_000 * partitions as u64)
 }

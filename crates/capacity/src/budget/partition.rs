@@ -1,12 +1,12 @@
-//! The budget of one physical partition, or the one that a database's containers share: a bucket, what an operation is
-//! expected to cost, and what was used lately.
+//! Budget of one physical partition, or of a database's containers together: a bucket, the expected
+//! cost of an operation, and the recent use.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::{Bucket, Burst, Refusal, Urgency};
 
-/// What nobody has measured yet is expected to cost one request unit.
+/// Expected cost before any operation was measured: one request unit.
 const FIRST_ESTIMATE_CENTI: u64 = 100;
 /// The weight of the newest charge in the estimate is one in this many.
 const ESTIMATE_WEIGHT: u64 = 8;
@@ -15,16 +15,16 @@ const ESTIMATE_WEIGHT: u64 = 8;
 #[derive(Debug)]
 pub struct PartitionBudget(Mutex<State>);
 
-/// How a budget stands.
+/// State of a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BudgetReport {
     /// Hundredths of a request unit per second.
     pub rate_centi: u64,
-    /// What may be spent at once; negative in debt.
+    /// The amount that may be spent at once; negative in debt.
     pub level_centi: i64,
     /// Burst credit.
     pub bank_centi: u64,
-    /// What was used in the busiest second of the last one to two minutes.
+    /// Use in the busiest second of the last one to two minutes.
     pub peak_centi: u64,
     /// Operations refused so far.
     pub refused: u64,
@@ -49,7 +49,7 @@ impl PartitionBudget {
         }))
     }
 
-    /// The budget of a partition that takes the place of others, or of a part of one.
+    /// The budget of a partition that replaces others, or a part of one.
     pub fn succeeding(parents: &[&PartitionBudget], rate_centi: u64, burst: Burst, now: Duration) -> Self {
         let budget = PartitionBudget::new(rate_centi, burst, now);
         let mut state = budget.state();
@@ -72,7 +72,7 @@ impl PartitionBudget {
         self.state().bucket.set_rate(rate_centi, burst, now);
     }
 
-    /// Reserves what an operation is expected to cost; that is what [`PartitionBudget::settle`] is to be given.
+    /// Reserves the expected cost of an operation and returns it, for [`PartitionBudget::settle`].
     pub fn admit(&self, urgency: Urgency, now: Duration) -> Result<u64, Refusal> {
         let mut state = self.state();
         let estimate_centi = state.estimate / ESTIMATE_WEIGHT;
@@ -86,8 +86,8 @@ impl PartitionBudget {
         Ok(estimate_centi)
     }
 
-    /// Asks once more for an operation that has waited for something else since it was admitted, with what was reserved for it.
-    /// After a refusal nothing is reserved.
+    /// Asks again for an operation that has waited for something else since it was admitted, with
+    /// its reserved amount. After a refusal nothing is reserved.
     pub fn admit_again(&self, reserved_centi: u64, urgency: Urgency, now: Duration) -> Result<(), Refusal> {
         let mut state = self.state();
         state.bucket.settle(reserved_centi, 0);
@@ -103,14 +103,14 @@ impl PartitionBudget {
         state.recent.add(charge_centi);
     }
 
-    /// Takes what was used beside, or after, an operation that was settled.
+    /// Deducts costs that arose next to, or after, a settled operation.
     pub fn debit(&self, charge_centi: u64) {
         let mut state = self.state();
         state.bucket.settle(0, charge_centi);
         state.recent.add(charge_centi);
     }
 
-    /// Gives back what was reserved for an operation that never ran.
+    /// Gives back the reservation of an operation that never ran.
     pub fn release(&self, reserved_centi: u64) {
         self.state().bucket.settle(reserved_centi, 0);
     }

@@ -2,8 +2,9 @@
 
 /// Shares of `total` in the order of `weights`; they add up to `total` exactly.
 ///
-/// A weight is the throughput that was set for the partition by hand. One without has the mean weight of the others, so
-/// that without any by hand all are equal. When the total changes later, the shares keep their proportions.
+/// A weight is the throughput that was set for the partition by hand. A partition without a weight
+/// gets the mean weight of the others, so that without any by hand all are equal. When the total
+/// changes later, the shares keep their proportions.
 pub fn shares_of(total: u64, weights: &[Option<u64>]) -> Vec<u64> {
     let weights = whole_weights(weights);
     let all: u128 = weights.iter().sum();
@@ -17,7 +18,7 @@ pub fn shares_of(total: u64, weights: &[Option<u64>]) -> Vec<u64> {
     weights.iter().map(share).collect()
 }
 
-/// The same shares as parts of one.
+/// The shares of [`shares_of`] as parts of one.
 pub fn fractions_of(weights: &[Option<u64>]) -> Vec<f64> {
     let weights = whole_weights(weights);
     let all: u128 = weights.iter().sum();

@@ -1,16 +1,17 @@
-//! What an operator can have done about a finding, as data, with what it would come to.
+//! Actions of an operator on a finding, as data, with their predicted effect.
 //!
-//! A prediction is of the load as it was in the window, and of nothing that clients will do then: who is refused less may ask for
-//! more. Its model is the plainest one: a partition serves what is wanted of it up to its share, and refuses the rest.
+//! A prediction holds for the load of the window, and does not model changes in clients' behavior:
+//! a client that is refused less may ask for more. Its model is the simplest one: a partition
+//! serves the demand up to its share, and refuses the rest.
 
 use serde::Serialize;
 
 use super::{ContainerLoad, Finding, FindingKind, PartitionLoad, SINGLE_KEY_SHARE};
 
-/// Throughput is set in steps of this, above what was wanted so that there is room for peaks.
+/// Throughput is set in steps of this, above the demand, as headroom for peaks.
 const THROUGHPUT_STEP: f64 = 100.0;
 const HEADROOM: f64 = 1.25;
-/// Of an even share: a client that begins in an idle partition gets its first requests through.
+/// Part of an even share: a client that begins in an idle partition gets its first requests through.
 const FLOOR_SHARE: f64 = 0.1;
 /// Less of an improvement is not worth an order.
 const WORTHWHILE: f64 = 0.01;
@@ -26,7 +27,7 @@ pub enum Action {
     Redistribute { shares: std::collections::BTreeMap<String, u64>, predicted: Predicted },
     #[serde(rename_all = "camelCase")]
     Throughput { ru_per_second: u64, predicted: Predicted },
-    /// Two neighbours become one partition, whose budget is the sum of theirs.
+    /// Two neighbours become one partition with the sum of their budgets.
     #[serde(rename_all = "camelCase")]
     Merge { partitions: [String; 2], predicted: Predicted },
     /// Another partition key: the data has to be written anew.
@@ -36,10 +37,10 @@ pub enum Action {
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Predicted {
-    /// Of the load of the partition, below and above the cut.
+    /// Shares of the partition's load below and above the cut.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shares: Option<[f64; 2]>,
-    /// Of all request units that are wanted, what is refused.
+    /// The refused part of all demanded request units.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub throttled_share: Option<f64>,
     /// The upper end of the share, by the length of the window.
@@ -71,7 +72,7 @@ fn split_load(partition: &PartitionLoad) -> Option<Action> {
     Some(Action::Split { partition: partition.range_id.to_string(), at, predicted: Some(predicted) })
 }
 
-/// One key that has most of the bytes stays whole on its side of any cut.
+/// A single key with most of the bytes stays whole on its side of any cut.
 fn split_size(partition: &PartitionLoad) -> Action {
     let of_one_key = partition.largest_key.as_ref().map_or(0, |(_, size_bytes)| *size_bytes);
     if of_one_key as f64 >= SINGLE_KEY_SHARE * partition.size_bytes as f64 {
@@ -80,7 +81,7 @@ fn split_size(partition: &PartitionLoad) -> Action {
     Action::Split { partition: partition.range_id.to_string(), at: "size".into(), predicted: None }
 }
 
-/// Shares by what is wanted, where the throughput is the container's own to divide and that changes something.
+/// Shares by demand, where the throughput is the container's own and a division changes something.
 fn redistribute(container: &ContainerLoad) -> Option<Action> {
     let budgets: Vec<f64> = container.partitions.iter().map(|one| one.budget).collect::<Option<_>>()?;
     let total = container.throughput? as u64;
@@ -101,7 +102,7 @@ fn redistribute(container: &ContainerLoad) -> Option<Action> {
     })
 }
 
-/// With the neighbour whose budget helps most, where both fit into one partition.
+/// Merge with the neighbour whose budget helps most, where both fit into one partition.
 fn merge_with_idle(container: &ContainerLoad, partition: &PartitionLoad) -> Option<Action> {
     let all = &container.partitions;
     let budgets: Vec<f64> = all.iter().map(|one| one.budget).collect::<Option<_>>()?;
@@ -159,7 +160,7 @@ fn wanted_rates(container: &ContainerLoad) -> Vec<f64> {
     container.partitions.iter().map(rate).collect()
 }
 
-/// A share that is refused, with the most that it may come to: a window is no more exact than one of its seconds.
+/// A refused share, with its upper bound: a window is no more exact than one of its seconds.
 fn predicted(container: &ContainerLoad, throttled_share: f64) -> Predicted {
     let shortest = container.partitions.iter().map(|one| one.window_seconds).fold(f64::INFINITY, f64::min);
     let error = 1.0 / shortest.min(container.busy_seconds()).max(1.0);
@@ -170,9 +171,9 @@ fn predicted(container: &ContainerLoad, throttled_share: f64) -> Predicted {
     }
 }
 
-/// A sum in whole shares of at most `max`. Each partition first has a tenth of an even share, then its busiest second, then
-/// room above that, then all that is wanted of it, and at last its part of the sum by demand. The first of these goals
-/// that the sum does not reach is reached in part, and those behind it not at all.
+/// Divides a sum into whole shares of at most `max`. Each partition first gets a tenth of an even share, then
+/// its busiest second, then headroom above that, then its whole demand, and at last its part of the sum by
+/// demand. The first goal that exceeds the sum is met in part, and the later ones not at all.
 fn divided(total: u64, needs: &[Need], max: u64) -> Vec<u64> {
     let even = total as f64 / needs.len() as f64;
     let all_wanted: f64 = needs.iter().map(|need| need.wanted).sum();
@@ -200,7 +201,7 @@ fn divided(total: u64, needs: &[Need], max: u64) -> Vec<u64> {
     in_whole(total, &shares, max)
 }
 
-/// Whole numbers with the same sum: those that lose most by rounding down are rounded up.
+/// Whole numbers with the same sum: the shares that lose most by rounding down are rounded up.
 fn in_whole(total: u64, shares: &[f64], max: u64) -> Vec<u64> {
     // Sums of fractions may miss a whole number by a hair.
     let mut whole: Vec<u64> = shares.iter().map(|share| (share + 1e-6) as u64).collect();
@@ -348,7 +349,7 @@ mod tests {
         assert!(shares.iter().all(|share| *share >= 45), "a tenth of 450: {shares:?}");
         assert!(shares[1] >= 75, "its busiest second and a quarter: {shares:?}");
         assert_eq!(shares[0], 1_000, "{shares:?}");
-        // The busiest seconds alone are more than the sum: each reaches the same part of its own.
+        // The busiest seconds alone exceed the sum: each reaches the same part of its own.
         let shares = divided(1_000, &needs(&[(900.0, 900.0), (300.0, 900.0)]), 1_000);
         assert_eq!(shares, [500, 500]);
         for total in (20_u32..3_000).step_by(7) {
@@ -367,7 +368,7 @@ mod tests {
 
     #[test]
     fn a_prediction_is_of_the_time_with_traffic_and_no_more_exact_than_its_window() {
-        // A minute of which traffic came in the last 10 seconds only, at 700 RU/s.
+        // A minute with traffic in the last 10 seconds only, at 700 RU/s.
         let mut load = container(vec![partition(0, 5_000.0, 2_000), partition(1, 0.0, 0)]);
         load.partitions[0].operations = 5_000;
         load.partitions[0].busy_seconds = 10.0;

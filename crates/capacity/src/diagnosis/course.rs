@@ -18,7 +18,7 @@ pub const RECENT_SECONDS: u32 = 10;
 /// How long a finding that has ended is still reported.
 pub const CURED_SECONDS: u32 = 60;
 
-/// One second of a partition, in which something happened.
+/// One second of a partition with traffic.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SecondLoad {
     /// When it began.

@@ -1,4 +1,4 @@
-//! The numbers behind a finding, with names that a program can go by.
+//! Evidence of a finding: its numbers, with names for programs.
 
 use serde::Serialize;
 

@@ -1,20 +1,21 @@
-//! Why a container's partitions are busy, or full, and what helps: findings with their evidence, in words.
+//! Diagnosis of busy or full partitions: findings with evidence, a remedy and a description.
 //!
-//! Everything is judged from the loads of all partitions over one window, and from their sizes: pure rules, each with its
-//! thresholds named here. A finding says what an operator should know even if nothing is to be done by the server; where
-//! nothing is wrong, one finding says so.
+//! Everything is judged from the loads of all partitions over one window, and from their sizes:
+//! pure rules, each with its thresholds named here. A finding informs the operator even if the
+//! server can do nothing about it; where there is no problem, one finding reports that.
 //!
-//! | finding | what it takes |
+//! | finding | condition |
 //! |---|---|
 //! | single hot key | a pressed partition, of whose request units one logical key has half or more: splitting does not help |
 //! | sequential keys | the leading key changes and every next one is above the last: a date or a counter as key |
 //! | hot range | a pressed partition with much more than its fair share, of many keys: a split at the load median helps |
-//! | scans | half of what is spent goes to queries over ranges of keys |
+//! | scans | half of the spent request units is for queries over ranges of keys |
 //! | throughput too low | pressed all over, evenly |
 //! | storage skew | a partition holds much more than the others, or one logical key nears its limit |
 //!
-//! *Pressed* is a partition that refused more than [`THROTTLED_SHARE`], or spent more than [`BUSY_SHARE`] of its budget over
-//! the window. Where nothing limits it, one that spends more than [`UNLIMITED_BUSY_SHARE`] of what a partition can.
+//! *Pressed* is a partition that refused more than [`THROTTLED_SHARE`], or spent more than
+//! [`BUSY_SHARE`] of its budget over the window. Without a budget, a partition is pressed if it
+//! spends more than [`UNLIMITED_BUSY_SHARE`] of a partition's maximum.
 
 mod actions;
 mod course;
@@ -35,11 +36,11 @@ use statements::statements_of;
 
 /// The service calls up to 5 % of refused requests a sign of throughput well used.
 pub const THROTTLED_SHARE: f64 = 0.05;
-/// Of a budget, on average over the window: above it there is no room left for peaks.
+/// Share of a budget, on average over the window: above it there is no headroom for peaks.
 pub const BUSY_SHARE: f64 = 0.8;
-/// Of the most that any partition may have, where no budget says when one is busy.
+/// Share of the maximum of any partition, where no budget defines when one is busy.
 pub const UNLIMITED_BUSY_SHARE: f64 = 0.1;
-/// Fewer operations, refused ones included, say nothing about a window.
+/// With fewer operations, refused ones included, a window is not judged.
 pub const OPERATIONS_MIN: u64 = 100;
 /// A key with half of a partition's load stays alone on its side of any split, as busy as before.
 pub const SINGLE_KEY_SHARE: f64 = 0.5;
@@ -50,23 +51,23 @@ pub const HOT_FACTOR: f64 = 1.5;
 pub const SCAN_SHARE: f64 = 0.5;
 /// Leaders that ascend one after the other. Five at random do so once in 120 times, four once in 24.
 pub const ASCENDING_LEADERS: usize = 5;
-/// A leader that brought less than this part of what the strongest brought led a partition that had little to do.
+/// A leader with less than this part of the strongest leader's load led a partition with little load.
 pub const LEADER_STRENGTH: f64 = 0.5;
 /// Times the mean of the others' size.
 pub const SIZE_FACTOR: f64 = 2.0;
-/// Of the limit of a partition: smaller ones may be as uneven as they like.
+/// Share of the limit of a partition: smaller partitions may be as uneven as they like.
 pub const SIZE_FLOOR: f64 = 0.1;
-/// Of the limit of a logical partition: the service warns from here on.
+/// Share of the limit of a logical partition: the service warns from here on.
 pub const LOGICAL_SIZE_SHARE: f64 = 0.8;
 
-/// A container as far as the rules look at it.
+/// View of a container for the rules.
 #[derive(Debug, Clone, Default)]
 pub struct ContainerLoad {
     /// In the order of the hash space.
     pub partitions: Vec<PartitionLoad>,
     /// RU/s that the container may spend; `None` where nothing limits it.
     pub throughput: Option<f64>,
-    /// Of one partition: RU/s and bytes.
+    /// Limit of one partition, in RU/s and bytes.
     pub partition_throughput_max: f64,
     pub partition_size_bytes_max: u64,
     pub logical_size_bytes_max: u64,
@@ -79,7 +80,7 @@ pub struct PartitionLoad {
     pub range_id: u32,
     /// RU/s; `None` where nothing limits it.
     pub budget: Option<f64>,
-    /// Of what follows: shorter for a partition that came to be within the window.
+    /// Length of the figures below: shorter for a partition that was created within the window.
     pub window_seconds: f64,
     /// From the first operation in the window to its end.
     pub busy_seconds: f64,
@@ -90,10 +91,10 @@ pub struct PartitionLoad {
     pub ru: f64,
     pub operations: u64,
     pub throttled: u64,
-    /// Of the request units: queries over ranges of keys, and feeds.
+    /// Part of the request units: queries over ranges of keys, and feeds.
     pub scan_ru: f64,
     pub write_ru: f64,
-    /// The heaviest query templates, with their share of what queries cost.
+    /// The heaviest query templates, with their share of the cost of queries.
     pub templates: Vec<(String, f64)>,
     /// The heaviest first; shares are of the partition's request units, at least.
     pub keys: Vec<KeyLoad>,
@@ -143,12 +144,12 @@ pub struct Finding {
     /// Its time, where it is about load.
     #[serde(skip)]
     pub spell: Spell,
-    /// What is the matter, in one sentence.
+    /// The finding in one sentence.
     pub summary: String,
     pub evidence: Vec<Evidence>,
-    /// What helps, in words.
+    /// Description of a remedy.
     pub remedy: String,
-    /// What an operator can have done about it, the best first.
+    /// Actions that an operator can order, the best first.
     pub actions: Vec<Action>,
 }
 
@@ -196,7 +197,7 @@ impl PartitionLoad {
         self.scan_ru / self.window_seconds.max(1.0)
     }
 
-    /// RU/s spent, and what the refused operations would have cost at the mean of those that were not.
+    /// RU/s spent, plus the estimated cost of the refused operations at the mean cost of the served ones.
     fn wanted_rate(&self) -> f64 {
         let each = match self.operations {
             0 => 1.0,
@@ -230,7 +231,7 @@ impl ContainerLoad {
         self.partitions.iter().map(PartitionLoad::rate).sum()
     }
 
-    /// Of a partition's budget, what it spent on average; `None` where nothing limits it.
+    /// A partition's average use as a share of its budget; `None` without a limit.
     fn used_share(&self, partition: &PartitionLoad) -> Option<f64> {
         let budget = partition.budget.filter(|budget| *budget > 0.0)?;
         Some(partition.rate() / budget)
@@ -259,7 +260,7 @@ impl ContainerLoad {
             (Some(all), Some(own)) if all > 0.0 => own / all,
             _ => 1.0 / self.partitions.len().max(1) as f64,
         };
-        // What was refused was wanted too: without it a partition at its limit would look like the others.
+        // Refused operations count as demand: without them a partition at its limit would look like the others.
         let share = partition.wanted_rate() / self.wanted_rate().max(f64::MIN_POSITIVE);
         share / fair.max(f64::MIN_POSITIVE)
     }

@@ -1,4 +1,4 @@
-//! The rules, one function each. See the module's table for what each takes.
+//! The rules, one function each. See the module's table for the condition of each.
 
 use std::cmp::Ordering;
 
@@ -13,7 +13,7 @@ use super::{
 
 /// Shown of a key that may have two kilobytes.
 const KEY_CHARS_MAX: usize = 80;
-/// Above what was wanted, so that there is room for peaks: the inverse of the share that counts as busy.
+/// Above the demand, as headroom for peaks: the inverse of the share that counts as busy.
 const HEADROOM: f64 = 1.25;
 /// Throughput is set in steps of this.
 const THROUGHPUT_STEP: f64 = 100.0;
@@ -336,13 +336,14 @@ fn is_oversized(container: &ContainerLoad, partition: &PartitionLoad) -> bool {
 
 /// The last leaders of the whole container that ascend, oldest first; none if they are too few to mean anything.
 ///
-/// A key that moves on moves between partitions too, since hashing scatters it; there it meets leaders that led little.
+/// An ascending key moves between partitions too, since hashing scatters it; in each it meets
+/// leaders that led little.
 fn ascending_leaders(container: &ContainerLoad) -> Vec<&Leader> {
     let all = || container.partitions.iter().flat_map(|partition| &partition.leaders);
     let strongest = all().map(|leader| leader.ru).fold(0.0, f64::max);
     let mut leaders: Vec<&Leader> = all().filter(|leader| leader.ru >= LEADER_STRENGTH * strongest).collect();
     leaders.sort_by(|a, b| b.seconds_ago.cmp(&a.seconds_ago).then(b.ru.total_cmp(&a.ru)));
-    // One of a moment: keys that are busy side by side are no sequence.
+    // One leader per second: keys that are busy concurrently are no sequence.
     leaders.dedup_by(|later, earlier| later.seconds_ago == earlier.seconds_ago || later.key == earlier.key);
     let rising = |pair: &&[&Leader]| natural_order(&pair[0].key, &pair[1].key) == Ordering::Less;
     let steps = leaders.windows(2).rev().take_while(rising).count();

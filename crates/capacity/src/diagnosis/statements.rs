@@ -1,5 +1,5 @@
-//! Remedies in the statements of MongoDB's protocol, for collections that were made over it: people who use it know neither
-//! containers nor partition keys.
+//! Remedies in the statements of MongoDB's protocol, for collections that were created over it:
+//! their users know neither containers nor partition keys.
 
 use super::{Finding, FindingKind};
 
@@ -11,7 +11,7 @@ pub struct CollectionName {
     pub is_sharded: bool,
 }
 
-/// What helps, said in statements; `None` where there is nothing to state.
+/// Remedy as statements; `None` where there is nothing to state.
 pub(super) fn statements_of(name: &CollectionName, finding: &Finding) -> Option<String> {
     let CollectionName { database, collection, is_sharded } = name;
     let is_of_key = finding.evidence.iter().any(|evidence| evidence.name == "key");
@@ -34,7 +34,7 @@ pub(super) fn statements_of(name: &CollectionName, finding: &Finding) -> Option<
     }
 }
 
-/// A collection keeps its shard key, so another one takes its place.
+/// A collection keeps its shard key, so another collection replaces it.
 fn sharded_anew(name: &CollectionName) -> String {
     let CollectionName { database, collection, is_sharded } = name;
     let (why, key) = match is_sharded {

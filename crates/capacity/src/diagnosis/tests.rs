@@ -1,4 +1,4 @@
-//! Loads as traffic would leave them, each with what is to be found and what is not.
+//! Loads as traffic would leave them, each with its expected findings.
 
 use super::*;
 
@@ -65,13 +65,13 @@ fn no_traffic_and_little_traffic_are_healthy() {
     assert_eq!(found(&container(vec![])), HEALTHY);
     assert_eq!(found(&container(vec![PartitionLoad::default()])), HEALTHY);
     assert_eq!(found(&container(vec![partition(0, 400.0), partition(1, 380.0)])), HEALTHY);
-    // One key has all of it, but there is room.
+    // One key has all of the load, but the budget is not used up.
     let mut quiet = partition(0, 300.0);
     quiet.keys[0].share = 1.0;
     assert_eq!(found(&container(vec![quiet.clone()])), HEALTHY);
     // A few operations refused are throughput well used.
     assert_eq!(found(&container(vec![throttled(0.04, partition(0, 700.0))])), HEALTHY);
-    // Too few operations say nothing.
+    // Too few operations to judge.
     let few = PartitionLoad { operations: 20, throttled: 20, ru: 20.0, ..quiet };
     assert_eq!(found(&container(vec![few])), HEALTHY);
     assert_eq!(found(&unlimited(vec![partition(0, 50.0), partition(1, 1.0)])), HEALTHY);
@@ -120,7 +120,7 @@ fn remedies_of_collections_are_statements_of_their_protocol() {
     let busy = |range_id| throttled(0.3, partition(range_id, 980.0));
     let even = remedy(&named(vec![busy(0), busy(1), busy(2)], true));
     assert!(even.contains("customAction: \"UpdateCollection\""), "{even}");
-    // The words for the other door stay as they are.
+    // The texts for the other API stay as they are.
     assert!(!remedy(&container(vec![hot])).contains("mongosh"));
 }
 
@@ -138,7 +138,7 @@ fn hot_ranges_are_hot_compared_with_their_budgets() {
         [(FindingKind::HotRange, Some(0))]
     );
     assert_eq!(found(&unlimited(vec![partition(0, 5000.0), partition(1, 4500.0)])), HEALTHY);
-    // Load that cannot be halved is still told.
+    // Load that cannot be halved is still reported.
     let mut hot = hot();
     hot.load_median = None;
     assert_eq!(found(&container(vec![hot, partition(1, 200.0)])), [(FindingKind::HotRange, Some(0))]);
@@ -153,7 +153,7 @@ fn even_pressure_asks_for_throughput() {
     // 2,940 RU/s are 70 %: 4,200 are wanted, and a quarter more advised.
     assert!(finding.remedy.contains("5300 RU/s"), "{finding:?}");
     assert_eq!(found(&container(vec![busy(0)])), [(FindingKind::ThroughputTooLow, None)]);
-    // Busy without refusals leaves no room for peaks.
+    // Busy without refusals leaves no headroom for peaks.
     assert_eq!(
         found(&container(vec![partition(0, 850.0), partition(1, 840.0)])),
         [(FindingKind::ThroughputTooLow, None)]
@@ -177,7 +177,7 @@ fn scans_are_named_with_their_query() {
     let mut less = all.clone();
     less.partitions.iter_mut().for_each(|one| one.scan_ru = 0.4 * one.ru);
     assert_eq!(found(&less), [(FindingKind::ThroughputTooLow, None)]);
-    // Nor are scans that have room.
+    // Scans within the budget are not reported either.
     let mut calm = partition(0, 300.0);
     calm.scan_ru = calm.ru;
     assert_eq!(found(&container(vec![calm])), HEALTHY);
@@ -207,7 +207,7 @@ fn keys_that_ascend_are_told_from_one_hot_key() {
     let last = mixed.partitions[2].leaders.last_mut().expect("pushed");
     last.seconds_ago = 60;
     assert_eq!(found(&mixed), [(FindingKind::SingleHotKey, Some(2))]);
-    // Busy side by side, and in order by chance.
+    // Busy concurrently, and in order by chance.
     let mut together = all.clone();
     together
         .partitions
@@ -215,7 +215,7 @@ fn keys_that_ascend_are_told_from_one_hot_key() {
         .flat_map(|one| &mut one.leaders)
         .for_each(|leader| leader.seconds_ago = 300);
     assert_eq!(found(&together), [(FindingKind::SingleHotKey, Some(2))]);
-    // With room for it, a key that moves on does no harm.
+    // With enough budget, a leading key that changes does no harm.
     let mut calm = all;
     calm.partitions.iter_mut().for_each(|one| one.budget = Some(10_000.0));
     calm.partitions[2].throttled = 0;
@@ -232,7 +232,7 @@ fn storage_skew_is_told_without_any_load() {
     assert_eq!(found(&container(vec![sized(0, 4 * GB), sized(1, GB)])), HEALTHY);
     assert_eq!(found(&container(vec![sized(0, 30 * GB), sized(1, 25 * GB)])), HEALTHY);
     assert_eq!(found(&container(vec![sized(0, 45 * GB)])), HEALTHY);
-    // One key holds it: another remedy, once.
+    // One key holds the data: another remedy, once.
     let mut by_key = skewed.clone();
     by_key.partitions[0].largest_key = Some(("[\"A\"]".into(), 11 * GB));
     assert_eq!(found(&by_key), [(FindingKind::StorageSkew, Some(0))]);
@@ -241,7 +241,7 @@ fn storage_skew_is_told_without_any_load() {
         finding.summary.contains("[\"A\"]") && finding.remedy.contains("split does not help"),
         "{finding:?}"
     );
-    // Near its limit a key is told on a partition of its own, too.
+    // Near its limit a key is reported on a partition of its own, too.
     let mut alone = container(vec![sized(0, 19 * GB)]);
     alone.partitions[0].largest_key = Some(("[\"A\"]".into(), 18 * GB));
     assert_eq!(found(&alone), [(FindingKind::StorageSkew, Some(0))]);
@@ -274,7 +274,7 @@ fn a_finding_says_since_when_it_holds_and_when_it_was_cured() {
     let now = &diagnose(&hot_key_in(1..=40))[0];
     assert_eq!((now.kind, now.spell), (FindingKind::SingleHotKey, Spell { since: Some(40), until: None }));
     assert!(!now.actions.is_empty());
-    // Seconds in which it did not show for a moment are within it; one from long before is not.
+    // Short gaps in the finding are within its spell; a second from long before is not.
     let uneven = (3..=40).filter(|ago| ago % 7 == 0).chain([90]);
     assert_eq!(diagnose(&hot_key_in(uneven))[0].spell, Spell { since: Some(35), until: None });
     let cured = &diagnose(&hot_key_in(25..=40))[0];

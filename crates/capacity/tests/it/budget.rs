@@ -13,12 +13,12 @@ fn after_ms(milliseconds: u64) -> Duration {
     START + Duration::from_millis(milliseconds)
 }
 
-/// What an operation costs, in hundredths, and the milliseconds until the next one.
+/// The cost of an operation, in hundredths, and the milliseconds until the next one.
 fn operations() -> impl Strategy<Value = Vec<(u64, u64)>> {
     prop::collection::vec((1u64..5_000, prop_oneof![4 => 0u64..20, 1 => 0u64..5_000]), 1..400)
 }
 
-/// Runs operations one after the other; what they were charged, and how long it took.
+/// Runs operations one after the other; returns the total charge and the time.
 fn run(bucket: &mut Bucket, operations: &[(u64, u64)], urgency: Urgency) -> (u64, u64) {
     let (mut charged, mut at_ms) = (0, 0);
     for (charge, pause_ms) in operations {
@@ -52,7 +52,7 @@ proptest! {
         let (charged, took_ms) = run(&mut bucket, &shifted, Urgency::High);
         let (busy_ms, last) = (took_ms - idle_ms, operations.iter().map(|(charge, _)| *charge).max().unwrap());
         let capacity = rate.max(100);
-        // What is idle in between is banked again, so the bank never lets more out than the rate brought in.
+        // Throughput that is idle in between is banked again, so the bank never releases more than the rate brought in.
         prop_assert!(charged <= rate * busy_ms / 1000 + banked + capacity + last + 1);
         prop_assert!(charged <= rate.max(300_000) * busy_ms / 1000 + capacity + last + 1);
     }

@@ -1,3 +1,3 @@
-//! Budgets and what is decided over partitions.
+//! Budgets, and rules for partitions.
 
 mod budget;
