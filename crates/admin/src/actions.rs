@@ -1,4 +1,4 @@
-//! What an operator may have done: the bodies of those requests, and the calls they become.
+//! Actions of an operator: the bodies of those requests, and the calls that they become.
 //!
 //! Bodies name every member they know; an unknown one is an error, so that a misspelt request does nothing.
 
@@ -40,9 +40,9 @@ struct Move {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Shares {
-    /// By id of the range, in RU/s; the others keep theirs. None at all: equal ones again.
+    /// RU/s by id of the range; the others keep their shares. Empty: equal shares again.
     shares: BTreeMap<String, u64>,
-    /// The sum becomes the throughput of the container, which it has to be otherwise.
+    /// The sum becomes the throughput of the container; otherwise it must equal it.
     #[serde(default)]
     resize: bool,
 }
@@ -99,7 +99,7 @@ pub(crate) async fn act(
     }
 }
 
-/// The work goes on by itself; the report of the container tells how far it is.
+/// The work continues in the background; the report of the container shows its progress.
 fn begun(kind: &str, container: &ContainerHandle, ticket: &RelocationTicket) -> OperatorReply {
     // When it is done, the container's generation is above this one.
     let generation = container.routing_generation();

@@ -1,7 +1,7 @@
-//! Paths below `/_shardlake/v1/`: what they address, and what a client signs for them.
+//! Paths below `/_shardlake/v1/`: their targets, and the text that a client signs for them.
 //!
-//! The signature is the one of every other request (`shardlake-signature`). Its resource type is `shardlake`; its resource link is the
-//! path as it is sent, without the slash in front and without the query.
+//! The signature is that of all other requests (`shardlake-signature`). Its resource type is `shardlake`; its
+//! resource link is the path as it is sent, without the leading slash and without the query.
 
 use http::Method;
 use percent_encoding::percent_decode_str;
@@ -84,7 +84,7 @@ impl<'p> Address<'p> {
         Ok(Some(Address { path, query, target }))
     }
 
-    /// What the client of this request has signed.
+    /// The payload that the client of this request has signed.
     pub fn signed_form<'a>(&'a self, method: &'a Method, dates: (&'a str, &'a str)) -> Payload<'a> {
         signed_payload(self.path, method, dates)
     }
@@ -94,7 +94,7 @@ impl<'p> Address<'p> {
         self.target == Target::Caller
     }
 
-    /// The parameters of the query, each of which has to be among these, and there once at most.
+    /// The parameters of the query; each must be among the known ones, and occur at most once.
     pub(crate) fn parameters(&self, known: &[&str]) -> Result<Parameters> {
         Parameters::parse(self.query.unwrap_or_default(), known)
     }
@@ -114,7 +114,7 @@ impl<'p> Address<'p> {
     }
 }
 
-/// The path is signed as it is sent, without the slash in front.
+/// The path is signed as it is sent, without the leading slash.
 pub(crate) fn signed_payload<'a>(
     path: &'a str,
     method: &'a Method,

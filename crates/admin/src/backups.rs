@@ -1,13 +1,14 @@
-//! States that are kept for a backup: begun, read piece by piece, ended.
+//! States that are kept for a backup: begin, read piece by piece, end.
 //!
 //! | request below `backups` | answer |
 //! |---|---|
-//! | `POST` | 201: the state's id, time, partitions, and the files of each shard in the order in which they are best put back |
-//! | `GET {id}/shards/{shard}/files/{file}/{offset}` | up to 2 MiB of a file from that place on; nothing behind its end |
+//! | `POST` | 201: the state's id, time, partitions, and the files of each shard in the best order to restore them |
+//! | `GET {id}/shards/{shard}/files/{file}/{offset}` | up to 2 MiB of a file from that place on; nothing past its end |
 //! | `DELETE {id}` | 204: its files are dropped |
 //!
-//! `{shard}` and `{file}` are places in the answer to the `POST`: no path of the server is ever sent to it. All of it needs a
-//! read-write key, since a backup also holds what a read-only key may not see, permissions for instance.
+//! `{shard}` and `{file}` are positions in the answer to the `POST`: no path of the server is ever
+//! sent to it. All of it needs a read-write key, since a backup also holds data that a read-only
+//! key may not see, for example permissions.
 
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -25,7 +26,7 @@ pub(crate) enum BackupTarget {
 }
 
 impl BackupTarget {
-    /// What the segments behind `backups` address.
+    /// The target that the path segments after `backups` address.
     pub fn of(segments: &[&str]) -> Result<Option<Self>> {
         Ok(match segments {
             [] => Some(BackupTarget::All),

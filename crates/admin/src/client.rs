@@ -1,4 +1,4 @@
-//! What a client of the operator's interface sends: a path and its signature. Whoever has a connection sends it.
+//! Requests of a client of the operator's interface: a path and its signature. Sending them is up to the caller.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -32,7 +32,7 @@ impl OperatorRequest {
         OperatorRequest { method: Method::GET, path: format!("{PREFIX}partitions"), query: None, body: None }
     }
 
-    /// Of all projections, or of one of them and what is to become of it, such as `["names", "pause"]`.
+    /// A request for all projections, or for one of them with an optional action, such as `["names", "pause"]`.
     pub fn of_projections(method: Method, segments: &[&str]) -> OperatorRequest {
         let mut path = format!("{PREFIX}projections");
         for segment in segments {
@@ -42,12 +42,12 @@ impl OperatorRequest {
         OperatorRequest { method, path, query: None, body: None }
     }
 
-    /// Of the states that are kept for backups; `rest` is what follows `backups`, such as `/{id}`.
+    /// A request for the states that are kept for backups; `rest` is the path after `backups`, such as `/{id}`.
     pub fn of_backups(method: Method, rest: &str) -> OperatorRequest {
         OperatorRequest { method, path: format!("{PREFIX}backups{rest}"), query: None, body: None }
     }
 
-    /// `rest` is what follows the container, such as `partitions/3/split`.
+    /// `rest` is the path after the container, such as `partitions/3/split`.
     pub fn of_container(method: Method, (database, container): (&str, &str), rest: &str) -> OperatorRequest {
         let [database, container] = [database, container].map(|name| utf8_percent_encode(name, COMPONENT));
         let path = format!("{PREFIX}dbs/{database}/colls/{container}/{rest}");
@@ -64,7 +64,7 @@ impl OperatorRequest {
         OperatorRequest { query, ..self }
     }
 
-    /// Signed with an account key for a moment; `host` is the name and port of the server.
+    /// Signed with an account key for a point in time; `host` is the name and port of the server.
     pub fn signed(&self, host: &str, key: &str, now: Timestamp) -> Result<Request<Full<Bytes>>> {
         let since_epoch = std::time::Duration::from_millis(now.milliseconds());
         let date = httpdate::fmt_http_date(std::time::UNIX_EPOCH + since_epoch);

@@ -80,7 +80,7 @@ pub(crate) fn container<'r>(
         logical_partition_size_bytes_max: limits.logical_partition_size_bytes_max,
         partitions: report.partitions.iter().map(|report| partition(report, window)).collect(),
         findings: report.diagnosis.iter().map(|one| finding(one, report, moments)).collect(),
-        // It may have ended since the report was made.
+        // The relocation may have ended since the report was made.
         relocation: report.relocation.as_ref().filter(|running| !is_over(running, &last)).map(relocation),
         last_relocation: last.as_ref().map(last_relocation),
     }
@@ -115,7 +115,7 @@ fn partition<'r>(report: &'r RangeReport, window: &Window) -> Partition<'r> {
     }
 }
 
-/// Of the window; what is under the hottest and the distinct keys is of the last five to ten minutes.
+/// Load of the window; the load of the hottest and the distinct keys is of the last five to ten minutes.
 fn load(report: &RangeReport) -> Value {
     let (heat, totals) = (&report.heat, &report.heat.totals);
     let seconds = f64::from(heat.window_seconds.max(1));
@@ -224,7 +224,7 @@ pub(crate) fn ids(ids: &[u32]) -> Vec<String> {
     ids.iter().map(u32::to_string).collect()
 }
 
-/// Every container in short, described as its turn comes: there may be thousands.
+/// Every container in short, described only when it is written: there may be thousands.
 #[derive(Serialize)]
 pub(crate) struct AllContainers<'a> {
     #[serde(serialize_with = "in_short")]
@@ -234,7 +234,7 @@ pub(crate) struct AllContainers<'a> {
 fn in_short<S: Serializer>(account: &&Account, serializer: S) -> Result<S::Ok, S::Error> {
     let databases = account.databases().into_iter();
     serializer.collect_seq(databases.flat_map(|database| {
-        // It may have been deleted since.
+        // The database may have been deleted since.
         let containers = account.containers(&database.id).unwrap_or_default();
         containers.into_iter().map(move |container| {
             let usage = container.usage();

@@ -1,9 +1,11 @@
-//! `GET heat`: the heat of a container as a matrix of time and hash space, with what happened to its partitions meanwhile.
+//! `GET heat`: the heat of a container as a matrix of time and hash space, with the events of its
+//! partitions.
 //!
-//! Cells are 32-bit floats, little-endian, one column of rows after the other, in base64: a day of a large container is as long as
-//! its picture. A cell of a time in which nothing was counted is not a number. With `since`, the answer has the last column that
-//! the client has seen, which was still counted then, and later ones. Columns are named by number, `firstSequence` to `sequence`:
-//! their times are counted back from the clock, and differ by some milliseconds from answer to answer.
+//! Cells are 32-bit floats, little-endian, one column of rows after the other, in base64: a day of a large
+//! container is as long as its picture. A cell of a time in which nothing was counted is NaN. With `since`,
+//! the answer has the last column that the client has seen, which was still being counted at that time, and
+//! later ones. Columns are named by number, `firstSequence` to `sequence`: their times are counted back from
+//! the clock, and differ by some milliseconds from answer to answer.
 
 use base64::display::Base64Display;
 use base64::engine::general_purpose::STANDARD;
@@ -73,7 +75,7 @@ struct Document<'m> {
     known_since: u64,
 }
 
-/// Written as it is encoded: the cells are the large part of the answer.
+/// Written while it is encoded: the cells are the large part of the answer.
 fn in_base64<S: Serializer>(cells: &&[f32], serializer: S) -> Result<S::Ok, S::Error> {
     let bytes: Vec<u8> = cells.iter().flat_map(|cell| cell.to_le_bytes()).collect();
     serializer.collect_str(&Base64Display::new(&bytes, &STANDARD))

@@ -1,39 +1,41 @@
-//! The operator's interface: physical partitions and projections, seen and acted upon, as JSON under `/_shardlake/v1/`.
+//! The operator's interface: reports of and actions on physical partitions and projections, as JSON
+//! under `/_shardlake/v1/`.
 //!
-//! | method and path below `/_shardlake/v1/` | what |
+//! | method and path below `/_shardlake/v1/` | result |
 //! |---|---|
 //! | `GET partitions` | every container in short |
-//! | `GET dbs/{db}/colls/{coll}/partitions` | a container's partitions: ranges, sizes, load, budgets, what comes next |
-//! | `GET server`, `GET caller`, `GET pulse`, `GET log` | the server: what it is, who asks, its load, its log |
+//! | `GET dbs/{db}/colls/{coll}/partitions` | a container's partitions: ranges, sizes, load, budgets, next step |
+//! | `GET server`, `GET caller`, `GET pulse`, `GET log` | the server: its configuration, the caller's rights, its load, its log |
 //! | `GET dbs/{db}/colls/{coll}/heat`, `GET …/key` | heat over time and the hash space; one logical partition |
 //! | `POST dbs/{db}/colls/{coll}/query` | a query with its plan and figures, as data |
-//! | `POST dbs/{db}/colls/{coll}/scripts/run` | a script that is tried |
-//! | `GET dbs/{db}/colls/{coll}/schema`, `POST …/indexing/preview` | what items look like, and cost under another policy |
-//! | `POST dbs/{db}/colls/{coll}/partitions/{id}/split` | cut a partition in two |
-//! | `POST dbs/{db}/colls/{coll}/partitions/merge` | join neighbours |
+//! | `POST dbs/{db}/colls/{coll}/scripts/run` | a trial run of a script |
+//! | `GET dbs/{db}/colls/{coll}/schema`, `POST …/indexing/preview` | the shape of the items, and their cost under another policy |
+//! | `POST dbs/{db}/colls/{coll}/partitions/{id}/split` | split a partition |
+//! | `POST dbs/{db}/colls/{coll}/partitions/merge` | merge neighbours |
 //! | `POST dbs/{db}/colls/{coll}/partitions/{id}/move` | store a partition on another shard |
-//! | `POST dbs/{db}/colls/{coll}/relocation/abort` | give up a split, merge or move |
+//! | `POST dbs/{db}/colls/{coll}/relocation/abort` | abort a split, merge or move |
 //! | `PUT dbs/{db}/colls/{coll}/throughput` | divide the throughput by hand |
-//! | `GET projections`, `GET projections/{id}` | rules that keep copies true, and how far they are |
+//! | `GET projections`, `GET projections/{id}` | rules that keep copies true, and their progress |
 //! | `PUT projections/{id}`, `DELETE projections/{id}` | create or replace one; delete it |
 //! | `POST backups`, `GET backups/{id}/shards/{shard}/files/{file}/{offset}`, `DELETE backups/{id}` | keep a state, read it, drop it |
 //! | `POST projections/{id}/pause`, `POST projections/{id}/resume` | stop one for a while |
 //!
-//! | file | what it does |
+//! | file | contents |
 //! |---|---|
-//! | `address.rs`, `parameters.rs` | the paths, and what is signed for them; parameters of the query string |
+//! | `address.rs`, `parameters.rs` | the paths, and the text signed for them; parameters of the query string |
 //! | `document.rs`, `parts.rs`, `window.rs`, `moments.rs` | reports as JSON, whole or in part; how far back they go; times of day |
 //! | `watch/` | the server as a whole |
-//! | `heat.rs`, `key.rs`, `query/`, `scripts.rs` | heat, one key, queries with their figures, scripts that are tried |
-//! | `schema.rs` | what items look like; previews of indexing policies |
+//! | `heat.rs`, `key.rs`, `query/`, `scripts.rs` | heat, one key, queries with their figures, trial runs of scripts |
+//! | `schema.rs` | the shape of items; previews of indexing policies |
 //! | `pieces.rs` | the text of an answer, in pieces |
-//! | `client.rs` | what a client sends |
-//! | `actions.rs` | the bodies of requests about partitions, and what is done for them |
-//! | `projections.rs`, `backups.rs` | the same for projections, and for states that are copied to a backup |
+//! | `client.rs` | requests of a client |
+//! | `actions.rs` | the bodies of requests about partitions, and their execution |
+//! | `projections.rs`, `backups.rs` | requests about projections, and about states that are copied to a backup |
 //!
-//! It is not part of the protocol that the SDKs speak. Requests are signed with the account's keys; a read-only key may look
-//! and query, and not touch. Only queries and scripts draw on request units. The door that received the request checks the signature, reads the body, and gives replies and errors
-//! the form that all its answers have.
+//! The operator's interface is not part of the protocol of the SDKs. Requests are signed with the
+//! account's keys; a read-only key may read and query, but not change anything. Only queries and
+//! scripts draw on request units. The gateway that received the request checks the signature, reads
+//! the body, and gives replies and errors the form of all its answers.
 
 mod actions;
 mod address;
@@ -71,10 +73,10 @@ use moments::Moments;
 use parts::Parts;
 use window::Window;
 
-/// An operator's request that has passed the door.
+/// An operator's request after the gateway has authenticated it.
 pub struct OperatorCall<'r> {
     pub account: &'r Account,
-    /// What the program tells of itself.
+    /// The program's description of itself.
     pub installation: Option<&'r Installation>,
     pub caller: &'r CallerAccess,
     pub method: &'r Method,
@@ -89,13 +91,13 @@ impl OperatorCall<'_> {
     }
 }
 
-/// What the request comes to.
+/// Outcome of a request.
 #[derive(Debug)]
 pub struct OperatorReply {
     pub status: StatusCode,
     /// In hundredths of a request unit; only queries and scripts cost any.
     pub charge_centi: u64,
-    /// What failed, where the answer is an error whose body has these members besides.
+    /// The error and further members of its body, where the answer is an error.
     pub failure: Option<(Error, Value)>,
     /// JSON text, where there is any, in pieces that can be sent and given up one by one.
     pub body: Option<Vec<Vec<u8>>>,
@@ -108,7 +110,7 @@ impl OperatorReply {
         OperatorReply { status, charge_centi: 0, failure: None, body: None, is_bytes: false }
     }
 
-    /// The door finds the status for the error.
+    /// The gateway finds the status for the error.
     fn failed(error: Error, charge_centi: u64, members: Value) -> OperatorReply {
         let failure = Some((error, members));
         OperatorReply { charge_centi, failure, ..OperatorReply::empty(StatusCode::BAD_REQUEST) }
@@ -202,7 +204,7 @@ pub async fn serve(call: &OperatorCall<'_>) -> Result<OperatorReply> {
     }
 }
 
-/// Whether the answer grows with what there is. Queries take room for their rows by themselves.
+/// Whether the answer grows with the amount of data. Queries reserve memory for their rows by themselves.
 fn may_be_large(target: &Target) -> bool {
     match target {
         Target::AllContainers | Target::Pulse | Target::Log => true,
@@ -211,7 +213,7 @@ fn may_be_large(target: &Target) -> bool {
     }
 }
 
-/// Waits until an answer as large as a page has room, before it is made.
+/// Waits until the memory budget has space for an answer as large as a page, before the answer is made.
 async fn room_for_page(call: &OperatorCall<'_>) -> Result<()> {
     let Some(space) = &call.context.answer_space else { return Ok(()) };
     space.take(call.context.deadline.saturating_sub(call.account.clock().elapsed())).await

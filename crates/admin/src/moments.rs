@@ -1,4 +1,4 @@
-//! Moments of the clock's elapsed time, which heat and history count in, as the times of day that clients show.
+//! Times of the clock's elapsed time, which heat and history count in, as the times of day that clients show.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ impl Moments {
         Moments { now, elapsed }
     }
 
-    /// Moments of a time that is ahead of the clock's by so much.
+    /// Times on a clock that is ahead by this much.
     pub fn ahead(&self, by: Duration) -> Moments {
         Moments { now: self.now, elapsed: self.elapsed + by }
     }

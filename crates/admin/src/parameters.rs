@@ -1,4 +1,4 @@
-//! The parameters of a query string, decoded. One that is not known is refused, so that a misspelt one is noticed.
+//! The parameters of a query string, decoded. An unknown one is refused, so that a misspelt one is noticed.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;

@@ -42,7 +42,7 @@ const PARTS: &[(&str, &[&str], &[&str])] = &[
 ];
 const OF_CONTAINER: &[&str] = &["database", "container", "rid", "generation"];
 
-/// Those that were asked for.
+/// The requested parts.
 #[derive(Debug)]
 pub(crate) struct Parts(Vec<&'static (&'static str, &'static [&'static str], &'static [&'static str])>);
 

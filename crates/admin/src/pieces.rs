@@ -1,13 +1,13 @@
-//! The text of an answer in pieces, each of which is given back as soon as it was sent.
+//! The text of an answer in pieces, each of which is freed as soon as it was sent.
 //!
-//! A report is written straight into them. Nothing holds its text in one piece, which would grow by doubling, and a client that
-//! has taken half of an answer leaves half of it in memory.
+//! A report is written straight into the pieces. Nothing holds its text in one piece, which would
+//! grow by doubling, and a client that has received half of an answer leaves half of it in memory.
 
 use std::io::{self, Write};
 
 use serde::Serialize;
 
-/// What is handed to the connection at once.
+/// Bytes that are handed to the connection at once.
 const PIECE_BYTES: usize = 32 << 10;
 
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ pub(crate) struct Pieces {
 }
 
 impl Pieces {
-    /// All of `text` in one piece, so that what belongs together stays together where it is short.
+    /// Keeps all of `text` in one piece, so that short texts are not torn apart.
     pub fn push(&mut self, text: &[u8]) {
         self.open.extend_from_slice(text);
         if self.open.len() >= PIECE_BYTES {

@@ -1,7 +1,7 @@
-//! Projections as JSON: what there are, how far they are, and what an operator may do with them.
+//! Projections as JSON: the list, their progress, and the actions of an operator.
 //!
-//! A rule is sent and shown as it is written down (docs/projections.md). Its id is in the path; a body that names one must
-//! name the same.
+//! A rule is sent and shown as it is written down (docs/projections.md). Its id is in the path; a
+//! body that names an id must name the same.
 
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ pub(crate) enum ProjectionTarget {
 }
 
 impl ProjectionTarget {
-    /// What the segments behind `projections` address.
+    /// The target that the path segments after `projections` address.
     pub fn of(segments: &[&str], decode: impl Fn(&str) -> Result<String>) -> Result<Option<Self>> {
         Ok(match segments {
             [] => Some(ProjectionTarget::All),

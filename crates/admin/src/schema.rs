@@ -1,4 +1,5 @@
-//! `GET schema` and `POST indexing/preview`: what items look like, and what another indexing policy would make of them.
+//! `GET schema` and `POST indexing/preview`: the shape of items, and their cost under another
+//! indexing policy.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -71,7 +72,7 @@ struct Preview<'a> {
     queries: Vec<Asked<'a>>,
 }
 
-/// A query whose fate is asked for.
+/// A query to be previewed.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Asked<'a> {
@@ -123,7 +124,7 @@ fn query_told(text: &str, preview: &QueryPreview) -> Value {
     json!({ "query": text, "now": prospect(&preview.now), "then": prospect(&preview.then) })
 }
 
-/// `way` and `charge` are null where a sample does not tell them.
+/// `way` and `charge` are null where a sample does not show them.
 fn prospect(prospect: &Result<QueryProspect>) -> Value {
     match prospect {
         Ok(told) => json!({

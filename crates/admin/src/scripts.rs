@@ -1,14 +1,14 @@
-//! `POST scripts/run`: a script in the form that its author has it now, run without keeping what it writes, or with.
+//! `POST scripts/run`: a trial run of a script's current text, which keeps or discards its writes.
 //!
 //! | `kind` | `arguments` | `request` | `result` |
 //! |---|---|---|---|
 //! | `procedure` | a JSON array | – | the body that it sets |
 //! | `trigger`, `triggerType` `Pre` or none | – | `{"operation": "Create", "body": …}` | the request's body as the trigger leaves it |
-//! | `trigger`, `triggerType` `Post` | – | the same; a delete has `"id"` | the response's body as the trigger leaves it |
-//! | `function` | a JSON array | – | what it returns; null for undefined |
+//! | `trigger`, `triggerType` `Post` | – | as above; a delete has `"id"` | the response's body as the trigger leaves it |
+//! | `function` | a JSON array | – | its return value; null for undefined |
 //!
-//! A trigger after a write is tried with that write, which is among `writes`. A function has no partition key and writes nothing.
-//! A script that fails is answered with its error, to which `log`, `line` and `column` are added.
+//! A trigger after a write is tried with that write, which is among `writes`. A function has no partition key
+//! and writes nothing. If a script fails, the answer is its error with `log`, `line` and `column` added.
 
 use http::StatusCode;
 use serde::Deserialize;
@@ -179,7 +179,7 @@ fn answer(reply: TrialReply, elapsed_ms: f64) -> OperatorReply {
     OperatorReply { charge_centi, ..OperatorReply::json(StatusCode::OK, vec![text]) }
 }
 
-/// Where an error of a script says that it is.
+/// The line and column that an error of a script names.
 fn place(message: &str) -> (Option<u32>, Option<u32>) {
     let number = |text: &str| -> Option<u32> {
         let end = text.find(|one: char| !one.is_ascii_digit()).unwrap_or(text.len());

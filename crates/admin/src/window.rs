@@ -1,4 +1,4 @@
-//! How far back a report of load goes, and whether it shows the course of it.
+//! Window of a load report, and whether the report shows the course of the load.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ const REACHES: [(u32, u64); 4] = [(1, 10 * MINUTE), (60, 6 * HOUR), (600, 4 * DA
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Window {
     pub length: Duration,
-    /// The course is shown to those who ask for a window.
+    /// The series is shown if the request names a window.
     shows_series: bool,
 }
 

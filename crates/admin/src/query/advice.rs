@@ -1,6 +1,6 @@
 //! The rules of the query advisor in plain words, by their numbers.
 
-/// What a query runs into, and what helps.
+/// The problem of a query, and its remedy.
 pub(super) fn words(id: &str) -> &'static str {
     match id {
         "QA1000" => "ARRAY_CONTAINS with a partial match reads items; compare a whole element where you can.",

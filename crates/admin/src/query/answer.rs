@@ -8,7 +8,7 @@ use super::advice::words;
 use super::plan::{boxes, items_of, micros};
 use crate::pieces::Pieces;
 
-/// The rows go as they are written: a page is never in memory beside its own text.
+/// The rows are freed as they are written: a page is never in memory together with its own text.
 pub(super) fn written(mut reply: QueryReply) -> Vec<Vec<u8>> {
     let rows = std::mem::take(&mut reply.rows);
     let none = QueryFigures::default();
@@ -49,7 +49,7 @@ fn range(figures: &RangeFigures, merges: bool) -> Value {
         "charge": units(figures.charge_centi),
         "elapsedMs": millis(figures.elapsed),
         "evaluationUs": micros(figures.evaluation),
-        // What a merge leaves of a partition's rows is not counted by partition.
+        // The rows that a merge keeps of a partition are not counted by partition.
         "rows": (!merges).then_some(statistics.rows),
         "items": items_of(statistics),
         "postings": statistics.postings_read + statistics.entries_passed,

@@ -1,4 +1,4 @@
-//! What a client asks: members that are not known are refused, and values stay exactly as they were written.
+//! Body of a query request: unknown members are refused, and values stay exactly as they were written.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -49,7 +49,7 @@ pub(crate) struct Parameter<'a> {
     value: &'a RawValue,
 }
 
-/// One of: a partition key, a range by id, a span of the hash space.
+/// Either a partition key, a range by id, or a span of the hash space.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Scope<'a> {

@@ -1,14 +1,15 @@
-//! `POST query`: a query with its plan and its figures as data, for those who look at what it costs.
+//! `POST query`: a query with its plan and its figures as data, for an analysis of its cost.
 //!
-//! | file | what it does |
+//! | file | contents |
 //! |---|---|
-//! | `body.rs` | what is asked: text, parameters, scope, page, and whether it is run at all |
+//! | `body.rs` | the request: text, parameters, scope, page, and whether it is run at all |
 //! | `plan.rs` | the steps of the query as boxes with figures |
-//! | `answer.rs` | the answer, whose rows come last and as the engine wrote them |
-//! | `advice.rs` | the rules of the query advisor in words |
+//! | `answer.rs` | the answer, with its rows last and as the engine wrote them |
+//! | `advice.rs` | descriptions of the query advisor's rules |
 //!
-//! A query that names no partition is answered from all of them, merged here. It costs what the same query costs in any other
-//! way. A client that goes away ends it, like any other: its request is dropped, and with it the pages that are being read.
+//! A query that names no partition is answered from all of them, merged here. It costs as much as
+//! the same query through any other API. A client that disconnects ends the query: its request is
+//! dropped together with the pages that are being read.
 
 mod advice;
 mod answer;

@@ -1,8 +1,8 @@
 //! The steps of a query as boxes with figures, from the index to the rows.
 //!
-//! Reading and evaluation are timed; within evaluation (conditions, functions, groups, projection), steps are not told apart, so its
-//! time stands at the first of them. Where a figure was not counted it is null, and never a guess. Times are sums over
-//! partitions, which were at work side by side.
+//! Reading and evaluation are timed. Within evaluation (conditions, functions, groups, projection),
+//! steps are not timed one by one, so its time is given at the first of them. A figure that was not
+//! counted is null, never a guess. Times are sums over partitions, which worked concurrently.
 
 use serde_json::{Value, json};
 use shardlake_account::{QueryFigures, QueryReply, QueryStatistics};
@@ -83,20 +83,20 @@ pub(super) fn boxes(reply: &QueryReply, figures: &QueryFigures) -> Vec<Value> {
     plan.told(is_run)
 }
 
-/// Whether what passes the condition is what goes out.
+/// Whether the rows that pass the condition are the rows of the answer.
 fn passes_through(reply: &QueryReply, figures: &QueryFigures) -> bool {
     let outline = &figures.outline;
     let multiplies = outline.joins > 0 || outline.group_by.is_some() || outline.is_distinct;
     !multiplies && outline.page.is_none() && !figures.merges && reply.statistics.rows > 0
 }
 
-/// Whether the rows that were sorted are counted: a merge sorts what partitions collect, and rows that come in the order of an
-/// index are not sorted.
+/// Whether the sorted rows are counted: a merge sorts the rows collected by partitions, and rows in
+/// the order of an index are not sorted.
 fn counts_sorted(reply: &QueryReply, figures: &QueryFigures) -> bool {
     !figures.merges && (reply.statistics.rows_sorted > 0 || reply.statistics.rows == 0)
 }
 
-/// How items were reached, or what the index could say.
+/// The way items were reached, or the access of the index.
 fn access_label(figures: &QueryFigures) -> String {
     let mut taken: Vec<&str> = figures.ranges.iter().filter_map(|range| range.access).collect();
     taken.sort_unstable();
@@ -108,7 +108,7 @@ pub(super) fn micros(time: std::time::Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// `None` where something was not counted.
+/// `None` where a figure was not counted.
 #[derive(Clone, Copy)]
 struct Figures {
     rows_in: Option<u64>,
@@ -132,7 +132,7 @@ impl Plan {
         self.0.push((kind, label, figures));
     }
 
-    /// Each box takes what the one before it gives.
+    /// Each box takes the output of the one before it.
     fn told(self, is_run: bool) -> Vec<Value> {
         let mut before: Option<&'static str> = None;
         let told = |(kind, label, figures): (&'static str, String, Figures)| {
@@ -153,7 +153,7 @@ impl Plan {
     }
 }
 
-/// Of one range.
+/// Items of one range.
 pub(super) fn items_of(statistics: &QueryStatistics) -> u64 {
     statistics.items_loaded + statistics.items_scanned
 }

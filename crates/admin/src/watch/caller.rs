@@ -1,4 +1,4 @@
-//! `GET caller`: what the key or the token is good for that a request brings.
+//! `GET caller`: the rights of the key or the token that a request carries.
 
 use serde_json::json;
 use shardlake_signature::Access;
@@ -6,19 +6,19 @@ use shardlake_signature::Access;
 use crate::pieces::written;
 use crate::{OperatorCall, OperatorReply};
 
-/// Who asks, as the door has found out.
+/// The caller, as the gateway has authenticated it.
 #[derive(Debug, Clone)]
 pub enum CallerAccess {
     Key(Access),
     Token(TokenAccess),
 }
 
-/// What a resource token reaches.
+/// Scope of a resource token.
 #[derive(Debug, Clone)]
 pub struct TokenAccess {
     /// `Read` or `All`, as the permission was written.
     pub mode: String,
-    /// The link of a container or of something in it.
+    /// The link of a container or of a resource in it.
     pub resource: String,
     /// A JSON array, where the permission is limited to a partition key.
     pub partition_key: Option<String>,
@@ -31,7 +31,7 @@ pub(crate) fn caller(call: &OperatorCall<'_>) -> OperatorReply {
         CallerAccess::Key(Access::Full) => json!({ "access": "full" }),
         CallerAccess::Key(Access::ReadOnly) => json!({ "access": "readOnly" }),
         CallerAccess::Token(token) => {
-            // It was JSON when the permission was made.
+            // The text was checked to be JSON when the permission was made.
             let key = token.partition_key.as_deref().map(serde_json::from_str::<serde_json::Value>);
             json!({
                 "access": "token",

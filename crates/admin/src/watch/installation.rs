@@ -1,4 +1,4 @@
-//! What the program tells of itself: how it was started, and what it counts and keeps besides the engine.
+//! The program's description of itself: how it was started, and its counters and logs outside the engine.
 
 use std::sync::Arc;
 
@@ -11,15 +11,15 @@ pub struct Installation {
     pub version: &'static str,
     /// Kind and target of the build, for reports of problems.
     pub build: String,
-    /// What the explorer calls it.
+    /// The explorer's name for it.
     pub label: Option<String>,
     pub durability: &'static str,
     pub started_at: Timestamp,
     pub enforces_throughput: bool,
-    /// As it was set, such as `1/1000`.
+    /// As configured, such as `1/1000`.
     pub limits_scale: String,
     pub body_size_bytes_max: usize,
-    /// Of the certificate that the server made; one from outside is not looked into.
+    /// Expiry of the certificate that the server made; a certificate from outside is not inspected.
     pub certificate_ends: Option<Timestamp>,
     pub process: Arc<ProcessRings>,
     pub log: Arc<LogRing>,

@@ -1,4 +1,4 @@
-//! The latest lines of the log, as many as a bounded memory holds.
+//! The latest lines of the log, within a bounded memory.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -11,7 +11,7 @@ const LINES_MAX: usize = 2_000;
 const BYTES_MAX: usize = 1 << 20;
 /// Longer texts are cut: one line must not push out all others.
 const TEXT_BYTES_MAX: usize = 8 << 10;
-/// What a line takes besides its texts.
+/// Memory of a line besides its texts.
 const LINE_BYTES: usize = 160;
 
 #[derive(Debug, Clone, Serialize)]
@@ -33,15 +33,15 @@ pub struct LogRing(Mutex<Kept>);
 struct Kept {
     lines: VecDeque<LogLine>,
     bytes: usize,
-    /// Of the line behind the last one; the first that ever was has the number 0.
+    /// Number of the line after the last one; the first line ever has the number 0.
     next: u64,
 }
 
-/// Lines behind a place in the log.
+/// Lines after a position in the log.
 #[derive(Debug, Serialize)]
 pub(crate) struct Lines {
     pub sequence: u64,
-    /// Behind the place, and gone.
+    /// Lines after the position that are dropped already.
     pub dropped: u64,
     pub lines: Vec<LogLine>,
 }
@@ -49,7 +49,7 @@ pub(crate) struct Lines {
 /// From the gravest.
 const LEVELS: [&str; 5] = ["error", "warn", "info", "debug", "trace"];
 
-/// 0 for errors; `None` for what is no level.
+/// 0 for errors; `None` for an unknown level.
 pub(crate) fn severity_of(level: &str) -> Option<u8> {
     LEVELS.iter().position(|known| *known == level).map(|place| place as u8)
 }
@@ -107,7 +107,7 @@ impl LogRing {
     pub(crate) fn lines(&self, since: Option<u64>, severity: u8, limit: usize) -> Lines {
         let Ok(kept) = self.0.lock() else { return Lines { sequence: 0, dropped: 0, lines: vec![] } };
         let oldest = kept.next - kept.lines.len() as u64;
-        // A number from another life of the server is none.
+        // A number from an earlier run of the server is ignored.
         let since = since.filter(|since| *since <= kept.next).unwrap_or(oldest);
         let skipped = since.saturating_sub(oldest) as usize;
         let wanted = kept.lines.iter().skip(skipped).filter(|line| line.severity <= severity);

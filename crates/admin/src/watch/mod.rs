@@ -1,9 +1,9 @@
-//! The server as a whole, as those see it who watch it: what it is, who asks, how busy it is, what it has logged.
+//! The server as a whole, for monitoring: its configuration, the caller's rights, its load, its log.
 //!
-//! | file | what it does |
+//! | file | contents |
 //! |---|---|
-//! | `installation.rs` | what the program tells of itself, which the engine does not know |
-//! | `server.rs`, `caller.rs` | what is running, with which limits and features; what a key or token is good for |
+//! | `installation.rs` | the program's description of itself, which the engine does not know |
+//! | `server.rs`, `caller.rs` | the running server with its limits and features; the rights of a key or token |
 //! | `pulse.rs` | load over time, of all containers and of the busiest ones |
 //! | `process.rs` | connections, latency, processor and memory over time, in rings as heat has them |
 //! | `log.rs`, `log_ring.rs` | the latest lines of the log |

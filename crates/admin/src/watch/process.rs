@@ -1,8 +1,9 @@
 //! The process over time: requests that failed, latency, connections, processor, memory and disk.
 //!
-//! A request adds to one or two counters ([`RequestCounts`]); once a second somebody takes their difference, asks the system
-//! for the rest, and notes a sample in rings of seconds, minutes, ten minutes and hours, as long as those of heat. Latency is
-//! counted in buckets, so a percentile lies within the bucket that it falls in: it is told as a point between that one's bounds.
+//! A request adds to one or two counters ([`RequestCounts`]). Once a second, the server takes their
+//! difference, asks the system for the rest, and adds a sample to rings of seconds, minutes, ten
+//! minutes and hours, as long as those of heat. Latency is counted in buckets, so a percentile is
+//! only known to lie within its bucket: it is reported as a point between the bucket's bounds.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -25,11 +26,11 @@ pub struct RequestCounts {
     latency: [AtomicU64; BUCKETS],
 }
 
-/// What a process has at a moment.
+/// Gauges of a process at one point in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ProcessGauges {
     pub connections: u64,
-    /// Of clients in Direct mode, among them.
+    /// The connections among them of clients in Direct mode.
     pub direct_connections: u64,
     /// Processor time since the start of the process.
     pub cpu: Duration,
@@ -37,7 +38,7 @@ pub struct ProcessGauges {
     pub disk_bytes: u64,
 }
 
-/// What happened in one period.
+/// Counts of one period.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ProcessSample {
     pub failed: u64,
@@ -62,7 +63,7 @@ struct Kept {
 }
 
 impl RequestCounts {
-    /// An answer of the data's; `is_failure` is one that the server is to blame for.
+    /// Counts an answer to a request for data; `is_failure` is one that the server is to blame for.
     pub fn note(&self, duration: Duration, is_failure: bool) {
         let us = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
         let bucket = LATENCY_BOUNDS_US.partition_point(|bound| *bound < us);
@@ -81,7 +82,7 @@ impl RequestCounts {
 }
 
 impl ProcessRings {
-    /// Notes what was counted since the last time, and what the process has now.
+    /// Adds the counts since the last time, and the present gauges.
     pub fn note(&self, now: Duration, counts: &RequestCounts, gauges: ProcessGauges) {
         let (failed, latency) = counts.take();
         let mut kept = self.0.lock().expect("nothing panics under this lock");
@@ -110,7 +111,7 @@ impl ProcessRings {
         }
     }
 
-    /// The periods of a length from one number to another; `None` for those that nobody has looked at.
+    /// The periods of a length from one number to another; `None` for periods without a sample.
     pub(crate) fn samples(&self, period_seconds: u32, first: u32, last: u32) -> Vec<Option<ProcessSample>> {
         let mut samples = vec![None; (last - first) as usize + 1];
         let kept = self.0.lock().expect("nothing panics under this lock");

@@ -1,7 +1,9 @@
-//! `GET pulse`: how busy the account is, period by period: request units and operations by kind, refusals, latency, processor.
+//! `GET pulse`: load of the account, period by period: request units and operations by kind,
+//! refusals, latency, processor.
 //!
-//! Request units and operations are those of the heat of all partitions, of which nothing is counted twice; the busiest
-//! containers are told one by one. With `since`, the answer has only the last period that a client has seen and later ones.
+//! Request units and operations are those of the heat of all partitions, so nothing is counted
+//! twice; the busiest containers are listed one by one. With `since`, the answer has only the last
+//! period that a client has seen and later ones.
 
 use serde_json::{Map, Value, json};
 use shardlake_account::{ContainerPulse, HeatKind, PulseSpan, periods_of};
@@ -12,7 +14,7 @@ use crate::pieces::written;
 use crate::window::Window;
 use crate::{OperatorCall, OperatorReply};
 
-/// Told one by one.
+/// Bound on the containers that are listed one by one.
 const CONTAINERS_MAX: usize = 20;
 const DEFAULT_WINDOW: &str = "10m";
 

@@ -1,6 +1,6 @@
-//! `GET server`: what is running, with which limits and features, and how much there is.
+//! `GET server`: the running server, its limits and features, and its amounts of data.
 //!
-//! A client shows what `features` names and nothing else, so that a newer client makes do with an older server.
+//! A client uses only the features that `features` names, so that a newer client works with an older server.
 
 use serde_json::{Value, json};
 use shardlake_account::{Account, CapacityMode};
@@ -10,7 +10,7 @@ use super::Installation;
 use crate::pieces::written;
 use crate::{OperatorCall, OperatorReply};
 
-/// What this server offers below its own paths; a name is never used for something else.
+/// Features that this server offers below its own paths; a name is never reused.
 const FEATURES: &[&str] = &[
     "server",
     "caller",
@@ -34,7 +34,7 @@ pub(crate) async fn server(call: &OperatorCall<'_>) -> Result<OperatorReply> {
     let shards = account.shard_states().await?;
     let statistics = account.counts();
     let disk_bytes: u64 = shards.iter().map(|shard| shard.disk_bytes).sum();
-    // Of several disks, the one that is full first.
+    // Of several disks, the one that will be full first.
     let disk_free_bytes = shards.iter().filter_map(|shard| shard.disk_free_bytes).min();
     let shards: Vec<Value> = shards
         .iter()
