@@ -1,7 +1,8 @@
 //! Correcting the copies in one item of the target.
 //!
-//! The item is replaced on condition that nobody changed it meanwhile; else it is read again and looked at anew, so that
-//! a write of a client is never lost and what it wrote elsewhere stays. Where the copies are right nothing is written.
+//! The item is replaced on condition that no other write has changed it meanwhile. Otherwise it is
+//! read and checked again, so that a client's write is never lost and keeps its other values. Where
+//! the copies are right nothing is written.
 
 use shardlake_document::{NESTING_CEILING, ParseLimits, Value};
 use shardlake_model::{
@@ -22,36 +23,36 @@ const ATTEMPTS_MAX: u32 = 20;
 const LIMITS: ParseLimits =
     ParseLimits { nesting_max: NESTING_CEILING, size_max_bytes: 64 * 1024 * 1024, numbers: Numbers::Rounded };
 
-/// An item as it was read, with the properties that the server owns.
+/// An item as read, with the properties that the server owns.
 #[derive(Debug, Clone)]
 pub(crate) struct Item {
     pub value: Value,
     pub logical: LogicalKey,
 }
 
-/// What a source item says of its copies.
+/// Values that a source item has for its copies.
 #[derive(Debug, Clone)]
 pub(crate) struct SourceValues {
     pub id: String,
     pub logical: LogicalKey,
-    /// `None` where a query found it.
+    /// `None` where a query found the item.
     pub lsn: Option<u64>,
-    /// What `match` compares.
+    /// Values that `match` compares.
     pub keys: Vec<Value>,
-    /// What `set` copies.
+    /// Values that `set` copies.
     pub copies: Vec<Value>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Applied {
-    /// What the change log calls the item, and the LSN that it has now.
+    /// The item's key in the change log, and its new LSN.
     Written(Vec<u8>, u64),
     WasRight,
-    /// The item is gone, or matches no longer.
+    /// The item is deleted, or no longer matches.
     Gone,
 }
 
-/// What becomes of an item under a rule.
+/// Outcome of a rule for an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Correction {
     Changed,
@@ -62,9 +63,9 @@ pub(crate) enum Correction {
 /// Why an item's copies are not corrected.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// It is the item that is in the way: no use to try again.
+    /// The failure is the item's own: a retry does not help.
     OfItem { kind: ErrorKind, words: String, attempts: u32 },
-    /// Something else is.
+    /// Any other failure.
     Other(Error),
 }
 
@@ -118,7 +119,7 @@ impl SourceValues {
     }
 }
 
-/// What can be equal to something in a query.
+/// Whether a value can be equal to something in a query.
 pub(crate) fn is_key(value: &Value) -> bool {
     !matches!(value, Value::Undefined | Value::Array(_) | Value::Object(_))
 }
@@ -221,7 +222,7 @@ async fn replace(projections: &Projections, target: &ContainerHandle, item: &Ite
     Ok(Applied::Written(stored.name_in_log(&target.entry.shape), stored.lsn()))
 }
 
-/// The item as it is now, with its LSN; `None` when it is gone.
+/// The item as it is now, with its LSN; `None` when it is deleted.
 pub(crate) async fn read(
     projections: &Projections,
     container: &ContainerHandle,
@@ -239,7 +240,7 @@ pub(crate) async fn read(
     }
 }
 
-/// Whether an error is the item's own, so that trying again comes to the same.
+/// Whether an error is the item's own, so that a retry has the same result.
 fn is_of_item(kind: ErrorKind) -> bool {
     use ErrorKind::*;
     match kind {

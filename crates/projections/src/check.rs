@@ -1,4 +1,4 @@
-//! Whether a rule can be kept: its containers are there, its look-ups have an index, and no change would go in circles.
+//! Checks of a rule: its containers exist, its look-ups have an index, and no change would run in cycles.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(crate) struct Ends {
     pub target: Arc<ContainerEntry>,
 }
 
-/// Refuses a rule that could not be kept beside the others.
+/// Refuses a rule that conflicts with the others.
 pub(crate) fn check(
     catalog: &LiveCatalog,
     others: &Entries,
@@ -27,7 +27,7 @@ pub(crate) fn check(
 ) -> Result<Ends> {
     let source = find(catalog, "source", &rule.source.database, &rule.source.container)?;
     let target = find(catalog, "target", &rule.target.database, &rule.target.container)?;
-    // It is created when it is first needed, which is too late to say so.
+    // It is created when it is first needed, which is too late to report a bad name.
     validate_resource_id(&rule.dead_letters, &Limits::default()).map_err(|error| {
         Error::bad_request(format!("'deadLetters' names no container: {}", error.message()))
     })?;
@@ -44,7 +44,7 @@ pub(crate) fn check(
 }
 
 fn find(catalog: &LiveCatalog, role: &str, database: &str, container: &str) -> Result<Arc<ContainerEntry>> {
-    // By name alone: a rule outlives what a client has of identifiers.
+    // By name alone: a rule outlives the identifiers that a client may hold.
     let owner = catalog.databases.get(database);
     owner.and_then(|owner| owner.containers.get(container)).cloned().ok_or_else(|| {
         Error::bad_request(format!("the {role} of the projection, '{database}/{container}', does not exist"))
@@ -100,7 +100,7 @@ struct Node<'r> {
 }
 
 impl Node<'_> {
-    /// Whether what this one writes is something that the other one acts on.
+    /// Whether this rule writes something that the other one acts on.
     fn feeds(&self, other: &Node<'_>) -> bool {
         let target = (&self.rule.target.database, &self.rule.target.container);
         let letters = (&self.rule.target.database, &self.rule.dead_letters);
@@ -116,7 +116,7 @@ impl Node<'_> {
     }
 }
 
-/// Refuses a rule that would, perhaps through others, act on what it has written itself.
+/// Refuses a rule that would, perhaps through others, act on its own writes.
 fn check_circles(others: &Entries, rule: &ProjectionRule, compiled: &Compiled) -> Result<()> {
     let new = Node { rule, compiled };
     let others = others.values().filter(|other| other.id() != rule.id);

@@ -1,7 +1,7 @@
-//! What a projection could not correct: a document per target item, for people to act on.
+//! Dead letters of a projection: a document for each target item that it could not correct, for people to act on.
 //!
-//! Its id is made of the rule and of both items, so that the same trouble found again replaces the document rather than
-//! adding one. It stays when the trouble is over: who has seen to it deletes it.
+//! Its id is made of the rule and of both items, so that the same failure replaces the document rather than adding one.
+//! The document stays after the failure is resolved: the person who handled it deletes it.
 
 use std::hash::Hasher;
 

@@ -1,24 +1,25 @@
 //! Projections: rules kept by the server that keep denormalised copies true.
 //!
-//! `when productMeta category.name changes, set product.categoryName where categoryId matches`: a rule names the values of a
-//! source container and their copies in a target container. A task per rule follows the source's change feed and corrects
-//! the copies that differ; where the rule watches its target, it follows that too, and corrects items that were written
-//! with copies that were outdated by then. docs/projections.md tells users; docs/decisions/2026-11-21-projections.md why.
+//! `when productMeta category.name changes, set product.categoryName where categoryId matches`: a
+//! rule names the values of a source container and their copies in a target container. A task per rule follows the
+//! source's change feed and corrects the copies that differ. Where the rule watches its target, the task follows the
+//! target too, and corrects items that were written with outdated copies. docs/projections.md describes projections to
+//! users; docs/decisions/2026-11-21-projections.md gives the reasons.
 //!
-//! | file | what it does |
+//! | file | contents |
 //! |---|---|
 //! | `rule.rs`, `path.rs` | the rule, its paths and queries |
-//! | `check.rs` | whether a rule can be kept beside the others |
-//! | `records.rs` | a projection in memory, and storing how far it has come |
-//! | `status.rs` | what a projection is doing, for whoever looks |
-//! | `work.rs` | what is to be done next, in small steps that can be repeated |
+//! | `check.rs` | whether a rule can be kept together with the others |
+//! | `records.rs` | a projection in memory, and storing its progress |
+//! | `status.rs` | the state of a projection, for reports |
+//! | `work.rs` | the next work, in small steps that can be repeated |
 //! | `apply.rs` | correcting one item's copies |
-//! | `dead_letters.rs` | what could not be corrected |
+//! | `dead_letters.rs` | items that could not be corrected |
 //! | `runner.rs` | the task |
 //!
-//! Every step may be done again: it reads the newest version of the source's item and writes only copies that differ, on
-//! condition that nobody changed the item meanwhile. So what is durable is only how far the feed was read, stored after
-//! the writes it led to. Reads and writes pay like a client's of low priority.
+//! Every step may be repeated: it reads the newest version of the source's item and writes only copies that differ, on
+//! condition that no other write has changed the item meanwhile. So the only durable state is the position in the feed,
+//! stored after the writes that it led to. Reads and writes pay like a client's of low priority.
 
 mod apply;
 mod check;
@@ -49,13 +50,13 @@ use shardlake_queries::Queries;
 /// Rules of one account: each has a task.
 const PROJECTIONS_MAX: usize = 100;
 
-/// What putting a rule came to.
+/// Result of putting a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProjectionPut {
     Created,
-    /// It took the place of another rule of its id, and begins anew.
+    /// It replaced another rule with its id, and begins anew.
     Replaced,
-    /// The same rule is there already.
+    /// The same rule exists already.
     Unchanged,
 }
 
@@ -87,7 +88,7 @@ impl Deref for ProjectionsState {
 }
 
 impl Projections {
-    /// Goes on with those that are stored, and follows the catalog from now on.
+    /// Continues the stored projections, and follows the catalog from now on.
     pub fn start(queries: Queries, resources: Resources) -> Result<Projections> {
         let entries = ProjectionEntries::default();
         let projections = Projections(Arc::new(ProjectionsState { queries, resources, entries }));
@@ -237,7 +238,7 @@ impl Projections {
     }
 }
 
-/// Where a new projection begins. What was in the target before needs no watching: the source's items lead there.
+/// Start of a new projection. Older items of the target need no watching: the source's items lead to them.
 fn first_checkpoint(rule: &ProjectionRule, ends: &check::Ends) -> Checkpoint {
     let source = match rule.start {
         ProjectionStart::Beginning => Follower::from_the_beginning(),

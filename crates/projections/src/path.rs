@@ -9,7 +9,7 @@ use shardlake_model::{Error, IndexPath, IndexPathSegment, Result};
 /// A path, taken apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Path {
-    /// Names from the root to the array whose elements are meant; `None` where none is.
+    /// Names from the root to the array with the addressed elements; `None` without an array.
     pub array: Option<Vec<String>>,
     /// Names from an element, or from the root where there is no array.
     pub names: Vec<String>,
@@ -54,7 +54,7 @@ impl Path {
         array.chain(self.names.iter().map(name)).collect()
     }
 
-    /// Whether one of them names what the other does, or something around it.
+    /// Whether one path equals the other or is a prefix of it.
     pub fn overlaps(&self, other: &Path) -> bool {
         self.segments().iter().zip(&other.segments()).all(|(a, b)| a == b)
     }
@@ -65,7 +65,8 @@ pub(crate) fn get<'v>(value: &'v Value, names: &[String]) -> &'v Value {
     names.iter().try_fold(value, |value, name| value.get(name)).unwrap_or(&Value::Undefined)
 }
 
-/// Puts a value in its place, with the objects around it, or takes away what is there. Whether that changed anything.
+/// Puts a value in its place, with the objects around it, or removes the existing one. Returns
+/// whether that changed anything.
 pub(crate) fn put(object: &mut Value, names: &[String], new: &Value) -> Result<bool, NotAnObject> {
     if get(object, names) == new {
         return Ok(false);
@@ -84,7 +85,7 @@ pub(crate) fn put(object: &mut Value, names: &[String], new: &Value) -> Result<b
     Ok(true)
 }
 
-/// What stands in the way of a copy: the parent of this name is there and no object.
+/// Obstacle to a copy: the value at the parent name exists and is no object.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NotAnObject(pub String);
 

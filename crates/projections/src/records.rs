@@ -24,7 +24,7 @@ impl ProjectionEntry {
         Ok(ProjectionEntry { record, rule, status: Arc::new(Status::new(checkpoint)) })
     }
 
-    /// The same projection paused, or resumed.
+    /// This projection paused, or resumed.
     pub fn under(&self, record: Arc<ProjectionRecord>) -> ProjectionEntry {
         assert_eq!(record.rule, self.record.rule, "another rule has another number");
         ProjectionEntry { record, rule: self.rule.clone(), status: self.status.clone() }
@@ -35,25 +35,26 @@ impl ProjectionEntry {
     }
 }
 
-/// What runs of the projections that the catalog has, by id. It is brought in line before it is looked at, and whenever
-/// the catalog changes.
+/// Running state of the catalog's projections, by id. It is brought in line before each use, and
+/// whenever the catalog changes.
 #[derive(Debug, Default)]
 pub(crate) struct ProjectionEntries(Mutex<InForce>);
 
 #[derive(Debug, Default)]
 struct InForce {
-    /// Of the catalog that they are in line with.
+    /// Version of the catalog that they are in line with.
     version: u64,
     entries: Entries,
 }
 
 impl ProjectionEntries {
-    /// The projections of a catalog, and those among them that were not known before. Whose record has changed or gone is woken.
+    /// The projections of a catalog, and the new ones among them. A projection whose record has
+    /// changed or ended is woken.
     pub fn in_line_with(&self, definitions: &Definitions) -> Result<(Entries, Vec<Arc<ProjectionEntry>>)> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let version = definitions.numbers.version;
         if version <= known.version && version > 0 {
-            // Somebody else has seen this catalog, or a newer one.
+            // Another caller has already applied this catalog, or a newer one.
             return Ok((known.entries.clone(), Vec::new()));
         }
         let mut old: BTreeMap<u32, Arc<ProjectionEntry>> =
@@ -85,8 +86,8 @@ impl ProjectionEntries {
 /// By id.
 pub(crate) type Entries = BTreeMap<String, Arc<ProjectionEntry>>;
 
-/// Stores how far a projection has come, if it is still there. Everything that it has read and written is durable before
-/// the record is, on whichever shards it lies: a crash can only lead to looking again.
+/// Stores the progress of a projection, if it still exists. Everything that it has read and written is durable before
+/// the record is, on all shards involved: a crash can only lead to repeated checks.
 pub(crate) async fn save(projections: &Projections, number: u32, checkpoint: &Checkpoint) -> Result<()> {
     settle(projections).await?;
     let checkpoint = checkpoint.clone();
@@ -99,8 +100,8 @@ pub(crate) async fn save(projections: &Projections, number: u32, checkpoint: &Ch
     projections.change(plan).await.map(drop)
 }
 
-/// Waits until everything applied so far is durable, on every shard and in every mode of durability: a position must not
-/// outlive the commits that it counts, whose LSNs would be given out again.
+/// Waits until everything applied so far is durable, on every shard and in every mode of durability. A position must
+/// not outlive the commits that it counts, since their LSNs would be given out again.
 pub(crate) async fn settle(projections: &Projections) -> Result<()> {
     for shard in projections.0.shards.iter() {
         shard.wait_durable(shard.applied()).await.map_err(shardlake_partition::storage_error)?;

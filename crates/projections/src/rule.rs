@@ -1,7 +1,8 @@
-//! The rule of a projection, taken apart. How it is written and stored is in `shardlake_catalog`.
+//! A projection's rule in parsed form. Its written and stored form is in `shardlake_catalog`.
 //!
-//! Where `match` names elements of an array of the target, `set` does too, and means the elements that match. A rule is
-//! checked as a whole when it is parsed; whether its containers are there, and what other rules do, is `check.rs`'s.
+//! Where `match` names elements of an array of the target, `set` does too, and refers to the
+//! matching elements. A rule is checked as a whole when it is parsed; the existence of its
+//! containers, and conflicts with other rules, are checked in `check.rs`.
 
 use shardlake_catalog::ProjectionRule;
 use shardlake_document::{ParseLimits, Value};
@@ -13,22 +14,22 @@ use crate::path::{Path, expression, get};
 const PAIRS_MAX: usize = 20;
 const ID_BYTES_MAX: usize = 128;
 
-/// A rule whose paths are taken apart.
+/// A rule with parsed paths.
 #[derive(Debug, Clone)]
 pub(crate) struct Compiled {
     pub filter: Vec<(Path, Vec<Value>)>,
     /// From the source's value to the target's.
     pub matches: Vec<(Path, Path)>,
     pub set: Vec<(Path, Path)>,
-    /// The array of the target whose elements are matched.
+    /// The array of the target with the matched elements.
     pub array: Option<Vec<String>>,
-    /// Finds the target items of a source item, whose values are its parameters `@m0`, `@m1`…
+    /// Finds the target items of a source item; its parameters `@m0`, `@m1`… are values of the source item.
     pub target_query: String,
-    /// Finds the source items of a target item, likewise.
+    /// Finds the source items of a target item, in the same way.
     pub source_query: String,
 }
 
-/// Takes a rule apart, and refuses one that contradicts itrule.
+/// Parses a rule, and refuses one that contradicts itself.
 pub(crate) fn compile(rule: &ProjectionRule) -> Result<Compiled> {
     check_names(rule)?;
     let matches = pairs(rule.matches.iter().map(|pair| (&pair.source, &pair.target)), "match")?;

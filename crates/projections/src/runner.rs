@@ -1,6 +1,7 @@
 //! The task of a projection. It holds the account weakly between two steps, so that dropping the account ends it.
 //!
-//! What is in the way is waited for, longer each time, and shown; only a container that is gone ends the work for good.
+//! The task waits out obstacles, longer each time, and reports them; only a deleted container ends
+//! the work permanently.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -15,11 +16,11 @@ use crate::records::{ProjectionEntry, save};
 use crate::status::Status;
 use crate::work::{Progress, Work};
 
-/// A commit whose writer has gone away wakes nobody: such are looked for now and then.
+/// A commit whose writer was cancelled wakes no waiter: the task polls for such commits now and then.
 const WAIT_SLICE: Duration = Duration::from_secs(1);
-/// How long a change that turned out to be none keeps the next from being heard of.
+/// Pause after a change without effect, before the task is notified of the next.
 const NOTHING_WAIT: Duration = Duration::from_millis(100);
-/// Looks whether it is still paused, should it have missed its wake.
+/// Interval to check whether it is still paused, in case it missed its wake.
 const PAUSED_LOOK: Duration = Duration::from_secs(5);
 const SAVE_EVERY: Duration = Duration::from_secs(1);
 /// Steps after which progress is stored even if no time passes.
@@ -85,7 +86,7 @@ async fn run(state: Weak<ProjectionsState>, status: Arc<Status>, mut runner: Run
 enum Next {
     Again,
     Wait(Duration),
-    /// Partitions, each behind an LSN; at least one.
+    /// Partitions, each with an LSN to wait past; at least one.
     WaitForChange(Vec<Followed>),
     End,
 }
@@ -100,7 +101,7 @@ struct Runner {
     saved: Checkpoint,
     /// Steps since progress was stored.
     unsaved: u32,
-    /// The last wait ended because something had changed, and nothing was done since.
+    /// The last wait ended because of a change, and nothing was done since.
     heard: bool,
 }
 
@@ -157,7 +158,7 @@ impl Runner {
         }
     }
 
-    /// Stores how far the work is, if it is further than what is stored.
+    /// Stores the progress of the work, if it is ahead of the stored progress.
     async fn store(&mut self, projections: &Projections, entry: &ProjectionEntry) -> Result<()> {
         let Some(work) = &self.work else { return Ok(()) };
         let checkpoint = work.checkpoint(entry);
@@ -193,7 +194,7 @@ fn is_over(projections: &Projections) -> bool {
     projections.is_closing()
 }
 
-/// Why a projection cannot go on.
+/// The reason why a projection cannot continue.
 fn gone(projections: &Projections, entry: &ProjectionEntry) -> Option<String> {
     let (record, rule) = (&entry.record, &entry.record.rule);
     let ends = [

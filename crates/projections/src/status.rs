@@ -1,4 +1,4 @@
-//! What a projection is doing, for whoever looks at it while its task is at work.
+//! State of a projection, readable while its task is at work.
 
 use std::sync::{Mutex, MutexGuard};
 
@@ -7,22 +7,22 @@ use tokio::sync::Notify;
 
 use shardlake_catalog::{Checkpoint, PlaceRecord, ProjectionCounts};
 
-/// Shared by the task and everybody who asks.
+/// Shared by the task and all readers.
 #[derive(Debug)]
 pub(crate) struct Status {
     live: Mutex<Live>,
-    /// Wakes the task: it is to be paused, resumed or ended, or there may be something to do.
+    /// Wakes the task: it is to be paused, resumed or ended, or there may be work.
     pub wake: Notify,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Live {
-    /// How far it has come, ahead of what is stored of it.
+    /// Its progress, ahead of the stored progress.
     pub checkpoint: Checkpoint,
     pub waits: Option<String>,
-    /// It will not go on by itself.
+    /// It will not continue by itself.
     pub failed: Option<String>,
-    /// The last thing that went wrong, and when.
+    /// The last error, and its time.
     pub last_error: Option<(String, Timestamp)>,
 }
 
@@ -39,20 +39,20 @@ impl Status {
         change(&mut self.live().checkpoint.counts);
     }
 
-    /// Notes what goes wrong, and whether the projection goes on by itself.
+    /// Records an error.
     pub fn note_error(&self, words: String, now: Timestamp) {
         self.live().last_error = Some((words, now));
     }
 }
 
-/// What a projection does, in a word, and why.
+/// State of a projection, in a word, and its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProjectionState {
     Running,
-    /// Something is in the way; it tries again by itself.
+    /// An obstacle; the projection tries again by itself.
     Waiting(String),
     Paused,
-    /// It will not go on: delete it, or create it anew.
+    /// It will not continue: delete it, or create it anew.
     Failed(String),
 }
 

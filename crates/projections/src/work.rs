@@ -1,9 +1,10 @@
-//! What a projection does next: small steps, each of which may be done again.
+//! Work of a projection: small steps, each of which may be repeated.
 //!
-//! A place's page of changes, the items in it one after the other, each item's counterparts page by page, a few of them at
-//! a time. Whatever fails stays where it is in line, so that a budget that is spent or a partition that moves costs what
-//! was under way and no more. A place goes on behind its page once everything the page led to is written: a change that
-//! comes while its item is at work lies behind it in the feed, and is met later, so the newest version has the last word.
+//! The order is: a place's page of changes, the items in it one after the other, each item's counterparts page by page,
+//! a few of them at a time. A failed step stays at its place in the queue, so that a spent budget or a moved partition
+//! costs no more than the step in progress. A place advances past its page once all writes that the page led to are
+//! done. A change that arrives while its item is in progress lies behind it in the feed and is processed later, so the
+//! newest version wins.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -32,9 +33,9 @@ const ENTRIES_MAX: usize = 64;
 const ITEMS_MAX: i64 = 100;
 /// Target items written at once.
 const CONCURRENT: usize = 16;
-/// Source items that one target item may turn out to have, to see that they are too many.
+/// Limit for reading the source items of one target item, to detect that there are too many.
 const SOURCES_MAX: i64 = 10;
-/// Of the last writes, those that are remembered; others are checked like a client's.
+/// Bound on the remembered own writes, the latest first; others are checked like a client's.
 const OWN_WRITES_MAX: usize = 10_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,18 +53,18 @@ enum Side {
     Target,
 }
 
-/// Where a projection is, in memory. What is stored of it is [`Work::checkpoint`].
+/// Position of a projection, in memory. Its stored part is [`Work::checkpoint`].
 #[derive(Debug)]
 pub(crate) struct Work {
     source: Follower,
     target: Follower,
-    /// The one to be read next.
+    /// The side to read next.
     turn: Side,
     page: Option<Page>,
     own: Mutex<OwnWrites>,
 }
 
-/// A page of the feed whose items are at work.
+/// A page of the feed with items in progress.
 #[derive(Debug)]
 struct Page {
     side: Side,
@@ -72,7 +73,7 @@ struct Page {
     task: Option<Task>,
 }
 
-/// A changed item at work.
+/// A changed item in progress.
 #[derive(Debug)]
 enum Task {
     /// A source item: its counterparts, page by page.
@@ -90,12 +91,12 @@ struct Step<'a> {
     own: &'a Mutex<OwnWrites>,
 }
 
-/// The last versions of target items that the projection wrote itself. They come by in the target's feed, and need no check:
-/// they were right when they were written, and a later change of the source is in its own feed.
+/// The last versions of target items that the projection wrote itself. They appear in the target's feed, and need no
+/// check: they were right when they were written, and a later change of the source is in its own feed.
 #[derive(Debug, Default)]
 struct OwnWrites {
     versions: FxHashSet<(Vec<u8>, u64)>,
-    /// The same, oldest first.
+    /// The remembered versions, oldest first.
     order: VecDeque<(Vec<u8>, u64)>,
 }
 
@@ -150,7 +151,7 @@ impl Work {
         Ok(Progress::Worked)
     }
 
-    /// Lets others see how far it is.
+    /// Publishes the progress.
     fn show(&self, entry: &ProjectionEntry) {
         let checkpoint = self.checkpoint(entry);
         entry.status.live().checkpoint = checkpoint;
@@ -171,7 +172,7 @@ impl Work {
                     let items = news.map(|(key, _)| key.clone()).collect();
                     drop(own);
                     self.page = Some(Page { side, read, items, task: None });
-                    // While this one is worked at, the other may get something.
+                    // While this side is processed, the other may get new changes.
                     self.follower(side.other()).look_again(projections);
                     return Ok(Progress::Worked);
                 }
@@ -188,7 +189,7 @@ impl Work {
         }
     }
 
-    /// The partitions whose next commit is news.
+    /// The partitions with their LSNs, to wait for the next commit.
     pub fn followed(&self, projections: &Projections) -> Vec<Followed> {
         let [source, target] = [&self.source, &self.target].map(|follower| follower.followed(projections));
         source.into_iter().chain(target).collect()
@@ -215,7 +216,7 @@ impl Step<'_> {
         &self.entry.rule
     }
 
-    /// Reads the item as it is now; `None` where nothing is to be done for it.
+    /// Reads the item as it is now; `None` if nothing is to be done for it.
     async fn begin(&self, side: Side, position: &[u8]) -> Result<Option<Task>> {
         let (logical, id) = item_of_position(position)?;
         let container = if side == Side::Source { &self.source } else { &self.target };
@@ -284,7 +285,7 @@ impl Step<'_> {
         Ok((items, reply.continuation))
     }
 
-    /// Corrects some of the items in line; those that something else than themselves is in the way of go back into it.
+    /// Corrects some of the queued items. Items that fail for an external reason return to the queue.
     async fn copy(&self, source: &SourceValues, items: &mut VecDeque<Item>) -> Result<()> {
         let some: Vec<Item> = items.drain(..items.len().min(CONCURRENT)).collect();
         let mut outcomes = futures::stream::iter(some)
@@ -330,7 +331,7 @@ impl Step<'_> {
             let (found, continuation) = self.find(&self.source, query, SOURCES_MAX, next.as_deref()).await?;
             let found = found.iter().filter_map(|item| SourceValues::of(self.rule(), item, None));
             sources.extend(found);
-            // Of several that say the same, each is as good as the others.
+            // Of several with equal copies, each is as good as the others.
             sources.dedup_by(|a, b| a.copies == b.copies);
             next = continuation;
             if next.is_none() || sources.len() > 1 {
