@@ -7,14 +7,15 @@
 //! The window slides by two generations: the current one and the one before. Both bounds add up over the two; a
 //! generation that does not count a key may have seen it with as much as its lightest weight.
 //!
-//! Who passes by once must cost little: a key's label (its text) is asked for when the key comes again, or is heavy at
-//! once. A key without a label weighed little when last seen, so that leaving it out of a report hides nothing hot.
+//! Keys with a single operation must cost little: a key's label (its text) is requested when the
+//! key recurs, or is heavy at once. A key without a label weighed little when last seen, so that
+//! leaving it out of a report hides nothing hot.
 //!
 //! The crate `datasketches` (0.6) has a comparable sketch of frequent items. This one is our own for its fixed size,
 //! for bounds per key, for its window and for the labels that are made late; all of it is less code than the adapter.
 
 pub(super) const HITTERS: usize = 64;
-/// A key is labelled at once if it brings this share of what its generation weighs.
+/// A key is labelled at once if it brings this share of its generation's weight.
 const HEAVY_SHARE: u64 = 64;
 
 #[derive(Debug, Clone)]
@@ -95,7 +96,7 @@ impl<L> Summary<L> {
         if self.hashes[at] == hash { Some(at) } else { self.hashes.iter().position(|own| *own == hash) }
     }
 
-    /// Keys of the least weight are taken in turn: with many of them the search is short.
+    /// Keys of the least weight are taken round robin: with many of them the search is short.
     fn lightest(&mut self) -> usize {
         let is_least = |weight: &u64| *weight == self.least;
         let mut found =
@@ -108,7 +109,7 @@ impl<L> Summary<L> {
         self.least_from
     }
 
-    /// The key that brought most since this was asked last, how much it brought for sure, and what all brought.
+    /// The key with the most weight since the last call, its certain weight, and the total weight.
     pub fn take_leader(&mut self) -> Option<(&L, u64, u64)> {
         let total = self.total - self.slice_total;
         let brought = |at: usize| self.weights[at] - self.slice_weights[at];
@@ -176,7 +177,7 @@ impl<L: Clone> Hitters<L> {
         self.current.take_leader().map(|(label, weight, total)| (label.clone(), weight, total))
     }
 
-    /// What both generations weigh, counted or not.
+    /// The total weight of both generations, counted or not.
     pub fn total(&self) -> u64 {
         self.current.total.saturating_add(self.previous.total)
     }
@@ -217,7 +218,7 @@ impl<L: Clone> Hitters<L> {
     }
 }
 
-/// The generation of a moment.
+/// The generation of a second.
 pub(super) fn generation_of(second: u32) -> u32 {
     second / super::GENERATION_SECONDS
 }

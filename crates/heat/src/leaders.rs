@@ -10,7 +10,8 @@ use shardlake_stdx::natural_order;
 
 /// Leaders remembered; the same key in following minutes counts once, however long it leads.
 pub(super) const LEADERS_MAX: usize = 16;
-/// Who has less of a minute's request units does not lead: among evenly busy keys some key is always first by chance.
+/// A key with less than this share of a minute's request units does not lead: among evenly busy
+/// keys some key is always first by chance.
 const LEADING_SHARE: f64 = 0.25;
 
 #[derive(Debug, Clone)]
@@ -18,9 +19,9 @@ pub(super) struct Leader {
     /// The first minute that it led.
     pub minute: u32,
     pub key: Arc<LogicalKey>,
-    /// What it brought in that minute at least, in hundredths of request units.
+    /// Its least weight in that minute, in hundredths of request units.
     pub weight: u64,
-    /// Of what all brought.
+    /// Share of the minute's total weight.
     pub share: f64,
 }
 

@@ -1,24 +1,26 @@
-//! What keeps a partition busy: who, with what, how much and since when.
+//! Heat of a partition: the clients, keys and operations that keep it busy, how much and since when.
 //!
-//! | file | what it does |
+//! | file | contents |
 //! |---|---|
 //! | `ring.rs`, `row.rs` | request units, operations, throttles, bytes and latency over time: 1 s × 10 min, 1 min × 6 h, 10 min × 4 days, 1 h × 28 days |
 //! | `hitters.rs` | the heaviest logical keys and query templates of the last 5 to 10 minutes, with bounds |
 //! | `distinct.rs` | how many different keys were touched, and created in, over the same window |
-//! | `leaders.rs` | which key led each minute, to tell keys that ascend |
+//! | `leaders.rs` | which key led each minute, to recognise ascending keys |
 //! | `median.rs` | the bound that halves the load |
-//! | `periods.rs` | [`Period`]s for charts, also of partitions that are gone |
-//! | `report.rs` | [`HeatReport`], what a reader gets |
+//! | `periods.rs` | [`Period`]s for charts, also of ended partitions |
+//! | `report.rs` | [`HeatReport`], a reader's copy |
 //!
-//! [`Heat::record`] counts one operation, or one page, at its settlement; [`Heat::throttle`] one refusal. Everything is a
-//! function of the times and operations given: no clock, no allocation but for new periods and labels of keys. Time is
-//! that of a monotonic clock; should it go back nevertheless, what is recorded counts as of the latest time seen.
+//! [`Heat::record`] counts one operation, or one page, at its settlement; [`Heat::throttle`] one
+//! refusal. Everything is a function of the given times and operations: no clock, and no allocation
+//! except for new periods and labels of keys. Time is that of a monotonic clock; should it go back
+//! nevertheless, records count as of the latest time seen.
 //!
-//! A fully loaded partition takes at most [`HEAT_BYTES_MAX`]; one without traffic a few hundred bytes. Nothing is stored here:
-//! after a restart, a split or a move the count begins anew. What maps show of the time before is kept by whoever owns the partition.
+//! A fully loaded partition uses at most [`HEAT_BYTES_MAX`]; one without traffic a few hundred
+//! bytes. Nothing is stored here: after a restart, a split or a move the count begins anew. The
+//! owner of the partition keeps the earlier heat that maps show.
 //!
-//! Threads: the owner of a partition keeps one mutex around all of it, held for about 100 ns per operation
-//! and never over an await.
+//! Threads: the owner of a partition keeps one mutex around all of it, held for about 100 ns per
+//! operation and never over an await.
 
 mod distinct;
 mod hitters;
@@ -50,7 +52,7 @@ pub use report::{
     RecentLoad, Series, Totals,
 };
 
-/// The most that one partition's heat takes, in bytes.
+/// Maximum size of one partition's heat, in bytes.
 pub const HEAT_BYTES_MAX: usize = 1 << 20;
 const LAST_BUCKET: usize = BUCKETS - 1;
 /// Half of the window over which heavy and distinct keys are counted.
@@ -58,7 +60,7 @@ const GENERATION_SECONDS: u32 = 300;
 /// Keys longer than any item may have are asked for only by mistake; they are not worth their memory.
 const KEY_BYTES_MAX: usize = 2048 + 256;
 
-/// What an operation was, in the classes that a diagnosis tells apart.
+/// Classes of operations that a diagnosis distinguishes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeatKind {
     /// A point read.
@@ -104,7 +106,7 @@ pub enum HeatPlace<'a> {
     Span(&'a KeyRange),
 }
 
-/// One operation, or one page, after it was settled.
+/// One operation, or one page, after its settlement.
 #[derive(Debug, Clone, Copy)]
 pub struct Sample<'a> {
     pub kind: HeatKind,
@@ -164,7 +166,7 @@ impl Heat {
                 *bucket = bucket.saturating_add(sample.ru_centi);
                 self.record_key(logical, sample);
             }
-            // What was read over a span is of all its buckets alike.
+            // A read of a span counts for all its buckets alike.
             HeatPlace::Span(span) => match buckets_of(&self.scale, span) {
                 (0, LAST_BUCKET) => row.even_centi = row.even_centi.saturating_add(sample.ru_centi),
                 (first, last) => spread(&mut row.buckets_centi[first..=last], sample.ru_centi),
@@ -194,7 +196,7 @@ impl Heat {
         }
     }
 
-    /// Closes what the time has left behind.
+    /// Closes the periods that have ended.
     fn turn(&mut self, now: Duration) {
         let second = second_of(now).max(self.second);
         if second / 60 > self.second / 60 {
@@ -209,7 +211,7 @@ impl Heat {
     }
 }
 
-/// 32 bits of seconds are 136 years: what lies beyond is a mistake, and counts as their end.
+/// 32 bits of seconds are 136 years: later times are a mistake, and count as the end.
 fn second_of(now: Duration) -> u32 {
     u32::try_from(now.as_secs()).unwrap_or(u32::MAX)
 }

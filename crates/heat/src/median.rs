@@ -1,8 +1,8 @@
 //! The bound that halves a partition's load.
 //!
-//! Buckets tell how the load lies over the range, heavy keys where it stands in points: what they weigh for sure is taken
-//! out of their buckets, and the rest of a bucket counts as even. The bound lies before or after a heavy key and never
-//! within one, since all of a logical key has one hash.
+//! Buckets show the load over the range, heavy keys its points: their certain weight is taken out
+//! of their buckets, and the rest of a bucket counts as even. The bound lies before or after a
+//! heavy key and never within one, since all of a logical key has one hash.
 
 use shardlake_routing::{Epk, EpkScale, KeyRange};
 
@@ -12,7 +12,7 @@ use super::row::BUCKETS;
 /// A heavy key's hash and weight.
 pub(super) type Weight<'a> = (&'a Epk, u64);
 
-/// The bound, and the share of the load that lies below it; `None` where there is no load, or no bound inside the range.
+/// The bound, and the share of the load below it; `None` without load, or without a bound inside the range.
 pub(super) fn load_median(
     range: &KeyRange,
     scale: &EpkScale,

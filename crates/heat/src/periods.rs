@@ -1,7 +1,7 @@
-//! Heat period by period, for charts: of a partition at work, or of one that is gone.
+//! Heat period by period, for charts: of a running partition, or of an ended one.
 //!
-//! [`PastHeat`] is what a map needs of a partition whose place others have taken: its rings, without keys and templates. It gives up
-//! its finest ring first when memory is short, since a map of seconds reaches ten minutes back.
+//! [`PastHeat`] is the part that a map needs of a replaced partition: its rings, without keys and templates.
+//! It drops its finest ring first when memory is short, since a map of seconds reaches only ten minutes back.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use super::ring::{RINGS, Rings};
 use super::row::{BUCKETS, Counts};
 use super::{Heat, HeatKind, second_of};
 
-/// Parts of a partition that are told apart.
+/// Parts of a partition that are counted separately.
 pub const PARTS: usize = BUCKETS;
 
 /// The lengths of periods in seconds, and how many of each there are.
 pub const PERIODS: [(u32, u32); 4] = RINGS;
 
-/// One period in which something happened.
+/// One period with operations.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Period {
     /// Since the clock's start, in periods.
@@ -31,7 +31,7 @@ pub struct Period {
     pub parts: [f64; PARTS],
 }
 
-/// The heat of a partition that is gone.
+/// The heat of an ended partition.
 #[derive(Debug, Clone)]
 pub struct PastHeat {
     range: KeyRange,
@@ -65,17 +65,17 @@ impl PastHeat {
         part_bounds(&self.range, &self.scale)
     }
 
-    /// Memory that it takes.
+    /// Memory size.
     pub fn size_bytes(&self) -> usize {
         self.rings.heap_bytes()
     }
 
-    /// How fine its finest periods are: the place of their length in [`PERIODS`]; `None` where it has none left.
+    /// Resolution of its finest periods: the place of their length in [`PERIODS`]; `None` if it has no periods left.
     pub fn finest(&self) -> Option<usize> {
         self.rings.finest()
     }
 
-    /// Gives up the finest periods that it still has; false where there is nothing left.
+    /// Drops the finest periods that it still has; false if nothing is left.
     pub fn shed(&mut self) -> bool {
         self.rings.shed()
     }

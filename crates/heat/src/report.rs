@@ -1,16 +1,18 @@
-//! What a reader gets: a copy of the heat of one partition at one moment, in request units and milliseconds.
+//! Heat report for a reader: a copy of the heat of one partition at one point in time, in request
+//! units and milliseconds.
 //!
-//! Totals, kinds, buckets and shares are of whole seconds up to the one that is still counted, from the finest ring that
-//! reaches as far back as the window asked for. They begin where a period of that ring begins, so that a window of more than
-//! ten minutes is longer than asked for by less than one period; `window_seconds` is the length that rates are divided by:
+//! Totals, kinds, buckets and shares are of whole seconds up to the second that is still counted,
+//! from the finest ring that reaches as far back as the requested window. They begin where a period
+//! of that ring begins, so that a window of more than ten minutes is longer than requested by less
+//! than one period; `window_seconds` is the length that rates are divided by:
 //!
 //! ```text
 //! window=3s    |  97  |  98  |  99  | 100…     now = 100.4 s: seconds 97 to 99
 //! window=11m   |  minute 88  | … |  minute 99  | 100.0 … 100.4 min, to the second
 //! ```
 //!
-//! `series` are the rings as they stand. `recent` (keys, templates, distinct keys, the load median) is of the last 5 to 10
-//! minutes, whatever the window.
+//! `series` are the rings unchanged. `recent` (keys, templates, distinct keys, the load median) is
+//! of the last 5 to 10 minutes, whatever the window.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +37,7 @@ pub struct HeatReport {
     /// Length of the time that everything here but `series` and `recent` is of; no longer than the longest ring, or than the
     /// clock has run.
     pub window_seconds: u32,
-    /// Of it, from the first period with traffic on.
+    /// Seconds of the window from the first period with traffic on.
     pub busy_seconds: u32,
     pub totals: Totals,
     /// Every [`HeatKind`], also those without traffic.
@@ -87,7 +89,7 @@ pub struct KindLoad {
     pub kind: &'static str,
     pub operations: u64,
     pub ru: f64,
-    /// Of the request units of all kinds.
+    /// Share of the request units of all kinds.
     pub share: f64,
 }
 
@@ -126,7 +128,7 @@ pub struct HotKey {
     /// At most this, and at least `error_ru` less.
     pub ru: f64,
     pub error_ru: f64,
-    /// Of the partition's request units, at least.
+    /// Least share of the partition's request units.
     pub share: f64,
 }
 
@@ -136,7 +138,7 @@ pub struct HotTemplate {
     pub template: String,
     pub ru: f64,
     pub error_ru: f64,
-    /// Of the request units of all queries, at least.
+    /// Least share of the request units of all queries.
     pub share: f64,
 }
 
@@ -154,9 +156,9 @@ pub struct MinuteLeader {
     /// How long ago the first minute began that the key led.
     pub seconds_ago: u32,
     pub key: String,
-    /// What it cost in that minute, at least.
+    /// Its least cost in that minute.
     pub ru: f64,
-    /// Of the request units of that minute, at least.
+    /// Least share of the request units of that minute.
     pub share: f64,
 }
 
@@ -165,17 +167,17 @@ pub struct MinuteLeader {
 pub struct LoadMedian {
     /// Where to split: hexadecimal, inside the range, never within a logical key.
     pub epk: String,
-    /// The share of the request units that lies below.
+    /// The share of the request units below the bound.
     pub share_below: f64,
 }
 
 impl HeatReport {
-    /// The busiest second of the window as a share of what a second may cost; above 1 where burst or debt let it.
+    /// The busiest second of the window as a share of the budget of a second; above 1 where burst or debt let it.
     pub fn normalised_ru(&self, budget_ru_per_second: f64) -> f64 {
         if budget_ru_per_second > 0.0 { self.totals.busiest_second_ru / budget_ru_per_second } else { 0.0 }
     }
 
-    /// What some kinds cost.
+    /// Cost of some kinds.
     pub fn ru_of(&self, kinds: &[HeatKind]) -> f64 {
         kinds.iter().map(|kind| self.kinds[*kind as usize].ru).sum()
     }
@@ -185,7 +187,7 @@ impl HeatReport {
         kinds.iter().map(|kind| self.kinds[*kind as usize].share).sum()
     }
 
-    /// Of the request units, what writes cost.
+    /// Share of writes in the request units.
     pub fn write_share(&self) -> f64 {
         self.share_of(&[HeatKind::Create, HeatKind::Write])
     }
@@ -194,14 +196,14 @@ impl HeatReport {
         self.share_of(&[HeatKind::Create])
     }
 
-    /// Of the request units, what queries over ranges and feeds cost.
+    /// Share of queries over ranges and of feeds in the request units.
     pub fn scan_share(&self) -> f64 {
         self.share_of(&[HeatKind::FanOut, HeatKind::Feed])
     }
 }
 
 impl Heat {
-    /// What happened in the last `window`.
+    /// Report of the last `window`.
     pub fn report(&self, now: Duration, window: Duration) -> HeatReport {
         let now = second_of(now).max(self.second);
         let whole = self.rings.whole(now);
@@ -240,7 +242,7 @@ impl Heat {
         Totals::from(&sum(ring, start).0)
     }
 
-    /// What a key has cost lately, where it is among those that are counted; and how long "lately" is, in seconds.
+    /// Recent cost of a key, if it is among the counted ones, and the length of the counted time in seconds.
     pub fn key_heat(&self, now: Duration, key: &LogicalKey) -> Option<(HotKey, u32)> {
         let now = second_of(now).max(self.second);
         let generation = generation_of(now);
@@ -299,7 +301,7 @@ impl Heat {
     }
 }
 
-/// The periods of a report, all of whose seconds are over.
+/// The completed periods of a report.
 struct Window<'r> {
     ring: &'r RingView<'r>,
     start: u32,

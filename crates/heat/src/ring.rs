@@ -1,8 +1,8 @@
 //! Rings of periods, from seconds to hours.
 //!
-//! An operation is counted in the open second only. A second that is over is folded into the open minute, a minute into
-//! the open ten minutes, and so on, so that counting costs the same however many rings there are. Rows exist only for
-//! periods in which something happened; a ring never holds more than its length.
+//! An operation is counted in the open second only. A completed second is folded into the open minute, a
+//! minute into the open ten minutes, and so on, so that counting costs the same however many rings there are.
+//! Rows exist only for periods with operations; a ring never holds more than its length.
 use std::collections::VecDeque;
 
 use super::row::{Counts, OpenRow, Row};
@@ -56,7 +56,7 @@ impl Rings {
         let mut rings = self.rings.iter_mut().peekable();
         while let (Some(row), Some(ring)) = (folded.take(), rings.next()) {
             ring.push(&row);
-            // The next ring takes the row into its open period; only when that one is over does it go on.
+            // The next ring adds the row to its open period; only a completed period is passed on.
             let Some(next) = rings.peek_mut() else { break };
             let begin = u64::from(row.period) * u64::from(ring.period_seconds);
             let period = (begin / u64::from(next.period_seconds)) as u32;
@@ -65,7 +65,7 @@ impl Rings {
         }
     }
 
-    /// The rings as a reader sees them at a moment: nothing is open in the finer ones that the coarser do not show.
+    /// The rings for a reader at one point in time: nothing is open in the finer ones that the coarser do not show.
     pub fn view(&self, second: u32) -> [RingView<'_>; RINGS.len()] {
         self.view_of(second, Until::Now)
     }
@@ -103,7 +103,7 @@ impl Rings {
                 reach_seconds: ring.period_seconds * ring.slots,
                 first: match until {
                     Until::Now => current.saturating_sub(ring.slots - 1),
-                    // All slots are behind the second that is left out.
+                    // All slots are before the second that is left out.
                     Until::LastSecond => current.saturating_sub(ring.slots),
                 },
                 closed: &ring.closed,
@@ -112,7 +112,7 @@ impl Rings {
         })
     }
 
-    /// Lets go of the closed periods of the finest ring that has some; false where none has. Coarser rings have them, too.
+    /// Drops the closed periods of the finest ring that has some; false if none has. Coarser rings have them, too.
     pub fn shed(&mut self) -> bool {
         let finest = self.finest();
         finest.map(|finest| self.rings[finest].closed = VecDeque::new()).is_some()
@@ -148,7 +148,7 @@ impl Ring {
     }
 }
 
-/// One ring at a moment, oldest period first.
+/// One ring at one point in time, oldest period first.
 #[derive(Debug)]
 pub(super) struct RingView<'a> {
     pub period_seconds: u32,
@@ -166,7 +166,7 @@ impl RingView<'_> {
         self.first.saturating_mul(self.period_seconds)
     }
 
-    /// Period, counts and buckets of the periods that end after a moment.
+    /// Period, counts and buckets of the periods that end after a given second.
     pub fn since(&self, start: u32) -> impl Iterator<Item = (u32, &Counts, [u64; super::BUCKETS])> {
         let first = (start / self.period_seconds).max(self.first);
         let closed = self.closed.iter().map(|row| (row.period, &row.counts, row.buckets_centi()));

@@ -1,4 +1,4 @@
-//! What happened in one period: counts, and the request units of every bucket of the range.
+//! Row of one period: counts, and the request units of every bucket of the range.
 //!
 //! A period that is still open counts in 64 bits. When it closes, its buckets are packed into 32 bits that share one
 //! shift, so that the largest keeps at least 31 significant bits: a row takes half the space and no load is too large.
@@ -50,7 +50,7 @@ pub(super) struct OpenRow {
     pub period: u32,
     pub counts: Counts,
     pub buckets_centi: [u64; BUCKETS],
-    /// What is of all buckets alike, and not in them yet.
+    /// Load that belongs to all buckets alike, and is not in them yet.
     pub even_centi: u64,
 }
 
@@ -67,7 +67,7 @@ impl OpenRow {
         self.even_centi = self.even_centi.saturating_add(finer.even_centi);
     }
 
-    /// With what is of all alike.
+    /// Buckets including the load that belongs to all of them alike.
     pub fn all_buckets_centi(&self) -> [u64; BUCKETS] {
         let mut buckets = self.buckets_centi;
         spread(&mut buckets, self.even_centi);
@@ -87,7 +87,7 @@ impl OpenRow {
     }
 }
 
-/// A period that is over.
+/// A completed period.
 #[derive(Debug, Clone)]
 pub(super) struct Row {
     pub period: u32,
@@ -102,7 +102,7 @@ impl Row {
     }
 }
 
-/// Adds equal parts; what cannot be divided goes to the first.
+/// Adds equal parts; the remainder goes to the first buckets.
 pub(super) fn spread(buckets: &mut [u64], centi: u64) {
     let count = buckets.len() as u64;
     let (each, rest) = (centi / count, centi % count);

@@ -215,7 +215,7 @@ fn what_is_idle_reports_nothing_and_ages() {
     assert_eq!(heat.report(seconds(10 + 3600), seconds(7200)).totals.operations, 1);
 }
 
-/// A rate is the request units of a time over its length, in every window and wherever the clock stands.
+/// A rate is the request units of a time over its length, in every window and at any time of the clock.
 #[test]
 fn a_constant_load_has_the_same_rate_in_every_window() {
     let (mut heat, tenant) = (heat(), key("a"));
