@@ -1,4 +1,4 @@
-//! The difference between two moments of the catalog. What is stored and what runs both follow from it.
+//! Difference between two versions of the catalog. The stored batch and the running state both follow from it.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use shardlake_storage::Batch;
 use crate::stored::{self, encode};
 use crate::{Checkpoint, ContainerRecord, Definitions, DroppedMark, EndedContainer, ProjectionRecord};
 
-/// One record before and after: at least one of both is there, and they differ.
+/// One record before and after: at least one of both exists, and they differ.
 #[derive(Debug, Clone)]
 pub struct Changed<K, V> {
     pub key: K,
@@ -45,7 +45,7 @@ impl Change {
         Change::from(before, after)
     }
 
-    /// From nothing to what is stored.
+    /// The change from nothing to the stored definitions.
     pub fn of_start(definitions: Arc<Definitions>) -> Change {
         Change::from(Arc::default(), definitions)
     }
@@ -83,7 +83,7 @@ impl Change {
             && self.ended.is_empty()
     }
 
-    /// What is to be stored: every record that differs, and the numbers.
+    /// The batch to store: every record that differs, and the numbers.
     pub(crate) fn batch(&self) -> Batch {
         let mut batch = Batch::new();
         store(&mut batch, &self.databases, stored::database_key);

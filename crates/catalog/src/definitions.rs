@@ -1,4 +1,5 @@
-//! All definitions of one moment. A draft is a copy that is edited; what is in force never changes under its readers.
+//! All definitions of one catalog version. A draft is a copy that is edited; the definitions in
+//! force never change under their readers.
 
 use std::sync::Arc;
 
@@ -23,12 +24,12 @@ pub struct Definitions {
     pub permissions: Table<PermissionRid, Permission>,
     /// By number.
     pub logins: Table<u32, Login>,
-    /// Partitions whose data is still to be deleted.
+    /// Partitions with data that is still to be deleted.
     pub dropped: Table<PartitionUid, DroppedMark>,
     /// By number.
     pub projections: Table<u32, ProjectionRecord>,
     pub checkpoints: Table<u32, Checkpoint>,
-    /// Containers that are gone, by the version of the catalog that has them no more.
+    /// Deleted containers, by the first catalog version without them.
     pub ended: Table<(u64, ContainerRid), EndedContainer>,
     pub numbers: Numbers,
 }
@@ -41,7 +42,7 @@ impl Definitions {
         uid
     }
 
-    /// An offer's rid whose text differs from all others by more than letter case: to a client these would be one offer.
+    /// An offer's rid that differs from all others by more than letter case: to a client these would be one offer.
     pub fn new_offer(&mut self) -> OfferRid {
         loop {
             let rid = OfferRid(self.numbers.offer);

@@ -1,20 +1,20 @@
-//! Containers that are gone, for as long as change streams may ask what became of them.
+//! Ended containers, kept for as long as change streams may ask for their end.
 //!
-//! A stream looks at the catalog now and then. What was created and dropped between two looks it
-//! finds in this list alone. The list is bounded by age and by count; [`crate::Numbers`] say up to
-//! where it was forgotten, so that nobody takes a gap for silence.
+//! A stream looks at the catalog now and then. Only this list shows it the containers that were created and
+//! dropped between two looks. The list is bounded by age and by count; [`crate::Numbers`] record up to which
+//! version it was truncated, so that a stream does not take a gap for an absence of ends.
 
 use shardlake_model::ContainerRid;
 
 use crate::{Definitions, EndedContainer, EndedForgotten};
 
-/// As long as a collection of MongoDB's door keeps versions.
+/// As long as a collection of the MongoDB API keeps versions.
 const KEPT_MS: u64 = 60 * 60 * 1000;
 pub(crate) const ENDED_MAX: usize = 1000;
 
 impl Definitions {
-    /// Notes the containers that this draft has no more. `last_ms` tells the time of a container's
-    /// last commit.
+    /// Records the containers that this draft no longer has. `last_ms` returns the time of a
+    /// container's last commit.
     pub fn note_ended(
         &mut self,
         before: &Definitions,

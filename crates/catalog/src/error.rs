@@ -1,4 +1,4 @@
-//! What can go wrong with the catalog itself. What a client may not do is said by the planner of the change.
+//! Errors of the catalog itself. The planner of a change reports the requests that a client may not make.
 
 use shardlake_storage::StorageError;
 
@@ -12,7 +12,7 @@ pub enum CatalogError {
     /// A planned change would break a predicate: a mistake in the program. Nothing was changed.
     #[error("a change of the catalog was refused, since it would contradict itself: {0}")]
     Refused(String),
-    /// An earlier change may or may not be on disk: only the next start can tell. No further change is accepted.
+    /// An earlier change may or may not be on disk: only the next start can decide. No further change is accepted.
     #[error(
         "definitions cannot be changed, since it is unknown whether the last change was stored: restart the server"
     )]

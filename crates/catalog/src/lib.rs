@@ -1,25 +1,25 @@
 //! The catalog: the definitions of everything in an account, and the one way to change them.
 //!
-//! | file | what it does |
+//! | file | contents |
 //! |---|---|
-//! | `records.rs`, `projection.rs` | what is stored: plain data, no handle to anything that runs |
-//! | `ended.rs` | containers that are gone, for change streams |
-//! | `table.rs`, `definitions.rs` | all records of one moment, cheap to copy and to compare |
+//! | `records.rs`, `projection.rs` | the stored records: plain data, no handle to anything that runs |
+//! | `ended.rs` | ended containers, for change streams |
+//! | `table.rs`, `definitions.rs` | all records of one version, cheap to copy and to compare |
 //! | `stored.rs` | keys, checksums, loading |
-//! | `change.rs` | the difference between two moments, and the batch that stores it |
-//! | `predicates.rs` | what must hold at every commit and at every open |
-//! | `writer.rs` | the one writer: turns, commits that no caller can interrupt |
+//! | `change.rs` | the difference between two versions, and the batch that stores it |
+//! | `predicates.rs` | conditions that hold at every commit and at every open |
+//! | `writer.rs` | the one writer: its lock, commits that no caller can interrupt |
 //!
 //! A change takes five steps:
 //!
 //! ```text
-//! turn ── draft = copy ── edit ── plan: difference + predicates ── commit ── publish
-//! └───────── a caller may go away: nothing has changed ─────────┘└─ on a task of its own ─┘
+//! lock ── draft = copy ── edit ── plan: difference + predicates ── commit ── publish
+//! └──── a caller may be cancelled: nothing has changed ─────────┘└─ on a task of its own ─┘
 //! ```
 //!
-//! Memory and disk are never edited side by side: the stored batch is derived from the difference of the draft and what
-//! is in force, and so is everything that runs for the definitions (`shardlake-account` derives partitions, budgets and
-//! work in the background from the same [`Change`]).
+//! Memory and disk are never edited separately: the stored batch is derived from the difference
+//! between the draft and the definitions in force. So is everything that runs for the definitions:
+//! `shardlake-account` derives partitions, budgets and background work from the same [`Change`].
 
 mod change;
 mod definitions;

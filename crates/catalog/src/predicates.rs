@@ -1,7 +1,8 @@
-//! What must hold of the definitions: run on every draft before it is stored, on everything that is read at a start, and
-//! by `shardlake verify`. Each predicate names the tables that it looks at, so that a change runs those it could break.
+//! Predicates over the definitions: run on every draft before it is stored, on everything that is
+//! read at a start, and by `shardlake verify`. Each predicate names the tables that it looks at, so
+//! that a change runs only those that it could break.
 //!
-//! | predicate | why |
+//! | predicate | reason |
 //! |---|---|
 //! | partition numbers are used once, and below the next | two containers in one key space delete each other's items |
 //! | ranges cover the hash space once | a key must have one owner |
@@ -9,7 +10,7 @@
 //! | former ranges have ids of their own, given before the newest | else a page would be answered for another range |
 //! | names are unique among siblings | of two, the one that is opened last would hide the other |
 //! | owners exist | a record without its owner cannot be reached, nor deleted |
-//! | ended containers are named once, with versions that were, and none that was forgotten | else a stream would pass over an end in silence |
+//! | ended containers are named once, with earlier versions, and none that was forgotten | else a stream would silently miss an end |
 //! | versions rise by one | two writers, or a lost change, would show here |
 
 use std::collections::{HashMap, HashSet};
@@ -36,7 +37,7 @@ pub fn broken(definitions: &Definitions) -> Problems {
     problems
 }
 
-/// The same for a draft, as far as its change concerns it.
+/// As [`broken`], for a draft, as far as its change concerns it.
 pub(crate) fn broken_by(change: &Change) -> Problems {
     let mut problems = Problems::new();
     let draft = &change.after;
@@ -75,7 +76,7 @@ pub(crate) fn broken_by(change: &Change) -> Problems {
     problems
 }
 
-/// What nobody can reach, and nothing is wrong with otherwise: for `shardlake verify`.
+/// Unreachable records without any other fault: for `shardlake verify`.
 pub fn loose_ends(definitions: &Definitions) -> Problems {
     let mut problems = Problems::new();
     let databases = definitions.databases.iter().map(|(rid, _)| rid.to_string());
@@ -197,7 +198,7 @@ fn cover(record: &ContainerRecord) -> Result<(), String> {
     PartitionMap::new(record.generation, ranges).map(drop).map_err(|error| error.to_string())
 }
 
-/// The targets take exactly the place of the sources.
+/// The targets replace the sources exactly.
 fn relocation(record: &ContainerRecord) -> Result<(), String> {
     let Some(relocation) = &record.relocation else { return Ok(()) };
     let mut sources = Vec::new();
@@ -229,7 +230,7 @@ fn relocation(record: &ContainerRecord) -> Result<(), String> {
     cover(&after)
 }
 
-/// Ids are given once, so a range that has ended is none of the live ones, and older than the newest.
+/// Ids are given once, so an ended range has the id of no live range, and an older one than the newest.
 fn former(record: &ContainerRecord) -> Result<(), String> {
     if record.former.len() > FORMER_RANGES_MAX {
         return Err(format!("there are {} of them", record.former.len()));

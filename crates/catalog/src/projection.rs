@@ -1,6 +1,7 @@
-//! Records of projections: the rule, and how far it has come.
+//! Records of projections: the rule, and its progress.
 //!
-//! They are two records, because the second is written again and again. Both go with the database of the source.
+//! They are two records, because the second is written again and again. Both are deleted with the
+//! database of the source.
 //!
 //! ```json
 //! { "id": "category-names",
@@ -32,7 +33,7 @@ pub struct ProjectionRule {
     pub dead_letters: String,
     #[serde(default)]
     pub start: ProjectionStart,
-    /// Also corrects target items that are written with copies that were outdated by then.
+    /// Also corrects target items that are written with copies that are outdated at that time.
     #[serde(default = "yes")]
     pub watch_target: bool,
 }
@@ -76,24 +77,24 @@ pub struct SetPair {
     pub to: String,
 }
 
-/// Which items a new projection looks at first.
+/// Start of a new projection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ProjectionStart {
     /// Every item there is.
     #[default]
     Beginning,
-    /// None: it waits for the next change.
+    /// The projection looks at no existing items and waits for the next change.
     Now,
 }
 
 /// A rule as the catalog stores it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProjectionRecord {
-    /// Names the projection in keys. A rule that takes the place of another has a number of its own.
+    /// Names the projection in keys. A rule that replaces another has a number of its own.
     pub number: u32,
     pub rule: ProjectionRule,
-    /// The containers as they were: others of the same names have other changes.
+    /// The containers at that time: others of the same names have other changes.
     pub source: ContainerRid,
     pub target: ContainerRid,
     pub is_paused: bool,
@@ -131,7 +132,7 @@ impl PlaceRecord {
     }
 }
 
-/// What a projection has done since it was created. A crash may count again what it makes happen again.
+/// Work of a projection since it was created. Work that is repeated after a crash may be counted again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProjectionCounts {

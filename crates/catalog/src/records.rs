@@ -1,4 +1,4 @@
-//! Records of containers: their definition, their ranges, and where the data of each lies.
+//! Records of containers: their definition, their ranges, and the place of each range's data.
 
 use serde::{Deserialize, Serialize};
 use shardlake_model::{Container, ContainerRid, IndexingPolicy, PartitionUid};
@@ -10,18 +10,18 @@ pub struct ContainerRecord {
     pub container: Container,
     /// In the order of the hash space, which they cover without gaps.
     pub ranges: Vec<RangeRecord>,
-    /// Goes up whenever the ranges change; the etag of the range feed.
+    /// Increases whenever the ranges change; the etag of the range feed.
     pub generation: u64,
     /// Milliseconds since the Unix epoch at creation: session tokens carry it, so that a token of an earlier container
     /// of the same name is recognised and ignored.
     pub session_version: i64,
-    /// Empty in records from before there was an index.
+    /// Empty in records from before indexes existed.
     #[serde(default)]
     pub index: IndexRecord,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relocation: Option<RelocationRecord>,
-    /// Ranges that splits and merges have ended, oldest first, the newest [`FORMER_RANGES_MAX`] of them. Queries that began in
-    /// one go on under its id. Empty in records from before they were kept.
+    /// Ranges that splits and merges have ended, oldest first, the newest [`FORMER_RANGES_MAX`] of them.
+    /// Queries that began in one continue under its id. Empty in records from before they were kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub former: Vec<FormerRange>,
 }
@@ -34,7 +34,7 @@ impl ContainerRecord {
         self.ranges.iter().find(|range| range.range_id == range_id)
     }
 
-    /// The bounds of a range that has ended; `None` for a live one and for one that is no longer on record.
+    /// The bounds of an ended range; `None` for a live range and for a range that is no longer on record.
     pub fn former_bounds(&self, range_id: u32) -> Option<KeyRange> {
         let former = self.former.iter().find(|former| former.range_id == range_id)?;
         KeyRange::from_hex(&former.min, &former.max).ok()
@@ -114,10 +114,10 @@ pub struct Numbers {
     /// 0 in records from before there were any.
     #[serde(default)]
     pub projection: u32,
-    /// Goes up by one with every change; 0 in records from before it was counted.
+    /// Increases by one with every change; 0 in records from before it was counted.
     #[serde(default)]
     pub version: u64,
-    /// Of the list of ended containers; zeros in records from before there was one.
+    /// How far the list of ended containers was truncated; zeros in records from before the list existed.
     #[serde(default)]
     pub ended_forgotten: EndedForgotten,
 }
@@ -140,13 +140,13 @@ impl Default for Numbers {
 pub struct IndexRecord {
     pub serving: Option<IndexGeneration>,
     pub building: Option<IndexGeneration>,
-    /// The last id given to a generation. None is given twice: of an abandoned one there may be something left.
+    /// The last id given to a generation. An id is never given twice, since an abandoned generation may have left data.
     #[serde(default)]
     pub last_id: u16,
 }
 
 impl IndexRecord {
-    /// Of all generations that are maintained.
+    /// Ids of all maintained generations.
     pub fn ids(&self) -> Vec<u16> {
         self.serving.iter().chain(&self.building).map(|generation| generation.id).collect()
     }
@@ -169,7 +169,7 @@ pub struct IndexGeneration {
 }
 
 impl IndexGeneration {
-    /// Whether it is about the same policies, whichever way it holds them.
+    /// Whether both have the same policies, in whichever form.
     pub fn follows(&self, other: &IndexGeneration) -> bool {
         (&self.policy, &self.computed_properties) == (&other.policy, &other.computed_properties)
     }
@@ -201,16 +201,16 @@ pub struct RelocationRecord {
     pub targets: Vec<RangeRecord>,
 }
 
-/// A container that is gone.
+/// A container that has ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndedContainer {
     pub rid: ContainerRid,
-    /// The names that it and its database had.
+    /// The names of the container and its database.
     pub database: String,
     pub name: String,
-    /// When it was made, in milliseconds since the Unix epoch.
+    /// Time of its creation, in milliseconds since the Unix epoch.
     pub created_ms: u64,
-    /// The time of its last commit; zero where there was none.
+    /// The time of its last commit; zero without any.
     pub last_ms: u64,
     /// Later than the times of all commits before.
     pub ended_ms: u64,

@@ -1,6 +1,6 @@
-//! How records are stored, and reading them all.
+//! Storage form of the records, and loading them all.
 //!
-//! They lie under partition 0 of shard 0, one record per resource, each `crc32 u32 | JSON`:
+//! They are stored under partition 0 of shard 0, one record per resource, each `crc32 u32 | JSON`:
 //!
 //! ```text
 //! 0u32 | 'D' | database rid u32             → Database
@@ -140,7 +140,7 @@ pub async fn load(shard: &Shard) -> Result<Definitions, CatalogError> {
     load_view(&shard.view()).await
 }
 
-/// Likewise of one moment.
+/// Loads the definitions of one point in time.
 pub async fn load_view(view: &View) -> Result<Definitions, CatalogError> {
     let mut definitions = Definitions::default();
     let catalog = 0u32.to_be_bytes().to_vec()..1u32.to_be_bytes().to_vec();

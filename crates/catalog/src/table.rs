@@ -1,4 +1,4 @@
-//! The records of one kind. A copy shares everything; changing a copy leaves the original as it was.
+//! The records of one kind. A copy shares everything; changing a copy leaves the original unchanged.
 
 use std::collections::BTreeMap;
 use std::ops::RangeBounds;
@@ -81,8 +81,8 @@ impl<K: Ord + Clone, V: PartialEq> Table<K, V> {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// What differs from an earlier copy, in the order of the keys. Records are compared by value, so that one that was put
-    /// again as it was does not count.
+    /// Differences from an earlier copy, in the order of the keys. Records are compared by value,
+    /// so that a record that was rewritten unchanged does not count.
     pub(crate) fn changes_since(&self, before: &Self) -> Vec<Changed<K, V>> {
         if self.is_same(before) {
             return Vec::new();

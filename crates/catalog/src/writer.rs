@@ -1,12 +1,14 @@
 //! The one writer of the catalog.
 //!
-//! *CatalogLock*: one change is made at a time. Whoever has the turn edits a copy; going away before [`CatalogLock::commit`] changes
-//! nothing. *Commit*: stores the batch, waits until no crash can undo it, puts the draft in force, and publishes; all of it
-//! on a task of its own, so that a caller who goes away interrupts nothing. Disk and memory cannot come apart that way: a
-//! commit of which it is unknown whether it was stored refuses all later ones.
+//! *CatalogLock*: one change is made at a time. The holder of the lock edits a copy; dropping the
+//! lock before [`CatalogLock::commit`] changes nothing. *Commit*: stores the batch, waits until no
+//! crash can undo it, puts the draft in force, and publishes. All of it runs on a task of its own,
+//! so that a cancelled caller interrupts nothing. Disk and memory cannot diverge that way: after a
+//! commit with unknown outcome, all later ones are refused.
 //!
-//! *Lanes*: a cut-over holds the writers of a container while it waits for its turn, so it goes before all ordinary
-//! changes but one. *Lock order*: a turn is taken last. Whoever has one waits for storage and for nothing else.
+//! *Lanes*: a cut-over holds the writers of a container while it waits for the lock, so it
+//! overtakes all ordinary changes but one. *Lock order*: the catalog lock is taken last. Its holder
+//! waits for storage and for nothing else.
 
 use std::sync::Arc;
 
@@ -24,13 +26,13 @@ pub enum Urgency {
     CutOver,
 }
 
-/// Whether a commit has to be on stable storage before it may be published.
+/// Whether a commit must be on stable storage before it may be published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Waits {
-    /// Later commits go to the same journal: what a crash takes back, it takes back with everything that followed.
+    /// Later commits are written to the same journal: a crash that undoes this commit undoes all later ones, too.
     UntilAcknowledged,
-    /// Journals of several shards are synced each on its own. Nothing may reach another shard before the catalog says why
-    /// it is there, or a crash would leave data under a number that is given out again.
+    /// Journals of several shards are synced separately. Nothing may reach another shard before the catalog's
+    /// record of it is durable, or a crash would leave data under a number that is given out again.
     UntilDurable,
 }
 
@@ -38,7 +40,7 @@ enum Waits {
 pub struct Writer {
     shard: Shard,
     waits: Waits,
-    /// Ordinary changes queue here first, and one of them at a time for the turn.
+    /// Ordinary changes queue here first, and one of them at a time for the lock.
     lane: Mutex<()>,
     written: Arc<Mutex<Written>>,
 }
@@ -52,13 +54,13 @@ struct Written {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Open,
-    /// Between the moment when a batch is queued and the one when its draft is in force.
+    /// From the queueing of a batch until its draft is in force.
     Committing,
     Closed,
 }
 
 impl Writer {
-    /// Over what [`crate::load`] read. Refuses definitions that contradict each other.
+    /// A writer over the result of [`crate::load`]. Refuses definitions that contradict each other.
     pub fn new(
         shard: Shard,
         has_other_shards: bool,
@@ -73,7 +75,7 @@ impl Writer {
         Ok(Writer { shard, waits, lane: Mutex::new(()), written })
     }
 
-    /// Waits for the turn to change something.
+    /// Waits for the lock to change something.
     pub async fn lock(&self, urgency: Urgency) -> Result<CatalogLock, CatalogError> {
         let lane = match urgency {
             Urgency::Ordinary => Some(self.lane.lock().await),
@@ -88,12 +90,12 @@ impl Writer {
         }
     }
 
-    /// Whether it is unknown what of a change was stored. Waits for one that is being made.
+    /// Whether it is unknown which part of a change was stored. Waits for a change in progress.
     pub async fn is_in_doubt(&self) -> bool {
         self.written.lock().await.state == State::Committing
     }
 
-    /// Waits for the change that is being made, and refuses all later ones.
+    /// Waits for the change in progress, and refuses all later ones.
     pub async fn close(&self) {
         let mut written = self.written.lock().await;
         if written.state == State::Open {
@@ -112,12 +114,12 @@ pub struct CatalogLock {
 }
 
 impl CatalogLock {
-    /// What is in force.
+    /// The definitions in force.
     pub fn definitions(&self) -> &Arc<Definitions> {
         &self.written.definitions
     }
 
-    /// Compares a draft with what is in force, and refuses one that contradicts itself.
+    /// Compares a draft with the definitions in force, and refuses a draft that contradicts itself.
     pub fn plan(&self, draft: Definitions) -> Result<Arc<Change>, CatalogError> {
         let change = Change::between(self.written.definitions.clone(), draft);
         let problems = if change.is_empty() { Vec::new() } else { broken_by(&change) };
@@ -127,8 +129,9 @@ impl CatalogLock {
         }
     }
 
-    /// Stores the change, then calls `publish`, which shows it. It goes on to its end when the caller goes away. An error
-    /// other than an overload leaves open whether the change was stored: no change is accepted afterwards.
+    /// Stores the change, then calls `publish`, which shows it. It completes even if the caller is
+    /// cancelled. An error other than an overload leaves open whether the change was stored: no
+    /// change is accepted afterwards.
     pub async fn commit(
         self,
         change: Arc<Change>,
@@ -145,7 +148,7 @@ impl CatalogLock {
         publish: impl FnOnce() + Send + 'static,
     ) -> Result<(), CatalogError> {
         assert!(Arc::ptr_eq(&self.written.definitions, &change.before), "a change is of what is in force");
-        // What is refused here has not been queued.
+        // An error here means that nothing has been queued.
         let queued = self.shard.commit(change.batch())?;
         self.written.state = State::Committing;
         queued.await?;

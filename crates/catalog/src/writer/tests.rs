@@ -28,7 +28,7 @@ fn with_database(turn: &CatalogLock, number: u32) -> Arc<Change> {
 
 #[tokio::test]
 async fn commit_goes_on_when_its_caller_goes_away_at_any_poll() {
-    // However often the caller looks before it goes.
+    // However often the caller polls before it is dropped.
     for polls in 0..4 {
         let engine = FaultEngine::new();
         let (writer, _shard) = writer(&engine).await;
@@ -120,7 +120,7 @@ async fn cut_over_passes_ordinary_changes_that_wait() {
     let mut cut_over = Box::pin(writer.lock(Urgency::CutOver));
     assert!((&mut cut_over).now_or_never().is_none());
     drop(held);
-    // One ordinary change was before it in the line.
+    // One ordinary change was before it in the queue.
     let first = (&mut waiting[0]).now_or_never().expect("its turn").expect("open");
     drop(first);
     for turn in &mut waiting[1..] {
