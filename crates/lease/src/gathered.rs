@@ -1,4 +1,5 @@
-//! A store that takes no writes, of objects that lie in another one under other names: a backup, read as the account it was.
+//! Read-only store of objects that lie in another store under other names, such as a backup that is
+//! read as the original account.
 
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Display, Formatter};
@@ -20,14 +21,15 @@ pub struct Gathered {
     objects: BTreeMap<Path, Object>,
 }
 
-/// Where one lies, and how large it is.
+/// Place and size of an object.
 struct Object {
     place: Path,
     size: u64,
 }
 
 impl Gathered {
-    /// `objects` by their names: where each lies below `location`, and its size. `url` is what people are told.
+    /// `objects` by their names, each with its place below `location` and its size. `url` is for
+    /// messages.
     pub fn over(location: &Location, objects: BTreeMap<String, (String, u64)>, url: String) -> Location {
         let object = |(name, (place, size)): (String, (String, u64))| {
             (Path::from(name), Object { place: location.place(&place), size })
@@ -42,7 +44,7 @@ impl Gathered {
             |name: &Path| prefix.is_none_or(|prefix| name.prefix_matches(prefix) && name != prefix);
         let meta = |(name, object): (&Path, &Object)| ObjectMeta {
             location: name.clone(),
-            // No object changes, so that none is older than another one.
+            // Objects never change, so their modification times need not differ.
             last_modified: std::time::SystemTime::UNIX_EPOCH.into(),
             size: object.size,
             e_tag: None,

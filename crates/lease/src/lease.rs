@@ -1,32 +1,33 @@
-//! When a lease may be relied on, and when it may be taken: rules without a store and without a clock.
+//! Lease rules: when a lease may be relied on, and when it may be taken. Without a store and without a clock.
 //!
 //! ```text
 //! holder    b ── sends a renewal ──▶ stored            relies on it until b + 0.99 ttl − 0.2 s
 //! watcher              sees the record for the first time ──▶ takes it after 1.01 ttl + 1 s without another
 //! ```
-//! Whoever takes a lease began to watch after the renewal was stored, thus after `b`, and waits longer than the holder relies on it, though
-//! the clocks of two machines run apart by up to one percent. Only durations count; nobody compares the times of two machines.
-//! Taking is creating the next record (`register.rs`): a renewal that is on its way at that time wins or loses the same number.
+//! A process that takes a lease began to watch after the renewal was stored, thus after `b`. It waits longer
+//! than the holder relies on the lease, even if the clocks of two machines differ in speed by up to one
+//! percent. Only durations count; times of two machines are never compared. Taking is creating the next
+//! record (`register.rs`): a renewal in flight at that time wins or loses the same number.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// How long a holder may be silent, unless it says otherwise.
+/// How long a holder may be silent by default.
 pub const LEASE_DEFAULT: Duration = Duration::from_secs(9);
-/// Less would be lost whenever a store takes its time.
+/// Shorter leases would be lost whenever a store is slow.
 pub const LEASE_MIN: Duration = Duration::from_secs(1);
-/// Off the end of what a holder relies on.
+/// Margin before the end of the time that a holder relies on.
 const MARGIN: Duration = Duration::from_millis(200);
-/// On top of what a watcher waits.
+/// Margin on top of the time that a watcher waits.
 const EXTRA: Duration = Duration::from_secs(1);
 
-/// What the holder writes at each renewal.
+/// Record that the holder writes at each renewal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Record {
     pub node: String,
-    /// Of one run of a process, by chance.
+    /// Random, for one run of a process.
     pub incarnation: String,
     /// The number of the record with which this incarnation took the lease.
     pub term: u64,
@@ -59,7 +60,7 @@ pub fn patience(ttl: Duration) -> Duration {
     ttl.mul_f64(1.01) + EXTRA
 }
 
-/// What somebody who wants the lease has seen.
+/// Observations of a process that wants the lease.
 #[derive(Debug, Default)]
 pub struct Watch {
     /// The present record's number, and when it was first seen.

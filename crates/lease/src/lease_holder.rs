@@ -13,29 +13,29 @@ use crate::{Append, ClusterError, Look, Record, Register, State, Watch, deadline
 
 /// Renewals in the time of a lease.
 const RENEWALS: u32 = 3;
-/// A look at the register takes no longer.
+/// Time limit of a look at the register.
 const LOOK_MAX: Duration = Duration::from_secs(10);
 /// Between attempts to renew, where the store fails.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 /// How often a watcher looks.
 const WATCH_PAUSE: Duration = Duration::from_secs(1);
 
-/// What to do while another process has the lease.
+/// Behaviour while another process has the lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Manner {
-    /// Give up, once it is seen that the other one is alive.
+    /// Give up, once the other process is known to be alive.
     Refuse,
-    /// Wait for its end, however long.
+    /// Wait for its end, without a limit.
     StandBy,
-    /// Take it at once. For as long as its lease lasts, the other one may answer reads that are out of date.
+    /// Take it at once. For as long as its lease lasts, the other process may answer reads that are out of date.
     TakeOver,
 }
 
-/// Who wants the lease.
+/// A process that wants the lease.
 #[derive(Debug, Clone)]
 pub struct Node {
     pub name: String,
-    /// Of this run of the process, by chance.
+    /// Random, for this run of the process.
     pub incarnation: String,
     /// An incarnation that is known to have ended.
     pub former: Option<String>,
@@ -44,7 +44,7 @@ pub struct Node {
     pub clock: Clock,
 }
 
-/// The lease of one who has it; it is renewed until this is dropped.
+/// A held lease; it is renewed until this is dropped.
 #[derive(Debug)]
 pub struct LeaseHolder {
     /// Grows with each holder.
@@ -65,10 +65,10 @@ struct Holder {
     ttl: Duration,
 }
 
-/// Takes the lease when it may be had.
+/// Takes the lease when it is available.
 ///
 /// # Errors
-/// [`ClusterError::Held`] where another one has it and `node` does not wait; otherwise what the store says.
+/// [`ClusterError::Held`] where another process has it and `node` does not wait; otherwise the store's error.
 pub async fn take(register: Register, node: Node) -> Result<LeaseHolder, ClusterError> {
     let lease = Arc::new(Lease::new(node.clock.clone()));
     let mut watch = Watch::default();
@@ -144,9 +144,9 @@ impl Holder {
             let outcome = self.renew(number).await;
             let taken = match outcome {
                 Append::Stored if began.since_boot.saturating_sub(renewed) < patience(self.ttl) => None,
-                // After a long sleep the number may be one that was used and forgotten.
+                // After a long sleep the number may have been used and removed before.
                 Append::Stored => self.later_than(number).await,
-                // Its own, of an attempt that was given up and was stored after all.
+                // Its own record, of an attempt that was abandoned but stored after all.
                 Append::Taken(entry) if entry.record.incarnation == self.record.incarnation => None,
                 Append::Taken(entry) => Some(entry.record.node),
             };
@@ -179,7 +179,7 @@ impl Holder {
         }
     }
 
-    /// Who has a later record than the number's.
+    /// The node of a record later than `number`, if there is one.
     async fn later_than(&self, number: u64) -> Option<String> {
         loop {
             match look(&self.register).await {
@@ -192,7 +192,7 @@ impl Holder {
 }
 
 impl LeaseHolder {
-    /// Ends when the lease is somebody else's for good, with the reason.
+    /// Ends when the lease is permanently lost to another process, with the reason.
     pub async fn lost(&self) -> String {
         let mut lost = self.lost.clone();
         let reason = lost.wait_for(Option::is_some).await.map(|reason| reason.clone());

@@ -1,21 +1,22 @@
-//! Who serves an account that lies in an object store.
+//! Lease of an account in an object store: decides which server serves it.
 //!
-//! | file | what it does |
+//! | file | contents |
 //! |---|---|
 //! | `location.rs` | the store and the prefix that a URL names |
-//! | `reader_limit.rs` | a directory as a store, whose files are read by few threads |
-//! | `metered.rs` | a store whose requests are counted |
-//! | `separate_wal.rs` | a store of an account whose logs lie in another one |
-//! | `gathered.rs` | a store to read, of objects that lie in another one under other names |
-//! | `self_test.rs` | the laws that a store must keep, tried before anything rests on them |
-//! | `register.rs` | one record that processes change in turns |
+//! | `reader_limit.rs` | a directory as a store, with few threads for reading files |
+//! | `metered.rs` | a store that counts its requests |
+//! | `separate_wal.rs` | a store of an account with its logs in another store |
+//! | `gathered.rs` | a read-only store of objects that lie in another store under other names |
+//! | `self_test.rs` | the laws that a store must keep, tried before anything relies on them |
+//! | `register.rs` | one record that processes change one after the other |
 //! | `lease.rs` | when a lease may be relied on, and when it may be taken: no store, no clock |
-//! | `lease_holder.rs` | having the lease: taking, renewing, losing, giving it back |
-//! | `secrets.rs` | files that every server of an account has the same |
+//! | `lease_holder.rs` | holding the lease: taking, renewing, losing, giving it back |
+//! | `secrets.rs` | files that all servers of an account share |
 //!
-//! Two locks, each enough to keep what was acknowledged. The *lease* says who may answer: it is looked at before a write is
-//! acknowledged and after a read was made. The *epoch* says whose writes the store takes: a shard that a later holder of the lease has
-//! opened takes none of an earlier one (`shardlake_storage::object`). The number of the record with which a lease was taken is the epoch.
+//! Two locks, each sufficient to keep acknowledged writes. The *lease* decides which process may answer: it
+//! is checked before a write is acknowledged and after a read was made. The *epoch* decides whose writes the
+//! store accepts: a shard that a later holder of the lease has opened accepts none of an earlier holder
+//! (`shardlake_storage::object`). The number of the record with which a lease was taken is the epoch.
 
 mod gathered;
 mod lease;

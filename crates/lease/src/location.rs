@@ -15,12 +15,12 @@ use crate::ClusterError;
 use crate::metered::{Metered, Observe};
 use crate::reader_limit::ReaderLimit;
 
-/// Where an account lies.
+/// Store and prefix of an account.
 #[derive(Debug, Clone)]
 pub struct Location {
     pub store: Arc<dyn ObjectStore>,
     pub prefix: Path,
-    /// As it was given; it holds no secrets.
+    /// As given by the user; it holds no secrets.
     pub url: String,
 }
 
@@ -29,7 +29,7 @@ impl Location {
     /// `AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT`, `AZURE_STORAGE_ACCOUNT_NAME`, `GOOGLE_SERVICE_ACCOUNT` and so on.
     ///
     /// # Errors
-    /// [`ClusterError::Url`] for what is no such URL, or a store that cannot be set up.
+    /// [`ClusterError::Url`] for a text that is no such URL, or a store that cannot be set up.
     pub fn parse(
         url: &str,
         environment: impl Iterator<Item = (String, String)>,
@@ -58,7 +58,7 @@ impl Location {
         Ok(Location { store, prefix, url: url.to_owned() })
     }
 
-    /// Likewise, and `observe` is told of each request.
+    /// The same location, with `observe` called for each request.
     #[must_use]
     pub fn observed(self, observe: Observe, clock: Clock) -> Location {
         Location { store: Arc::new(Metered::new(self.store, observe, clock)), ..self }
@@ -69,10 +69,10 @@ impl Location {
     }
 }
 
-/// A directory, for one machine: what it acknowledges is on stable storage.
+/// A directory, for one machine: acknowledged writes are on stable storage.
 fn local(directory: &Directory) -> Result<Arc<dyn ObjectStore>, String> {
     let cannot = |error: &dyn std::fmt::Display| format!("the directory cannot be used: {error}");
-    // It holds keys, too.
+    // The directory holds keys, too.
     let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
     made.map_err(|error| cannot(&error))?;
     let store = LocalFileSystem::new_with_prefix(directory).map_err(|error| cannot(&error))?;

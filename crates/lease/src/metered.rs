@@ -1,7 +1,8 @@
-//! A store whose requests are counted: what an account costs, and how quick its store is.
+//! Store that counts its requests, for the cost of an account and the speed of its store.
 //!
-//! One request is one that a cloud charges for, as far as that is seen from here: a listing counts once for each thousand objects, a large object
-//! once for each part and twice more. Retries below are not seen.
+//! One request is a request that a cloud charges for, as far as this layer can see: a listing
+//! counts once for each thousand objects, a large object once for each part and twice more. Retries
+//! below this layer are not seen.
 
 use std::fmt::{Debug, Display, Formatter};
 use std::ops::Range;
@@ -19,7 +20,7 @@ use shardlake_storage::object::object_store::{
     PutMultipartOptions, PutOptions, PutPayload, PutResult, Result, UploadPart,
 };
 
-/// What the clouds' price lists tell apart.
+/// Kinds of requests in the clouds' price lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StoreOperation {
     Get,
@@ -28,19 +29,19 @@ pub enum StoreOperation {
     Delete,
 }
 
-/// One request that has ended.
+/// One completed request.
 #[derive(Debug, Clone, Copy)]
 pub struct StoreRequest {
     pub operation: StoreOperation,
-    /// Also where the store said no: that an object is not there, or is there already.
+    /// Also where the store refused: the object does not exist, or exists already.
     pub is_answered: bool,
-    /// Of the object, or of its part that was asked for.
+    /// Size of the object, or of the requested part.
     pub bytes: u64,
     /// Until the answer began.
     pub duration: Duration,
 }
 
-/// Told of each request.
+/// Callback for each request.
 pub type Observe = Arc<dyn Fn(StoreRequest) + Send + Sync>;
 
 const LISTED_AT_ONCE: u64 = 1_000;
@@ -79,7 +80,7 @@ impl Meter {
         result
     }
 
-    /// One of a stream's requests; how long it took is not known.
+    /// Counts one of a stream's requests; its duration is not known.
     fn tick(&self, operation: StoreOperation, is_answered: bool) {
         (self.observe)(StoreRequest { operation, is_answered, bytes: 0, duration: Duration::ZERO });
     }

@@ -1,8 +1,9 @@
-//! A directory as a store, whose files are read by few threads.
+//! Directory as a store, with few threads for reading files.
 //!
-//! The object-store library reads a file on a thread that may block, and there are as many of them as reads. The allocator keeps memory for
-//! each: of mimalloc 3 a thread that allocates blocks of 84 to 512 KiB has 4 MiB for them, and 512 KiB for smaller ones
-//! (`MI_LARGE_PAGE_SIZE` in its `types.h`). A hundred reads at a time may keep hundreds of megabytes that no budget knows of.
+//! The object-store library reads a file on a thread that may block, and there are as many of these threads
+//! as reads. The allocator keeps memory for each: with mimalloc 3, a thread that allocates blocks of 84 to
+//! 512 KiB has 4 MiB for them, and 512 KiB for smaller ones (`MI_LARGE_PAGE_SIZE` in its `types.h`). A
+//! hundred concurrent reads may keep hundreds of megabytes outside all memory budgets.
 
 use std::fmt::{Debug, Display, Formatter};
 use std::ops::Range;
@@ -21,7 +22,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// A disk has no use for more at a time, on a machine of this size or another.
 const READERS_MAX: usize = 16;
-/// Longer reads are streams, of merges and of backups: a few at a time, and each as slow as who takes it.
+/// Longer reads are streams, of merges and of backups: a few at a time, and each as slow as its consumer.
 const READ_BYTES_MAX: u64 = 2 << 20;
 
 pub(crate) struct ReaderLimit<S> {
@@ -122,7 +123,7 @@ mod tests {
     const READS: usize = 400;
     const OBJECT_BYTES: usize = 1 << 20;
 
-    /// Counts reads that have begun and whose content is not there yet: each of them may hold a thread.
+    /// Counts reads that have begun and whose content is not yet available: each of them may hold a thread.
     #[derive(Debug, Default)]
     struct Counting {
         store: InMemory,
@@ -185,7 +186,7 @@ mod tests {
         }
     }
 
-    /// Reads of many parts of an object at the same time, at most.
+    /// Maximum of concurrent reads when many parts of an object are read.
     async fn reads_at_a_time(store: impl Fn(Counting) -> Arc<dyn ObjectStore>) -> usize {
         let counting = Counting::default();
         let reading_max = counting.reading_max.clone();

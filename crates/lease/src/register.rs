@@ -1,11 +1,12 @@
-//! One record that processes change in turns: a compare-and-set made of creations.
+//! One record that processes change one after the other: a compare-and-set made of creations.
 //!
-//! Each change is an object of its own with the next number, created where there is none; the highest number is the present record. Of two
-//! who saw the same number one creates the next. This asks one law of a store, the one that the shards' databases ask as well, and
-//! it holds for a directory, too.
+//! Each change is an object of its own with the next number, created only if it does not exist; the
+//! highest number is the present record. If two processes saw the same number, only one of them
+//! creates the next. This requires one law of a store, which the shards' databases require as well,
+//! and which also holds for a directory.
 //!
-//! Old records are removed, so a process that slept very long could create a number that was there before. It would have to
-//! look whether there are higher ones: [`Register::last`] tells.
+//! Old records are removed, so a process that slept very long could create a number that existed
+//! before. It must check for higher numbers with [`Register::last`].
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use shardlake_storage::object::object_store::{
 use crate::ClusterError;
 use crate::lease::{Entry, Record};
 
-/// Records that are left behind the present one.
+/// Records that are kept before the present one.
 const KEPT: u64 = 100;
 /// The present record may be removed between being listed and being read; then there is a later one.
 const LOOKS_MAX: u32 = 8;
@@ -34,7 +35,7 @@ pub struct Register {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Append {
     Stored,
-    /// Somebody else's record has the number.
+    /// Another process's record has the number.
     Taken(Entry),
 }
 
@@ -58,7 +59,8 @@ impl Register {
         })
     }
 
-    /// Creates the record of a number. A record of the same incarnation at that number is its own, from an attempt whose answer was lost.
+    /// Creates the record of a number. A record of the same incarnation at that number is the
+    /// caller's own, from an attempt with a lost answer.
     pub async fn append(&self, number: u64, record: &Record) -> Result<Append, ClusterError> {
         let text = serde_json::to_vec(record).expect("a record of texts and numbers is JSON");
         let create = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
@@ -79,7 +81,7 @@ impl Register {
         }
     }
 
-    /// Removes what nobody needs any more once `present` is there.
+    /// Removes the records that are not needed any more once `present` exists.
     pub async fn forget_behind(&self, present: u64) -> Result<(), ClusterError> {
         let old = self.numbers().await?.into_iter().filter(|number| number + KEPT < present);
         for number in old {
@@ -88,7 +90,7 @@ impl Register {
         Ok(())
     }
 
-    /// The same where each number before was forgotten when it was its turn.
+    /// Removes one record, where each earlier one was removed at its own time.
     pub async fn forget_one_behind(&self, present: u64) -> Result<(), ClusterError> {
         match present.checked_sub(KEPT + 1) {
             Some(number) if number > 0 => self.remove(number).await,

@@ -1,7 +1,8 @@
-//! Files that every server of an account has the same: the account's keys, the authority of its certificates.
+//! Files that all servers of an account share: the account's keys, the authority of its certificates.
 //!
-//! Whoever may read the data may read these, so they lie beside it. The first server to store one wins, and the others take it over: clients
-//! go on with the key and the authority that they know, whichever server answers.
+//! Any reader of the data may read them, so they lie next to the data. The first server to store a
+//! file wins, and the others take it over: clients keep using the key and the authority that they
+//! know, whichever server answers.
 
 use bytes::Bytes;
 use shardlake_storage::object::object_store::ObjectStore as _;
@@ -9,7 +10,7 @@ use shardlake_storage::object::object_store::{self, ObjectStoreExt as _, PutMode
 
 use crate::{ClusterError, Location};
 
-/// What the store has under the name: `own`, where there was nothing yet.
+/// The content that the store has under the name, which is `own` if there was none yet.
 pub async fn share_secret(location: &Location, name: &str, own: Vec<u8>) -> Result<Vec<u8>, ClusterError> {
     let place = location.place("secrets").join(name);
     let create = PutOptions { mode: PutMode::Create, ..PutOptions::default() };

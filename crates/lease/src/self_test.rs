@@ -1,10 +1,10 @@
-//! The laws that a store must keep, tried before anything rests on them.
+//! The laws that a store must keep, tried before anything relies on them.
 //!
-//! | law | what breaks without it |
+//! | law | consequence of a violation |
 //! |---|---|
-//! | of those who create one object at the same time, one succeeds | two servers own a shard, and acknowledged writes are lost |
-//! | what was stored is read and listed at once | a server does not see that another one was faster |
-//! | what was removed is gone | old records come back |
+//! | of concurrent creations of one object, exactly one succeeds | two servers own a shard, and acknowledged writes are lost |
+//! | a stored object is read and listed at once | a server does not see that another one was faster |
+//! | a removed object stays removed | old records come back |
 
 use bytes::Bytes;
 use futures::TryStreamExt as _;
@@ -19,7 +19,7 @@ use crate::{ClusterError, Location};
 const ROUNDS: u32 = 3;
 const AT_ONCE: u32 = 12;
 
-/// Tries the laws on objects of its own, named by `run`, which nobody else uses.
+/// Tries the laws on objects of its own, named by `run`, which must be unique.
 ///
 /// # Errors
 /// [`ClusterError::Law`] names the law that the store broke.

@@ -1,11 +1,12 @@
-//! A store of an account whose logs lie in another one, which is faster or cheaper for small objects.
+//! Store of an account with its logs in another store, which is faster or cheaper for small objects.
 //!
 //! ```text
 //! {prefix}/s/00000-1/manifest/…     the store of the data
 //! {prefix}/s/00000-1/wal/…     ──▶  {log's prefix}/s/00000-1/wal/… in the store of the log
 //! ```
-//! Whoever has this store finds the log where it would be without one: the owner of a shard, a backup, a reader, a collector of old
-//! objects. So none of them can look in the wrong place. A list shows both, each object once.
+//! All users of this store find the log where it would be without a separate store: the owner of a
+//! shard, a backup, a reader, a collector of old objects. So none of them can look in the wrong
+//! place. A list shows both, each object once.
 
 use std::fmt::{Debug, Display, Formatter};
 use std::ops::Range;
@@ -41,7 +42,7 @@ struct SeparateWal {
     log: Place,
 }
 
-/// Where an object lies.
+/// Store of an object.
 enum Side {
     Data,
     /// Under this name.
@@ -67,7 +68,7 @@ impl SeparateWal {
         }
     }
 
-    /// As whoever has this store names it.
+    /// The name of a log object in this store.
     fn name_here(&self, in_log: &Path) -> Option<Path> {
         let rest = below(in_log, &self.log.prefix).filter(is_of_a_log)?;
         Some(joined(&self.data.prefix, &rest))
@@ -77,7 +78,7 @@ impl SeparateWal {
         Some(ObjectMeta { location: self.name_here(&object.location)?, ..object })
     }
 
-    /// What of the log's store a list of this prefix shows: `None` for nothing.
+    /// The part of the log's store that a list of this prefix shows: `None` for nothing.
     fn log_prefix(&self, prefix: Option<&Path>) -> Option<Path> {
         let root = Path::default();
         let prefix = prefix.unwrap_or(&root);
@@ -126,7 +127,7 @@ fn joined(prefix: &Path, rest: &Path) -> Path {
     prefix.parts().chain(rest.parts()).collect()
 }
 
-/// Or the folder itself.
+/// Whether a path is in the folder of a log, or the folder itself.
 fn is_of_a_log(rest: &Path) -> bool {
     let mut parts = rest.parts();
     parts.next().is_some_and(|part| part.as_ref() == SHARDS)
@@ -195,7 +196,7 @@ impl ObjectStore for SeparateWal {
         }
     }
 
-    /// By requests for as many as come together; those of one side first.
+    /// Deletes in one request for each group of names that arrive together; those of one side first.
     fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
         let here = self.clone();
         let removed = locations.ready_chunks(REMOVED_AT_ONCE).map(move |chunk| {

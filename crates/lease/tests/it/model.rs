@@ -1,8 +1,9 @@
-//! The rules of the lease in every order of events: two servers, one record, requests that take any time.
+//! The rules of the lease in every order of events: two servers, one record, requests of any duration.
 //!
-//! The rules are the real ones (`Watch::look`, `deadline`); the store is a number and a writer. A step is: the time goes on, a server begins to
-//! renew or to take, a request arrives at the store, its answer arrives, a server looks. The clocks of the two run apart by one percent. At no
-//! time may both rely on the lease. Each seeded mistake must be found, or the search is too small to mean anything.
+//! The rules are the real ones (`Watch::look`, `deadline`); the store is a number and a writer. Steps are:
+//! the time advances, a server begins to renew or to take, a request arrives at the store, its answer
+//! arrives, a server looks. The clocks of the two differ in speed by one percent. At no time may both rely on
+//! the lease. Each seeded mistake must be found, or the search is too small to mean anything.
 
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
@@ -17,7 +18,7 @@ enum Mistake {
     None,
     /// The holder counts from the answer.
     FromTheAnswer,
-    /// The watcher takes what it sees for the first time as long seen.
+    /// The watcher treats a record that it sees for the first time as long seen.
     Impatient,
     /// The watcher does not begin anew with a new record.
     ForgetsRenewals,
@@ -45,11 +46,11 @@ struct Server {
     holds: Option<u64>,
     relies_until: Duration,
     request: Option<Request>,
-    /// What the watch has seen, to rebuild it: number, since.
+    /// The record that the watch has seen, to rebuild it: number, since.
     seen: Option<(u64, Duration)>,
     /// A read of the record on its way back.
     read: Option<Option<(u64, usize)>>,
-    /// When it last began to do something: it does so once a second.
+    /// Time of its last action: it acts once a second.
     began: Option<u64>,
 }
 
@@ -144,7 +145,7 @@ impl World {
         held.read = None;
         let last = read.map(entry);
         let mut watch = Watch::default();
-        // The watch is rebuilt by showing it what it has seen, when it saw it.
+        // The watch is rebuilt by showing it the record at the time when it saw it.
         if let Some((number, since)) = held.seen {
             watch.look(Some(&entry((number, 1 - server))), None, since);
         }
@@ -162,7 +163,7 @@ impl World {
         match look {
             Look::Take { number } => {
                 let began = match mistake {
-                    // As if the request took no time at all and were sent at the end.
+                    // As if the request took no time and were sent at the end.
                     Mistake::NeverBegins => now + TTL,
                     _ => now,
                 };

@@ -17,17 +17,17 @@ use shardlake_storage::object::object_store::{
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Broken {
-    /// It knows no conditional writes and stores all the same.
+    /// It ignores the condition of a conditional write, and stores.
     Overwrites,
-    /// It says that it knows none.
+    /// It claims that it knows none.
     Refuses,
-    /// The look and the write are two steps.
+    /// Its check and its write are two steps.
     Races,
     /// Refused writes are stored.
     StoresRefused,
-    /// It does not list what is there.
+    /// It does not list existing objects.
     ListsLate,
-    /// It forgets to remove.
+    /// It does not remove objects.
     Keeps,
     /// Nothing: a good store.
     Nothing,

@@ -11,7 +11,7 @@ use shardlake_storage::object::object_store::path::Path;
 const TTL: Duration = Duration::from_secs(9);
 const STEP: Duration = Duration::from_millis(10);
 
-/// One clock for all, which goes with the runtime's paused time.
+/// One clock for all, which follows the runtime's paused time.
 struct Place {
     clock: Clock,
     register: Register,
@@ -113,7 +113,7 @@ async fn who_takes_over_ends_the_other_one() {
     assert!(second.lease.is_held(), "the first one is no trouble to it");
 }
 
-/// Many who all stand by: each has it alone, and all have had it in the end.
+/// Many standby nodes: each holds the lease alone, and all have held it in the end.
 #[tokio::test(start_paused = true)]
 async fn of_many_that_want_it_one_has_it() {
     let place = Place::new();
