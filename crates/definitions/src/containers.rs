@@ -34,7 +34,7 @@ impl Resources {
         self.create_container_keeping(ctx, database, definition, throughput, None).await
     }
 
-    /// The same with the data that a front end keeps with the container, and the narrowings of its unique keys.
+    /// As `create_container`, with a front end's data for the container, and the narrowings of its unique keys.
     pub async fn create_container_keeping(
         &self,
         ctx: &RequestContext,
@@ -81,7 +81,7 @@ impl Resources {
                 narrowings: narrowings.unwrap_or_default(),
                 bounds,
             };
-            // What nobody asked for is not enforced, so no partitions are needed for it.
+            // Throughput that no client has set is not enforced, so no partitions are needed for it.
             let record = resources.new_record(live, draft, container, asked, now);
             draft.containers.put(rid, record);
             if let Some(throughput) = throughput {
@@ -94,7 +94,7 @@ impl Resources {
         handle_of(&live, rid)
     }
 
-    /// Refuses one more container in a database whose throughput is shared by as many as may share one.
+    /// Refuses one more container in a database with the maximum number of containers on its shared throughput.
     fn check_room_in_shared(&self, draft: &Definitions, database: DatabaseRid) -> Result<()> {
         let max = self.limits().shared_throughput_containers_max;
         let shares =
@@ -108,7 +108,7 @@ impl Resources {
         Err(Error::new(ErrorKind::Forbidden, message).with_substatus(SHARED_THROUGHPUT_COUNT_EXCEEDED))
     }
 
-    /// Cuts the key space into the physical partitions that the throughput, where somebody asked for one, needs.
+    /// Cuts the key space into the physical partitions that the requested throughput needs.
     fn new_record(
         &self,
         live: &LiveCatalog,
@@ -145,7 +145,7 @@ impl Resources {
         }
     }
 
-    /// Random for the same reason as a database's.
+    /// Random for the same reason as a database's rid.
     fn new_container_rid(&self, database: DatabaseRid, draft: &Definitions) -> ContainerRid {
         loop {
             let rid = ContainerRid { database, number: self.random().below(1 << 31) as u32 };
@@ -170,7 +170,7 @@ impl Resources {
         Ok(ContainerHandle { entry: entry.clone(), by_rid })
     }
 
-    /// Like [`Resources::container`] for operations on items, whose missing container is a missing owner.
+    /// As [`Resources::container`], for operations on items: their error for a missing container is a missing owner.
     pub fn container_for_items(&self, database: &str, container: &str) -> Result<ContainerHandle> {
         let catalog = self.0.catalog.load();
         let owner = catalog.database(database).ok_or_else(|| owner_not_found("database", database))?;
@@ -229,7 +229,7 @@ impl Resources {
     }
 }
 
-/// The definition that takes the place of `old`'s, if it may.
+/// The definition that replaces `old`'s, if it may.
 fn replacement_of(
     old: &Container,
     definition: &ContainerDefinition,
@@ -238,7 +238,7 @@ fn replacement_of(
     check_preconditions(old.etag, preconditions)?;
     let mut definition = definition.clone();
     if definition.change_feed_policy.is_none() {
-        // Clients that know nothing of it would end the history that somebody relies on.
+        // Clients that do not know the policy would delete history that others rely on.
         definition.change_feed_policy = old.definition.change_feed_policy.clone();
     }
     if definition.previous_image_retention_policy.is_none() {

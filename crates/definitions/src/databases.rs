@@ -41,7 +41,7 @@ impl Resources {
         Ok(database)
     }
 
-    /// Random, so that what clients remember of a dropped database or of another data directory never fits a new one.
+    /// Random, so that clients' cached rids of a dropped database or of another data directory never match a new one.
     fn new_database_rid(&self, draft: &Definitions) -> DatabaseRid {
         loop {
             let rid = DatabaseRid(self.random().below(1 << 32) as u32);

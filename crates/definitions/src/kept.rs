@@ -1,4 +1,4 @@
-//! What a front end keeps with databases and containers, changed together with definitions.
+//! Data of a front end that is kept with databases and containers, and changed together with definitions.
 
 use shardlake_catalog::{ContainerRecord, Definitions};
 use shardlake_model::{Bounds, Container, ContainerDefinition, Database, Narrowing, RequestContext, Result};
@@ -7,27 +7,27 @@ use shardlake_router::{ContainerHandle, LiveCatalog, conflict, index_moved_to, n
 
 use crate::Resources;
 
-/// A container's new definition, and what is kept with it.
+/// A container's new definition, with the front end's data.
 #[derive(Debug, Clone)]
 pub struct Redefined {
     pub definition: ContainerDefinition,
     pub kept: Option<String>,
-    /// Of the unique keys, in their order.
+    /// Narrowings of the unique keys, in their order.
     pub narrowings: Vec<Option<Narrowing>>,
     pub bounds: Option<Bounds>,
 }
 
-/// What a front end keeps with a new container.
+/// Data of a front end for a new container.
 #[derive(Debug, Clone)]
 pub struct Keeping {
     pub kept: String,
     pub bounds: Option<Bounds>,
-    /// Of its unique keys, by their places.
+    /// Narrowings of the unique keys, by their places.
     pub narrowings: Vec<Option<Narrowing>>,
 }
 
 impl Resources {
-    /// Changes what is kept with a database, by a function of what is kept now.
+    /// Changes the data kept with a database, by a function of the present data.
     pub async fn keep_with_database(
         &self,
         id: &str,
@@ -45,8 +45,8 @@ impl Resources {
         Ok(())
     }
 
-    /// Changes a container's definition and what is kept with it, by a function of what they are now. Unlike a client's replace
-    /// it may change unique keys, which its caller sees to.
+    /// Changes a container's definition and the data kept with it, by a function of the present ones. Unlike
+    /// a client's replace it may change unique keys; the caller is responsible for them.
     pub async fn redefine_container(
         &self,
         ctx: &RequestContext,
@@ -80,8 +80,8 @@ impl Resources {
         Ok(ContainerHandle { entry, by_rid: false })
     }
 
-    /// Gives a container another name in its database, and changes what is kept with it, by a function of what it was. A
-    /// container of the new name gives way where it is asked to.
+    /// Gives a container another name in its database, and changes the data kept with it, by a function of
+    /// the old data. If `replaces` is set, an existing container of the new name is deleted.
     pub async fn rename_container(
         &self,
         database: &str,

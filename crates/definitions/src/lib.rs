@@ -1,14 +1,14 @@
 //! Databases, containers and all that belongs to them: the operations that change definitions.
 //!
-//! | file | what it does |
+//! | file | contents |
 //! |---|---|
 //! | `databases.rs`, `containers.rs`, `offers.rs` | databases, containers and their throughput |
-//! | `kept.rs` | what a front end keeps with them |
-//! | `logins.rs` | those who sign in over a front end's own protocol |
-//! | `users.rs`, `permissions.rs` | users of a database; what a permission grants, and whether it still does |
+//! | `kept.rs` | data of a front end that is kept with them |
+//! | `logins.rs` | logins over a front end's own protocol |
+//! | `users.rs`, `permissions.rs` | users of a database; the grant of a permission, and whether it still holds |
 //! | `scripts.rs` | stored procedures, triggers and user-defined functions as resources of a container |
 //!
-//! [`Resources`] is the door. It stands on [`Serving`], whose one way to change a definition all of them take.
+//! [`Resources`] is the API. It builds on [`Serving`]; all changes use its one way to change a definition.
 
 mod containers;
 mod databases;

@@ -1,5 +1,5 @@
-//! Those who sign in over a front end's own protocol: read, made, changed and removed. What proves them and what they may do is the
-//! front end's business.
+//! Logins over a front end's own protocol: read, created, changed and removed. Their credentials
+//! and rights are the front end's business.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ impl Resources {
         Ok(self.change(plan).await?.0)
     }
 
-    /// Changes what is kept, by a function of what is kept now.
+    /// Changes the front end's data of a login, by a function of the present data.
     pub async fn change_login(
         &self,
         database: &str,
@@ -65,7 +65,7 @@ impl Resources {
         Ok(())
     }
 
-    /// Removes the login of this name, or all of the database, and says how many there were.
+    /// Removes the login of this name, or all of the database, and returns the number removed.
     pub async fn remove_logins(&self, database: &str, name: Option<&str>) -> Result<usize> {
         let (database, name) = (database.to_owned(), name.map(str::to_owned));
         let plan = move |_: &LiveCatalog, draft: &mut Definitions| {

@@ -20,7 +20,7 @@ impl Resources {
         find(&self.0.catalog.load(), rid)
     }
 
-    /// Also changes between manual and autoscale. Partitions that the throughput asks for are cut in the background.
+    /// Also changes between manual and autoscale. Partitions are split in the background as the throughput requires.
     pub async fn replace_offer(
         &self,
         ctx: &RequestContext,
@@ -54,7 +54,7 @@ impl Resources {
         offer.minimum(wanted, self.limits())
     }
 
-    /// `resource` is the `_self` and the rid of what the offer is for.
+    /// `resource` is the `_self` and the rid of the offer's resource.
     pub fn add_offer(
         &self,
         draft: &mut Definitions,

@@ -1,9 +1,10 @@
 //! Permissions of a user: the operations on them, their links, and the access they grant now.
 //!
-//! A link names a container, an item or a script of the user's own database, by names or by rids. The resource need not exist when the
-//! permission is written. The link is resolved whenever a token is made ([`Resources::granted_container`]): a token is for one
-//! container, and a container that is created again under the same name is another. Two permissions of a user differ in the text of
-//! their links or in their partition keys.
+//! A link names a container, an item or a script of the user's own database, by names or by rids.
+//! The resource need not exist when the permission is written. The link is resolved whenever a
+//! token is made ([`Resources::granted_container`]): a token is for one container, and a container
+//! that is created again under the same name is another. Two permissions of a user differ in the
+//! text of their links or in their partition keys.
 
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ use shardlake_router::{checked_key, key_misfit};
 /// Components of the longest partition key.
 const KEY_COMPONENTS_MAX: usize = 3;
 
-/// What in a container a link names.
+/// The child of a container that a link names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GrantedChild<'l> {
     /// An id, or a rid in a container named by rid.
@@ -69,8 +70,8 @@ impl<'l> ResourceLink<'l> {
     }
 }
 
-/// Whether what follows `docs/` in a link leads to an attachment of an item, as far as a text can tell. An item of such an
-/// id is permitted by its resource id.
+/// Whether the part of a link after `docs/` leads to an attachment of an item, as far as a text can
+/// show. An item of such an id is permitted by its resource id.
 fn is_of_attachment(rest: &str) -> bool {
     rest.split('/').nth(1) == Some("attachments")
 }
@@ -102,7 +103,7 @@ impl Resources {
         Ok(self.change(plan).await?.0)
     }
 
-    /// Replaces the permission of this id, or creates it; says whether it did.
+    /// Replaces the permission of this id, or creates it; returns whether it created one.
     pub async fn upsert_permission(
         &self,
         ctx: &RequestContext,
@@ -187,7 +188,7 @@ impl Resources {
         Ok((user.rid, permissions))
     }
 
-    /// As it is now, whatever it and its user and database are called.
+    /// The present permission, whatever the names of the permission, its user and its database.
     pub fn permission_by_rid(&self, rid: PermissionRid) -> Option<Arc<Permission>> {
         self.0.catalog.load().permission(rid).cloned()
     }
@@ -302,7 +303,7 @@ fn resolve<'c>(
     Some((owner.database.rid, entry))
 }
 
-/// Whether two permissions have the same link and the same partition key, as they are written.
+/// Whether two permissions have equal texts of their link and of their partition key.
 fn is_same_grant(left: &PermissionDefinition, right: &PermissionDefinition) -> bool {
     let link = |definition: &PermissionDefinition| definition.resource.trim_matches('/').to_owned();
     let key = |definition: &PermissionDefinition| -> Option<serde_json::Value> {
@@ -311,7 +312,7 @@ fn is_same_grant(left: &PermissionDefinition, right: &PermissionDefinition) -> b
     link(left) == link(right) && key(left) == key(right)
 }
 
-/// One to three scalars, which the container's key can begin with.
+/// Checks for one to three scalars that the container's key can begin with.
 fn check_key(entry: Option<&Arc<ContainerEntry>>, text: &str) -> Result<()> {
     let invalid = |why: &str| Error::bad_request(format!("the resourcePartitionKey {text} {why}"));
     let values: Vec<serde_json::Value> =

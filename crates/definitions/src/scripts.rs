@@ -20,19 +20,19 @@ use shardlake_router::was_deleted;
 use shardlake_router::{ScriptSegment, find_script};
 use shardlake_router::{check_preconditions, conflict};
 
-/// Whether an upsert found something to replace.
+/// Whether an upsert replaced an existing script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScriptWrite {
     Created,
     Replaced,
 }
 
-/// What a write requires of the container's scripts as they are when it takes place.
+/// Requirement of a write on the container's scripts at the time of the write.
 enum Intent {
     Create,
-    /// Preconditions hold for what is there; nothing need be.
+    /// Preconditions apply to an existing script; there need not be one.
     Upsert(Preconditions),
-    /// What the path names is to be replaced.
+    /// The script that the path names is to be replaced.
     Replace {
         text: String,
         by_rid: bool,
@@ -51,7 +51,7 @@ impl Resources {
         Ok(script)
     }
 
-    /// `If-Match` counts only where there is something to replace, as for items.
+    /// `If-Match` counts only for an existing script, as for items.
     pub async fn upsert_script(
         &self,
         ctx: &RequestContext,
@@ -62,7 +62,7 @@ impl Resources {
         self.write_script(ctx, container, definition, Intent::Upsert(preconditions.clone())).await
     }
 
-    /// The definition may bring another id, if nobody has it.
+    /// The definition may have another id, if no other script has it.
     pub async fn replace_script(
         &self,
         ctx: &RequestContext,
@@ -71,7 +71,7 @@ impl Resources {
         definition: ScriptDefinition,
         preconditions: &Preconditions,
     ) -> Result<Arc<Script>> {
-        // Whoever replaces what is not there hears that before anything about the text.
+        // A missing script is reported before any error in the text.
         container.script(definition.kind, segment)?;
         let (text, preconditions) = (segment.to_owned(), preconditions.clone());
         let intent = Intent::Replace { text, by_rid: container.by_rid, preconditions };
@@ -108,7 +108,7 @@ impl Resources {
         intent: Intent,
     ) -> Result<(Arc<Script>, ScriptWrite)> {
         definition.validate(self.limits())?;
-        // Before the turn: a worker may have to start for this.
+        // Before the lock: a worker may have to start for this.
         let rid = container.entry.record.container.rid;
         self.0.scripts.check(rid, &definition.body).await.map_err(|error| about(&definition, error))?;
         let (resources, now) = (self.clone(), ctx.now);
@@ -150,7 +150,7 @@ impl Resources {
         ))
     }
 
-    /// Random, so that what clients remember of a deleted script never fits a new one.
+    /// Random, so that clients' cached rids of a deleted script never match a new one.
     fn new_script_number(&self, draft: &Definitions, container: ContainerRid) -> u64 {
         loop {
             let number = self.random().below(1 << 56);
@@ -186,7 +186,7 @@ fn replaced_by(
     }
 }
 
-/// A message from whoever read the text, under the script's name.
+/// A message from the parser of the text, under the script's name.
 fn about(definition: &ScriptDefinition, error: Error) -> Error {
     if error.kind() != ErrorKind::BadRequest {
         return error;

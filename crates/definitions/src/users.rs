@@ -1,7 +1,8 @@
 //! Operations on users of a database.
 //!
-//! A user is a name that permissions are kept under; nobody signs in as one. Users go with their database and take their
-//! permissions with them, in the same batch. Renaming keeps the rid, and so the tokens of the user's permissions.
+//! A user is a name that permissions are kept under; clients do not sign in as one. Users are
+//! deleted with their database, together with their permissions, in the same batch. Renaming keeps
+//! the rid, and so the tokens of the user's permissions.
 
 use std::sync::Arc;
 
@@ -29,7 +30,7 @@ impl Resources {
         Ok(self.change(plan).await?.0)
     }
 
-    /// Replaces the user of this id, or creates it; says whether it did.
+    /// Replaces the user of this id, or creates it; returns whether it created one.
     pub async fn upsert_user(
         &self,
         ctx: &RequestContext,
