@@ -1,4 +1,5 @@
-//! What partitions a moment has, and how far each had come: from the catalog and the last entry of each change log.
+//! Description of a state: its partitions and the progress of each, from the catalog and the last
+//! entry of each change log.
 
 use shardlake_catalog::Definitions;
 use shardlake_model::{Error, ErrorKind, Result};
@@ -7,13 +8,13 @@ use shardlake_router::catalog_error;
 use shardlake_stdx::Timestamp;
 use shardlake_storage::{Stamp, View};
 
-/// An account at one moment, in short.
+/// An account at one point in time, in short.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Moment {
     pub partitions: Vec<MomentOfPartition>,
-    /// Splits, merges and moves that were under way, such as `move of shop/orders`: they go on from there.
+    /// Splits, merges and moves in progress, such as `move of shop/orders`: they continue from there.
     pub relocations: Vec<String>,
-    /// Of each shard, where its log was; `None` where it is not kept.
+    /// The position of each shard's log; `None` where the log is not archived.
     pub stamps: Vec<Option<Stamp>>,
 }
 
@@ -23,16 +24,17 @@ pub struct MomentOfPartition {
     pub container: String,
     pub range_id: u32,
     pub shard: u16,
-    /// Of the last commit; 0 where there was none.
+    /// LSN of the last commit; 0 without one.
     pub lsn: u64,
-    /// Of the last commit.
+    /// Time of the last commit.
     pub written: Option<Timestamp>,
     pub items: u64,
-    /// Of the items as JSON.
+    /// Size of the items as JSON.
     pub size_bytes: u64,
 }
 
-/// `views` are of one moment, in the order of the shards. Reads the catalog and one row of each partition.
+/// `views` are of one point in time, in the order of the shards. Reads the catalog and one row of
+/// each partition.
 pub async fn describe(views: &[View]) -> Result<Moment> {
     let first = views.first().ok_or_else(|| Error::bad_request("an account has at least one shard"))?;
     let definitions = shardlake_catalog::load_view(first).await.map_err(catalog_error)?;

@@ -1,12 +1,13 @@
-//! States of an account that are kept for as long as somebody copies them: what a running server does for a backup.
+//! States of an account that are kept while a client copies them: the server's part of a backup.
 //!
-//! | file | what it does |
+//! | file | contents |
 //! |---|---|
-//! | `states.rs` | keeps a state of all shards at one moment, hands out its files, and drops it when nobody asks any more |
-//! | `describe.rs` | what partitions a moment has, and how far each had come |
+//! | `states.rs` | keeps a state of all shards at one point in time, hands out its files, and drops it when no client asks any more |
+//! | `describe.rs` | the partitions of a state, and the progress of each |
 //!
-//! Nothing is copied here and nothing leaves the data directory: the files of a state are links beside the shards, and
-//! whoever makes the backup asks for them piece by piece. What a backup is, and where it lies, is known to the client alone.
+//! Nothing is copied here and nothing leaves the data directory: the files of a state are links
+//! next to the shards, and the client that makes the backup asks for them piece by piece. Only the
+//! client knows the backup's form and its place.
 
 mod describe;
 mod states;

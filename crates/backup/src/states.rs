@@ -1,9 +1,10 @@
 //! States of all shards that are kept while their files are copied.
 //!
-//! *Begin*: the shards are held at one moment (`Shard::checkpoint_shards`), so that what moves between shards is in the
-//! state once, and goes on after a restore as it would after a crash. *Read*: files are asked for piece by piece; each
-//! question says that somebody is still there. *End*: the client says so, or has been silent for too long, or the account is closed.
-//! What a killed server leaves is removed at the next start, by its name.
+//! *Begin*: the shards are held at one point in time (`Shard::checkpoint_shards`), so that data
+//! that moves between shards is in the state once, and continues after a restore as it would after
+//! a crash. *Read*: files are read piece by piece; each request shows that the client is still
+//! active. *End*: the client ends the state, or has been silent for too long, or the account is
+//! closed. States left by a killed server are removed at the next start, by their names.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,14 +21,14 @@ use shardlake_storage::{KeptFiles, Shard, StorageError, View};
 
 use crate::describe::{Moment, describe};
 
-/// States at a time: each keeps files on the disk that would be gone otherwise.
+/// States at a time: each keeps files on the disk that would otherwise be deleted.
 const STATES_MAX: usize = 4;
-/// A client that asks for nothing for so long is gone.
+/// A client without a request for this long is considered gone.
 const SILENCE_MAX: Duration = Duration::from_secs(600);
 const LOOK_EVERY: Duration = Duration::from_secs(30);
-/// Of the checkpoints that are made here.
+/// Name prefix of the checkpoints that are made here.
 const PREFIX: &str = "backup-";
-/// What one question is answered with at most.
+/// The most bytes of one answer.
 pub const PIECE_BYTES_MAX: usize = 2 << 20;
 
 /// The states that are kept now. Cheap to clone.
@@ -39,7 +40,7 @@ struct State {
     shards: Shards,
     clock: Clock,
     random: Random,
-    /// Held by whoever begins: states are made one after the other, and none once it says that the account is closed.
+    /// Held by the task that begins a state: states are made one after the other, and none once this is set to closed.
     beginning: tokio::sync::Mutex<Beginning>,
     kept: Mutex<BTreeMap<String, Arc<KeptState>>>,
 }
@@ -51,10 +52,10 @@ enum Beginning {
     Closed,
 }
 
-/// A state of the account at one moment.
+/// A state of the account at one point in time.
 #[derive(Debug)]
 pub struct KeptState {
-    /// Nobody guesses it.
+    /// Random, so that it cannot be guessed.
     pub id: String,
     /// Everything acknowledged before this time is in it.
     pub time: Timestamp,
@@ -67,7 +68,8 @@ pub struct KeptState {
 }
 
 impl Backups {
-    /// Removes the states that an earlier process kept. One that cannot be removed keeps no other one.
+    /// Removes the states that an earlier process kept. A state that cannot be removed does not
+    /// prevent the removal of the others.
     pub async fn start(shards: Shards, clock: Clock, random: Random) -> Backups {
         for shard in shards.iter() {
             if let Err(error) = remove_left(shard).await {
@@ -78,7 +80,7 @@ impl Backups {
         Backups(Arc::new(State { shards, clock, random, beginning, kept }))
     }
 
-    /// Keeps the state of now. It goes when its client says so or asks for nothing any more.
+    /// Keeps the present state. It is deleted when its client ends it or stops asking.
     pub async fn begin(&self) -> Result<Arc<KeptState>> {
         let backups = self.clone();
         uninterrupted(async move { backups.begin_uninterrupted().await }).await
@@ -122,7 +124,7 @@ impl Backups {
         Ok(kept)
     }
 
-    /// A piece of a file: up to [`PIECE_BYTES_MAX`] from a place on, none behind its end.
+    /// A piece of a file: up to [`PIECE_BYTES_MAX`] from a position on, empty past its end.
     pub async fn read(
         &self,
         ctx: &RequestContext,
@@ -140,7 +142,7 @@ impl Backups {
         files.read(file, offset, PIECE_BYTES_MAX).await.map_err(storage_error)
     }
 
-    /// The client has what it wants, or gives up.
+    /// Ends a state, whether its client has finished or gives up.
     pub async fn end(&self, id: &str) -> Result<()> {
         let (state, id) = (self.0.clone(), self.0.find(id)?.id.clone());
         uninterrupted(async move {
@@ -167,7 +169,7 @@ impl State {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that somebody asks for it.
+    /// Finds a state, and records that its client is active.
     fn find(&self, id: &str) -> Result<Arc<KeptState>> {
         let found = self.kept().get(id).cloned();
         let found = found.ok_or_else(|| {
@@ -191,7 +193,7 @@ impl State {
         let shards = try_join_all(files).await.map_err(refusal)?;
         let account = AccountMark::read(&self.shards).await?;
         if !self.shards.iter().all(Shard::is_leased) {
-            // Another server may have gone on from an earlier state.
+            // Another server may have continued from an earlier state.
             return Err(storage_error(StorageError::NotLeased));
         }
         let last_asked = AtomicU64::new(self.now_ms());
@@ -206,7 +208,7 @@ impl State {
         }
     }
 
-    /// Drops the states whose clients are gone.
+    /// Drops the states with inactive clients.
     async fn drop_silent(&self) {
         let now = self.now_ms();
         let is_silent = |kept: &KeptState| {
@@ -233,7 +235,7 @@ impl State {
     }
 }
 
-/// Looks after one state until it is gone.
+/// Checks one state until it is dropped.
 async fn drop_when_silent(state: Weak<State>, id: String) {
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
