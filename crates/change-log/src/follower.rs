@@ -17,7 +17,7 @@ struct Place {
     after: u64,
 }
 
-/// Follows one container. Holds no connection to it: what it serves is looked up for each page.
+/// Follower of one container. Holds no connection to it: the serving container is looked up for each page.
 #[derive(Debug)]
 pub struct Follower {
     container: ContainerRid,
@@ -27,20 +27,20 @@ pub struct Follower {
     at_end: usize,
 }
 
-/// What reading on came to.
+/// Result of reading the next page.
 #[derive(Debug)]
 pub enum FollowerRead {
     /// Every place is read to its end.
     End,
-    /// One place had nothing; others may.
+    /// One place had no entries; others may have some.
     Nothing,
     Page(FollowerPage),
 }
 
-/// A page of the log. The follower goes on behind it once it is told that the page is done.
+/// A page of the log. The follower advances past it once the page is marked as done.
 #[derive(Debug)]
 pub struct FollowerPage {
-    /// Keys of the items written in it, each once, in the order of their last commits, with these.
+    /// Keys of the items written in it, each once, in the order of their last commits, with the LSNs of these.
     pub written: Vec<(Vec<u8>, u64)>,
     place: usize,
     last_lsn: u64,
@@ -50,7 +50,7 @@ pub struct FollowerPage {
 pub type Followed = (Arc<Partition>, u64);
 
 impl Follower {
-    /// Begins where a checkpoint says.
+    /// Begins at the position of a checkpoint.
     pub fn new(container: ContainerRid, checkpoint: &[PlaceRecord]) -> Result<Follower> {
         let place = |record: &PlaceRecord| Ok(Place { span: span_of(record)?, after: record.after });
         let places = checkpoint.iter().map(place).collect::<Result<_>>()?;
@@ -73,7 +73,7 @@ impl Follower {
         self.places.iter().map(|place| PlaceRecord::new(&place.span, place.after)).collect()
     }
 
-    /// Reads the next page. A place with more is read on after the others had their turn.
+    /// Reads the next page. A place with more is read again after all others had their turn.
     pub async fn read(&mut self, serving: &Serving, entries_max: usize) -> Result<FollowerRead> {
         if self.at_end >= self.places.len() {
             return Ok(FollowerRead::End);
@@ -102,7 +102,7 @@ impl Follower {
         self.places[page.place].after = page.last_lsn;
     }
 
-    /// Looks at every place again, which may have something by now, and joins those that are level.
+    /// Looks at every place again, since there may be new entries, and joins places that are level.
     pub fn look_again(&mut self, serving: &Serving) {
         self.at_end = 0;
         if let Ok(entry) = serving.entry_of_rid(self.container) {
@@ -110,7 +110,7 @@ impl Follower {
         }
     }
 
-    /// The partitions whose next commit is news. One of them tells by [`Partition::wait_for_change`].
+    /// The partitions with their LSNs, to wait for the next commit with [`Partition::wait_for_change`].
     pub fn followed(&self, serving: &Serving) -> Vec<Followed> {
         let Ok(entry) = serving.entry_of_rid(self.container) else { return Vec::new() };
         let of_place = |place: &Place| {
@@ -122,15 +122,15 @@ impl Follower {
     }
 }
 
-/// Waits until one of some partitions, of which there is at least one, has a durable commit behind its LSN.
+/// Waits until one of `followed`, which must not be empty, has a durable commit after its LSN.
 pub async fn changed(followed: &[Followed]) {
     let waits = followed.iter().map(|(partition, after)| Box::pin(partition.wait_for_change(*after)));
     futures::future::select_all(waits).await;
 }
 
-/// What reading a place came to.
+/// Result of reading a place.
 enum PlaceRead {
-    /// It lies in several ranges, and these are its parts.
+    /// It spans several ranges, and these are its parts.
     Divided(Vec<Place>),
     Page(ChangePage),
 }
@@ -151,7 +151,7 @@ async fn page_of(
     let parts = parts(&entry, &place.span);
     match parts.as_slice() {
         [(partition, _)] => match partition.changes(&place.span, place.after, entries_max).await {
-            // Cut, joined or moved this moment: the next look sees the ranges that took its place.
+            // Split, merged or moved just now: the next look sees the ranges that replaced it.
             Err(error) if error.kind() == ErrorKind::PartitionGone => {
                 let mut routing = serving.routing_of(entry.clone());
                 routing.has_moved(&Err::<(), _>(error)).await?;

@@ -1,4 +1,4 @@
-//! How far a follower is behind.
+//! Lag of a follower.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub struct Lag {
     pub seconds: u64,
 }
 
-/// How far places are behind. What cannot be read counts nothing: the projection's state says what is wrong.
+/// Lag of some places. Unreadable places count nothing: the projection's state reports the error.
 pub async fn lag(serving: &Serving, rid: ContainerRid, places: &[PlaceRecord]) -> Lag {
     let Ok(entry) = serving.entry_of_rid(rid) else { return Lag::default() };
     let mut behind: BTreeMap<u32, u64> = BTreeMap::new();

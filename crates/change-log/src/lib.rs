@@ -1,21 +1,21 @@
-//! Following the change log of a container, through splits, merges and moves: what others keep true by it.
+//! Follower of a container's change log, through splits, merges and moves, for derived data such as projections.
 //!
-//! | file | what it does |
+//! | file | contents |
 //! |---|---|
 //! | `follower.rs` | [`Follower`]: a page of changes at a time, a checkpoint, waiting for more |
-//! | `written.rs` | the items that a page says were written |
+//! | `written.rs` | the items that a page records as written |
 //! | `lag.rs` | how far a checkpoint is behind |
 //!
-//! A follower reads a container by parts of its hash space, each up to some LSN. Ranges come and go under a part: LSNs hold in
-//! the ranges that take another's place, for the same span. A part over several ranges is divided before it is read;
-//! neighbours that are level are joined, so that their number stays that of the ranges.
+//! A follower reads a container by parts of its hash space, each up to some LSN. Ranges may change under a
+//! part: LSNs remain valid in the ranges that replace another, for the same span. A part over several ranges
+//! is divided before it is read; level neighbours are joined, so that there are as many parts as ranges.
 //!
 //! ```text
-//! checkpoint → Follower::new → read → … do what the page says … → done → checkpoint, to be stored
+//! checkpoint → Follower::new → read → … process the page … → done → checkpoint, to be stored
 //!                               └─ End → look_again, changed(followed) ┘
 //! ```
-//! The page names the keys of items, not their bodies: whoever follows reads the newest version, so that doing a page again
-//! does no harm. A checkpoint may be stored once what it counts is durable.
+//! The page names the keys of items, not their bodies: the caller reads the newest version, so that repeating
+//! a page does no harm. A checkpoint may be stored once the effects that it counts are durable.
 
 mod follower;
 mod lag;

@@ -1,11 +1,11 @@
-//! Which items a page of the change log says were written.
+//! Items that a page of the change log records as written.
 
 use std::collections::BTreeMap;
 
 use shardlake_partition::{ChangeKind, ChangePage};
 
-/// Keys of the items that a page says were written, each once, with their LSNs and in the order of these. Deletions leave
-/// nothing to copy.
+/// Keys of the items that a page records as written, each once, with their LSNs and in the order of
+/// these. Deletions leave nothing to copy.
 pub fn written(page: &ChangePage) -> Vec<(Vec<u8>, u64)> {
     let mut last: BTreeMap<&[u8], (u64, ChangeKind)> = BTreeMap::new();
     for (lsn, entry) in &page.entries {
