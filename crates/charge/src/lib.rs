@@ -1,9 +1,9 @@
-//! Request charges: what an operation costs, as a versioned table and pure functions over sizes and counts.
+//! Request charges: the cost of operations, as a versioned table and pure functions over sizes and counts.
 //!
-//! Amounts are hundredths of a request unit in integers, so that sums are exact and the same data always costs the same.
-//! The table "azure-2026-04" is the service's published one for reads and writes by item size, with the next larger row
-//! standing for sizes between two rows (that is what the published examples follow), plus 0.2 RU per index term. What queries
-//! cost is in `query.rs`.
+//! Amounts are hundredths of a request unit in integers, so that sums are exact and the same data
+//! always costs the same. The table "azure-2026-04" is the service's published one for reads and
+//! writes by item size, plus 0.2 RU per index term. A size between two rows costs as much as the
+//! next larger row, as in the published examples. The cost of queries is in `query.rs`.
 
 use std::fmt;
 use std::iter::Sum;
@@ -63,9 +63,9 @@ pub struct ChargeTable {
     term: u64,
     /// Per operation of a patch, on top of the replace.
     patch_operation: u64,
-    /// One run of a stored procedure or trigger, beside what its operations cost.
+    /// One run of a stored procedure or trigger, on top of the cost of its operations.
     script: u64,
-    /// Each whole millisecond that a worker computes for a request, beyond those that are free.
+    /// Each whole millisecond that a worker computes for a request, beyond the free ones.
     processor_millisecond: u64,
     processor_milliseconds_free: u64,
     /// Misses and unmodified reads.
@@ -117,7 +117,7 @@ impl ChargeTable {
         self.version
     }
 
-    /// Behind the table, where documents of collections may be, the last row counts as often as the size holds it.
+    /// Beyond the table, where documents of collections may be, the last row counts as often as it fits into the size.
     fn row(&self, size_bytes: usize) -> SizeRow {
         let fits = |row: &&SizeRow| size_bytes as u64 <= row.size_kib * 1024;
         if let Some(row) = self.rows.iter().find(fits) {
@@ -152,19 +152,20 @@ impl ChargeTable {
         Charge(writes + self.term * (terms_removed + terms_added))
     }
 
-    /// What a patch costs on top of the replace that it amounts to.
+    /// Cost of a patch on top of its equivalent replace.
     pub fn patch_operations(&self, operations: u64) -> Charge {
         Charge(self.patch_operation * operations)
     }
 
-    /// What one run of a script costs on top of its operations.
+    /// Cost of one run of a script on top of its operations.
     pub fn script_run(&self) -> Charge {
         Charge(self.script)
     }
 
-    /// What the processor time of a request's scripts and functions costs. A request pays this or what it costs otherwise,
-    /// whichever is more: ordinary scripts cost what their operations cost, the same every time, however fast the
-    /// machine is, and one that computes pays for that. Ten milliseconds are free, many times what an ordinary script takes.
+    /// Cost of the processor time of a request's scripts and functions. A request pays this or its
+    /// other cost, whichever is more: an ordinary script costs as much as its operations, the same
+    /// every time, however fast the machine is, and only a script with much computation pays for
+    /// it. Ten milliseconds are free, many times the time of an ordinary script.
     pub fn processor(&self, time: Duration) -> Charge {
         let milliseconds = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let priced = milliseconds.saturating_sub(self.processor_milliseconds_free);

@@ -1,8 +1,9 @@
-//! What queries cost: a function of everything that a query has done over all its pages.
+//! Cost of queries: a function of a query's work over all its pages.
 //!
-//! The service publishes no formula; this one is fitted to its published and measured charges (request-units.md §2). A page
-//! costs what it adds to the charge of the whole. Every page asks its partitions anew and pays for that, as in the service: pages
-//! sum to what one page would have cost and the base price of those behind the first.
+//! The service publishes no formula; this one is fitted to its published and measured charges
+//! (request-units.md §2). A page costs the amount that it adds to the charge of the whole. Every
+//! page asks its partitions anew and pays for that, as in the service: the pages of a query cost as
+//! much as one large page, plus the base price of each page after the first.
 
 use shardlake_model::ConsistencyLevel;
 
@@ -17,13 +18,13 @@ pub(crate) struct QueryPrices {
     row: u64,
     /// Each item that was read and not returned.
     item: u64,
-    /// Each MiB of such items, where that is more.
+    /// Each MiB of such items, where that costs more.
     mebibyte: u64,
     /// Each hundred index entries begun.
     hundred_postings: u64,
     /// Each row sorted rather than read in order.
     sorted_row: u64,
-    /// Each call of a user-defined function. The service charges for them and does not say what.
+    /// Each call of a user-defined function. The service charges for them and does not publish the price.
     function_call: u64,
     /// A million steps of evaluation, where that is more than everything else together: a request unit for a millisecond.
     million_steps: u64,
@@ -40,10 +41,10 @@ pub(crate) const PRICES: QueryPrices = QueryPrices {
     million_steps: 20_000,
 };
 
-/// What a query has done, over all its pages so far. Pages that read again what an earlier page has read do not count it twice.
+/// Work of a query, over all its pages so far. Pages that repeat reads of an earlier page do not count them twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct QueryCounters {
-    /// Each as often as pages have asked it.
+    /// Each partition counts as often as pages have asked it.
     pub partitions: u64,
     pub rows: u64,
     /// Items read, returned or not.
@@ -54,7 +55,7 @@ pub struct QueryCounters {
     pub function_calls: u64,
     /// Charged so far, in hundredths.
     pub charged: u64,
-    /// Steps of evaluation: all that were made, also for pages that read again what an earlier one has read.
+    /// Steps of evaluation: all steps, also those of pages that repeat reads of an earlier page.
     pub steps: u64,
 }
 
@@ -92,7 +93,7 @@ impl QueryCounters {
         }
     }
 
-    /// With what one more page has done.
+    /// Sum with the work of one more page.
     pub fn plus(self, page: QueryCounters) -> QueryCounters {
         let (all, page) = (self.to_array(), page.to_array());
         QueryCounters::from_array(std::array::from_fn(|place| all[place].saturating_add(page[place])))
@@ -116,13 +117,13 @@ impl ChargeTable {
             done.function_calls.saturating_mul(prices.function_call),
         ];
         let read = thousandths.into_iter().fold(0u64, u64::saturating_add);
-        // What is read pays for ordinary evaluation, several times over.
+        // The price of the reads includes ordinary evaluation several times over.
         let evaluated = u128::from(done.steps) * u128::from(prices.million_steps) / 1_000_000;
         let total = read.max(u64::try_from(evaluated).unwrap_or(u64::MAX));
         Charge((total.saturating_add(5) / 10).saturating_mul(consistency.read_charge_factor()))
     }
 
-    /// What the last page adds to the charge so far, which `done` then holds. Never less than nothing.
+    /// Charge that the last page adds to the charge so far, which `done` then holds. Never negative.
     pub fn query_page(&self, done: &mut QueryCounters, consistency: ConsistencyLevel) -> Charge {
         let whole = self.query(*done, consistency).0.max(done.charged);
         Charge(whole - std::mem::replace(&mut done.charged, whole))
@@ -134,7 +135,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Of the published figures with known inputs (request-units.md §1): what was done, and what it cost.
+    /// A published figure with known inputs (request-units.md §1): the work, and its cost.
     const ONE: QueryCounters = QueryCounters {
         partitions: 1,
         rows: 0,
@@ -200,7 +201,7 @@ mod tests {
         // A second of evaluation, which is some fifty million steps, costs a thousand request units.
         assert_eq!(charge(QueryCounters { steps: 50_000_000, ..read }), Charge(100_000));
         assert!(charge(QueryCounters { steps: u64::MAX, ..read }) > Charge(1 << 50));
-        // So does an evaluation that reads nothing.
+        // An evaluation without reads is included as well.
         assert_eq!(charge(QueryCounters { steps: 140_000, ..ONE }), charge(ONE));
         assert_eq!(charge(QueryCounters { steps: 150_000, ..ONE }), Charge(300));
     }
