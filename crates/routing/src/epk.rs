@@ -1,8 +1,8 @@
-//! Effective partition keys: the hash that decides where an item lives (wire.md §6).
+//! Effective partition keys: the hash that decides an item's partition (wire.md §6).
 //!
-//! Version 2 is 16 bytes whose top two bits are clear. A hierarchical key is one such hash per level, concatenated, so
-//! that a prefix of the key is a prefix of the hash. Version 1 is a 32-bit hash written as an order-preserving number,
-//! followed by the key's own components.
+//! Version 2 is 16 bytes; its top two bits are clear. A hierarchical key is one such hash per
+//! level, concatenated, so that a prefix of the key is a prefix of the hash. Version 1 is a 32-bit
+//! hash written as an order-preserving number, followed by the key's own components.
 
 use std::fmt;
 
@@ -132,7 +132,7 @@ pub(crate) fn push_binary_number(out: &mut Vec<u8>, number: f64) {
     while rest != 0 {
         let group = (rest >> 56) as u8;
         rest <<= 7;
-        // The low bit says whether another group follows.
+        // The low bit shows whether another group follows.
         out.push(if rest == 0 { group & 0xFE } else { group | 1 });
     }
 }

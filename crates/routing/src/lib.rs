@@ -1,13 +1,13 @@
-//! Where an item belongs: partition key hashing, ranges of the hash space, and maps from hash to partition. Pure.
+//! Routing of items: partition key hashing, ranges of the hash space, and maps from hash to partition. Pure.
 //!
-//! | file | what it does |
+//! | file | contents |
 //! |---|---|
 //! | `epk.rs` | effective partition keys, versions 1, 2 and hierarchical |
 //! | `logical.rs` | the key of a logical partition |
 //! | `range.rs` | spans of the hash space, prefixes, and the even cut of a new container |
 //! | `scale.rs` | a range as a scale of numbers, for shares of its load |
 //! | `map.rs` | a gap-free cover of the hash space by partitions |
-//! | `placement.rs` | the shard that a new partition goes to |
+//! | `placement.rs` | the shard for a new partition |
 //! | `header.rs` | the JSON array in which clients send a partition key |
 
 mod epk;
@@ -28,7 +28,7 @@ pub use scale::EpkScale;
 mod tests {
     use shardlake_model::PartitionKeyDefinition;
 
-    /// One of each way to hash.
+    /// One definition for each way to hash.
     pub fn definitions() -> [PartitionKeyDefinition; 3] {
         let v2 = PartitionKeyDefinition::hash("/a");
         [

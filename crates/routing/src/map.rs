@@ -16,7 +16,7 @@ pub struct PartitionMap<T> {
 pub struct MapError(String);
 
 impl<T> PartitionMap<T> {
-    /// `generation` goes up whenever a container's ranges change.
+    /// `generation` increases whenever a container's ranges change.
     pub fn new(generation: u64, mut partitions: Vec<(KeyRange, T)>) -> Result<Self, MapError> {
         partitions.sort_by(|a, b| a.0.min.cmp(&b.0.min));
         let (ranges, values): (Vec<KeyRange>, Vec<T>) = partitions.into_iter().unzip();

@@ -1,6 +1,6 @@
-//! Which shard a new partition goes to. Pure: what lies on the shards is told by the caller.
+//! Placement of a new partition on a shard. Pure: the caller provides the load of the shards.
 
-/// What lies on one shard.
+/// Data on one shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ShardLoad {
     pub size_bytes: u64,

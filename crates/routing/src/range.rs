@@ -61,7 +61,7 @@ impl KeyRange {
             && (self.is_unbounded_above() || (!other.is_unbounded_above() && other.max <= self.max))
     }
 
-    /// Whether the whole span lies below a hash.
+    /// Whether the whole span is below a hash.
     pub fn is_below(&self, epk: &Epk) -> bool {
         !self.is_unbounded_above() && self.max <= *epk
     }
@@ -78,7 +78,7 @@ impl KeyRange {
     }
 }
 
-/// Without trailing zero bytes, which say nothing in a bound.
+/// Without trailing zero bytes, which have no meaning in a bound.
 pub(crate) fn trimmed(mut bound: Epk) -> Epk {
     while bound.0.last() == Some(&0) {
         bound.0.pop();
@@ -140,7 +140,7 @@ pub fn midpoint(definition: &PartitionKeyDefinition, range: &KeyRange) -> Option
     (range.min < middle && range.max > middle).then_some(middle)
 }
 
-/// The share of the space that keys really use which lies in a range.
+/// A range's share of the space that keys really use.
 pub fn width(definition: &PartitionKeyDefinition, range: &KeyRange) -> f64 {
     let is_v1 = definition.kind == KeyKind::Hash && definition.version() == 1;
     let place = |bound: &Epk| match is_v1 {

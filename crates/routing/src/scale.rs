@@ -1,4 +1,4 @@
-//! A range as a scale of numbers: where between its bounds a hash lies, and which bound lies at a place.
+//! A range as a scale of numbers: the position of a hash between its bounds, and the bound at a position.
 //!
 //! Only the part of the space that keys really use is on the scale: hashes of version 2 end below 40…, those of version 1
 //! are 32-bit numbers in a coding that is not even. Places are 64-bit numbers after the bytes that all hashes of the range
@@ -44,7 +44,7 @@ impl EpkScale {
         EpkScale { coding: Coding::Bytes { prefix }, low, high: high.max(low) }
     }
 
-    /// How far into the range a hash lies, 0 to 1. Hashes outside of it count as its ends.
+    /// Position of a hash in the range, 0 to 1. Hashes outside of the range count as its ends.
     pub fn fraction(&self, epk: &Epk) -> f64 {
         let width = self.high - self.low;
         if width == 0 {
@@ -71,7 +71,7 @@ impl EpkScale {
     fn place(&self, epk: &Epk) -> u64 {
         match &self.coding {
             Coding::Number => binary_number(&epk.0).unwrap_or(0.0) as u64,
-            // Comparing nothing with nothing is not free: it takes longer than all the rest on some processors.
+            // Comparing empty prefixes is not free: it takes longer than all the rest on some processors.
             Coding::Bytes { prefix } if prefix.is_empty() => number_at(&epk.0, 0),
             Coding::Bytes { prefix } => {
                 let start = &epk.0[..prefix.len().min(epk.0.len())];
