@@ -1,7 +1,7 @@
-//! Account keys, and what is signed with them: HMAC-SHA256 over verb, resource type, resource link and date.
+//! Signatures with account keys: HMAC-SHA256 over verb, resource type, resource link and date.
 //!
-//! Servers and clients of a door that opens to account keys share this. Which header carries a signature, and which forms of
-//! a request may have been signed, is the door's business.
+//! Shared by servers and clients of each protocol with account keys. The protocol decides which
+//! header carries a signature, and which forms of a request may have been signed.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,10 +9,10 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use shardlake_model::{Error, Result};
 
-/// What honest clients sign is shorter: it goes through the stack, in one piece.
+/// Well-behaved clients sign less: such a text is fed from the stack, in one piece.
 const SHORT_BYTES: usize = 512;
 
-/// What the holder of a key may do.
+/// Rights of the holder of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     Full,
@@ -28,7 +28,7 @@ pub struct AccountKey {
     pub access: Access,
 }
 
-/// What a client signs, apart from its key.
+/// The text that a client signs, apart from its key.
 #[derive(Debug, Clone, Copy)]
 pub struct Payload<'r> {
     pub verb: &'r str,
@@ -47,7 +47,7 @@ pub fn sign(key: &str, payload: &Payload<'_>) -> Result<impl AsRef<[u8]> + use<>
     Ok(mac.finalize().into_bytes())
 }
 
-/// The state that every signature with a key begins from; fails for what is no key.
+/// The state that every signature with a key begins from; fails for a text that is no key.
 pub fn keyed(key: &str) -> Result<Hmac<Sha256>> {
     let secret = STANDARD
         .decode(key.trim())
@@ -59,7 +59,7 @@ pub fn keyed(key: &str) -> Result<Hmac<Sha256>> {
 }
 
 impl Payload<'_> {
-    /// Feeds what is signed to a state that [`keyed`] has made.
+    /// Feeds the signed text to a state that [`keyed`] has made.
     pub fn feed(&self, mac: &mut Hmac<Sha256>) {
         let parts = self.parts();
         let mut buffer = [0; SHORT_BYTES];
@@ -79,7 +79,7 @@ impl Payload<'_> {
         mac.update(&buffer[..length]);
     }
 
-    /// Each a line of what is signed, and whether it is signed in lower case.
+    /// The lines of the signed text, each with whether it is signed in lower case.
     fn parts(&self) -> [(&str, bool); 5] {
         [
             (self.verb, true),
