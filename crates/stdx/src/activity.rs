@@ -1,8 +1,8 @@
-//! Activities: named work that takes long or waits, as far as the process is at it now.
+//! Activities: named work in progress that takes or waits long.
 //!
-//! A start that takes long reports its activities in the log, so that an operator sees where it is without a debugger. An
-//! activity lasts as long as its guard, on one thread or over awaits. Beginning and ending one takes a lock for a moment: for
-//! work that happens a few times in a start, and not for requests.
+//! A long start reports its activities in the log, so that an operator sees its progress without a debugger.
+//! An activity lasts as long as its guard, on one thread or over awaits. Beginning and ending one takes a
+//! lock briefly: for work that happens a few times in a start, and not for requests.
 
 use std::borrow::Cow;
 use std::sync::{Mutex, MutexGuard, PoisonError};

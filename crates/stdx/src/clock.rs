@@ -20,7 +20,7 @@ impl Timestamp {
     }
 }
 
-/// Where the program takes the time from. Cloning shares a manual clock's hands.
+/// Time source of the program. Cloning shares a manual clock's hands.
 #[derive(Debug, Clone, Default)]
 pub enum Clock {
     #[default]
@@ -69,7 +69,7 @@ impl Clock {
     /// Moves a manual clock forward.
     ///
     /// # Panics
-    /// On the system clock, which nobody may move.
+    /// On the system clock, which cannot be moved.
     pub fn advance(&self, by: Duration) {
         match self {
             Clock::System => panic!("the system clock cannot be advanced"),

@@ -14,9 +14,9 @@
 //! Times that are given out never go down, whatever the clock does, so a commit that begins later
 //! has no earlier time than any that was given out before. Two commits may have the same time.
 //!
-//! One lock guards the list of the times that are under way. Nobody waits or calls out under it. A
-//! writer takes it twice. A reader takes it once in a millisecond while no commit is under way;
-//! with commits under way, each time.
+//! One lock guards the list of the times that are under way. It is never held over a wait or a
+//! callback. A writer takes it twice. A reader takes it once in a millisecond while no commit is
+//! under way; with commits under way, each time.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -49,7 +49,7 @@ impl CommitTimes {
         CommitTimes(Arc::new(Shared { clock, ..Shared::default() }))
     }
 
-    /// Begins a commit. It is under way until the guard goes.
+    /// Begins a commit. It is under way until the guard is dropped.
     pub fn begin(&self) -> UnderWay {
         let mut state = self.0.state();
         let time_ms = self.0.advance(&mut state, 0);
@@ -66,9 +66,9 @@ impl CommitTimes {
         Timestamp(self.0.advance(&mut self.0.state(), 0))
     }
 
-    /// A time of its own for what is no commit: later than that of every commit that began before,
-    /// and not later than that of any that begins from now on. It is above `floor`, too, which may
-    /// be ahead of the clock: commits do not follow there.
+    /// A unique time for an event that is no commit: later than that of every commit that began
+    /// before, and not later than that of any that begins from now on. It is above `floor`, too,
+    /// which may be ahead of the clock: later commits are not moved above `floor`.
     pub fn between(&self, floor: Timestamp) -> Timestamp {
         let mut state = self.0.state();
         let above_ms = state.last_ms + 1;
@@ -76,12 +76,13 @@ impl CommitTimes {
         Timestamp(time_ms.max(floor.milliseconds() + 1))
     }
 
-    /// Whoever reads from now on sees every commit with an earlier time. Never goes down.
+    /// Reads that begin from now on see every commit with an earlier time. Never decreases.
     pub fn seen_before(&self) -> Timestamp {
         self.seen_before_at(self.0.clock.now())
     }
 
-    /// Likewise for a caller that has just read the clock: the answer may be so much earlier.
+    /// As [`Self::seen_before`], for a caller that has just read the clock: the result may be
+    /// earlier by the age of `now`.
     pub fn seen_before_at(&self, now: Timestamp) -> Timestamp {
         let known_ms = self.0.seen_before_ms.load(Ordering::Acquire);
         if known_ms >= now.milliseconds() {
@@ -103,7 +104,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The time now, at least `above_ms`; none before it is given out any more.
+    /// The time now, at least `above_ms`; earlier times are not given out any more.
     fn advance(&self, state: &mut State, above_ms: u64) -> u64 {
         state.last_ms = self.clock.now().milliseconds().max(state.last_ms).max(above_ms);
         state.last_ms
@@ -121,8 +122,7 @@ impl Shared {
     }
 }
 
-/// A commit that readers may not see yet. Its writer may go away; whoever shows the commit holds
-/// this.
+/// A commit that readers may not see yet. Its writer may be cancelled; the task that shows the commit holds this.
 #[derive(Debug)]
 #[must_use = "the commit is under way until this goes"]
 pub struct UnderWay {
@@ -131,13 +131,13 @@ pub struct UnderWay {
 }
 
 impl UnderWay {
-    /// Of the commit.
+    /// The time of the commit.
     pub fn time(&self) -> Timestamp {
         Timestamp(self.time_ms)
     }
 
-    /// The commit failed, and may be seen after a restart all the same. It stays under way: no time
-    /// behind it is given out, so nobody misses it.
+    /// The commit failed, but may be visible after a restart. It stays under way: no later time is
+    /// given out, so no reader misses it.
     pub fn leave_in_doubt(self) {
         std::mem::forget(self);
     }

@@ -1,4 +1,4 @@
-//! The room that a disk has left.
+//! Free space of a disk.
 
 use std::io;
 use std::path::Path;

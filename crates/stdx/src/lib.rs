@@ -1,9 +1,9 @@
-//! What every crate needs from outside the program: the time, randomness and identifiers, each real and simulated; the free
-//! space of a disk; the hash and the order of texts that several of them share, and the name that a misspelled one was meant to be; and activities, by which the process reports
-//! where it is.
+//! Base library of all crates: the time, randomness and identifiers, each real and simulated; the
+//! free space of a disk; the hash and the order of texts that several crates share; the known name
+//! closest to a misspelled one; and activities, by which the process reports its progress.
 //!
-//! Nothing here knows a database word. The engine takes these as values, so that a test can replay a run exactly;
-//! `clippy.toml` keeps the real sources out of every other crate.
+//! Nothing here knows a database term. The engine takes these as values, so that a test can replay
+//! a run exactly; `clippy.toml` keeps the real sources out of every other crate.
 
 mod activity;
 mod clock;

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Where the program takes randomness from. Cloning a seeded source shares its state.
+/// Randomness source of the program. Cloning a seeded source shares its state.
 #[derive(Debug, Clone, Default)]
 pub enum Random {
     #[default]
@@ -67,8 +67,8 @@ impl Random {
     }
 }
 
-/// Random bytes for so many identifiers are taken from the operating system at once: a call for each would cost a write more than its
-/// place in the log.
+/// Number of identifiers that each call to the operating system provides random bytes for: one call
+/// per identifier would cost a write more than its place in the log.
 const GUIDS_TAKEN: usize = 64;
 
 thread_local! {
@@ -76,7 +76,8 @@ thread_local! {
         const { RefCell::new(GuidsAhead { bytes: [[0; 16]; GUIDS_TAKEN], left: 0 }) };
 }
 
-/// What a thread has left of the bytes that it took. A thread is never copied: workers are programs of their own, not forks.
+/// Unused rest of the bytes that a thread has taken. A thread is never copied: workers are programs
+/// of their own, not forks.
 struct GuidsAhead {
     bytes: [[u8; 16]; GUIDS_TAKEN],
     left: usize,
@@ -165,7 +166,7 @@ mod tests {
             threads.into_iter().flat_map(|thread| thread.join().expect("it ends")).collect();
         let different: std::collections::HashSet<Guid> = made.iter().copied().collect();
         assert_eq!(different.len(), 4 * EACH);
-        // Each bit is set in about half of them, but those that tell version and variant: nothing is left at zero.
+        // Each bit is set in about half of them, except version and variant: no bit is always zero.
         for bit in (0..128).filter(|bit| !matches!(bit, 48..=51 | 64..=65)) {
             let set = made.iter().filter(|guid| guid.0[bit / 8] & (0x80 >> (bit % 8)) != 0).count();
             assert!((made.len() / 3..made.len() * 2 / 3).contains(&set), "bit {bit}: {set}");
