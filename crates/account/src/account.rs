@@ -25,7 +25,7 @@ use crate::expiry;
 /// Hundredths of a request unit for reading a database, container or offer; the reference charges these to a separate
 /// budget and reports 1 or 2 RU.
 pub const METADATA_READ_CHARGE_CENTI: u64 = 100;
-/// Likewise for creating, replacing and deleting them.
+/// Charge for creating, replacing and deleting them.
 pub const METADATA_WRITE_CHARGE_CENTI: u64 = 495;
 
 #[derive(Debug, Clone, Default)]
@@ -41,7 +41,7 @@ pub struct AccountOptions {
     pub heat: HeatRecording,
     pub scripts: ScriptSettings,
     pub purging: Purging,
-    /// How often documents are looked for whose time is over by an index; `None`: every minute.
+    /// Interval of the search for documents that an index has expired; `None`: every minute.
     pub expiry_every: Option<Duration>,
     /// For tests.
     pub hooks: RelocationHooks,
@@ -70,7 +70,7 @@ impl Deref for AccountState {
 }
 
 impl AccountState {
-    /// What background work needs, until the account is closed.
+    /// State for background work, until the account is closed.
     fn open_parts(&self) -> Option<(&Collections, &Shards)> {
         (!self.is_closing()).then_some((&self.collections, &self.shards))
     }
@@ -85,11 +85,11 @@ pub struct AccountStatistics {
     pub items: u64,
     pub size_bytes: u64,
     pub shards: u64,
-    /// Of all shards together.
+    /// Disk bytes of all shards together.
     pub disk_bytes: u64,
 }
 
-/// A shard, and what the catalog has put on it.
+/// A shard, with totals of its data in the catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShardState {
     pub number: u16,
@@ -136,7 +136,7 @@ impl Account {
             tracing::warn!(?failure, "interrupted commands stay unfinished until the next start");
         }
         drop(finishes);
-        // Such a collection takes writes without its documents having claimed their values: better not to start.
+        // Otherwise such a collection would accept writes although its documents have not claimed their values.
         Box::pin(collections.rebuild_collated()).await.map_err(|failure| Error::internal(failure.message))?;
         let upkeep = Upkeep::start(serving, options.hooks, options.purging);
         let projections = Projections::start(queries.clone(), resources.clone())?;
@@ -166,7 +166,7 @@ impl Account {
         &self.0.random
     }
 
-    /// Where commits take their times from, and what tells which of them readers see.
+    /// The source of commit times, which also tracks which commits readers see.
     pub fn times(&self) -> &CommitTimes {
         &self.0.times
     }
@@ -179,7 +179,7 @@ impl Account {
         self.0.throughput.capacity
     }
 
-    /// False once storage has refused a write for good, on whichever shard.
+    /// False once storage has refused a write permanently, on any shard.
     pub fn is_writable(&self) -> bool {
         self.0.script_runs.is_writable()
     }
@@ -192,12 +192,12 @@ impl Account {
         Ok(())
     }
 
-    /// Whether the store takes writes, as far as the last commits show.
+    /// Whether the store accepts writes, as far as the last commits show.
     pub fn accepts_writes(&self) -> bool {
         self.0.shards.accept_writes()
     }
 
-    /// Whether what was answered may be told: no other process can have the account. Looked at after the answer was made.
+    /// Whether an answer may be returned: no other process can hold the account. Checked after the answer was made.
     pub fn is_leased(&self) -> bool {
         self.0.shards.is_leased()
     }
@@ -214,7 +214,7 @@ impl Account {
         AccountStatistics { disk_bytes: self.0.shards.disk_bytes(), ..self.counts() }
     }
 
-    /// Each shard, and what lies on it. Where files are asked for their sizes, it may wait for a journal that is being synced.
+    /// All shards with their contents. Reading the sizes of files may wait for a journal that is being synced.
     pub async fn shard_states(&self) -> Result<Vec<ShardState>> {
         let account = self.clone();
         let read = move || account.read_shard_states();

@@ -1,4 +1,4 @@
-//! Databases, containers and what belongs to them, handed on to the room that has them.
+//! Databases, containers and their resources, delegated to `shardlake-definitions`.
 
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ impl Account {
         self.0.resources.container(database, container)
     }
 
-    /// Like [`Account::container`] for operations on items, whose missing container is a missing owner.
+    /// As [`Account::container`], for operations on items: their error for a missing container is a missing owner.
     pub fn container_for_items(&self, database: &str, container: &str) -> Result<ContainerHandle> {
         self.0.resources.container_for_items(database, container)
     }
@@ -95,7 +95,7 @@ impl Account {
         self.0.resources.offer(rid)
     }
 
-    /// Also changes between manual and autoscale. Partitions that the throughput asks for are cut in the background.
+    /// Also changes between manual and autoscale. Partitions are split in the background as the throughput requires.
     pub async fn replace_offer(
         &self,
         ctx: &RequestContext,
@@ -129,7 +129,7 @@ impl Account {
         self.0.resources.create_login(database, name, kept).await
     }
 
-    /// Changes what is kept, by a function of what is kept now.
+    /// Changes the front end's data of a login, by a function of the present data.
     pub async fn change_login(
         &self,
         database: &str,
@@ -139,7 +139,7 @@ impl Account {
         self.0.resources.change_login(database, name, change).await
     }
 
-    /// Removes the login of this name, or all of the database, and says how many there were.
+    /// Removes the login of this name, or all of the database, and returns the number removed.
     pub async fn remove_logins(&self, database: &str, name: Option<&str>) -> Result<usize> {
         self.0.resources.remove_logins(database, name).await
     }
@@ -148,7 +148,7 @@ impl Account {
         self.0.resources.create_user(ctx, database, id).await
     }
 
-    /// Replaces the user of this id, or creates it; says whether it did.
+    /// Replaces the user of this id, or creates it; returns whether it created one.
     pub async fn upsert_user(
         &self,
         ctx: &RequestContext,
@@ -201,7 +201,7 @@ impl Account {
         self.0.resources.create_permission(ctx, database, user, definition).await
     }
 
-    /// Replaces the permission of this id, or creates it; says whether it did.
+    /// Replaces the permission of this id, or creates it; returns whether it created one.
     pub async fn upsert_permission(
         &self,
         ctx: &RequestContext,
@@ -243,7 +243,7 @@ impl Account {
         self.0.resources.permissions(database, user)
     }
 
-    /// As it is now, whatever it and its user and database are called.
+    /// The present permission, whatever the names of the permission, its user and its database.
     pub fn permission_by_rid(&self, rid: PermissionRid) -> Option<Arc<Permission>> {
         self.0.resources.permission_by_rid(rid)
     }
@@ -262,7 +262,7 @@ impl Account {
         self.0.resources.create_script(ctx, container, definition).await
     }
 
-    /// `If-Match` counts only where there is something to replace, as for items.
+    /// `If-Match` counts only for an existing script, as for items.
     pub async fn upsert_script(
         &self,
         ctx: &RequestContext,
@@ -273,7 +273,7 @@ impl Account {
         self.0.resources.upsert_script(ctx, container, definition, preconditions).await
     }
 
-    /// The definition may bring another id, if nobody has it.
+    /// The definition may have another id, if no other script has it.
     pub async fn replace_script(
         &self,
         ctx: &RequestContext,

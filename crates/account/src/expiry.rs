@@ -1,5 +1,5 @@
-//! Removes documents whose time is over by an index, in the background: looks every minute, and goes on as the pacer of the shards
-//! says.
+//! Background removal of documents that an index with `expireAfterSeconds` has expired: looks every
+//! minute, and rests as the shards' pacer demands.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use shardlake_router::Shards;
 
 /// As often as MongoDB looks.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
-/// Documents of one step where somebody waits for the end.
+/// Documents of one step where a caller waits for the end.
 const DOCUMENTS_WHEN_ASKED: usize = 1024;
 
 /// The task holds the account weakly, so that dropping it ends the work; `parts` are `None` once it is closed.
@@ -48,7 +48,7 @@ pub(crate) fn start<S: Send + Sync + 'static>(
     });
 }
 
-/// Removes what is over now, without rest; says how many documents went.
+/// Removes all expired documents now, without rest; returns their number.
 pub(crate) async fn expire_all(collections: &Collections) -> u64 {
     let mut sweep = collections.begin_expiry();
     while !sweep.is_complete() {

@@ -1,16 +1,17 @@
-//! The façade: every operation of the database in model types, and the only door for front ends.
+//! The façade: every operation of the database in model types, and the only API for front ends.
 //!
-//! | file | what it does |
+//! | file | contents |
 //! |---|---|
-//! | `account.rs` | opens and closes an account; the rooms that it is made of |
-//! | `definitions.rs` | databases, containers and what belongs to them, handed on to `shardlake-definitions` |
-//! | `expiry.rs` | removes documents whose time is over by an index |
-//! | `operations.rs` | reads, writes, feeds, queries and scripts, handed on to the rooms on top of one another |
-//! | `orders.rs` | what an operator may ask and order, handed on to `shardlake-maintenance` and `shardlake-projections` |
+//! | `account.rs` | opens and closes an account; its crates |
+//! | `definitions.rs` | databases, containers and their resources, delegated to `shardlake-definitions` |
+//! | `expiry.rs` | removes documents that an index has expired |
+//! | `operations.rs` | reads, writes, feeds, queries and scripts, delegated to the layered crates |
+//! | `orders.rs` | an operator's queries and orders, delegated to `shardlake-maintenance` and `shardlake-projections` |
 //! | `verify.rs` | checks everything stored against itself |
 //!
-//! A front end resolves a container once per request and hands the [`ContainerHandle`] to the item operations. The catalog
-//! is an immutable value behind an atomic pointer: readers take no lock, changes are made durable before they show.
+//! A front end resolves a container once per request and hands the [`ContainerHandle`] to the item
+//! operations. The catalog is an immutable value behind an atomic pointer: readers take no lock,
+//! changes are made durable before they are visible.
 
 mod account;
 mod definitions;
@@ -38,7 +39,7 @@ pub use shardlake_catalog::{
     MatchPair, ProjectionCounts, ProjectionRule, ProjectionSource, ProjectionStart, ProjectionTarget, SetPair,
 };
 pub use shardlake_definitions::{GrantedChild, ResourceLink, ScriptWrite};
-/// What a patch is made of, for front ends that make one themselves.
+/// Parts of a patch, for front ends that make one themselves.
 pub use shardlake_document::{
     Body, ItemId, ItemName, Number, ParseLimits, PatchOperation, Value, parse_partition_key,
 };
@@ -59,7 +60,7 @@ pub use shardlake_mongo as collections;
 pub use shardlake_partition::{BatchFailure, BatchReply, ItemReply, Outcome, StoredItem, Uncommitted};
 pub use shardlake_partition::{Change, ChangeFeedMode, ChangeSink, JsonChanges, JsonChangesWithMetadata};
 pub use shardlake_partition::{ChangeKind, ChangePage, SeededBug};
-/// Where front ends work on what is large.
+/// For work of front ends on large bodies.
 pub use shardlake_partition::{HEAVY_BYTES, Permit as BodyPermit, offload};
 pub use shardlake_partition::{PolicyFigures, QueryStatistics, QueryWay, is_scanned};
 pub use shardlake_procedures::{
@@ -76,13 +77,13 @@ pub use shardlake_router::{
     RelocationReport, RelocationStatus, RelocationStep, SHARDS_MAX, Shards, ThroughputReport, key_misfit,
 };
 pub use shardlake_routing::{Epk, KeyRange};
-/// What the program does that was started as a worker of [`ScriptSettings`], until its server ends.
+/// Main function of a process that was started as a worker of [`ScriptSettings`], until its server ends.
 pub use shardlake_script::worker_main as script_worker_main;
 pub use shardlake_script::{
     Confined as ScriptConfined, Layer as ScriptConfinementLayer, ScriptSettings, WorkerKind,
 };
 /// The query language, for front ends that filter metadata feeds.
 pub use shardlake_sql as sql;
-/// What a state consists of that is kept for a backup.
+/// Files of a state that is kept for a backup.
 pub use shardlake_storage::{KeptFile, KeptFiles, Stamp};
 pub use verify::{VerifyReport, verify};

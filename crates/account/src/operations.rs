@@ -1,4 +1,4 @@
-//! Operations on items: reads, writes, feeds, queries and scripts, handed on to the rooms that do them.
+//! Operations on items: reads, writes, feeds, queries and scripts, delegated to the crates that implement them.
 
 use std::sync::Arc;
 
@@ -85,7 +85,7 @@ impl Account {
         self.0.script_runs.read_feed(ctx, container, scope, max_items, continuation).await
     }
 
-    /// What a sample of a container's items looks like.
+    /// Schema of a sample of a container's items.
     pub async fn schema(
         &self,
         ctx: &RequestContext,
@@ -95,7 +95,7 @@ impl Account {
         self.0.script_runs.schema(ctx, container, count).await
     }
 
-    /// What the items of a sample would cost under another indexing policy.
+    /// Cost of the items of a sample under another indexing policy.
     pub async fn preview_policy(
         &self,
         ctx: &RequestContext,
@@ -106,7 +106,7 @@ impl Account {
         self.0.script_runs.preview_policy(ctx, container, policy, count).await
     }
 
-    /// What queries would do under another indexing policy, each with its parameters.
+    /// Access and cost of queries under another indexing policy, each with its parameters.
     pub async fn preview_queries(
         &self,
         ctx: &RequestContext,
@@ -118,8 +118,8 @@ impl Account {
         self.0.script_runs.preview_queries(ctx, container, policy, queries, count).await
     }
 
-    /// The change log of a range, or of the part of it that lies in a span, above an LSN. Positions of a range hold in the
-    /// ranges that take its place, for the same span.
+    /// The change log of a range, or of the part of it in a span, above an LSN. Positions in a
+    /// range remain valid in the ranges that replace it, for the same span.
     pub async fn changes(
         &self,
         container: &ContainerHandle,
@@ -161,8 +161,8 @@ impl Account {
         self.0.script_runs.changes_in(ctx, container, request).await
     }
 
-    /// Before the account is closed: who waits for a change is told within a second that there is none, and nobody waits
-    /// any more.
+    /// For use before the account is closed: a request that waits for a change gets an empty answer
+    /// within a second, and no later request waits.
     pub fn stop_waiting(&self) {
         self.0.script_runs.stop_waiting()
     }
@@ -186,7 +186,7 @@ impl Account {
         self.0.script_runs.explain(ctx, container, request)
     }
 
-    /// The bodies of items that a built query finds, as BSON, merged where they lie in several partitions.
+    /// The bodies of items that a built query finds, as BSON, merged if they come from several partitions.
     pub async fn find_items(
         &self,
         ctx: &RequestContext,
@@ -196,7 +196,7 @@ impl Account {
         self.0.script_runs.find_items(ctx, container, request).await
     }
 
-    /// What a client needs to merge the query itself.
+    /// The plan for a client that merges the query itself.
     pub fn query_plan(
         &self,
         ctx: &RequestContext,
@@ -213,8 +213,8 @@ impl Account {
         self.0.script_runs.queries_bound()
     }
 
-    /// Runs a stored procedure on the logical partition that `key` names. `arguments` is the text of a JSON array. Errors
-    /// are `BadRequest` for what the script throws and `Forbidden` past its limits; nothing is written then.
+    /// Runs a stored procedure on the logical partition that `key` names. `arguments` is the text of a JSON array.
+    /// Errors are `BadRequest` for an exception of the script and `Forbidden` past its limits; nothing is written then.
     pub async fn execute_procedure(
         &self,
         ctx: &RequestContext,
@@ -227,7 +227,7 @@ impl Account {
         self.0.script_runs.execute_procedure(ctx, container, key, script, arguments, logs).await
     }
 
-    /// Runs a script that need not be stored; what it writes is given up unless it is to be kept.
+    /// Runs a script that need not be stored; its writes are discarded unless the trial keeps them.
     pub async fn try_script(
         &self,
         ctx: &RequestContext,
@@ -248,13 +248,13 @@ impl Account {
         self.0.script_runs.try_function(ctx, container, source, arguments).await
     }
 
-    /// What the kernel confines script workers by; none before the first one was started.
+    /// The kernel's confinement of script workers; none before the first worker was started.
     pub fn script_confinement(&self) -> Option<Confined> {
         self.0.script_runs.script_confinement()
     }
 
-    /// Room for a request whose bodies have so many bytes together, until it is dropped; `None` where they are small. A front
-    /// end takes it before it reads the bodies, and keeps it until they are written.
+    /// Memory for a request with bodies of this total size, until it is dropped; `None` where they are small. A front
+    /// end reserves it before it reads the bodies, and keeps it until they are written.
     pub async fn room_for(&self, ctx: &RequestContext, size_bytes: usize) -> Result<Option<Permit>> {
         self.0.script_runs.room_for(ctx, size_bytes).await
     }

@@ -1,4 +1,4 @@
-//! What an operator may ask of an account and order it to do, handed on to its upkeep.
+//! An operator's queries and orders to an account, delegated to its background maintenance.
 
 use std::time::Duration;
 
@@ -42,22 +42,22 @@ impl Account {
         self.0.upkeep.move_partition(container, range_id, shard).await
     }
 
-    /// Gives up the relocation of a container; what was copied is dropped. Says whether there was one.
+    /// Aborts the relocation of a container and drops its copies. Returns whether there was one.
     pub async fn abort_relocation(&self, container: &ContainerHandle) -> Result<bool> {
         self.0.upkeep.abort_relocation(container).await
     }
 
-    /// Heat over time and the hash space, also of partitions that are gone.
+    /// Heat over time and the hash space, also of ended partitions.
     pub fn heat_map(&self, container: &ContainerHandle, request: &HeatMapRequest) -> Result<HeatMap> {
         self.0.upkeep.heat_map(container, request)
     }
 
-    /// Tells the heat of every container with its resource id, for a store, until told to stop.
+    /// Passes the heat of every container with its resource id to `keep`, for storage, until `keep` returns false.
     pub fn keep_heat(&self, keep: impl FnMut(&str, &Earlier) -> bool) {
         self.0.upkeep.keep_heat(keep);
     }
 
-    /// Takes back what an earlier process has told of a container; says whether there is such a container.
+    /// Takes over the heat that an earlier process stored for a container; returns whether the container exists.
     pub fn recall_heat(&self, rid: &str, earlier: Earlier) -> bool {
         self.0.upkeep.recall_heat(rid, earlier)
     }
@@ -82,7 +82,7 @@ impl Account {
         self.0.upkeep.relocation_counts()
     }
 
-    /// What comes next for a container.
+    /// The next step of the policy for a container.
     pub async fn next_step_of(&self, container: &ContainerHandle) -> Result<NextStep> {
         self.0.upkeep.next_step_of(container).await
     }
@@ -106,24 +106,24 @@ impl Account {
         self.0.upkeep.container_report(container, window).await
     }
 
-    /// Of every container.
+    /// Loads of every container.
     pub fn loads(&self, window: Duration) -> Vec<ContainerLoad> {
         self.0.upkeep.loads(window)
     }
 
-    /// Removes what has run out in a container now and without rest. Gives how many items went. For tests and tools: nobody
-    /// sees these items anyway.
+    /// Removes the expired items of a container now and without rest. Returns the number of items
+    /// removed. For tests and tools: clients never see expired items.
     pub async fn purge_expired(&self, container: &ContainerHandle) -> Result<u64> {
         self.0.upkeep.purge_expired(container).await
     }
 
-    /// Removes what is over by an index with `expireAfterSeconds` now and without rest; says how many documents went. The
-    /// server does so by itself every minute.
+    /// Removes all documents that an index with `expireAfterSeconds` has expired, now and without
+    /// rest; returns their number. The server does so by itself every minute.
     pub async fn expire_documents(&self) -> u64 {
         expiry::expire_all(self.collections()).await
     }
 
-    /// Compacts every change log as far as it goes now. The server does so by itself, a little at a time.
+    /// Compacts every change log as far as possible now. The server does so by itself, a little at a time.
     pub async fn compact_change_logs(&self) -> Result<u64> {
         self.0.upkeep.compact_change_logs().await
     }
@@ -155,7 +155,7 @@ impl Account {
         self.0.projections.projection(id).await
     }
 
-    /// States that are kept while somebody copies them to a backup.
+    /// States that are kept while clients copy them to a backup.
     pub fn backups(&self) -> &Backups {
         &self.0.backups
     }

@@ -63,7 +63,7 @@ async fn verify_shards(shards: &Shards) -> Result<VerifyReport> {
         let layouts = layouts_of(&record.index)?;
         let shape = ContainerSchema::new(&record.container, layouts, limits.clone(), ChargeTable::default())?;
         let shape = Arc::new(shape);
-        // What a relocation has copied so far is not yet anybody's to read, and goes on or is dropped at the next start.
+        // A relocation's copies are not readable yet; the next start continues or drops them.
         for range in record.all_ranges().filter(|range| shards.get(range.shard).is_err()) {
             report.problems.push(format!(
                 "partition number {} of container {rid} lies on shard {}, which is not there",
