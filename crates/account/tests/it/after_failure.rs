@@ -1,4 +1,4 @@
-//! After a failed write or sync: every way of reading goes on, and shows what was acknowledged and nothing else.
+//! After a failed write or sync: all reads continue, and show exactly the acknowledged writes.
 
 use crate::support::json_door::{BatchKind, JsonDoor, KeyInput, Patch};
 use std::sync::Arc;
@@ -68,7 +68,7 @@ impl World {
         self.container.partition_key_ranges().iter().map(|range| range.lsn).collect()
     }
 
-    /// One commit per logical partition that does everything a commit can do.
+    /// One commit per logical partition with every effect that a commit can have.
     fn unfinished(&self) -> Vec<tokio::task::JoinHandle<Result<()>>> {
         let start = |number: u64| {
             let (fixture, container) = (self.fixture.clone(), self.container.clone());
@@ -127,7 +127,7 @@ async fn reads_after(fault: Fault, shards: usize) {
             tokio::task::yield_now().await;
         }
     }
-    // Nobody waits for what is under way, and nobody sees it.
+    // Reads neither wait for the unfinished writes nor see them.
     world.expect_acknowledged("while it is written").await;
     assert_eq!(world.lsns(), lsns, "{fault:?}");
     world.engines.iter().for_each(|engine| engine.stall_syncs(false));
@@ -148,7 +148,7 @@ fn expect_refused<T: std::fmt::Debug>(outcome: Result<T>, what: &str) {
     assert!(error.message().contains("restart"), "{what}: {error}");
 }
 
-/// Every kind of write is refused as such, whatever else is wrong with it.
+/// Every kind of write is refused because of the failure, whatever else is wrong with it.
 async fn expect_no_write(world: &World) {
     let World { fixture, container, .. } = world;
     let (account, ctx, any) = (&fixture.account, &fixture.ctx(), &none());
@@ -176,7 +176,7 @@ async fn expect_no_write(world: &World) {
     }
 }
 
-/// Of what the failed writes left behind, a restart may find any whole commits, but nothing acknowledged is lost.
+/// A restart may find any whole commits among the failed writes, but no acknowledged write is lost.
 async fn expect_the_same_after_a_restart(world: &World) {
     let survivors: Vec<_> = world.engines.iter().map(|engine| Arc::new(engine.crash(0))).collect();
     let reopened = Fixture::over(over(&survivors, Durability::Sync)).await;
@@ -203,14 +203,14 @@ async fn every_kind_of_read_shows_what_was_acknowledged_after_a_write_that_faile
     reads_after(Fault::AfterApply, 3).await;
 }
 
-/// Where writes are acknowledged before they are durable, what was acknowledged stays visible until the server stops.
+/// Where writes are acknowledged before they are durable, acknowledged writes stay visible until the server stops.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn asynchronous_writes_stay_visible_after_a_failed_sync() {
     expects_log("(injected)");
     let mut world = World::new(1, Durability::Async).await;
     world.engines[0].fail_sync(1);
     for number in 0.. {
-        // The sync comes a tenth of a second after the first write, whoever writes meanwhile.
+        // The sync comes a tenth of a second after the first write, independent of other writers.
         match put(&world.fixture, &world.container, "k0", "late", number).await {
             Ok(()) => drop(world.acknowledged.items.insert(("k0".into(), "late".into()), number)),
             failed => {

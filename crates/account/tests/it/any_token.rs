@@ -19,7 +19,7 @@ pub fn sealed(content: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode([content, &crc32fast::hash(content).to_be_bytes()].concat())
 }
 
-/// Behind its version, container and query.
+/// The part after the version, container and query.
 pub fn query_token(input: &[u8]) -> bool {
     let Some((version, rest)) = input.split_first() else { return false };
     let version = [5, 5, 5, 4, 3, *version][usize::from(version % 6)];
@@ -47,7 +47,7 @@ pub fn query_position(input: &[u8]) -> bool {
     true
 }
 
-/// Behind its version and container.
+/// The part after the version and container.
 pub fn feed_token(input: &[u8]) -> bool {
     let text = sealed(&[&[1][..], &CONTAINER.to_be_bytes(), input].concat());
     let Ok(position) = position_of_token(CONTAINER, &text) else { return false };

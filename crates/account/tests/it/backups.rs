@@ -1,4 +1,5 @@
-//! States that are kept for backups: whatever moves between shards at that moment is in them once, and goes on in a copy.
+//! States that are kept for backups: data that moves between shards at that time is in them once,
+//! and the move continues in a copy.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,7 +22,7 @@ use crate::support::{Fixture, eventually, json, memory_shards, none};
 
 const ITEMS: u64 = 120;
 
-/// In memory where there is such a place: power cuts are no subject here.
+/// In memory if possible: power cuts are not tested here.
 fn directory() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory")
 }
@@ -54,7 +55,7 @@ async fn write(fixture: &Fixture, number: u64, value: u64) {
     written.expect("written");
 }
 
-/// Every item with its value; none comes twice.
+/// Every item with its value; no item occurs twice.
 async fn items(fixture: &Fixture) -> BTreeMap<u64, u64> {
     let container = fixture.account.container("db", "c").expect("there");
     let mut found = BTreeMap::new();
@@ -93,7 +94,7 @@ async fn copy(fixture: &Fixture, kept: &KeptState, to: &Path) {
     }
 }
 
-/// Range 0 lies on one of two shards, and cannot be moved to where it is.
+/// Moves range 0 to the other of the two shards.
 async fn to_the_other_shard(fixture: &Fixture) -> RelocationTicket {
     let container = fixture.account.container("db", "c").expect("there");
     match fixture.account.move_partition(&container, 0, 0).await {
@@ -115,7 +116,7 @@ async fn verified(shards: &Shards) {
     assert_eq!(report.problem_count(), 0, "{report:?}");
 }
 
-/// What a state shows is what a restored account has at the end, wherever the relocation stood.
+/// The content of a state equals the final content of a restored account, wherever the relocation stood.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_state_at_every_step_of_a_move_and_of_a_split_goes_on_in_its_copy() {
     for is_split in [false, true] {
@@ -156,7 +157,7 @@ async fn a_state_at_every_step_of_a_move_and_of_a_split_goes_on_in_its_copy() {
     }
 }
 
-/// A partition goes from shard to shard and is written to, while states are kept.
+/// A partition moves from shard to shard and is written to, while states are kept.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn states_kept_while_a_partition_moves_and_is_written_lose_and_double_nothing() {
     let directory = directory();

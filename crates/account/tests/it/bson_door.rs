@@ -1,5 +1,6 @@
-//! A front end that speaks BSON, in a few lines: it creates, reads, filters, batches and follows without a line of JSON or of
-//! SQL, and its ids are of any kind. It stands for front ends of other protocols: what it needs, the façade must offer.
+//! A front end that speaks BSON, in a few lines: it creates, reads, filters, batches and follows
+//! without a line of JSON or of SQL, and its ids are of any kind. It stands for front ends of other
+//! protocols: the façade must offer everything that it needs.
 
 use bson::oid::ObjectId;
 use bson::{Bson, DateTime, Document, doc};
@@ -32,7 +33,7 @@ fn document_of(body: &[u8]) -> Document {
     renamed(&Document::from_reader(body).expect("BSON"), "id", "_id")
 }
 
-/// What is in a document, as conditions compare it.
+/// A value in a document, as conditions compare it.
 fn value_of(value: impl Into<Bson>) -> Value {
     let body = Body::from_bson(doc! { "": value.into() }.to_vec().expect("BSON")).expect("a value");
     body.raw().get("").map(Value::from_raw).expect("a value")
@@ -52,7 +53,7 @@ fn path(name: &str) -> Vec<String> {
     name.split('.').map(str::to_owned).collect()
 }
 
-/// The changes of a page: what was written and what was ended.
+/// The changes of a page: the written documents and the ended ones.
 #[derive(Debug, Default)]
 struct Documents {
     changes: Vec<(Option<Document>, Option<Document>)>,
@@ -130,7 +131,7 @@ impl BsonDoor {
         }
     }
 
-    /// All or nothing; says which operation failed.
+    /// All or nothing; returns which operation failed.
     async fn batch(&self, shop: &str, writes: Vec<ItemWrite>) -> Result<(), (usize, ErrorKind)> {
         let keyed =
             |write| Ok(KeyedOperation { key: None, operation: ItemOperation::Write(write), content: true });

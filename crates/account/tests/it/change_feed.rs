@@ -1,4 +1,5 @@
-//! The change feed beneath the wire: compaction of the log, starts by time, what restarts and relocations leave of the past.
+//! The change feed beneath the wire: compaction of the log, starts by time, and the history after
+//! restarts and relocations.
 
 use crate::support::json_door::{JsonDoor, KeyInput};
 use std::collections::BTreeMap;
@@ -14,7 +15,7 @@ use shardlake_model::{
 };
 use shardlake_stdx::Timestamp;
 
-/// Entries that compaction leaves alone, and what it waits for, taken together.
+/// Entries that compaction keeps, plus the number that it waits for.
 const SLACK: u64 = 2 * 1024 + 4096;
 
 fn definition(minutes: i64) -> ContainerDefinition {
@@ -68,7 +69,7 @@ fn versions(start: FeedStart<'_>) -> ChangeFeedRequest<'_> {
     ChangeFeedRequest { mode: ChangeFeedMode::AllVersionsAndDeletes, ..latest(start) }
 }
 
-/// The last value of each item in what a reader was told.
+/// The last value of each item that a reader was given.
 fn rebuilt(changes: &[Value]) -> BTreeMap<u64, u64> {
     let item = |change: &Value| {
         let id = change["id"].as_str().expect("text").parse().expect("a number");
@@ -112,7 +113,7 @@ async fn the_log_is_bounded_by_the_items_and_tells_them_all() {
     let (rest, _) = read(&fixture, &latest(FeedStart::After(&middle))).await.expect("pages");
     assert_eq!(rebuilt(&rest), expected);
     assert_eq!(fixture.account.compact_change_logs().await.expect("nothing to do"), 0);
-    // What a restart finds is the same, and goes on.
+    // A restart finds the same, and continues.
     let again = Fixture::over(&shards).await;
     let (all, _) = read(&again, &latest(FeedStart::Beginning)).await.expect("pages");
     assert_eq!(rebuilt(&all), expected);
@@ -127,7 +128,7 @@ async fn what_outlives_its_followers_is_gone_over_again() {
         put(&fixture, &container, number, 0).await;
     }
     fixture.account.compact_change_logs().await.expect("compacted");
-    // They were the last word when they were looked at.
+    // They were the latest versions when they were checked.
     assert!(log_entries(&shards).await >= 9_000);
     for number in 0..8_900 {
         delete(&fixture, &container, number).await;

@@ -1,8 +1,8 @@
-//! What a crash may and may not undo, and that everything stored agrees with itself afterwards.
+//! Effects that a crash may and may not undo, and the consistency of everything stored afterwards.
 //!
-//! The engine is one that forgets what was not synced. Writers run concurrently, and walk away from some of their writes; at a
-//! random moment the power goes; the account is opened again over what the "disk" holds. The oracle says what may be there.
-//! LSNs must go on above every one that a client was told.
+//! The engine loses everything that was not synced. Writers run concurrently, and abandon some of their
+//! writes; at a random time the power fails; the account is opened again over the content of the "disk". The
+//! oracle decides which content is allowed. LSNs must continue above every LSN that a client was given.
 
 use crate::support::json_door::{BatchKind, JsonDoor, KeyInput};
 use std::collections::BTreeMap;
@@ -25,11 +25,11 @@ fn shard_over(engine: Arc<FaultEngine>) -> Shard {
     Shard::with_engine(engine, &options).expect("opens")
 }
 
-/// What the writers asked for and were told.
+/// The writers' requests and their results.
 #[derive(Debug, Default)]
 pub struct Record {
     oracle: Oracle,
-    /// The highest LSN that anybody was told, by range.
+    /// The highest LSN that any client was given, by range.
     lsns: BTreeMap<u32, u64>,
 }
 
@@ -71,7 +71,7 @@ impl Run {
         }
     }
 
-    /// One client, until it is told that the server fails. It owns its logical partitions.
+    /// One client, until the server reports its failure. It owns its logical partitions.
     pub async fn writer(self: Arc<Self>, writer: u64, seed: u64, steps: u64) {
         let random = Random::seeded(seed * 1000 + writer);
         for step in 1..=steps {
@@ -106,7 +106,7 @@ impl Run {
         }
     }
 
-    /// What is wrong with an account that was opened over what the crash left.
+    /// Problems of an account that was opened over the disks after the crash.
     pub async fn problems_of(&self, reopened: &Fixture) -> Vec<String> {
         let container = reopened.account.container("db", "c").expect("there");
         let ctx = reopened.ctx();
@@ -137,7 +137,7 @@ async fn crash_once(shards: u64, seed: u64) {
     let run = Run::new(Fixture::over(over(&engines)).await);
     run.fixture.container_with(definition(), 12_000).await;
     let random = Random::seeded(seed);
-    // The fault meets one shard; the power goes for all of them.
+    // The fault hits one shard; the power fails for all of them.
     let engine = &engines[(seed / 3 % shards) as usize];
     expects_log("(injected)");
     match seed % 3 {

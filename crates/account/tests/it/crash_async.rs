@@ -1,9 +1,9 @@
-//! What a power cut may take with `Durability::Async` on several shards, exactly: of each logical partition the last
-//! acknowledged transactions, without a gap, and none of those that `wait_durable` promised. Partitions split, merge and
-//! move from shard to shard meanwhile, whose catalog changes no cut may take.
+//! Exact losses of a power cut with `Durability::Async` on several shards: of each logical partition the last
+//! acknowledged transactions, without a gap, and none of those that `wait_durable` promised. Partitions
+//! split, merge and move from shard to shard meanwhile, and no cut may undo these catalog changes.
 //!
-//! Every transaction also writes its number into the item `clock` of its logical partition, so that what a cut has left
-//! says how far it goes, and there is one possible state for each number.
+//! Every transaction also writes its number into the item `clock` of its logical partition, so that
+//! the state after a cut shows how far it goes, and there is one possible state for each number.
 
 use crate::support::json_door::{BatchKind, BatchOperation, JsonDoor, KeyInput};
 use std::collections::BTreeMap;
@@ -24,10 +24,10 @@ type Engines = Vec<Arc<FaultEngine>>;
 /// The items of a logical partition, by id.
 type State = BTreeMap<String, u64>;
 
-/// What one logical partition went through.
+/// History of one logical partition.
 #[derive(Debug)]
 struct History {
-    /// After each transaction; the first is the state before all of them. The last may be of one that was refused.
+    /// After each transaction; the first is the state before all of them. The last may be of a refused one.
     states: Vec<State>,
     acknowledged: usize,
     promised: usize,
@@ -69,7 +69,7 @@ fn operation(kind: BatchKind, pk: &str, id: &str, value: u64) -> BatchOperation 
     }
 }
 
-/// The next transaction, and the state behind it.
+/// The next transaction, and the state after it.
 fn next(state: &State, pk: &str, random: &Random) -> (Vec<BatchOperation>, State) {
     let mut state = state.clone();
     let number = state.get("clock").copied().unwrap_or(0) + 1;
@@ -129,7 +129,7 @@ async fn run_motions(fixture: Arc<Fixture>, seed: u64) {
     }
 }
 
-/// Gives how many acknowledged transactions the cut took.
+/// Returns the number of acknowledged transactions that the cut lost.
 async fn crash_once(shards: usize, seed: u64) -> usize {
     let random = Random::seeded(seed);
     let engines = engines(shards);
@@ -138,7 +138,7 @@ async fn crash_once(shards: usize, seed: u64) -> usize {
     let opened = over(&engines);
     let fixture = Arc::new(Fixture::over(opened.clone()).await);
     fixture.container(12_000).await;
-    // Every third seed: the power goes when everybody has finished, before the last sync.
+    // Every third seed: the power fails when all writers have finished, before the last sync.
     if !seed.is_multiple_of(3) {
         engines[(seed % shards as u64) as usize].fail_sync(1 + random.below(12));
     }
@@ -155,7 +155,7 @@ async fn crash_once(shards: usize, seed: u64) -> usize {
         motions.await.expect("no panic");
     }
     engines.iter().for_each(|engine| engine.fail_sync(1));
-    // Work in the background must have stopped, or it would go on between the looks at the disks.
+    // Background work must have stopped, or it would continue between the looks at the disks.
     fixture.account.close().await.expect_err("the power is off");
     let survivors: Engines =
         engines.iter().map(|engine| Arc::new(engine.crash(random.below(12) as usize))).collect();
@@ -204,7 +204,7 @@ async fn power_cut_takes_only_the_end_of_what_each_of_two_shards_acknowledged() 
     assert!(lost > 0, "the cuts came too late to show anything");
 }
 
-/// No client writes besides: every step has to see to its own syncs.
+/// No other client writes: every step must wait for its own syncs.
 #[tokio::test]
 async fn every_change_of_the_catalog_ends_for_a_lone_client_of_two_shards() {
     let opened = over(&engines(2));

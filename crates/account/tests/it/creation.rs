@@ -9,7 +9,7 @@ use shardlake_storage::{Shard, ShardOptions};
 use crate::support::json_door::{JsonDoor, KeyInput, key_scope};
 use crate::support::{Fixture, json, memory_shards, none};
 
-/// Ids whose order says nothing of the order in which they are given.
+/// Ids with an order unrelated to the order of their creation.
 fn id(number: usize) -> String {
     format!("{:08x}", (number as u32).wrapping_mul(0x9E37_79B9))
 }
@@ -58,7 +58,7 @@ async fn feed(
     }
 }
 
-/// Every way to read a logical partition whose items were created in the order of these numbers.
+/// Every way to read a logical partition with items in the order of these numbers.
 async fn check(fixture: &Fixture, container: &ContainerHandle, pk: &str, expected: &[u64], page: i64) {
     let of = |text: &str| text.replace("KEY", pk);
     let all = numbers(fixture, container, &of("SELECT VALUE c.n FROM c WHERE c.pk = 'KEY'"), page).await;
@@ -83,7 +83,7 @@ async fn check(fixture: &Fixture, container: &ContainerHandle, pk: &str, expecte
             groups.push(group);
         }
     }
-    // Where they fit one page: those of many pages go by their hashes.
+    // Only if they fit one page: groups of many pages are ordered by their hashes.
     let grouped = [
         "SELECT VALUE c.g FROM c WHERE c.pk = 'KEY' GROUP BY c.g",
         "SELECT DISTINCT VALUE c.g FROM c WHERE c.pk = 'KEY'",

@@ -31,7 +31,7 @@ fn command() -> impl Strategy<Value = Command> {
     ]
 }
 
-/// Runs one command; gives what a client would see of it, without what depends on the partition's position.
+/// Runs one command; returns the client's view of it, without the parts that depend on the partition's position.
 async fn run(fixture: &Fixture, command: &Command) -> (String, Option<Value>, u64) {
     let container = fixture.account.container("db", "c").expect("there");
     let (account, ctx) = (&fixture.account, fixture.ctx());

@@ -251,7 +251,7 @@ async fn who_waits_for_a_change_is_told_that_the_server_stops() {
         tokio::task::yield_now().await;
         account.stop_waiting();
     };
-    // Nobody tells the control, which began to wait before them.
+    // The control is never notified; it began to wait before them.
     let control = Fixture::new().await;
     let c_of_control = control.container(400).await;
     let control_ctx = control.ctx();
@@ -259,7 +259,7 @@ async fn who_waits_for_a_change_is_told_that_the_server_stops() {
     let told = async {
         let told = tokio::join!(waiting, stop).0;
         assert_eq!(told.expect("a page").count, 0);
-        // Nobody waits any more.
+        // No request waits any more.
         let later = account.change_feed(&ctx, &c, &request).await;
         assert_eq!(later.expect("a page").count, 0);
     };

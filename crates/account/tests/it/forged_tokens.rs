@@ -1,8 +1,9 @@
-//! Continuation tokens that clients make up: their checksum is no secret. A forged token is refused, or gives rows that its
-//! sender's own request could give; it never shows others, and never ends a partition.
+//! Forged continuation tokens: their checksum is no secret. A forged token is refused, or returns rows that
+//! its sender's own request could return; it never returns other rows, and never ends a partition.
 //!
-//! Two ways to forge: a token of one request in the place of another's, and single bytes of a token changed. Both keep the head
-//! that the server compares (container, query and range) and the checksum right. `SHARDLAKE_FORGED_TOKENS` sets how many.
+//! Two ways to forge: a token of one request in the place of another's, and single bytes of a token
+//! changed. Both keep the head that the server compares (container, query and range) and the
+//! checksum right. `SHARDLAKE_FORGED_TOKENS` sets the number of forged tokens.
 
 use std::collections::BTreeSet;
 
@@ -122,7 +123,7 @@ impl Target {
         Target { text, scope, rows, tokens }
     }
 
-    /// Where the head ends: behind the range, a number of seven bits a byte.
+    /// The head, which ends after the range, a number of seven bits a byte.
     fn head(&self) -> &[u8] {
         let token = &self.tokens[0];
         let range = token[HEAD..].iter().position(|byte| byte & 0x80 == 0).expect("a number ends");

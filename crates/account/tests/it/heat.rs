@@ -1,4 +1,4 @@
-//! What operations leave in the heat of their partitions.
+//! Heat of partitions after operations.
 
 use crate::support::json_door::{JsonDoor, KeyInput, key_scope};
 use std::time::Duration;
@@ -16,7 +16,7 @@ fn ctx(fixture: &Fixture) -> RequestContext {
     RequestContext { priority: Priority::High, ..fixture.ctx() }
 }
 
-/// Of seconds that are over.
+/// Heat of completed seconds.
 async fn heat(fixture: &Fixture, container: &ContainerHandle) -> Vec<HeatReport> {
     fixture.clock.advance(Duration::from_secs(1));
     let report = fixture.account.container_report(container, WINDOW).await.expect("a report");
@@ -151,7 +151,7 @@ async fn real_traffic_is_diagnosed() {
     assert_eq!(kinds(&findings(400, 20, even).await), [FindingKind::NothingWrong]);
 }
 
-/// One read in 100 ms of key `a` makes the same rate whenever its partition came to be.
+/// One read in 100 ms of key `a` makes the same rate, however young its partition is.
 #[tokio::test]
 async fn a_partition_that_came_to_be_a_moment_ago_is_judged_by_its_own_time() {
     let fixture = Fixture::over(&memory_shards(2).await).await;

@@ -1,4 +1,4 @@
-//! Items with very many properties: what they cost others, and how many terms an item may have.
+//! Items with very many properties: their cost for other requests, and the limit of terms per item.
 //!
 //! Tests here count terms on the thread that answers requests. Each test's runtime has one thread, its own.
 
@@ -19,7 +19,7 @@ use shardlake_storage::{Durability, OVERSIZE_COMMIT_ROWS, SMALL_COMMIT_ROWS, Sha
 const A: Option<KeyInput<'static>> = Some(KeyInput(r#"["a"]"#));
 /// Numbers of a heavy item here: some 130 KB of text.
 const NUMBERS: usize = 20_000;
-/// Terms that small items and what surrounds them may cost the thread.
+/// Terms that small items and their surroundings may cost the thread.
 const FEW: usize = 200;
 
 fn definition(policy: &str) -> ContainerDefinition {
@@ -33,7 +33,7 @@ fn numbers(first: usize, count: usize) -> String {
     format!("[{}]", numbers.join(","))
 }
 
-/// An item with so many properties outside of arrays, which are never summarised.
+/// An item with `count` properties outside of arrays, which are never summarised.
 fn wide(id: &str, count: usize) -> Vec<u8> {
     let members: Vec<String> = (0..count).map(|number| format!("\"p{number}\":0")).collect();
     format!(r#"{{"id":"{id}","pk":"a",{}}}"#, members.join(",")).into_bytes()
@@ -306,7 +306,7 @@ async fn small_writes_pass_large_commits_that_wait_and_heavy_requests_beyond_the
     let other = ContainerDefinition::new("other", PartitionKeyDefinition::hash("/pk"));
     let other = fixture.container_with(other, 400).await;
     world.engine.stall_syncs(true);
-    // Eight have room, sixty-four may wait for it.
+    // The memory budget holds eight, sixty-four may wait for it.
     let long = "x".repeat(1_000_000);
     let heavy: Vec<_> = (0..100)
         .map(|number| {
@@ -318,7 +318,7 @@ async fn small_writes_pass_large_commits_that_wait_and_heavy_requests_beyond_the
             })
         })
         .collect();
-    // Of the rest, some are at work and others wait for room.
+    // Of the rest, some are at work and others wait for memory.
     let refused = || heavy.iter().filter(|request| request.is_finished()).count();
     eventually("some are refused", async || refused() >= 28).await;
     eventually("the engine is at work", async || world.engine.is_stalling()).await;
@@ -350,8 +350,9 @@ async fn small_writes_pass_large_commits_that_wait_and_heavy_requests_beyond_the
     assert_eq!(report.problem_count(), 0, "{report:#?}");
 }
 
-/// Writers that look ahead, that meet heavy items unawares, that find out only at the end how large their commit is, and
-/// splits that hold all of them: whoever has a turn may wait for a sequencer, but never the other way round.
+/// Writers that look ahead, that meet heavy items unawares, that find out only at the end how large
+/// their commit is, and splits that hold all of them: a permit holder may wait for a sequencer, but
+/// never the other way round.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn heavy_writes_of_every_kind_wait_for_each_other_in_one_order() {
     let world = World::new("{}").await;

@@ -268,7 +268,7 @@ async fn fill(fixture: &Fixture, items: u64) {
     }
 }
 
-/// Policies change while items are written; at a random moment the power may go.
+/// Policies change while items are written; at a random time the power may fail.
 async fn transform_once(seed: u64) {
     let engine = Arc::new(FaultEngine::new());
     let shard = shard_over(engine.clone());
@@ -326,7 +326,7 @@ async fn progress_is_below_100_until_the_new_policy_serves() {
     let changed = fixture.account.replace_container(&fixture.ctx(), "db", "c", definition(2), &none()).await;
     let mut last = changed.expect("replaced").index_progress();
     assert!(last < 100);
-    // What else is changed meanwhile does not set the build back.
+    // Other changes of the definition do not set the build back.
     let mut definition = definition(2);
     definition.default_ttl = None;
     fixture
@@ -461,7 +461,7 @@ async fn items_from_before_there_was_an_index_are_indexed() {
         fill_more(&reopened).await;
         let after = settle(&reopened, &shard).await;
         assert_eq!(after == 0, policy == 1, "{after} postings");
-        // A stop between any two steps changes nothing: the record tells the next start that all is done.
+        // A stop between any two steps changes nothing: the next start learns from the record that all is done.
         let again = Fixture::over(shard.clone()).await;
         assert_eq!(again.account.container("db", "c").expect("there").index_progress(), 100);
         assert_eq!(settle(&again, &shard).await, after);
@@ -493,7 +493,7 @@ async fn items_with_as_many_values_as_the_index_holds_exactly_are_indexed_whole(
         // The elements, and id, pk, list and _ts.
         assert_eq!(settle(&fixture, &shard).await, kept as u64 + 4);
     }
-    // Deleting many takes as many commits as their index entries ask for.
+    // Deleting many requires as many commits as their index entries need.
     for id in 0..8 {
         let body = format!(r#"{{"id":"{id}","pk":"a","list":[{}]}}"#, numbers[..8_000].join(","));
         let ctx = fixture.ctx();

@@ -67,7 +67,7 @@ async fn later_pages_do_not_read_everything_again() {
         assert!(pages >= 40, "{text}: {pages} pages");
         let is_ordered = text.contains("ORDER BY");
         assert!(if is_ordered { rows == whole.rows } else { sorted(&rows) == sorted(&whole.rows) }, "{text}");
-        // The first page, and one in twenty behind it.
+        // The first page, and one in twenty after it.
         let reads = 2 + pages / 20;
         assert!(
             read <= reads * first.retrieved,
@@ -88,7 +88,7 @@ async fn what_is_written_between_pages_is_seen_and_a_page_can_be_asked_again() {
     }
     let again = page(&fixture, &container, &scope, (text, PAGE), token.as_deref()).await;
     assert_eq!(page(&fixture, &container, &scope, (text, PAGE), token.as_deref()).await, again);
-    // Behind the position, so that it is in the rest.
+    // After the position, so that it is in the rest.
     let body = format!(r#"{{"id":"new","customerId":"c","n":{ITEMS},"kind":1,"total":1000000,"name":"a"}}"#);
     put(&fixture, &container, &body).await;
     let mut rows = Vec::new();

@@ -1,6 +1,6 @@
-//! Queries about one partition key: whoever names it, the request or the text, has the same rows in the same order for the
-//! same charge; and the newest of one key cost what the newest of all cost, unless others' entries lie before them: then no
-//! more than twice what reading the key costs.
+//! Queries about one partition key. Whether the request or the text names it, the rows, their order
+//! and the charge are the same. The newest items of one key cost as much as the newest of all,
+//! unless others' entries lie before them: then no more than twice the cost of reading the key.
 
 use crate::support::json_door::{JsonDoor, key_scope};
 use crate::support::{Fixture, none};
@@ -10,7 +10,7 @@ use shardlake_account::{ContainerHandle, FeedScope, QueryRequest, QueryWants, Sp
 use shardlake_model::{ContainerDefinition, KeyComponent, KeyKind, PartitionKey, PartitionKeyDefinition};
 use shardlake_routing::effective_partition_key;
 
-/// What a query did and cost, over all its pages.
+/// Rows, work and cost of a query, over all its pages.
 #[derive(Debug, Default, PartialEq)]
 pub struct Answer {
     pub rows: Vec<Value>,
@@ -109,7 +109,7 @@ const NEWEST: &str = "SELECT TOP 10 * FROM c ORDER BY c.orderDate DESC";
 async fn newest_of_a_key_cost_what_the_newest_of_all_cost() {
     let fixture = Fixture::new().await;
     let container = fixture.container_with(customers(), 400).await;
-    // Of "old" the first ten thousand, then "c3" and "c4" by turns, then a few of "rare" among many of "new".
+    // First ten thousand of "old", then "c3" and "c4" alternating, then a few of "rare" among many of "new".
     for date in 0..10_000 {
         order(&fixture, &container, "old", date).await;
     }
@@ -141,7 +141,7 @@ async fn newest_of_a_key_cost_what_the_newest_of_all_cost() {
                 all.charge_centi,
                 all.retrieved
             );
-            // At worst every entry of others is newer: then the key's own items tell.
+            // At worst every entry of others is newer: then the key's own items are read.
             assert!(found.looked_at <= 2 * 10_000 + 20, "{text} in {scope:?}: {} looks", found.looked_at);
             assert_eq!(*first.get_or_insert(found.rows.clone()), found.rows, "{text} in {scope:?}");
         }
@@ -162,7 +162,7 @@ async fn a_page_does_at_most_twice_the_work_of_the_better_way() {
     let fixture = Fixture::new().await;
     let container = fixture.container_with(customers(), 400).await;
     let (items, others) = (600, 5_000);
-    // The others' entries lie in front of "behind", around "among", and behind "ahead".
+    // The others' entries are before "behind", around "among", and after "ahead".
     for date in 0..items {
         order(&fixture, &container, "behind", date).await;
     }
@@ -182,7 +182,7 @@ async fn a_page_does_at_most_twice_the_work_of_the_better_way() {
         let better = in_order.min(items);
         // A row is an entry and an item.
         assert!(found.looked_at <= 2 * better + 20, "{customer}: {} looks beside {better}", found.looked_at);
-        // The same for every page of all rows.
+        // The bound holds for every page of all rows, too.
         let all = "SELECT VALUE c.orderDate FROM c ORDER BY c.orderDate DESC";
         let (mut token, mut rows) = (None::<String>, Vec::new());
         loop {
@@ -297,7 +297,8 @@ async fn hierarchical_keys_and_their_prefixes_are_read_in_order_too() {
     }
 }
 
-/// A query asked by the scope of its request, by its text, and by the range that holds the key alone: the same rows from all.
+/// A query by the scope of its request, by its text, and by the range that holds the key alone: all
+/// return the same rows.
 async fn same_rows(
     fixture: &Fixture,
     container: &ContainerHandle,
@@ -325,7 +326,7 @@ pub fn policy() -> impl Strategy<Value = &'static str> {
     ])
 }
 
-/// Items of the keys "mine" and "other", in runs of one key, so that index entries of the other key lie in heaps.
+/// Items of the keys "mine" and "other", in runs of one key, so that index entries of the other key are adjacent.
 pub async fn of_two_keys(seeds: &[u64], policy: &str, mine: u64) -> (Fixture, ContainerHandle) {
     let fixture = Fixture::new().await;
     let mut definition = customers();
@@ -357,7 +358,7 @@ fn value_of(seed: u64) -> Option<String> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 10, max_shrink_iters: 20, ..ProptestConfig::default() })]
 
-    /// Against a container without an index, whose rows are sorted here.
+    /// Compares with a container without an index, whose rows are sorted here.
     #[test]
     fn scopes_texts_and_scans_agree(
         seeds in prop::collection::vec(any::<u64>(), 700..900),
@@ -395,22 +396,24 @@ proptest! {
     }
 }
 
-/// Strings alike as far as the index holds them, of which a filter without an index takes half: pages begin now with a walk over
-/// the index, now with the items of the key, and mean the same place.
+/// Strings that are equal as far as the index holds them; a filter without an index removes half of
+/// them. Pages begin with a walk over the index or with the items of the key, and both forms
+/// address the same position.
 #[tokio::test]
 async fn pages_that_end_among_strings_too_long_for_the_index_go_on_where_they_ended() {
     let long = "long ".repeat(26);
     for (direction, first) in [("", "0"), (" DESC", "2")] {
         let fixture = Fixture::new().await;
         let container = fixture.container_with(customers(), 400).await;
-        // So many that the first page gives up its walk; behind them, walks meet no more entries than the key has items.
+        // So many that the first page abandons its walk; on later pages, walks meet no more entries
+        // than the key has items.
         for number in 0..400 {
             let body = format!(r#"{{"id":"{number}","customerId":"other","a":"{first}"}}"#);
             put(&fixture, &container, &body).await;
         }
         let mut expected = Vec::new();
         for number in 0..340 {
-            // Those without a row come first in the order of the strings, and last.
+            // Items without a row come first in the order of the strings, and last.
             let (s, end) = match number % 4 {
                 0 => ("x", number / 17 + 100),
                 2 => ("y", 0),
@@ -433,8 +436,8 @@ async fn pages_that_end_among_strings_too_long_for_the_index_go_on_where_they_en
     }
 }
 
-/// Another item of the group that is deleted between two pages takes no row with it; where the one at which the page ended is
-/// gone, the place is.
+/// If another item of the group is deleted between two pages, no other row is lost; if the last
+/// item of a page is deleted, the position is lost.
 #[tokio::test]
 async fn a_page_goes_on_behind_its_last_item_or_says_that_it_is_gone() {
     let fixture = Fixture::new().await;
@@ -444,7 +447,7 @@ async fn a_page_goes_on_behind_its_last_item_or_says_that_it_is_gone() {
         let body = format!(r#"{{"id":"{number}","customerId":"mine","a":"{long}{number}"}}"#);
         put(&fixture, &container, &body).await;
     }
-    // More than are sorted without a look at the index.
+    // More than the limit for sorting without the index.
     for number in 0..600 {
         put(&fixture, &container, &format!(r#"{{"id":"z{number}","customerId":"mine","a":"z"}}"#)).await;
     }
@@ -514,7 +517,7 @@ async fn keys_that_look_alike_are_told_apart() {
         let found = same_rows(&fixture, &container, (literal, component.clone()), (query, 100)).await;
         assert_eq!(found, expected, "{literal}");
     }
-    // What is missing, and what is no scalar, are one key; a text cannot name it.
+    // Missing values and non-scalars are one key; a text cannot name it.
     let without = key_scope("[{}]");
     let found = answer(&fixture, &container, &without, (query, 100)).await;
     assert_eq!(found.rows, newest(9));

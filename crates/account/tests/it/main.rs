@@ -1,4 +1,4 @@
-//! The account through its front door, over engines in memory, on disk and with faults.
+//! The account through its façade, over engines in memory, on disk and with faults.
 //!
 //! One program for all files, because each program would link the storage engine, the query language and the
 //! script host again. `support` opens accounts; `storm` moves partitions under many clients.

@@ -1,7 +1,9 @@
-//! The checks checked: each mistake in the way of a write must be noticed by the checks named beside it, and none without one.
+//! Tests of the checks: each mistake in the write path must be noticed by the checks listed for it,
+//! and without a mistake no check may complain.
 //!
-//! The checks are those that the other tests rest on: the oracle of the crash tests, `verify`, and reading in every way that
-//! there is (`everything.rs`), which holds the index against the scan, the feeds and the log against the items.
+//! The checks are those that the other tests use: the oracle of the crash tests, `verify`, and
+//! reading in every way (`everything.rs`), which compares the index with the scan, and the feeds
+//! and the log with the items.
 
 use crate::support::json_door::{JsonDoor, KeyInput};
 use std::collections::BTreeSet;
@@ -25,7 +27,7 @@ fn over(engine: FaultEngine) -> Shard {
     Shard::with_engine(Arc::new(engine), &options).expect("opens")
 }
 
-/// The checks that complain of what one run of writes left.
+/// The checks that complain after one run of writes.
 async fn complaints(mistake: Option<Mistake>) -> BTreeSet<&'static str> {
     let mut complaints = BTreeSet::new();
     let engine = FaultEngine::new();
@@ -63,7 +65,7 @@ async fn reads(mistake: Option<Mistake>) -> Vec<String> {
         let (ctx, key_text) = (fixture.ctx(), key_of(&pk));
         let key = KeyInput(&key_text);
         if step % 7 == 6 {
-            // Where a mistake has lost the item, the client is told so.
+            // Where a mistake has lost the item, the client gets an error.
             let _ = account.delete_item(&ctx, &container, Some(key), &id, &any).await;
             expected.items.remove(&(pk, id));
             continue;
@@ -108,13 +110,13 @@ async fn each_mistake_is_noticed_by_the_checks_that_are_there_for_it() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// Commits that were not seen when a time was told, and have an earlier one.
+/// Commits that were not visible when a time was given out, and have an earlier time.
 async fn gaps(mistake: Option<Mistake>) -> Vec<u64> {
     let engine = FaultEngine::new();
     let fixture = Fixture::over(over(engine.clone())).await;
     let container = fixture.container_with(definition(), 400).await;
     let (account, any, key_text) = (&fixture.account, none(), key_of("a"));
-    // The request waits for its turn.
+    // The request's own time is from before the clock moves.
     let ctx = fixture.ctx();
     fixture.clock.advance(Duration::from_millis(5));
     let mut told = vec![account.times().seen_before()];

@@ -1,5 +1,6 @@
-//! Tokens of ordered queries whose filter changes between pages. The token's position is the beginning of a page, and the filter of the
-//! page's own request selects its rows. The JavaScript SDK narrows the filter from page to page.
+//! Tokens of ordered queries with a filter that changes between pages. The token's position is the
+//! beginning of a page, and the filter of the page's own request selects its rows. The JavaScript
+//! SDK narrows the filter from page to page.
 
 use crate::keyed_order::{answer, customers, key, of_two_keys, page, policy, put};
 use crate::support::Fixture;
@@ -22,7 +23,8 @@ fn places(all: &[Value], rows: &[Value]) -> Vec<usize> {
     rows.iter().map(place).collect()
 }
 
-/// Reads to the end with one filter for each page in turn; `order` has every item's id in the order of the query.
+/// Reads to the end with the filters in rotation, one for each page; `order` has every item's id in
+/// the order of the query.
 async fn read_with(
     (fixture, container, scope): (&Fixture, &ContainerHandle, &FeedScope),
     (direction, max_items): (&str, i64),
@@ -127,7 +129,7 @@ async fn a_token_is_good_for_its_key_its_order_and_what_is_joined() {
     assert_eq!(found.rows, [2, 3].map(|t| Value::Array(vec![Value::Int(2), Value::Int(t)])));
 }
 
-/// A composite index behind an equality has its own order among rows with equal sort keys.
+/// A composite index after an equality has its own order among rows with equal sort keys.
 #[tokio::test]
 async fn a_filter_that_leads_to_another_index_is_refused() {
     let fixture = Fixture::new().await;

@@ -50,11 +50,11 @@ async fn a_panic_ends_the_partition(mistake: Mistake, left_items: usize) {
         let panicked = std::panic::AssertUnwindSafe(batch(&fixture, "a", ["3", "4"])).catch_unwind().await;
         panicked.expect_err("the write panics");
     }
-    // Whoever comes next is told, instead of going on with what is left in memory.
+    // Later requests get an error, instead of continuing with the state left in memory.
     expect_ended(batch(&fixture, "a", ["5", "6"]).await);
     expect_ended(batch(&fixture, "b", ["5", "6"]).await);
     expect_ended(stored(&fixture).await);
-    // A commit that was queued is finished; nobody was told of it.
+    // A queued commit is finished; no client got its result.
     fixture.account.close().await.expect("closes");
     drop(fixture);
     let survivor = engine.crash(0);

@@ -48,7 +48,7 @@ async fn put(account: &Account, rule: &Value) -> shardlake_model::Result<Project
     account.put_projection(&context, rule).await
 }
 
-/// The store's containers, and what clients do in them.
+/// The store's containers, and the actions of clients in them.
 struct Store<'f> {
     fixture: &'f Fixture,
     meta: ContainerHandle,
@@ -103,7 +103,7 @@ impl<'f> Store<'f> {
         }
     }
 
-    /// Compares every copy with what it is a copy of.
+    /// Compares every copy with its original.
     async fn wrong_copies(&self) -> Vec<String> {
         let meta = self.all("meta").await;
         let names: BTreeMap<&str, &Value> =
@@ -149,7 +149,7 @@ async fn copies_follow_what_they_are_copies_of() {
     for id in 0..60 {
         store.product(id, id % 5, &[id % 3, id % 5]).await;
     }
-    // From the beginning: what is there already is corrected.
+    // From the beginning: existing items are corrected.
     assert_eq!(put(&fixture.account, &categories()).await.expect("created"), ProjectionPut::Created);
     put(&fixture.account, &tags()).await.expect("created");
     store.settled().await;
@@ -166,7 +166,7 @@ async fn copies_follow_what_they_are_copies_of() {
     store.product(100, 1, &[2, 2, 4]).await;
     store.settled().await;
     assert_eq!(store.wrong_copies().await, Vec::<String>::new());
-    // What has no name any more has no copies of it.
+    // An item without a name has no copies of it any more.
     store.upsert(&store.meta, json!({ "id": "category3", "type": "category" })).await.expect("written");
     store.settled().await;
     let products = store.all("product").await;
@@ -197,7 +197,7 @@ async fn renames_meet_writes_splits_and_merges() {
             tokio::task::yield_now().await;
         }
     };
-    // Clients change what is not a copy, and whole items with copies of their own belief.
+    // Clients change values that are not copies, and whole items with outdated copies.
     let writes = async {
         for round in 0..80_usize {
             let id = round % 40;
@@ -256,14 +256,14 @@ async fn a_paused_projection_waits_and_misses_nothing() {
     account.pause_projection("categories").await.expect("paused");
     store.name("category", 1, "second").await;
     fixture.clock.advance(Duration::from_secs(90));
-    // The other projection follows the same log: what it has passed, this one could have done.
+    // The other projection follows the same log: this one could have processed everything that it has passed.
     store.name("tag", 1, "second").await;
     let tags = async || account.projection("tags").await.expect("there");
     eventually("the other projection goes on", async || tags().await.lag.changes == 0).await;
     let report = account.projection("categories").await.expect("there");
     assert_eq!((report.state, report.lag.changes, report.lag.seconds), (ProjectionState::Paused, 2, 90));
     assert_eq!(store.all("product").await[0]["categoryName"], "first");
-    // It is still paused after a restart, and knows where it was.
+    // It is still paused after a restart, and keeps its position.
     drop(fixture);
     let fixture = Fixture::over(shards).await;
     let store = Store::of(&fixture);
@@ -298,7 +298,7 @@ async fn a_projection_from_now_on_leaves_what_is_there() {
         .map(|item| (item["id"].as_str().expect("an id").to_owned(), item["categoryName"].clone()))
         .collect();
     assert_eq!(json!(names), json!({ "1": "?", "2": "second", "3": "?" }));
-    // Another rule of the same id begins anew.
+    // Another rule with the same id begins anew.
     assert_eq!(put(&fixture.account, &categories()).await.expect("replaced"), ProjectionPut::Replaced);
     store.settled().await;
     assert_eq!(store.wrong_copies().await, Vec::<String>::new());
@@ -333,7 +333,7 @@ async fn what_cannot_be_corrected_becomes_a_dead_letter() {
         .expect("written");
     store.settled().await;
     let letters = store.all("projectionErrors").await;
-    // One of the first two got the name; it was in the way of the other.
+    // One of the first two got the name, which blocked the other.
     assert_eq!(letters.len(), 2, "{letters:?}");
     for letter in &letters {
         assert_eq!(
@@ -360,7 +360,7 @@ async fn budgets_are_waited_for() {
         store.product(id, 1, &[]).await;
     }
     put(&fixture.account, &categories()).await.expect("created");
-    // The clock stands still, so what the budget holds is all there is.
+    // The clock stands still, so nothing is added to the budget.
     eventually("it waits for request units", async || {
         let report = fixture.account.projection("categories").await.expect("there");
         matches!(&report.state, ProjectionState::Waiting(words) if words.contains("request units"))
@@ -398,7 +398,7 @@ async fn a_projection_ends_with_its_containers_and_goes_with_its_database() {
         .await;
     };
     failed(&fixture.account).await;
-    // A container of the same name is another one, also after a restart.
+    // A container with the same name is another one, also after a restart.
     let definition = ContainerDefinition::new("product", PartitionKeyDefinition::hash("/categoryId"));
     fixture.container_with(definition, 400).await;
     drop(fixture);
@@ -430,7 +430,7 @@ async fn rules_that_feed_one_another_in_a_circle_are_refused() {
     });
     let error = put(&fixture.account, &back).await.expect_err("a circle").to_string();
     assert!(error.contains("would feed itself, by way of 'back', 'categories'"), "{error}");
-    // Letters that another one takes for items, which it cannot correct either.
+    // Dead letters that another projection treats as items, which it cannot correct either.
     for name in ["first", "second"] {
         let letters = ContainerDefinition::new(name, PartitionKeyDefinition::hash("/projection"));
         fixture.container_with(letters, 400).await;
@@ -453,7 +453,7 @@ async fn rules_that_feed_one_another_in_a_circle_are_refused() {
     let error = put(&fixture.account, &letters_back).await.expect_err("a circle").to_string();
     assert!(error.contains("would feed itself, by way of 'letters', 'there'"), "{error}");
     put(&fixture.account, &with(letters_back, "watchTarget", false)).await.expect("created");
-    // What goes on elsewhere is no circle.
+    // A rule that leads elsewhere is no cycle.
     let onward = with(back, "set", json!([{ "from": "/sku", "to": "/lastSku" }]));
     put(&fixture.account, &onward).await.expect("created");
     let mut policy = ContainerDefinition::new("bare", PartitionKeyDefinition::hash("/pk"));
@@ -467,7 +467,7 @@ async fn rules_that_feed_one_another_in_a_circle_are_refused() {
     assert!(error.contains("'/categoryId' is not indexed in 'bare'"), "{error}");
 }
 
-/// An engine that forgets what was not synced loses its power at some moment; copies come true all the same.
+/// An engine that loses unsynced data has a power failure at some time; the copies become correct all the same.
 async fn crash_once(seed: u64) {
     let over = |engines: &[Arc<FaultEngine>]| -> Vec<Shard> {
         let options = ShardOptions { durability: Durability::Sync, ..ShardOptions::memory() };
@@ -569,7 +569,7 @@ async fn which_of_several_sources_is_true_is_for_people_to_say() {
     store.settled().await;
     assert_eq!(store.all("product").await[0]["categoryName"], "same");
     expects_log("say different things");
-    // They part, and the product is written again.
+    // Their targets diverge, and the product is written again.
     let item = json!({ "id": "two", "type": "category", "code": 7, "name": "other" });
     store.upsert(&store.meta, item).await.expect("written");
     store.settled().await;

@@ -1,7 +1,8 @@
-//! Queries meant to hurt: each ends with an answer or an error in words, and the account goes on serving others.
+//! Abusive queries: each ends with an answer or a described error, and the account continues to serve others.
 //!
-//! The clock stands still but where a test moves it, so that no page and no request runs out of time by itself, however busy
-//! the machine is. What would take more than linear time here would not end at all, which the test runner notices.
+//! The clock stands still except where a test moves it, so that no page and no request runs out of
+//! time by itself, however busy the machine is. A query that needed more than linear time here
+//! would not end at all, which the test runner notices.
 #![allow(clippy::unwrap_used)] // a test may fail by panicking
 
 use crate::support::json_door::JsonDoor;
@@ -44,7 +45,7 @@ async fn huge_lists_are_answered() {
     let (fixture, container) = filled(12_000, numbered(50)).await;
     let distinct = |count: usize| list((0..count).map(|number| number * 2));
     let repeated = |count: usize| list((0..count).map(|number| number % 10));
-    // As long as a list behind IN may be, and one that is longer.
+    // As long as a list behind IN may be, and a longer one.
     let pairs = [(distinct(15_999), distinct(70_000), 25), (repeated(15_999), repeated(100_000), 10)];
     for (list, longer, inside) in &pairs {
         let inside = *inside;
@@ -66,7 +67,7 @@ async fn huge_lists_are_answered() {
     assert_eq!(reply.rows.len(), 25);
 }
 
-/// What a token says, changed by whoever knows how to make its checksum right.
+/// Changes the content of a token, with a correct checksum.
 fn forge(token: &str, change: impl FnOnce(&mut Vec<u8>)) -> String {
     let mut bytes = URL_SAFE_NO_PAD.decode(token).unwrap();
     bytes.truncate(bytes.len() - 4);
@@ -132,7 +133,7 @@ async fn damaged_tokens_and_those_of_other_queries_are_refused() {
                 damaged.push(String::from_utf8(bytes).unwrap());
             }
             damaged.extend([format!("{token}AAAA"), "x".repeat(100_000), "\u{0}\u{fffd}".into()]);
-            // Another spelling of the same bytes is no damage.
+            // Another spelling of the same bytes is not damaged.
             damaged.retain(|other| URL_SAFE_NO_PAD.decode(other) != URL_SAFE_NO_PAD.decode(token));
             for damaged in damaged.iter().filter(|damaged| !damaged.is_empty()) {
                 let error = fixture.page(&container, text, 2, Some(damaged)).await.expect_err(damaged);
@@ -170,7 +171,7 @@ async fn forged_tokens_give_rows_or_an_error() {
     }
 }
 
-/// Behind the hash, which only refuses.
+/// Changes bytes after the hash, since a wrong hash is only refused.
 fn damage(bytes: &mut Vec<u8>, random: &Random) {
     const HEAD: usize = 13;
     let at = |length: usize| HEAD + random.below((length - HEAD) as u64) as usize;
@@ -236,7 +237,8 @@ async fn who_waits_behind_heavy_queries_waits_to_the_deadline() {
     };
     let time = Duration::from_secs(3600);
     let heavy = futures::future::join_all((0..63).map(|_| end(time)));
-    // Its turn never comes, because the clock of those that run stands still; its own patience ends all the same.
+    // Its permit never comes, because the clock of the running ones stands still; its own timeout
+    // ends the wait all the same.
     let last = end(Duration::from_millis(200));
     let heavy = match ended("waiting", futures::future::select(Box::pin(heavy), Box::pin(last))).await {
         futures::future::Either::Left(_) => panic!("the heavy queries ended first"),
@@ -272,7 +274,7 @@ async fn patterns_and_texts_take_linear_time() {
     }
 }
 
-/// So many rows, or a refusal in these words.
+/// The expected number of rows, or a refusal with the expected text.
 #[track_caller]
 fn expect_rows_or_refusal(
     text: &str,

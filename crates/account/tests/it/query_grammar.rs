@@ -1,8 +1,10 @@
-//! Random queries of the whole grammar over random items, through updates and deletes: no index, indexing policy, number of
-//! partitions, page size, restart or explanation shows in what they answer, whoever merges.
+//! Random queries of the whole grammar over random items, through updates and deletes: answers do
+//! not depend on the index, indexing policy, number of partitions, page size, restart or
+//! explanation, nor on whether client or server merges.
 //!
-//! What a query should answer comes from a container without an index, all at once; order is checked against the keys that the
-//! rows show. `query_properties.rs` asks the same of fewer kinds of queries, and of composite orders in every detail.
+//! The expected answer comes from a container without an index, all at once; order is checked
+//! against the keys that the rows show. `query_properties.rs` does the same for fewer kinds of
+//! queries, and for composite orders in every detail.
 
 use crate::support::json_door::{JsonDoor, KeyInput, key_scope};
 use std::cmp::Ordering;
@@ -152,8 +154,8 @@ impl World {
         Ok(())
     }
 
-    /// Clients go on behind a row by its sort keys and its `_rid`: rows of equal keys must come in the order of those,
-    /// downwards where the first key does.
+    /// Clients continue after a row by its sort keys and its `_rid`: rows of equal keys must be in
+    /// the order of `_rid`, descending where the first key is.
     async fn check_ties(
         &self,
         container: &ContainerHandle,
@@ -191,7 +193,7 @@ impl World {
         Ok(())
     }
 
-    /// To tell how it is done changes nothing that is done.
+    /// Explaining a query does not change its execution.
     async fn check_explained(
         &self,
         container: &ContainerHandle,
@@ -216,13 +218,13 @@ impl World {
     }
 }
 
-/// The policy does not index what the order needs.
+/// The policy does not index the order's paths.
 fn is_refused_order(error: &str) -> bool {
     error.contains("order-by item is excluded")
         || error.contains("does not have a corresponding composite index")
 }
 
-/// What may come out.
+/// Expected result.
 struct Expected {
     /// All rows that are not cut off.
     rows: Vec<Value>,
@@ -327,7 +329,8 @@ proptest! {
     }
 }
 
-/// Clients that merge go on with another condition, and so perhaps on another way to the items, in the middle of their rows.
+/// Clients that merge continue with another condition, and so perhaps with another access to the
+/// items, in the middle of an item's rows.
 #[tokio::test]
 async fn rows_of_an_item_keep_their_order_whether_sorted_or_not() {
     let world = World::new("{}").await;

@@ -1,4 +1,4 @@
-//! Queries over items that stay in memory answer and cost what they did the first time.
+//! Queries over items that stay in memory have the same answers and costs as the first time.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::support::{Fixture, none};
 const TIMES: usize = 6;
 const ITEMS: usize = 80;
 
-/// Of every kind, side by side.
+/// Values of every kind.
 const VALUES: [&str; 13] = [
     "1",
     "2",
@@ -54,7 +54,7 @@ fn body(number: usize, value: &str) -> String {
     format!(r#"{{"id":"{number}","pk":"{}","pad":"{padding}","w":{number}{value}{ttl}}}"#, number % 2)
 }
 
-/// The pages of a query: their rows, what they did, and their charges.
+/// The pages of a query: their rows, their work, and their charges.
 type Pages = Vec<(Vec<Vec<u8>>, QueryStatistics, u64)>;
 
 async fn pages(fixture: &Fixture, container: &ContainerHandle, text: &str, page_size: i64) -> Pages {
@@ -70,7 +70,7 @@ async fn pages(fixture: &Fixture, container: &ContainerHandle, text: &str, page_
     }
 }
 
-/// The same items twice: where ranges are kept in memory, and where nothing is.
+/// The same items twice: with ranges kept in memory, and without.
 struct Both {
     kept: (Fixture, ContainerHandle),
     read: (Fixture, ContainerHandle),
@@ -133,11 +133,11 @@ async fn what_stays_in_memory_answers_and_costs_as_what_is_read() {
         found[1].iter().all(|number| [1, 2].contains(&(number.parse::<usize>().unwrap() % VALUES.len())))
     );
     assert!(!found[1].is_empty() && found[9].is_empty());
-    // What is written is seen by the next who asks.
+    // The next query sees a write.
     both.store(21, "2").await;
     let after = both.ask(CONDITIONS[1]).await;
     assert_eq!(after.len(), found[1].len() + 1, "{after:?}");
-    // What runs out is not, although it stays where it lies.
+    // Expired items are not seen, although they stay where they are.
     for (fixture, _) in [&both.kept, &both.read] {
         fixture.clock.advance(Duration::from_secs(100));
     }

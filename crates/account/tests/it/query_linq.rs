@@ -1,8 +1,9 @@
 //! Queries that the .NET SDK writes, with the results that its tests recorded from the service.
 //!
-//! The records do not hold the documents, but most tell enough to make them again: the results of the array functions and of
-//! `TestFirstOrDefault` show whole items of a regular series; the tests of serializers list what they wrote, and show rows only
-//! after the client has read them into its own types, so that their number is what can be compared.
+//! The records do not hold the documents, but most contain enough to recreate them: the results of
+//! the array functions and of `TestFirstOrDefault` show whole items of a regular series. The tests
+//! of serializers list the written documents, and show rows only after the client has read them
+//! into its own types, so that only their number can be compared.
 #![allow(clippy::unwrap_used)] // a test may fail by panicking
 
 use crate::support::queries::{Tolerance, parse, shown};
@@ -32,7 +33,7 @@ impl Case {
     }
 }
 
-/// The cases of a group of tests that recorded something under this name.
+/// The cases of a group of tests with a record under this name.
 fn cases(test: &str, group: &str, recorded: &str) -> Option<Vec<Case>> {
     let directory = shared_directory("conformance", test)?;
     let all = list(&directory.join("linq_sql.json"));
@@ -54,7 +55,7 @@ fn integers(range: std::ops::RangeInclusive<i64>) -> String {
     format!("[{}]", numbers.join(","))
 }
 
-/// Every difference, then none.
+/// Fails with every difference, or if too few cases were compared.
 fn conclude(compared: usize, least: usize, failures: &[String]) {
     assert!(failures.is_empty(), "{} of {compared}:\n{}", failures.len(), failures.join("\n"));
     assert!(compared >= least, "only {compared} cases");
@@ -111,7 +112,7 @@ async fn first_rows_are_the_recorded_ones() {
         )
     };
     let items: Vec<Value> = (0..10).map(item).collect();
-    // One logical partition, whose items come in the order of their ids.
+    // One logical partition with its items in the order of their ids.
     let containers = Containers::new("/Pk", &items).await;
     let mut failures = Vec::new();
     for case in &cases {

@@ -1,6 +1,6 @@
-//! Queries give the same answers with an index and without, in one partition and in five, in one page and in many, whatever
-//! the indexing policy, with and without summaries of arrays; and the charges of the pages add up to
-//! the charge of the whole, but for the fixed price of each page.
+//! Queries give the same answers with an index and without, in one partition and in five, in one
+//! page and in many, with any indexing policy, with and without summaries of arrays. The charges of
+//! the pages add up to the charge of the whole, except for the fixed price of each page.
 
 use crate::support::json_door::JsonDoor;
 use std::cmp::Ordering;
@@ -26,7 +26,7 @@ fn scalar() -> impl Strategy<Value = String> {
         Just("9007199254740992".to_string()),
         prop::sample::select(vec!["", "a", "ab", "b", "\u{1F600}", "\u{e000}"])
             .prop_map(|text| format!("\"{text}\"")),
-        // Longer than what the index keeps, alike at the start.
+        // Longer than the part that the index keeps, alike at the start.
         "[xy]{1,2}".prop_map(|end| format!("\"{}{end}\"", "long ".repeat(26))),
     ]
 }
@@ -213,7 +213,7 @@ impl Containers {
         reply.unwrap_or_else(|error| panic!("{text}: {error}"))
     }
 
-    /// Every row, and the charge without what each page pays for each partition that it asks.
+    /// Every row, and the charge without the price that each page pays for each partition that it asks.
     async fn answer(&self, container: &ContainerHandle, text: &str, max_items: i64) -> (Vec<Value>, u64) {
         let (mut rows, mut charge, mut token) = (Vec::new(), 0, None::<String>);
         for _ in 0..1000 {
@@ -252,7 +252,7 @@ fn check(expected: &[Value], found: Vec<Value>, answers: Answers, context: &str)
     assert!(same, "{context}\nexpected {expected:?}\nfound    {found:?}");
 }
 
-/// What a query gives without any index; `ORDER BY`, which needs one, is done here.
+/// Result of a query without any index; `ORDER BY`, which needs one, is done here.
 async fn expected(containers: &Containers, text: &str) -> Vec<Value> {
     let Some(at) = text.find(" ORDER BY") else {
         return containers.answer(&containers.bare, text, 1000).await.0;

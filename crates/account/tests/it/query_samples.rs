@@ -1,5 +1,5 @@
-//! Recorded results, compared with those of whole queries: through the index and the pages of one partition and of five, and
-//! merged from five partitions the way clients do it.
+//! Recorded results, compared with those of whole queries: through the index and the pages of one
+//! partition and of five, and merged from five partitions as clients merge them.
 //!
 //! The language alone is compared with the same records in the tests of `sql`.
 #![allow(clippy::unwrap_used)] // a test may fail by panicking

@@ -1,4 +1,4 @@
-//! Queries cost what they read or what they evaluate, whichever is more, whatever becomes of them.
+//! Queries cost their reads or their evaluation, whichever is more, however they end.
 
 use crate::support::json_door::JsonDoor;
 use std::future::Future;
@@ -14,10 +14,10 @@ use crate::support::{Fixture, ended, none};
 
 /// Requests that are certainly more than a full budget of 400 RU/s allows.
 const REQUESTS_MAX: usize = 1000;
-/// What such a budget holds: a second.
+/// Capacity of such a budget: a second.
 const CAPACITY_CENTI: u64 = 40_000;
 
-/// Items with an array of so many numbers each.
+/// Items with an array of `numbers` numbers each.
 async fn filled(throughput: u64, items: usize, numbers: usize) -> (Fixture, ContainerHandle) {
     let fixture = Fixture::new().await;
     let container = fixture.container(throughput).await;
@@ -38,7 +38,7 @@ async fn answer(fixture: &Fixture, container: &ContainerHandle, text: &str) -> Q
     fixture.page(container, text, 1000, None).await.expect("answered")
 }
 
-/// As a client of the container, who is held to its throughput.
+/// Context of a client of the container, which is held to its throughput.
 fn client(fixture: &Fixture) -> RequestContext {
     RequestContext { priority: Priority::High, ..fixture.ctx() }
 }
@@ -54,7 +54,7 @@ async fn evaluation_costs_where_reading_does_not_pay_for_it() {
     assert_eq!(reply.meta.charge_centi, (steps * 20 / 1000 + 5) / 10);
     let again = answer(&fixture, &container, text).await;
     assert_eq!((again.statistics.steps, again.meta.charge_centi), (steps, reply.meta.charge_centi));
-    // The same in partitions: each of them evaluates its own.
+    // In several partitions each evaluates its own part.
     let (parted, parts) = filled(30_000, 4, 40).await;
     let merged = answer(&parted, &parts, text).await;
     assert!(merged.statistics.steps.abs_diff(steps) < steps / 100, "{} {steps}", merged.statistics.steps);
@@ -68,7 +68,7 @@ async fn merged_page_in_the_order_of_an_index_reads_one_item_of_each_partition_i
     let rows: Vec<Vec<u8>> = reply.rows.iter().map(<[u8]>::to_vec).collect();
     assert_eq!(rows, (350..400).rev().map(|n: u64| n.to_string().into_bytes()).collect::<Vec<_>>());
     assert_eq!(reply.statistics.items_loaded, 50 + 5);
-    // As does a page that a client cuts, and the page behind it.
+    // This holds for a page that a client cuts, and for the next page, too.
     let text = "SELECT VALUE c.n FROM c ORDER BY c.n DESC";
     let first = fixture.page(&container, text, 50, None).await.expect("answered");
     let second = fixture.page(&container, text, 50, first.continuation.as_deref()).await.expect("answered");
@@ -135,14 +135,14 @@ async fn rows_that_are_passed_over_cost_what_reading_them_costs() {
 #[tokio::test]
 async fn item_that_takes_more_than_a_page_has_time_for_is_refused() {
     let (fixture, container) = filled(400, 1, 20_000).await;
-    // Each of the searches in the list is counted as if it went through all of it, and ends at its first element.
+    // Each of the searches in the list is counted as if it scanned all of it, and ends at its first element.
     let searches = ",0".repeat(1000);
     let text =
         format!("SELECT VALUE COUNT(1) FROM c JOIN x IN c.list WHERE ARRAY_CONTAINS_ALL(c.list{searches})");
     let error = fixture.page(&container, &text, 10, None).await.expect_err("too dear");
     assert_eq!(error.kind(), ErrorKind::BadRequest, "{error}");
     assert!(error.message().contains("steps of evaluation for one item"), "{error}");
-    // Five thousand request units: what a page has time for.
+    // Five thousand request units: the most that a page has time for.
     assert!((500_000..502_000).contains(&error.meta().charge_centi), "{}", error.meta().charge_centi);
 }
 
@@ -208,7 +208,7 @@ async fn client_that_hangs_up_pays_for_what_was_done() {
         let refused = until_refused(text, async || {
             let ctx = client(&fixture);
             let mut query = pin!(fixture.account.query(&ctx, &container, request(text, 100, None)));
-            // It reads a first piece, and gives way before the next.
+            // It reads a first piece, and yields before the next.
             if let Poll::Ready(outcome) = query.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
                 return kind(&outcome);
             }
@@ -225,12 +225,12 @@ async fn turn_of_a_client_that_hangs_up_is_free_again() {
     let (fixture, container) = filled(400, 1, 1000).await;
     let endless =
         "SELECT VALUE COUNT(1) FROM c JOIN a IN c.list JOIN b IN c.list JOIN d IN c.list JOIN e IN c.list";
-    // More of them than run at a time; the clock stands still, so that none ends by its deadline.
+    // More than run at a time; the clock stands still, so that none ends by its deadline.
     for _ in 0..20 {
         let ctx = fixture.ctx();
         let mut query = Box::pin(fixture.account.query(&ctx, &container, request(endless, 100, None)));
         assert!(query.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-        // Some have begun by now.
+        // Some have begun at this point.
         tokio::task::yield_now().await;
     }
     let heavy = "SELECT VALUE COUNT(1) FROM c JOIN a IN c.list";

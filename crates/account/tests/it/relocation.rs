@@ -1,4 +1,4 @@
-//! Split, merge and move: what is there stays, what is written meanwhile is not lost, and clients find their way.
+//! Split, merge and move: existing data stays, concurrent writes are not lost, and clients find their way.
 
 use crate::support::json_door::{JsonDoor, KeyInput};
 use std::collections::BTreeMap;
@@ -230,7 +230,7 @@ async fn what_cannot_be_done_is_refused_and_changes_nothing() {
     assert_eq!(current(&fixture).routing_generation(), 1);
 }
 
-/// Work in the background lets go of a closed shard a moment later.
+/// Background work releases a closed shard slightly later.
 async fn opened(options: ShardOptions) -> Shard {
     let mut opened = None;
     eventually("a closed shard is let go", async || {
@@ -284,7 +284,7 @@ async fn on_a_disk_and_after_restarts() {
     check(&Fixture::over(&shards).await, &shards, &expected).await;
 }
 
-/// A paged query whose ranges are cut and joined between its pages, in index order, gives every item once.
+/// A paged query returns every item once, in index order, although its ranges are split and merged between its pages.
 #[tokio::test]
 async fn a_paged_query_goes_on_through_splits_and_merges() {
     for text in [
@@ -294,7 +294,7 @@ async fn a_paged_query_goes_on_through_splits_and_merges() {
     ] {
         for order in [["split", "merge"], ["merge", "split"]] {
             let fixture = Fixture::new().await;
-            // No more throughput than one partition has: what is merged here stays merged.
+            // No more throughput than one partition has, so that merged partitions stay merged.
             let container = fixture.container_with(definition(), 400).await;
             let split = fixture.account.split(&container, 0, SplitAt::Middle).await.expect("begins");
             split.finished().await.expect("ends");
@@ -343,7 +343,8 @@ fn row_json(row: &[u8]) -> serde_json::Value {
     serde_json::from_slice(row).expect("rows are JSON")
 }
 
-/// What a query gives a client that goes on by the id of the range that it began in, while that is split and merged.
+/// Answers of a query for a client that continues by the id of the range that it began in, while
+/// that range is split and merged.
 #[tokio::test]
 async fn who_began_a_query_in_a_range_ends_it_by_the_same_id() {
     for (text, is_ordered) in [
@@ -375,7 +376,7 @@ async fn who_began_a_query_in_a_range_ends_it_by_the_same_id() {
             }
             let ids: Vec<u32> = handle.partition_key_ranges().iter().map(|range| range.id).collect();
             let last = ids.len() - 1;
-            // The last merge joins the rest of the range with one that it never had to do with.
+            // The last merge joins the rest of the range with an unrelated range.
             let ticket = match page {
                 0 | 2 => account.split(&handle, ids[last], SplitAt::Middle).await,
                 4 | 6 => account.merge(&handle, &ids[last - 1..]).await,
@@ -424,7 +425,7 @@ async fn raised_throughput_cuts_partitions_and_says_so() {
     eventually("three partitions", async || current(&fixture).partition_key_ranges().len() == 3).await;
     assert!(!account.is_throughput_pending(&offer_now).await.expect("known"));
     raise(400).await;
-    // What cuts and merges goes over all containers: after it has cut another one, it has seen this one too.
+    // The balancing task checks all containers: once it has split another one, it has seen this one too.
     let control = ContainerDefinition::new("control", PartitionKeyDefinition::hash("/pk"));
     let control = fixture.container_with(control, 400).await;
     let offer = account.offers().into_iter().find(|offer| offer.resource_rid == control.rid_text());
@@ -436,7 +437,7 @@ async fn raised_throughput_cuts_partitions_and_says_so() {
     assert_eq!(current(&fixture).partition_key_ranges().len(), 3, "less throughput merges nothing by itself");
 }
 
-/// Its log entry must not make room for the first one of the new partition.
+/// Its log entry must not take the place of the first one of the new partition.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_write_whose_client_went_away_keeps_its_place_in_the_log() {
     let engine = Arc::new(FaultEngine::new());
@@ -465,7 +466,6 @@ async fn a_write_whose_client_went_away_keeps_its_place_in_the_log() {
     check(&fixture, &shards, &expected).await;
 }
 
-/// What was copied for one generation of the index has no postings of the next: queries would find nothing.
 /// A report without a relocation has the end of the last one.
 #[tokio::test]
 async fn a_relocation_is_seen_until_its_end_is() {
@@ -494,6 +494,7 @@ async fn a_relocation_is_seen_until_its_end_is() {
     assert!(container.relocation().is_none() && container.last_relocation().is_some());
 }
 
+/// Copies made for one generation of the index have no postings of the next: queries would find nothing.
 #[tokio::test]
 async fn relocation_that_resumes_under_another_index_copies_anew() {
     let shards = memory_shards(1).await;
@@ -517,7 +518,7 @@ async fn relocation_that_resumes_under_another_index_copies_anew() {
     account.replace_container(&fixture.ctx(), "db", "c", other, &none()).await.expect("replaced");
     let container = || account.container("db", "c").expect("there");
     eventually("the new generation serves", async || container().index_progress() == 100).await;
-    // As after a kill: the relocation goes on where it was.
+    // As after a kill: the relocation continues where it stopped.
     let reopened = Fixture::over(&shards).await;
     let container = || reopened.account.container("db", "c").expect("there");
     eventually("the split is done", async || container().relocation().is_none()).await;
@@ -525,7 +526,8 @@ async fn relocation_that_resumes_under_another_index_copies_anew() {
     check(&reopened, &shards, &expected).await;
 }
 
-/// An item that is given the id of one that was deleted keeps its ordinal, and so its rows by it, whichever of the ids the log names first.
+/// An item that is given the id of a deleted one keeps its ordinal, and so its rows by it,
+/// whichever of the ids the log names first.
 #[tokio::test]
 async fn an_item_that_takes_the_id_of_another_during_a_split_keeps_its_rows() {
     let shards = memory_shards(1).await;
@@ -542,7 +544,7 @@ async fn an_item_that_takes_the_id_of_another_during_a_split_keeps_its_rows() {
     split.finished().await.expect_err("stopped behind the copy");
     let account = &fixture.account;
     let mut expected: BTreeMap<u64, u64> = (0..40).map(|number| (number, 0)).collect();
-    // 17 more is the same logical partition.
+    // A number that is 17 higher is in the same logical partition.
     for (taken, number) in [(17, 0), (18, 1), (19, 2), (20, 3)] {
         let pk = format!("k{}", number % 17);
         let key = format!("[\"{pk}\"]");

@@ -1,4 +1,4 @@
-//! How often operations wait for a store whose every read takes long: once for many items, not once for each.
+//! Number of times that operations wait for a store with slow reads: once for many items, not once for each.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Scripts as resources: what holds for their ids, versions and limits, and what they outlive.
+//! Scripts as resources: rules of their ids, versions and limits, and their lifetime.
 
 use crate::support::json_door::{JsonDoor, KeyInput};
 use std::sync::Arc;
@@ -57,7 +57,7 @@ async fn scripts_live_and_die() {
             kind_of(account.create_script(&ctx, &container, numbered(kind, 1)).await),
             ErrorKind::Conflict
         );
-        // A handle is as old as it is.
+        // A handle does not see later changes.
         assert_eq!(kind_of(container.script(kind, "1")), ErrorKind::NotFound);
         let now = current(&fixture);
         assert_eq!(now.script(kind, "1").expect("there"), created);
@@ -182,7 +182,8 @@ async fn scripts_outlive_restarts_replaces_and_splits_and_go_with_their_containe
     assert_eq!(all(&fixture), expected, "a split container");
     assert_eq!(verify(&shards).await.expect("readable").scripts, 6);
 
-    // What the split has left goes in the background, and ends with a change of the catalog: not beside that of another account.
+    // The leftovers of the split are deleted in the background, which ends with a change of the
+    // catalog. That must not coincide with a change of another account.
     eventually("the source is gone", async || {
         let stored = shardlake_catalog::load(shards.first()).await.expect("readable");
         stored.dropped.values().next().is_none()
@@ -272,7 +273,7 @@ async fn scripts_written_during_a_split_are_kept_and_go_with_their_database() {
             .expect("created");
     }
     let split = fixture.account.split(&container, 0, SplitAt::Middle).await.expect("begins");
-    // By a handle from before, at whichever moment of the split.
+    // By a handle from before, at various times of the split.
     for number in 0..20 {
         fixture
             .account

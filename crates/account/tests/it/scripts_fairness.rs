@@ -1,5 +1,5 @@
-//! What a script computes is charged and reaches the budget, so that whoever computes is bounded by throughput like
-//! whoever reads and writes.
+//! Computation of scripts is charged to the budget, so that throughput bounds clients that compute
+//! like clients that read and write.
 
 use crate::support::json_door::{JsonDoor, KeyInput, Triggers};
 use crate::support::{Fixture, none};
@@ -9,10 +9,10 @@ use shardlake_model::{
     TriggerOperation, TriggerType,
 };
 
-/// Many times what is free, on any machine.
+/// Many times the free time, on any machine.
 const LOOP: &str = "for (let i = 0; i < 3e6; i++);";
 const KEY: Option<KeyInput<'static>> = Some(KeyInput(r#"["a"]"#));
-/// What the budget of 400 RU/s has at once.
+/// The initial level of a budget of 400 RU/s.
 const CAPACITY_CENTI: i64 = 40_000;
 
 async fn register(fixture: &Fixture, container: &ContainerHandle, kind: ScriptKind, id: &str, body: &str) {
@@ -77,7 +77,7 @@ async fn query(fixture: &Fixture, container: &ContainerHandle, fans_out: bool) -
     fixture.account.query(&ctx(fixture), container, request).await.expect("answered").meta.charge_centi
 }
 
-/// More than an ordinary one costs was charged, and is what the budget lacks; and so on until the budget refuses.
+/// The charge is more than an ordinary script's and is deducted from the budget, repeatedly until the budget refuses.
 async fn is_paid_by_the_budget(fixture: &Fixture, container: &ContainerHandle, charge_centi: u64) {
     assert!(charge_centi > 1_500, "{charge_centi}");
     let level = || fixture.account.throughput_of(container).partitions[0].1.level_centi;
@@ -120,7 +120,7 @@ async fn a_function_that_computes_pays_for_it() {
     }
 }
 
-/// Calls of the data cost what they do as requests, and pay for as much processor time as they cost.
+/// A script's calls cost as much as the same requests, and pay for processor time of the same cost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ordinary_work_costs_the_same_every_time() {
     let (fixture, container) = enforced().await;

@@ -1,5 +1,5 @@
-//! Scripts beside scripts and plain writes, through splits, merges and power cuts: there is one order that explains what all
-//! of them saw, and none is half there.
+//! Scripts concurrent with scripts and plain writes, through splits, merges and power cuts: one
+//! order explains the reads of all of them, and no script's writes are partial.
 
 use crate::support::json_door::{JsonDoor, KeyInput, Patch};
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ const TRANSFER: &str = "
         c.replaceDocument(doc._self, doc, {etag: doc._etag}, (err, next) => { must(err); seen.push([next.v, next._etag]); then(); });
     });
     move(from, -amount, () => move(to, amount, () => { if (fails) throw new Error('on purpose'); done(seen); }));";
-/// All accounts at one moment, in two looks that must be the same.
+/// All accounts at one point in time, in two looks that must be the same.
 const AUDIT: &str = "
     const look = then => c.queryDocuments(self, 'SELECT r.id, r.v, r._etag FROM r WHERE IS_NUMBER(r.v)', (err, rows) => then(must(err, rows)));
     look(first => look(second => {
@@ -53,7 +53,7 @@ fn etag(value: &Value) -> Guid {
 struct World {
     fixture: Fixture,
     recorder: Recorder,
-    /// What each append was told, by logical partition.
+    /// The list that each append returned, by logical partition.
     lists: Mutex<BTreeMap<&'static str, Vec<Vec<u64>>>>,
 }
 
@@ -151,7 +151,7 @@ impl World {
         asked.answered(Reply::Done(vec![Answer::Incremented { value, etag: item.etag() }]));
     }
 
-    /// Each list that an append was told is how the last one begins, and there is one of each length.
+    /// Each list that an append returned is a prefix of the last one, and there is one of each length.
     fn check_lists(&self) {
         for (pk, mut lists) in self.lists.lock().expect("no holder panics").clone() {
             lists.sort_by_key(Vec::len);

@@ -1,4 +1,4 @@
-//! Stored procedures: what a script sees and writes in its transaction, how it is told what failed, what it costs.
+//! Stored procedures: reads and writes of a script in its transaction, its error callbacks, its cost.
 
 use crate::support::Fixture;
 use crate::support::json_door::JsonDoor;
@@ -74,7 +74,7 @@ async fn scripts_see_their_own_writes_in_every_way_to_read() {
         "parameters": ["i2b"],
     });
     assert_eq!(seen, expected);
-    // And of all of it, only what was written is there afterwards.
+    // Only the last writes remain afterwards.
     assert_eq!(fixture.stored("a", "i0").await, None);
     assert_eq!(fixture.stored("a", "i1").await.expect("there")["v"], 10);
 }
@@ -246,7 +246,7 @@ async fn calls_are_not_accepted_once_the_request_units_are_spent() {
     let limits = Limits { script_charge_centi_max: 10_000, ..Limits::default() };
     let fixture = Fixture::with_options(AccountOptions { limits, ..AccountOptions::default() }).await;
     let container = fixture.container(400).await;
-    // The way that bulk imports are written: as many as are accepted, and how many those were.
+    // The usual form of a bulk import: create until one is not accepted, and return the number created.
     let body = "
         let made = 0;
         const next = () => {
@@ -271,7 +271,7 @@ async fn procedures_name_one_logical_partition() {
     let ctx = fixture.ctx();
     let run = fixture.account.json_procedure(&ctx, &container, None, &script, "[]", false);
     assert_eq!(run.await.expect_err("no key").kind(), ErrorKind::BadRequest);
-    // What lies in another is not seen.
+    // Items of another logical partition are not seen.
     fixture.ran("b", "c.createDocument(self, {id: 'one', pk: 'b'}, must);").await.expect("runs");
     let body = "c.readDocuments(self, (err, docs) => done(must(err, docs).length));";
     assert_eq!(fixture.ran("a", body).await.expect("runs"), json!(0));

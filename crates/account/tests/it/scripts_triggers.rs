@@ -1,4 +1,4 @@
-//! Triggers: which may be named, what they may change, and that they stand or fall with their write.
+//! Triggers: which may be named, their possible changes, and their atomicity with the write.
 
 use crate::support::json_door::{JsonDoor, KeyInput, Triggers};
 use crate::support::{Fixture, none};
@@ -87,7 +87,7 @@ async fn whatever_fails_takes_everything_back() {
     assert_eq!(kind(create(&fixture, item, &["spoils"], &[]).await), ErrorKind::BadRequest);
     assert_eq!(current(&fixture).partition_key_ranges()[0].lsn, 0, "nothing was written");
     create(&fixture, item, &[], &[]).await.expect("created");
-    // The write's own failure is told as ever, and the post-trigger does not run.
+    // The write's own failure is reported as ever, and the post-trigger does not run.
     assert_eq!(kind(create(&fixture, item, &["shout"], &["count"]).await), ErrorKind::Conflict);
     assert_eq!(fixture.stored("a", "count").await, None);
 }

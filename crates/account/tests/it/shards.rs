@@ -1,4 +1,4 @@
-//! An account over several shards: where partitions go, what is missing, and what is left after deletions.
+//! An account over several shards: placement of partitions, missing shards, and leftovers of deletions.
 
 use crate::support::json_door::JsonDoor;
 use std::sync::Arc;
@@ -75,7 +75,7 @@ async fn a_shard_can_be_added_and_one_that_is_missing_is_named() {
     fixture.container(400).await;
     fill(&fixture, 0, 20).await;
     drop(fixture);
-    // What was there stays where it was; what is new goes where there is room.
+    // Existing partitions stay where they were; new ones are placed where there is space.
     let fixture = Fixture::over(three.clone()).await;
     assert_eq!(count(&fixture).await, 20);
     let c = fixture.account.container("db", "c").expect("there");
@@ -131,7 +131,7 @@ async fn shards_that_do_not_belong_together_are_refused() {
     assert_eq!(verify(mine.as_slice()).await.expect("readable").problem_count(), 0);
 }
 
-/// What a start leaves behind that is interrupted between the two marks.
+/// State after a start that was interrupted between the two marks.
 #[tokio::test]
 async fn a_shard_that_was_never_counted_is_new() {
     let (mine, begun) = (memory_shards(1).await, memory_shards(2).await);
@@ -145,7 +145,7 @@ async fn a_shard_that_was_never_counted_is_new() {
     }
 }
 
-/// Otherwise a crash could keep data on another shard and forget the number under which it is there.
+/// Otherwise a crash could keep data on another shard and lose its partition number.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_shows_before_the_catalog_is_durable_even_when_writes_are_not() {
     let engines = [FaultEngine::new(), FaultEngine::new()].map(Arc::new);
@@ -254,14 +254,14 @@ async fn a_start_deletes_data_that_belongs_to_no_container() {
         assert_eq!(report.partitions.iter().map(|partition| partition.report.items).sum::<u64>(), 50);
         drop(fixture);
     }
-    // The catalog is older than such data, which may be all that there is.
+    // The catalog is older than such data, which may be the only remaining data.
     let never = format!("data of partition number {NEVER_HANDED_OUT} on shard 0 belongs to no container");
     assert_eq!(problems().await, [never]);
 }
 
 const NEVER_HANDED_OUT: u32 = 256;
 
-/// A relocation may be stopped at every step; what it has copied by then belongs to it.
+/// A relocation may be stopped at every step; its copies belong to it at that time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_relocation_has_copied_is_no_stray() {
     for last in RelocationStep::ALL {

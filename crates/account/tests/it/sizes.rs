@@ -1,5 +1,5 @@
-//! The sizes of logical partitions: exact after anything that changes items, after restarts and crashes, counted where they
-//! are missing, and what they limit.
+//! The sizes of logical partitions: exact after any change of items, after restarts and crashes,
+//! counted where they are missing, and enforced as limits.
 
 use crate::support::json_door::{BatchKind, BatchOperation, JsonDoor, KeyInput, Patch};
 use crate::support::{Fixture, none};
@@ -129,7 +129,7 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         runtime.block_on(async {
             let shard = Shard::open(ShardOptions::memory()).await.expect("opens");
-            // Tight: two items or three, so that there must be room before there are more.
+            // Tight: two or three items, so that one must be deleted before there are more.
             let limits = Limits {
                 logical_partition_size_bytes_max: if is_tight { 1000 } else { u64::MAX },
                 ..Limits::default()

@@ -1,4 +1,5 @@
-//! Containers are held to their throughput: over simulated time each gets what was asked for, and refusals say when to come again.
+//! Containers are held to their throughput: over simulated time each gets its set throughput, and
+//! refusals carry the time to wait.
 
 use crate::support::json_door::{BatchKind, BatchOperation, JsonDoor, KeyInput};
 use std::time::Duration;
@@ -52,12 +53,12 @@ async fn read(
     Ok(reply.meta.charge_centi)
 }
 
-/// One client of a container, who asks for so many RU/s of reads.
+/// One client of a container, which requests `asks` RU/s of reads.
 struct Client<'c> {
     container: &'c ContainerHandle,
     asks: u64,
     priority: Priority,
-    /// Always this one, or all keys in turn.
+    /// Always this one, or all keys in rotation.
     key: Option<u64>,
 }
 
@@ -67,7 +68,7 @@ impl Client<'_> {
     }
 }
 
-/// What each client was charged and how often it was refused, over simulated time in steps of 10 ms.
+/// Charges and refusals of each client, over simulated time in steps of 10 ms.
 async fn run(fixture: &Fixture, clients: &[Client<'_>], seconds: u64) -> Vec<(u64, u64)> {
     let mut totals = vec![(0, 0); clients.len()];
     let mut asked = 0;
@@ -328,7 +329,7 @@ async fn operations_of_a_bulk_request_are_refused_one_by_one_and_a_batch_as_a_wh
         .expect("the wait was long enough");
 }
 
-/// Spends what a range has, and leaves the others alone.
+/// Spends the budget of a range, and leaves the others alone.
 async fn spend(fixture: &Fixture, container: &ContainerHandle, range_id: u32) {
     let mut owned = None;
     for key in 0..100 {

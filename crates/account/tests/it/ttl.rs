@@ -1,4 +1,4 @@
-//! Time to live: what runs out when, that nobody sees it from then on, and that it is removed in the background.
+//! Time to live: which items expire when, their invisibility from then on, and their removal in the background.
 
 use crate::support::json_door::{BatchKind, BatchOperation, JsonDoor, KeyInput, Patch, key_scope};
 use std::sync::Arc;
@@ -54,7 +54,8 @@ async fn count(fixture: &Fixture, c: &ContainerHandle, text: &str) -> usize {
 
 #[tokio::test]
 async fn what_runs_out_when_is_as_the_table_of_combinations_says() {
-    // An item's own time to live; whether it is there after 10 seconds where the container has none, -1, and 10 seconds.
+    // An item's own time to live; whether it exists after 10 seconds if the container's is none,
+    // -1, and 10 seconds.
     let there = |off: bool, on: bool, ten: bool| [off, on, ten];
     let table = [
         ("", there(true, true, false)),
@@ -179,7 +180,7 @@ async fn nobody_sees_what_has_run_out() {
         let batch = account.json_batch(&ctx, &c, A.expect("a key"), vec![read]).await.expect("a reply");
         assert_eq!(batch.outcome.expect_err("gone").error.kind(), ErrorKind::NotFound);
     }
-    // Ids and unique values are free, to whoever comes by whichever way.
+    // Ids and unique values are free, for every kind of write.
     let rename = br#"{"id":"1","pk":"a","email":"3"}"#;
     account.replace_item(&fixture.ctx(), &c, A, "2", rename, &none()).await.expect("renamed");
     assert!(is_there(&fixture, &c, "1").await && !is_there(&fixture, &c, "2").await);
@@ -197,7 +198,7 @@ async fn another_default_holds_at_once_for_what_is_there() {
         (None, ["plain", "own", "kept"].as_slice()),
         (Some(100), &["plain", "kept"]),
         (Some(60), &["kept"]),
-        // What was not removed yet is there again.
+        // Items that were not removed yet are visible again.
         (Some(61), &["plain", "kept"]),
         (Some(-1), &["plain", "kept"]),
         (None, &["plain", "own", "kept"]),
@@ -301,7 +302,8 @@ async fn what_has_run_out_goes_through_splits_and_merges_and_is_removed_there() 
     let current = || fixture.account.container("db", "c").expect("there");
     for step in 0..3 {
         let (sweeper, swept) = (fixture.clone(), current());
-        // One that ends because its partition does has removed a part; what comes of the partition knows nothing of it.
+        // A sweep that ends together with its partition has removed a part; the partition's
+        // successors do not know of it.
         let sweep = tokio::spawn(async move { sweeper.account.purge_expired(&swept).await });
         let relocation = match step {
             0 => fixture.account.split(&current(), 0, SplitAt::Middle).await,
@@ -343,8 +345,9 @@ async fn charged(capacity: CapacityMode) -> i64 {
     let level = || fixture.account.throughput_of(&c).partitions[0].1.level_centi;
     let before = level();
     eventually("they are removed", async || c.usage().items == 0).await;
-    // One task sweeps all containers, and charges a step before the next: when it has removed an item of another container,
-    // which runs out only now, it has charged everything here. The clock stands still, so that nothing is refilled.
+    // One task sweeps all containers, and charges a step before the next: when it has removed an
+    // item of another container that expires only now, it has charged everything here. The clock
+    // stands still, so that nothing is refilled.
     let mut control = definition(Some(1));
     control.id = "control".to_owned();
     let control = fixture.account.replace_container(&fixture.ctx(), "db", "control", control, &none()).await;

@@ -1,5 +1,5 @@
-//! The queues in which items run out, against a model: after any writes, changes of the default, splits, merges and restarts a
-//! purge removes exactly what has run out, and `verify` agrees with what is queued.
+//! The expiry queues, against a model: after any writes, changes of the default, splits, merges and
+//! restarts a purge removes exactly the expired items, and `verify` agrees with the queues.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -75,7 +75,7 @@ impl Run {
         let (account, ctx, c) = (&self.fixture.account, self.fixture.ctx(), self.container());
         if self.random.below(5) == 0 {
             let key = format!(r#"["{key}"]"#);
-            // One whose time has run out is not there for its client.
+            // An expired item does not exist for its client.
             let _ = account.delete_item(&ctx, &c, Some(KeyInput(&key)), &id, &none()).await;
             if self.items.get(&name).is_some_and(|item| !self.is_expired(*item)) {
                 self.items.remove(&name);
@@ -113,7 +113,7 @@ impl Run {
                 }
             }
             4 => {
-                // The one before may still have something to do in the background, which must not be to the same store.
+                // The previous account may still have background work, which must not be on the same store.
                 self.fixture.account.close().await.expect("closes");
                 self.engine = self.engine.crash(0);
                 self.shard = over(&self.engine);

@@ -1,5 +1,6 @@
-//! User-defined functions in queries, in JavaScript: the same answers as built-in functions, with an index and without, in one
-//! partition and in several, in one page and in many; replaced ones count at once; failing ones fail what needs them.
+//! User-defined functions in queries, in JavaScript: the same answers as built-in functions, with
+//! an index and without, in one partition and in several, in one page and in many. Replaced
+//! functions are used at once; failing ones fail the queries that need them.
 
 use crate::support::json_door::JsonDoor;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use shardlake_model::{
     ScriptKind,
 };
 
-/// Each does what the built-in function with the name in capitals does.
+/// Each has the semantics of the built-in function with the name in capitals.
 const FUNCTIONS: &[(&str, &str)] = &[
     ("abs", "function (x) { return typeof x === 'number' ? Math.abs(x) : undefined }"),
     ("upper", "function (x) { return typeof x === 'string' ? x.toUpperCase() : undefined }"),
@@ -204,7 +205,7 @@ async fn a_page_whose_time_is_spent_is_cut_and_the_next_one_goes_on() {
     let answer = fixture.answer(&container, "SELECT VALUE udf.f(c.n) FROM c", 1000).await.expect("cut");
     assert_eq!(answer.rows.len(), 40);
     assert!(answer.pages >= 40, "{} pages", answer.pages);
-    // What must be seen whole is not cut.
+    // Aggregates over all rows are not cut.
     let sums =
         fixture.answer(&container, "SELECT VALUE SUM(udf.f(c.n)) FROM c", 10).await.expect("whole").rows;
     assert_eq!(sums.len(), 1);

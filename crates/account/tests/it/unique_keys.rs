@@ -1,4 +1,4 @@
-//! Unique keys: which values are the same, and that one item at most has one, whoever writes at the same time.
+//! Unique keys: which values are equal, and that at most one item has one, also with concurrent writers.
 
 use crate::support::json_door::{BatchKind, BatchOperation, JsonDoor, KeyInput, Patch};
 use std::sync::Arc;
@@ -39,7 +39,7 @@ async fn values_are_the_same_or_not_as_items_hold_them() {
     let quoted = |text: &str| format!("\"{text}\"");
     let member = |value: &str| format!(r#","u":{value}"#);
     let (long_a, long_b) = (member(&quoted(&format!("{long}a"))), member(&quoted(&format!("{long}b"))));
-    // Lists of members; within a list all are the same, between lists none are.
+    // Lists of members; values within a list are equal, values of different lists are not.
     let classes: Vec<Vec<String>> = vec![
         vec![String::new(), member("null"), member("[]"), member("[1]"), member("{}"), member(r#"{"a":1}"#)],
         vec![member("1"), member("1.0"), member("1e0"), member("10e-1")],
@@ -55,7 +55,7 @@ async fn values_are_the_same_or_not_as_items_hold_them() {
         vec![member("\"a \"")],
         vec![member("\"\"")],
         vec![member("\"null\"")],
-        // One letter, or a letter and its accent: other characters.
+        // One character, or a letter and its accent: different values.
         vec![member("\"é\"")],
         vec![member("\"e\u{301}\"")],
         vec![member("\"a\\u0000b\"")],
@@ -78,7 +78,7 @@ async fn values_are_the_same_or_not_as_items_hold_them() {
                 .upsert_item(&fixture.ctx(), &c, None, elsewhere.as_bytes(), &none())
                 .await
                 .expect("another logical partition");
-            // An item may keep what it has.
+            // An item may keep its value.
             let same = format!(r#"{{"id":"{number}","pk":"a"{same},"more":1}}"#);
             fixture
                 .account
@@ -104,7 +104,7 @@ async fn several_paths_are_unique_together_and_several_keys_each_for_itself() {
     }
 }
 
-/// One way to claim the value `wanted` for the writer of a number.
+/// One way to claim the value `wanted`, for the writer with a number.
 #[derive(Debug, Clone, Copy)]
 enum Way {
     Create,
@@ -215,7 +215,7 @@ async fn of_many_who_claim_what_an_expired_item_had_one_wins_while_it_is_removed
         let won = race(&fixture, &c, |number| WAYS[(number + round) % WAYS.len()]).await;
         assert_eq!(purge.await.expect("nothing panics").expect("purged"), 1);
         assert_eq!((won, holders(&fixture, &c).await), (1, 1));
-        // The removal took nothing from who has the value now.
+        // The removal did not release the value of its present owner.
         expect_conflict(create(&fixture, &c, r#"{"id":"late","pk":"a","u":"wanted"}"#).await, "late");
         assert_eq!(verify(shard).await.expect("readable").problem_count(), 0);
     }

@@ -1,4 +1,4 @@
-//! Users and permissions: rules of ids, one permission per resource, what a link leads to, and what outlives what.
+//! Users and permissions: rules of ids, one permission per resource, targets of links, and lifetimes.
 
 use crate::support::{Fixture, none};
 use shardlake_account::{AccountOptions, verify};

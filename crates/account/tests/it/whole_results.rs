@@ -1,5 +1,5 @@
-//! Queries over the whole result of another query. They are answered within one logical or physical partition and by the server's
-//! merge, and refused if a client would have to merge.
+//! Queries over the whole result of another query. They are answered within one logical or physical
+//! partition and by the server's merge, and refused if a client would have to merge.
 
 use crate::support::json_door::{JsonDoor, key_scope};
 use crate::support::queries::request;

@@ -135,7 +135,7 @@ fn of(account: &Account, container: &str) -> ContainerHandle {
 
 const ITEMS: usize = 10;
 
-/// Containers of one database with items that say where they belong, and one definition of each kind.
+/// Containers of one database with items that name their container, and one definition of each kind.
 async fn world(engines: &[FaultEngine; 2]) -> Arc<Fixture> {
     let shards: Vec<Shard> = engines.iter().map(over).collect();
     let fixture = Arc::new(Fixture::over(shards).await);
@@ -167,7 +167,7 @@ async fn fill(fixture: &Fixture, container: &str) {
     }
 }
 
-/// What each container of `db` holds: foreign items show by what they say of themselves.
+/// Items of each container of `db`: a foreign item is recognised by the container that it names.
 async fn check_items(fixture: &Fixture, hint: &str) {
     let Ok(containers) = fixture.account.containers("db") else { return };
     for container in containers {
@@ -233,7 +233,7 @@ async fn definitions(account: &Account) -> Vec<String> {
     lines
 }
 
-/// The catalog lies on the first of two shards, and partitions on both.
+/// The catalog is on the first of two shards, partitions are on both.
 async fn client_hangs_up(operation: &Operation, point: Drops) {
     let hint = format!("{} {point:?}", operation.name);
     let engines = [FaultEngine::new(), FaultEngine::new()];
@@ -246,7 +246,7 @@ async fn client_hangs_up(operation: &Operation, point: Drops) {
     if matches!(point, Drops::AfterSteps(0)) && operation.name != "abort_relocation" {
         assert_eq!(definitions(&fixture.account).await, before, "{hint}: it never began");
     }
-    // Others go on: what they make must not be mixed up with what was going on.
+    // Other clients continue: their definitions must not be mixed up with the cancelled change.
     let ctx = fixture.ctx();
     let database = fixture.account.create_database(&ctx, "next", None).await;
     database.unwrap_or_else(|error| panic!("{hint}: {error}"));
@@ -260,7 +260,7 @@ async fn client_hangs_up(operation: &Operation, point: Drops) {
     check_restart(&engines, &live, &hint).await;
 }
 
-/// After a restart everything is as it was shown, and belongs to itself alone.
+/// After a restart everything is as before, and each item belongs to its own container.
 async fn check_restart(engines: &[FaultEngine; 2], live: &[String], hint: &str) {
     let disk = engines.each_ref().map(|engine| engine.crash(0));
     let report = verify(disk.iter().map(|engine| over(&engine.crash(0))).collect::<Vec<_>>()).await;
@@ -278,7 +278,7 @@ async fn check_restart(engines: &[FaultEngine; 2], live: &[String], hint: &str) 
         "{hint}: only shown {only_shown:#?}, only stored {only_stored:#?}"
     );
     check_items(&reopened, hint).await;
-    // The new container's deletion takes nothing with it.
+    // The new container's deletion deletes nothing else.
     reopened.account.delete_database(&reopened.ctx(), "next", &none()).await.expect("deleted");
     check_items(&reopened, hint).await;
 }

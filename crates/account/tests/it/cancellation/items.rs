@@ -1,4 +1,5 @@
-//! Operations on items that their clients walk away from: each takes place as a whole or not at all, and nobody else notices.
+//! Operations on items that their clients abandon: each takes place as a whole or not at all, and
+//! no other client notices.
 
 use crate::support::json_door::{BatchKind, BatchOperation, JsonDoor, KeyInput, Patch, Triggers};
 use shardlake_account::sql::ItemQuery;
@@ -26,7 +27,7 @@ fn unchanged(before: &Items, now: &Items) -> bool {
     before == now
 }
 
-/// An entry: the operation's name, its call on a world, and what it may leave.
+/// An entry: the operation's name, its call on a world, and its allowed results.
 macro_rules! case {
     ($name:ident, |$world:ident, $ctx:ident| $call:expr, $may_leave:expr) => {{
         fn run(world: &World) -> Work<'_> {

@@ -1,4 +1,4 @@
-//! Clients that hang up: an operation that is dropped takes place as a whole or not at all, and nobody else notices.
+//! Clients that disconnect: a dropped operation takes place as a whole or not at all, and no other client notices.
 //!
 //! `items.rs` has the table of operations on items, `definitions.rs` that of changes of definitions. A test here reads the
 //! source of the façade and fails while an operation is in neither.
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 const IN_NO_TABLE: &[&str] = &[
     "close",
     "container_report",
-    // It is no client's, and removes one document after the other as clients do: that is in the tables.
+    // It is no client operation, and removes documents one by one as clients do; the tables cover that.
     "expire_documents",
     "is_throughput_pending",
     "next_step_of",
@@ -21,7 +21,7 @@ const IN_NO_TABLE: &[&str] = &[
     "projection",
     "projections",
     "ranges_being_split",
-    // It gives room, which is free again when it is dropped.
+    // It reserves memory, which is free again when it is dropped.
     "room_for",
     // It waits for earlier writes and changes nothing.
     "flush",

@@ -1,4 +1,4 @@
-//! Clients that fight over a few items, and write down what they asked and what they were told.
+//! Clients that compete for a few items, and record their requests and results.
 
 use crate::support::json_door::{BatchKind, BatchOperation, JsonDoor, KeyInput, Patch, key_scope};
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ struct Client {
     etags: BTreeMap<(String, String), Guid>,
     /// The first answer to a read of an item, for a client that is to be caught with stale reads.
     stale: BTreeMap<(String, String), Reply>,
-    /// Some requests go by a routing that the client has held for a while.
+    /// Some requests use a routing that the client has held for a while.
     held: ContainerHandle,
     next_value: i64,
 }
@@ -40,7 +40,7 @@ pub async fn run_client(world: Arc<World>, number: u32) {
         etags: BTreeMap::new(),
         stale: BTreeMap::new(),
         held,
-        // Different in every life, so that a number tells who wrote it.
+        // Different in every life, so that a number identifies its writer.
         next_value: (lives_before << 32) + i64::from(number + 1) * 1_000_000,
         world,
     };
@@ -213,7 +213,7 @@ impl Client {
         pending.answered(reply);
     }
 
-    /// All items of a logical partition at one moment.
+    /// All items of a logical partition at one point in time.
     async fn look(&mut self, container: &ContainerHandle, logical: &str) {
         let pending = self.world.notebooks.recorder.asks(self.number, logical, vec![]);
         let scope = key_scope(format!("[\"{logical}\"]"));

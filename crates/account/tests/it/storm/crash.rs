@@ -1,8 +1,8 @@
-//! The power goes at every step of every kind of relocation, and at random, under clients; the next life finds the old ranges or
-//! the new ones, ends what was begun, and has everything that was acknowledged.
+//! The power fails at every step of every kind of relocation, and at random, under clients. The next life
+//! finds the old ranges or the new ones, completes interrupted work, and has all acknowledged writes.
 //!
-//! The engine is one that forgets what was not synced. Its next sync fails, which stops all writers, and what a restart would find
-//! is opened again.
+//! The engine loses everything that was not synced. Its next sync fails, which stops all writers,
+//! and the account is opened again over the data that a restart would find.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,15 +45,15 @@ impl Disks {
         engines.iter().for_each(|engine| engine.fail_sync(1));
     }
 
-    /// What a restart finds: of what was not synced, some may have reached the disk.
+    /// Data that a restart finds: some unsynced writes may have reached the disk.
     async fn after_power_cut(&self, world: Arc<World>, random: &Random) -> Disks {
         self.after_power_cut_with(world, [0, 1].map(|_| random.below(3) as usize)).await
     }
 
-    /// The same with the number of writes that had luck on each disk.
+    /// As [`Self::after_power_cut`], with the number of unsynced writes that survive on each disk.
     async fn after_power_cut_with(&self, world: Arc<World>, lucky: [usize; 2]) -> Disks {
         Disks::cut(&self.0);
-        // Work in the background must have stopped, or it would go on between the looks at the two disks.
+        // Background work must have stopped, or it would continue between the looks at the two disks.
         world.account.close().await.expect_err("the power is off");
         Disks([0, 1].map(|at| Arc::new(self.0[at].crash(lucky[at]))))
     }
@@ -65,7 +65,7 @@ fn weather(seed: u64) -> Weather {
     Weather { clients: 4, operations: 300, drains: 1, readers: 1, ..calm }
 }
 
-/// Cuts the power after a step of a relocation of a kind, and says what is wrong afterwards.
+/// Cuts the power after a step of a relocation of a kind, and returns the problems afterwards.
 async fn crash_at(kind: RelocationKind, step: RelocationStep, seed: u64) -> Vec<String> {
     let disks = Disks::new();
     let (is_armed, is_cut) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
@@ -120,7 +120,7 @@ async fn crash_at(kind: RelocationKind, step: RelocationStep, seed: u64) -> Vec<
     problems
 }
 
-/// Another life, in which what was begun comes to an end; and a storm in it.
+/// Another life, in which interrupted work is completed; and a storm in it.
 async fn live_on(
     disks: Disks,
     weather: &Weather,
@@ -142,7 +142,7 @@ async fn live_on(
     }
     look_at_everything(&world).await;
     blow(&world).await;
-    // What was begun ends by itself.
+    // Interrupted work is completed by itself.
     eventually("the end of a relocation", async || world.container().relocation().is_none()).await;
     look_at_everything(&world).await;
     let mut problems = world.problems();
@@ -207,8 +207,8 @@ async fn a_crash_at_random_while_partitions_move_loses_nothing() {
     }
 }
 
-/// Without a sync before each answer, the end of what was acknowledged may go (`crash_async.rs`), but nothing that was waited
-/// for, whatever moved meanwhile.
+/// Without a sync before each answer, the last acknowledged writes may be lost (`crash_async.rs`),
+/// but no awaited ones, whatever moved meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_waited_for_outlives_a_power_cut_when_syncs_come_later() {
     for seed in super::seeds(2) {
@@ -232,7 +232,7 @@ async fn what_was_waited_for_outlives_a_power_cut_when_syncs_come_later() {
     }
 }
 
-/// The catalog's disk fails when a cutover is to be published, and the change is on it all the same.
+/// The catalog's disk fails when a cutover is to be published, and the change is stored all the same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_source_acknowledges_nothing_once_its_end_is_in_doubt() {
     let disks = Disks::new();
@@ -252,7 +252,7 @@ async fn a_source_acknowledges_nothing_once_its_end_is_in_doubt() {
     world.populate().await;
     world.introduce().await;
     let container = world.container();
-    // Its shard goes on working when the catalog's fails.
+    // Its shard continues to work when the catalog's fails.
     let there = world.account.move_partition(&container, 0, 1).await.expect("begins");
     there.finished().await.expect("ends");
     let mover = {

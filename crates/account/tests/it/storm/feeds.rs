@@ -1,5 +1,6 @@
-//! Readers of the change feed, who keep a copy of the container through splits, merges, moves, compaction and power cuts: in the end
-//! the copy is the container, byte for byte, and where all versions are told, every item's history is whole and in order.
+//! Readers of the change feed, which keep a copy of the container through splits, merges, moves,
+//! compaction and power cuts. In the end the copy equals the container, byte for byte, and where
+//! all versions are returned, every item's history is complete and in order.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -11,18 +12,18 @@ use shardlake_model::{Error, ErrorKind};
 use super::world::World;
 use crate::support::json;
 
-/// What becomes of the past in a storm.
+/// Retention of history in a storm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Past {
-    /// As usual, and nobody reads the change feed.
+    /// The default, without readers of the change feed.
     Usual,
-    /// All versions are kept and told.
+    /// All versions are kept and returned.
     Kept,
     /// It is compacted as soon as possible, all the time.
     Compacted,
 }
 
-/// What a reader has been told. It lives on after a power cut: nothing was told that could be lost.
+/// The changes that a reader has received. They outlive a power cut: only durable changes were returned.
 #[derive(Debug, Default)]
 pub struct Copies {
     latest: Mutex<Copy>,
@@ -168,7 +169,7 @@ impl Copy {
     }
 }
 
-/// Against what is there when nobody writes any more.
+/// Against the final content, when all writers have ended.
 async fn compare(world: &World, mode: ChangeFeedMode, place: &Mutex<Copy>) {
     if world.weather.is_cut.load(std::sync::atomic::Ordering::Acquire) {
         return;

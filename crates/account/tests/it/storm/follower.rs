@@ -1,5 +1,5 @@
-//! A reader of the change log that goes on from range to range, by its span of the hash space: it must meet every commit of every
-//! item, once and in order, wherever the item was when it was written.
+//! A reader of the change log that continues from range to range, by its span of the hash space: it must meet
+//! every commit of every item, once and in order, in whichever range the item was when it was written.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -9,17 +9,17 @@ use shardlake_model::{ErrorKind, ReplyMeta, Result};
 
 use super::world::World;
 
-/// Small, so that a follower is often in the middle of something.
+/// Small, so that a follower often stops in the middle.
 const ENTRIES_MAX: usize = 7;
 
 type Name = (String, String);
 
-/// What clients say that they committed, and what the log calls their items.
+/// The commits that clients report, and the keys of their items in the log.
 #[derive(Debug, Default)]
 pub struct Acknowledged {
     /// Item, LSN and range.
     commits: Mutex<Vec<(Name, u64, Option<u32>)>>,
-    /// Keys of items in the log, from a time when nobody else wrote.
+    /// Keys of items in the log, from a time without other writers.
     names: Mutex<HashMap<Vec<u8>, Name>>,
 }
 
@@ -29,7 +29,7 @@ impl Acknowledged {
         self.commits.lock().expect("no holder panics").push((name, meta.item_lsn, meta.range_id));
     }
 
-    /// Learns what the log calls an item that has just been written.
+    /// Learns the log's key of an item that has just been written.
     pub async fn learn(&self, world: &World, logical: &str, id: &str, meta: &ReplyMeta) {
         let range_id = meta.range_id.expect("writes name their range");
         let before = meta.item_lsn - 1;
@@ -48,7 +48,7 @@ struct Place {
     after: u64,
 }
 
-/// Whether commits may be in the log that nobody was told of.
+/// Whether the log may contain commits whose result no client got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unacknowledged {
     Wrong,
@@ -57,11 +57,11 @@ enum Unacknowledged {
 
 #[derive(Debug, Default)]
 struct Follower {
-    /// The LSNs of each item's changes, in the order in which they came.
+    /// The LSNs of each item's changes, in the order of the log.
     changes: BTreeMap<Vec<u8>, Vec<u64>>,
 }
 
-/// Follows the log from its start until the storm is over and nothing is left to read, and then compares.
+/// Follows the log from its start until the storm has ended and nothing is left to read, and then compares.
 pub async fn run_follower(world: Arc<World>) {
     let mut follower = Follower::default();
     let mut places = vec![Place { span: KeyRange::full(), after: 0 }];
@@ -91,7 +91,7 @@ pub async fn run_follower(world: Arc<World>) {
     }
 }
 
-/// Reads a place to its end, and says where to go on.
+/// Reads a place to its end, and returns where to continue.
 async fn follow(world: &World, follower: &mut Follower, place: Place) -> Result<Vec<Place>> {
     let mut open = vec![place];
     let mut done = Vec::new();
@@ -147,7 +147,7 @@ impl Follower {
         problem
     }
 
-    /// Whether the log has what was acknowledged, and nothing else that matters.
+    /// Whether the log has all acknowledged commits, and no other commits that matter.
     fn compare(&self, acknowledged: &Acknowledged, others: Unacknowledged) -> Option<String> {
         let mut expected: BTreeMap<Name, Vec<u64>> = BTreeMap::new();
         let commits = acknowledged.commits.lock().expect("no holder panics");

@@ -1,13 +1,14 @@
-//! Nothing is ever wrong while partitions move.
+//! Consistency while partitions move.
 //!
-//! Clients create, patch, replace, delete and read the same few items, alone and in batches; readers drain queries and feeds;
-//! a follower of the change log must meet every commit once; meanwhile partitions are split, merged and moved at random. Every operation on an item is recorded, and afterwards there
-//! must be one order of them that explains every answer (`shardlake_testkit::history`). No drained answer may lack an item
-//! that was there all the time, or have one twice. No session may go back, no LSN may be given out twice. At last everything
-//! stored must agree with itself, also after opening it again.
+//! Clients create, patch, replace, delete and read the same few items, alone and in batches; readers drain
+//! queries and feeds; a follower of the change log must meet every commit once; meanwhile partitions are
+//! split, merged and moved at random. Every operation on an item is recorded, and afterwards one order of
+//! them must explain every answer (`shardlake_testkit::history`). No drained answer may lack a permanent
+//! item, or have an item twice. No session may go back, no LSN may be given out twice. At the end everything
+//! stored must be consistent, also after opening it again.
 //!
-//! A failure names its seed, which repeats the choices, though not the schedule. `SHARDLAKE_STORM_SEEDS` sets how many seeds are
-//! run (more by hand), `SHARDLAKE_SEED` the first of them.
+//! A failure names its seed, which repeats the choices, though not the schedule. `SHARDLAKE_STORM_SEEDS` sets
+//! the number of seeds (more when run by hand), `SHARDLAKE_SEED` the first of them.
 #![allow(clippy::disallowed_methods, clippy::print_stdout)] // tests read the environment and report
 
 mod clients;
@@ -34,7 +35,7 @@ use world::{LOGICAL, Notebooks, STABLE_ITEMS, Weather, World, logical_name};
 /// Storms in which a mistake must show.
 const NOTICED_WITHIN: u64 = 10;
 
-/// Runs one storm to its end, and says everything that is wrong.
+/// Runs one storm to its end, and returns all problems.
 async fn storm(weather: Weather) -> Vec<String> {
     let shards = shards_for(&weather).await;
     let world = World::open(shards.clone(), weather.clone()).await;
@@ -57,7 +58,7 @@ async fn storm(weather: Weather) -> Vec<String> {
     world.account.close().await.expect("closes");
     drop(world);
     problems.extend(check_store(&shards).await);
-    // Once more from what is stored. The shards are closed, so the work that a start goes on with stops.
+    // Once more from the stored data. The shards are closed, so the work that a start continues stops.
     expects_log("the shard is closed");
     let again = World::over(shards, weather, notebooks.clone()).await;
     look_at_everything(&again).await;
@@ -70,7 +71,7 @@ async fn storm(weather: Weather) -> Vec<String> {
     problems
 }
 
-/// Durability that is awaited or follows later needs an engine that tells the two apart.
+/// Awaited and deferred durability need an engine that distinguishes the two.
 async fn shards_for(weather: &Weather) -> Shards {
     if weather.durability == Durability::Memory {
         return memory_shards(weather.shards).await;
@@ -84,7 +85,7 @@ async fn shards_for(weather: &Weather) -> Shards {
     (0..weather.shards).map(open).collect::<Vec<_>>().into()
 }
 
-/// Everybody at once, until all have done their share.
+/// Runs all tasks at once, until each has done its share.
 async fn blow(world: &Arc<World>) {
     let clients: Vec<_> =
         (0..world.weather.clients).map(|n| tokio::spawn(clients::run_client(world.clone(), n))).collect();
@@ -92,7 +93,7 @@ async fn blow(world: &Arc<World>) {
         (0..world.weather.readers).map(|n| tokio::spawn(readers::run_reader(world.clone(), n))).collect();
     others.push(tokio::spawn(motion::run_motions(world.clone())));
     others.push(tokio::spawn(feeds::run_feed_readers(world.clone())));
-    // Whoever counts every commit must have them all.
+    // A follower that counts every commit needs all of them.
     if world.weather.past != Past::Compacted {
         others.push(tokio::spawn(follower::run_follower(world.clone())));
     }
@@ -101,7 +102,7 @@ async fn blow(world: &Arc<World>) {
     }
 }
 
-/// What is there at last belongs to the history.
+/// The final content belongs to the history.
 async fn look_at_everything(world: &World) {
     let container = world.container();
     let mut items = 0;

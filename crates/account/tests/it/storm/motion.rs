@@ -29,7 +29,7 @@ pub async fn run_motions(world: Arc<World>) {
     }
 }
 
-/// `None` where the dice fell on what cannot be done.
+/// `None` where the random choice is impossible.
 pub async fn begin_something(world: &World, random: &Random) -> Result<Option<RelocationTicket>> {
     let container = world.container();
     let ranges = container.partition_key_ranges();
@@ -41,7 +41,7 @@ pub async fn begin_something(world: &World, random: &Random) -> Result<Option<Re
         0 if world.weather.shards > 1 => {
             let shard = random.below(world.weather.shards as u64) as u16;
             match account.move_partition(&container, range.id, shard).await {
-                // It is there already.
+                // The range is already on that shard.
                 Err(error) if error.kind() == ErrorKind::BadRequest => Ok(None),
                 begun => begun.map(Some),
             }
@@ -57,7 +57,7 @@ pub async fn begin_something(world: &World, random: &Random) -> Result<Option<Re
 }
 
 fn cut(range: &PartitionKeyRange, random: &Random) -> SplitAt {
-    // Bounds are bytes in hexadecimal; anything between the two that is longer than they are lies inside.
+    // Bounds are bytes in hexadecimal; a longer text between the two lies inside.
     let number = |text: &str| u32::from_str_radix(&format!("{text:0<8}")[..8], 16).expect("hexadecimal");
     let (min, max) = (number(&range.min_inclusive), number(&range.max_exclusive).min(0x4000_0000));
     if random.below(2) == 0 || max - min < 3 {

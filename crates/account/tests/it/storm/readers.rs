@@ -1,7 +1,7 @@
 //! Readers that drain queries and feeds, page by page, while everything moves: in each of the ways that clients do it.
 //!
-//! Every drained answer has each item that was there all the time once, and no item twice. Items are told apart by `_rid`: one
-//! that was deleted and created anew in the middle is another.
+//! Every drained answer has each permanent item exactly once, and no item twice. Items are
+//! identified by `_rid`: an item that was deleted and created anew in the middle is another.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ struct Reader {
     session: Session,
 }
 
-/// What is read: a query's text, or the feed.
+/// Source of a read: a query's text, or the feed.
 #[derive(Debug, Clone)]
 struct Source {
     text: Option<String>,
@@ -109,7 +109,7 @@ impl Reader {
         }
     }
 
-    /// The server goes from range to range.
+    /// The server continues from range to range.
     async fn as_a_whole(&mut self, source: &Source, page: i64) -> Result<Vec<Value>> {
         let (mut rows, mut token) = (Vec::new(), None::<String>);
         for _ in 0..PAGES_MAX {
@@ -124,11 +124,11 @@ impl Reader {
         Err(Error::internal("pages without end"))
     }
 
-    /// The client goes from range to range. Where one has gone, it goes on in those that have its part of the hash space now,
-    /// from where it was.
+    /// The client continues from range to range. Where a range has ended, it continues in the
+    /// ranges that now have its part of the hash space, from the same position.
     async fn by_ranges(&mut self, source: &Source, page: i64) -> Result<Vec<Value>> {
         let mut rows = Vec::new();
-        // Spans of the hash space with where to go on in them, the next one last.
+        // Spans of the hash space with the position to continue from, the next one last.
         let mut open = vec![(String::new(), "FF".to_owned(), None::<String>)];
         let mut pages = 0;
         while let Some((min, max, mut token)) = open.pop() {
@@ -142,7 +142,7 @@ impl Reader {
                 })
                 .collect();
             let [(id, low, high, range)] = &parts[..] else {
-                // The token holds for every part: they are in the order that it goes by.
+                // The token holds for every part: they are in the token's order.
                 open.extend(parts.into_iter().rev().map(|(_, low, high, _)| (low, high, token.clone())));
                 continue;
             };
@@ -216,7 +216,7 @@ impl Reader {
     }
 }
 
-/// What is wrong with a drained answer.
+/// Problem of a drained answer.
 fn wrong(rows: &[Value], source: &Source) -> Option<String> {
     let mut seen = BTreeMap::new();
     let mut stable: BTreeMap<&str, u64> = BTreeMap::new();

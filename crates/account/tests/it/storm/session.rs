@@ -1,4 +1,4 @@
-//! What a client knows of the partitions from their answers, kept as an SDK keeps it; and the LSNs of all commits.
+//! Session state of a client, from the partitions' answers, kept as an SDK keeps it; and the LSNs of all commits.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex};
@@ -13,14 +13,14 @@ pub struct Session {
 }
 
 impl Session {
-    /// Takes note of an answer, and says what is wrong with it.
+    /// Records an answer, and returns its problem, if any.
     pub fn note(&mut self, container: &ContainerHandle, meta: &ReplyMeta) -> Option<String> {
         let range_id = meta.range_id?;
         let now = (meta.session_version, meta.lsn as i64);
         let ranges = container.partition_key_ranges();
         let before = match ranges.iter().find(|range| range.id == range_id) {
             Some(range) => self.seen_of(range),
-            // The answer is from a range that has gone since.
+            // The answer is from a range that has ended since.
             None => self.seen.get(&range_id).copied(),
         };
         self.seen.entry(range_id).and_modify(|seen| *seen = now.max(*seen)).or_insert(now);
@@ -49,7 +49,7 @@ impl Session {
 pub struct Commits(Arc<Mutex<HashSet<(u32, u64)>>>);
 
 impl Commits {
-    /// Says what is wrong with a commit.
+    /// Records a commit, and returns its problem, if any.
     pub fn note(&self, meta: &ReplyMeta) -> Option<String> {
         let commit = (meta.range_id.unwrap_or(u32::MAX), meta.item_lsn);
         let is_new = self.0.lock().expect("no holder panics").insert(commit);

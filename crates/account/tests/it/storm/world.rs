@@ -1,5 +1,5 @@
-//! What a storm happens to: an account over shards, a container with items that never change and items that always do, and the
-//! notebooks of everybody.
+//! World of a storm: an account over shards, a container with items that never change and items
+//! that always do, and the records of all tasks.
 
 use crate::support::json_door::{JsonDoor, KeyInput};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub const STABLE_ITEMS: u64 = 150;
 /// Logical partitions that the clients fight over.
 pub const LOGICAL: u64 = 10;
 pub const IDS: [&str; 4] = ["a", "b", "left", "right"];
-/// Of the problems that a storm reports.
+/// Bound on the problems that a storm reports.
 const PROBLEMS_MAX: usize = 20;
 
 /// How a storm blows.
@@ -33,7 +33,7 @@ const PROBLEMS_MAX: usize = 20;
 pub struct Weather {
     pub seed: u64,
     pub clients: u32,
-    /// It ends when everybody has done so much, and no client does more than twice its share.
+    /// It ends when each client has done so many, and no client does more than twice its share.
     pub operations: u64,
     pub drains: u64,
     pub moves: u64,
@@ -48,7 +48,7 @@ pub struct Weather {
     /// Answers may fail to come.
     pub crashes: bool,
     pub past: Past,
-    /// The power is off: everybody is to come to an end.
+    /// The power is off: all tasks are to end.
     pub is_cut: Arc<AtomicBool>,
 }
 
@@ -74,7 +74,7 @@ impl Default for Weather {
     }
 }
 
-/// What was asked, answered and committed. Clones are the same notebooks.
+/// Requests, answers and commits. Clones are the same notebooks.
 #[derive(Debug, Default, Clone)]
 pub struct Notebooks {
     pub recorder: Recorder,
@@ -83,7 +83,7 @@ pub struct Notebooks {
     pub copies: Arc<Copies>,
 }
 
-/// Shared by everybody in a storm.
+/// Shared by all tasks of a storm.
 #[derive(Debug)]
 pub struct World {
     pub account: Account,
@@ -91,15 +91,15 @@ pub struct World {
     pub weather: Weather,
     pub notebooks: Notebooks,
     running: AtomicU64,
-    /// Everybody is to come to an end.
+    /// All tasks are to end.
     is_over: AtomicBool,
     pub counts: Counts,
     problems: Mutex<Vec<String>>,
-    /// Last, because what ends with the account may warn, too.
+    /// Last, because work that ends with the account may warn, too.
     _logs: Logs,
 }
 
-/// That something happened at all.
+/// Counts of events, to check that each kind happened at all.
 #[derive(Debug, Default)]
 pub struct Counts {
     pub operations: AtomicU64,
@@ -165,7 +165,7 @@ impl World {
         }
     }
 
-    /// Has the follower know every item that clients will fight over; none of them is there afterwards.
+    /// Has the follower learn every item that clients compete for; none of them exists afterwards.
     pub async fn introduce(&self) {
         let container = self.container();
         let none = Preconditions::default();
@@ -223,7 +223,7 @@ impl World {
         self.is_over.store(true, Ordering::Release);
     }
 
-    /// One is enough to end the storm.
+    /// One problem is enough to end the storm.
     pub fn problem(&self, text: impl Into<String>) {
         self.end();
         let mut problems = self.problems.lock().expect("no holder panics");

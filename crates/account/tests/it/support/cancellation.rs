@@ -1,9 +1,10 @@
-//! Every operation, dropped wherever it can wait, as by a client that hangs up.
+//! Every operation, dropped wherever it can wait, as by a client that disconnects.
 //!
-//! For each entry of a table of operations the harness builds a small world, has the operation run until it waits for a sync
-//! (the first, the second, … until there is none), or only for its first few steps, and drops it there. Then the sync goes on,
-//! other operations follow, and the world must be one that the operation may leave: live, by every way of reading, and again
-//! after a restart. [`Case`] says what an operation is and what it may leave; everything else is here.
+//! For each entry of a table of operations the harness builds a small world, has the operation run
+//! until it waits for a sync (the first, the second, … until there is none), or only for its first
+//! few steps, and drops it there. Then the sync continues, other operations follow, and the world
+//! must be an allowed result of the operation: live, by every way of reading, and again after a
+//! restart. [`Case`] defines an operation and its allowed results; everything else is here.
 
 use crate::support::json_door::{JsonDoor, KeyInput};
 use std::future::Future;
@@ -21,7 +22,7 @@ use shardlake_storage::{Durability, Shard, ShardOptions};
 use super::everything::{self, Expected, Items, body, definition, differences, key_of, position};
 use super::{Fixture, json, none};
 
-/// Steps of an operation that are taken alone, before a stalled sync is what it waits for.
+/// Steps of an operation that are run alone, before it waits for a stalled sync.
 const STEPS_MAX: usize = 6;
 /// More commits than any operation of the table makes.
 const SYNCS_MAX: u64 = 64;
@@ -35,7 +36,7 @@ pub struct World {
 
 pub type Work<'w> = Pin<Box<dyn Future<Output = ()> + 'w>>;
 
-/// An operation and what it may leave.
+/// An operation and its allowed results.
 pub struct Case {
     /// As the façade calls it.
     pub name: &'static str,
@@ -44,7 +45,7 @@ pub struct Case {
     pub may_leave: fn(before: &Items, now: &Items) -> bool,
 }
 
-/// What an operation that writes may leave: what was before, or what it does.
+/// Allowed results of a writing operation: the state before, or its whole effect.
 pub fn all_or_nothing(before: &Items, now: &Items, effect: impl Fn(&mut Items)) -> bool {
     let mut done = before.clone();
     effect(&mut done);
@@ -55,7 +56,7 @@ pub fn all_or_nothing(before: &Items, now: &Items, effect: impl Fn(&mut Items)) 
 /// Where an operation is dropped.
 #[derive(Debug, Clone, Copy)]
 pub enum Drops {
-    /// After so many steps, while no sync returns.
+    /// After this number of steps, while no sync returns.
     AfterSteps(usize),
     /// When it waits for the `n`th sync from its beginning.
     AtSync(u64),
@@ -90,7 +91,7 @@ impl World {
         World { container: world.fixture.account.container("db", "c").expect("there"), ..world }
     }
 
-    /// Items whose time runs out before the operation begins: nobody sees them, but they are there until they are removed.
+    /// Items that expire before the operation begins: they are invisible, but stored until they are removed.
     async fn let_some_run_out(&self) {
         for id in ["x", "y"] {
             let body = format!(r#"{{"id":"{id}","pk":"a","v":1,"u":"{id}","ttl":1}}"#);
@@ -122,7 +123,7 @@ impl World {
         page.expect("a page").entries.into_iter().map(|(lsn, _)| lsn).collect()
     }
 
-    /// What a client is told now of the time and of the last commit that it sees.
+    /// The time and the last visible commit that a client gets now.
     fn told(&self) -> (Timestamp, u64) {
         self.fixture.clock.advance(Duration::from_millis(7));
         let seen_before = self.fixture.account.times().seen_before();
@@ -130,7 +131,7 @@ impl World {
         (seen_before, partition.durable_lsn())
     }
 
-    /// Whatever was not seen at some moment has no earlier time than was told at that moment.
+    /// Commits that were invisible at some time have no earlier time than the one given out then.
     async fn expect_no_gap(&self, (seen_before, last_seen): (Timestamp, u64), what: &str) {
         let full = KeyRange::full();
         let page = self.fixture.account.changes(&self.container, 0, &full, last_seen, 10_000).await;
@@ -153,7 +154,7 @@ impl World {
     }
 }
 
-/// Drops an operation at every point at which it can wait, and says for how many syncs it has waited.
+/// Drops an operation at every point at which it can wait, and returns the number of syncs it waited for.
 pub async fn cancel_everywhere(case: &Case) -> u64 {
     for steps in 0..=STEPS_MAX {
         Box::pin(cancel(case, Drops::AfterSteps(steps))).await;
@@ -166,16 +167,16 @@ pub async fn cancel_everywhere(case: &Case) -> u64 {
     panic!("{}: syncs without end", case.name)
 }
 
-/// Says whether the operation came to its end.
+/// Returns whether the operation completed.
 async fn cancel(case: &Case, drops: Drops) -> bool {
     let world = World::new().await;
     let what = format!("{} dropped {drops:?}", case.name);
     let before = world.items().await;
     let (is_done, told) = drop_at(&world.engine, (case.run)(&world), drops, || world.told()).await;
-    // Behind whatever the dropped operation has queued, in its logical partition and in another.
+    // After the queued writes of the dropped operation, in its logical partition and in another.
     let (first, second) = (world.put("a", "later", 8).await, world.put("b", "later", 9).await);
     assert_eq!(second, first + 1, "{what}: LSNs go up by one");
-    // Totals count what has run out until it is removed.
+    // Totals count expired items until they are removed.
     let purged = world.fixture.account.purge_expired(&world.container).await;
     let last = second + u64::from(purged.expect("removed") > 0);
     let mut now = world.items().await;
@@ -198,8 +199,8 @@ async fn cancel(case: &Case, drops: Drops) -> bool {
     is_done
 }
 
-/// Has an operation run until it is to be dropped, drops it, and looks at what there is then; no
-/// sync is stalled afterwards. Says whether the operation came to its end.
+/// Has an operation run until it is to be dropped, drops it, and looks at the state then; no sync
+/// is stalled afterwards. Returns whether the operation completed.
 pub async fn drop_at<T>(
     engine: &FaultEngine,
     work: Work<'_>,
@@ -221,7 +222,7 @@ pub async fn drop_at<T>(
     (is_done, seen)
 }
 
-/// Takes steps until the operation is done or is to be dropped; whatever runs beside it goes on between them.
+/// Runs steps until the operation is done or is to be dropped; concurrent tasks continue between them.
 async fn steps_of(mut work: Work<'_>, is_to_be_dropped: impl Fn(usize) -> bool) -> bool {
     let mut taken = 0;
     while !is_to_be_dropped(taken) {

@@ -1,4 +1,4 @@
-//! A container read in every way that clients have, and compared with what it should hold.
+//! A container read in every way that clients have, and compared with its expected content.
 
 use crate::support::json_door::{BatchKind, BatchOperation, JsonDoor, KeyInput, key_scope};
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use super::{Fixture, json, none};
 /// The value of `v` by partition key and id.
 pub type Items = BTreeMap<(String, String), u64>;
 
-/// A container with something of everything that a write has to keep in step: an index, unique keys, kept versions.
+/// A container with everything that a write must keep in step: an index, unique keys, kept versions.
 pub fn definition() -> ContainerDefinition {
     let mut definition = ContainerDefinition::new("c", PartitionKeyDefinition::hash("/pk"));
     definition.unique_key_policy.unique_keys = vec![UniqueKey { paths: vec!["/u".into()] }];
@@ -50,17 +50,17 @@ pub async fn position(fixture: &Fixture, container: &ContainerHandle) -> String 
     page.expect("a page").etag
 }
 
-/// What a container should hold.
+/// Expected content of a container.
 #[derive(Debug, Default)]
 pub struct Expected {
     pub items: Items,
-    /// Items that are to be missed.
+    /// Items that must be missing.
     pub absent: Vec<(String, String)>,
     /// The position of the change feed of all versions before the first item was written.
     pub position: String,
 }
 
-/// The ways of reading in which the container differs from what is expected; an error is a difference, too.
+/// The ways of reading that differ from the expected content; an error is a difference, too.
 pub async fn differences(fixture: &Fixture, container: &ContainerHandle, expected: &Expected) -> Vec<String> {
     let Expected { items: expected, absent, position } = expected;
     let look = Look { fixture, container };
@@ -199,7 +199,7 @@ impl Look<'_> {
         self.change_feed(ChangeFeedMode::AllVersionsAndDeletes, Some(after.to_owned())).await
     }
 
-    /// What the changes come to, read from a position or the beginning.
+    /// Result of the changes, read from a position or the beginning.
     async fn change_feed(&self, mode: ChangeFeedMode, after: Option<String>) -> Result<Items, String> {
         let (mut seen, mut etag) = (Items::new(), after);
         loop {
@@ -226,7 +226,7 @@ impl Look<'_> {
         }
     }
 
-    /// Items that the partitions' logs come to, by creations and deletions.
+    /// Number of items by the partitions' logs: creations minus deletions.
     async fn log(&self) -> Result<u64, String> {
         use shardlake_account::ChangeKind;
         let mut items = 0u64;

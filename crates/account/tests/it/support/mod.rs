@@ -23,7 +23,7 @@ use shardlake_testkit::Logs;
 pub struct Fixture {
     pub account: Account,
     pub clock: Clock,
-    /// Last, because what ends with the account may warn, too.
+    /// Last, because work that ends with the account may warn, too.
     pub _logs: Logs,
 }
 
@@ -36,7 +36,7 @@ impl Fixture {
         Fixture::with_clock(shards, Clock::manual(Timestamp(1_700_000_000_000))).await
     }
 
-    /// For what must end in time.
+    /// For tests of time limits.
     pub async fn in_real_time() -> Fixture {
         Fixture::with_clock(memory_shards(1).await, Clock::default()).await
     }
@@ -45,13 +45,13 @@ impl Fixture {
         Fixture::with(memory_shards(1).await, Clock::default(), options).await
     }
 
-    /// Random numbers are seeded and the clock stands still, whatever the options say of them.
+    /// Random numbers are seeded and the clock stands still, whatever the options have for them.
     pub async fn with_options(options: AccountOptions) -> Fixture {
         let clock = Clock::manual(Timestamp(1_700_000_000_000));
         Fixture::with(memory_shards(1).await, clock, options).await
     }
 
-    /// Likewise, over what is stored already.
+    /// As [`Self::with_options`], over an existing shard.
     pub async fn over_with(shard: &Shard, options: AccountOptions) -> Fixture {
         Fixture::with(shard.clone(), Clock::manual(Timestamp(1_700_000_000_000)), options).await
     }
@@ -96,7 +96,7 @@ pub async fn memory_shards(count: usize) -> Shards {
 /// Turns a hang into a failure. No test is about how long something takes.
 const HANG: Duration = Duration::from_secs(600);
 
-/// Waits for what happens in the background.
+/// Waits for an event in the background.
 pub async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let waiting = async {
         while !holds().await {
@@ -111,8 +111,8 @@ pub async fn ended<T>(what: &str, work: impl Future<Output = T>) -> T {
     tokio::time::timeout(HANG, work).await.unwrap_or_else(|_| panic!("{what} did not end"))
 }
 
-/// Lets other tasks run for a while that chance decides: what follows happens at another moment in each run. Nothing may
-/// depend on how long it is.
+/// Lets other tasks run for a random time, so that later steps happen at different times in each
+/// run. Nothing may depend on its length.
 pub async fn some_time(random: &Random, milliseconds_max: u64) {
     tokio::time::sleep(Duration::from_millis(random.below(milliseconds_max))).await;
 }

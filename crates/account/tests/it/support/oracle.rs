@@ -1,9 +1,9 @@
-//! What a crash may leave of the writes that were asked for.
+//! Allowed results of a crash, given the requested writes.
 //!
-//! The oracle knows of every write what it does and what its client was told. After a restart the items of a logical partition
-//! must be what *all* acknowledged writes, *any* of the writes without an answer, and *no* refused write come to, in the order in
-//! which they were asked for. The writes of one logical partition come from one client, which asks for one thing at a time and
-//! may walk away from it; so that order is the only one there is.
+//! The oracle knows every write's effect and the result that its client got. After a restart the items of a
+//! logical partition must result from *all* acknowledged writes, *any* of the writes without an answer, and
+//! *no* refused write, in the order of the requests. The writes of one logical partition come from one
+//! client, which makes one request at a time and may abandon it; so that order is the only one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,12 +12,12 @@ use super::everything::Items;
 /// The items of one logical partition.
 type State = BTreeMap<String, u64>;
 
-/// What one write does, all of it or nothing: a value or a deletion by id.
+/// Effects of one write, all or nothing: a value or a deletion by id.
 pub type Effects = Vec<(String, Option<u64>)>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Told {
-    /// Nothing yet; or the client has gone, or the server failed.
+    /// No answer yet; or the client has disconnected, or the server failed.
     Nothing,
     Acknowledged,
     Refused,
@@ -54,7 +54,7 @@ impl Oracle {
         self.note(asked, Told::Acknowledged);
     }
 
-    /// The answer says that nothing was changed.
+    /// The answer was a refusal: nothing was changed.
     pub fn refused(&mut self, asked: &Asked) {
         self.note(asked, Told::Refused);
     }
@@ -70,7 +70,7 @@ impl Oracle {
         all.filter(|write| write.told == Told::Acknowledged).count()
     }
 
-    /// Items that no possible history has left, in words; nothing if all is well.
+    /// Description of the items that no possible history has left; empty if all is well.
     pub fn check(&self, stored: &Items) -> Result<(), String> {
         let mut found: BTreeMap<&str, State> = BTreeMap::new();
         for ((pk, id), value) in stored {
@@ -112,7 +112,7 @@ fn possible_states(writes: &[Write]) -> BTreeSet<State> {
     states
 }
 
-/// Histories that the oracle must tell apart.
+/// Histories that the oracle must distinguish.
 mod tests {
     use super::*;
 

@@ -1,5 +1,5 @@
-//! Queries of tests, drained page by page: answered by the account alone, or merged from its partitions as a client does it
-//! with the query plan. And rows compared the way recorded results are.
+//! Queries of tests, drained page by page: answered by the account alone, or merged from its partitions as a
+//! client merges them with the query plan. Also the comparison of rows with recorded results.
 
 use shardlake_account::sql::{KeyFilter, Merger, PageLimits, Rows, SupportedFeatures};
 use shardlake_account::{
@@ -13,10 +13,10 @@ use super::Fixture;
 /// More pages than any test's query has.
 const PAGES_MAX: usize = 100_000;
 
-/// What asking a partition costs, by every page that asks it.
+/// Cost of asking a partition, for every page that asks it.
 pub const ASKED_CENTI: u64 = 280;
 
-/// Everything that a query gave.
+/// Complete result of a query.
 #[derive(Debug, Default)]
 pub struct Answer {
     pub rows: Vec<Value>,
@@ -27,7 +27,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The charge without what pages pay for asking.
+    /// The charge without the price of asking partitions.
     pub fn work_centi(&self) -> u64 {
         self.charge_centi - ASKED_CENTI * self.asked as u64
     }
@@ -69,7 +69,7 @@ impl Fixture {
         self.answer_of(container, &FeedScope::All, text, max_items).await
     }
 
-    /// The same of a part of the container.
+    /// The answer over a part of the container.
     pub async fn answer_of(
         &self,
         container: &ContainerHandle,
@@ -154,7 +154,7 @@ pub fn shown(rows: &[Value]) -> String {
 /// How rows are compared.
 #[derive(Debug, Clone, Copy)]
 pub struct Tolerance {
-    /// Of numbers, relative.
+    /// Relative tolerance of numbers.
     pub relative: f64,
     pub in_order: bool,
 }

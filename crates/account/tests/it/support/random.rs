@@ -1,4 +1,4 @@
-//! Random items, queries and indexing policies over the same few names, so that they meet.
+//! Random items, queries and indexing policies over the same few names, so that they match often.
 
 use proptest::prelude::*;
 
@@ -12,7 +12,7 @@ pub fn scalar() -> impl Strategy<Value = String> {
         1 => one_of(&["9223372036854775807", "-9223372036854775808", "1e19"]),
         4 => one_of(&[r#""""#, r#""a""#, r#""A""#, r#""ab""#, r#""b""#, r#""%""#, r#""1""#]),
         2 => one_of(&["\"\u{e9}\"", "\"e\u{301}\"", "\"\u{1F600}\"", "\"\u{ffff}\"", r#""\u0000""#, r#""a\u0000""#]),
-        // Longer than what the index keeps, and alike up to there or just beyond.
+        // Longer than the part that the index keeps, and alike up to its end or just beyond.
         2 => (118..124usize, "[xy]{0,2}").prop_map(|(length, end)| format!("\"{}{end}\"", "l".repeat(length))),
     ]
 }
@@ -95,7 +95,7 @@ fn path() -> impl Strategy<Value = String> {
     one_of(PATHS)
 }
 
-/// What a value can be compared with: also objects, arrays and `undefined`.
+/// An operand of a comparison: also objects, arrays and `undefined`.
 fn operand() -> impl Strategy<Value = String> {
     prop_oneof![
         8 => scalar(),
@@ -186,7 +186,7 @@ pub fn filter() -> impl Strategy<Value = String> {
     })
 }
 
-/// A query in the parts that a test takes off.
+/// A query in parts that a test can remove.
 #[derive(Debug, Clone, Default)]
 pub struct RandomQuery {
     /// `DISTINCT`, or nothing.
@@ -219,7 +219,7 @@ impl RandomQuery {
         format!("SELECT {distinct}{top}{selection} FROM {from}{filter}{group_by}{order}{cut}")
     }
 
-    /// All its rows, in any order: what needs no index.
+    /// All its rows, in any order: the part of the query that needs no index.
     pub fn bare(&self) -> RandomQuery {
         RandomQuery { order_by: vec![], offset: 0, limit: None, ..self.clone() }
     }

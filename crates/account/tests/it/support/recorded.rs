@@ -15,7 +15,7 @@ const FIVE: u64 = 30_000;
 /// Pages of one row, of a few, of all.
 const PAGES: [i64; 3] = [1, 3, 1000];
 
-/// One and the same items in one partition and in five.
+/// The same items in one partition and in five.
 pub struct Containers {
     pub fixture: Fixture,
     pub one: ContainerHandle,
@@ -38,7 +38,7 @@ impl Containers {
         Containers { fixture, one, five }
     }
 
-    /// The differences between the recorded rows and what each way to run the query gives.
+    /// The differences between the recorded rows and the result of each way to run the query.
     pub async fn differences(&self, text: &str, expected: &[Value], tolerance: Tolerance) -> Vec<String> {
         let mut problems = Vec::new();
         for page in PAGES {

@@ -8,15 +8,15 @@ use shardlake_model::{
 
 use super::{Fixture, json};
 
-/// Names that every procedure of a test may use. Callbacks run one after the other when the script itself has ended, so what
-/// is to run at the end goes through `last`.
+/// Names that every procedure of a test may use. Callbacks run one after the other when the script
+/// itself has ended, so code that is to run at the end uses `last`.
 const NAMES: &str = "const c = getContext().getCollection(), self = c.getSelfLink(), alt = c.getAltLink();
 const done = value => getContext().getResponse().setBody(value);
 const last = (f, rounds = 9) => c.readDocuments(self, {pageSize: 1}, () => rounds ? last(f, rounds - 1) : f());
 const must = (err, value) => { if (err) throw new Error(err.number + ' ' + err.body); return value; };";
 
 impl Fixture {
-    /// Registers a procedure whose parameters and body are given, or replaces it.
+    /// Registers a procedure with these parameters and this body, or replaces it.
     pub async fn procedure(&self, container: &ContainerHandle, id: &str, parameters: &str, body: &str) {
         let body = format!("function run({parameters}) {{ {NAMES} {body} }}");
         self.script(container, ScriptKind::Procedure, id, body, None).await;
@@ -64,7 +64,7 @@ impl Fixture {
         Ok(reply.body.map_or(serde_json::Value::Null, |body| serde_json::from_str(&body).expect("JSON")))
     }
 
-    /// An item as it is stored, if it is.
+    /// An item as it is stored, if it exists.
     pub async fn stored(&self, pk: &str, id: &str) -> Option<serde_json::Value> {
         let container = self.account.container("db", "c").expect("there");
         let key = format!("[\"{pk}\"]");

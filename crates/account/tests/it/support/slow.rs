@@ -1,4 +1,4 @@
-//! An engine whose reads wait until the test lets them go on, so that a test can count how often an operation waits.
+//! Engine with reads that wait until the test releases them, so that a test can count how often an operation waits.
 //!
 //! All reads that wait at the same time make one round trip together, as they would over a slow store.
 
@@ -30,12 +30,12 @@ struct Reads {
 #[derive(Default)]
 struct Waiting {
     reads: Vec<(Arc<AtomicBool>, Waker)>,
-    /// Who lets them go on.
+    /// Waker of the task that releases them.
     counting: Option<Waker>,
 }
 
 impl SlowEngine {
-    /// What an operation comes to, and how often it waited for reads.
+    /// Result of an operation, and how often it waited for reads.
     pub async fn round_trips<T>(&self, operation: impl Future<Output = T>) -> (T, usize) {
         self.reads.are_slow.store(true, Ordering::SeqCst);
         let mut operation = pin!(operation);
