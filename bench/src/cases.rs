@@ -1,4 +1,4 @@
-//! The operations that builds are compared by: one entry for each path through the server.
+//! Operations for the comparison of builds: one entry for each path through the server.
 //!
 //! Signatures depend on the account's key alone, so all builds get the same bytes. Writes of every round have ids of their own.
 
@@ -29,12 +29,12 @@ pub const PROCEDURE: &str = "procedure of two creates";
 pub const BATCH: &str = "batch of two creates";
 pub const FEED: &str = "change feed page of 100";
 
-/// Those that run procedures, and what they are compared with.
+/// Cases that run procedures, and the case that they are compared with.
 pub const SCRIPTS: [&str; 3] = [EMPTY_PROCEDURE, PROCEDURE, BATCH];
 
 pub struct Case {
     pub name: &'static str,
-    /// As many as the case is compared with.
+    /// As many as the comparison uses.
     pub connections: usize,
     /// Makes the requests of a round.
     pub requests: Box<dyn Fn(usize) -> Arc<dyn Requests>>,
@@ -108,7 +108,7 @@ pub fn queries(items: u64) -> Vec<Case> {
     ]
 }
 
-/// Procedures, and the batch that does the same; each connection has a logical partition of its own.
+/// Procedures, and the equivalent batch; each connection has a logical partition of its own.
 pub fn scripts(client: &Client) -> Vec<Case> {
     let case = |name, turn, template: &dyn Fn(&Client, &str) -> Template| {
         let of = |connection| template(client, &format!("key-{connection}"));

@@ -1,4 +1,5 @@
-//! A server of one build with the items of the point and of the query benchmark, so that builds can be driven in turns.
+//! Server of one build with the items of the point and of the query benchmark, so that builds can
+//! be driven alternately.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub struct Setup {
     pub binary: PathBuf,
     pub durability: &'static str,
-    /// Items in each of the two containers; there may be none.
+    /// Items in each of the two containers; may be 0.
     pub items: u64,
 }
 
@@ -54,7 +55,7 @@ impl Contender {
     }
 }
 
-/// Drives a case for some time. What the server does afterwards for the writes of the case is part of their cost.
+/// Drives a case for some time. The server's later work for the writes of the case is part of their cost.
 pub fn drive(
     server: &ServerProcess,
     case: &Case,

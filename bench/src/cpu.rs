@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// User and system time are rounded down, each at both ends.
 const ROUNDING_SECONDS: f64 = 0.04;
 
-/// What was used up to one moment.
+/// Processor time used up to a point in time.
 pub struct Cpu {
     process: u32,
     /// Nanoseconds by thread.
@@ -27,7 +27,7 @@ impl Cpu {
         Cpu { process, threads: threads.collect(), ticks: processes.iter().copied().map(ticks).sum() }
     }
 
-    /// Seconds used since this moment.
+    /// Seconds used since this snapshot.
     pub fn seconds(&self) -> f64 {
         let now = Cpu::of(self.process);
         let of_thread = |(thread, now): (&u32, &u64)| now - self.threads.get(thread).unwrap_or(&0);
@@ -37,7 +37,7 @@ impl Cpu {
     }
 }
 
-/// Waits until a process has next to nothing to do, or for some seconds; gives the processor time that it took meanwhile.
+/// Waits until a process is almost idle, or for some seconds; returns the processor time that it used meanwhile.
 pub fn settle(process: u32, patience: Duration) -> f64 {
     const WINDOW: Duration = Duration::from_millis(40);
     let (all, started) = (Cpu::of(process), Instant::now());

@@ -1,7 +1,7 @@
 //! Bytes on disk by bytes of JSON, at rest: after every item was created and overwritten once and the server was stopped.
 //!
-//! The JSON is what clients sent for the items as they are now, without system properties. The disk is every block of the data
-//! directory: items, index, change log, journals.
+//! The JSON is the text that clients sent for the present items, without system properties. The
+//! disk is every block of the data directory: items, index, change log, journals.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::cpu::settle;
 use crate::workload::create_database;
 use crate::{Outcome, query_workload};
 
-/// For work that goes on after the last write.
+/// For work that continues after the last write.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Disk bytes by JSON bytes of a build, after `items` creates and as many overwrites.

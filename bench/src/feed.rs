@@ -1,9 +1,11 @@
-//! `cargo xtask bench feed`: how fast a follower reads the changes of one partition, and how soon a waiting one hears of the next.
+//! `cargo xtask bench feed`: how fast a follower reads the changes of one partition, and how soon a
+//! waiting follower gets the next change.
 //!
-//! *Reading*: one connection follows the feed of a container of one partition from its beginning to its end, page by page, each
-//! page behind the etag of the last; the same items are then read by the ordinary feed, as a yardstick. Bodies are received and
-//! not parsed. *Waiting*: one connection asks for what comes next and waits for it on the server, while another one writes at a
-//! steady pace; what counts is the time from the writer's acknowledgement to the follower's reply.
+//! *Reading*: one connection follows the feed of a container of one partition from its beginning to
+//! its end, page by page, each page after the etag of the last; the same items are then read by the
+//! ordinary feed, for comparison. Bodies are received and not parsed. *Waiting*: one connection
+//! asks for the next change and waits for it on the server, while another one writes at a steady
+//! pace; the measured time is from the writer's acknowledgement to the follower's reply.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -146,7 +148,7 @@ fn follow(address: SocketAddr, process: u32) -> Outcome<Walk> {
     })
 }
 
-/// The header that asks for what comes behind a page.
+/// The header that asks for the changes after a page.
 fn behind(reply: &Response) -> Outcome<String> {
     Ok(format!("if-none-match: {}\r\n", reply.header("etag").ok_or("a page without an etag")?))
 }
@@ -189,7 +191,7 @@ fn wait(address: SocketAddr, writes: u64) -> Outcome<Vec<Duration>> {
             }
             let arrived = count(&reply).map_err(|error| error.to_string())?;
             for _ in 0..arrived {
-                // Nobody listens any more where the writer has failed.
+                // The receiver is dropped where the writer has failed.
                 let _ = told.send(now);
             }
             seen += arrived;
@@ -212,7 +214,7 @@ fn wait(address: SocketAddr, writes: u64) -> Outcome<Vec<Duration>> {
         }
         let acknowledged = Instant::now();
         let heard = arrivals.recv_timeout(Duration::from_secs(11));
-        // The follower may hear of it before the writer does.
+        // The follower may get the change before the writer gets its reply.
         latencies
             .push(heard.map_err(|_| "the follower heard nothing")?.saturating_duration_since(acknowledged));
     }

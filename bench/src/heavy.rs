@@ -1,7 +1,9 @@
-//! `cargo xtask bench heavy`: what others feel while items with very many properties are written.
+//! `cargo xtask bench heavy`: effects on other clients while items with very many properties are
+//! written.
 //!
-//! Clients write small items to a container of their own by the clock, another asks whether the server lives: alone, and then
-//! while writers replace items of some 2 MB whose values are all other ones each time:
+//! Clients write small items to a container of their own by the clock, and another client checks
+//! whether the server is alive: first alone, and then while writers replace items of some 2 MB,
+//! each time with other values:
 //! - an array of as many numbers as the index holds one by one, the largest commit of an item with arrays;
 //! - an array of as many numbers as the text holds, which the index summarises;
 //! - an object of as many property names as the text holds, the largest commit of all.
@@ -22,7 +24,7 @@ use crate::{HeavyOptions, Outcome};
 const SMALL: &str = "small";
 const LARGE: &str = "large";
 const CONNECTIONS: u64 = 4;
-/// Text of a heavy item; what its numbers leave is one string.
+/// Text of a heavy item; one string fills the space that its numbers leave.
 const TEXT_BYTES: usize = 1_900_000;
 
 /// Values of a heavy item.
@@ -41,7 +43,7 @@ const HEAVY: [(&str, Values); 3] = [
 struct Found {
     writes: Got,
     lives: Got,
-    /// Of the heavy writers.
+    /// Results of the heavy writers.
     heavy: Option<Got>,
     resident_mb: f64,
 }
@@ -101,7 +103,7 @@ fn measure(server: &ServerProcess, options: &HeavyOptions, values: Option<Values
     })
 }
 
-/// An item of the writer that asks with it; the other one of the same writer has other values.
+/// One of a writer's two items, which have different values.
 fn heavy(number: usize, values: Values, writers: u64) -> String {
     let range = |count: usize| number * count..(number + 1) * count;
     let values = match values {

@@ -1,11 +1,12 @@
 //! `cargo xtask bench hostile`: latency of other clients and memory of the server while its MongoDB API is attacked.
 //!
-//! Clients of both APIs read and write small documents by the clock, in turns with nothing else and beside an attack at a fixed rate:
+//! Clients of both APIs read and write small documents by the clock, alternately alone and during
+//! an attack at a fixed rate:
 //! - connections announce messages of the largest size and send nothing of them;
 //! - aggregates make 100,000 documents of each of 300, with batches of one, and leave their cursors open;
 //! - readers ask for large documents and read no answer.
 //!
-//! Each attack has a server of its own, whose memory is the most that it took in all rounds.
+//! Each attack has a server of its own, whose memory is its maximum over all rounds.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -194,7 +195,7 @@ fn load(server: &ServerProcess) -> Outcome {
     Ok(())
 }
 
-/// Writes over HTTP, and beside them finds.
+/// Writes over HTTP, with concurrent finds.
 fn clients(server: &ServerProcess, options: &HostileOptions) -> Outcome<Round> {
     let signer = Signer::new(&server.ready().key);
     let upserts: Vec<_> = (0..SMALL_DOCUMENTS)

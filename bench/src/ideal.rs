@@ -26,7 +26,8 @@ struct Ideal {
     body: Bytes,
 }
 
-/// Serves the reply stored in a file (head, empty line, body) to every request, and says on standard output where.
+/// Serves the reply stored in a file (head, empty line, body) to every request, and prints its
+/// address on standard output.
 pub fn serve(reply: &Path) -> Outcome {
     let stored = std::fs::read(reply)?;
     let end =
@@ -60,7 +61,7 @@ pub fn serve(reply: &Path) -> Outcome {
                 });
                 let connection = hyper::server::conn::http1::Builder::new()
                     .serve_connection(TokioIo::new(stream), service);
-                // A client that hangs up is no news.
+                // A client may disconnect at any time.
                 let _ = connection.await;
             });
         }

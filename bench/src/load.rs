@@ -18,7 +18,7 @@ pub trait Requests: Send + Sync + 'static {
     fn next(&self, connection: usize, number: u64, out: &mut Vec<u8>);
     fn expected_status(&self) -> u16;
 
-    /// Messages of the other door instead of HTTP.
+    /// Messages of the MongoDB API instead of HTTP.
     fn are_messages(&self) -> bool {
         false
     }
@@ -33,7 +33,7 @@ pub struct Measured {
     pub cpu_us: f64,
 }
 
-/// Drives `requests` for some time; what is sent in the first tenth is not counted.
+/// Drives `requests` for some time; requests of the first tenth are not counted.
 pub fn drive(
     address: SocketAddr,
     connections: usize,
@@ -53,8 +53,8 @@ pub struct Target {
     pub server: u32,
 }
 
-/// The same after a warm-up of another length: none for a server that was started just now, of which the first request counts.
-/// Each connection ends with an answer that counts, also where one takes longer than `duration`.
+/// As [`drive`], after a warm-up of another length: none for a server that was started just now, if its first
+/// request counts. Each connection ends with a counted answer, even if one takes longer than `duration`.
 pub fn drive_after(
     warm_up: Duration,
     target: Target,
@@ -130,7 +130,7 @@ async fn converse(
     Ok(latencies)
 }
 
-/// One answer of the other door.
+/// One answer of the MongoDB API.
 async fn read_message(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Result<u16> {
     let mut filled = 0;
     loop {
@@ -148,7 +148,7 @@ async fn read_message(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Resul
     }
 }
 
-/// A connection to the other door, for commands one after the other.
+/// A connection to the MongoDB API, for commands one after the other.
 pub struct Messages(std::net::TcpStream);
 
 impl Messages {
@@ -158,7 +158,7 @@ impl Messages {
         Ok(Messages(stream))
     }
 
-    /// Sends a command, which has to succeed.
+    /// Sends a command, which must succeed.
     pub fn run(&mut self, message: &[u8]) -> io::Result<()> {
         self.0.write_all(message)?;
         let mut reply = vec![0; 16];

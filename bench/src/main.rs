@@ -1,24 +1,27 @@
 //! `cargo xtask bench point`: point reads and durable creates against two yardsticks in the same run. `cargo xtask bench
 //! query`: queries in one partition against PostgreSQL, and the times of queries over everything.
 //!
-//! `cargo xtask bench partitions`: splits, merges and moves under steady writes. `cargo xtask bench throttle`: a client held to its
-//! budget, and its neighbour. `cargo xtask bench metering`: what budgets and the record of heat cost. `cargo xtask bench ttl`: what
-//! clients feel while expired items are removed.
+//! `cargo xtask bench partitions`: splits, merges and moves under steady writes. `cargo xtask bench
+//! throttle`: a client held to its budget, and its neighbour. `cargo xtask bench metering`: the
+//! cost of budgets and of the record of heat. `cargo xtask bench ttl`: effects on clients while
+//! expired items are removed.
 //!
-//! `cargo xtask bench heavy`: what others feel while items with very many properties are written.
+//! `cargo xtask bench heavy`: effects on other clients while items with very many properties are
+//! written.
 //!
-//! `cargo xtask bench compare REVISION`: this tree against an earlier revision, in processor time per operation. `cargo xtask bench
-//! guard`: the same against the parent commit, with a verdict. `cargo xtask bench all`: every figure that has a goal.
+//! `cargo xtask bench compare REVISION`: this tree against an earlier revision, in processor time
+//! per operation. `cargo xtask bench guard`: the same against the parent commit, with a verdict.
+//! `cargo xtask bench all`: every figure that has a goal.
 //!
-//! `cargo xtask bench mongo`: MongoDB's protocol beside REST, over the same container.
+//! `cargo xtask bench mongo`: MongoDB's protocol compared with REST, over the same container.
 //!
 //! `cargo xtask bench feed`: following the changes of a partition. `cargo xtask bench script`: functions and procedures in JavaScript.
 //!
-//! *The ideal handler* is a bare hyper server that checks the signature and answers with the very bytes and headers of one
-//! of our replies: what HTTP costs when a database costs nothing. *PostgreSQL* runs the same reads and inserts on a JSONB
-//! table with fsync on, driven by its own `pgbench`. Contestants take turns, round by round, and the medians are reported:
-//! on a shared machine only ratios within one run mean something. The load generator shares the machine with whoever it
-//! measures, as `pgbench` does.
+//! *The ideal handler* is a bare hyper server that checks the signature and answers with the very
+//! bytes and headers of one of our replies: the cost of HTTP without a database. *PostgreSQL* runs the same
+//! reads and inserts on a JSONB table with fsync on, driven by its own `pgbench`. Contestants alternate,
+//! round by round, and the medians are reported: on a shared machine only ratios within one run mean
+//! something. The load generator shares the machine with the measured server, as `pgbench` does.
 #![allow(clippy::disallowed_methods)] // measurements read the clock and the environment
 #![allow(clippy::print_stdout, clippy::print_stderr)] // their output is their purpose
 
@@ -76,25 +79,25 @@ enum Benchmark {
     Partitions(PartitionsOptions),
     /// A client held to its budget, its neighbour, and a hot key
     Throttle(ThrottleOptions),
-    /// What budgets and the record of heat cost
+    /// Cost of budgets and of the record of heat
     Metering(MeteringOptions),
     /// Following the changes of a partition, and waiting for the next
     Feed(FeedOptions),
-    /// Clients while items whose time to live has run out are removed
+    /// Clients while expired items are removed
     Ttl(TtlOptions),
     /// Clients while items with very many properties are written
     Heavy(HeavyOptions),
     /// Clients while the MongoDB API is attacked
     Hostile(HostileOptions),
-    /// MongoDB's protocol beside REST
+    /// MongoDB's protocol compared with REST
     Mongo(MongoOptions),
     /// User-defined functions in queries, and stored procedures
     Script(ScriptOptions),
-    /// An account in an object store beside one on the local disk
+    /// An account in an object store compared with one on the local disk
     Store(store::StoreOptions),
     /// This build against another, in processor time per operation
     Compare(CompareOptions),
-    /// The same, failing where an operation takes over 5 % more beyond its own spread
+    /// As `compare`, failing where an operation takes over 5 % more beyond its own spread
     Guard(CompareOptions),
     /// Every figure that has a goal, before and after
     All(all::AllOptions),

@@ -1,9 +1,10 @@
-//! `cargo xtask bench metering`: what budgets and the record of heat cost.
+//! `cargo xtask bench metering`: the cost of budgets and of the record of heat.
 //!
-//! Three servers of the same build with the same items. *metered* is as servers are: budgets enforced on a container with more
-//! throughput than it is asked for, heat on. *unmetered* has `--throughput unlimited` and `--heat off`. *unmetered, again* is a second
-//! one of those: how far apart two equal servers are is the error of the measurement. They take turns, in another order every
-//! round, and each is compared with the *unmetered* one of its round.
+//! Three servers of the same build with the same items. *metered* has the default settings: budgets
+//! enforced on a container with more throughput than is requested, heat on. *unmetered* has
+//! `--throughput unlimited` and `--heat off`. *unmetered, again* is a second server like
+//! *unmetered*: the difference of two equal servers is the error of the measurement. The servers
+//! alternate, in another order every round, and each is compared with the *unmetered* one of its round.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -21,7 +22,7 @@ use crate::workload::{CONTAINER, Creates, DATABASE, Reads, Signer};
 use crate::{MeteringOptions, Outcome};
 
 const CONNECTIONS: usize = 16;
-/// Of so many partitions that none of them is asked for more than its share.
+/// Enough for a number of partitions of which none is asked for more than its share.
 const AMPLE: &str = "300000";
 /// Logical partitions that new items are spread over.
 const KEYS: u64 = 50_000;
@@ -31,7 +32,7 @@ const CONTESTANTS: [(&str, &[&str]); 3] = [
     ("unmetered", &["--throughput=unlimited", "--heat=off"]),
     ("unmetered, again", &["--throughput=unlimited", "--heat=off"]),
 ];
-/// The one that the others are compared with.
+/// The contestant that the others are compared with.
 const YARDSTICK: usize = 1;
 
 /// By operation, by contestant, by round.
@@ -106,7 +107,7 @@ fn measure(options: &MeteringOptions, servers: &[ServerProcess]) -> Outcome<Roun
     Ok(rounds)
 }
 
-/// By how many percent a contestant has more of something than the yardstick: sorted, one for each round.
+/// The excess of a contestant over the yardstick in percent: sorted, one for each round.
 fn excess(contestants: &[Vec<Measured>], at: usize, value: fn(&Measured) -> f64) -> Vec<f64> {
     let pairs = contestants[at].iter().zip(&contestants[YARDSTICK]);
     let mut all: Vec<f64> = pairs.map(|(one, other)| (value(one) / value(other) - 1.0) * 100.0).collect();
@@ -114,7 +115,7 @@ fn excess(contestants: &[Vec<Measured>], at: usize, value: fn(&Measured) -> f64)
     all
 }
 
-/// What was asked of metering beside what was measured.
+/// Goals of metering next to the measured figures.
 fn costs(rounds: &Rounds) -> Outcome<String> {
     let mut out = String::from(
         "| compared with *unmetered* | asked | operations/s: median (lowest, highest) | server CPU: median (lowest, highest) |\n|---|---:|---:|---:|\n",

@@ -1,8 +1,9 @@
-//! The benchmark of the other door: what MongoDB's protocol costs beside REST, over the same container in the same run.
+//! Benchmark of the MongoDB API: its cost compared with REST, over the same container in the same run.
 //!
-//! Documents are found by `_id` and shard key, which both doors answer from the item's key. One document is inserted at a time, and
-//! a thousand; REST takes a hundred in a batch at most. Documents of a thousand are counted one by one. A pipeline groups what its filter lets
-//! through. PostgreSQL takes part where it is installed.
+//! Documents are found by `_id` and shard key, which both APIs answer from the item's key. One
+//! document is inserted at a time, and a thousand; REST accepts a hundred in a batch at most.
+//! Documents of a thousand are counted one by one. A pipeline groups the documents that pass its
+//! filter. PostgreSQL takes part where it is installed.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use crate::workload::{CONTAINER, Creates, DATABASE, Reads, Signer, document, key
 use crate::{MongoOptions, Outcome};
 
 const CONNECTIONS: [usize; 2] = [1, 16];
-/// Of a thousand documents each.
+/// Documents of one large insert.
 const MANY: u64 = 1000;
 const REST_BATCH: u64 = 100;
 const GROUPS: u64 = 100;

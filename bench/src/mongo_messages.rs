@@ -1,6 +1,7 @@
-//! Requests to the server's other door, as bytes: commands written as JSON, and the answers as far as a measurement needs them.
+//! Requests to the server's MongoDB API, as bytes: commands written as JSON, and the parts of the
+//! answers that a measurement needs.
 //!
-//! The load generator sends what was made ahead, as it does over HTTP; no driver is between.
+//! The load generator sends prepared messages, as it does over HTTP, without a driver.
 
 use serde_json::Value;
 
@@ -9,7 +10,7 @@ use crate::load::Requests;
 /// OP_MSG with one document.
 const OP_MSG: i32 = 2013;
 const HEADER_BYTES: usize = 16;
-/// What a reply that succeeded counts as.
+/// Status of a successful reply.
 pub const SUCCESS: u16 = 200;
 
 /// A command as a message.
@@ -24,7 +25,7 @@ pub fn message(command: &Value) -> Vec<u8> {
     out
 }
 
-/// An object as a document, an array as one whose names are places.
+/// An object as a document, an array as a document with positions for names.
 fn document(value: &Value, out: &mut Vec<u8>) {
     let start = out.len();
     out.extend([0; 4]);
@@ -69,14 +70,14 @@ fn member(name: &str, value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// Whether a whole message says that everything was done.
+/// Status of a whole message: whether everything was done.
 pub fn status(reply: &[u8]) -> u16 {
     let has = |wanted: &[u8]| reply.windows(wanted.len()).any(|window| window == wanted);
     let done = has(b"\x01ok\0\0\0\0\0\0\0\xF0\x3F") && !has(b"\x04writeErrors\0");
     if done { SUCCESS } else { 500 }
 }
 
-/// The length of the message whose header this begins with, once that much is there.
+/// The length of the message that begins with this header, once the header is complete.
 pub fn length(head: &[u8]) -> Option<usize> {
     let bytes = head.first_chunk::<4>().filter(|_| head.len() >= HEADER_BYTES)?;
     usize::try_from(i32::from_le_bytes(*bytes)).ok()

@@ -1,8 +1,8 @@
-//! Clients that ask by the clock, whatever they are answered, and note what they got.
+//! Clients that send requests by the clock, whatever the answers, and record the results.
 //!
-//! Each connection has a thread of its own and sends its next request when that is due, or at once while it is behind. A request
-//! that waited behind others of its connection counts from when it was due; one that was sent in time counts from when it
-//! was sent, since the coarseness of the client's timer is not the server's.
+//! Each connection has a thread of its own and sends its next request when that is due, or at once while it
+//! is behind. A request that waited behind others of its connection counts from its due time. A request that
+//! was sent in time counts from its sending, since the coarseness of the client's timer is not the server's.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -11,22 +11,22 @@ use shardlake_testkit::{RawConnection, Response};
 
 use crate::Outcome;
 
-/// Who asks what, how often and for how long.
+/// The requests of a client, their rate and their duration.
 #[derive(Clone, Copy)]
 pub struct Pace<'a> {
     pub address: SocketAddr,
-    /// Asked in turns.
+    /// Sent in rotation.
     pub requests: &'a [Vec<u8>],
-    /// Requests per second; `u64::MAX` is as many as go.
+    /// Requests per second; `u64::MAX` is as many as possible.
     pub rate: u64,
     pub connections: u64,
     pub time: Duration,
 }
 
-/// What a client got.
+/// Results of a client.
 #[derive(Debug, Default)]
 pub struct Got {
-    /// Request units of what succeeded.
+    /// Request units of the successful requests.
     pub charged: f64,
     pub refused: u64,
     /// Refusals without the sub status or the waiting time that clients rely on.
@@ -48,7 +48,7 @@ impl Got {
         self.latencies.get((self.latencies.len() as f64 * share) as usize).copied().unwrap_or(0)
     }
 
-    /// With what another client got, or the same one at another time.
+    /// Sum with the results of another client, or of the same one at another time.
     pub fn joined(self, other: Got) -> Got {
         let mut all = self.join(other);
         all.latencies.sort_unstable();
@@ -88,7 +88,7 @@ impl Got {
     }
 }
 
-/// A refusal says that it is one of throughput, and for how many whole milliseconds to wait.
+/// Whether a refusal carries the sub status of throughput, and a wait in whole milliseconds.
 fn is_clean(reply: &Response) -> bool {
     reply.header("x-ms-substatus") == Some("3200") && retry_after(reply).is_some_and(|wait| wait >= 1)
 }
@@ -111,7 +111,7 @@ impl Pace<'_> {
         Ok(all)
     }
 
-    /// One client beside another.
+    /// Two clients concurrently.
     pub fn run_beside(&self, other: &Pace<'_>) -> Outcome<(Got, Got)> {
         std::thread::scope(|scope| {
             let one = scope.spawn(|| self.run().map_err(|error| error.to_string()));
@@ -135,7 +135,7 @@ impl Pace<'_> {
         Ok(got)
     }
 
-    /// Waits for the time of a request, and says from when it counts; nothing when that time is past the end.
+    /// Waits for the time of a request, and returns the time that it counts from; `None` when that is past the end.
     fn wait(&self, start: Instant, number: u64) -> Option<Instant> {
         let due = match self.rate {
             u64::MAX => Instant::now(),

@@ -1,9 +1,9 @@
-//! `cargo xtask bench partitions`: how fast partitions are cut, joined and moved, how long writers are held, and what clients feel
-//! meanwhile.
+//! `cargo xtask bench partitions`: speed of splits, merges and moves, how long writers are held,
+//! and the effects on clients meanwhile.
 //!
-//! In one process, over two shards on a local disk with synced commits: clients write at a steady rate, each against its own
-//! schedule, so that an operation that had to wait counts from when it should have begun. First without relocations, then
-//! with one after the other.
+//! In one process, over two shards on a local disk with synced commits: clients write at a steady
+//! rate, each against its own schedule, so that a delayed operation counts from its due time. First
+//! without relocations, then with one after the other.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -161,7 +161,7 @@ async fn measure(options: &PartitionsOptions) -> Outcome {
     publish(options.publish.as_ref(), &text)
 }
 
-/// A split, then a merge of what it made, then a move, and again.
+/// A split, then a merge of the resulting ranges, then a move, and again.
 async fn relocate(bench: &Bench, round: usize) -> Outcome<RelocationReport> {
     let container = bench.current();
     let ranges = container.partition_key_ranges();
@@ -254,7 +254,7 @@ fn items_per_second(report: &RelocationReport) -> f64 {
     report.items as f64 / report.duration.as_secs_f64()
 }
 
-/// What was asked of relocations beside what was measured.
+/// Goals of relocations next to the measured figures.
 fn asked(
     out: &mut String,
     quiet: &(Quantiles, Quantiles),

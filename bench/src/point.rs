@@ -1,4 +1,4 @@
-//! The point benchmark: contestants take turns at reads and at durable creates.
+//! The point benchmark: contestants alternate at reads and at durable creates.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -113,7 +113,7 @@ pub struct Ideal {
 }
 
 impl Ideal {
-    /// Takes one of the server's replies as its own.
+    /// Starts the ideal handler with one of the server's replies.
     pub fn start(server: &ServerProcess, directory: &Path) -> Outcome<Ideal> {
         let client = server.client();
         let path = format!("/dbs/{DATABASE}/colls/{CONTAINER}/docs/item-0");

@@ -10,7 +10,7 @@ use crate::cpu::Cpu;
 use crate::load::Measured;
 use crate::workload::document;
 
-/// As much memory as our caches have; journals and checkpoints that do not get in the way of a measurement of seconds.
+/// As much memory as our caches have; journals and checkpoints that do not disturb a measurement of seconds.
 pub const SETTINGS: [&str; 9] = [
     "fsync=on",
     "synchronous_commit=on",
@@ -111,7 +111,7 @@ impl Postgres {
             "insert into items select 'key-' || n / 100, 'item-' || n, replace(replace('{document}', 'ID', 'item-' || n), 'PK', 'key-' || n / 100)::jsonb from generate_series(0, {}) n",
             items - 1
         ))?;
-        // What our default index is to an item: every path of every document can be searched.
+        // The counterpart of our default index: every path of every document can be searched.
         self.psql("create index on items using gin (doc)")?;
         self.psql("vacuum analyze items")?;
         self.psql("checkpoint")
@@ -126,7 +126,7 @@ impl Postgres {
     }
 
     pub fn creates(&self, connections: usize, seconds: u64) -> Outcome<Measured> {
-        // pgbench takes a colon before a word or number for a variable: a space keeps them apart.
+        // pgbench parses a colon before a word or number as a variable: a space separates them.
         let document = document("ID", "PK").replace('\'', "''").replace("\":", "\": ");
         let script = format!(
             "\\set n random(1, 9000000000000000)\n\\set k random(0, 1000)\ninsert into items values ('key-' || :k, 'new-' || :n, '{document}'::jsonb);\n"
@@ -134,7 +134,7 @@ impl Postgres {
         self.pgbench(&script, connections, seconds)
     }
 
-    /// Filters and groups a table of small documents on one connection: what `mongo.rs` asks of a collection.
+    /// Filters and groups a table of small documents on one connection, as `mongo.rs` does with a collection.
     pub fn group(&self, documents: u64, groups: u64, seconds: u64) -> Outcome<Measured> {
         self.psql("create table grouped (id bigint primary key, doc jsonb not null)")?;
         self.psql(&format!(
@@ -155,7 +155,8 @@ impl Postgres {
         self.pgbench(&script, connections, seconds)
     }
 
-    /// Runs a script by as many connections. On a busy machine they may take longer to open than the run was to take.
+    /// Runs a script on `connections` connections. On a busy machine they may take longer to open
+    /// than the run was to take.
     pub fn pgbench(&self, script: &str, connections: usize, seconds: u64) -> Outcome<Measured> {
         let file = self.scratch.path().join("script.sql");
         fs::write(&file, script)?;

@@ -1,8 +1,9 @@
-//! `cargo xtask bench profile`: where the processor time of each path goes, by `perf`.
+//! `cargo xtask bench profile`: the processor time of each path by function, by `perf`.
 //!
-//! One server is driven by one case after the other while `perf record` watches it and its script workers. For each case there is a
-//! page with the functions that take most, and a flame graph where the tools of `inferno` are installed. Symbols need a build with
-//! line tables: `CARGO_PROFILE_QUICK_DEBUG=line-tables-only cargo xtask bench --profile quick profile`.
+//! One server is driven by one case after the other while `perf record` watches it and its script
+//! workers. For each case there is a page with the most expensive functions, and a flame graph
+//! where the tools of `inferno` are installed. Symbols need a build with line tables:
+//! `CARGO_PROFILE_QUICK_DEBUG=line-tables-only cargo xtask bench --profile quick profile`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -104,7 +105,7 @@ fn record_once(
     Ok(perf.wait()?.success().then_some(measured.cpu_us))
 }
 
-/// The functions that take most, themselves: share and name.
+/// The most expensive functions by their own samples: share and name.
 fn functions(samples: &Path) -> Outcome<Vec<(String, String)>> {
     // Inlined functions would be looked up one by one, which takes minutes.
     let output = Command::new("perf")
@@ -115,7 +116,7 @@ fn functions(samples: &Path) -> Outcome<Vec<(String, String)>> {
     let function = |line: &str| {
         let (share, rest) = line.trim().split_once('%')?;
         let _is_a_share: f64 = share.parse().ok()?;
-        // Columns follow, behind spaces.
+        // Columns follow, after spaces.
         let name = rest.trim().trim_start_matches("[.] ").split("  ").next()?;
         Some((format!("{share} %"), name.replace('|', "\\|")))
     };

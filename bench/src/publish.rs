@@ -8,15 +8,16 @@ use crate::Outcome;
 
 /// Where one section ends and the next begins in the page.
 const SECTION: &str = "\n## Measured by ";
-/// Options that say where things are, not what was measured.
+/// Options that name places, and do not affect the measurement.
 const PLACES: [&str; 3] = ["--server", "--base", "--publish"];
 
-/// Prints what a benchmark found, and puts it into the page if there is to be one.
+/// Prints the results of a benchmark, and puts them into the page if there is to be one.
 pub fn publish(page: Option<&PathBuf>, text: &str) -> Outcome {
     publish_instead_of(&[], page, text)
 }
 
-/// The same, and takes the sections of other benchmarks out of the page, because this one measured their figures anew.
+/// As [`publish`], but removes the sections of other benchmarks from the page, because this one
+/// measured their figures anew.
 pub fn publish_instead_of(others: &[&str], page: Option<&PathBuf>, text: &str) -> Outcome {
     let text = format!("{}{text}", commit().map(|commit| format!("Commit {commit}. ")).unwrap_or_default());
     println!("{text}");
@@ -29,7 +30,7 @@ pub fn publish_instead_of(others: &[&str], page: Option<&PathBuf>, text: &str) -
     Ok(())
 }
 
-/// What is checked out, where git knows it.
+/// The checked-out commit, where git knows it.
 pub fn commit() -> Option<String> {
     let described =
         Command::new("git").args(["describe", "--always", "--dirty", "--abbrev=12"]).output().ok()?;

@@ -1,4 +1,5 @@
-//! The query benchmark: one-partition queries against PostgreSQL in the same run, and the times of queries over everything.
+//! The query benchmark: one-partition queries against PostgreSQL in the same run, and the times of
+//! queries over all partitions.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -93,7 +94,7 @@ fn one_partition(
     Ok(())
 }
 
-/// The same in PostgreSQL.
+/// The query in PostgreSQL.
 pub fn postgres_script(condition: &str, items: u64) -> String {
     format!(
         "\\set k random(0, {})\n\\set s random(0, 99)\nselect doc from items where pk = 'key-' || :k and {condition};\n",
@@ -101,7 +102,7 @@ pub fn postgres_script(condition: &str, items: u64) -> String {
     )
 }
 
-/// Queries over all partitions, one at a time: their latency is what counts.
+/// Queries over all partitions, one at a time: their latency is measured.
 fn everywhere(options: &QueryOptions, server: &ServerProcess, items: u64, lines: &mut Vec<Line>) -> Outcome {
     let groups = items / GROUP_SIZE;
     let equality = (0..500).map(|n| {
@@ -130,7 +131,7 @@ fn drive(
     load::drive(server.address(), connections, duration, requests, server.process_id())
 }
 
-/// Scans of one partition: what a core gets through, by the CPU time of the server.
+/// Scans of one partition: the throughput of a core, by the CPU time of the server.
 fn scans(server: &ServerProcess, items: u64, text: &mut String) -> Outcome {
     let per_partition = items as f64 / 5.0;
     for (what, filter, unit) in [

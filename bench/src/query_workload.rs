@@ -68,7 +68,7 @@ fn write_each(
     })
 }
 
-/// Where a query goes.
+/// Target of a query.
 pub enum Target {
     Key(String),
     /// The server fans out.
@@ -77,7 +77,7 @@ pub enum Target {
     FirstRange,
 }
 
-/// Queries made ahead; each connection goes through them in its own order.
+/// Prepared queries; each connection sends them in its own order.
 pub struct Queries(Vec<Vec<u8>>);
 
 impl Queries {

@@ -67,7 +67,7 @@ pub fn table(lines: &[Line]) -> String {
     out
 }
 
-/// What the figures were measured on.
+/// The machine of the measurement.
 pub fn machine() -> String {
     let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpu

@@ -1,9 +1,10 @@
-//! `cargo xtask bench script`: what JavaScript on the server costs.
+//! `cargo xtask bench script`: the cost of JavaScript on the server.
 //!
-//! *Functions*: one connection reads a container of one partition by a query that calls a user-defined function for each item, with a
-//! number and with the whole item of 1 KB, and by the same query without the call; the difference is the call. *Procedures*: connections,
-//! each with a logical partition of its own, run an empty procedure, and one that creates the two items of 1 KB that it is given,
-//! against the same two items in a transactional batch, with durability async and sync.
+//! *Functions*: one connection reads a container of one partition by a query that calls a
+//! user-defined function for each item, with a number and with the whole item of 1 KB, and by the same query
+//! without the call; the difference is the call. *Procedures*: connections, each with a logical partition of
+//! its own, run an empty procedure, and a procedure that creates two given items of 1 KB, against the same
+//! two items in a transactional batch, with durability async and sync.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -22,10 +23,10 @@ use crate::workload::{CONTAINER, DATABASE, document};
 use crate::{Outcome, ScriptOptions};
 
 const PAGE_ITEMS: usize = 1000;
-/// Stands for the number of a request in what it sends, in as many characters as the number has.
+/// Placeholder for the number of a request, in as many characters as the number has.
 const PLACE: &str = "@@@@@@@@@@@@";
 
-/// Text of a query with a call, and of the one without.
+/// Text of a query with a call, and of the query without it.
 const CALLS: [(&str, &str, &str); 3] = [
     ("udf.f(number)", "SELECT VALUE udf.price(c.price) FROM c", "SELECT VALUE c.price FROM c"),
     ("udf.f(item of 1 KB)", "SELECT VALUE udf.name(c) FROM c", "SELECT VALUE c.name FROM c"),
@@ -174,7 +175,7 @@ fn procedures(options: &ScriptOptions, durability: &str) -> Outcome<String> {
     table(&lines)
 }
 
-/// The empty procedure, and the one that creates two items.
+/// The empty procedure, and the procedure that creates two items.
 pub fn create_procedures(client: &Client) {
     for (id, body) in [("empty", "function () {}"), ("two", TWO)] {
         let path = format!("{}/sprocs", container_path(DATABASE, CONTAINER));
@@ -182,7 +183,7 @@ pub fn create_procedures(client: &Client) {
     }
 }
 
-/// Creates what it is given, or nothing.
+/// Creates its arguments, or nothing.
 const TWO: &str = "function (first, second) {
     var collection = getContext().getCollection(), link = collection.getSelfLink();
     function done(error) { if (error) throw error; }
@@ -224,7 +225,7 @@ pub struct Template(Vec<u8>);
 /// The requests of one round, a template for each connection.
 pub struct Numbered {
     pub templates: Vec<Template>,
-    /// Tells the ids of this round from those of others.
+    /// Distinguishes the ids of this round from those of others.
     pub round: usize,
 }
 
@@ -243,7 +244,7 @@ impl Template {
         Template::of_procedure(client, "two", key, &format!("[{first},{second}]"))
     }
 
-    /// The transactional batch that creates the same two.
+    /// The transactional batch that creates the same two items.
     pub fn of_batch(client: &Client, key: &str) -> Template {
         let header = format!("[\"{key}\"]");
         let headers = [

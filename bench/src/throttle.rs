@@ -1,8 +1,10 @@
-//! `cargo xtask bench throttle`: what a budget gives the client that overdraws it, and what it spares that client's neighbour.
+//! `cargo xtask bench throttle`: effects of a budget on a client that overdraws it, and on that
+//! client's neighbour.
 //!
-//! *The busy client* asks for twice the RU/s of its container, by the clock, whatever it is answered. *The neighbour* reads a little
-//! from another container of the same server: alone, beside the busy client, and beside a flood, connections that do nothing but ask.
-//! *The hot key*: a container of two partitions is asked for twice its RU/s, all of it with one key.
+//! *The busy client* asks for twice the RU/s of its container, by the clock, whatever the answers.
+//! *The neighbour* reads a little from another container of the same server: alone, next to the
+//! busy client, and next to a flood, connections that do nothing but ask. *The hot key*: a
+//! container of two partitions is asked for twice its RU/s, all of it with one key.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -21,7 +23,7 @@ use crate::{Outcome, ThrottleOptions};
 const KEYS: u64 = 1000;
 const CONNECTIONS: u64 = 16;
 const FLOOD_CONNECTIONS: u64 = 8;
-/// A container that is created with so much has two partitions, and keeps them when it is given less.
+/// A container that is created with this throughput has two partitions, and keeps them when its throughput is reduced.
 const OF_TWO_PARTITIONS: u64 = 12_000;
 
 /// Everything that was measured, in the order of the table.
@@ -93,7 +95,7 @@ fn replace_throughput(client: &Client, container: &str, throughput: u64) -> Outc
     Ok(())
 }
 
-/// One item, 1 RU to read, in each of many logical partitions; the loader waits as it is told.
+/// One item, 1 RU to read, in each of many logical partitions; the loader waits as refusals demand.
 fn fill(address: SocketAddr, container: &str) -> Outcome {
     let signer = Signer::new(EMULATOR_KEY);
     let link = format!("dbs/{DATABASE}/colls/{container}");
@@ -152,7 +154,7 @@ fn measure(server: &ServerProcess, options: &ThrottleOptions) -> Outcome<Found> 
     Ok(Found { alone, busy, beside, again, flood, flooded, hot })
 }
 
-/// What was asked of budgets beside what was measured.
+/// Goals of budgets next to the measured figures.
 fn asked(options: &ThrottleOptions, found: &Found) -> Outcome<String> {
     let Found { alone, busy, beside, again, flood, flooded, hot } = found;
     let budget = (options.throughput * options.seconds) as f64;

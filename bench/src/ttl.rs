@@ -1,8 +1,8 @@
-//! `cargo xtask bench ttl`: what clients feel while items whose time has run out are removed.
+//! `cargo xtask bench ttl`: effects on clients while expired items are removed.
 //!
-//! One container holds items that never run out, which clients read and write by the clock, and many more that run out all at
-//! once, when the container gets a default. The same load runs before that, while they are removed, and afterwards; its windows
-//! of a second are joined for as long as there is something to remove.
+//! One container holds items that never expire, which clients read and write by the clock, and many more that
+//! all expire at once, when the container gets a default. The same load runs before that, while they are
+//! removed, and afterwards; its windows of a second are joined for as long as there is something to remove.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -21,14 +21,14 @@ const KEPT: u64 = 1000;
 const CONNECTIONS: u64 = 8;
 const ITEMS_PER_REQUEST: u64 = 50;
 const WINDOW: Duration = Duration::from_secs(1);
-/// When nothing is removed any more although something is left.
+/// Time limit without removals although items are left.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 pub struct Found {
     before: Got,
     during: Got,
     after: Got,
-    /// From the moment when the items ran out until the last one was removed.
+    /// From the expiry of the items until the last one was removed.
     purge: Duration,
 }
 
@@ -45,7 +45,7 @@ pub fn run(options: &TtlOptions) -> Outcome {
     publish(options.publish.as_ref(), &text)
 }
 
-/// What clients of one build feel.
+/// Latencies of clients of one build.
 pub fn find(options: &TtlOptions) -> Outcome<Found> {
     let directory = tempfile::TempDir::with_prefix("shardlake-bench-")?;
     let server = ServerOptions::new(&options.server).data_dir(directory.path().join("data")).try_start()?;
@@ -119,7 +119,7 @@ fn fill(server: &ServerProcess, items: u64) -> Outcome {
     Ok(())
 }
 
-/// Reads and upserts in turns.
+/// Reads and upserts alternately.
 fn requests() -> Vec<Vec<u8>> {
     let signer = Signer::new(EMULATOR_KEY);
     let link = format!("dbs/{DATABASE}/colls/{CONTAINER}");
@@ -154,7 +154,7 @@ fn measure(server: &ServerProcess, options: &TtlOptions) -> Outcome<Found> {
         connections: CONNECTIONS,
         time,
     };
-    // What the loading left to do is not what is measured.
+    // Remaining work of the loading is not measured.
     Pace { time: Duration::from_secs(5), ..pace }.run()?;
     eprintln!("nothing to remove");
     let before = pace.run()?;
@@ -187,7 +187,7 @@ fn measure(server: &ServerProcess, options: &TtlOptions) -> Outcome<Found> {
     Ok(Found { before, during, after, purge: purge.unwrap_or_default() })
 }
 
-/// What the server says it has removed.
+/// The number of removed items that the server reports.
 fn purged(server: &ServerProcess) -> Outcome<u64> {
     let mut connection = RawConnection::open(server.address())?;
     connection.send(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n")?;

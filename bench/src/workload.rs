@@ -13,7 +13,7 @@ pub const DATABASE: &str = "bench";
 pub const CONTAINER: &str = "items";
 pub const ITEMS_PER_KEY: u64 = 100;
 
-/// An item of about 1 KB of JSON, as the system properties make it on the way out.
+/// An item of about 1 KB of JSON, when returned with its system properties.
 pub fn document(id: &str, key: &str) -> String {
     format!(
         r#"{{"id":"{id}","pk":"{key}","name":"Mountain-100 Silver, 42","price":3399.99,"quantity":7,"tags":["bike","mountain","silver"],"dimensions":{{"weight":20.77,"size":"42","frame":[1,2,3]}},"active":true,"description":"{}"}}"#,
@@ -50,7 +50,7 @@ impl Signer {
     }
 }
 
-/// The head of a request for a loaded item, without the empty line behind it.
+/// The head of a request for a loaded item, without the empty line after it.
 fn head(signer: &Signer, method: &str, container: &str, number: u64) -> String {
     let link = format!("dbs/{DATABASE}/colls/{container}/docs/item-{number}");
     let authorization = signer.authorization(&method.to_lowercase(), &link);
@@ -64,7 +64,7 @@ fn end_with(body: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(format!("content-length: {}\r\n\r\n{body}", body.len()).as_bytes());
 }
 
-/// Up to so many different numbers below `items`, spread evenly.
+/// Up to `most` different numbers below `items`, spread evenly.
 fn spread(items: u64, most: u64) -> impl Iterator<Item = u64> {
     let count = items.min(most);
     (0..count).map(move |index| index * (items / count))
@@ -83,7 +83,7 @@ impl Reads {
         Reads::of(signer, CONTAINER, items, TOUCHED)
     }
 
-    /// Of up to `most` different items of a container.
+    /// Reads of up to `most` different items of a container.
     pub fn of(signer: &Signer, container: &str, items: u64, most: u64) -> Reads {
         let request = |number| {
             format!("{}accept: application/json\r\n\r\n", head(signer, "GET", container, number)).into_bytes()

@@ -1,8 +1,8 @@
-//! What a second core is worth: server and load generator pinned together to one core, and to two.
+//! Gain of a second core: server and load generator pinned together to one core, and to two.
 //!
-//! The generator has the same work for each request either way, so a server that scales perfectly shows 2, as long as the one
-//! thread of the generator is not what is waited for. A server finds out at its start how many cores it has.
-//! The ideal handler is driven beside it: the generator's thread has a larger part in its requests.
+//! The generator has the same work for each request either way, so a server that scales perfectly shows 2, as
+//! long as the one thread of the generator is not the bottleneck. A server counts its cores at its start. The
+//! ideal handler is driven in the same rounds: the generator's thread has a larger part in its requests.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::point::Ideal;
 
 const ITEMS: u64 = 20_000;
 const CONNECTIONS: usize = 16;
-/// Operations by cores, and what two cores are to be worth.
+/// Operations by cores, and the goal for the gain of two cores.
 const OPERATIONS: [(&str, [&str; 2], f64); 2] = [
     (cases::POINT_READ, ["point read, 1 core", "point read, 2 cores"], 1.8),
     (cases::CREATE, ["durable create, 1 core", "durable create, 2 cores"], 1.6),
@@ -49,7 +49,7 @@ pub fn measure(run: &Run, sheet: &mut Sheet) -> Outcome {
     note_ideal(sheet)
 }
 
-/// What two cores are worth to a handler that shares nothing.
+/// Gain of two cores for a handler that shares nothing.
 fn note_ideal(sheet: &mut Sheet) -> Outcome {
     let [one, two] = OPERATIONS[0].1.map(|name| sheet.values(name, CONNECTIONS, IDEAL, |one| one.per_second));
     let rounds: Vec<f64> = one.iter().zip(&two).map(|(one, two)| two / one).collect();

@@ -1,7 +1,8 @@
-//! Many items: queries that should not notice, what lies on disk in the end, and reads of what is not in memory.
+//! Many items: queries that should not slow down, the final size on disk, and reads of uncached data.
 //!
-//! *Cold* is a server that was started just now with a cache of a quarter of what lies on disk, after the pages of the operating
-//! system were dropped. Where they cannot be dropped (that takes root, on Linux) it is told.
+//! *Cold* is a server that was started just now with a cache of a quarter of its data on disk,
+//! after the pages of the operating system were dropped. Where they cannot be dropped (that
+//! requires root, on Linux) this is reported.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -32,7 +33,7 @@ const COLD_ITEMS: u64 = 200_000;
 struct Large {
     name: &'static str,
     server: ServerProcess,
-    /// Cache of a quarter of what lies on disk; known when it does.
+    /// Cache of a quarter of the data on disk; known once that is known.
     cold_cache_bytes: u64,
     directory: tempfile::TempDir,
 }
@@ -83,7 +84,7 @@ fn find<'a>(cases: &'a [Case], name: &str) -> &'a Case {
 /// Queries that need a hundred or ten items, however many there are.
 fn warm(run: &Run, builds: &[Large], sheet: &mut Sheet) -> Outcome {
     let cases = cases::queries(run.large_items);
-    // The first query by a path counts its values once, which is not what a round measures.
+    // The first query by a path counts its values once, which a round does not measure.
     for build in builds {
         for name in [cases::TOP, cases::EQUALITY] {
             contender::drive(&build.server, find(&cases, name), 0, 1, run.time())?;

@@ -1,4 +1,4 @@
-//! Latency at half of the load that each build carries at most: requests by the clock, not one behind the other.
+//! Latency at half of each build's maximum load: requests by the clock, not one after the other.
 
 use std::fmt::Write as _;
 

@@ -1,9 +1,10 @@
-//! `cargo xtask bench all --base REVISION`: every figure that has a goal, from one commit, with what it was before and the spread
-//! of its rounds.
+//! `cargo xtask bench all --base REVISION`: every figure that has a goal, from one commit, with its
+//! earlier value and the spread of its rounds.
 //!
-//! Both builds and the yardsticks take turns within every round. Each part stands in a file of its own: `warm.rs` (reads, creates,
-//! patches and queries against the ideal handler and PostgreSQL), `latency.rs` (at half of the maximum load), `scripts.rs`,
-//! `cores.rs`, `large.rs` (queries over many items, the disk, cold reads), `motion.rs` and `purge.rs`.
+//! Both builds and the contestants for comparison alternate within every round. Each part has a
+//! file of its own: `warm.rs` (reads, creates, patches and queries against the ideal handler and
+//! PostgreSQL), `latency.rs` (at half of the maximum load), `scripts.rs`, `cores.rs`, `large.rs`
+//! (queries over many items, the disk, cold reads), `motion.rs` and `purge.rs`.
 //!
 //! `--short` measures the same with fewer items and seconds, in some twenty minutes on two cores.
 
@@ -65,7 +66,7 @@ struct Build {
     binary: PathBuf,
 }
 
-/// What every part needs to know.
+/// Parameters of every part.
 struct Run {
     builds: Vec<Build>,
     rounds: usize,

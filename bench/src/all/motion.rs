@@ -1,4 +1,5 @@
-//! What clients feel over HTTP while a partition is split, merged and moved, and how fast its items are copied when they rest.
+//! Effects on clients over HTTP while a partition is split, merged and moved, and how fast its
+//! items are copied without load.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -58,7 +59,7 @@ fn measure_build(run: &Run, binary: &Path) -> Outcome<(f64, Vec<f64>)> {
         connections: CONNECTIONS,
         time,
     };
-    // What the loading left to do is not what is measured.
+    // Remaining work of the loading is not measured.
     pace(Duration::from_secs(2)).run()?;
     let quiet = pace(Duration::from_secs(QUIET * run.seconds)).run()?;
     let moves = Moves { binary, server: &server };
@@ -84,7 +85,7 @@ fn measure_build(run: &Run, binary: &Path) -> Outcome<(f64, Vec<f64>)> {
     Ok((moving.within(0.99) as f64 / quiet.within(0.99).max(1) as f64, speeds))
 }
 
-/// Reads and replacements in turns.
+/// Reads and replacements alternately.
 fn requests(items: u64) -> Vec<Vec<u8>> {
     let signer = Signer::new(EMULATOR_KEY);
     let (reads, replaces) = (Reads::new(&signer, items), Replaces::new(&signer, items, 0));
@@ -106,7 +107,8 @@ struct Moves<'a> {
 }
 
 impl Moves<'_> {
-    /// Splits a partition, joins the two, and moves the one to another shard; ids count on. How long each took.
+    /// Splits a partition, merges the two, and moves the result to another shard; ids are counted
+    /// on. Returns the three durations.
     fn relocate(&self, first: u32, shard: u32) -> Outcome<[Duration; 3]> {
         let [id, left, right, joined] = [first, first + 1, first + 2, first + 3].map(|id| id.to_string());
         Ok([

@@ -1,4 +1,4 @@
-//! What clients feel while items whose time to live has run out are removed.
+//! Effects on clients while expired items are removed.
 
 use super::Run;
 use super::sheet::{Goal, Sheet};

@@ -1,4 +1,4 @@
-//! What `all` has measured: lines of operations, and the figures that have a goal.
+//! Results of `all`: lines of operations, and the figures that have a goal.
 
 use std::fmt::Write as _;
 
@@ -29,7 +29,7 @@ pub struct Ratio {
     pub name: &'static str,
     pub operation: &'static str,
     pub connections: usize,
-    /// A contestant of the same operation.
+    /// A contestant of the same operation to compare with.
     pub yardstick: &'static str,
     pub at_least: f64,
 }
@@ -71,7 +71,7 @@ impl Sheet {
         self.lines.iter().find(is_it).map_or(Vec::new(), |line| line.rounds.iter().map(value).collect())
     }
 
-    /// The same of both builds.
+    /// The values of both builds.
     pub fn of_builds(
         &self,
         operation: &str,

@@ -75,7 +75,7 @@ struct Yardsticks {
     ideal: Ideal,
     /// The items of the point benchmark, with a GIN index.
     postgres: Option<Postgres>,
-    /// Those of the query benchmark.
+    /// The database of the query benchmark.
     queried: Option<Postgres>,
     items: u64,
     _directory: tempfile::TempDir,
@@ -93,7 +93,7 @@ impl Yardsticks {
         })
     }
 
-    /// Drives those that can do what the case does.
+    /// Drives the contestants that support the case.
     fn drive(&self, run: &Run, case: &Case, connections: usize, sheet: &mut Sheet) -> Outcome {
         if case.name == cases::POINT_READ {
             let requests = (case.requests)(0);

@@ -1,13 +1,15 @@
-//! `cargo xtask bench compare REVISION`: what a change costs or saves, in processor time of the server per operation. `cargo xtask
-//! bench guard`: the same with the parent commit, failing where an operation got dearer by more than 5 %.
+//! `cargo xtask bench compare REVISION`: the cost or gain of a change, in processor time of the
+//! server per operation. `cargo xtask bench guard`: the same with the parent commit, failing where
+//! an operation got more than 5 % more expensive.
 //!
-//! Two builds serve the same items at the same time, and only one of them is driven at any moment. They take turns several
-//! times within every round, each as often first as the other. A ratio compares the turns of one round; the table
-//! gives the median of these ratios and their range, so that a busy machine shows as a wide range and not as a verdict.
+//! Two builds serve the same items at the same time, and only one of them is driven at any time.
+//! They alternate several times within every round, each as often first as the other. A ratio
+//! compares the time slices of one round; the table gives the median of these ratios and their
+//! range, so that a busy machine shows as a wide range and not as a verdict.
 //!
-//! With a limit (`--worse-percent-max`) an operation is *worse* where the median is above it beyond its spread (`ratios.rs`).
-//! Where the spread may be the reason, the operation is measured in as many rounds again. What is doubtful then is told and
-//! does not fail.
+//! With a limit (`--worse-percent-max`) an operation is *worse* where the median is above the limit
+//! beyond its spread (`ratios.rs`). Where the spread may be the reason, the operation is measured
+//! in as many rounds again. A result that is still doubtful is reported and does not fail.
 
 mod ratios;
 
@@ -24,10 +26,10 @@ pub use ratios::Ratios;
 use ratios::Verdict;
 
 const GUARD_PERCENT_MAX: f64 = 5.0;
-/// Turns of each build in a round.
+/// Time slices of each build in a round.
 const SLICES: usize = 4;
 
-/// A case, with what was measured of the base and of this build, round by round.
+/// A case, with the results of the base and of this build, round by round.
 struct Compared {
     case: Case,
     base: Vec<Measured>,
@@ -141,7 +143,7 @@ impl Compared {
     }
 }
 
-/// What equally long turns of a round come to.
+/// Joined result of equally long time slices of a round.
 fn joined(turns: &[Measured]) -> Measured {
     let speeds: f64 = turns.iter().map(|turn| turn.per_second).sum();
     let cpu_us = turns.iter().map(|turn| turn.cpu_us * turn.per_second).sum::<f64>() / speeds.max(1e-9);

@@ -1,4 +1,4 @@
-//! What the ratios of many rounds say.
+//! Statistics over the ratios of many rounds.
 
 /// Ratios of one case, later build by base, one for each round.
 #[derive(Debug, Clone)]
@@ -42,8 +42,8 @@ impl Ratios {
         }
     }
 
-    /// The lower end of the interval that the true median is in, at a confidence of 95 %: a round of which the order says it,
-    /// however the rounds are distributed.
+    /// The lower end of the interval that contains the true median, at a confidence of 95 %: an
+    /// order statistic of the rounds, however the rounds are distributed.
     fn median_at_least(&self) -> f64 {
         let count = self.0.len() as f64;
         let place = ((count - 1.96 * count.sqrt()) / 2.0).max(0.0) as usize;
@@ -69,7 +69,7 @@ mod tests {
         assert_eq!(verdict(&[1.2, 0.9, 1.0, 1.3, 1.01]), Verdict::Fine);
         assert_eq!(verdict(&[1.08, 1.07, 1.09, 1.06, 1.08]), Verdict::Worse);
         assert_eq!(verdict(&[1.08, 1.07, 1.09, 1.04, 1.08]), Verdict::Doubtful);
-        // Of twelve rounds, two may fall out of line.
+        // Two of twelve rounds may be outliers.
         let mut many = vec![1.1; 12];
         many[0] = 0.9;
         many[1] = 0.9;

@@ -1,13 +1,14 @@
-//! `cargo xtask bench store`: an account in an object store beside one on the local disk, in one run.
+//! `cargo xtask bench store`: an account in an object store compared with one on the local disk, in
+//! one run.
 //!
-//! | file | what it does |
+//! | file | contents |
 //! |---|---|
 //! | `mod.rs` | the options, and the page |
-//! | `places.rs` | where accounts lie: the disk, a directory as a store, a bucket in this process at some distance, a store by its URL |
+//! | `places.rs` | stores of accounts: the disk, a directory as a store, a bucket in this process at some distance, a store by its URL |
 //! | `rows.rs` | one function for each row |
 //!
-//! The bucket runs in this process, on the cores that server and load generator use as well, and keeps everything in memory: it stands for the
-//! latency of a cloud and for nothing else of it. Compare ratios within one run.
+//! The bucket runs in this process, on the cores that server and load generator use as well, and keeps
+//! everything in memory: it simulates the latency of a cloud and nothing else. Compare ratios within one run.
 
 mod places;
 mod rows;
@@ -36,7 +37,7 @@ pub struct StoreOptions {
     /// Another store to measure, such as s3://bucket/prefix of a SeaweedFS; its environment is handed on
     #[arg(long)]
     pub url: Option<String>,
-    /// Places to measure beside the local disk: `file`, `near`, `url`, `distant` [default: all]
+    /// Places to measure in addition to the local disk: `file`, `near`, `url`, `distant` [default: all]
     #[arg(long, value_delimiter = ',')]
     pub only: Vec<String>,
     /// Write the result to this page
@@ -44,13 +45,13 @@ pub struct StoreOptions {
     pub publish: Option<std::path::PathBuf>,
 }
 
-/// A figure, what it should be, and whether it is.
+/// A figure, its goal, and whether the goal is met.
 pub struct Row {
     pub what: String,
     pub place: String,
     pub found: String,
     pub goal: &'static str,
-    /// `None` where there is nothing to compare with.
+    /// `None` without a goal to compare with.
     pub is_met: Option<bool>,
 }
 
@@ -66,7 +67,7 @@ impl Row {
     }
 }
 
-/// Rows, told as they come: with many items the next ones take minutes.
+/// Rows, printed as they come: with many items the next ones take minutes.
 #[derive(Default)]
 struct Told(Vec<Row>);
 

@@ -1,4 +1,4 @@
-//! Where accounts of this benchmark lie, and servers of them.
+//! Places of the accounts of this benchmark, and their servers.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::cpu::settle;
 use crate::workload::{CONTAINER, DATABASE};
 use crate::{Outcome, point, query_workload};
 
-/// The longest wait for work that loading has left behind.
+/// The longest wait for remaining work after loading.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 #[derive(Clone)]
@@ -39,7 +39,7 @@ impl Place {
     }
 }
 
-/// A server, and what must outlive it.
+/// A server, and the parts that must outlive it.
 pub struct Started {
     pub server: ServerProcess,
     pub place: Place,
@@ -65,12 +65,12 @@ impl Started {
         Ok(started)
     }
 
-    /// A spare for the same account, which starts when the other server is gone.
+    /// A spare for the same account, which starts when the other server has ended.
     pub fn spare(&self) -> ServerOptions {
         server(&self.program, &self.place, self.directory.path(), "spare", &["--standby"])
     }
 
-    /// Nothing is cached any more. `delay` is that of a bucket from then on.
+    /// Drops everything cached. `delay` is that of a bucket from then on.
     pub fn cold(&mut self, delay: Duration) {
         self.server.kill();
         self.server.restart();

@@ -19,21 +19,21 @@ use crate::workload::{CONTAINER, Creates, DATABASE, Reads, Replaces, Signer, key
 
 const CONNECTIONS: usize = 16;
 const MANY_CONNECTIONS: usize = 128;
-/// Of the memory that `--cache-size` and `--write-buffer-size` give by default, in MB, and what code and connections take.
+/// The default memory of `--cache-size` and `--write-buffer-size`, in MB, plus the memory of code and connections.
 const BUDGET_MEGABYTES: f64 = 256.0 + 4.0 * 32.0 + 128.0;
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Different items, and logical partitions, that requests touch: those of which the default cache holds everything, and those
-/// of which it holds a part at most.
+/// Different items, and logical partitions, that requests touch: a number that fits into the
+/// default cache, and a number of which the cache holds a part at most.
 const ITEMS_THAT_FIT: u64 = 20_000;
 const ITEMS_BEYOND: u64 = 200_000;
 const KEYS_THAT_FIT: u64 = 400;
 const KEYS_BEYOND: u64 = 4_000;
 const ITEMS_OF_A_KEY: u64 = 100;
-/// What is read for the second time is kept as text as well.
+/// An item that is read for the second time is kept as text as well.
 const PASSES: u64 = 2;
 
-/// What a place does without anybody beside it.
+/// Speed of a place without other load.
 pub struct Speed {
     read: Measured,
     read_beyond: Measured,
@@ -57,7 +57,7 @@ fn go(
     drive(server.address(), connections, Duration::from_secs(options.seconds), requests, server.process_id())
 }
 
-/// Sends each of so many requests, so that the cache has what they read as far as there is room.
+/// Sends each of `count` requests, so that the cache holds their data as far as it has space.
 fn warm(started: &Started, requests: &Arc<dyn Requests>, count: u64) -> Outcome {
     let make = |number, out: &mut Vec<u8>| requests.next(0, number, out);
     load_requests(started.server.address(), PASSES * count, requests.expected_status(), &make)
@@ -67,7 +67,7 @@ fn reads(options: &StoreOptions, most: u64) -> Arc<dyn Requests> {
     Arc::new(Reads::of(&signer(), CONTAINER, options.items, most))
 }
 
-/// One row of 100 in each of so many logical partitions.
+/// One row of 100 in each of `most` logical partitions.
 fn queries(options: &StoreOptions, most: u64) -> Arc<dyn Requests> {
     let keys = most.min(options.items / ITEMS_OF_A_KEY).max(1);
     let query = |number: u64| {
@@ -127,14 +127,14 @@ fn at_most(what: &str, place: &str, (found, unit): (f64, &str), goal: &'static s
     }
 }
 
-/// A local disk has what its cache has not in the memory of the operating system.
+/// With a local disk, the operating system's memory holds the data that the cache does not.
 fn beyond(what: &str, place: &str, (found, local): (&Measured, &Measured)) -> Row {
     let found =
         format!("{:.2}, {:.0} µs of the processor", found.per_second / local.per_second, found.cpu_us);
     Row { what: what.into(), place: place.into(), found, goal: "–", is_met: None }
 }
 
-/// Reads, queries and creates beside those of the local disk.
+/// Reads, queries and creates compared with those of the local disk.
 pub fn beside(options: &StoreOptions, started: &Started, local: &Speed) -> Outcome<Vec<Row>> {
     let (found, place) = (speed(options, started)?, started.place.name());
     let create_ms = found.create.p50_us / 1000.0;
@@ -168,7 +168,7 @@ pub fn beside(options: &StoreOptions, started: &Started, local: &Speed) -> Outco
             place: place.clone(),
             found: format!("{create_ms:.2} ms"),
             goal: "≤ 1.5 × PUT + 1 ms",
-            // What a put takes is known of the distant bucket alone.
+            // The duration of a put is known of the distant bucket alone.
             is_met: None,
         },
         Row {
@@ -181,7 +181,7 @@ pub fn beside(options: &StoreOptions, started: &Started, local: &Speed) -> Outco
     ])
 }
 
-/// Seconds that a split of the container of the query benchmark takes.
+/// Duration of a split of the query benchmark's container in seconds.
 pub fn split(started: &Started) -> Outcome<f64> {
     let client = started.server.client();
     let base = format!("/_shardlake/v1/dbs/{DATABASE}/colls/{}/partitions", query_workload::CONTAINER);
@@ -239,7 +239,7 @@ fn first_read(started: &Started) -> Outcome<Measured> {
     drive_after(Duration::ZERO, target, Duration::from_millis(1), Arc::new(Reads::new(&signer(), 1)))
 }
 
-/// What the cache in memory does not hold is on a local disk here, too.
+/// Data beyond the cache in memory is on a local disk here, too.
 fn with_disk_cache(options: &StoreOptions, started: &mut Started, local: &Speed) -> Outcome<Row> {
     started.restart_with_disk_cache()?;
     let requests = reads(options, ITEMS_BEYOND);
@@ -293,10 +293,10 @@ fn take_over(started: &mut Started) -> Outcome<Row> {
     ))
 }
 
-/// Of which the median counts.
+/// Number of starts; their median counts.
 const COLD_STARTS: u64 = 7;
 
-/// At a distance: cold queries, and writers and readers beside others.
+/// At a distance: cold queries, and writers and readers concurrent with others.
 pub fn distant(options: &StoreOptions) -> Outcome<Vec<Row>> {
     let delay = Duration::from_millis(options.milliseconds);
     let trip = options.milliseconds as f64;
@@ -347,8 +347,8 @@ pub fn distant(options: &StoreOptions) -> Outcome<Vec<Row>> {
     Ok(rows)
 }
 
-/// The median over several starts of the time that the first query takes: the second one finds the blocks of the index in memory,
-/// and of a small container everything.
+/// The median of the first query's duration over several starts: a second query finds the blocks of
+/// the index in memory, and all data of a small container.
 fn cold_query(options: &StoreOptions, started: &mut Started, delay: Duration) -> Outcome<Duration> {
     let keys = options.items / 100;
     let mut times = Vec::new();
@@ -367,7 +367,7 @@ fn cold_query(options: &StoreOptions, started: &mut Started, delay: Duration) ->
     Ok(times[times.len() / 2])
 }
 
-/// Measures while others send requests on so many connections.
+/// Measures while other clients send requests on `connections` connections.
 fn beside_load<T>(
     options: &StoreOptions,
     started: &Started,
