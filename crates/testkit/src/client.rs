@@ -1,4 +1,4 @@
-//! A signed HTTP client over one kept-alive connection, with short forms for what every wire test does.
+//! A signed HTTP client over one kept-alive connection, with short forms for the usual steps of wire tests.
 //!
 //! Never retries: a test about lost acknowledgements must know that a request was sent once. After an error of the
 //! transport the next request opens a new connection. [`Client::request`] panics on such errors, [`Client::try_request`]
@@ -198,7 +198,7 @@ impl Client {
         self.post_json(&items_path(database, container), &batch_headers(&key.to_string()), operations)
     }
 
-    /// [`Client::batch`] for writers whose server may die under them.
+    /// As [`Client::batch`], for writers whose server may be killed meanwhile.
     pub fn try_batch(
         &self,
         database: &str,

@@ -1,7 +1,7 @@
 //! Counts of work, held to recorded numbers: allocations and engine calls of a request.
 //!
 //! A count has no noise, so a test can refuse a growth that a measurement of time would not notice.
-//! The record is a small file beside the test: a table for each request, a line for each count. A
+//! The record is a small file next to the test: a table for each request, a line for each count. A
 //! count that grows by more than 2 % fails the test, and so does one that falls by more, until the
 //! record is lowered. `UPDATE=1` lowers the record and never raises it: a higher number is written
 //! by hand, with the reason in the commit.
@@ -28,8 +28,8 @@ impl Counts {
         Counts { file: Path::new(crate_directory).join(file), measured: Record::new() }
     }
 
-    /// Notes the mean of the middle half of what equal requests counted. Tables in memory grow now
-    /// and then, at hashes that differ from run to run, and another thread may finish a write.
+    /// Records the mean of the middle half of the counts of equal requests. Tables in memory grow
+    /// now and then, at hashes that differ from run to run, and another thread may finish a write.
     pub fn note(&mut self, request: &str, count: &str, numbers: impl Iterator<Item = u64>) {
         let mut numbers: Vec<u64> = numbers.collect();
         numbers.sort_unstable();
@@ -39,7 +39,7 @@ impl Counts {
         self.measured.entry(request.to_owned()).or_default().insert(count.to_owned(), tenths);
     }
 
-    /// Panics unless an equal run counted the same.
+    /// Panics unless an equal run has equal counts.
     #[track_caller]
     pub fn expect_equal(&self, other: &Counts) {
         let findings = findings(&self.measured, &other.measured);

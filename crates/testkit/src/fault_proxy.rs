@@ -1,13 +1,13 @@
-//! A proxy before a store that speaks HTTP: answers are late, lost after their effect, or something else than the store said; connections
-//! break; and the store is not heard of for a while.
+//! Proxy in front of an HTTP store that injects faults: answers are late, lost after their effect,
+//! or replaced by others; connections break; and the store is silent for a while.
 //!
 //! ```text
 //! server ──▶ proxy ──▶ SeaweedFS
 //!              │ delay, 503, 500, reset         before the store has the request
 //!              │ lost, 412                      after it has carried it out
 //! ```
-//! A request and its answer are read whole before they go on, so that a fault befalls all of one or nothing. What is signed, the name of the
-//! store among it, goes through as it came.
+//! A request and its answer are read completely before they are forwarded, so that a fault hits all
+//! of one or nothing. Signed parts, the name of the store among them, are forwarded unchanged.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -117,17 +117,17 @@ fn refusal(status: u16) -> Vec<u8> {
     .into_bytes()
 }
 
-/// What follows a head.
+/// Body after a head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Body {
     None,
-    /// Of a request: without a length it has none.
+    /// Body of a request: without a length it has none.
     AsToldOrNone,
-    /// Of an answer.
+    /// Body of an answer.
     AsTold,
 }
 
-/// A request or an answer, byte by byte as it came.
+/// A request or an answer, byte by byte as received.
 struct Message {
     head: Vec<u8>,
     body: Vec<u8>,
@@ -185,7 +185,7 @@ impl Message {
         self.head.starts_with(b"HEAD ")
     }
 
-    /// As its status says.
+    /// Whether the status rules out a body.
     fn has_no_body(&self) -> bool {
         let status = self.head.get(9..12).filter(|_| self.head.starts_with(b"HTTP/"));
         status.is_some_and(|status| [&b"204"[..], b"304"].contains(&status))

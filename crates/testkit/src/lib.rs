@@ -1,13 +1,15 @@
 //! Fixtures for tests that talk to a real server: start it, kill it, speak HTTP to it.
 //!
-//! [`ServerProcess`] owns one `shardlake` process with a data directory of its own and a port chosen by the system.
-//! [`Client`] signs requests with the account key and returns whatever came back, well-formed or not as far as
-//! the HTTP framing allows; [`RawConnection`] below it sends any bytes. [`Logs`] fails tests in whose own process a warning
-//! was logged that they did not announce. [`shared_directory`] finds test data that lives outside the repository and makes
-//! the absence heard. [`Counts`] holds work that has no noise to recorded numbers. [`bucket`] is an object store with faults, and [`FaultProxy`] has them happen before another one. [`history`] judges what concurrent clients saw. Nothing here is compiled into the product, and nothing
-//! here but the history interprets a reply: a status that a test did not expect is the test's business.
+//! [`ServerProcess`] owns one `shardlake` process with a data directory of its own and a port chosen by the
+//! system. [`Client`] signs requests with the account key and returns every reply, well-formed or not as far
+//! as the HTTP framing allows; [`RawConnection`] below it sends any bytes. [`Logs`] fails tests in whose own
+//! process a warning was logged that they did not announce. [`shared_directory`] finds test data that lives
+//! outside the repository and reports its absence. [`Counts`] holds deterministic work to recorded numbers.
+//! [`bucket`] is an object store with faults, and [`FaultProxy`] injects faults in front of another one.
+//! [`history`] checks the results of concurrent clients. Nothing here is compiled into the product, and
+//! nothing here but the history interprets a reply: an unexpected status is handled by the test.
 #![allow(clippy::disallowed_methods)] // tests read the environment and the clock on purpose
-#![allow(clippy::print_stderr)] // a skipped test and a dead server have to be heard
+#![allow(clippy::print_stderr)] // a skipped test and a dead server must be visible
 
 pub mod bucket;
 mod client;

@@ -1,4 +1,4 @@
-//! Paths of resources, and which resource a path names for the signature.
+//! Paths of resources, and the resource that a path names for the signature.
 //!
 //! A request is signed over the type and the *decoded* link of its resource, so the two have to be derived from the
 //! encoded path exactly as the SDKs derive them. Tests that sign something else pass type and link themselves.
@@ -29,7 +29,7 @@ fn encode(segment: &str) -> String {
 /// The resource type and the link that the signature of a request to `path` covers.
 pub fn resource_of_path(path: &str) -> (String, String) {
     let path = path.split('?').next().unwrap_or_default();
-    // The server's own interface is signed as it is sent.
+    // Paths of the operator's interface are signed as they are sent.
     if path.starts_with("/_shardlake/") {
         return ("shardlake".to_owned(), path[1..].to_owned());
     }

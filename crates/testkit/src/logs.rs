@@ -4,10 +4,11 @@
 //! of the process, which keeps each event of level WARN and ERROR. A fixture's end is the end of its [`Logs`]: it panics when
 //! there is an event that no [`expects_log`] announced before.
 //!
-//! Whose event it is tells the tokio runtime in which it was logged, because each test has a runtime of its own, and its tasks,
-//! workers and blocking threads all know it. Threads outside a runtime, such as the committer's, belong to no test: their
-//! events fail the test whose fixture ends next, unless any test of the process announced them. Under nextest, which runs
-//! each test in a process of its own, that is the test that provoked them.
+//! The tokio runtime in which an event was logged identifies its test, because each test has a
+//! runtime of its own, and its tasks, workers and blocking threads all know it. Threads outside a
+//! runtime, such as the committer's, belong to no test: their events fail the test whose fixture
+//! ends next, unless any test of the process announced them. Under nextest, which runs each test in
+//! a process of its own, that is the test that provoked them.
 //!
 //! An event that is logged after the last fixture of a test ended is not seen.
 
@@ -20,7 +21,7 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::{Context, SubscriberExt};
 
-/// The runtime in which something is logged or announced; none on threads that are outside every runtime.
+/// The runtime in which an event is logged or announced; none on threads outside of every runtime.
 type Place = Option<Id>;
 
 #[derive(Debug, Default)]
@@ -36,7 +37,7 @@ pub fn expects_log(words: &str) {
     book().announced.push((here(), words.to_owned()));
 }
 
-/// Fails the test when it ends and there are warnings or errors that nobody announced.
+/// Fails the test when it ends with warnings or errors that were not announced.
 #[derive(Debug)]
 #[must_use = "the warnings and errors are looked at when it is dropped"]
 pub struct Logs {
@@ -80,7 +81,7 @@ impl Drop for Logs {
 }
 
 impl Book {
-    /// The events of this place and of no place that nobody announced. What was announced is forgotten, too.
+    /// The unannounced events of this place and of no place. Announcements are forgotten, too.
     fn take_unexpected(&mut self, place: Place) -> Vec<String> {
         let is_mine = |event: &mut (Place, String)| event.0.is_none() || event.0 == place;
         let mut unexpected = Vec::new();

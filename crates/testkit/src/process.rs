@@ -1,9 +1,10 @@
 //! One server process: started on a free port, killed, stopped, restarted on the same data.
 //!
-//! The process is ready when its first line on standard output is; that line is the ready record and the only source
-//! of the port and the key. Standard error goes to a file beside the data directory and is shown when a test fails.
-//! Dropping the fixture kills the process, so a panicking test leaves nothing behind. Then it reads the log: a warning or an error
-//! that the test has not announced with [`ServerProcess::expects_log`] fails it.
+//! The process is ready when its first line on standard output is; that line is the ready record
+//! and the only source of the port and the key. Standard error is written to a file next to the
+//! data directory and is shown when a test fails. Dropping the fixture kills the process, so a
+//! panicking test leaves nothing behind. Then it reads the log: a warning or an error that the test
+//! has not announced with [`ServerProcess::expects_log`] fails it.
 
 use crate::{Client, HANG};
 use serde_json::Value;
@@ -18,8 +19,8 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Times after which a server gives up on a client. A test that is not about them crosses none, however busy the machine is;
-/// one that is sets the flag, which wins over the variable.
+/// Times after which a server gives up on a client. Tests of other subjects reach none of these times,
+/// however busy the machine is. A test of such a time sets the flag, which wins over the variable.
 const PATIENT: [&str; 3] =
     ["SHARDLAKE_REQUEST_SECONDS", "SHARDLAKE_HEADER_SECONDS", "SHARDLAKE_IDLE_SECONDS"];
 
@@ -28,7 +29,7 @@ const PATIENT: [&str; 3] =
 pub struct ServerOptions {
     /// The executable; in tests of the server crate `env!("CARGO_BIN_EXE_shardlake")`.
     pub binary: PathBuf,
-    /// Empty: a temporary directory that goes away with the fixture.
+    /// Empty: a temporary directory that is deleted with the fixture.
     pub data_dir: Option<PathBuf>,
     pub listen: String,
     pub durability: String,
@@ -154,8 +155,8 @@ impl ServerProcess {
         self.expected_log.lock().expect("nothing panics while it holds the list").push(words.to_owned());
     }
 
-    /// The warnings and errors so far that nobody announced, which from here on are announced. For runners that report them
-    /// in their own way.
+    /// The warnings and errors so far that were not announced; this call announces them. For
+    /// runners that report them in their own way.
     pub fn take_unexpected_log(&self) -> Vec<String> {
         let lines = self.unexpected_log();
         lines.iter().for_each(|line| self.expects_log(line));
@@ -332,7 +333,7 @@ fn spawn(options: &ServerOptions, data_dir: &Path, log: &Path) -> Result<Running
     }
 }
 
-/// The server takes its settings from `SHARDLAKE_*` too, and rejects or warns of those it does not know.
+/// The server reads settings from `SHARDLAKE_*` too, and rejects unknown ones or warns of them.
 fn without_our_variables(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("SHARDLAKE_") {

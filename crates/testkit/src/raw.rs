@@ -33,7 +33,7 @@ impl RawConnection {
         self.reader.get_mut().write_all(bytes)
     }
 
-    /// Ends our half, as a client does that went away in the middle of a request.
+    /// Ends our half, like a client that disconnects in the middle of a request.
     pub fn close_sending(&mut self) -> Result<()> {
         self.reader.get_ref().shutdown(std::net::Shutdown::Write)
     }
@@ -45,7 +45,7 @@ impl RawConnection {
         Ok(bytes)
     }
 
-    /// The next response; `method` tells whether a body may follow at all.
+    /// The next response; `method` decides whether a body may follow at all.
     pub fn read_response(&mut self, method: &str) -> Result<Response> {
         let status = self.read_status()?;
         let headers = self.read_headers()?;

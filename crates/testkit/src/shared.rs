@@ -1,10 +1,10 @@
-//! Test data outside the repository: the one way to it, and the note that each missed test leaves.
+//! Access to test data outside the repository, with a record of each test that is skipped without it.
 //!
-//! Conformance vectors, published data sets and the notes on the SDK suites are not part of this repository. A test that
-//! reads some asks [`shared_directory`]; without the directory it returns early, and the skip is printed and noted with its
-//! reason in the file that `SHARDLAKE_SKIP_LOG` names, where `cargo xtask test` counts it. A tidy test keeps other code from
-//! reading the data past this file, because such a test would pass without having run. What has to run everywhere reads
-//! [`own_vectors`] instead.
+//! Conformance vectors, published data sets and the notes on the SDK suites are not part of this repository.
+//! A test that reads some asks [`shared_directory`]. Without the directory it returns early, and the skip is
+//! printed and recorded with its reason in the file that `SHARDLAKE_SKIP_LOG` names, where `cargo xtask test`
+//! counts it. A tidy test keeps other code from reading the data past this file, because such a test would
+//! pass without having run. A test that must run everywhere reads [`own_vectors`] instead.
 
 use serde_json::{Value, json};
 use std::fs::OpenOptions;
@@ -24,8 +24,9 @@ pub fn shared_directory(name: &str, test: &str) -> Option<PathBuf> {
     None
 }
 
-/// Where the directory would be, and the variable that names another place: `SHARDLAKE_CONFORMANCE`, `SHARDLAKE_DATA` or
-/// `SHARDLAKE_SDK_TESTS`. For runners, which say what is missing; tests use [`shared_directory`].
+/// Default path of the directory, and the variable that names another place:
+/// `SHARDLAKE_CONFORMANCE`, `SHARDLAKE_DATA` or `SHARDLAKE_SDK_TESTS`. For runners, which report
+/// missing data; tests use [`shared_directory`].
 pub fn shared_place(name: &str) -> (String, PathBuf) {
     assert!(SHARED.contains(&name), "there is no shared directory '{name}'");
     let variable = format!("SHARDLAKE_{}", name.to_uppercase().replace('-', "_"));
@@ -34,10 +35,10 @@ pub fn shared_place(name: &str) -> (String, PathBuf) {
     (variable, directory)
 }
 
-/// Says that `test` did not run, on standard error and in the file that `SHARDLAKE_SKIP_LOG` names.
+/// Reports that `test` did not run, on standard error and in the file that `SHARDLAKE_SKIP_LOG` names.
 ///
 /// # Panics
-/// When the note cannot be written: a skip that nobody counts looks like a pass.
+/// When the note cannot be written: a skip that is not counted looks like a pass.
 pub fn note_skipped(test: &str, reason: &str) {
     eprintln!("SKIPPED {test}: {reason}");
     if let Some(log) = std::env::var_os("SHARDLAKE_SKIP_LOG") {
@@ -48,8 +49,8 @@ pub fn note_skipped(test: &str, reason: &str) {
     }
 }
 
-/// Vectors of our own making, from `crates/testkit/vectors`, which are there in every clone. `make.py` beside them computes
-/// them without any code of the server.
+/// Vectors of our own making, from `crates/testkit/vectors`, which are there in every clone.
+/// `make.py` next to them computes them without any code of the server.
 ///
 /// # Panics
 /// When there is no such file, or it holds no list.

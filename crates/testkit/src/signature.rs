@@ -1,7 +1,7 @@
 //! The master-key signature, computed from the wire contract and not with the server's own code.
 //!
 //! A second implementation is the point: a mistake in the server's verifier cannot cancel itself out here.
-//! The vectors in `tests/it/signature_vectors.rs` pin it to what the SDKs send.
+//! The vectors in `tests/it/signature_vectors.rs` pin it to the signatures of the SDKs.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -15,7 +15,7 @@ use std::time::{Duration, UNIX_EPOCH};
 pub const EMULATOR_KEY: &str =
     "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
 
-/// What `encodeURIComponent` leaves alone, so that the header looks like the JavaScript SDK's.
+/// Characters that `encodeURIComponent` leaves alone, so that the header looks like the JavaScript SDK's.
 const TOKEN: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
@@ -27,7 +27,7 @@ const TOKEN: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'(')
     .remove(b')');
 
-/// What a path segment has to escape; everything else travels as it is.
+/// Characters that a path segment has to escape; everything else is sent as it is.
 pub(crate) const SEGMENT: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
@@ -73,7 +73,7 @@ pub fn http_date_now() -> String {
     http_date_after_epoch(Duration::from_millis(Clock::System.now().milliseconds()))
 }
 
-/// The value of `x-ms-date` for any other moment, for tests of clock skew.
+/// The value of `x-ms-date` for any other time, for tests of clock skew.
 pub fn http_date_after_epoch(since_epoch: Duration) -> String {
     httpdate::fmt_http_date(UNIX_EPOCH + since_epoch)
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// Longer than anything takes on the busiest machine.
+/// Longer than any wait on the busiest machine.
 pub const HANG: Duration = Duration::from_secs(600);
 
 /// Asks until the answer is yes.

@@ -58,7 +58,7 @@ impl Request {
         self.header("if-none-match").is_some() || self.header("if-match").is_some()
     }
 
-    /// `bytes=a-b`, `bytes=a-` or `bytes=-n` of so many.
+    /// `bytes=a-b`, `bytes=a-` or `bytes=-n` of `length` bytes.
     pub fn range(&self, length: usize) -> Option<(usize, usize)> {
         let (start, end) = self.header("range")?.strip_prefix("bytes=")?.split_once('-')?;
         let end_of = |end: &str| end.parse::<usize>().map_or(length, |end| (end + 1).min(length));

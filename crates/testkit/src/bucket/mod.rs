@@ -1,14 +1,15 @@
-//! A bucket in this process: an object store in memory behind the protocol of S3, as far as a server needs it, which can be slow, fail, lie
-//! about what it did, or be silent.
+//! A bucket in this process: an object store in memory behind the protocol of S3, as far as a
+//! server needs it, which can be slow, fail, misreport its effects, or be silent.
 //!
-//! | file | what it does |
+//! | file | contents |
 //! |---|---|
 //! | `mod.rs` | the bucket, its faults, and its connections |
-//! | `weather.rs` | what befalls requests, here and at a proxy |
-//! | `objects.rs` | what lies in it: puts with their conditions, ranges, lists, uploads in parts |
+//! | `weather.rs` | faults of requests, here and at a proxy |
+//! | `objects.rs` | its objects: puts with their conditions, ranges, lists, uploads in parts |
 //! | `message.rs` | requests and answers of HTTP/1.1 as bytes |
 //!
-//! Signatures are not looked at. Conditions hold as S3 promises them: of several `If-None-Match: *` at a time one succeeds.
+//! Signatures are not checked. Conditions hold as S3 promises them: of concurrent puts with
+//! `If-None-Match: *` one succeeds.
 
 mod message;
 mod objects;
@@ -67,7 +68,7 @@ impl Bucket {
         Bucket { state, address }
     }
 
-    /// For a server: what its environment must say.
+    /// Environment for a server.
     pub fn environment(&self) -> Vec<(String, String)> {
         let pairs = [
             ("AWS_ENDPOINT", format!("http://{}", self.address)),
@@ -93,7 +94,7 @@ impl Bucket {
         self.state.puts.load(Ordering::SeqCst)
     }
 
-    /// What they had together.
+    /// Total bytes of the puts.
     pub fn put_bytes(&self) -> u64 {
         self.state.put_bytes.load(Ordering::SeqCst)
     }

@@ -1,4 +1,4 @@
-//! What lies in a bucket, and what requests do with it.
+//! Objects of a bucket, and the effects of requests on them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,13 +8,13 @@ use std::time::SystemTime;
 use super::message::{Answer, Request};
 
 const PAGE: usize = 1000;
-/// Dates differ in tests that look at none.
+/// No test depends on dates.
 const LAST_MODIFIED: &str = "2026-11-23T08:00:00.000Z";
 
 #[derive(Default)]
 pub(super) struct Objects {
     found: BTreeMap<String, Object>,
-    /// Parts of what is being uploaded, by its id.
+    /// Parts of unfinished uploads, by upload id.
     uploads: BTreeMap<String, BTreeMap<usize, Vec<u8>>>,
     versions: u64,
 }

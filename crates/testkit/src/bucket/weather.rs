@@ -1,11 +1,11 @@
-//! What befalls requests, as tests want it: in the bucket of this process, and at a proxy before another store.
+//! Injected faults of requests: in the bucket of this process, and at a proxy in front of another store.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// What may befall a request.
+/// Fault of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// This status, and nothing is done.
@@ -23,14 +23,14 @@ pub enum Fault {
 pub struct Weather {
     /// Before each answer.
     pub delay: Duration,
-    /// What befalls one of so many requests, one after the other of the list; 0: none.
+    /// One of so many requests has a fault, one after the other of the list; 0: none.
     pub one_in: u64,
     pub faults: Vec<Fault>,
     /// Requests are taken, and not answered until the weather changes.
     pub is_silent: bool,
 }
 
-/// The weather, and what it did so far.
+/// The weather, and its effects so far.
 #[derive(Default)]
 pub(crate) struct Sky {
     weather: Mutex<Weather>,
@@ -61,7 +61,7 @@ impl Sky {
         self.weather.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the time that the weather wants, and says what befalls the request.
+    /// Waits for the weather's delay, and returns the fault of the request.
     pub fn wait_and_choose(&self) -> Option<Fault> {
         let number = self.requests.fetch_add(1, Ordering::SeqCst) + 1;
         let mut weather = self.weather().clone();

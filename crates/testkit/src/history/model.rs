@@ -1,11 +1,11 @@
-//! What an operation does to a logical partition, and whether an answer fits.
+//! Effect of an operation on a logical partition, and whether an answer fits.
 //!
-//! An item is its number and its etag. Every write gives it a new etag, so an answer that carries one says which write it
-//! saw. The etag that an unanswered write gave is unknown until somebody reads it; then it is fixed.
+//! An item is its number and its etag. Every write gives it a new etag, so an answer with an etag shows which
+//! write it saw. The etag of an unanswered write is unknown until a client reads it; then it is fixed.
 
 use shardlake_stdx::Guid;
 
-/// What a client asks of one item.
+/// Request of a client for one item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     Create { value: i64 },
@@ -71,15 +71,15 @@ pub enum Reply {
     Done(Vec<Answer>),
     /// Nothing was changed, because this action could not be done after those before it.
     Failed { index: usize, failure: Failure },
-    /// All items of the logical partition at one moment.
+    /// All items of the logical partition at one point in time.
     Snapshot(Vec<SeenItem>),
-    /// Turned away before it did anything: throttled, or sent to an old place.
+    /// Refused before it did anything: throttled, or sent to an old place.
     Refused,
     /// No answer came; it may have happened or not.
     Unknown,
 }
 
-/// An item as it is in a thinkable order. Without an etag: an unanswered write's, which nobody has read yet.
+/// An item in a possible order. Without an etag: an unanswered write's, which no client has read yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Item {
     pub value: i64,
@@ -119,7 +119,7 @@ impl Action {
         !matches!(self, Action::Read { .. })
     }
 
-    /// What the action makes of the item if it succeeds with this answer, or with whatever answer. `None`: it cannot.
+    /// The item after the action, if it succeeds with this answer, or with any answer. `None`: it cannot.
     pub(super) fn succeed(&self, item: Option<Item>, answer: Option<&Answer>) -> Option<Option<Item>> {
         match (self, item) {
             (Action::Create { value }, None) | (Action::Upsert { value }, None) => {

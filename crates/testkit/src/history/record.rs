@@ -1,9 +1,9 @@
 //! The notebook of concurrent clients.
 //!
-//! A question takes its number before the operation starts and an answer takes its number after it ended, both from one
-//! atomic counter. So if one answer's number is below another question's, the first operation was over before the second
-//! began, on whatever threads they ran. An operation that is dropped without an answer (a timeout, a killed server, a
-//! cancelled task) is written down as one that may or may not have happened.
+//! A request takes its number before the operation starts and an answer takes its number after it ended, both
+//! from one atomic counter. So if one answer's number is below another request's, the first operation was
+//! over before the second began, on whatever threads they ran. An operation that is dropped without an answer
+//! (a timeout, a killed server, a cancelled task) is recorded as possibly done.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -16,7 +16,8 @@ pub struct Call {
     pub client: u32,
     /// The logical partition that it addresses.
     pub logical: String,
-    /// Item ids with what was asked of them. More than one is a transaction; none is a look at the whole logical partition.
+    /// Item ids with the requested actions. More than one is a transaction; none is a look at the
+    /// whole logical partition.
     pub actions: Vec<(String, Action)>,
     pub asked: u64,
     pub answered: u64,
@@ -56,7 +57,7 @@ impl Recorder {
         Pending { recorder: self.clone(), call: Some(call) }
     }
 
-    /// What was written down so far.
+    /// The calls recorded so far.
     pub fn calls(&self) -> Vec<Call> {
         self.0.calls.lock().expect("no holder panics").clone()
     }
@@ -67,10 +68,10 @@ impl Recorder {
 }
 
 impl Pending {
-    /// Notes that the operation is over.
+    /// Records the end of the operation.
     pub fn answered(mut self, reply: Reply) {
         let mut call = self.call.take().expect("answered once");
-        // Who does not know whether the operation ended cannot say when.
+        // The end of an operation with unknown outcome is unknown, too.
         if reply != Reply::Unknown {
             call.answered = self.recorder.moment();
         }

@@ -1,15 +1,16 @@
 //! The search for an order that explains a history (Wing and Gong, with Lowe's memory of configurations).
 //!
-//! A configuration is the set of operations that have had their moment, and the items as they are then. From there, any
-//! operation can be next that was asked before the first answer still outstanding; it must be able to give its own answer.
-//! The search goes deep first, in the order of the answers, supposes of as few unanswered operations as it can that they
-//! happened, and never enters a configuration twice. It is exponential only
-//! in the number of operations that are open at one time, and a bound on the configurations ends it with
+//! A configuration is the set of operations that have taken effect, and the items at that point. From there,
+//! the next operation can be any that was requested before the first answer still outstanding, if it can give
+//! its own answer. The search is depth-first, in the order of the answers, assumes of as few unanswered
+//! operations as it can that they happened, and never enters a configuration twice. It is exponential only in
+//! the number of operations that are open at one time, and a bound on the configurations ends it with
 //! [`Verdict::Undecided`] where that is too many.
 //!
-//! Logical partitions are independent of each other, and so are the items of one in which no operation touches two: a history
-//! is explained when each of these is. An operation that leaves everything as it is and could have its moment now has it
-//! now: later would open no other way. Operations without an answer may come at any time after their question, or never.
+//! Logical partitions are independent of each other, and so are the items of one in which no
+//! operation touches two: a history is explained when each of these is. An operation that changes
+//! nothing and could take effect now takes effect now, since a later effect would allow no other
+//! order. Operations without an answer may take effect at any time after their request, or never.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
@@ -22,14 +23,14 @@ const CONFIGURATIONS_MAX: usize = 200_000;
 /// Calls that a report shows.
 const CALLS_SHOWN_MAX: usize = 12;
 
-/// What the search found.
+/// Result of the search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// There is an order. The number of calls that it puts in order.
     Possible { calls: usize },
-    /// There is none: what the longest orders found cannot go on with, in words.
+    /// There is none: a description of the calls that the longest orders found cannot continue with.
     Impossible { report: String },
-    /// The search was given up: how far it came, in words.
+    /// The search was given up: a description of its progress.
     Undecided { report: String },
 }
 
@@ -79,12 +80,12 @@ fn parts(calls: &[Call]) -> Vec<Vec<&Call>> {
 
 type Items = Vec<Option<Item>>;
 
-/// The calls before `done_before` and those listed have had their moment.
+/// The calls before `done_before` and those listed have taken effect.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Configuration {
     done_before: usize,
     done_beyond: Vec<u32>,
-    /// Of the calls without an answer.
+    /// Those of the calls without an answer that have taken effect.
     done_perhaps: Vec<u32>,
     items: Items,
 }
@@ -289,7 +290,7 @@ impl Configuration {
         let mut next = Configuration { items, ..self.clone() };
         let place = next.done_beyond.partition_point(|other| (*other as usize) < at);
         next.done_beyond.insert(place, at as u32);
-        // What has become contiguous moves into the prefix.
+        // Calls that have become contiguous move into the prefix.
         let run = (next.done_before..).zip(&next.done_beyond);
         let contiguous = run.take_while(|(expected, at)| *expected == **at as usize).count();
         next.done_beyond.drain(..contiguous);

@@ -168,7 +168,7 @@ fn conditions_on_etags_hold() {
     let stopped = failed(Failure::PreconditionFailed);
     assert_possible(&[start.clone(), call(2, 3, guarded(2, 9), stopped.clone())]);
     assert_impossible(&[start.clone(), call(2, 3, guarded(2, 1), stopped)]);
-    // Of two that replace the same version, one must lose.
+    // Only one of two replacements of the same version may succeed.
     let (one, two) = (call(2, 9, guarded(2, 1), replaced(2)), call(3, 8, guarded(3, 1), replaced(3)));
     assert_impossible(&[start.clone(), one, two]);
     let unchanged = Action::Read { guard: Guard::NoneMatch(etag(1)) };
@@ -197,12 +197,12 @@ fn a_batch_happens_at_one_moment() {
     };
     assert_possible(&[start.clone(), write.clone(), look(4, (0, 1), (0, 2)), look(6, (5, 3), (5, 4))]);
     assert_impossible(&[start.clone(), write.clone(), look(4, (5, 3), (0, 2))]);
-    // The same through reads of single items, one after the other.
+    // The same impossible state through reads of single items, one after the other.
     let single =
         |at: u64, id: &str, value, number| calls_of(at, at + 1, vec![(id, read())], found(value, number));
     assert_impossible(&[start.clone(), write.clone(), single(4, "a", 5, 3), single(6, "b", 0, 2)]);
     assert_possible(&[start.clone(), write, single(4, "b", 0, 2), single(6, "a", 5, 3)]);
-    // A look that misses an item, and one that sees an item twice.
+    // A look without an item, and a look with an item twice.
     let SeenItem { id, value, etag } = SeenItem { id: "a".into(), value: 0, etag: etag(1) };
     let one = || SeenItem { id: id.clone(), value, etag };
     assert_impossible(&[start.clone(), calls_of(2, 3, vec![], Reply::Snapshot(vec![one()]))]);
@@ -234,7 +234,7 @@ fn what_is_dropped_without_an_answer_counts_as_unknown() {
     assert_impossible(&calls[1..]);
 }
 
-/// Histories of one item made by giving every operation a moment first, and an interval around it afterwards.
+/// Histories of one item made by giving every operation a point in time first, and an interval around it afterwards.
 fn random_history(seed: u64, length: u64) -> Vec<Call> {
     let random = Random::seeded(seed);
     let mut item: Option<(i64, Guid)> = None;

@@ -1,4 +1,4 @@
-//! The direction of dependencies, as data: a crate uses what its row allows, and nothing else.
+//! Direction of dependencies, as data: a crate uses only the dependencies that its row allows.
 //!
 //! The rows are the table of ARCHITECTURE.md. A new edge is a decision record and a row here, never an accident of
 //! `Cargo.toml`. External crates that embody a layer (HTTP, the storage engine) are held to their layer as well.

@@ -1,9 +1,9 @@
-//! What belongs to front ends stays in them: no header names of the REST protocol, no links of its error texts and no JSON
-//! library below the crates that speak it. The lists of what is there still can only shrink.
+//! Front-end concerns stay in front ends: no header names of the REST protocol, no links of its error texts
+//! and no JSON library below the crates of that protocol. The lists of present exceptions can only shrink.
 
 use crate::tidy::{expect_no_findings, files, read};
 
-/// Crates that speak a protocol, and those around them.
+/// Crates of a protocol, and those around them.
 const DOORS: &[&str] = &[
     "crates/gateway-direct/",
     "crates/gateway-nosql/",
@@ -13,15 +13,15 @@ const DOORS: &[&str] = &[
     "crates/testkit/",
 ];
 
-/// Files that name a word of the REST protocol, which nothing else below the doors does.
+/// Files that name a word of the REST protocol, which no other file below the front ends does.
 const WORDS: &[(&str, &str)] = &[
-    // Scripts are told the same words as clients, and nothing yet tells the partition's errors apart for a gateway.
+    // Scripts get the same texts as clients, and nothing yet distinguishes the partition's errors for a gateway.
     ("crates/partition/src/plan.rs", "aka.ms"),
 ];
 
 /// Files that use the JSON library, and why.
 const JSON_LIBRARY: &[&str] = &[
-    // Who has an account is to be read by people, and by other versions.
+    // The lease record must be readable by people, and by other versions.
     "crates/lease/src/register.rs",
     // Stored definitions are JSON; the rules of projections are parts of them, and dead letters are items that people read.
     "crates/catalog/src/projection.rs",
@@ -35,7 +35,7 @@ const JSON_LIBRARY: &[&str] = &[
     "crates/document/src/key_text.rs",
 ];
 
-/// Production code below the doors.
+/// Production code below the front ends.
 fn engine_files() -> impl Iterator<Item = (String, String)> {
     let is_engine = |path: &String| {
         path.starts_with("crates/")

@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::thread::JoinHandle;
 
-/// Accepts one connection, answers each request with the next of `replies`, returns what it received.
+/// Accepts one connection, answers the requests with `replies` in order, returns everything received.
 fn scripted(replies: Vec<&'static str>) -> (SocketAddr, JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

@@ -1,6 +1,6 @@
 //! The fixtures against themselves, and the rules that hold for the whole repository.
 //!
-//! One program for all files, because linking is what takes the time.
+//! One program for all files, because linking takes most of the time.
 
 mod compatibility;
 mod dependencies;

@@ -50,7 +50,7 @@ struct Module {
     defined: BTreeSet<String>,
     /// Names that `use` brings, and their full paths.
     aliases: BTreeMap<String, Path>,
-    /// Modules all of whose names `use` brings.
+    /// Modules that are imported with a glob.
     globs: Vec<Path>,
     /// Paths that the file names outside re-exports.
     named: BTreeSet<Path>,
@@ -220,7 +220,7 @@ fn is_root(file: &str) -> bool {
     matches!(file, "lib.rs" | "main.rs")
 }
 
-/// The same imports between top modules.
+/// The imports of files, between top modules.
 fn of_top_modules(files: &Edges) -> Edges {
     let top = |file: &str| file.split('/').next().unwrap().trim_end_matches(".rs").to_owned();
     let mut edges = Edges::new();

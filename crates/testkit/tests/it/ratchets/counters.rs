@@ -1,4 +1,4 @@
-//! Constructions that are to disappear, each counted where it stands today.
+//! Constructions that are to disappear, each counted where it occurs today.
 
 use std::collections::BTreeSet;
 

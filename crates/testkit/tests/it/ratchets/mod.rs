@@ -1,7 +1,7 @@
 //! Ratchets: numbers of the whole repository that may improve and not get worse, with their limits
 //! in one data file.
 //!
-//! `limits.toml` beside this file holds a table for each ratchet and a line for each crate,
+//! `limits.toml` next to this file holds a table for each ratchet and a line for each crate,
 //! document or type. A test compares every line with the measured number. `UPDATE=1` writes the
 //! file anew and only tightens it: each limit becomes the better one of the recorded and the
 //! measured number. A looser limit is written into the file by hand, with the reason in the commit.

@@ -61,7 +61,7 @@ pub fn measure(sources: &Sources) -> Vec<Ratchet> {
     vec![spread, tuples, lengths]
 }
 
-/// The functions of a text, once for each parameter that is such a tuple.
+/// The functions of a text, once for each tuple parameter.
 fn tuple_parameters(code: &str) -> Vec<String> {
     let mut found = Vec::new();
     for head in FUNCTION.find_iter(code) {
@@ -82,7 +82,7 @@ fn is_tuple(parameter: &str) -> bool {
     members.is_some_and(|members| entries(members).len() >= TUPLE_MEMBERS)
 }
 
-/// Where a list ends whose opening parenthesis lies before the text.
+/// The end of a parameter list that was opened before the text.
 fn end_of_list(text: &str) -> usize {
     let mut depth = 0;
     let end = text.bytes().position(|byte| {
