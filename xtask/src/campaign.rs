@@ -1,7 +1,8 @@
 //! `cargo xtask campaign TARGET`: long runs that look for faults too rare for the tests.
 //!
-//! A campaign repeats one thing until a number of cycles, or a time, is reached. It ends at the first fault, names the seed of
-//! the run, and keeps the evidence; `tests` goes on and keeps a log. A new target is a variant of [`Target`] and a module with its `run`.
+//! A campaign repeats one thing until a number of cycles, or a time, is reached. It ends at the
+//! first fault, names the seed of the run, and keeps the evidence; `tests` continues and keeps a
+//! log. A new target is a variant of [`Target`] and a module with its `run`.
 
 mod repeats;
 mod starts;
@@ -17,7 +18,7 @@ const PROFILE: &str = "quick";
 
 #[derive(Debug, Args)]
 pub struct Options {
-    /// What to repeat
+    /// Target to repeat
     #[arg(value_enum)]
     target: Target,
     /// End after so many cycles
@@ -47,11 +48,11 @@ pub struct Options {
 enum Target {
     /// kill -9 under writes, relocations and a backup, and a start; again and again
     Starts,
-    /// Test programs under changing load, 20 times each or as `--cycles` says, to find tests that pass by luck
+    /// Test programs under changing load, 20 times each or `--cycles` times, to find tests that pass by luck
     Tests,
 }
 
-/// How long a campaign goes on, and how it chooses.
+/// Length of a campaign, and its seed.
 pub struct Campaign {
     pub binary: PathBuf,
     pub evidence: PathBuf,
@@ -62,7 +63,7 @@ pub struct Campaign {
 }
 
 impl Campaign {
-    /// Whether another cycle follows so many.
+    /// Whether another cycle follows after `done` cycles.
     pub fn goes_on(&self, done: u64) -> bool {
         done < self.cycles && self.began.elapsed() < self.time
     }

@@ -7,7 +7,8 @@ use crate::suites::FEATURES;
 use crate::{Outcome, prerequisites, project, test};
 use std::process::Command;
 
-/// Formatting first, so that a mistake there is known within seconds. Lints come after the builds, beside the suites.
+/// Formatting first, so that a mistake there is reported within seconds. Lints run after the
+/// builds, concurrently with the suites.
 pub fn ci() -> Outcome {
     prerequisites::for_building()?;
     run_to_end(&mut cargo(&["fmt", "--all", "--check"]))?;

@@ -1,4 +1,4 @@
-//! Running other programs: say what runs, pass on or capture its output, turn a failure into a sentence.
+//! Running other programs: print the command, pass on or capture its output, turn a failure into a sentence.
 
 use crate::Outcome;
 use std::io::{BufRead, BufReader, Read};
@@ -11,7 +11,7 @@ pub fn run_to_end(command: &mut Command) -> Outcome {
     if status.success() { Ok(()) } else { Err(format!("{} ended with {status}", describe(command)).into()) }
 }
 
-/// Runs to the end, shows the output as it comes and returns it; the flag says whether the status was zero.
+/// Runs to the end, shows the output as it is written and returns it; the flag is true if the status was zero.
 pub fn run_and_listen(command: &mut Command) -> Outcome<(String, bool)> {
     println!("$ {}", describe(command));
     let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -37,7 +37,7 @@ fn repeat(stream: impl Read) -> String {
     heard
 }
 
-/// Whether the program starts and succeeds; its output is nobody's business.
+/// Whether the program starts and succeeds; its output is discarded.
 pub fn succeeds(program: &str, arguments: &[&str]) -> bool {
     let status = Command::new(program)
         .args(arguments)

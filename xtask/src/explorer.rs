@@ -1,8 +1,9 @@
-//! `cargo xtask explorer build | shots | budgets`: what is done by hand to the web interface.
+//! `cargo xtask explorer build | shots | budgets`: manual tasks of the web interface.
 //!
-//! `build` writes `explorer/dist` from the committed lock file; the suite `explorer` compares what it wrote byte for byte. `shots`
-//! takes a picture of every page, light and dark, wide and narrow, full and empty, for people to look at. `budgets` measures sizes and
-//! times in a browser beside an optimised server with a million items, and fails where one is over its budget.
+//! `build` writes `explorer/dist` from the committed lock file; the suite `explorer` compares its
+//! output byte for byte. `shots` takes a picture of every page, light and dark, wide and narrow,
+//! full and empty, for people to look at. `budgets` measures sizes and times in a browser next to
+//! an optimised server with a million items, and fails where one is over its budget.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -23,7 +24,7 @@ pub struct Options {
 enum Task {
     /// Build `explorer/dist`, which is committed
     Build,
-    /// Measure what the pages promise: sizes, first rows, typing, scrolling, the heat map, an idle server
+    /// Measure the pages against their budgets: sizes, first rows, typing, scrolling, the heat map, an idle server
     Budgets {
         /// Where the items that are browsed are kept for the next time; nowhere without it
         #[arg(long)]

@@ -1,9 +1,9 @@
 //! How many tests of each suite must pass, from `.ci/minimums.toml`.
 //!
-//! A suite that silently shrinks (a file not found, a filter that matches nothing, a package that did not install) passes all
-//! it runs. The recorded minimum is what catches it. `[alone]` holds in a clone that has nothing beside it; `[with.NAME]` holds
-//! in its place where the directory NAME of the shared data is there. Numbers only go up, except with the reason in the commit
-//! that lowers them.
+//! A suite that silently shrinks (a file not found, a filter that matches nothing, a package that did not
+//! install) passes all it runs. The recorded minimum detects that. `[alone]` holds in a clone without shared
+//! data; `[with.NAME]` holds in its place where the directory NAME of the shared data exists. Numbers only
+//! increase, except with the reason in the commit that lowers them.
 
 use crate::tally::Tally;
 use crate::{Outcome, project};
@@ -20,12 +20,12 @@ pub struct Minimums {
     times: Times,
     alone: Numbers,
     with: BTreeMap<String, Numbers>,
-    /// The directories of the shared data that are there.
+    /// The existing directories of the shared data.
     #[serde(skip)]
     present: Vec<&'static str>,
 }
 
-/// How long all suites took when that was last recorded, on two processors.
+/// Recorded duration of all suites, on two processors.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Times {
@@ -33,9 +33,9 @@ struct Times {
     minutes_warm: u64,
     /// From an empty cache.
     minutes_cold: u64,
-    /// Of all suites together, without what cargo builds.
+    /// Time of all suites together, without cargo's builds.
     processor_seconds: f64,
-    /// Of the fixed piece of work that is timed in each run.
+    /// Time of the fixed piece of work that is timed in each run.
     yardstick_seconds: f64,
 }
 
@@ -52,7 +52,7 @@ impl Minimums {
         )
     }
 
-    /// Why so many processor seconds are too many, on a machine that needed so long for the yardstick.
+    /// Objection to `seconds` processor seconds, if they are too many for a machine with this time for the yardstick.
     pub fn objection_to_processor_time(&self, seconds: f64, yardstick: f64) -> Option<String> {
         let slowness = (yardstick / self.times.yardstick_seconds).max(1.0);
         let max = self.times.processor_seconds * slowness * PROCESSOR_SECONDS_GROWTH_MAX;
@@ -85,7 +85,7 @@ impl Minimums {
         Ok(Minimums { present, ..numbers })
     }
 
-    /// The number for the data that is there.
+    /// The minimum for the existing data.
     fn of(&self, suite: &str) -> Option<u64> {
         let with = self.present.iter().filter_map(|name| self.with.get(*name)?.get(suite));
         self.alone.get(suite).into_iter().chain(with).max().copied()

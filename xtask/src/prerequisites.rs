@@ -8,7 +8,7 @@ use crate::command::{run_to_end, succeeds};
 use std::path::Path;
 use std::process::Command;
 
-/// What needs a program, how to see that it is there, and the Debian packages that bring it.
+/// A task that needs a program, the check for the program, and the Debian packages that provide it.
 #[derive(Debug)]
 struct Prerequisite {
     what: &'static str,
@@ -60,7 +60,7 @@ pub fn absent_java() -> Option<&'static str> {
     (!present).then_some("Java 17 or later (a JDK) and Maven are not installed")
 }
 
-/// The same for the suite for Go.
+/// The reason why the suite for Go cannot run here, if there is one.
 pub fn absent_go() -> Option<&'static str> {
     (!succeeds("go", &["version"])).then_some("Go is not installed")
 }

@@ -1,7 +1,8 @@
 //! Processor seconds of this process and its children, and a yardstick for the speed of the processors.
 //!
-//! Wall-clock time says how busy a machine is; processor seconds say how much work there was. They still depend on the
-//! machine and on its other work, so that a fixed piece of work is timed in the same run, before and after the suites.
+//! Wall-clock time shows how busy a machine is; processor seconds show how much work there was.
+//! They still depend on the machine and on its other work, so that a fixed piece of work is timed
+//! in the same run, before and after the suites.
 
 use std::hint::black_box;
 
@@ -9,7 +10,8 @@ use std::hint::black_box;
 const TICKS_A_SECOND: f64 = 100.0;
 const ROUNDS: u64 = 60_000_000;
 
-/// Seconds that this process, and all children that it waited for, spent on processors. 0 where the system does not say.
+/// Seconds that this process, and all children that it waited for, spent on processors. 0 where the
+/// system does not report them.
 pub fn so_far() -> f64 {
     std::fs::read_to_string("/proc/self/stat").ok().and_then(|stat| of_stat(&stat, 4)).unwrap_or(0.0)
 }

@@ -1,10 +1,11 @@
-//! Suites side by side: each begins when its build is there and a place is free, in a process of its own.
+//! Concurrent suites: each begins when its build is complete and a place is free, in a process of its own.
 //!
 //! ```text
 //! cargo      server ─── workspace ─── mongo-rust ─── rust-sdk ─── engine ─── lints      one build after another
 //! suites  explorer │ python, stores … │ workspace …                                    at most `AT_ONCE`
 //! ```
-//! A build that failed fails the suites that need it. The output of a suite goes to a file and is printed when it ends.
+//! A build that failed fails the suites that need it. The output of a suite is written to a file
+//! and is printed when it ends.
 
 use crate::suites::{Build, Run, Suite, SuiteResult};
 use crate::{Outcome, processor_time, suites};
@@ -17,7 +18,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Instant;
 
-/// Most suites wait for a server or a client half of the time: two processors carry two of them beside cargo.
+/// Most suites wait for a server or a client half of the time: two processors carry two of them next to cargo.
 const AT_ONCE: usize = 2;
 
 /// `cargo xtask suite NAME`: one suite, in the process that runs it.
@@ -34,7 +35,7 @@ pub struct SuiteOptions {
 pub struct Ended {
     pub results: Result<Vec<SuiteResult>, String>,
     pub seconds: f64,
-    /// Of the process, and of all that it started and waited for.
+    /// Processor seconds of the process and of all children that it waited for.
     pub processor_seconds: f64,
 }
 
@@ -48,7 +49,7 @@ pub fn run_suite(options: &SuiteOptions) -> Outcome {
     Ok(std::fs::write(&options.results, serde_json::to_vec(&ended)?)?)
 }
 
-/// A step of cargo and how long it took.
+/// A step of cargo and its duration.
 #[derive(Debug)]
 pub struct Built {
     pub name: String,
@@ -63,14 +64,14 @@ pub struct Check {
     pub run: fn() -> Outcome,
 }
 
-/// The ends of all suites in the order in which they came, and the steps of cargo.
+/// The results of all suites in the order of their ends, and the steps of cargo.
 #[derive(Debug, Default)]
 pub struct Outcomes {
     pub suites: Vec<(&'static str, Ended)>,
     pub steps: Vec<Built>,
 }
 
-/// Runs the suites beside the builds that they need and these checks.
+/// Runs the suites concurrently with the builds that they need and these checks.
 pub fn run(suites: &[&'static Suite], checks: &[Check], scratch: &Path) -> Outcomes {
     let builds = builds_of(suites);
     let floor = Floor {
@@ -147,7 +148,7 @@ impl Floor<'_> {
         }
     }
 
-    /// The next suite whose builds have ended, and why one of them failed; `None` when no suite waits.
+    /// The next suite with completed builds, and the reason if one of them failed; `None` when no suite waits.
     fn next(&self) -> Option<(&'static Suite, Option<String>)> {
         let mut state = self.state();
         loop {

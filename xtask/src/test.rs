@@ -1,8 +1,8 @@
 //! `cargo xtask test`: every test of the project, counted.
 //!
-//! The suites run side by side beside cargo (`schedule.rs`), each to its end even when an earlier one failed, because one
-//! run should report everything. A suite is good when nothing failed and at least its recorded minimum passed. The last
-//! line printed is the sum: `N passed, N failed, N skipped`.
+//! The suites run concurrently with cargo and with each other (`schedule.rs`), each to its end even when an
+//! earlier one failed, because one run should report everything. A suite is good when nothing failed and at
+//! least its recorded minimum passed. The last line printed is the sum: `N passed, N failed, N skipped`.
 
 use crate::minimums::Minimums;
 use crate::processor_time::Yardstick;
@@ -24,7 +24,7 @@ pub fn test(options: &Options) -> Outcome {
     test_and_check(options, &[])
 }
 
-/// The suites, and these checks of cargo beside them.
+/// The suites, with these checks of cargo run concurrently.
 pub fn test_and_check(options: &Options, checks: &[Check]) -> Outcome {
     let started = Instant::now();
     let minimums = Minimums::read()?;
@@ -54,9 +54,9 @@ struct Report {
     rows: Vec<SuiteResult>,
     sum: Tally,
     objections: Vec<String>,
-    /// Of each step of cargo: seconds.
+    /// Seconds of each step of cargo.
     steps: Vec<(String, f64)>,
-    /// Of each suite: seconds, and seconds of processors.
+    /// Seconds, and processor seconds, of each suite.
     times: Vec<(&'static str, f64, f64)>,
 }
 

@@ -1,4 +1,5 @@
-//! What this tree is measured beside: a revision, built for `bench/src/compare` to drive both, or a program that was built before.
+//! Base of a comparison with this tree: a revision, built for `bench/src/compare` to drive both, or
+//! a program that was built before.
 //!
 //! The revision is checked out into a worktree under the target directory and built into a target directory of its own. Its
 //! program is kept there by its commit and profile, so that a second comparison builds nothing.
@@ -8,7 +9,7 @@ use std::process::Command;
 
 use crate::{Outcome, command, project};
 
-/// What an earlier revision may not have in its manifest yet.
+/// The profile that an earlier revision may not have in its manifest yet.
 const PROFILE_QUICK: [&str; 3] =
     ["profile.quick.inherits=\"release\"", "profile.quick.lto=\"off\"", "profile.quick.codegen-units=16"];
 
@@ -18,7 +19,7 @@ pub enum Base {
     Revision(String),
 }
 
-/// Takes the base from the arguments of a benchmark that has one: the first argument, or what `--base` says.
+/// Takes the base from the arguments of a benchmark that has one: the first argument, or the value of `--base`.
 pub fn take(name: &str, arguments: &mut Vec<String>) -> Outcome<Option<Base>> {
     let unsaid = match name {
         "compare" => None,
@@ -98,7 +99,7 @@ fn build_in(tree: &Path, target: &Path, profile: &str) -> Outcome<PathBuf> {
     Ok(target.join(profile).join(format!("shardlake{}", std::env::consts::EXE_SUFFIX)))
 }
 
-/// Also what an interrupted comparison has left; there may be nothing.
+/// Also removes the leftovers of an interrupted comparison; there may be nothing.
 fn remove(tree: &Path) {
     let _ = git().args(["worktree", "remove", "--force"]).arg(tree).output();
     let _ = std::fs::remove_dir_all(tree);

@@ -1,4 +1,4 @@
-//! Counts of work that tests have recorded, beside those of an earlier revision.
+//! Recorded counts of work of the tests, compared with those of an earlier revision.
 //!
 //! They have no noise, so they show a growth that is smaller than the spread of a measurement of
 //! time.
@@ -14,7 +14,7 @@ const RECORDS: [&str; 2] =
 /// Number by count, by request.
 type Record = BTreeMap<String, BTreeMap<String, f64>>;
 
-/// Prints the records of this tree. Those of the revision stand beside them, where it has any.
+/// Prints the records of this tree, next to those of the revision, where it has any.
 pub fn print(revision: Option<&str>) -> Outcome {
     println!("\nrecorded work of one request");
     for path in RECORDS {

@@ -1,8 +1,9 @@
-//! `cargo xtask bench NAME`: measurements of an optimised build, made by the `bench` package. `compare REVISION`, `guard` and
-//! `all` measure it beside that of a revision, or beside a program that is there already (`base.rs`).
+//! `cargo xtask bench NAME`: measurements of an optimised build, made by the `bench` package.
+//! `compare REVISION`, `guard` and `all` compare it with the build of a revision, or with an
+//! existing program (`base.rs`).
 //!
-//! That package has dependencies of its own (an HTTP server as a yardstick), which someone who only wants to run the server
-//! should not have to build; so it is a program that this command builds and starts.
+//! That package has dependencies of its own (an HTTP server for comparison), which a user who only wants to
+//! run the server should not have to build; so it is a program that this command builds and starts.
 
 mod base;
 mod counts;

@@ -1,7 +1,9 @@
-//! `cargo xtask campaign tests`: test programs again and again under changing load, to find tests that pass by luck.
+//! `cargo xtask campaign tests`: test programs repeated under changing load, to find tests that
+//! pass by luck.
 //!
-//! Each round runs every chosen program once, alone, while idle loops take more or fewer processors than there are. The log
-//! has one line for each run, and the output of runs that failed; it stays in the work directory.
+//! Each round runs every chosen program once, alone, while idle loops occupy more or fewer
+//! processors than there are. The log has one line for each run, and the output of runs that
+//! failed; it stays in the work directory.
 
 use crate::suites::programs::{self, Program, Selection};
 use crate::{Outcome, project, tally};
@@ -14,7 +16,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 /// Loops that keep a processor busy, round by round.
 const LOADS: [usize; 4] = [0, 2, 8, 4];
 
-/// Runs of each program, where the command does not say.
+/// Runs of each program, if the command sets no number.
 const ROUNDS: u64 = 20;
 
 /// Programs whose PACKAGE/TARGET contains one of these, such as `cluster/lib`, or all; and the tests in them by a part of
@@ -70,7 +72,7 @@ fn run_once(program: &Program, test: Option<&str>) -> (String, Option<String>) {
     (line, failed.then(|| format!("{text}\n{}", String::from_utf8_lossy(&output.stderr))))
 }
 
-/// Beside so many loops that keep a processor busy.
+/// Runs concurrently with `loops` loops that keep a processor busy.
 fn under_load<T>(loops: usize, run: impl FnOnce() -> T) -> T {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {

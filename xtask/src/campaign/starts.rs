@@ -1,8 +1,9 @@
-//! Starts after kill -9: a server with an archived log and two shards is killed under writes, relocations and a backup, and
-//! started again. Each start has to be ready in time.
+//! Starts after kill -9: a server with an archived log and two shards is killed under writes,
+//! relocations and a backup, and started again. Each start must be ready in time.
 //!
-//! Of a start that is not, everything is kept: its log, in which the server reports its steps and threads; stacks by a debugger
-//! where there is one; what the kernel knows of each thread; and the data directory as it was before the start.
+//! If a start is not ready in time, all evidence is kept: its log, in which the server reports its
+//! steps and threads; stacks by a debugger where there is one; the kernel's state of each thread;
+//! and the data directory as it was before the start.
 
 use super::{Campaign, Choices};
 use crate::Outcome;
@@ -185,7 +186,7 @@ impl Server {
         Ok(())
     }
 
-    /// Of a server that is still starting.
+    /// Keeps the evidence of a server that is still starting.
     fn keep_evidence(&mut self, campaign: &Campaign, place: &Place) -> Outcome<PathBuf> {
         let number = self.child.id();
         let stacks = [
@@ -260,7 +261,7 @@ fn threads_of(number: u32) -> String {
 /// Writes and relocations until `kill` has ended the server.
 fn work(ready: &ReadyRecord, seed: u64, time: Duration, kill: impl FnOnce() -> Outcome) -> Outcome {
     let client = Client::new(ready.address, &ready.key);
-    // Of the answers only that they come matters: a server under kill -9 may answer nothing.
+    // Only the arrival of the answers matters: a server under kill -9 may not answer.
     let _there = client.try_request("POST", "/dbs", &[], json!({ "id": "d" }).to_string().as_bytes());
     let definition = json!({ "id": "c", "partitionKey": { "paths": ["/pk"], "kind": "Hash", "version": 2 } });
     let throughput = [("x-ms-offer-throughput", "12000")];

@@ -1,6 +1,6 @@
-//! The own tests of the storage engine that is built from `vendor`, and ours of what is changed there.
+//! Tests of the storage engine built from `vendor`: its own, and ours of our changes there.
 //!
-//! That directory is a workspace of its own: its tests need crates that nothing else does.
+//! That directory is a workspace of its own, because its tests need crates that nothing else needs.
 
 use super::support::{Run, SuiteResult};
 use crate::command::{run_and_listen, run_to_end};

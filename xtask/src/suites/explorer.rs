@@ -1,8 +1,9 @@
 //! The explorer's own suites: its sources and its `dist`, and its pages in a real browser.
 //!
-//! `explorer` runs in the checkout, because `dist` there is what is compared with what the sources build. Its packages are installed
-//! from the committed lock file. `explorer-browser` starts servers of its own from the build that the workspace tests use, and
-//! drives them with the system's Chromium; nothing is downloaded for it but that package.
+//! `explorer` runs in the checkout, because `dist` there is compared with the build of the sources.
+//! Its packages are installed from the committed lock file. `explorer-browser` starts servers of
+//! its own from the build that the workspace tests use, and drives them with the system's Chromium;
+//! its only download is that package.
 
 use super::support::{Run, SuiteResult};
 use crate::command::{run_and_listen, run_to_end};
@@ -10,7 +11,7 @@ use crate::{Outcome, prerequisites, project, tally};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Types, unit tests, rules of the house, the budget of sizes, and whether `dist` is what the sources build.
+/// Types, unit tests, house rules, the budget of sizes, and whether `dist` is the build of the sources.
 pub fn run_sources(_run: &Run<'_>) -> Outcome<Vec<SuiteResult>> {
     let directory = installed()?;
     run_to_end(Command::new("npm").args(["run", "types"]).current_dir(&directory))?;

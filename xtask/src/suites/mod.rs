@@ -1,4 +1,4 @@
-//! The suites of `cargo xtask test`: what each needs, runs and counts.
+//! The suites of `cargo xtask test`: the needs, runs and counts of each.
 
 mod engine;
 pub mod explorer;
@@ -34,8 +34,8 @@ pub enum Build {
 }
 
 impl Build {
-    /// All builds that a suite waits for. The test programs of the workspace bring the server along, but the server is there
-    /// earlier; all suites but those without a build run beside it.
+    /// All builds that a suite waits for. The test programs of the workspace include the server,
+    /// but the server is there earlier; all suites except those without a build run against it.
     pub fn with_the_server(self) -> Vec<Build> {
         match self {
             Build::Nothing => Vec::new(),

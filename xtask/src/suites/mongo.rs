@@ -1,8 +1,10 @@
-//! MongoDB's drivers, and the recorded cases of another project, against the server's other door.
+//! MongoDB's drivers, and the recorded cases of another project, against the server's MongoDB API.
 //!
-//! `mongo-drivers` runs our scripts in `tests-sdk/mongo` through PyMongo, the Node.js driver, Mongoose and mongosh. `mongo-cases` runs the cases in the shared data by
-//! their own runner. Cases that the server cannot pass are listed with the reason in `tests-sdk/mongo/exceptions.toml`; one that passes all the same has
-//! to leave the list. Cases that do not pass yet are counted as skipped, by area, and the recorded minimum holds the others.
+//! `mongo-drivers` runs our scripts in `tests-sdk/mongo` through PyMongo, the Node.js driver,
+//! Mongoose and mongosh. `mongo-cases` runs the cases in the shared data by their own runner. Cases
+//! that the server cannot pass are listed with the reason in `tests-sdk/mongo/exceptions.toml`; a
+//! listed case that passes must be removed from the list. Cases that do not pass yet are counted as
+//! skipped, by area, and the recorded minimum holds the others.
 
 use super::support::{Run, SuiteResult};
 use crate::command::{run_and_listen, run_to_end};
@@ -68,7 +70,7 @@ fn environment() -> Outcome<PathBuf> {
     Ok(python)
 }
 
-/// A copy of the scripts with the driver beside them.
+/// A copy of the scripts with the driver next to them.
 fn packages() -> Outcome<PathBuf> {
     let source = project::root().join("tests-sdk/mongo/js");
     let copy = project::work_directory().join("mongo-js");
@@ -177,7 +179,7 @@ fn judge(
     result
 }
 
-/// The folder of a case, as far as it says what it is about.
+/// The folder of a case, which names its subject.
 fn area(id: &str) -> String {
     let path = id.split("::").next().unwrap_or(id);
     let folders: Vec<&str> = path.split('/').filter(|part| !part.ends_with(".py")).collect();

@@ -1,4 +1,5 @@
-//! What applications do with MongoDB's driver for Rust: `tests-sdk/mongo/rust`, a workspace of its own with its own build directory.
+//! Application use of MongoDB's driver for Rust: `tests-sdk/mongo/rust`, a workspace of its own
+//! with its own build directory.
 
 use super::mongo::{ARGUMENTS, address};
 use super::support::{Run, SuiteResult};

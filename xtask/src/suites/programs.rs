@@ -1,8 +1,9 @@
-//! Test programs of the workspace: built once, listed in a file, run side by side.
+//! Test programs of the workspace: built once, listed in a file, run concurrently.
 //!
-//! `cargo test` runs one program after another, and `cargo nextest` is not on every machine. Cargo only builds here. The list
-//! of programs lies in the build directory, so that a suite which runs later does not ask cargo again: cargo would wait for
-//! the lock of whatever it builds at that time. `target/debug/shardlake` of this one build is the server of all other suites.
+//! `cargo test` runs one program after another, and `cargo nextest` is not on every machine. Cargo
+//! only builds here. The list of programs is stored in the build directory, so that a later suite
+//! does not ask cargo again: cargo would wait for the lock of another build.
+//! `target/debug/shardlake` of this one build is the server of all other suites.
 
 use crate::command::unable;
 use crate::tally::{self, Tally};
@@ -113,8 +114,8 @@ impl Program {
     }
 }
 
-/// Runs programs side by side, at most `at_once`, in the order given. Prints one line for each, and all output of one that
-/// failed. Every program runs to its end.
+/// Runs programs concurrently, at most `at_once`, in the order given. Prints one line for each, and
+/// all output of a failed one. Every program runs to its end.
 pub fn run_all(programs: Vec<Program>, at_once: usize, prepare: impl Fn(&mut Command) + Sync) -> Tally {
     let queue = Mutex::new(VecDeque::from(programs));
     let sum = Mutex::new(Tally::default());

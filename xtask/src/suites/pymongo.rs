@@ -1,9 +1,9 @@
-//! The tests that PyMongo ships, against the server's other door.
+//! The tests that PyMongo ships, against the server's MongoDB API.
 //!
-//! `tests-sdk/mongo/pymongo/run.py` installs the pinned driver, unpacks the tests of its source distribution, runs the chosen files and writes
-//! the counts per file as JSON; this module gives it a server and reads the counts. Failures that are in the table of expectations
-//! count as skipped, with their reason. PyMongo's runner ends well where it skipped everything: the recorded minimum of each file is
-//! what notices.
+//! `tests-sdk/mongo/pymongo/run.py` installs the pinned driver, unpacks the tests of its source
+//! distribution, runs the chosen files and writes the counts per file as JSON; this module gives it a server
+//! and reads the counts. Failures that are in the table of expectations count as skipped, with their reason.
+//! PyMongo's runner succeeds even if it skipped everything: the recorded minimum of each file detects that.
 
 use super::mongo::{ARGUMENTS, address};
 use super::support::{Run, SuiteResult};
@@ -43,7 +43,7 @@ pub fn run(run: &Run<'_>) -> Outcome<Vec<SuiteResult>> {
         std::fs::read_to_string(&results).map_err(|error| format!("the runner left no counts: {error}"))?;
     let counts: Vec<Counts> = serde_json::from_str(&text)?;
     let mut rows: Vec<SuiteResult> = counts.into_iter().map(row).collect();
-    // The server is the same for all files; what it said is the last one's.
+    // The server is the same for all files; its log is reported with the last one.
     if let Some(last) = rows.pop() {
         rows.push(last.with_log_of(&server));
     }

@@ -64,7 +64,7 @@ fn run_files(which: &str, run: &Run<'_>) -> Outcome<Vec<SuiteResult>> {
         SuiteResult { skips: counts.skips, ..SuiteResult::new(&suite, Some(tally), counts.failed == 0) }
     };
     let mut rows: Vec<SuiteResult> = counts.into_iter().map(row).collect();
-    // The server is the same for all files; what it said is the last one's.
+    // The server is the same for all files; its log is reported with the last one.
     if let Some(last) = rows.pop() {
         rows.push(last.with_log_of(&server));
     }

@@ -1,4 +1,4 @@
-//! What applications do with the Rust SDK: `tests-sdk/rust`, which is a workspace of its own with its own build directory.
+//! Application use of the Rust SDK: `tests-sdk/rust`, which is a workspace of its own with its own build directory.
 
 use super::support::{Run, SuiteResult};
 use crate::command::{run_and_listen, run_to_end};

@@ -1,6 +1,8 @@
-//! The kill -9 harness and the fights of two servers over stores that speak the protocols of the clouds: SeaweedFS's S3 gateway and Azurite.
+//! The kill -9 harness and the contests of two servers over stores that speak the protocols of the
+//! clouds: SeaweedFS's S3 gateway and Azurite.
 //!
-//! `tests-sdk/stores/gateway.py` installs a store, starts it on loopback, and runs the harness beside it.
+//! `tests-sdk/stores/gateway.py` installs a store, starts it on loopback, and runs the harness
+//! against it.
 
 use super::support::{Run, SuiteResult};
 use super::workspace;
@@ -8,11 +10,11 @@ use crate::command::run_and_listen;
 use crate::{Outcome, prerequisites, project};
 use std::process::Command;
 
-/// Of each store.
+/// Cycles for each store.
 const KILL_CYCLES: u64 = 4;
 /// One request in so many fails, in a round of its own.
 const FAULTS_ONE_IN: u64 = 10;
-/// Of each of two fights of two servers for one prefix.
+/// Length of each of two contests of two servers for one prefix.
 const FIGHT_SECONDS: u64 = 20;
 
 pub fn run(_run: &Run<'_>) -> Outcome<Vec<SuiteResult>> {
@@ -46,10 +48,10 @@ pub fn run(_run: &Run<'_>) -> Outcome<Vec<SuiteResult>> {
     Ok(vec![of("seaweedfs", Faults::None)?, of("seaweedfs", Faults::Many)?, of("azurite", Faults::None)?])
 }
 
-/// What befalls requests to the store.
+/// Faults of requests to the store.
 #[derive(Clone, Copy)]
 enum Faults {
     None,
-    /// In a proxy before it: refusals, lost and false answers, broken connections.
+    /// Injected by a proxy before it: refusals, lost and false answers, broken connections.
     Many,
 }

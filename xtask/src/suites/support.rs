@@ -16,7 +16,7 @@ pub struct SuiteResult {
     pub tally: Tally,
     /// The skipped tests, as far as the runner lists them.
     pub skips: Vec<Skip>,
-    /// Something wrong that the counts do not show.
+    /// A problem that the counts do not show.
     pub objection: Option<String>,
     /// The reason why the suite did not run: its language is not installed. No minimum holds then.
     pub absent: Option<String>,
@@ -95,12 +95,13 @@ impl Run<'_> {
         self.start_server_with(&[])
     }
 
-    /// The same with more arguments.
+    /// As [`Self::start_server`], with more arguments.
     pub(super) fn start_server_with(&self, arguments: &[&str]) -> Outcome<ServerProcess> {
         self.start(ServerOptions::new(project::server_binary("debug")), arguments)
     }
 
-    /// The same, whose writes do not wait for the disk: for thousands of small cases, none of which ends the server.
+    /// As [`Self::start_server_with`], without waits of writes for the disk: for thousands of small
+    /// cases, none of which ends the server.
     pub(super) fn start_unsynced_server_with(&self, arguments: &[&str]) -> Outcome<ServerProcess> {
         self.start(ServerOptions::new(project::server_binary("debug")).durability("async"), arguments)
     }

@@ -10,11 +10,11 @@ use crate::command::run_and_listen;
 use crate::tally::Tally;
 use std::process::Command;
 
-/// They share the cycles that the harness is asked for.
+/// Runs of the harness, which share its requested cycles.
 pub const HARNESS_RUNS: u64 = 5;
-/// Of all runs of the harness together.
+/// Cycles of all runs of the harness together.
 const KILL_CYCLES: u64 = 10 * HARNESS_RUNS;
-/// Test programs side by side: each has as many threads as there are processors, and another suite runs beside them.
+/// Concurrent test programs: each has as many threads as there are processors, and another suite runs at the same time.
 const PROGRAMS_AT_ONCE: usize = 1;
 
 pub fn build() -> Outcome {
