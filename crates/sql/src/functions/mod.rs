@@ -16,6 +16,7 @@
 //! | `calendar.rs`, `date_time.rs`, `date_format.rs` | points in time |
 //! | `spatial/` | points, lines and areas of GeoJSON |
 //! | `conversion.rs` | from and to text |
+//! | `reference.rs` | for tests: the page of all functions |
 
 mod array;
 mod calendar;
@@ -26,6 +27,8 @@ mod date_format;
 mod date_time;
 mod integer;
 mod math;
+#[cfg(test)]
+mod reference;
 mod regex;
 mod search;
 mod set;
