@@ -1,9 +1,9 @@
-//! A query after binding: names are slots, functions are resolved, parameters and constants are values, every rule that can
-//! be checked without data holds. This is what evaluation, execution and access planning read; see `expression.rs` for the
-//! expressions in it.
+//! A bound query: names are slots, functions are resolved, parameters and constants are values, and every
+//! rule that needs no data has been checked. Evaluation, execution and access planning read it; see
+//! `expression.rs` for its expressions.
 //!
-//! Slots number the variables of the whole query, subqueries and `LET` included; no two have the same. A container's item is
-//! slot 0 wherever the query has a `FROM` that names it.
+//! Slots number the variables of the whole query, subqueries and `LET` included, without duplicates. A
+//! container's item is slot 0 wherever the query has a `FROM` that names it.
 
 use crate::evaluate::scalar::PlainFilter;
 use crate::expression::{Expression, Prepared};
@@ -16,7 +16,7 @@ pub(crate) struct BoundQuery {
     pub sources: Vec<BoundSource>,
     /// `WHERE`; constants are folded. `None` keeps every row.
     pub filter: Option<Expression>,
-    /// Of `filter`, once everything is in its place, where it is over scalars alone (`evaluate/scalar.rs`).
+    /// The final `filter` as a plain filter, if it is over scalars alone (`evaluate/scalar.rs`).
     pub plain_filter: Prepared<PlainFilter>,
     /// Parts of `filter` that can be tested before all sources are entered; `filter` still has them.
     pub early: Vec<EarlyTest>,
@@ -24,7 +24,7 @@ pub(crate) struct BoundQuery {
     /// [`Expression::Aggregate`] instead of rows.
     pub grouping: Option<Grouping>,
     pub order_by: Vec<SortKey>,
-    /// The query has a plan, but no partition can order its rows so.
+    /// Why no partition can order the rows as requested, although the query has a plan.
     pub order_refusal: Option<OrderRefusal>,
     pub projection: Projection,
     pub distinct: bool,
@@ -35,7 +35,7 @@ pub(crate) struct BoundQuery {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct EarlyTest {
-    /// The number of sources that are entered by then.
+    /// The number of sources entered before the test.
     pub after: usize,
     pub condition: Expression,
 }
@@ -46,7 +46,7 @@ pub(crate) enum BoundSource {
     Item,
     /// One row with the value, none when it is undefined: `FROM c.a.b`, `JOIN x.y`.
     Value { slot: Slot, of: Expression },
-    /// A row for each element; none when it is no array: `t IN c.tags`.
+    /// A row for each element; none when the value is not an array: `t IN c.tags`.
     Elements { slot: Slot, of: Expression },
     /// A row for each row of the subquery: `(SELECT …)`; with `iterates`, a row for each element of each of them.
     Subquery { slot: Slot, query: Box<BoundQuery>, iterates: bool },
@@ -54,7 +54,7 @@ pub(crate) enum BoundSource {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Grouping {
-    /// Empty when there are only aggregates: then there is exactly one group, even without rows.
+    /// Empty when there are only aggregates: there is then exactly one group, even without rows.
     pub keys: Vec<Expression>,
     pub aggregates: Vec<Aggregate>,
 }
@@ -89,7 +89,7 @@ pub(crate) enum OrderRefusal {
 pub(crate) struct SortKey {
     pub expression: Expression,
     pub descending: bool,
-    /// The computed property that is named, by its place in the container's list.
+    /// The computed property of the key, by its place in the container's list.
     pub computed: Option<usize>,
 }
 
@@ -97,7 +97,7 @@ pub(crate) struct SortKey {
 pub(crate) enum Projection {
     /// `SELECT *`: the value of the only source's slot.
     All(Slot),
-    /// The same, as the item's body lies in its record. Only queries that were built have it (`builder.rs`).
+    /// Bodies of items as stored in their records. Only built queries have it (`builder.rs`).
     Bodies(Slot),
     /// `SELECT VALUE`: no row where it is undefined.
     Value(Expression),
@@ -106,7 +106,7 @@ pub(crate) enum Projection {
 }
 
 impl BoundSource {
-    /// The variable that it gives a value.
+    /// The variable that gets its value from the source.
     pub fn slot(&self) -> Slot {
         match self {
             BoundSource::Item => 0,
@@ -118,7 +118,8 @@ impl BoundSource {
 }
 
 impl BoundQuery {
-    /// The filter, where the item is the only source and the filter can be told without the loops over the sources.
+    /// The filter, if the item is the only source and the filter can be evaluated without the loops over the
+    /// sources.
     pub fn test_of_item(&self) -> Option<&PlainFilter> {
         let Prepared(Some(plain)) = &self.plain_filter else { return None };
         let has_item_alone = matches!(self.sources[..], [BoundSource::Item]) && self.early.is_empty();
@@ -134,8 +135,8 @@ impl BoundQuery {
         }
     }
 
-    /// How many sources must be entered before all variables of a condition have values. None where a subquery or a user-defined
-    /// function could fail, which it must not do for a row that never comes to be.
+    /// How many sources must be entered before all variables of a condition have values. `None` if a subquery
+    /// or a user-defined function could fail, which it must not do for a row that may never exist.
     pub fn sources_needed(&self, condition: &Expression) -> Option<usize> {
         match condition {
             Expression::Subquery { .. } | Expression::UserDefined { .. } => None,
@@ -155,8 +156,8 @@ impl BoundQuery {
         self.sources_needed(condition).is_some_and(|needed| needed <= 1)
     }
 
-    /// Subquery in `FROM` that groups the container's items or removes duplicates, with its slot and whether the source iterates. Its
-    /// rows are known only when all items have been read.
+    /// The subquery in `FROM` that groups the container's items or removes duplicates, with its slot and
+    /// whether the source iterates. Its rows are known only when all items have been read.
     pub fn whole_result(&self) -> Option<(&BoundQuery, Slot, bool)> {
         let Some(BoundSource::Subquery { slot, query, iterates }) = self.sources.first() else { return None };
         let is_over_items = query.sources.first() == Some(&BoundSource::Item) || query.reads_a_whole_result();
@@ -172,7 +173,7 @@ impl BoundQuery {
         self.whole_result().map_or(self, |(inner, ..)| inner.innermost())
     }
 
-    /// Whether a row loops over what is in it: joins and subqueries do, as deep as they are nested.
+    /// Whether a row needs inner loops: joins and subqueries, at any depth.
     pub fn has_loops(&self) -> bool {
         fn is_loop(expression: &Expression) -> bool {
             matches!(expression, Expression::Subquery { .. })

@@ -1,8 +1,8 @@
-//! Queries made of values instead of text: what a front end without SQL asks of a container.
+//! Queries made of values instead of text, for front ends without SQL.
 //!
-//! A built query goes the way of any other: it is bound, planned and executed like the text that says the same. Its values are
-//! parameters, so queries that differ in nothing else share what was parsed. Its rows are the bodies of items as they are
-//! stored, in BSON.
+//! A built query is bound, planned and executed like a query text with the same meaning. Its values are
+//! parameters, so queries that differ only in their values share one parsed query. Its rows are the stored
+//! bodies of items, in BSON.
 
 use shardlake_document::Value;
 
@@ -17,14 +17,14 @@ use crate::syntax::ast::{
 /// Property names from an item's root to a value.
 pub type ValuePath = Vec<String>;
 
-/// A condition on an item. Comparisons hold between values of one type only, as queries compare.
+/// A condition on an item. Comparisons hold only between values of one type, as in queries.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Predicate {
     Equal {
         path: ValuePath,
         value: Value,
     },
-    /// Between two bounds, of which one may be missing; the flag says whether the bound itself is in the range.
+    /// Between two bounds, of which one may be missing; the flag includes the bound itself in the range.
     Range {
         path: ValuePath,
         from: Option<(Value, bool)>,
@@ -51,7 +51,8 @@ pub enum Predicate {
     ContainsObject {
         path: ValuePath,
     },
-    /// Texts whose sort key compares so with another one. A computed property that holds the sort key serves it.
+    /// Texts whose sort key has this relation to another sort key. A computed property that holds the sort
+    /// key serves it.
     SortKey {
         key: SortKey,
         is: Compared,
@@ -67,7 +68,7 @@ pub enum Predicate {
 pub struct SortKey {
     pub path: ValuePath,
     pub rules: String,
-    /// Whether the text is an id, which may stand for another text or for no text.
+    /// Whether the text is an id, which may be the encoding of another text or of a value of another type.
     pub is_of_id: bool,
 }
 
@@ -80,7 +81,7 @@ pub enum Compared {
 }
 
 impl SortKey {
-    /// As a query calls it.
+    /// The sort key as a call in a query.
     fn call(&self) -> Expression {
         let rules = Expression::Literal(Value::String(self.rules.clone()));
         call(self.function(), vec![property(&self.path), rules])
@@ -90,7 +91,8 @@ impl SortKey {
         if self.is_of_id { "SORTKEYOFID" } else { "SORTKEY" }
     }
 
-    /// The query of a computed property that holds it. Names and rules hold no quotes and no backslashes.
+    /// The query of a computed property that holds the sort key. Names and rules contain neither quotes nor
+    /// backslashes.
     pub fn computed_query(&self) -> String {
         let path: String = self.path.iter().map(|name| format!("[\"{name}\"]")).collect();
         format!("SELECT VALUE {}({ITEM}{path}, \"{}\") FROM {ITEM}", self.function(), self.rules)
@@ -112,7 +114,7 @@ pub struct BuiltQuery {
     pub parameters: Vec<(String, Value)>,
 }
 
-/// What items are called in the tree.
+/// The alias of items in the tree.
 const ITEM: &str = "c";
 
 impl ItemQuery {
@@ -259,7 +261,7 @@ fn exists_object_in(path: &[String]) -> Expression {
     Expression::Subquery { kind: SubqueryKind::Exists, query: Box::new(query) }
 }
 
-/// All of no conditions hold, any of none does not.
+/// AND of no conditions is true, OR of none is false.
 fn joined(mut parts: Vec<Expression>, all: bool) -> Expression {
     match parts.len() {
         0 => Expression::Literal(Value::Bool(all)),

@@ -1,4 +1,4 @@
-//! The envelopes around the rows of rewritten queries, taken apart as text: a payload goes out as the bytes it came in.
+//! The envelopes around the rows of rewritten queries, split as text: a payload is returned byte for byte.
 
 use shardlake_document::Value;
 
@@ -10,7 +10,7 @@ pub(crate) fn order_by_items(row: &[u8]) -> Result<Vec<Value>, SqlError> {
     items(member(row, "orderByItems")?.ok_or(SqlError::UnmergeableRow)?)
 }
 
-/// A member of an object in JSON text, as text. `name` must be one that JSON writes without escapes.
+/// A member of an object in JSON text, as text. `name` must need no escapes in JSON.
 pub(crate) fn member<'t>(object: &'t [u8], name: &str) -> Result<Option<&'t [u8]>, SqlError> {
     let mut found = None;
     for_each_member(object, |candidate, value| {
@@ -40,7 +40,7 @@ fn item(element: Value) -> Value {
     }
 }
 
-/// `None` when the text is no object.
+/// `None` when the text is not an object.
 fn for_each_member<'t>(object: &'t [u8], mut visit: impl FnMut(&'t [u8], &'t [u8])) -> Option<()> {
     let mut at = after_space(object, 0);
     if object.get(at) != Some(&b'{') {

@@ -47,7 +47,7 @@ pub(crate) enum Expression {
     In {
         value: Box<Expression>,
         list: Vec<Expression>,
-        /// Of a list of constants.
+        /// The set of a list of constants.
         prepared: Prepared<ConstantSet>,
     },
     Between {
@@ -59,7 +59,7 @@ pub(crate) enum Expression {
         value: Box<Expression>,
         pattern: Box<Expression>,
         escape: Option<char>,
-        /// Of a constant pattern.
+        /// The pattern, if it is constant.
         prepared: Prepared<Pattern>,
     },
     Call {
@@ -100,7 +100,8 @@ pub(crate) enum Expression {
     },
 }
 
-/// Work that binding has done once for all rows. It follows from the tree beside it, so it takes no part in equality and is not shown.
+/// Work that binding has done once for all rows. It follows from the tree next to it, so it is excluded from
+/// equality and debug output.
 pub(crate) struct Prepared<T>(pub Option<Arc<T>>);
 
 impl<T> fmt::Debug for Prepared<T> {
@@ -155,7 +156,7 @@ pub(crate) enum BinaryOperator {
 }
 
 impl Expression {
-    /// The direct parts; subqueries are not taken apart.
+    /// The direct parts; subqueries are not split.
     pub fn children(&self) -> Vec<&Expression> {
         match self {
             Expression::Literal(_)

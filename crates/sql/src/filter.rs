@@ -13,7 +13,7 @@ use crate::functions::FunctionContext;
 use crate::syntax::ast::{Collection, Query, Selection, Source};
 use crate::syntax::{self, ParsedQuery, parse_query};
 
-/// What a query is evaluated over: a stored document where it lies, or a tree.
+/// The input of an evaluation: a stored document in place, or a tree.
 #[derive(Debug, Clone, Copy)]
 pub enum Row<'a> {
     Raw(RawDocument<'a>),
@@ -48,8 +48,8 @@ pub fn parse_filter_query(text: &str) -> Result<FilterQuery, SqlError> {
 }
 
 impl FilterQuery {
-    /// True when the query selects the row: its condition is exactly `true`, or absent. Parameters are name (with `@`)
-    /// and value; each call binds them anew, so for many rows use [`Filter`].
+    /// True when the query selects the row: its condition is exactly `true`, or absent. Parameters are name
+    /// (with `@`) and value. Each call binds the query again, so for many rows use [`Filter`].
     pub fn matches<'a>(
         &self,
         row: impl Into<Row<'a>>,
@@ -103,7 +103,7 @@ impl Condition {
     }
 }
 
-/// What a lookup has that is more than a condition.
+/// The first part of the query that is more than a condition.
 fn beyond_a_filter(query: &Query) -> Option<&'static str> {
     match query.select.selection {
         Selection::All => {}

@@ -23,10 +23,10 @@ pub struct Resource {
     pub value: Value,
 }
 
-/// Where a query over resources goes on.
+/// The position at which a query over resources resumes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ResourcePosition {
-    /// Own id of the last resource that was dealt with.
+    /// Own id of the last resource read.
     pub after: String,
     /// State of the execution.
     pub state: Option<Vec<u8>>,

@@ -1,4 +1,4 @@
-//! The sort keys that a row of a rewritten `ORDER BY` tells in its `orderByItems`, in an order of their own.
+//! Sort keys from the `orderByItems` of a rewritten `ORDER BY` row, with a total order.
 
 use std::cmp::Ordering;
 
@@ -6,12 +6,12 @@ use crate::envelope::order_by_items;
 use crate::execute::SortValue;
 use crate::prepared::PreparedQuery;
 
-/// Of one row: rows of a page compare as their keys do.
+/// The sort keys of one row: rows of a page compare as their keys do.
 #[derive(Debug)]
 pub struct SortKeys(Vec<(SortValue, bool)>);
 
 impl PreparedQuery {
-    /// `None` for rows that do not tell them.
+    /// `None` for rows without `orderByItems`.
     pub fn sort_keys(&self, row: &[u8]) -> Option<SortKeys> {
         let order = &self.bound().order_by;
         let values = order_by_items(row).ok()?;

@@ -1,6 +1,7 @@
-//! What could be written better, as the reference's query advisor says it: rules by number, without parameters.
+//! Suggestions for better query text, as the reference's query advisor makes them: rules by number, without
+//! parameters.
 //!
-//! Rules look at the text, not at the plan. `QA1005` is missing: we could not learn what it asks for.
+//! Rules look at the text, not at the plan. `QA1005` is missing: its condition is unknown.
 
 use shardlake_document::Value;
 
@@ -8,11 +9,11 @@ use crate::expression::BinaryOperator;
 use crate::syntax::ParsedQuery as Query;
 use crate::syntax::ast::{self, Collection, Expression, OrderBy, Selection, Source};
 
-/// One rule that a query runs into.
+/// A rule that a query breaks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Advice {
     pub id: &'static str,
-    /// What a client puts into the rule's message.
+    /// Values that a client inserts into the rule's message; always empty, as no rule here has any.
     pub parameters: Vec<String>,
 }
 
@@ -86,7 +87,7 @@ fn of_call(name: &str, arguments: &[Expression]) -> Option<&'static str> {
     })
 }
 
-/// `UPPER` and `LOWER` where they are compared.
+/// Rules about `UPPER` and `LOWER` in comparisons.
 fn of_comparisons(condition: &Expression, found: &mut Vec<&'static str>) {
     use BinaryOperator::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual};
     let operands = match condition {

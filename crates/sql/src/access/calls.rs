@@ -1,7 +1,8 @@
 //! Calls as conditions: which values of their path make them `true`, or `false`.
 //!
-//! A search in a text is undefined for everything that is no text, so both outcomes lie among the texts. Type checks are
-//! never undefined: they are false where the path is missing, which only the entries of explicitly included paths show.
+//! A search in a text is undefined for values other than texts, so both outcomes are among the texts. Type
+//! checks are never undefined: they are false where the path is missing, which only the entries of explicitly
+//! included paths show.
 
 use shardlake_document::{TypeTag, Value};
 use shardlake_model::IndexPathSegment;
@@ -15,7 +16,7 @@ use crate::bound::{BoundQuery, BoundSource};
 use crate::expression::Expression;
 use crate::functions::Function;
 
-/// Whether a function gives `true`, `false` or undefined, never anything else.
+/// Whether a function returns only `true`, `false` or undefined.
 pub(super) fn is_condition(function: Function) -> bool {
     is_text_test(function)
         || matches!(
@@ -39,7 +40,7 @@ pub(super) fn is_condition(function: Function) -> bool {
         )
 }
 
-/// Searches for which the order of texts is of no help.
+/// Searches that the order of texts does not help.
 fn is_text_test(function: Function) -> bool {
     matches!(
         function,
@@ -79,7 +80,7 @@ impl Planner<'_> {
             Function::StartsWith | Function::StringEquals => {
                 self.compared_text(whole, function, arguments, outcome)
             }
-            // A pattern may turn out to be invalid: that must show, so the item is looked at.
+            // A pattern may turn out to be invalid, which must be reported, so the item is evaluated.
             Function::RegexMatch => (self.tested(whole, path, texts(), outcome).0, false),
             search if is_text_test(search) => self.tested(whole, path, texts(), outcome),
             Function::ArrayContains => self.contains(arguments, outcome),
@@ -89,7 +90,7 @@ impl Planner<'_> {
         }
     }
 
-    /// A check that is false for every other value and where there is none.
+    /// A check that is false for all other values and for missing ones.
     fn check(&self, path: &Expression, set: ValueSet, outcome: bool) -> Planned {
         if !outcome && !self.has_undefined(path) {
             return UNKNOWN;
@@ -118,7 +119,7 @@ impl Planner<'_> {
         names.is_some_and(|names| self.schema.explicit.contains(&names))
     }
 
-    /// `STARTSWITH` and `STRINGEQUALS`: ranges with the case, a test without it.
+    /// `STARTSWITH` and `STRINGEQUALS`: ranges if case counts, a test otherwise.
     fn compared_text(
         &self,
         whole: &Expression,
@@ -189,11 +190,11 @@ impl Planner<'_> {
         let is_single = is_single(&path);
         path.push(IndexPathSegment::AnyElement);
         let (filter, precise) = self.leaf_at(path, ValueSet::equal(wanted), None, LookupClass::Seek);
-        // One entry for an item, however often the element occurs.
+        // An item has one entry, even if the element occurs several times.
         (filter, precise && is_single)
     }
 
-    /// An element with these members; nothing says that the entries are of one element.
+    /// An element with these members. The index does not show whether the entries belong to one element.
     fn members(&self, array: &Expression, wanted: &[(String, Value)]) -> Planned {
         let Some(mut path) = self.paths.path(array) else { return UNKNOWN };
         path.push(IndexPathSegment::AnyElement);
@@ -205,7 +206,7 @@ impl Planner<'_> {
         (all(wanted.iter().map(member)).0, false)
     }
 
-    /// Some row of a subquery over the item's own arrays must pass its filter; there must be a row at least.
+    /// At least one row of a subquery over the item's own arrays must pass its filter.
     pub fn exists(&self, query: &BoundQuery) -> Planned {
         if query.grouping.is_some() {
             return UNKNOWN;

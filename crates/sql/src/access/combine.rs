@@ -1,5 +1,6 @@
-//! AND and OR of planned parts. Leaves of one path become one leaf where that says the same: of an AND those of paths that an
-//! item has one value under, of an OR all. Lists of any length take little more than linear time.
+//! AND and OR of planned parts. Leaves of one path are merged into one leaf where the meaning stays the same:
+//! under an AND, leaves of paths with one value per item; under an OR, all. The time is little more than
+//! linear in the length of the list.
 
 use std::collections::HashMap;
 
@@ -7,7 +8,7 @@ use super::path::is_single;
 use super::ranges::ValueSet;
 use super::{IndexFilter, IndexRef, Leaf, LookupClass, ValueRange};
 
-/// A tree, and whether it says exactly what the condition says.
+/// A plan of a condition, and whether it is exactly equivalent to the condition.
 pub(super) type Planned = (IndexFilter, bool);
 
 pub(super) const UNKNOWN: Planned = (IndexFilter::Everything, false);
@@ -19,7 +20,7 @@ pub(super) fn all(parts: impl Iterator<Item = Planned>) -> Planned {
         precise &= is_precise;
         match filter {
             IndexFilter::Everything => {}
-            // Nothing can make it true again.
+            // No other part can make the AND true.
             IndexFilter::Nothing => return NEVER,
             IndexFilter::And(inner) => filters.extend(inner),
             other => filters.push(other),
@@ -59,10 +60,10 @@ pub(super) fn any(parts: impl Iterator<Item = Planned>) -> Planned {
     (filter, precise)
 }
 
-/// Filters of a list that is looked through rather than hashed.
+/// Up to this length, filters are searched linearly rather than hashed.
 const SHORT: usize = 8;
 
-/// Leaves of one index become what `join` makes of them, in the place of the first.
+/// Replaces the leaves of one index by the result of `join`, in the place of the first.
 fn joined(
     filters: Vec<IndexFilter>,
     may_join: impl Fn(&Leaf) -> bool,
@@ -71,7 +72,8 @@ fn joined(
     if filters.len() < 2 {
         return filters;
     }
-    // Most conditions are short: looking through the groups is quicker than hashing paths, and copies none.
+    // Most conditions are short: a linear search through the groups is quicker than hashing paths, and copies
+    // none.
     let is_short = filters.len() <= SHORT;
     let mut places: HashMap<IndexRef, usize> = HashMap::new();
     let mut groups: Vec<(Vec<Leaf>, Option<IndexFilter>)> = Vec::with_capacity(filters.len());
@@ -99,8 +101,8 @@ fn joined(
     groups.into_iter().flat_map(ungrouped).collect()
 }
 
-/// Intersects neighbours, then neighbours of what came out, so that no leaf is gone through more often than a logarithm says.
-/// Two tests stay two leaves.
+/// Intersects neighbours, then neighbours of the results, so that each leaf is processed at most
+/// logarithmically often. Two leaves with tests stay separate.
 fn intersections(mut leaves: Vec<Leaf>) -> Vec<Leaf> {
     loop {
         let before = leaves.len();
@@ -140,17 +142,18 @@ fn union(leaves: Vec<Leaf>) -> Vec<Leaf> {
     vec![Leaf { index, ranges: set.ranges, test: None, precise: set.precise, class }]
 }
 
-/// Ranges of one leaf and parts of one OR: what runs a plan numbers them with 16 bits, and looks each of them up.
+/// Limits on the ranges of a leaf and the parts of an OR: the executor numbers them with 16 bits, and looks
+/// each of them up.
 const RANGES_MAX: usize = 16_384;
 const PARTS_MAX: usize = 4096;
 
-/// The plan with neighbouring ranges thrown together until there are few enough, and ORs of too many parts given up.
+/// The plan with neighbouring ranges merged until there are few enough, and without ORs of too many parts.
 pub(super) fn bounded((mut filter, precise): Planned) -> Planned {
     let precise = bound(&mut filter) && precise;
     (filter, precise)
 }
 
-/// False when something was lost.
+/// False when precision was lost.
 fn bound(filter: &mut IndexFilter) -> bool {
     match filter {
         IndexFilter::Everything | IndexFilter::Nothing => true,

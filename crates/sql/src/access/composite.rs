@@ -1,7 +1,7 @@
 //! Composite indexes for conditions on several paths: equalities first, then at most one range (engine.md §5).
 //!
-//! An entry is the members' index values one behind the other, inverted byte by byte where a member's order differs from the
-//! first one's.
+//! An entry is the concatenation of the members' index values, inverted byte by byte where a member's order
+//! differs from the first one's.
 
 use shardlake_model::IndexPathSegment;
 
@@ -9,7 +9,7 @@ use super::order::leaves;
 use super::ranges::successor;
 use super::{CompositeSchema, IndexFilter, IndexRef, IndexSchema, Leaf, LookupClass, ValueRange};
 
-/// Adds to an AND what a composite index says about several of its parts at once.
+/// Adds to an AND the ranges of a composite index for several of its parts at once.
 pub(super) fn with_composites(filter: IndexFilter, schema: &IndexSchema<'_>) -> IndexFilter {
     let IndexFilter::And(mut parts) = filter else { return filter };
     let whole = IndexFilter::And(parts.clone());
@@ -39,13 +39,13 @@ fn leaf_of(number: usize, candidate: &CompositeSchema, leaves: &[&Leaf]) -> Opti
 
 /// The part of a composite index that leaves cover.
 pub(super) struct Covered {
-    /// Members that have one value, as they stand in an entry.
+    /// Members that have one value, in the form of an entry.
     pub fixed: Vec<Vec<u8>>,
-    /// These, and the one behind them that has a range.
+    /// The fixed members, plus the next one if it has a range.
     pub members: usize,
     /// `None` when it is the whole index.
     pub range: Option<ValueRange>,
-    /// The range says all that the members' leaves say.
+    /// The range covers the members' leaves completely.
     pub exact: bool,
 }
 
@@ -69,7 +69,7 @@ pub(super) fn covered(candidate: &CompositeSchema, leaves: &[&Leaf]) -> Covered 
     }
 }
 
-/// The first members that the leaves fix to one value each, as they stand in an entry.
+/// The first members that the leaves fix to one value each, in the form of an entry.
 fn fixed_members(candidate: &CompositeSchema, leaves: &[&Leaf]) -> Vec<Vec<u8>> {
     let mut fixed = Vec::new();
     for (names, descending) in &candidate.members {
@@ -107,12 +107,13 @@ fn is_equality(leaf: &Leaf) -> bool {
         && shardlake_document::index_value_length(&leaf.ranges[0].start) == Some(leaf.ranges[0].start.len())
 }
 
-/// A member's range behind a prefix.
+/// A member's range after a prefix.
 fn placed(prefix: &[u8], range: &ValueRange, inverted: bool) -> ValueRange {
     let invert = |bytes: &[u8]| bytes.iter().map(|byte| !byte).collect::<Vec<u8>>();
     let (start, end) = match inverted {
         false => (range.start.clone(), range.end.clone()),
-        // Everything below the old end lies behind all that begins like its inversion; the old start comes last.
+        // Everything below the old end sorts after all inversions with its inverted beginning; the old start
+        // comes last.
         true => (successor(&invert(&range.end)), successor(&invert(&range.start))),
     };
     ValueRange { start: [prefix, &start].concat(), end: [prefix, &end].concat() }

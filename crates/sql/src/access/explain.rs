@@ -1,4 +1,4 @@
-//! A plan in words, one line a leaf.
+//! A plan in words, one line per leaf.
 
 use std::fmt;
 
@@ -75,8 +75,8 @@ impl fmt::Display for IndexRef {
     }
 }
 
-/// `[1]`, `(1, "a"]`, `["ab"…]` for everything that starts with it, `[numbers]` for whole types; bytes where there is nothing
-/// better.
+/// `[1]`, `(1, "a"]`, `["ab"…]` for everything that starts with it, `[numbers]` for whole types; otherwise
+/// bytes.
 impl fmt::Display for ValueRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.end == super::ranges::successor(&self.start) {
@@ -104,7 +104,7 @@ impl fmt::Display for ValueRange {
     }
 }
 
-/// A bound, and whether it lies right behind the value that is named rather than at it.
+/// A bound in words, and whether it is directly after the named value rather than at it.
 fn bound(bytes: &[u8]) -> (bool, String) {
     let at = match bytes {
         [tag] => type_name(*tag).map(str::to_owned),
@@ -119,7 +119,7 @@ fn bound(bytes: &[u8]) -> (bool, String) {
         [tag] => type_name(tag).map(str::to_owned),
         _ => entry(&before),
     };
-    // Of the neighbours of a bound, the one with the shorter text is the one that was asked for.
+    // Of the two neighbouring values, the bound was made from the one with the shorter text.
     match (at, behind) {
         (Some(at), Some(behind)) if behind.len() < at.len() => (true, behind),
         (Some(at), _) => (false, at),
@@ -128,7 +128,7 @@ fn bound(bytes: &[u8]) -> (bool, String) {
     }
 }
 
-/// The values of an entry, one after the other in a composite index, if it is made of nothing else.
+/// The values of an entry, one after the other in a composite index, if it consists only of values.
 fn entry(bytes: &[u8]) -> Option<String> {
     let invert = |bytes: &[u8]| bytes.iter().map(|byte| !byte).collect::<Vec<u8>>();
     let mut values = Vec::new();
@@ -154,7 +154,7 @@ fn value_text(bytes: &[u8]) -> Option<String> {
 /// Characters of a long string that are shown.
 const SHOWN: usize = 24;
 
-/// What strings start with, when the bytes are the start of one.
+/// The start that the strings have in common, if the bytes are the start of a string.
 fn start_of_strings(bytes: &[u8]) -> Option<String> {
     if bytes.len() < 2 || bytes[0] != TypeTag::String as u8 {
         return None;

@@ -1,8 +1,8 @@
 //! A condition as a tree of leaves.
 //!
-//! Each part is planned for one outcome: where it is `true`, or, under a NOT, where it is `false`; where it is undefined it is
-//! neither. AND is true where all parts are, false where any is; OR the other way round. What is not recognised becomes
-//! `Everything`, which an AND may leave out and an OR may not.
+//! Each part is planned for one outcome: where it is `true`, or, under a NOT, where it is `false`; where it
+//! is undefined it is neither. AND is true where all parts are, false where any is; for OR it is the reverse.
+//! An unrecognised part becomes `Everything`, which an AND may leave out and an OR may not.
 
 use std::cmp::Ordering;
 
@@ -27,7 +27,7 @@ impl<'a> Planner<'a> {
         Planner { schema, paths: Paths::of_query(query, schema.computed) }
     }
 
-    /// Where the condition has this outcome.
+    /// Plans the condition for this outcome.
     pub fn plan(&self, condition: &Expression, outcome: bool) -> Planned {
         match condition {
             Expression::Literal(Value::Bool(value)) if *value == outcome => (IndexFilter::Everything, true),
@@ -256,14 +256,14 @@ pub(super) fn is_indexed(schema: &IndexSchema<'_>, path: &[IndexPathSegment]) ->
     matcher.is_indexed(path)
 }
 
-/// The right condition counts where the left one leaves it to: at most where either has the outcome.
+/// The right condition decides where the left one does not: at most where either has the outcome.
 fn either(left: Planned, right: Planned) -> Planned {
     let is_left_alone = matches!(right.0, IndexFilter::Nothing);
     let (filter, precise) = any([left, right].into_iter());
     (filter, precise && is_left_alone)
 }
 
-/// Whether a value is `true`, `false` or undefined, never anything else.
+/// Whether the expression has only the values `true`, `false` or undefined.
 fn is_condition(expression: &Expression) -> bool {
     match expression {
         Expression::And(_)

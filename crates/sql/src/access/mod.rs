@@ -1,8 +1,8 @@
-//! From a query to what the index can say about it: which entries cover its condition, and which give its order.
+//! Access planning: the index entries that cover a query's condition, and the index that gives its order.
 //!
-//! | file | what it does |
+//! | file | contents |
 //! |---|---|
-//! | `mod.rs` | what a plan says; planning as a whole |
+//! | `mod.rs` | the plan; planning as a whole |
 //! | `path.rs` | expressions that name a path of the item |
 //! | `ranges.rs` | sets of values as ranges of index values |
 //! | `filter.rs` | `WHERE` as a tree of leaves |
@@ -10,14 +10,15 @@
 //! | `calls.rs` | calls as conditions |
 //! | `order.rs` | `ORDER BY` from an index, and the rules that it must keep |
 //! | `composite.rs` | composite indexes for conditions on several paths |
-//! | `scope.rs` | what the scope of a request says of the items in it |
+//! | `scope.rs` | conditions from the scope of a request |
 //! | `explain.rs` | a plan in words |
 //! | `utilization.rs`, `text.rs` | which indexes a query uses, and which would help it |
-//! | `advice.rs` | what could be written better |
+//! | `advice.rs` | suggestions for better query text |
 //!
-//! Planning is pure: it sees the query and the indexing policy, no data. A plan may name too many items, never too few: what it
-//! does not prove is checked on the item. A leaf says for which *stored* values its condition is exactly `true`, so three-valued
-//! logic is settled here: an item without the path has no entry, and hardly any condition is true of it.
+//! Planning is pure: it sees the query and the indexing policy, no data. A plan may name too many items,
+//! never too few: conditions that it does not prove are checked on the item. A leaf names the *stored* values
+//! for which its condition is exactly `true`, so three-valued logic is settled here: an item without the path
+//! has no entry, and hardly any condition is true of it.
 
 mod advice;
 mod calls;
@@ -49,18 +50,19 @@ pub use advice::{Advice, query_advice};
 pub use scope::KeyValue;
 pub use utilization::{CompositeIndexUse, IndexUses, IndexUtilization, SingleIndexUse, index_utilization};
 
-/// What there is to use, and what the policy allows.
+/// The available indexes and the policy.
 #[derive(Debug, Clone, Copy)]
 pub struct IndexSchema<'a> {
     /// Paths that the serving index holds; `None` without an index.
     pub paths: Option<&'a PathMatcher>,
     /// Composite indexes that the serving index holds.
     pub composites: &'a [CompositeSchema],
-    /// Paths that the serving index holds an entry for even where an item lacks them.
+    /// Paths with an entry in the serving index even for items that lack them.
     pub explicit: &'a [Vec<String>],
     /// Computed properties that the serving index holds.
     pub computed: &'a [String],
-    /// Paths that the container's policy indexes, whether or not they are there yet: `ORDER BY` is allowed on them.
+    /// Paths that the container's policy indexes, even if the index is still being built: `ORDER BY` is
+    /// allowed on them.
     pub policy_paths: &'a PathMatcher,
     pub policy_composites: &'a [CompositeSchema],
 }
@@ -73,21 +75,21 @@ pub struct CompositeSchema {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct AccessPlan {
-    /// What every item of the scope meets already, by the partition key's values in it.
+    /// Conditions that every item of the scope meets, from the partition key's values in the request.
     pub scope: Vec<Leaf>,
-    /// What `WHERE` says beyond that.
+    /// The conditions of `WHERE` beyond `scope`.
     pub filter: IndexFilter,
-    /// `filter` says exactly what `WHERE` says.
+    /// `filter` is exactly equivalent to `WHERE`.
     pub precise: bool,
-    /// Where the order of `ORDER BY` can come from.
+    /// The source of the order of `ORDER BY`.
     pub order: Option<OrderAccess>,
-    /// The plan is the same whichever values of these types the partition key has, but for `scope`.
+    /// Except for `scope`, the plan is the same for all partition keys with values of these types.
     pub fits_other_keys: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum IndexFilter {
-    /// The index says nothing.
+    /// The index does not restrict the items.
     Everything,
     Nothing,
     Leaf(Leaf),
@@ -101,9 +103,10 @@ pub struct Leaf {
     pub index: IndexRef,
     /// Disjoint and ascending.
     pub ranges: Vec<ValueRange>,
-    /// What a value in the ranges must meet besides.
+    /// A further test of values in the ranges.
     pub test: Option<ValueTest>,
-    /// Ranges and test say exactly for which values the condition is true, where the index holds the whole value.
+    /// Ranges and test are exactly the values for which the condition is true, if the index holds the whole
+    /// value.
     pub precise: bool,
     pub class: LookupClass,
 }
@@ -122,7 +125,7 @@ pub struct ValueRange {
     pub end: Vec<u8>,
 }
 
-/// How dear a lookup is, cheapest first (engine.md §5).
+/// The cost class of a lookup, cheapest first (engine.md §5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LookupClass {
     /// Single values.
@@ -142,7 +145,7 @@ pub struct ValueTest {
 }
 
 impl ValueTest {
-    /// Fails only when there is no more time. The work is counted by `meter`.
+    /// Fails only when the time is used up. The work is counted by `meter`.
     pub fn matches(&self, value: &Value, meter: &Meter, interrupt: Interrupt<'_>) -> Result<bool, SqlError> {
         let functions = FunctionContext::default();
         let context = EvaluationContext::new(&functions, interrupt, meter);
@@ -151,7 +154,7 @@ impl ValueTest {
         let scope = scope.with(VALUE, Datum::from_tree(value));
         match holds(&self.expression, &scope) {
             Err(error @ (SqlError::Interrupted | SqlError::ItemTooDear { .. })) => Err(error),
-            // What cannot be evaluated here is left to the check of the item.
+            // Tests that fail to evaluate are left to the check of the item.
             outcome => Ok(outcome.unwrap_or(true)),
         }
     }
@@ -166,11 +169,12 @@ pub struct OrderAccess {
     pub index: IndexRef,
     /// From the greatest entry to the least.
     pub reverse: bool,
-    /// Common prefix of the entries: the values of composite members that the filter fixes before the order begins.
+    /// Common prefix of the entries: the values of the composite members that the filter fixes, before the
+    /// ordered ones.
     pub behind: Vec<u8>,
-    /// How many members those are.
+    /// The number of these members.
     pub members_behind: usize,
-    /// The part of the index that the condition leaves.
+    /// The part of the index that the condition allows.
     pub range: Option<ValueRange>,
     /// Items without the path belong to the result, and have no entry.
     pub includes_undefined: bool,
@@ -178,8 +182,8 @@ pub struct OrderAccess {
     pub exact: bool,
 }
 
-/// Plans a query over items that all have certain values of the partition key, as far as `scope` knows any. Errors are broken
-/// rules of `ORDER BY`.
+/// Plans a query over items with the values of the partition key in `scope`. Errors are broken rules of
+/// `ORDER BY`.
 pub fn plan_access(
     query: &PreparedQuery,
     schema: &IndexSchema<'_>,
@@ -207,6 +211,7 @@ pub fn plan_access(
     let fits_other_keys = is_apart && order.as_ref().is_none_or(|order| !scope::names(&scope, &order.index));
     let whole = composite::with_composites(whole, schema);
     let filter = scope::beyond(whole, &scope);
-    // A row may still be missing where a source has no value: joins and paths in FROM drop it, which is no condition.
+    // A row may still be missing where a source has no value: joins and paths in FROM drop it, which is not a
+    // condition.
     Ok(AccessPlan { scope, filter, precise, order, fits_other_keys })
 }

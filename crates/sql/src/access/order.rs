@@ -8,7 +8,7 @@ use crate::bound::SortKey;
 use crate::error::SqlError;
 use crate::prepared::PreparedQuery;
 
-/// Refuses what the policy has no index for.
+/// Refuses an `ORDER BY` that needs an index which the policy lacks.
 pub(super) fn check(query: &PreparedQuery, schema: &IndexSchema<'_>) -> Result<(), SqlError> {
     let Some(keys) = sort_paths(query) else { return Ok(()) };
     match &keys[..] {
@@ -48,7 +48,8 @@ fn is_allowed(schema: &IndexSchema<'_>, key: &[String]) -> bool {
     }
 }
 
-/// The sort keys as paths with true where descending; `None` when one is no path, which the binder has let through.
+/// The sort keys as paths, with true for descending ones; `None` when a key is not a path, although the
+/// binder accepts it.
 pub(super) fn sort_paths(query: &PreparedQuery) -> Option<Vec<(Vec<String>, bool)>> {
     let paths = Paths::of_query(query, &[]);
     let key = |key: &SortKey| {
@@ -89,17 +90,17 @@ pub(super) fn access(
     }
     let [(key, descending)] = &keys[..] else { return None };
     let path: Vec<_> = key.iter().map(|name| IndexPathSegment::Name(name.clone())).collect();
-    // Entries of the same name that an index without the computed property holds are those of a stored one.
+    // In an index without the computed property, entries of the same name belong to a stored property.
     let is_computed = query.bound().order_by[0].computed.is_some();
     if !super::filter::is_indexed(schema, &path) || (is_computed && !schema.computed.contains(&key[0])) {
         return None;
     }
     let index = IndexRef::Path(path);
-    // No condition but one that names the undefined entries is true of items without the path.
+    // Items without the path meet no condition on it, except a condition that names the undefined entries.
     let of_path = || leaves(filter).into_iter().filter(|leaf| leaf.index == index);
     let same = of_path().find(|leaf| leaf.test.is_none()).or(of_path().next());
     let is_whole = same.is_some_and(|leaf| leaf.test.is_none() && leaf.ranges.len() == 1);
-    // What the scope says needs no look at the item.
+    // Conditions of the scope are checked without the item.
     let mut others = scope::says_more(filter, scope);
     let (other, another) = (others.next(), others.next());
     Some(OrderAccess {
@@ -120,7 +121,7 @@ pub(super) fn access(
     })
 }
 
-/// The whole order from a composite index, or its end behind members that the filter fixes.
+/// The whole order from a composite index, or from its members after those that the filter fixes.
 fn composite_access(
     schema: &IndexSchema<'_>,
     keys: &[(Vec<String>, bool)],
@@ -143,11 +144,12 @@ fn composite_access(
             }
             // A walk forwards gives the declared order where the first member ascends, else its opposite.
             let reverse = candidate.members[0].1 != opposite;
-            // Clients that go on by themselves take rows of equal keys to come in the direction of the first key.
+            // Clients that resume by themselves expect rows of equal keys in the direction of the first key.
             if reverse != keys[0].1 && !scope.is_empty() {
                 continue;
             }
-            // Clients that merge take rows of equal keys to come in the order of their items, not of another member.
+            // Clients that merge expect rows of equal keys in the order of their items, not of another
+            // member.
             if skipped + keys.len() < candidate.members.len() && scope.is_empty() {
                 continue;
             }

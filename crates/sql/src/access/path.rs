@@ -9,7 +9,8 @@ use crate::bound::{BoundQuery, BoundSource, Slot};
 use crate::expression::Expression;
 use crate::prepared::PreparedQuery;
 
-/// Where the variables of a query lie in the item, and which expressions an index has under a name of their own.
+/// The paths of a query's variables in the item, and the expressions that an index holds under their own
+/// names.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Paths {
     slots: HashMap<Slot, Vec<IndexPathSegment>>,
@@ -18,7 +19,7 @@ pub(super) struct Paths {
 }
 
 impl Paths {
-    /// Those of a whole query; `indexed` names the computed properties that the index holds.
+    /// The paths of a whole query; `indexed` names the computed properties that the index holds.
     pub fn of_query(query: &PreparedQuery, indexed: &[String]) -> Paths {
         let computed = query.computed();
         let named = |(place, name): (usize, &str)| {
@@ -29,7 +30,7 @@ impl Paths {
         Paths::of(query.bound(), &Paths { slots: HashMap::new(), computed })
     }
 
-    /// Those of a query's sources, within what is known outside.
+    /// The paths of a query's sources, with `outer` for the variables around the query.
     pub fn of(query: &BoundQuery, outer: &Paths) -> Paths {
         let mut paths = outer.clone();
         for source in &query.sources {
@@ -54,7 +55,7 @@ impl Paths {
         paths
     }
 
-    /// The path that an expression names, if it is nothing but a path.
+    /// The path that an expression names, if it is only a path.
     pub fn path(&self, expression: &Expression) -> Option<Vec<IndexPathSegment>> {
         match expression {
             Expression::Variable(slot) => self.slots.get(slot).cloned(),
@@ -94,7 +95,8 @@ pub(super) fn names(path: &[IndexPathSegment]) -> Option<Vec<String>> {
     path.iter().map(name).collect()
 }
 
-/// The expression with its every mention of a path replaced by the tested value; `None` when it mentions anything else.
+/// Replaces every mention of a path in the expression by the tested value; `None` if it mentions anything
+/// else.
 pub(super) fn as_test(expression: &Expression, of: &Expression) -> Option<Expression> {
     if expression == of {
         return Some(Expression::Variable(super::VALUE));

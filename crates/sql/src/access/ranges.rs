@@ -1,4 +1,4 @@
-//! Sets of values as ranges of index values: what is compared with a constant, and where types begin and end.
+//! Sets of values as ranges of index values: comparisons with constants, and the boundaries of types.
 
 use std::cmp::Ordering;
 
@@ -44,7 +44,7 @@ impl ValueSet {
         }
     }
 
-    /// Values that stand in an order to a constant of their own type: only those have one.
+    /// Values ordered against a constant; only values of the constant's type are.
     pub fn ordered(constant: &Value, accepts: fn(Ordering) -> bool) -> ValueSet {
         let tags = match TypeTag::of(constant) {
             TypeTag::Null => (TypeTag::Null, TypeTag::Null),
@@ -63,7 +63,7 @@ impl ValueSet {
         if accepts(Ordering::Less) || (!precise && accepts(Ordering::Equal)) {
             ranges.push(ValueRange { start: whole.start, end: start.clone() });
         }
-        // Entries of a cut constant tell no more than that the beginnings are equal.
+        // Entries of a cut constant show only that the beginnings are equal.
         if accepts(Ordering::Equal) || !precise {
             ranges.push(ValueRange { start, end: end.clone() });
         }
@@ -76,7 +76,7 @@ impl ValueSet {
     pub fn strings_starting_with(start: &str) -> ValueSet {
         let (mut bytes, precise) = encoded(&Value::String(start.to_owned()));
         if precise {
-            // Without the end mark.
+            // The end mark is cut off.
             bytes.pop();
         }
         let end = successor(&bytes);
@@ -93,7 +93,7 @@ impl ValueSet {
         union
     }
 
-    /// The defined values outside. When the set is larger than what it stands for, nothing is known to be outside.
+    /// The defined values outside the set. For a set that is not precise, all defined values may be outside.
     pub fn complement(&self) -> ValueSet {
         if !self.precise {
             return ValueSet { precise: false, ..ValueSet::defined() };
@@ -130,7 +130,7 @@ impl ValueSet {
         ValueSet { ranges, precise: self.precise && other.precise }
     }
 
-    /// Nothing but points: one scalar each, or what begins like one long string.
+    /// Only points: one scalar each, or all strings with the beginning of one long string.
     pub fn is_single_values(&self) -> bool {
         let is_value = |range: &ValueRange| {
             let is_scalar = range.start.first().is_some_and(|tag| *tag < TypeTag::Array as u8);
@@ -156,7 +156,7 @@ fn single(start: Vec<u8>) -> ValueRange {
     ValueRange { end: successor(&start), start }
 }
 
-/// The least bytes greater than all that start with these.
+/// The smallest byte string greater than all that start with these bytes.
 pub(super) fn successor(bytes: &[u8]) -> Vec<u8> {
     let mut end = bytes.to_vec();
     while let Some(last) = end.pop() {
@@ -168,7 +168,8 @@ pub(super) fn successor(bytes: &[u8]) -> Vec<u8> {
     vec![0xFF; 2]
 }
 
-/// Ascending, without overlaps, neighbours joined; single values stay apart, so that they are seen to be.
+/// Ascending, without overlaps, neighbours joined; single values stay separate ranges, so that they are
+/// recognised.
 fn merged(mut ranges: Vec<ValueRange>) -> Vec<ValueRange> {
     ranges.retain(|range| range.start < range.end);
     ranges.sort_by(|left, right| left.start.cmp(&right.start));

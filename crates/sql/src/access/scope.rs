@@ -1,7 +1,8 @@
-//! What the scope of a request says of the items in it: whoever asks for a partition key has put an equality on its paths.
+//! Conditions from the scope of a request: a request for a partition key implies an equality on each path of
+//! the key.
 //!
-//! The equalities take part in planning like those that a text writes, so that composite indexes which begin with the partition
-//! key serve both. What they say is then taken out of the filter again: every item of the scope meets it.
+//! Planning uses the equalities like equalities in the text, so that composite indexes which begin with the
+//! partition key serve both. They are then removed from the filter: every item of the scope meets them.
 
 use shardlake_document::Value;
 use shardlake_model::IndexPathSegment;
@@ -12,17 +13,17 @@ use super::ranges::ValueSet;
 use super::{IndexFilter, IndexRef, Leaf, LookupClass};
 use crate::prepared::PreparedQuery;
 
-/// A value that every item of a scope has under a path.
+/// A value that all items of a scope have under a path.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KeyValue {
     pub path: Vec<String>,
     pub value: Value,
 }
 
-/// The entries of the scope's items, where the index has any.
+/// The leaves of the scope's equalities, if the index has entries for them.
 pub(super) fn leaves(planner: &Planner<'_>, query: &PreparedQuery, scope: &[KeyValue]) -> Vec<Leaf> {
     let leaf = |known: &KeyValue| {
-        // The index has what a computed property makes, not what the item stores under its name.
+        // The index holds the result of a computed property, not the stored value under its name.
         if query.computed().names().any(|name| known.path.first().is_some_and(|first| first == name)) {
             return None;
         }
@@ -35,7 +36,7 @@ pub(super) fn leaves(planner: &Planner<'_>, query: &PreparedQuery, scope: &[KeyV
     scope.iter().filter_map(leaf).collect()
 }
 
-/// Whether no condition of the filter is about what the scope says: then the scope's values change nothing of it.
+/// Whether the filter is independent of the scope's conditions: the scope's values then do not change it.
 pub(super) fn is_apart(filter: &IndexFilter, scope: &[Leaf]) -> bool {
     match filter {
         IndexFilter::Everything | IndexFilter::Nothing => true,
@@ -73,7 +74,7 @@ pub(super) fn beyond(filter: IndexFilter, scope: &[Leaf]) -> IndexFilter {
     }
 }
 
-/// The parts of a filter, all of which must hold, that say more than the scope does.
+/// The parts of a filter, all of which must hold, that the scope does not imply.
 pub(super) fn says_more<'f>(
     filter: &'f IndexFilter,
     scope: &[Leaf],

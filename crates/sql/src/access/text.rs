@@ -17,7 +17,7 @@ pub(super) fn filter_text(condition: &Expression, paths: &Paths) -> String {
     }
 }
 
-/// What a text is put together from.
+/// A part of a text under construction.
 enum Part<'e> {
     Text(&'e str),
     Of(&'e Expression),

@@ -1,14 +1,17 @@
-//! Which indexes a query uses, and which further ones would help it: what clients ask for as index metrics.
+//! Index metrics: the indexes that a query uses, and further indexes that would help it.
 //!
-//! The rules follow what the reference reports. Each condition of `WHERE`, each call in the projection that an index could
-//! answer, and each path whose sum, average or extreme is the whole result, counts for its path: as used where the index has the path, as potential where the policy leaves it out. A composite
-//! index is suggested
+//! The rules follow the reports of the reference. A path counts for each condition of `WHERE`, each call in
+//! the projection that an index could answer, and each sum, average or extreme that is the whole result. It
+//! counts as used if the index has the path, and as potential if the policy leaves the path out.
+//!
+//! A composite index is suggested
 //! - for equalities and a range: the equalities in the order in which they are written, then the range; one for each range,
 //! - for `GROUP BY` two or more paths that all have equalities: the paths in their order,
 //! - for equalities and an `ORDER BY` of another path: the equalities, then that path,
 //!
-//! and not for equalities alone, whose entries can be intersected. A path that is ordered by is walked anyway: beside other
-//! conditions its own is no use of its own, unless it is a part of a suggestion. `id` comes last.
+//! and not for equalities alone, whose entries can be intersected. A path of `ORDER BY` is walked anyway:
+//! next to other conditions, its own condition does not count as a use, unless it is a part of a suggestion.
+//! `id` comes last.
 
 use shardlake_model::{IndexPathSegment, IndexingPolicy, PathMatcher};
 
@@ -20,10 +23,10 @@ use crate::bound::{AggregateFunction, Grouping, Projection};
 use crate::expression::Expression;
 use crate::prepared::PreparedQuery;
 
-/// All paths of a report together: it travels in a header.
+/// Limit on the bytes of all paths of a report, which is sent in a header.
 const PATHS_SIZE_BYTES_MAX: usize = 32 * 1024;
 
-/// Paths that are looked at; a report has no room for more.
+/// Limit on the paths of a report.
 const USES_MAX: usize = 256;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -40,11 +43,11 @@ pub struct IndexUses {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SingleIndexUse {
-    /// As a policy would name it: `/name/?`.
+    /// The path as in a policy: `/name/?`.
     pub path: String,
-    /// The condition that uses it; empty when nothing in the text does, or it is very long.
+    /// The condition that uses it; empty without a condition in the text, or if it is very long.
     pub filter: String,
-    /// The index says exactly what the condition says.
+    /// The index is exactly equivalent to the condition.
     pub precise: bool,
 }
 
@@ -68,11 +71,12 @@ struct PathUse {
 enum UseKind {
     Equality,
     Range,
-    /// What a composite index has no place for: several ranges, elements of arrays.
+    /// A condition that composite indexes cannot serve: several ranges, elements of arrays.
     Other,
 }
 
-/// `keys` are the partition key's paths when the query is for one logical partition, which is a condition of its own.
+/// `keys` are the partition key's paths when the query is for one logical partition, which is a condition
+/// too.
 pub fn index_utilization(
     query: &PreparedQuery,
     schema: &IndexSchema<'_>,
@@ -110,7 +114,7 @@ pub fn index_utilization(
 }
 
 fn uses_of(query: &PreparedQuery, schema: &IndexSchema<'_>, everything: &PathMatcher) -> Vec<PathUse> {
-    // What an index could do does not depend on the policy at hand.
+    // The possible uses of an index do not depend on the current policy.
     let ideal = IndexSchema { paths: Some(everything), composites: &[], policy_composites: &[], ..*schema };
     let planner = Planner::new(query, &ideal);
     let paths = planner.paths.clone();
@@ -165,7 +169,7 @@ impl Uses<'_> {
             }
             let kind = kind_of(leaf, path);
             match self.found.iter_mut().find(|found| found.path == *path) {
-                // The narrowest condition decides what a composite index can do with the path.
+                // The narrowest condition decides how a composite index can use the path.
                 Some(found) if required && (!found.required || kind == UseKind::Equality) => {
                     (found.kind, found.required) = (kind, true);
                 }
@@ -178,7 +182,7 @@ impl Uses<'_> {
         }
     }
 
-    /// The paths whose values an aggregate over all rows takes from an index.
+    /// The paths whose values are read from an index for an aggregate over all rows.
     fn aggregates(&mut self, grouping: &Grouping, ideal: &IndexSchema<'_>) {
         use AggregateFunction::{Average, Max, Min, Sum};
         for aggregate in &grouping.aggregates {
@@ -291,13 +295,13 @@ fn suggestions(
     suggested
 }
 
-/// Whether an index does what is suggested; directions do not matter for one range behind equalities.
+/// Whether an index serves as the suggested one; directions do not matter for one range behind equalities.
 fn serves(existing: &CompositeSchema, suggested: &Members) -> bool {
     existing.members.len() >= suggested.len()
         && existing.members.iter().zip(suggested).all(|(member, wanted)| member.0 == wanted.0)
 }
 
-/// The walk in the order of `ORDER BY` takes over the conditions on its own path.
+/// Conditions on the path of `ORDER BY` are left to the walk in its order.
 fn leave_to_order(uses: &mut Vec<PathUse>, sorts: &[(Vec<String>, bool)]) {
     let [(key, _)] = sorts else { return };
     if uses.len() > 1 {
@@ -337,7 +341,7 @@ fn spelled(path: &[IndexPathSegment]) -> String {
 }
 
 impl IndexUtilization {
-    /// Cuts the first text that does not fit, and leaves out all behind it, the least important ones.
+    /// Cuts the first text that does not fit, and leaves out the less important texts after it.
     fn bound(&mut self) {
         let mut left = PATHS_SIZE_BYTES_MAX;
         let mut fits = |texts: &mut [&mut String]| {

@@ -15,7 +15,7 @@ use crate::functions::FunctionContext;
 use crate::syntax::ast::{self, Collection, Selection, Source};
 use crate::syntax::parse;
 
-/// Of one container.
+/// Limit per container.
 const COMPUTED_PROPERTIES_MAX: usize = 20;
 
 /// The computed properties of a container, in the order of its definition.
@@ -69,7 +69,8 @@ impl ComputedProperties {
         self.list.get(index).map(|property| &property.expression)
     }
 
-    /// The property's value for an item; undefined also where it grows too large or takes too long.
+    /// The property's value for an item; also undefined if the value grows too large or its evaluation takes
+    /// too long.
     pub fn evaluate(&self, index: usize, item: &ItemView<'_>) -> Value {
         let Some(expression) = self.expression(index) else { return Value::Undefined };
         let functions = FunctionContext::default();
@@ -80,7 +81,7 @@ impl ComputedProperties {
         evaluate(expression, &scope).map_or(Value::Undefined, |datum| datum.into_value())
     }
 
-    /// Puts the expressions in the place of the properties of items. A whole item does not show them.
+    /// Replaces properties of items by the expressions. A whole item does not show them.
     pub(super) fn substitute(&self, query: &mut BoundQuery) {
         if self.is_empty() {
             return;
@@ -171,7 +172,7 @@ fn bind_alone(text: &str, query: &ast::Query) -> Result<Expression, SqlError> {
     }
 }
 
-/// What a definition may not contain.
+/// The first forbidden part of a definition.
 fn forbidden(expression: &ast::Expression) -> Option<String> {
     const SPATIAL: [&str; 6] =
         ["STDISTANCE", "STWITHIN", "STINTERSECTS", "STAREA", "STISVALID", "STISVALIDDETAILED"];

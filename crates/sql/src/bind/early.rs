@@ -1,5 +1,5 @@
-//! Which parts of `WHERE` can be tested before all sources of a row are entered, so that joins do not multiply rows that a
-//! condition on the item, or on an outer element, drops anyway.
+//! Finds the parts of `WHERE` that can be tested before all sources of a row are entered, so that joins do
+//! not multiply rows which a condition on the item, or on an outer element, drops anyway.
 
 use std::convert::Infallible;
 

@@ -13,7 +13,7 @@ use crate::expression::{BinaryOperator, Expression, Prepared, UnaryOperator};
 use crate::syntax::ast::{self, Identifier, Span};
 
 impl Binder<'_> {
-    /// Only dispatches, because every level of the tree takes one frame of this function.
+    /// Only dispatches, because every level of the tree costs one stack frame of this function.
     pub(super) fn expression(&mut self, expression: &ast::Expression) -> Expression {
         match &self.references {
             None => self.node(expression),
@@ -101,7 +101,7 @@ impl Binder<'_> {
         }
     }
 
-    /// Keys are numbers, texts and parameters; a parameter that holds a name is a property like any.
+    /// Keys are numbers, texts and parameters; a parameter that holds a name works like a property name.
     fn index(&mut self, of: &ast::Expression, key: &ast::Expression, span: Span) -> Expression {
         let is_number = |value: &Value| value.as_number().is_some();
         let is_key = match key {

@@ -1,4 +1,5 @@
-//! Constants: an expression of nothing but constants becomes its value; of the others, the parts that constants decide.
+//! Constant folding: an expression with only constants becomes its value; others lose the parts that
+//! constants decide.
 
 use shardlake_document::Value;
 
@@ -7,7 +8,7 @@ use crate::evaluate::evaluate;
 use crate::evaluate::scope::{EvaluationContext, Scope};
 use crate::expression::Expression;
 
-/// Steps that all constants of a query may take together: some tens of milliseconds.
+/// Limit on the steps of all constants of a query together: some tens of milliseconds.
 const FOLDING_STEPS_MAX: u64 = 2_000_000;
 
 impl Binder<'_> {
@@ -19,7 +20,8 @@ impl Binder<'_> {
         if is_constant(&expression) {
             let is_enough = || self.meter.steps() > FOLDING_STEPS_MAX;
             let context = EvaluationContext::new(self.functions, &is_enough, self.meter);
-            // What fails here, because it grows too large or takes too long, is left to fail when a row needs it.
+            // An expression that fails here, because it grows too large or takes too long, is left to fail
+            // when a row needs it.
             let value = evaluate(&expression, &Scope::new(&context)).map(|datum| datum.into_value());
             return value.map_or(expression, Expression::Literal);
         }
@@ -37,7 +39,7 @@ impl Binder<'_> {
     }
 }
 
-/// True when it has parts, all of them are literals, and the same value comes out every time.
+/// True when it has parts, all of them are literals, and the value is always the same.
 fn is_constant(expression: &Expression) -> bool {
     match expression {
         Expression::Literal(_)
@@ -63,7 +65,7 @@ fn logical(parts: Vec<Expression>, dominant: bool) -> Expression {
     if dominant { Expression::Or(parts) } else { Expression::And(parts) }
 }
 
-/// Nothing behind the first defined constant matters, nor do undefined constants.
+/// Parts after the first defined constant do not matter, nor do undefined constants.
 fn coalesce(mut parts: Vec<Expression>) -> Expression {
     parts.retain(|part| !matches!(part, Expression::Literal(Value::Undefined)));
     if let Some(place) = parts.iter().position(|part| matches!(part, Expression::Literal(_))) {

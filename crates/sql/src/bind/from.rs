@@ -12,7 +12,7 @@ use crate::syntax::ast::{Collection, Identifier, PathStep, Source};
 #[derive(Default)]
 pub(super) struct FromClause {
     pub sources: Vec<BoundSource>,
-    /// The variable of each source as it is written; another name for a variable makes no source of its own.
+    /// The variable of each source in the text; another name for a variable is not a new source.
     pub slots: Vec<Slot>,
 }
 

@@ -18,14 +18,14 @@ pub(super) struct Keys {
     pub are_right: bool,
 }
 
-/// References to values of rows that are in no group key, while they are gathered.
+/// References to values of rows that no group key contains, while they are gathered.
 pub(super) struct References {
     keys: Vec<Expression>,
     rows: Vec<Slot>,
     found: Vec<(Span, Slot)>,
 }
 
-/// The values that a group has, and the variables that it has not.
+/// The values of a group, and the variables that it lacks.
 struct Groups<'g> {
     keys: &'g [Expression],
     rows: &'g [Slot],
@@ -56,7 +56,7 @@ impl Binder<'_> {
         bound
     }
 
-    /// Whether a name of a source is in it. Aggregates and subqueries are not looked into.
+    /// Whether it contains a name of a source. Aggregates and subqueries are not searched.
     fn has_property(&self, expression: &ast::Expression) -> bool {
         match expression {
             ast::Expression::Identifier(identifier) => self.variable(&identifier.name).is_some(),
@@ -65,7 +65,7 @@ impl Binder<'_> {
         }
     }
 
-    /// Puts keys and aggregates in the place of what they stand for. None when there is neither.
+    /// Replaces grouped expressions and aggregates by the slots of keys and results. `None` without either.
     pub(super) fn grouping(
         &mut self,
         keys: Keys,
@@ -88,7 +88,7 @@ impl Binder<'_> {
         }
         let groups = Groups { keys: &keys, rows };
         let projected = match projection {
-            // A mistake of its own, which is noted already.
+            // A separate mistake, which is noted already.
             Projection::All(_) | Projection::Bodies(_) => Ok(()),
             Projection::Value(value) => groups.regroup(value),
             Projection::Object(members) => {
@@ -96,7 +96,7 @@ impl Binder<'_> {
             }
         };
         let ordered = order_by.iter_mut().try_for_each(|key| {
-            // One row has no order, but the property has to be one.
+            // One row needs no order, but the property must still be a path.
             let is_of_one_row = keys.is_empty() && is_path(&key.expression);
             if is_of_one_row { Ok(()) } else { groups.regroup(&mut key.expression) }
         });
@@ -113,8 +113,9 @@ impl Binder<'_> {
         Some(Grouping { keys, aggregates })
     }
 
-    /// A query over the container projects an aggregate alone, or in arrays and objects as in the texts that SDKs send to each
-    /// partition. Anything else made of it could not be merged over partitions.
+    /// Checks that a query over the container projects an aggregate alone, or in arrays and objects as in the
+    /// texts that SDKs send to each partition. Other expressions of aggregates could not be merged over
+    /// partitions.
     pub(super) fn check_composition(&mut self, projection: &Projection) {
         let is_composed = match projection {
             Projection::All(_) | Projection::Bodies(_) => false,
@@ -167,8 +168,8 @@ impl Binder<'_> {
         found.into_iter().map(|(span, _)| span).collect()
     }
 
-    /// Binds one node while references are gathered. Parts of a key, and of an aggregate's argument, are none; of a path, the
-    /// whole is one.
+    /// Binds one node while references are gathered. Parts of a key and of an aggregate's argument do not
+    /// count as references; a path counts as a whole.
     pub(super) fn noting_references(&mut self, expression: &ast::Expression) -> Expression {
         let before = self.references.as_ref().map_or(0, |references| references.found.len());
         let bound = self.node(expression);
@@ -221,8 +222,8 @@ impl Groups<'_> {
         }
     }
 
-    /// A subquery that groups itself has groups of its own: what it makes of them cannot reach the keys around it, but its rows
-    /// can.
+    /// A subquery with its own grouping has its own groups: its results cannot reach the keys around it, but
+    /// its rows can.
     fn regroup_subquery(&self, query: &mut BoundQuery) -> Result<(), NotGrouped> {
         if query.grouping.is_none() {
             return query.for_each_expression(&mut |expression| self.regroup(expression));
@@ -248,8 +249,8 @@ impl Groups<'_> {
     }
 }
 
-/// Clients that merge ordered groups ask for `_rid` beside the sort keys, as for ordered items. The smallest one of a group's
-/// items stands for the group.
+/// Clients that merge ordered groups ask for `_rid` besides the sort keys, as for ordered items. A group's
+/// `_rid` is the smallest of its items.
 fn stand_for_items(projection: &mut Projection, aggregates: &mut Vec<Aggregate>) {
     let Projection::Object(members) = projection else { return };
     let [(id, value), (sort_keys, _), (payload, _)] = &mut members[..] else { return };

@@ -1,20 +1,21 @@
 //! From the syntax tree to a bound query: names become slots, parameters values, calls functions, constants are folded, and
 //! every rule of the language that needs no data is checked (engine.md §1.4, 1.5, 1.9, 1.12).
 //!
-//! Binding goes on after a mistake, with `undefined` in its place, because the reference lists all mistakes of a query in the
-//! order in which it meets them: sources first, then the other clauses in the order of the text.
+//! Binding continues after a mistake, with `undefined` in its place, because the reference lists all mistakes
+//! of a query in the order in which it meets them: sources first, then the other clauses in the order of the
+//! text.
 //!
-//! | file | what it does |
+//! | file | contents |
 //! |---|---|
 //! | `query.rs` | the clauses of one query or subquery |
 //! | `from.rs` | sources and the names that they make |
 //! | `select.rs` | the projection and the names in it |
-//! | `grouping.rs` | what a grouped query may project |
+//! | `grouping.rs` | the rules of grouped queries |
 //! | `expression.rs`, `call.rs` | expressions |
 //! | `user_defined.rs` | user-defined functions: which there are, and when they are called |
 //! | `fold.rs` | constants |
-//! | `simplify.rs` | subqueries in `FROM` that are no more than another name for an item's parts; conditions |
-//! | `order.rs` | what `ORDER BY` may name |
+//! | `simplify.rs` | subqueries in `FROM` that only rename an item's parts; conditions |
+//! | `order.rs` | the rules of `ORDER BY` |
 //! | `early.rs` | conditions that need not wait for all sources |
 //! | `computed.rs` | computed properties |
 //!
@@ -56,10 +57,10 @@ pub use computed::ComputedProperties;
 pub(crate) use select::member_names;
 pub(crate) use user_defined::function_names;
 
-/// Mistakes that are listed; more help nobody.
+/// Limit on listed mistakes.
 const ERRORS_MAX: usize = 20;
 
-/// What a query is bound with.
+/// The inputs of binding besides the query.
 pub(crate) struct Environment<'b> {
     pub parameters: &'b [(String, Value)],
     pub computed: &'b ComputedProperties,
@@ -83,7 +84,7 @@ pub(crate) fn bind(
     finish(query, environment.computed)
 }
 
-/// `SELECT *` without a `FROM` is the only mistake that is reported of a query.
+/// `SELECT *` without a `FROM`; reported instead of all other mistakes.
 fn check_star(text: &str, query: &ast::Query) -> Result<(), SqlError> {
     let end = query.select.span.end;
     if query.select.selection != ast::Selection::All || query.from.is_some() {
@@ -92,7 +93,7 @@ fn check_star(text: &str, query: &ast::Query) -> Result<(), SqlError> {
     Err(SqlError::StarWithoutFrom { location: Location::in_text(text, end.saturating_sub(1), end) })
 }
 
-/// Names are `@` and an identifier, and each has one value.
+/// Checks that names are `@` and an identifier, each with one value.
 pub fn check_parameters(parameters: &[(String, Value)]) -> Result<(), SqlError> {
     let mut names = HashSet::with_capacity(parameters.len());
     for (name, _) in parameters {
@@ -106,7 +107,7 @@ pub fn check_parameters(parameters: &[(String, Value)]) -> Result<(), SqlError> 
     Ok(())
 }
 
-/// [`bind`] for its mistakes alone, before the parameters are known.
+/// Like [`bind`], to find mistakes only, before the parameters are known.
 pub(crate) fn check(text: &str, query: &ast::Query, environment: &Environment<'_>) -> Result<(), SqlError> {
     check_star(text, query)?;
     let mut binder = Binder::new(text, environment);
@@ -150,30 +151,30 @@ struct Binder<'b> {
     user_calls: Vec<Expression>,
     /// Off only where a test compares.
     folds: bool,
-    /// The variables in sight, innermost last.
+    /// The visible variables, innermost last.
     names: Vec<(String, Slot)>,
     slots: usize,
-    /// A source stands for the container's item already.
+    /// A source for the container's items exists already.
     reads_items: bool,
     aggregates: Aggregates,
     errors: Vec<SqlError>,
-    /// Only while the references are looked for that are in no group key.
+    /// Only while references outside of the group keys are gathered.
     references: Option<References>,
-    /// An aggregate is part of another expression, which counts only where no other mistake is found.
+    /// An aggregate is part of another expression, which is reported only without other mistakes.
     composes_aggregates: bool,
 }
 
-/// Whether aggregates may stand where the binder is.
+/// Whether aggregates are allowed at the current place.
 #[derive(Default)]
 enum Aggregates {
     #[default]
     Forbidden,
-    /// In a select list; those met so far.
+    /// In a select list; the aggregates met so far.
     Collected(Vec<Aggregate>),
-    /// In the argument of one.
+    /// In the argument of an aggregate.
     Within {
         list: Vec<Aggregate>,
-        /// There is another aggregate in it.
+        /// Whether it contains another aggregate.
         nests: bool,
     },
 }
@@ -191,7 +192,7 @@ impl<'b> Binder<'b> {
             user_calls: Vec::new(),
             folds: true,
             names: Vec::new(),
-            // Slot 0 is the item's.
+            // Slot 0 belongs to the item.
             slots: 1,
             reads_items: false,
             aggregates: Aggregates::Forbidden,
@@ -201,7 +202,7 @@ impl<'b> Binder<'b> {
         }
     }
 
-    /// What we do not have yet counts only where the reference would find no mistake.
+    /// Unsupported features count only if the reference would find no mistake.
     fn finish<T>(&mut self, result: T) -> Result<T, SqlError> {
         let mut errors = std::mem::take(&mut self.errors);
         if self.composes_aggregates
@@ -231,7 +232,7 @@ impl<'b> Binder<'b> {
         self.names.iter().rev().find(|(candidate, _)| candidate == name).map(|(_, slot)| *slot)
     }
 
-    /// Notes a mistake; the result stands where the mistake was.
+    /// Notes a mistake; the result takes the place of the expression.
     fn fail(&mut self, error: SqlError) -> Expression {
         if self.errors.len() < ERRORS_MAX {
             self.errors.push(error);
@@ -245,7 +246,7 @@ impl<'b> Binder<'b> {
     }
 
     fn location(&self, span: ast::Span) -> Location {
-        // Nobody sees the place of a mistake that is not kept, and finding it takes as long as the text is.
+        // The place of an unlisted mistake is never shown, and finding it would take time linear in the text.
         let span = if self.errors.len() < ERRORS_MAX { span } else { ast::Span::default() };
         Location::in_text(self.text, span.start, span.end)
     }

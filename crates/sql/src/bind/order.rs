@@ -1,5 +1,5 @@
-//! Expressions that `ORDER BY` may have: a place in the container's items, or a computed property (engine.md §1.8). Groups are ordered by
-//! such a place in one of their keys.
+//! The rules of `ORDER BY`: a key is a place in the container's items, or a computed property (engine.md
+//! §1.8). Groups are ordered by such a place in one of their keys.
 
 use super::ComputedProperties;
 use crate::bound::{BoundQuery, BoundSource, Grouping, OrderRefusal, Slot};
@@ -50,7 +50,8 @@ fn root(expression: &Expression, group_keys: &[Expression]) -> Option<(Slot, usi
     }
 }
 
-/// The variable takes several values for one item. One that only names an expression is no path, but not correlated.
+/// Whether the variable takes several values for one item. A variable that only names an expression is not a
+/// path, but it is not correlated either.
 fn is_correlated(sources: &[BoundSource], slot: Slot) -> bool {
     sources.iter().any(|source| match source {
         BoundSource::Item | BoundSource::Value { .. } => false,

@@ -95,7 +95,7 @@ impl Binder<'_> {
             self.fail_at(Rule::ScalarSubqueryWithRows, span);
         }
         if kind == SubqueryKind::All {
-            // No row may break the condition.
+            // ALL: no row may fail the condition.
             let filter = query.filter.take().unwrap_or(Expression::Literal(Value::Bool(true)));
             let negated = Expression::Unary { operator: UnaryOperator::Not, operand: Box::new(filter) };
             query.filter = Some(self.fold(negated));

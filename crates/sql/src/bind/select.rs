@@ -1,4 +1,4 @@
-//! The projection, and the names of what it selects.
+//! The projection, and the names of its members.
 
 use std::collections::HashSet;
 
@@ -38,7 +38,7 @@ impl Binder<'_> {
         match from.slots[..] {
             [0] => Projection::All(0),
             [slot] if !from.sources.iter().any(iterates) => Projection::Value(Expression::Variable(slot)),
-            // Of a subquery: the grammar refuses it elsewhere.
+            // Only in a subquery: the grammar refuses it elsewhere.
             [] => Projection::Value(Expression::Literal(Value::Undefined)),
             _ => Projection::Value(self.fail_at(Rule::StarOverSeveral, place)),
         }
@@ -57,7 +57,7 @@ impl Binder<'_> {
     }
 }
 
-/// What is written, the last name of a path, or the next of `$1`, `$2`, ….
+/// The alias, the last name of a path, or the next of `$1`, `$2`, ….
 pub(crate) fn member_names(items: &[SelectItem]) -> Vec<String> {
     let mut unnamed = 0;
     let mut name_of = |SelectItem { expression, alias, .. }: &SelectItem| {
@@ -78,7 +78,7 @@ fn own_name(expression: &ast::Expression) -> Option<String> {
     }
 }
 
-/// Of members with one name the last counts, as readers of JSON do it.
+/// The last of several members with one name counts, as for readers of JSON.
 pub(super) fn unique(members: Vec<(String, Expression)>) -> Vec<(String, Expression)> {
     let mut places = std::collections::HashMap::with_capacity(members.len());
     let mut unique: Vec<(String, Expression)> = Vec::with_capacity(members.len());

@@ -1,8 +1,9 @@
-//! Takes away what stands between a condition and the item's property that it is about.
+//! Removes subqueries and variables between a condition and the item's property.
 //!
-//! SDKs write subqueries in `FROM` for every step of a chain of calls: `FROM (SELECT VALUE root FROM root WHERE …) AS r0`. One
-//! that only filters the container's items and gives a part of them another name is spliced into the query around it, and
-//! variables that name a place in an item are replaced by the place, so that indexes can serve the condition.
+//! SDKs write subqueries in `FROM` for every step of a chain of calls: `FROM (SELECT VALUE root FROM root
+//! WHERE …) AS r0`. A subquery that only filters the container's items and renames a part of them is spliced
+//! into the query around it. Variables that name a place in an item are replaced by the place, so that
+//! indexes can serve the condition.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -12,7 +13,7 @@ use shardlake_document::Value;
 use crate::bound::{BoundQuery, BoundSource, Projection, Slot};
 use crate::expression::Expression;
 
-/// Steps of a path that a variable is replaced by; longer ones stay, to bound the depth of the tree.
+/// Limit on the steps of a path that replaces a variable, which bounds the depth of the tree.
 const STEPS_MAX: usize = 64;
 
 pub(super) fn simplify(query: &mut BoundQuery) {
@@ -20,14 +21,15 @@ pub(super) fn simplify(query: &mut BoundQuery) {
     Definitions::default().apply(query);
 }
 
-/// What variables stand for.
+/// The expressions that variables stand for.
 #[derive(Default)]
 struct Definitions {
     of: HashMap<Slot, Expression>,
 }
 
-/// Puts the sources and the filter of a subquery in the place of the source that it is, when it is the first and reads the
-/// container's items. One that groups, or tells doubles apart, can go only where the query around it adds nothing to that.
+/// Replaces the first source, if it is a subquery over the container's items, by the subquery's sources and
+/// filter. A subquery that groups or removes duplicates is replaced only where the query around it adds
+/// nothing.
 fn splice(query: &mut BoundQuery) {
     let is_only_source = query.sources.len() == 1;
     let Some(BoundSource::Subquery { slot, query: inner, iterates }) = query.sources.first_mut() else {
@@ -50,7 +52,7 @@ fn splice(query: &mut BoundQuery) {
         return;
     }
     if inner.distinct {
-        // Rows that a condition on the value drops would be dropped before as well as after doubles are.
+        // Rows dropped by a condition on the value are the same before and after duplicates are removed.
         let keeps_meaning = is_only_source && !*iterates && (adds_nothing || query.distinct);
         if !keeps_meaning || query.grouping.is_some() {
             return;
@@ -163,8 +165,8 @@ fn steps_of_path(expression: &Expression) -> Option<usize> {
     None
 }
 
-/// A condition only has to be `true` when it was: parts that always are go, and one that never can be decides. None when
-/// nothing is left to test.
+/// A condition only has to be `true` when it was: parts that are always true are dropped, and a part that is
+/// never true decides. `None` when nothing is left to test.
 fn condition(filter: Expression) -> Option<Expression> {
     match filter {
         Expression::Literal(Value::Bool(true)) => None,

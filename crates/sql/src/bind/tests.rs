@@ -440,7 +440,7 @@ fn computed_properties_stand_for_their_expressions() {
     assert_eq!(computed.names().collect::<Vec<_>>(), ["upper", "n", "missing"]);
 }
 
-/// What is a query over the container's items in the end, and what needs the whole result of another.
+/// Queries that become queries over the container's items, and queries that need the whole result of another.
 #[test]
 fn subqueries_over_the_container_are_spliced() {
     for (text, is_spliced) in [
@@ -497,7 +497,7 @@ fn invalid_computed_properties_are_refused() {
     assert!(ComputedProperties::compile(&many[..20]).is_ok());
 }
 
-/// Rows without folding and without what follows binding.
+/// Rows without folding and the steps after binding.
 fn plain_rows(text: &str) -> Result<String, SqlError> {
     let functions = FunctionContext::default();
     let none = ComputedProperties::default();

@@ -1,7 +1,8 @@
 //! User-defined functions: JavaScript of the container's own that queries call as `udf.name(…)` (engine.md §1.4, §6).
 //!
-//! They know nothing but their arguments and change nothing, but they cost more than anything else in a query and may fail. So
-//! a condition tries everything else first, wherever it is written; and no index stands for one.
+//! They read only their arguments and change nothing, but they cost more than anything else in a query and
+//! may fail. So a condition tests all other parts first, wherever the call is written; and no index replaces
+//! a call.
 
 use std::cell::RefCell;
 use std::convert::Infallible;
@@ -15,8 +16,8 @@ use crate::error::SqlError;
 use crate::expression::Expression;
 use crate::syntax::ast;
 
-/// Places of a query that call one (engine.md §4.4). The texts that clients send to partitions repeat what they were made from, so
-/// equal calls count once.
+/// Limit on calls of user-defined functions in a query (engine.md §4.4). The texts that clients send to
+/// partitions repeat expressions of the original text, so equal calls count once.
 const REFERENCES_MAX: usize = LanguageLimits::PUBLISHED.user_functions_max;
 
 impl Binder<'_> {
@@ -40,8 +41,8 @@ impl Binder<'_> {
     }
 }
 
-/// Moves the parts of conditions that call functions behind those that do not, also in every subquery: rows that a part drops
-/// call nothing, whether an index has dropped them already or not.
+/// Moves the parts of conditions that call functions after the others, also in every subquery. Dropped rows
+/// then call no function, whether an index or another part has dropped them.
 pub(super) fn call_last(query: &mut BoundQuery) {
     for source in &mut query.sources {
         if let BoundSource::Subquery { query, .. } = source {

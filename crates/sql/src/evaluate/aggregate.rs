@@ -1,7 +1,7 @@
-//! What an aggregate keeps while values stream by, and what it answers at the end (engine.md §1.10).
+//! Accumulators of aggregates: the state while values stream by, and the result at the end (engine.md §1.10).
 //!
-//! Undefined values are skipped by all of them. SUM and AVG have no result once a defined value is no number, MIN and MAX
-//! once one is an array or an object. Sums are doubles.
+//! Undefined values are skipped by all of them. SUM and AVG have no result once a defined value is not a
+//! number, MIN and MAX once a value is an array or an object. Sums are doubles.
 
 use std::collections::HashSet;
 
@@ -19,7 +19,7 @@ pub(crate) enum Accumulator {
         counts_true_only: bool,
         count: u64,
     },
-    /// `sum` is none once a value was no number.
+    /// `sum` is `None` once a value was not a number.
     Sum {
         averages: bool,
         sum: Option<f64>,
@@ -89,7 +89,7 @@ impl Accumulator {
         Ok(())
     }
 
-    /// What taking a value into account takes beside evaluating it: those that keep values copy them.
+    /// Extra steps to accumulate a value, besides evaluating it: accumulators that keep values copy them.
     pub fn steps(&self, value: &Datum<'_>) -> u64 {
         match self {
             Accumulator::Count { .. } | Accumulator::Sum { .. } => 0,
@@ -97,7 +97,7 @@ impl Accumulator {
         }
     }
 
-    /// Takes over what another accumulator of the same aggregate has kept.
+    /// Merges the state of another accumulator of the same aggregate.
     pub fn merge(&mut self, other: Accumulator) -> Result<(), SqlError> {
         match (self, other) {
             (Accumulator::Count { count, .. }, Accumulator::Count { count: more, .. }) => *count += more,
@@ -124,14 +124,14 @@ impl Accumulator {
         Ok(())
     }
 
-    /// COUNT of so many rows whose argument is known to be defined.
+    /// COUNT of several rows whose argument is known to be defined.
     pub fn add_count(&mut self, rows: u64) {
         if let Accumulator::Count { count, .. } = self {
             *count += rows;
         }
     }
 
-    /// Roughly the bytes that it holds beyond itself.
+    /// Approximate size of its contents.
     pub fn size(&self) -> usize {
         match self {
             Accumulator::Count { .. } | Accumulator::Sum { .. } => 0,
@@ -172,7 +172,8 @@ fn keep_extreme(extreme: &mut Option<Value>, value: &Datum<'_>, largest: bool) {
     }
 }
 
-/// The same bytes for values that are equal for queries, and different ones for others. Undefined has no bytes.
+/// Bytes that are equal for values that are equal in queries, and different for others. Undefined has no
+/// bytes.
 pub(crate) fn identity(value: &Value) -> Vec<u8> {
     let mut bytes = Vec::new();
     if !value.is_undefined() {

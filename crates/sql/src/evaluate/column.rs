@@ -1,11 +1,11 @@
-//! The values of one property of many items, taken out of their bodies.
+//! Columns: the values of one property of many items, extracted from their bodies.
 
 use shardlake_document::{Number, RawDocument};
 
 use crate::evaluate::scalar::Scalar;
 
-/// One value for each item, in the items' order: what conditions over plain values ask for without a look at the items
-/// ([`Execution::test`](crate::Execution::test)).
+/// One value for each item, in the items' order. Conditions over plain values read columns instead of the
+/// items ([`Execution::test`](crate::Execution::test)).
 #[derive(Debug)]
 pub struct ScalarColumn {
     cells: Vec<Cell>,
@@ -19,17 +19,17 @@ enum Cell {
     Bool(bool),
     Int(i64),
     Double(f64),
-    /// In [`ScalarColumn::texts`].
+    /// A position in [`ScalarColumn::texts`].
     Text {
         start: u32,
         length: u32,
     },
-    /// A value with parts.
+    /// An array or an object.
     Elsewhere,
 }
 
 impl ScalarColumn {
-    /// The values under a name; `None` where they would take more memory than this.
+    /// The values under a name; `None` if they would need more memory than this.
     pub fn new<'a>(
         name: &str,
         bodies: impl ExactSizeIterator<Item = RawDocument<'a>>,
@@ -70,7 +70,7 @@ impl ScalarColumn {
         self.cells.len() * size_of::<Cell>() + self.texts.len()
     }
 
-    /// The value of the item at this place; `None` for one with parts.
+    /// The value of the item at this place; `None` for an array or an object.
     #[inline]
     pub(crate) fn value(&self, place: usize) -> Option<Scalar<'_>> {
         Some(match self.cells[place] {

@@ -11,12 +11,12 @@ use crate::evaluate::aggregate::identity;
 use crate::evaluate::datum::Datum;
 use crate::expression::Expression;
 
-/// Shorter lists are gone through: that takes no longer, and needs no set.
+/// Shorter lists are searched linearly, which is as fast and needs no set.
 const CONSTANTS_MIN: usize = 16;
 
 #[derive(Debug)]
 pub(crate) struct ConstantSet {
-    /// Texts, which are the most, are looked up where they lie.
+    /// Texts, the most frequent kind, are looked up without a copy.
     texts: HashSet<Box<str>>,
     /// [`identity`] of all others.
     others: HashSet<Vec<u8>>,
@@ -63,7 +63,7 @@ impl ConstantSet {
         }
     }
 
-    /// What looking for a value takes beside evaluating it.
+    /// Extra steps to look a value up, besides evaluating it.
     pub fn steps(&self, value: &Datum<'_>) -> u64 {
         if value.is_compound() && !self.has_compounds { 1 } else { 2 + value.read_steps() }
     }

@@ -1,5 +1,5 @@
-//! A value during evaluation. Strings, arrays and objects are borrowed from the document, the query or the parameters
-//! while they can be; only what an operator makes is owned.
+//! A value during evaluation. Strings, arrays and objects are borrowed from the document, the query or the
+//! parameters where possible; results of operators are owned.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -26,14 +26,14 @@ pub(crate) enum Datum<'a> {
     Object(Cow<'a, [(String, Value)]>),
 }
 
-/// What a value takes beside the bytes of its text.
+/// Memory of a value, besides the bytes of its text.
 const SCALAR_SIZE_BYTES: usize = 8;
 
 pub(crate) fn value_size(value: &Value) -> usize {
     Datum::from_tree(value).size()
 }
 
-/// The types that comparisons tell apart.
+/// The types that comparisons distinguish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DatumType {
     Undefined,
@@ -87,7 +87,7 @@ impl<'a> Datum<'a> {
         }
     }
 
-    /// Roughly the bytes that a copy takes.
+    /// Approximate bytes of a copy.
     pub fn size(&self) -> usize {
         match self {
             Datum::Undefined | Datum::Null | Datum::Bool(_) | Datum::Number(_) => SCALAR_SIZE_BYTES,
@@ -103,7 +103,7 @@ impl<'a> Datum<'a> {
         }
     }
 
-    /// The bytes that it takes where it lies: of texts, arrays and objects.
+    /// The bytes of a text, an array or an object in place.
     fn extent(&self) -> usize {
         match self {
             Datum::Undefined | Datum::Null | Datum::Bool(_) | Datum::Number(_) => 0,
@@ -116,18 +116,18 @@ impl<'a> Datum<'a> {
         }
     }
 
-    /// What looking for a member or an element takes beside the node that does it: on average, half of the others are walked
-    /// over.
+    /// Extra steps to look up a member or an element, besides the node itself: on average, half of the value
+    /// is walked over.
     pub fn walk_steps(&self) -> u64 {
         walk_steps(self.extent())
     }
 
-    /// What reading all of it takes: every byte of a text, every element of an array.
+    /// Steps to read the whole value: every byte of a text, every element of an array.
     pub fn read_steps(&self) -> u64 {
         self.extent() as u64 / COPIED_BYTES_PER_STEP
     }
 
-    /// What a copy takes that borrows nothing.
+    /// Steps to make an owned copy.
     pub fn copy_steps(&self) -> u64 {
         match self {
             Datum::String(Cow::Owned(_)) | Datum::Array(Cow::Owned(_)) | Datum::Object(Cow::Owned(_)) => 0,
@@ -136,7 +136,8 @@ impl<'a> Datum<'a> {
         }
     }
 
-    /// What comparing with another value takes beside the node that does it: arrays and objects are copied for it.
+    /// Extra steps to compare with another value, besides the node itself. Arrays and objects are copied for
+    /// the comparison.
     pub fn comparison_steps(&self, other: &Datum<'_>) -> u64 {
         match (self, other) {
             (Datum::String(left), Datum::String(right)) => {
@@ -171,7 +172,7 @@ impl<'a> Datum<'a> {
         matches!(self, Datum::Undefined)
     }
 
-    /// The same value without a copy: what this one owns is borrowed from it.
+    /// A borrowed view of the value.
     pub fn view(&self) -> Datum<'_> {
         match self {
             Datum::Undefined => Datum::Undefined,
@@ -268,7 +269,7 @@ impl<'a> Datum<'a> {
     }
 }
 
-/// What looking for a member of a document of so many bytes takes.
+/// Steps to look up a member of a document of this size.
 pub(crate) fn walk_steps(bytes: usize) -> u64 {
     bytes as u64 / (2 * READ_BYTES_PER_STEP)
 }

@@ -1,4 +1,4 @@
-//! Values as JSON text, written straight from where they lie.
+//! Values as JSON text, written without intermediate copies.
 
 use shardlake_document::{Number, RawValue, Value, write_json_string, write_value};
 

@@ -1,7 +1,9 @@
 //! LIKE patterns: `%` any run of characters, `_` one character, `[a-f]` or `[abc]` one of a set, `[^…]` one not of it.
-//! A character behind the escape character, or a wildcard in brackets, stands for itself. A `[` without `]` is a character.
+//! A character after the escape character, or a wildcard in brackets, stands for itself. A `[` without `]` is
+//! a character.
 //!
-//! Matching backtracks to the last `%` only, so it takes at most text × pattern comparisons, which are counted.
+//! Matching backtracks to the last `%` only, so it needs at most text × pattern comparisons, which are
+//! counted.
 
 use crate::error::SqlError;
 
@@ -16,7 +18,7 @@ impl Pattern {
         Pattern { parts: compile(pattern, escape) }
     }
 
-    /// `step` is told the work, now and then.
+    /// Reports its work to `step` from time to time.
     pub fn matches(
         &self,
         text: &str,
@@ -46,7 +48,8 @@ fn matches(
     step: &mut dyn FnMut(u64) -> Result<(), SqlError>,
 ) -> Result<bool, SqlError> {
     let (mut at, mut part, mut compared) = (0, 0, 0);
-    // Where to resume when a part fails: the part behind the last run, and how much text the run takes by then.
+    // Where to resume when a part fails: the part after the last run, and the length of text in the run so
+    // far.
     let mut resume: Option<(usize, usize)> = None;
     let matches = loop {
         compared += 1;
@@ -133,7 +136,7 @@ fn compile(pattern: &str, escape: Option<char>) -> Vec<Part> {
     parts
 }
 
-/// Reads a set behind its opening bracket; returns how many characters it takes, the closing bracket included.
+/// Reads a set after its opening bracket; returns its length in characters, the closing bracket included.
 fn set(characters: &[char]) -> Option<(Part, usize)> {
     let negated = characters.first() == Some(&'^');
     let start = usize::from(negated);

@@ -1,30 +1,31 @@
-//! Counts the work of an evaluation in steps, and says when it is time to look at the clock.
+//! Counter of an evaluation's work in steps; decides when to check the clock.
 //!
-//! A step is what costs about as much as the simplest node of an expression: a node evaluated, an element or a tuple of
-//! a join entered, a comparison of a sort, some bytes of a text, array or object read or written. Steps depend on the
-//! query and the data alone, so the same query over the same data always makes the same number of them: they have a price.
+//! A step costs about as much as the simplest node of an expression. Steps are counted for each node
+//! evaluated, each element or tuple of a join entered, each comparison of a sort, and some bytes of a text,
+//! array or object read or written. Steps depend on the query and the data alone, so the same query over the
+//! same data always makes the same number of them and has a fixed price.
 //!
-//! One thread counts at a time, and any thread may read: an evaluation that takes long, that fails or that nobody waits for
-//! any more can be charged from outside. So the count is an atomic that is loaded and stored, which costs as
-//! much as a plain integer, and never added to in one operation, which would cost more than a step.
+//! One thread counts at a time and any thread may read, so that slow, failed and abandoned evaluations can be
+//! charged from outside. The count is an atomic that is loaded and stored, which costs as much as a plain
+//! integer. It is never added to in one operation, which would cost more than a step.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::error::SqlError;
 
-/// Steps between two looks at the clock: well below a millisecond.
+/// Steps between two checks of the clock: well below a millisecond.
 const STEPS_BETWEEN_LOOKS: u64 = 4096;
 
-/// Steps that one item may take: as many as a page has time for. The rows of an item cannot be spread over pages, so an item that
-/// takes more would be begun by every page and finished by none.
+/// Limit on the steps of one item: as many as a page has time for. The rows of an item cannot be spread over
+/// pages, so every page would begin a more expensive item and none would finish it.
 pub(crate) const ITEM_STEPS_MAX: u64 = 250_000_000;
 
 #[derive(Debug)]
 pub struct Meter {
     steps: AtomicU64,
-    /// The count at which the clock is looked at.
+    /// The count at which the clock is checked.
     look_at: AtomicU64,
-    /// The count that the item at hand may reach.
+    /// The count that the current item may reach.
     item_end: AtomicU64,
 }
 
@@ -44,17 +45,18 @@ impl Meter {
         self.steps.load(Relaxed)
     }
 
-    /// Counts steps that were made elsewhere.
+    /// Adds steps that were counted elsewhere.
     pub fn add(&self, steps: u64) {
         self.steps.store(self.steps().saturating_add(steps), Relaxed);
     }
 
-    /// From here on, steps are those of another item.
+    /// Starts counting for another item.
     pub(crate) fn begin_item(&self) {
         self.item_end.store(self.steps().saturating_add(ITEM_STEPS_MAX), Relaxed);
     }
 
-    /// Counts steps; fails when `interrupt` says that the time is used up, or when the item at hand takes too many.
+    /// Counts steps; fails when `interrupt` reports that the time is used up, or when the current item needs
+    /// too many steps.
     #[inline]
     pub(crate) fn step(&self, steps: u64, interrupt: &dyn Fn() -> bool) -> Result<(), SqlError> {
         let made = self.steps.load(Relaxed).saturating_add(steps);

@@ -1,20 +1,21 @@
 //! Evaluates expressions and queries over the variables of a scope.
 //!
-//! What is missing or has the wrong type is `undefined`, not an error. Logic has three values: an operand that is not a
-//! boolean counts as undefined. Parts that do not matter are not evaluated. Errors are only the ones that no value can
-//! express: the time is used up, a value grows too large, a scalar subquery has several rows.
+//! Missing values and values of a wrong type evaluate to `undefined`, not to an error. Logic has three
+//! values: an operand that is not a boolean counts as undefined. Parts that cannot change the result are not
+//! evaluated. An evaluation fails only when no value can express the outcome: the time is used up, a value
+//! grows too large, a scalar subquery has several rows.
 //!
-//! | file | what it does |
+//! | file | contents |
 //! |---|---|
 //! | `datum.rs` | a value, borrowed from the document or the query where possible |
-//! | `scalar.rs` | values without parts, and conditions over nothing else |
-//! | `column.rs` | values without parts of many items, one beside the other |
+//! | `scalar.rs` | scalar values, and conditions over them alone |
+//! | `column.rs` | columns of scalar values over many items |
 //! | `scope.rs` | the variables |
-//! | `meter.rs` | how much work it is, and when to look at the clock |
+//! | `meter.rs` | counting work, and when to check the clock |
 //! | `constant_set.rs` | constant lists, hashed once for a query |
-//! | `operators.rs`, `like.rs` | what operators make of values |
+//! | `operators.rs`, `like.rs` | operators |
 //! | `rows.rs` | the nested loops of a query's sources; the results of a subquery |
-//! | `aggregate.rs` | what aggregates keep and answer |
+//! | `aggregate.rs` | state and results of aggregates |
 //! | `json_text.rs` | values as text |
 //! | `user_functions.rs` | calls of user-defined functions, many at once |
 
@@ -45,18 +46,18 @@ use crate::functions::{Function, PreparedCall};
 pub(crate) use datum::Datum;
 pub(crate) use scope::Scope;
 
-/// Bytes of one string, array or object that an evaluation makes.
+/// Limit on a string, array or object made by an evaluation.
 pub(crate) const VALUE_SIZE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Bytes that are read, one after the other, in the time of one step.
+/// Bytes read sequentially in the time of one step.
 pub(crate) const READ_BYTES_PER_STEP: u64 = 64;
-/// Bytes that are copied, written as JSON, or looked at in some other way that takes longer than reading them.
+/// Bytes per step of copying, writing JSON and other work that is slower than reading.
 pub(crate) const COPIED_BYTES_PER_STEP: u64 = 16;
 
 pub(crate) type Evaluated<'s> = Result<Datum<'s>, SqlError>;
 
-/// Only dispatches: every level of an expression takes one frame of this function, so what needs room on the stack lies in
-/// the functions it calls.
+/// Only dispatches: each nesting level of an expression costs one stack frame of this function, so large
+/// locals belong in the functions it calls.
 pub(crate) fn evaluate<'s>(expression: &'s Expression, scope: &'s Scope<'s>) -> Evaluated<'s> {
     scope.step(1)?;
     match expression {
@@ -94,8 +95,8 @@ pub(crate) fn evaluate<'s>(expression: &'s Expression, scope: &'s Scope<'s>) -> 
     }
 }
 
-/// [`evaluate`] of what most operands are, constants and properties of variables; `None` for others. It calls nothing
-/// that comes back to it, so that deep expressions need no more of the stack.
+/// [`evaluate`] for the most common operands, constants and properties of variables; `None` for others. It
+/// does not recurse, so deep expressions need no more stack.
 #[inline]
 fn leaf<'s>(expression: &'s Expression, scope: &'s Scope<'s>) -> Option<Evaluated<'s>> {
     match expression {
@@ -110,12 +111,12 @@ fn leaf<'s>(expression: &'s Expression, scope: &'s Scope<'s>) -> Option<Evaluate
 
 fn property_of_variable<'s>(slot: Slot, name: &str, scope: &'s Scope<'s>) -> Evaluated<'s> {
     let variable = scope.variable(slot);
-    // Of the property, the variable, and the walk.
+    // Steps of the property, the variable, and the walk.
     scope.step(2 + variable.walk_steps())?;
     Ok(variable.property(name))
 }
 
-/// What `WHERE` asks: is it exactly `true`?
+/// Evaluates a `WHERE` condition: is it exactly `true`?
 pub(crate) fn holds(condition: &Expression, scope: &Scope<'_>) -> Result<bool, SqlError> {
     Ok(matches!(evaluate(condition, scope)?, Datum::Bool(true)))
 }
@@ -223,7 +224,7 @@ fn document_id<'s>(of: &'s Expression, scope: &'s Scope<'s>) -> Evaluated<'s> {
     }
 }
 
-/// Few arguments, which is the rule, are kept on the stack.
+/// The usual few arguments are kept on the stack.
 fn call<'s>(
     function: Function,
     arguments: &'s [Expression],
@@ -249,7 +250,7 @@ fn call<'s>(
     }
 }
 
-/// Undefined elements are left out and the others close up.
+/// Undefined elements are left out.
 fn array<'s>(elements: &'s [Expression], scope: &'s Scope<'s>) -> Evaluated<'s> {
     let mut out = Vec::with_capacity(elements.len());
     let mut size = 0;
@@ -280,7 +281,7 @@ fn object<'s>(members: &'s [(String, Expression)], scope: &'s Scope<'s>) -> Eval
     Ok(Datum::Object(Cow::Owned(out)))
 }
 
-/// Adds to the size of a value that is being made.
+/// Adds to the size of a value under construction.
 pub(crate) fn grow(size: &mut usize, by: usize) -> Result<(), SqlError> {
     *size += by;
     if *size > VALUE_SIZE_BYTES_MAX {
@@ -289,7 +290,8 @@ pub(crate) fn grow(size: &mut usize, by: usize) -> Result<(), SqlError> {
     Ok(())
 }
 
-/// AND with `dominant` false, OR with true: the dominant value decides, else anything not boolean makes it undefined.
+/// AND with `dominant` false, OR with true: the dominant value decides; otherwise a value that is not boolean
+/// makes it undefined.
 fn logical<'s>(parts: &'s [Expression], scope: &'s Scope<'s>, dominant: bool) -> Evaluated<'s> {
     let mut result = Datum::Bool(!dominant);
     for part in parts {
@@ -329,7 +331,7 @@ fn contained<'s>(value: &'s Expression, list: &'s [Expression], scope: &'s Scope
     Ok(Datum::Bool(false))
 }
 
-/// [`contained`] where the list is one of constants.
+/// [`contained`] for a list of constants.
 fn contained_in_set<'s>(value: &'s Expression, set: &ConstantSet, scope: &'s Scope<'s>) -> Evaluated<'s> {
     let value = evaluate(value, scope)?;
     if value.is_undefined() {
@@ -350,7 +352,7 @@ fn index<'s>(of: &'s Expression, key: &'s Expression, scope: &'s Scope<'s>) -> E
     })
 }
 
-/// A whole number that can number an element.
+/// A whole number that can be an index.
 fn position(datum: &Datum<'_>) -> Option<usize> {
     match datum {
         Datum::Number(Number::Int(number)) => usize::try_from(*number).ok(),

@@ -16,7 +16,7 @@ pub(crate) fn unary<'a>(operator: UnaryOperator, operand: &Datum<'_>) -> Datum<'
     }
 }
 
-/// `None` for an operator that takes no number.
+/// `None` for operators without a numeric operand.
 pub(crate) fn of_number(operator: UnaryOperator, operand: Number) -> Option<Number> {
     match operator {
         UnaryOperator::Not => None,
@@ -50,10 +50,10 @@ pub(crate) fn both<'a>(left: &Datum<'_>, right: &Datum<'_>) -> Datum<'a> {
     }
 }
 
-/// Doubles hold every integer up to this one exactly.
+/// The largest integer up to which doubles hold every integer exactly.
 const EXACT_INT_MAX: i64 = 1 << 53;
 
-/// Whether the number as a double is the same number.
+/// Whether the number is exactly a double.
 pub(crate) fn is_exact(number: Number) -> bool {
     match number {
         Number::Int(value) => value.unsigned_abs() <= EXACT_INT_MAX as u64,
@@ -61,11 +61,11 @@ pub(crate) fn is_exact(number: Number) -> bool {
     }
 }
 
-/// Comparisons are not asked for here.
+/// For operators other than comparisons.
 #[inline]
 pub(crate) fn arithmetic(operator: BinaryOperator, left: Number, right: Number) -> Number {
     let (x, y) = (left.as_f64(), right.as_f64());
-    // Bits are asked for by the operators that need them: to find those of a double takes a division.
+    // Computed only for operators that need bits: the bits of a double cost a division.
     let (bits, other_bits) = (|| low_32_bits(left), || low_32_bits(right));
     let shift = || other_bits() as u32 & 31;
     match operator {
@@ -74,7 +74,8 @@ pub(crate) fn arithmetic(operator: BinaryOperator, left: Number, right: Number) 
         BinaryOperator::Multiply => number(x * y),
         BinaryOperator::Divide => number(x / y),
         BinaryOperator::Modulo => match (left, right) {
-            // The same as of doubles, which hold both exactly: a whole remainder with the sign of the left, and no zero below it.
+            // The same as with doubles, which hold both exactly: a whole remainder with the sign of the left,
+            // and no zero below it.
             (Number::Int(left @ 0..=EXACT_INT_MAX), Number::Int(right @ 1..=EXACT_INT_MAX)) => {
                 Number::Int(left % right)
             }
@@ -106,7 +107,7 @@ pub(crate) fn number_value(value: f64) -> Value {
     number(value).into()
 }
 
-/// A whole number as far as doubles hold them exactly, else the double.
+/// A whole number within the range of exact doubles, otherwise the double.
 fn number(value: f64) -> Number {
     const EXACT_MAX: f64 = EXACT_INT_MAX as f64;
     // The conversion cuts off the fraction, as `trunc` does, which is a call of a function on most processors.

@@ -1,7 +1,7 @@
-//! The nested loops of a query's sources, and what a subquery makes of its rows.
+//! The nested loops of a query's sources, and the results of subqueries.
 //!
-//! Rows are never collected: each one is a scope on the stack that is handed to a function. Only groups, distinct rows and
-//! what `ARRAY` returns are kept, up to a bound.
+//! Rows are never collected: each row is a scope on the stack that is handed to a function. Only groups,
+//! distinct rows and results of `ARRAY` are kept, up to a limit.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow::{self, Break, Continue};
@@ -17,14 +17,14 @@ use crate::evaluate::{Evaluated, evaluate, grow, holds};
 use crate::expression::{Expression, Prepared};
 use crate::syntax::ast::SubqueryKind;
 
-/// What an entry of a set or a group takes beside its values.
+/// Memory of an entry of a set or a group, besides its values.
 const ENTRY_SIZE_BYTES: usize = 64;
 
-/// Says after each row whether more are wanted.
+/// Outcome of a visited row: continue or stop.
 pub(crate) type Step = Result<ControlFlow<()>, SqlError>;
 
-/// Calls `visit` with the scope of every row that the sources make and the filter keeps, in order, until it breaks. The item
-/// must be in the scope already where the query reads it.
+/// Calls `visit` with the scope of every row of the sources that passes the filter, in order, until it
+/// breaks. The item must be in the scope already where the query reads it.
 pub(crate) fn for_each_row(
     query: &BoundQuery,
     scope: &Scope<'_>,
@@ -51,8 +51,8 @@ pub(crate) fn for_each_unfiltered_row(
     loop_over_all(query, &query.sources, false, scope, visit)
 }
 
-/// While calls of user-defined functions are gathered, a row that awaits one does not keep the others from asking for theirs;
-/// the loop as a whole awaits them then.
+/// While calls of user-defined functions are gathered, a row that awaits a call does not keep the others from
+/// requesting theirs; the whole loop awaits them afterwards.
 fn loop_over_all(
     query: &BoundQuery,
     sources: &[BoundSource],
@@ -69,7 +69,7 @@ fn loop_over_all(
     if awaits { Err(SqlError::AwaitsUserFunction) } else { step }
 }
 
-/// Notes that a row awaits a call, and goes on with the next.
+/// Notes that a row awaits a call, and continues with the next row.
 fn gone_on(step: Step, scope: &Scope<'_>) -> Step {
     if matches!(step, Err(SqlError::AwaitsUserFunction)) {
         scope.swap_awaits(true);
@@ -161,7 +161,7 @@ fn for_each_element(array: &Datum<'_>, visit: &mut dyn FnMut(Datum<'_>) -> Step)
     Ok(Continue(()))
 }
 
-/// Calls `visit` with every result row of a query that is evaluated where it stands: rows, groups, projection, `DISTINCT`.
+/// Calls `visit` with every result row of a query evaluated in place: rows, groups, projection, `DISTINCT`.
 pub(crate) fn for_each_result(
     query: &BoundQuery,
     scope: &Scope<'_>,
@@ -304,7 +304,7 @@ fn single<'s>(query: &BoundQuery, scope: &Scope<'_>) -> Evaluated<'s> {
     Ok(single)
 }
 
-/// The last row that is visited when `step` follows each of them.
+/// The last visited row, if `step` follows each row.
 fn last_until<'s>(query: &BoundQuery, scope: &Scope<'_>, step: ControlFlow<()>) -> Evaluated<'s> {
     let mut last = Datum::Undefined;
     let _ = for_each_result(query, scope, &mut |result| {

@@ -1,9 +1,10 @@
-//! Values without parts, and conditions over nothing else: the filter that most scans spend their time in.
+//! Scalar values, and conditions over them alone: the filter that most scans spend their time in.
 //!
-//! [`evaluate`](super::evaluate) makes a [`Datum`] of every node, which may own what it holds, and counts its work node by
-//! node. A condition of comparisons, arithmetic and logic over constants and top-level properties needs neither: it finds all its
-//! properties in one walk over the item's bytes, or where somebody has put them before (`column.rs`). It takes the same steps and answers
-//! the same; a row in which a property is an array, an object or a value that JSON lacks is left to `evaluate`.
+//! [`evaluate`](super::evaluate) makes a [`Datum`] of every node, which may own its value, and counts its
+//! work node by node. A condition of comparisons, arithmetic and logic over constants and top-level
+//! properties needs neither: it finds all its properties in one walk over the item's bytes, or in prepared
+//! columns (`column.rs`). Steps and results are the same as those of `evaluate`. A row in which a property is
+//! an array, an object or a value that JSON lacks is left to `evaluate`.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -60,7 +61,7 @@ impl<'a> Scalar<'a> {
         })
     }
 
-    /// As [`Datum::order`].
+    /// Like [`Datum::order`].
     pub fn order(self, other: Scalar<'_>) -> Option<Ordering> {
         match (self, other) {
             (Scalar::Null, Scalar::Null) => Some(Ordering::Equal),
@@ -80,7 +81,7 @@ impl<'a> Scalar<'a> {
         }
     }
 
-    /// As [`Datum::equals`].
+    /// Like [`Datum::equals`].
     fn equals(self, other: Scalar<'_>) -> Option<bool> {
         match (self, other) {
             (Scalar::Undefined, _) | (_, Scalar::Undefined) => None,
@@ -92,7 +93,7 @@ impl<'a> Scalar<'a> {
         }
     }
 
-    /// As [`Datum::comparison_steps`].
+    /// Like [`Datum::comparison_steps`].
     fn comparison_steps(self, other: Scalar<'_>) -> u64 {
         match (self, other) {
             (Scalar::String(left), Scalar::String(right)) => {
@@ -109,7 +110,7 @@ impl From<Option<bool>> for Scalar<'_> {
     }
 }
 
-/// Whether a filter holds for an item, and the steps that this took.
+/// Whether a filter holds for an item, and the steps of the test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tested {
     pub(crate) holds: bool,
@@ -122,7 +123,7 @@ impl Tested {
     }
 }
 
-/// Such a condition, over the members of an item that it names.
+/// A plain condition over named members of an item.
 #[derive(Debug)]
 pub(crate) struct PlainFilter {
     names: Vec<Box<str>>,
@@ -133,7 +134,7 @@ pub(crate) struct PlainFilter {
 #[derive(Debug)]
 enum Plain {
     Literal(Value),
-    /// By the place of its name.
+    /// A member, by the place of its name.
     Member(usize),
     Unary(UnaryOperator, Box<Plain>),
     Binary(BinaryOperator, Box<[Plain; 2]>),
@@ -142,7 +143,7 @@ enum Plain {
 }
 
 impl PlainFilter {
-    /// `None` where the condition is more than that.
+    /// `None` for conditions beyond scalars.
     pub fn new(condition: &Expression) -> Option<PlainFilter> {
         let mut names = Vec::new();
         let condition = Plain::new(condition, &mut names)?;
@@ -150,12 +151,13 @@ impl PlainFilter {
         Some(PlainFilter { names: names.into_iter().map(Box::from).collect(), members, condition })
     }
 
-    /// The properties that it is about.
+    /// The properties in the condition.
     pub fn names(&self) -> &[Box<str>] {
         &self.names
     }
 
-    /// Whether it holds for an item, and the steps that this took; `None` where the item has a value with parts.
+    /// Whether it holds for an item, and the steps of the test; `None` if the item has an array or an object
+    /// there.
     pub fn holds(&self, item: &ItemView<'_>) -> Option<Tested> {
         let mut members = Members::new(&self.members, item.body);
         self.holds_with(item.body.as_bytes().len(), |place| {
@@ -163,7 +165,7 @@ impl PlainFilter {
         })
     }
 
-    /// The same for an item whose values of [`PlainFilter::names`] were taken out of its body of so many bytes.
+    /// Like `holds`, for the values of [`PlainFilter::names`] from columns and the size of the item's body.
     pub fn holds_in(
         &self,
         columns: &[Arc<ScalarColumn>],
@@ -191,7 +193,7 @@ impl Plain {
         };
         Some(match expression {
             Expression::Literal(value) => Scalar::of_literal(value).map(|_| Plain::Literal(value.clone()))?,
-            // Those of the server are made from the envelope.
+            // Properties of the server are made from the envelope.
             Expression::Property { of, name }
                 if matches!(**of, Expression::Variable(0)) && !name.starts_with('_') =>
             {
@@ -215,7 +217,7 @@ impl Plain {
 }
 
 struct Evaluation<V> {
-    /// By the places of their names; `None` for a value with parts.
+    /// Values by the places of their names; `None` for an array or an object.
     values: V,
     walk_steps: u64,
     steps: u64,
@@ -227,7 +229,7 @@ impl<'s, V: FnMut(usize) -> Option<Scalar<'s>>> Evaluation<V> {
         match expression {
             Plain::Literal(value) => Scalar::of_literal(value),
             Plain::Member(place) => {
-                // Of the variable, and the walk.
+                // Steps of the variable, and the walk.
                 self.steps += 1 + self.walk_steps;
                 (self.values)(*place)
             }
@@ -316,7 +318,8 @@ mod tests {
         bind(text, &parse(text).expect("valid"), &environment).expect("valid")
     }
 
-    /// Both answers for one item with the steps that each took; `None` where it is left to `evaluate`.
+    /// The results of both implementations for one item, with their steps; `None` if the item is left to
+    /// `evaluate`.
     fn both_ways(query: &BoundQuery, json: &str) -> (Option<Tested>, Tested) {
         let body = parse_item(json.as_bytes(), &ParseLimits::default()).expect("JSON");
         let envelope = Envelope {

@@ -1,5 +1,5 @@
-//! What names stand for while an expression is evaluated: a chain of frames on the stack, one for each variable that has a
-//! value, innermost first. Nothing is copied or allocated to enter a scope, and leaving one is returning from a function.
+//! Variables during evaluation: a chain of stack frames, one for each variable that has a value, innermost
+//! first. Entering a scope copies and allocates nothing, and leaving it is returning from a function.
 
 use std::cell::{Cell, RefCell};
 
@@ -12,14 +12,14 @@ use crate::evaluate::meter::Meter;
 use crate::evaluate::user_functions::Calls;
 use crate::functions::FunctionContext;
 
-/// What stays the same for a whole execution.
+/// State shared by a whole execution.
 pub(crate) struct EvaluationContext<'s> {
     pub functions: &'s FunctionContext,
     /// True when the time budget is used up.
     interrupt: &'s dyn Fn() -> bool,
     meter: &'s Meter,
     calls: Option<&'s RefCell<Calls>>,
-    /// A row met a call whose value is not known yet; only while calls are gathered.
+    /// A row met an unknown call; only while calls are gathered.
     awaits: Cell<bool>,
 }
 
@@ -28,7 +28,7 @@ impl<'s> EvaluationContext<'s> {
         EvaluationContext { functions, interrupt, meter, calls: None, awaits: Cell::new(false) }
     }
 
-    /// With what user-defined functions are called by.
+    /// Sets the calls of user-defined functions.
     pub fn with_calls(self, calls: Option<&'s RefCell<Calls>>) -> Self {
         EvaluationContext { calls, ..self }
     }
@@ -37,12 +37,12 @@ impl<'s> EvaluationContext<'s> {
         self.calls
     }
 
-    /// From here on, work is that of another item.
+    /// Starts counting for another item.
     pub fn begin_item(&self) {
         self.meter.begin_item();
     }
 
-    /// Counts work; fails when there is no more time for it.
+    /// Counts work; fails when the time is used up.
     #[inline]
     pub fn step(&self, steps: u64) -> Result<(), SqlError> {
         self.meter.step(steps, self.interrupt)
@@ -92,12 +92,12 @@ impl<'s> Scope<'s> {
         self.context.calls()
     }
 
-    /// Whether a row awaited a call since this was last asked; sets what the next question hears of before.
+    /// Whether a row awaited a call since the flag was last set; sets the flag to `awaits`.
     pub fn swap_awaits(&self, awaits: bool) -> bool {
         self.context.awaits.replace(awaits)
     }
 
-    /// The value of a variable where it lies; undefined while it has none, as in a group without rows.
+    /// The value of a variable, borrowed; undefined without a value, as in a group without rows.
     pub fn variable(&'s self, slot: Slot) -> Datum<'s> {
         let mut scope = self;
         loop {
@@ -113,7 +113,7 @@ impl<'s> Scope<'s> {
         }
     }
 
-    /// The item, where no other variable has a value yet.
+    /// The item, if no other variable has a value yet.
     pub fn item_alone(&self) -> Option<&'s ItemView<'s>> {
         match (&self.frame, self.outer) {
             (Frame::Variable(0, Datum::Item(item)), None) => Some(*item),

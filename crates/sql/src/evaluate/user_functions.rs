@@ -1,11 +1,13 @@
 //! Calls of user-defined functions.
 //!
-//! One call costs a message to another process, so they are made for many items at once. Before items are dealt with, their
-//! calls are *gathered*: each item is evaluated as far as its values are known, and the first call on the way that is not
-//! known is noted; then all that were noted are made, and the items are evaluated again. So only calls that a row reaches
-//! are made, inner ones before outer ones. What has been gathered is only knowledge: when an item is dealt with, a call whose value
-//! is known answers at once, and any other is made by itself. A batch that fails leaves no knowledge, so that an error comes up
-//! where, and only if, a row needs the call that causes it.
+//! One call costs a message to another process, so calls are made for many items at once. Before items are
+//! processed, their calls are *gathered*: each item is evaluated as far as its values are known, and the
+//! first unknown call is noted. Then all noted calls are made, and the items are evaluated again. So only
+//! calls that a row reaches are made, inner ones before outer ones.
+//!
+//! Gathered results are a cache: when an item is processed, a call with a cached value answers at once, and
+//! any other call is made by itself. A failed batch caches nothing, so an error is reported only if a row
+//! needs the call that causes it.
 //!
 //! Functions are pure: within one item, equal calls are one call.
 
@@ -26,34 +28,34 @@ use crate::expression::Expression;
 /// The arguments of one call as JSON text; `None` is undefined.
 pub type Arguments = Vec<Option<String>>;
 
-/// How queries call the functions of a container.
+/// Caller of a container's functions for queries.
 pub trait UserFunctions: Send {
-    /// Calls one function for each row of arguments and answers its values as JSON text, `None` where they are undefined. It
-    /// answers at least the first row; with several, it may leave the last ones to a later call when they take long.
+    /// Calls one function for each row of arguments and returns its values as JSON text, `None` for undefined
+    /// ones. Returns at least the first row's value; slow rows after it may be left to a later call.
     fn call(&mut self, name: &str, rows: &[Arguments]) -> Result<Vec<Option<String>>>;
 }
 
-/// Text of arguments that one batch holds.
+/// Limit on the text of arguments in one batch.
 const BATCH_BYTES_MAX: usize = 2 * 1024 * 1024;
-/// What is known of gathered items at a time.
+/// Limit on the cached results of gathered items.
 const KNOWN_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 pub(crate) struct Calls {
     functions: Box<dyn UserFunctions>,
-    /// Items that were gathered and are still to be dealt with.
+    /// Items that were gathered and not processed yet.
     gathered: VecDeque<ItemCalls>,
     current: ItemCalls,
     known_bytes: usize,
-    /// What the round that gathers has noted.
+    /// Calls noted by the current round of gathering.
     batch: Option<Batch>,
-    /// Calls whose value was needed.
+    /// The number of calls whose value was needed.
     used: u64,
     used_before_item: u64,
-    /// Off once a batch was stopped by force.
+    /// Whether batches are made; false once a batch was stopped by force.
     batches: bool,
 }
 
-/// What is known about the calls of one item.
+/// Cached calls of one item.
 #[derive(Default)]
 pub(crate) struct ItemCalls {
     pub ordinal: u64,
@@ -124,20 +126,20 @@ impl Calls {
         self.used
     }
 
-    /// From here on, calls are those of this item.
+    /// Starts an item: the following calls belong to it.
     pub fn begin(&mut self, ordinal: u64) {
         self.used_before_item = self.used;
         self.current = ItemCalls { ordinal, ..ItemCalls::default() };
         match self.gathered.pop_front() {
             Some(gathered) if gathered.ordinal == ordinal => self.current = gathered,
-            // Whoever gathers deals with the same items next.
+            // The caller that gathers processes the same items next.
             Some(_) => self.gathered.clear(),
             None => {}
         }
         self.current.next = 0;
     }
 
-    /// The item will be dealt with again: its calls count then.
+    /// The item will be processed again: its calls count then.
     pub fn take_back(&mut self) {
         self.used = self.used_before_item;
     }
@@ -173,8 +175,8 @@ impl Calls {
     }
 }
 
-/// Gathers the calls of items before they are dealt with. `evaluate` evaluates the item with a number as far as it goes: it
-/// fails with [`SqlError::AwaitsUserFunction`] as long as there is more to gather.
+/// Gathers the calls of items before the items are processed. `evaluate` evaluates the item with a number as
+/// far as possible: it fails with [`SqlError::AwaitsUserFunction`] as long as there is more to gather.
 pub(crate) fn gather(
     calls: &RefCell<Calls>,
     ordinals: impl Iterator<Item = u64>,
@@ -200,7 +202,7 @@ pub(crate) fn gather(
             }
             calls_of_item.gathered[item].next = 0;
             drop(calls_of_item);
-            // Other errors come up again when the item is dealt with.
+            // Other errors are reported when the item is processed.
             evaluate(item) == Err(SqlError::AwaitsUserFunction)
         });
         let mut calls = calls.borrow_mut();
@@ -212,7 +214,7 @@ pub(crate) fn gather(
 }
 
 impl Batch {
-    /// What does not fit this batch is met again in the next round.
+    /// Calls that do not fit this batch are noted again in the next round.
     fn note(&mut self, name: &Arc<str>, arguments: Arguments) -> SqlError {
         let size_bytes = size(&arguments);
         if self.size_bytes > 0 && self.size_bytes + size_bytes > BATCH_BYTES_MAX {
@@ -234,7 +236,7 @@ impl Batch {
 }
 
 impl Calls {
-    /// False when no more is to be gathered.
+    /// False when gathering should stop.
     fn make(&mut self, batch: Batch) -> bool {
         let mut goes_on = !batch.lists.is_empty();
         for (name, items, rows) in batch.lists {

@@ -1,9 +1,10 @@
-//! Rows that must be seen whole before the first goes out: sorted, distinct, grouped.
+//! Collectors for rows that must all be read before the first is returned: sorted, distinct, grouped.
 //!
-//! Entries lie in the order in which they will go out, and only as many are kept as can be on this page, or be passed over
-//! for `OFFSET` before it. Sorted rows are ordered by their keys, then by ordinal and row within the item. Distinct rows and
-//! groups are ordered by their sort keys, if there are any, and by hash; without sort keys, and if all of them fit the first page,
-//! they go out in the order in which they appeared instead.
+//! Entries are in the order in which they will be returned. Only entries that can be on this page, or be
+//! skipped for `OFFSET` before it, are kept. Sorted rows are ordered by their keys, then by ordinal and row
+//! within the item. Distinct rows and groups are ordered by their sort keys, if there are any, and by hash.
+//! Without sort keys, and if all of them fit the first page, they are returned in the order in which they
+//! appeared instead.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -21,33 +22,34 @@ use crate::error::SqlError;
 use crate::evaluate::COPIED_BYTES_PER_STEP;
 use crate::evaluate::scope::{EvaluationContext, Scope};
 
-/// Rows kept at a time to pass over for `OFFSET`, beyond the page.
+/// Limit on rows kept at a time to skip for `OFFSET`, beyond the page.
 const SKIPPED_AT_ONCE: u64 = 50_000;
 
 pub(super) struct Collector {
     limits: PageLimits,
-    /// Entries worth keeping.
+    /// Limit on useful entries.
     entries_max: usize,
-    /// Equal rows can have different sort keys, so that any of them may turn out to have gone out before.
+    /// Keeps all entries: equal rows can have different sort keys, so that any of them may have been returned
+    /// before.
     keeps_all: bool,
-    /// Some entries are kept only to be passed over, so that those of the page lie behind them.
+    /// Some entries are kept only to be skipped, before those of the page.
     passes_over: bool,
     /// This page can hold everything that is left.
     is_last_page: bool,
     resume: Resume,
-    /// Rows like the cut keys of the page before which are still to be passed over.
+    /// Rows with the previous page's cut keys that were already returned and must be skipped.
     already_out: u32,
     kind: Kind,
     /// Number of entries to collect for later pages.
     ahead: usize,
-    /// Entries fell out at the end: there is more than this page.
+    /// Whether entries were dropped: there is more than this page.
     overflowed: bool,
     size_bytes: usize,
     appeared: u64,
 }
 
 enum Kind {
-    /// Nothing from `smallest_lost` on is kept: it belongs to a later page.
+    /// No entry from `smallest_lost` on is kept: it belongs to a later page.
     Rows {
         entries: BTreeMap<EntryKey, Entry>,
         by_hash: Option<HashMap<DistinctHash, Option<EntryKey>>>,
@@ -95,7 +97,7 @@ impl Collector {
         }
     }
 
-    /// Collector with the rows of an earlier page. Nothing has to be added.
+    /// Collector with the rows of an earlier page, which needs no further input.
     pub fn of_kept(query: &BoundQuery, limits: PageLimits, state: &State, kept: KeptRows) -> Self {
         Collector { kind: Kind::Kept(kept), ..Collector::new(query, limits, state) }
     }
@@ -110,7 +112,7 @@ impl Collector {
         }
     }
 
-    /// Evaluates what [`Collector::add`] would, for the calls in it.
+    /// Evaluates the expressions that [`Collector::add`] would, for the calls in them.
     pub fn evaluate(&self, query: &BoundQuery, row: &Scope<'_>) -> Result<(), SqlError> {
         let Some(grouping) = &query.grouping else {
             let key = EntryKey { keys: sort_keys(&query.order_by, row)?, tie: u128::MAX };
@@ -122,7 +124,7 @@ impl Collector {
         evaluate_all(keys.chain(arguments), row)
     }
 
-    /// Takes a row of an item into account.
+    /// Adds a row of an item.
     pub fn add(
         &mut self,
         query: &BoundQuery,
@@ -136,7 +138,7 @@ impl Collector {
         }
     }
 
-    /// Rows of which nothing is wanted but their number.
+    /// Counts rows of which only the number is needed.
     pub fn add_count(&mut self, query: &BoundQuery, rows: u64) {
         if let (Some(grouping), Kind::Groups(groups)) = (&query.grouping, &mut self.kind) {
             groups.add_count(grouping, rows);
@@ -145,7 +147,8 @@ impl Collector {
 
     fn add_row(&mut self, query: &BoundQuery, row: &Scope<'_>, place: u128) -> Result<(), SqlError> {
         let keys = sort_keys(&query.order_by, row)?;
-        // As a walk backwards over an index meets them: the last item first, but the rows of each item from its first on.
+        // The order of a backward walk over an index: the last item first, but the rows of each item from its
+        // first on.
         let walks_back = query.order_by.first().is_some_and(|key| key.descending);
         let tie = if walks_back { place ^ (u128::from(u64::MAX) << 64) } else { place };
         let mut key = EntryKey { keys, tie };
@@ -170,7 +173,8 @@ impl Collector {
         self.keep(key, text)
     }
 
-    /// Whether no row like this one is kept or out before it; notes it, and forgets a later one like it.
+    /// Whether no row like this one is kept or was returned before it; notes it, and drops a later one like
+    /// it.
     fn is_new(&mut self, hash: DistinctHash, key: &EntryKey, is_out: bool) -> bool {
         let Kind::Rows { entries, by_hash: Some(by_hash), .. } = &mut self.kind else { return true };
         match by_hash.get(&hash) {
@@ -183,14 +187,14 @@ impl Collector {
             }
             None => {}
         }
-        // Without sort keys, a row that is out is known by its hash alone.
+        // Without sort keys, a returned row is known by its hash alone.
         if !(is_out && key.keys.is_empty()) {
             by_hash.insert(hash, (!is_out).then(|| key.clone()));
         }
         true
     }
 
-    /// Whether so many rows before this one are kept that it cannot go out on this page.
+    /// Whether enough rows before this one are kept that it cannot be on this page.
     fn is_beyond(&mut self, key: &EntryKey) -> bool {
         let is_beyond = self.is_behind_page(key);
         let Kind::Rows { smallest_lost, .. } = &mut self.kind else { return false };
@@ -203,7 +207,7 @@ impl Collector {
         is_beyond
     }
 
-    /// [`Collector::is_beyond`] without taking note.
+    /// [`Collector::is_beyond`] without noting it.
     fn is_behind_page(&self, key: &EntryKey) -> bool {
         let Kind::Rows { entries, smallest_lost, .. } = &self.kind else { return false };
         let is_full = entries.len() >= self.entries_max;
@@ -211,27 +215,27 @@ impl Collector {
             || (is_full && entries.last_key_value().is_none_or(|(last, _)| key > last))
     }
 
-    /// Whether nothing that can still come belongs to this page. `ordered`: rows come in the order of `ORDER BY`.
+    /// Whether no further row can belong to this page. `ordered`: rows come in the order of `ORDER BY`.
     pub fn has_enough(&self, query: &BoundQuery, ordered: bool) -> bool {
         let Kind::Rows { entries, by_hash: None, .. } = &self.kind else { return false };
         let any_will_do = query.order_by.is_empty() && self.is_last_page;
         (any_will_do || (ordered && !query.order_by.is_empty())) && entries.len() >= self.entries_max
     }
 
-    /// How many rows may be added before there is enough.
+    /// The number of rows that may be added before there is enough.
     pub fn room(&self, query: &BoundQuery, ordered: bool) -> usize {
         let Kind::Rows { entries, by_hash: None, .. } = &self.kind else { return usize::MAX };
         let may_stop = if query.order_by.is_empty() { self.is_last_page } else { ordered };
         if may_stop { self.entries_max.saturating_sub(entries.len()) } else { usize::MAX }
     }
 
-    /// What it takes to find the place of one more entry: so many are compared.
+    /// Steps to find the place of one more entry: the number of comparisons.
     fn steps_to_place(&self) -> u64 {
         let entries = self.len();
         1 + u64::from(entries.checked_ilog2().unwrap_or(0))
     }
 
-    /// What it takes another collector to take over everything.
+    /// Steps for another collector to absorb all entries.
     pub fn steps_to_absorb(&self) -> u64 {
         self.len() as u64 * self.steps_to_place()
     }
@@ -253,7 +257,7 @@ impl Collector {
         }
     }
 
-    /// Takes over what was collected from other items.
+    /// Merges the entries that were collected from other items.
     pub fn absorb(&mut self, query: &BoundQuery, other: Collector) -> Result<(), SqlError> {
         self.overflowed |= other.overflowed;
         match other.kind {
@@ -261,7 +265,7 @@ impl Collector {
                 if let Some(lost) = smallest_lost {
                     self.lose_from(lost);
                 }
-                // What went out on earlier pages is known by all of them.
+                // All collectors know the rows of earlier pages.
                 for (hash, kept) in by_hash.into_iter().flatten() {
                     if kept.is_none() {
                         self.note_out(hash);
@@ -285,7 +289,7 @@ impl Collector {
         Ok(())
     }
 
-    /// A row like this one went out, so that none of them is kept.
+    /// Notes that a row like this one was returned, so that none of them is kept.
     fn note_out(&mut self, hash: DistinctHash) {
         let Kind::Rows { entries, by_hash: Some(by_hash), .. } = &mut self.kind else { return };
         if let Some(Some(kept)) = by_hash.insert(hash, None)
@@ -323,7 +327,7 @@ impl Collector {
         while entries.len() > self.entries_max || (self.size_bytes > room && entries.len() > 1) {
             let Some((key, entry)) = entries.pop_last() else { break };
             self.size_bytes -= entry.text.len();
-            // What falls out is seen again on a later page.
+            // The dropped entry is read again for a later page.
             if let Some(by_hash) = by_hash {
                 by_hash.remove(&key.tie);
             }
@@ -336,7 +340,7 @@ impl Collector {
         Ok(())
     }
 
-    /// The page, and what the next one needs.
+    /// The page, and the state for the next one.
     pub fn finish(
         mut self,
         query: &BoundQuery,
@@ -395,7 +399,7 @@ impl Collector {
             return Ok(PageOutput { rows, state: None, rescan: false, calls_made, skipped, kept: None });
         }
         match (last, groups_lost) {
-            // Groups that came to nothing are dealt with as well.
+            // Groups without a result count as processed.
             (_, Some(lost)) if !is_cut => state.resume = Resume::Hash(lost.saturating_sub(1)),
             (Some(last), _) => state.resume = resume_after(last, done_alike),
             (None, _) => {}
@@ -406,7 +410,7 @@ impl Collector {
         Ok(PageOutput { rows, state, rescan: true, calls_made: calls_made(), skipped, kept })
     }
 
-    /// All entries in the order of going out, and how many of the first an earlier page dealt with.
+    /// All entries in the order of the results, and how many of the first an earlier page returned.
     fn take_entries(
         &mut self,
         query: &BoundQuery,
@@ -429,7 +433,7 @@ impl Collector {
         Ok((kept, to_pass))
     }
 
-    /// Whether the first page has room for all rows.
+    /// Whether all rows fit the first page.
     fn fits(&self, kept: &KeptRows, state: &State) -> bool {
         !self.overflowed
             && self.resume == Resume::Start
@@ -437,7 +441,8 @@ impl Collector {
             && kept.entries.iter().map(|(_, entry)| entry.text.len()).sum::<usize>() <= self.limits.size_bytes
     }
 
-    /// Whether a row cannot be told from the last one of the page before.
+    /// Whether the row's keys equal those of the last row of the previous page, as far as the state keeps
+    /// them.
     fn is_like_resume(&self, key: &EntryKey) -> bool {
         let Resume::Sorted { keys, .. } = &self.resume else { return false };
         keys.iter().any(ResumeKey::is_cut)

@@ -74,7 +74,7 @@ fn bytes_of_double(value: f64, more: u16) -> [u8; 10] {
     bytes
 }
 
-/// An integer as a double, and the ten bits at most that its fraction has no room for, at the top of 16.
+/// An integer as a double, and the at most ten bits that do not fit its fraction, at the top of 16.
 fn extended_double(value: i64) -> [u8; 10] {
     let magnitude = value.unsigned_abs();
     let highest = 63 - i64::from(magnitude.leading_zeros().min(63));

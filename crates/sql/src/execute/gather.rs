@@ -1,7 +1,7 @@
-//! Calls of user-defined functions for items that come next, made before the items are dealt with.
+//! Calls of user-defined functions for the next items, made before the items are processed.
 //!
-//! Nothing depends on it but the time that calls take: whatever is gathered in vain is thrown away, and what is not gathered is
-//! called when it is needed.
+//! Gathering changes only the time that calls need: unused results are thrown away, and calls that were not
+//! gathered are made when they are needed.
 
 use std::ops::ControlFlow::Continue;
 
@@ -15,19 +15,20 @@ use crate::evaluate::scope::{EvaluationContext, Scope};
 use crate::evaluate::user_functions::gather;
 use crate::expression::Expression;
 
-/// Items whose calls are gathered at a time.
+/// Limit on items gathered at a time.
 const ITEMS_MAX: usize = 256;
 
 impl Execution {
-    /// How many items to gather calls of at a time; 0 when there are none to gather. `seen` items were fed to this page: calling
-    /// for as many more at most doubles what a page costs that turns out to be full before.
+    /// How many items to gather calls of at a time; 0 when there are none to gather. `seen` items were fed to
+    /// this page. Gathering at most as many again at most doubles the cost of a page that turns out to be
+    /// full earlier.
     pub fn items_to_gather(&self, seen: usize) -> usize {
         if self.calls.is_none() {
             return 0;
         }
         let wanted = match &self.collector {
             Some(collector) => collector.room(&self.query, self.ordered),
-            // Rows that are passed over mostly call nothing for their projection.
+            // Skipped rows mostly call nothing for their projection.
             None if self.state.skip > 0 => usize::try_from(self.state.skip).unwrap_or(usize::MAX),
             None => {
                 let left = usize::try_from(self.state.left.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
@@ -37,7 +38,8 @@ impl Execution {
         wanted.max(seen).clamp(1, ITEMS_MAX)
     }
 
-    /// Makes the calls of items that are pushed next, one behind the other. With each, whether `WHERE` is known to hold for it.
+    /// Makes the calls of the next items in order. Each item comes with whether `WHERE` is known to hold for
+    /// it.
     pub fn gather_calls(&mut self, items: &[(ItemView<'_>, bool)], interrupt: Interrupt<'_>) {
         let Some(calls) = &self.calls else { return };
         let context = EvaluationContext::new(&self.functions, interrupt, &self.meter).with_calls(Some(calls));
@@ -46,12 +48,12 @@ impl Execution {
         gather(calls, ordinals, |place| {
             let (item, filtered) = &items[place];
             if item.envelope.ordinal == self.state.rows_of_item.0 && self.state.rows_of_item.1 > 0 {
-                // Some of its rows are out.
+                // Some of its rows were already returned.
                 return Ok(());
             }
             self.meter.begin_item();
             let scope = Scope::of_item(&context, item);
-            // An item fails to the end and for good, or awaits a call.
+            // The item either fails for good, or awaits a call.
             scope.swap_awaits(false);
             for_each(&self.query, &scope, *filtered, &mut |row| {
                 self.evaluate_row(row)?;
@@ -61,7 +63,7 @@ impl Execution {
         self.functions.random.set(random);
     }
 
-    /// What dealing with the row would evaluate.
+    /// Evaluates the expressions that processing the row would.
     fn evaluate_row(&self, row: &Scope<'_>) -> Result<(), SqlError> {
         match &self.collector {
             Some(collector) => collector.evaluate(&self.query, row),
@@ -79,7 +81,7 @@ pub(super) fn evaluate_projection(projection: &Projection, row: &Scope<'_>) -> R
     }
 }
 
-/// All of them are needed, so none waits for another.
+/// Evaluates all expressions, none of which waits for another.
 pub(super) fn evaluate_all<'e>(
     expressions: impl Iterator<Item = &'e Expression>,
     row: &Scope<'_>,

@@ -1,8 +1,9 @@
-//! Groups of rows under work, each with the accumulators of its aggregates.
+//! Groups under construction, each with the accumulators of its aggregates.
 //!
-//! Groups lie in the order in which their rows will go out: by the sort keys of `ORDER BY`, which are values of the group's own
-//! keys, and then by the hash of these keys. Without `ORDER BY` the hash alone gives the order. Equal keys have equal hashes and
-//! equal sort keys, so that a group has the same place in every partition and on every page.
+//! Groups are in the order in which their rows will be returned: by the sort keys of `ORDER BY`, which are
+//! values of the group's own keys, and then by the hash of these keys. Without `ORDER BY` the hash alone
+//! gives the order. Equal keys have equal hashes and equal sort keys, so that a group has the same place in
+//! every partition and on every page.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -26,9 +27,9 @@ pub(super) struct Groups {
     found: BTreeMap<EntryKey, Group>,
     /// Groups from this place on are not kept: they belong to a later page.
     smallest_lost: Option<EntryKey>,
-    /// Groups worth keeping.
+    /// Limit on useful groups.
     entries_max: usize,
-    /// Equal rows of different groups are one row, which is only known with all of them.
+    /// Equal rows of different groups are one row, which is only known when all groups are known.
     is_distinct: bool,
     size_bytes: usize,
     appeared: u64,
@@ -54,7 +55,7 @@ impl Groups {
         Groups { found, smallest_lost: None, entries_max, is_distinct, size_bytes: 0, appeared: 0 }
     }
 
-    /// Keeps so many groups more.
+    /// Keeps this many groups more.
     pub fn look_ahead(&mut self, groups: usize) {
         self.entries_max = self.entries_max.saturating_add(groups);
     }
@@ -63,17 +64,17 @@ impl Groups {
         self.found.len()
     }
 
-    /// The first group that was found and is not kept.
+    /// The first group that was found and not kept.
     pub fn smallest_lost(&self) -> Option<&EntryKey> {
         self.smallest_lost.as_ref()
     }
 
-    /// Steps that it takes to find the place of one more group.
+    /// Steps to find the place of one more group.
     pub fn steps_to_place(&self) -> u64 {
         1 + u64::from(self.len().checked_ilog2().unwrap_or(0))
     }
 
-    /// Takes a row into account, unless its group went out on an earlier page.
+    /// Adds a row, unless its group was returned on an earlier page.
     pub fn add(
         &mut self,
         query: &BoundQuery,
@@ -110,14 +111,14 @@ impl Groups {
         self.bound()
     }
 
-    /// Rows of the only group, of which nothing is wanted but their number.
+    /// Counts rows of the only group, of which only the number is needed.
     pub fn add_count(&mut self, grouping: &Grouping, rows: u64) {
         let place = EntryKey { keys: vec![], tie: 0 };
         let group = self.found.entry(place).or_insert_with(|| Group::new(vec![], grouping, 0));
         group.accumulators.iter_mut().for_each(|accumulator| accumulator.add_count(rows));
     }
 
-    /// Takes over the groups of other items.
+    /// Merges the groups of other items.
     pub fn absorb(&mut self, other: Groups) -> Result<(), SqlError> {
         let offset = self.appeared;
         for (place, group) in other.found {
@@ -175,8 +176,8 @@ impl Groups {
         Ok(())
     }
 
-    /// The rows of all groups, in their order. Of ordered groups, one without a row has an entry without a text: the next page
-    /// has to count it.
+    /// The rows of all groups, in their order. An ordered group without a row has an entry without a text,
+    /// because the next page has to count it.
     pub fn into_rows(
         mut self,
         query: &BoundQuery,
@@ -230,7 +231,7 @@ fn gather_calls(
     });
 }
 
-/// Where the group with these keys lies.
+/// The place of the group with these keys.
 fn place_of(query: &BoundQuery, keys: &[Value], row: &Scope<'_>) -> Result<EntryKey, SqlError> {
     let tie = if keys.is_empty() { 0 } else { group_hash(keys) };
     if query.order_by.is_empty() {

@@ -9,15 +9,15 @@ use super::sort_value::SortValue;
 use super::state::{Resume, State, resume_alike, resume_keys};
 use crate::evaluate::datum::value_size;
 
-/// Bytes of rows that are kept for the pages behind one.
+/// Bytes of rows that are kept for later pages.
 pub(super) const KEPT_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Of an entry beside its text and its keys.
+/// Memory of an entry besides its text and its keys.
 const ENTRY_BYTES: usize = 96;
 
-/// The place of an entry in the order of going out.
+/// The place of an entry in the order of the results.
 #[derive(Debug, Clone)]
 pub(super) struct EntryKey {
-    /// With true where descending.
+    /// Values, with true for descending ones.
     pub keys: Vec<(SortValue, bool)>,
     /// Ordinal and row within the item, or the row's hash.
     pub tie: u128,
@@ -28,7 +28,7 @@ impl EntryKey {
         self.keys.iter().map(|(value, _)| value)
     }
 
-    /// Whether the entry went out on an earlier page.
+    /// Whether the entry was returned on an earlier page.
     pub fn is_up_to(&self, resume: &Resume) -> bool {
         match resume {
             Resume::Start => false,
@@ -43,7 +43,7 @@ impl EntryKey {
                     }
                     cut |= resume.is_cut();
                 }
-                // Behind a cut key, how many are out is counted when they go out.
+                // Rows with a cut key are counted when they are returned.
                 !cut && self.tie <= *tie
             }
         }
@@ -76,7 +76,7 @@ impl PartialEq for EntryKey {
 
 impl Eq for EntryKey {}
 
-/// A row to go out.
+/// A row to be returned.
 pub(super) struct Entry {
     /// Empty for a group without a row.
     pub text: Vec<u8>,
@@ -121,7 +121,7 @@ impl KeptRows {
         Some(self).filter(|kept| kept.size_bytes <= KEPT_BYTES_MAX)
     }
 
-    /// Call before the rows are shared.
+    /// Must be called before the rows are shared.
     pub(super) fn in_order_of_appearance(&mut self) {
         if let Some(entries) = Arc::get_mut(&mut self.entries) {
             entries.sort_by_key(|(_, entry)| entry.appeared);

@@ -1,21 +1,22 @@
 //! Execution of a query over items that are fed to it one by one, up to one page of rows.
 //!
-//! | file | what it does |
+//! | file | contents |
 //! |---|---|
-//! | `mod.rs` | what callers use: feeding, pages, the state between them |
+//! | `mod.rs` | the API: feeding items, pages, the state between them |
 //! | `rows.rs` | rows as JSON text |
-//! | `gather.rs` | calls of user-defined functions, made before the items are dealt with |
-//! | `state.rs` | what a page hands to the next one |
+//! | `gather.rs` | calls of user-defined functions, made before the items are processed |
+//! | `state.rs` | the state that a page hands to the next one |
 //! | `sort_value.rs` | the order of sort keys |
-//! | `resume_filter.rs` | where a client that merges goes on by sort keys |
-//! | `collect.rs`, `groups.rs` | the rows that must be seen whole before the first goes out: sorted, distinct, grouped |
+//! | `resume_filter.rs` | the position, by sort keys, at which a merging client resumes |
+//! | `collect.rs`, `groups.rs` | sorted, distinct and grouped rows, which must all be read before the first is returned |
 //! | `kept.rs`, `limits.rs` | entries that are kept for the next page; where a page ends |
 //! | `whole.rs` | queries over the whole result of another query |
-//! | `distinct_hash.rs` | the hash by which distinct values and groups are known |
+//! | `distinct_hash.rs` | the hash of distinct values and groups |
 //!
-//! Where rows can go out as they come, a page ends as soon as it is full, in the middle of an item if need be: the state counts
-//! the rows of that item that are out already. Everything else reads its whole input again for every page and keeps only what
-//! can still be on it, in an order that does not change from page to page: of the sort keys, or of the hashes.
+//! Where rows can be returned in input order, a page ends as soon as it is full, even in the middle of an
+//! item: the state counts the rows of that item that were already returned. Other queries read their whole
+//! input again for every page and keep only the rows that can still be on it. These rows have an order that
+//! does not change from page to page: of the sort keys, or of the hashes.
 //!
 //! Nothing here knows where the items come from.
 
@@ -65,35 +66,35 @@ use whole::{Around, Inside};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
     More,
-    /// The page is full. The item at hand was not dealt with, or only partly: the next page starts with it.
+    /// The page is full. The current item was processed partly or not at all: the next page starts with it.
     PageFull,
-    /// Nothing that could be fed can change the result any more.
+    /// No further item can change the result.
     Complete,
 }
 
 #[derive(Debug)]
 pub struct PageOutput {
     pub rows: Rows,
-    /// What the next page needs to know; `None` when the items alone tell where to go on.
+    /// The state for the next page; `None` when the items alone determine where to resume.
     pub state: Option<Vec<u8>>,
     /// The next page must be fed everything again, from the first item.
     pub rescan: bool,
     /// [`Execution::calls_made`] at the end.
     pub calls_made: u64,
-    /// Rows that were collected and passed over for `OFFSET`.
+    /// Rows that were collected and skipped for `OFFSET`.
     pub skipped: u64,
     /// Rows for the next page, valid until an item or the definition changes.
     pub kept: Option<KeptRows>,
 }
 
-/// What it takes to reach an item, beside looking at what is in it.
+/// Steps to reach an item, besides those for reading it.
 const STEPS_OF_ITEM: u64 = 40;
 /// The slot of the first source, where that is the item.
 const SLOT_OF_ITEM: Slot = 0;
-/// What the loops over the sources of a query take that has the item alone, until they come to its filter.
+/// Steps of the loops over the sources before the filter, for a query with the item as its only source.
 const STEPS_TO_FILTER: u64 = 2;
 
-/// A test of time that may be asked from any thread.
+/// A check of the time limit, callable from any thread.
 pub type Interrupt<'q> = &'q (dyn Fn() -> bool + Send + Sync);
 
 /// [`Execution::resumes_at`] of a page that begins with a state.
@@ -101,7 +102,7 @@ pub fn resumes_at(state: Option<&[u8]>) -> Result<Option<(Value, bool)>, SqlErro
     Ok(state.map(State::decode).transpose()?.and_then(|state| state.resumes_at()))
 }
 
-/// A query at work on one page.
+/// The execution of one page of a query.
 pub struct Execution {
     query: Arc<BoundQuery>,
     functions: FunctionContext,
@@ -164,8 +165,8 @@ impl Execution {
         Ok(collector.map(|collector| Execution { collector, ..execution }))
     }
 
-    /// One of several executions of a query over different items, which are merged before the page is made: none gives rows
-    /// out by itself.
+    /// One of several executions of a query over different items, which are merged before the page is made:
+    /// none of them returns rows by itself.
     pub fn collecting(
         query: &PreparedQuery,
         limits: PageLimits,
@@ -198,7 +199,7 @@ impl Execution {
         })
     }
 
-    /// One that only takes over what others have collected.
+    /// An execution that only merges the collected rows of others.
     pub fn merging(
         query: &PreparedQuery,
         limits: PageLimits,
@@ -212,17 +213,18 @@ impl Execution {
         Execution { meter, ..self }
     }
 
-    /// Without the rows before a position. The filter must have been checked for the query.
+    /// Leaves out the rows before a position. The filter must have been checked for the query.
     pub fn behind(self, resume_filter: Option<Arc<ResumeFilter>>) -> Self {
         Execution { resume_filter, ..self }
     }
 
-    /// With what it calls user-defined functions by.
+    /// Sets the user-defined functions.
     pub fn calling(self, functions: Box<dyn UserFunctions>) -> Self {
         Execution { calls: Some(RefCell::new(Calls::new(functions))), ..self }
     }
 
-    /// Without it, to be merged: whoever waits for others must not keep a worker from them.
+    /// Without user-defined functions, to be merged: an execution that waits for others must not hold a
+    /// script worker.
     pub fn not_calling(self) -> Self {
         Execution { calls: None, ..self }
     }
@@ -232,30 +234,30 @@ impl Execution {
         self.calls.as_ref().map_or(0, |calls| calls.borrow().used())
     }
 
-    /// The first sort key up to which rows are out already: a value, or with true the start of a string.
+    /// The first sort key up to which rows were returned: a value, or with true the start of a string.
     pub fn resumes_at(&self) -> Option<(Value, bool)> {
         self.state.resumes_at()
     }
 
-    /// Whether the page that left this state sorted its rows. Only a page that sorts can go on from there.
+    /// Whether the page that left this state sorted its rows. Only a page that sorts can resume from it.
     pub fn has_sorted(state: &[u8]) -> bool {
         State::decode(state).is_ok_and(|state| matches!(state.resume, Resume::Sorted { .. }))
     }
 
-    /// How many rows the page may still pass over or hand out.
+    /// How many rows the page may still skip or return.
     pub fn rows_wanted(&self) -> u64 {
         let page = (self.limits.rows - self.rows.len().min(self.limits.rows)) as u64;
         self.state.skip.saturating_add(page.min(self.state.left.unwrap_or(u64::MAX)))
     }
 
-    /// How many rows the page may still hand out; `None` while rows before them are to be passed over.
+    /// How many rows the page may still return; `None` while rows before them must be skipped.
     pub fn rows_to_come(&self) -> Option<usize> {
         let wanted = usize::try_from(self.rows_wanted()).unwrap_or(usize::MAX);
         (self.state.skip == 0).then_some(wanted)
     }
 
-    /// How many rows more show that the page is full or that nothing can change it any more; `usize::MAX` where only
-    /// the last item shows it.
+    /// How many more rows are enough to find out that the page is full or final; `usize::MAX` if only the
+    /// last item shows it.
     pub fn room(&self) -> usize {
         let Some(collector) = &self.collector else {
             let page = (self.limits.rows - self.rows.len().min(self.limits.rows)) as u64 + 1;
@@ -265,7 +267,7 @@ impl Execution {
         collector.room(&self.query, self.ordered)
     }
 
-    /// Whether an item has rows, before it is its turn. True where only a user-defined function could tell.
+    /// Whether an item has rows, before it is fed. True where only a user-defined function could decide.
     pub fn may_have_rows(&self, item: &ItemView<'_>, interrupt: Interrupt<'_>) -> Result<bool, SqlError> {
         if self.calls.is_some() {
             return Ok(true);
@@ -280,7 +282,7 @@ impl Execution {
         Ok(has_rows)
     }
 
-    /// Takes over what another execution of the same query and page has collected.
+    /// Merges the collected rows of another execution of the same query and page.
     pub fn absorb(&mut self, other: Execution) -> Result<(), SqlError> {
         let is_same_query = Arc::ptr_eq(&self.query, &other.query) || self.query == other.query;
         assert!(is_same_query && self.state == other.state, "executions of one query and page are merged");
@@ -293,12 +295,12 @@ impl Execution {
         }
     }
 
-    /// Whether rows go out as items come, so that a page may be cut anywhere.
+    /// Whether rows are returned in input order, so that a page may be cut anywhere.
     pub fn streams(&self) -> bool {
         self.collector.is_none()
     }
 
-    /// Feeds one item; `filtered` when `WHERE` is known to hold for it, whatever the rows that joins make of it.
+    /// Feeds one item; `filtered` when `WHERE` is known to hold for it, for all its joined rows.
     pub fn push(
         &mut self,
         item: &ItemView<'_>,
@@ -320,28 +322,28 @@ impl Execution {
         self.feed_row(SLOT_OF_ITEM, value, number, interrupt)
     }
 
-    /// In the place of all items, for a query that reads none.
+    /// Feeds a query that reads no items.
     pub fn push_nothing(&mut self, interrupt: Interrupt<'_>) -> Result<Flow, SqlError> {
         self.feed(None, false, interrupt)
     }
 
-    /// The filter, where it can be told before an item is fed.
+    /// The filter, if it can be evaluated before an item is fed.
     fn test_of_item(&self) -> Option<&PlainFilter> {
         if self.calls.is_some() { None } else { self.query.test_of_item() }
     }
 
-    /// The properties that [`Execution::test`] needs, where it can tell anything.
+    /// The properties that [`Execution::test`] needs, if it can decide anything.
     pub fn tested_properties(&self) -> Option<&[Box<str>]> {
         self.test_of_item().map(PlainFilter::names)
     }
 
-    /// Whether `WHERE` holds for an item, by its values of [`Execution::tested_properties`] and by the size of its body; `None` where only
-    /// the item tells.
+    /// Whether `WHERE` holds for an item, by its values of [`Execution::tested_properties`] and by the size
+    /// of its body; `None` where only the item decides.
     pub fn test(&self, columns: &[Arc<ScalarColumn>], place: usize, body_bytes: usize) -> Option<Tested> {
         self.test_of_item()?.holds_in(columns, place, body_bytes)
     }
 
-    /// As [`Execution::push`] of an item that was tested.
+    /// [`Execution::push`] for an item that was tested.
     pub fn push_tested(
         &mut self,
         item: &ItemView<'_>,
@@ -354,7 +356,7 @@ impl Execution {
         }
     }
 
-    /// Likewise, for which `WHERE` does not hold: of the item, only the size of its body is asked for.
+    /// For an item for which `WHERE` does not hold: only the size of its body is needed.
     pub fn push_left_out(
         &mut self,
         body_bytes: usize,
@@ -386,7 +388,7 @@ impl Execution {
         }
     }
 
-    /// Counts what an item takes before its rows are made; how it goes on, where there are none to be made.
+    /// Counts the steps of an item before its rows are made; the outcome, if it has no rows.
     #[inline]
     fn begin_item(
         &mut self,
@@ -408,12 +410,12 @@ impl Execution {
         Ok(is_left_out.then(|| self.pass_over()))
     }
 
-    /// Behind an item without rows.
+    /// Decides how to go on after an item without rows.
     fn pass_over(&mut self) -> Flow {
         match &mut self.collector {
             Some(collector) => enough_or_more(collector, &self.query, self.ordered),
             None => {
-                // Only the first item of a page can have rows that are out already.
+                // Only the first item of a page can have rows that were already returned.
                 self.state.rows_of_item = (0, 0);
                 Flow::More
             }
@@ -460,15 +462,15 @@ impl Execution {
         Ok(enough_or_more(collector, query, self.ordered))
     }
 
-    /// Counts items that are known to match; only for a query whose result depends on nothing else.
+    /// Counts matching items; only for a query whose result depends only on their number.
     pub fn push_count(&mut self, items: u64) {
         if let Some(collector) = &mut self.collector {
             collector.add_count(&self.query, items);
         }
     }
 
-    /// `exhausted`: everything that there is has been fed. Without it, a query that collects has no page yet, so that must
-    /// not happen.
+    /// Ends the page. `exhausted`: all input has been fed. A query that collects must not end without it, as
+    /// it has no page yet.
     pub fn finish(mut self, exhausted: bool, interrupt: Interrupt<'_>) -> Result<PageOutput, SqlError> {
         match self.around.is_empty() {
             true => self.finish_own(exhausted, interrupt),
@@ -500,7 +502,7 @@ enum Fed<'f> {
     Item(&'f ItemView<'f>),
     /// The single input of a query that reads no items.
     Nothing,
-    /// A row of the query that the first source is, as the value of its slot.
+    /// A row of the first source's query, as the value of its slot.
     Row {
         slot: Slot,
         value: &'f Value,
@@ -541,7 +543,7 @@ fn is_behind(
     resume_filter.map_or(Ok(false), |filter| filter.is_behind(query, row, ordinal))
 }
 
-/// An item whose rows go out one by one.
+/// An item whose rows are returned one by one.
 struct Streamed<'s> {
     scope: &'s Scope<'s>,
     ordinal: u64,
@@ -555,7 +557,7 @@ fn stream(
     (rows, state): (&mut Rows, &mut State),
     Streamed { scope, ordinal, filtered, resume_filter }: Streamed<'_>,
 ) -> Result<Flow, SqlError> {
-    // What an earlier page has dealt with, if the item is still there.
+    // Rows that an earlier page returned, if the item still exists.
     let (item, rows_of_item) = std::mem::take(&mut state.rows_of_item);
     let done = if item == ordinal { rows_of_item } else { 0 };
     let mut seen = 0;

@@ -1,7 +1,7 @@
 //! Position in an ordered query, by sort keys. Clients that merge partitions send it with the request for a page.
 //!
-//! Such a client cannot hand back a page's token in the middle of the page. It names the sort keys of the last row that it took,
-//! and, where it took that row from this partition, the row's item.
+//! Such a client cannot return a page's token in the middle of the page. It names the sort keys of the last
+//! row that it used, and, if that row came from this partition, the row's item.
 
 use shardlake_document::Value;
 
@@ -12,11 +12,11 @@ use crate::error::SqlError;
 use crate::evaluate::scope::Scope;
 use crate::prepared::PreparedQuery;
 
-/// A position in the order of a query, before its first row that is wanted.
+/// A position in the order of a query, before its first wanted row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ResumeFilter {
     keys: Vec<ResumeKey>,
-    /// Of the rows with exactly these keys.
+    /// Which of the rows with exactly these keys are wanted.
     alike: Alike,
 }
 
@@ -26,7 +26,7 @@ pub struct ResumeFilter {
 pub enum Alike {
     All,
     None,
-    /// Those of this item and of the items behind it.
+    /// The rows of this item and of later items.
     FromItem(u64),
 }
 
@@ -36,7 +36,7 @@ impl ResumeFilter {
         ResumeFilter { keys, alike }
     }
 
-    /// Refuses a position that is none in the order of this query.
+    /// Refuses a position that does not fit the order of this query.
     pub fn check(&self, query: &PreparedQuery) -> Result<(), SqlError> {
         let query = query.bound();
         let is_ordered = !query.order_by.is_empty() && query.grouping.is_none();
@@ -46,7 +46,7 @@ impl ResumeFilter {
         Ok(())
     }
 
-    /// Whether a row lies before the position.
+    /// Whether a row is before the position.
     pub(super) fn is_behind(
         &self,
         query: &BoundQuery,

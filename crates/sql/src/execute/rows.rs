@@ -1,4 +1,5 @@
-//! Rows as JSON text, written straight from where the values lie; or bodies of items as they are stored, where a query asks for them.
+//! Rows as JSON text, written without intermediate copies; or stored bodies of items, if a query asks for
+//! them.
 
 use shardlake_document::{NESTING_CEILING, ParseLimits, Value, write_json_string};
 
@@ -10,14 +11,14 @@ use crate::evaluate::json_text::write_datum;
 use crate::evaluate::scope::Scope;
 use crate::evaluate::{COPIED_BYTES_PER_STEP, evaluate};
 
-/// Room that there is before a row is written.
+/// Minimum free capacity before a row is written.
 const LEAST_ROOM_BYTES: usize = 512;
 
-/// A part is full from here on. A page is rows of 4 MB at most, so it has some hundred parts.
+/// Size at which a part is full. A page is rows of 4 MB at most, so it has about a hundred parts.
 const PART_BYTES: usize = 32 << 10;
 
-/// Rows one behind the other, in parts: a page grows without being copied, and whoever writes an answer from it gives each part
-/// back as it was written ([`Rows::into_parts`]), so that a page is never in memory twice.
+/// Consecutive rows, in parts. A page grows without being copied. A writer of an answer releases each part
+/// once it is written ([`Rows::into_parts`]), so that a page is never in memory twice.
 #[derive(Debug, Clone, Default)]
 pub struct Rows {
     parts: Vec<RowsPart>,
@@ -25,7 +26,7 @@ pub struct Rows {
     size_bytes: usize,
 }
 
-/// Rows in one buffer. One that is larger than a part has a part of its own.
+/// Rows in one buffer. A row that is larger than a part has its own part.
 #[derive(Debug, Clone, Default)]
 pub struct RowsPart {
     /// The number of its first row among all rows.
@@ -47,7 +48,7 @@ impl RowsPart {
         Some(&self.text[start..end])
     }
 
-    /// Makes room for a row of some size. Short pages stay short, and longer ones are copied less often than by doubling.
+    /// Makes space for a row. Short pages stay short, and longer ones are copied less often than by doubling.
     fn reserve(&mut self, row_bytes: usize) {
         let start = self.text.len();
         if start + row_bytes > self.text.capacity() {
@@ -65,7 +66,7 @@ pub(crate) fn parse_row(text: &[u8]) -> Result<Value, SqlError> {
 }
 
 impl PartialEq for Rows {
-    /// How rows are divided into parts is no difference.
+    /// The division into parts does not matter.
     fn eq(&self, other: &Rows) -> bool {
         self.len == other.len && self.iter().eq(other.iter())
     }
@@ -82,7 +83,7 @@ impl Rows {
         self.len == 0
     }
 
-    /// Of all rows, without what stands between them.
+    /// Bytes of all rows, without separators.
     pub fn size_bytes(&self) -> usize {
         self.size_bytes
     }
@@ -92,7 +93,7 @@ impl Rows {
         self.parts.iter().flat_map(RowsPart::iter)
     }
 
-    /// The parts in the order of their rows. Each gives its memory back when it is dropped.
+    /// The parts in the order of their rows. Dropping a part releases its memory.
     pub fn into_parts(self) -> impl Iterator<Item = RowsPart> {
         self.parts.into_iter()
     }
@@ -110,7 +111,8 @@ impl Rows {
         self.close_row(row.len());
     }
 
-    /// All rows of another page behind these. Few bytes are copied, so that many short pages do not become many short parts.
+    /// Appends all rows of another page. Few bytes are copied, so that many short pages do not become many
+    /// short parts.
     pub fn append(&mut self, other: Rows) {
         if self.is_empty() {
             *self = other;
@@ -133,7 +135,7 @@ impl Rows {
         self.parts.last_mut().expect("a part was just made where there was none")
     }
 
-    /// What was written last into the open part is a row.
+    /// Ends a row after the last write into the open part.
     fn close_row(&mut self, row_bytes: usize) {
         let part = self.parts.last_mut().expect("a row was written into a part");
         part.ends.push(part.text.len());
@@ -141,8 +143,8 @@ impl Rows {
         self.size_bytes += row_bytes;
     }
 
-    /// Writes the row that a projection makes; false when it has no room, and then nothing is written. A row without a value
-    /// is none. The first row of a page always has room.
+    /// Writes the row of a projection; false, without writing, if the row does not fit. A row without a value
+    /// is dropped. The first row of a page always fits.
     pub(super) fn push(
         &mut self,
         projection: &Projection,
@@ -179,7 +181,7 @@ pub(super) enum Pushed {
     NoRoom,
 }
 
-/// Whether a projection makes a row here.
+/// Whether a projection has a row here.
 pub(super) fn is_row(projection: &Projection, scope: &Scope<'_>) -> Result<bool, SqlError> {
     match projection {
         Projection::Value(value) => Ok(!evaluate(value, scope)?.is_undefined()),

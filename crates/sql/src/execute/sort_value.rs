@@ -1,7 +1,7 @@
 //! Sort keys.
 //!
-//! Types are ordered among each other, and scalars by their values. Arrays, like objects, are ordered among themselves by the hash
-//! that clients know distinct values by: clients that merge take partitions to have them in this order.
+//! Types are ordered among each other, and scalars by their values. Arrays, like objects, are ordered among
+//! themselves by the clients' hash of distinct values: clients that merge expect this order from partitions.
 
 use std::cmp::Ordering;
 

@@ -1,14 +1,15 @@
-//! What a page of an execution hands to the next one: bytes that go through the client, bounded and checked.
+//! The state that a page of an execution hands to the next one: bytes that go through the client, bounded and
+//! checked.
 //!
 //! ```text
-//! version u8 | rows still to skip u64 | rows left u64 (all ones: no limit) | next item u64, rows of it already dealt with u64
+//! version u8 | rows still to skip u64 | rows left u64 (all ones: no limit) | next item u64, rows of it already processed u64
 //! | 0                                                     nothing else
-//! | 1 | hash u128                                         rows up to this hash are out
-//! | 2 | tie u128 | done u32 | count u8 | keys…            sorted rows up to these keys are out
+//! | 1 | hash u128                                         rows up to this hash were returned
+//! | 2 | tie u128 | done u32 | count u8 | keys…            sorted rows up to these keys were returned
 //! key: kind u8 | length u16 | bytes: 0 and the ordered encoding of a scalar, 1 and the start of a long string, 4 or 5 and the hash
 //!      of an array or an object
 //! ```
-//! Where a key is cut, rows that begin like it cannot be told apart by it: `done` says how many of them are out.
+//! A cut key does not distinguish rows with the same beginning: `done` counts the returned ones among them.
 
 use std::cmp::Ordering;
 
@@ -20,21 +21,21 @@ use crate::bound::BoundQuery;
 use crate::error::SqlError;
 
 const VERSION: u8 = 1;
-/// Bytes of string that all keys of a state hold together.
+/// Limit on the string bytes of all keys of a state.
 const KEY_BYTES_MAX: usize = 400;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct State {
-    /// Rows still to be passed over for `OFFSET`.
+    /// Rows still to skip for `OFFSET`.
     pub skip: u64,
-    /// Rows still to go out for `LIMIT` or `TOP`.
+    /// Rows still to return for `LIMIT` or `TOP`.
     pub left: Option<u64>,
-    /// The item that the page ended in, by ordinal, and how many of its rows were dealt with.
+    /// The item that the page ended in, by ordinal, and how many of its rows were processed.
     pub rows_of_item: (u64, u64),
     pub resume: Resume,
 }
 
-/// Which rows of a query that collects are out already.
+/// The returned rows of a query that collects.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Resume {
     Start,
@@ -50,8 +51,8 @@ pub(crate) enum ResumeKey {
 }
 
 impl ResumeKey {
-    /// A string is cut behind the character that its last byte is in, and also when it ends just there: so all that begin like a
-    /// cut one are cut to the same.
+    /// A string is cut after the character that contains the last allowed byte, even if the string ends just
+    /// there. So all strings with the same cut beginning get the same key.
     pub fn of(value: &SortValue, bytes_max: usize) -> ResumeKey {
         match value {
             SortValue::Scalar(Value::String(text)) if text.len() >= bytes_max => {
@@ -65,7 +66,7 @@ impl ResumeKey {
         }
     }
 
-    /// How a row's key compares with this one; equal as well when this one is cut and the row's begins with it.
+    /// Compares a row's key with this one; also equal if this one is cut and the row's key begins with it.
     pub fn compare(&self, value: &SortValue) -> Ordering {
         match self {
             ResumeKey::Whole(whole) => value.cmp(whole),
@@ -76,7 +77,7 @@ impl ResumeKey {
         }
     }
 
-    /// The value, or with true the start of a string. Of arrays and objects, the empty one.
+    /// The value, or with true the start of a string. For arrays and objects, the empty one.
     pub fn to_value(&self) -> (Value, bool) {
         match self {
             ResumeKey::Whole(value) => (value.of_its_type(), false),
@@ -89,7 +90,7 @@ impl ResumeKey {
     }
 }
 
-/// Where to go on behind a row with these sort keys. Behind a key that is cut no further one tells anything.
+/// The position after a row with these sort keys. Keys after a cut key add nothing.
 pub(crate) fn resume_keys<'v>(keys: impl Iterator<Item = &'v SortValue>, bytes_max: usize) -> Vec<ResumeKey> {
     let mut resume = Vec::new();
     for key in keys {
@@ -101,7 +102,7 @@ pub(crate) fn resume_keys<'v>(keys: impl Iterator<Item = &'v SortValue>, bytes_m
     resume
 }
 
-/// Whether rows with these sort keys go on at the same place.
+/// Whether rows with these sort keys resume at the same place.
 pub(crate) fn resume_alike<'v>(
     left: impl Iterator<Item = &'v SortValue>,
     right: impl Iterator<Item = &'v SortValue>,
@@ -120,7 +121,7 @@ pub(crate) fn resume_alike<'v>(
 }
 
 impl State {
-    /// The first sort key up to which rows are out already.
+    /// The first sort key up to which rows were returned.
     pub fn resumes_at(&self) -> Option<(Value, bool)> {
         match &self.resume {
             Resume::Sorted { keys, .. } => keys.first().map(ResumeKey::to_value),
@@ -132,7 +133,7 @@ impl State {
         State { skip: query.offset, left: query.limit, rows_of_item: (0, 0), resume: Resume::Start }
     }
 
-    /// How long a string a key of so many may keep.
+    /// Limit on the bytes of each of several keys.
     pub fn key_bytes_max(keys: usize) -> usize {
         KEY_BYTES_MAX / keys.max(1)
     }
@@ -160,7 +161,7 @@ impl State {
         out
     }
 
-    /// States come back from clients: anything may be in them.
+    /// States come back from clients, who may have changed them.
     pub fn decode(bytes: &[u8]) -> Result<State, SqlError> {
         read(&mut Reader(bytes)).ok_or(SqlError::InvalidState)
     }

@@ -1,8 +1,8 @@
 //! Queries over the whole result of another query: `SELECT … FROM (SELECT DISTINCT …) AS r WHERE …`.
 //!
-//! Items are fed to the innermost query, which collects. When all of them have been seen, its rows are fed to the query around it, and
-//! so on outwards; the outermost one makes the page. Rows are fed in the order of their hashes. This order is the same for every page, so
-//! that a page can continue in the middle.
+//! Items are fed to the innermost query, which collects. When all of them have been read, its rows are fed to
+//! the query around it, and so on outwards; the outermost one makes the page. Rows are fed in the order of
+//! their hashes. This order is the same for every page, so that a page can continue in the middle.
 
 use std::sync::Arc;
 
@@ -65,7 +65,7 @@ pub(super) fn finish(
 }
 
 impl Execution {
-    /// Over the rows of the query that its first source is.
+    /// Runs over the rows of the query in its first source.
     fn finish_over(&mut self, rows: &Rows, interrupt: Interrupt<'_>) -> Result<PageOutput, SqlError> {
         let query = self.query.clone();
         let Some((_, slot, iterates)) = query.whole_result() else { return Err(SqlError::UnmergeableRow) };
@@ -107,8 +107,9 @@ impl Execution {
         self.feed_rows(Fed::Row { slot, value, ordinal }, false, interrupt)
     }
 
-    /// The places of rows in the order of their hashes, each with a number that identifies the row on the next page, too. Between two
-    /// numbers lie those of an array's elements. Equal rows have different numbers.
+    /// The places of rows in the order of their hashes, each with a number that identifies the row on the
+    /// next page, too. The numbers of an array's elements are between two row numbers. Equal rows have
+    /// different numbers.
     fn in_order(&self, rows: &Rows, interrupt: Interrupt<'_>) -> Result<Vec<(u64, usize)>, SqlError> {
         /// Bits for the elements of a row.
         const ELEMENTS: u32 = 24;

@@ -1,7 +1,8 @@
 //! Functions of arrays, and objects as arrays.
 //!
-//! Elements are equal as `=` says: by structure, whatever the order of an object's members. What an array adds up to follows
-//! the aggregates: undefined elements do not count, and one element of a wrong type makes the result undefined.
+//! Elements are equal as with `=`: by structure, whatever the order of an object's members. Sums, averages
+//! and extremes of an array follow the aggregates: undefined elements do not count, and one element of a
+//! wrong type makes the result undefined.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -35,7 +36,7 @@ pub(super) fn concat<'a>(call: &Call<'_, 'a>) -> Result<Option<Datum<'a>>, SqlEr
     Ok(Some(Datum::Array(Cow::Owned(out))))
 }
 
-/// A negative start counts from the end. What lies outside the array is left out.
+/// A negative start counts from the end. Positions outside the array are left out.
 pub(super) fn slice<'a>(call: &Call<'_, 'a>) -> Result<Option<Datum<'a>>, SqlError> {
     let (Some(start), Some(length)) = (call.integer(1), call.integer_or(2, i64::MAX)) else {
         return Ok(None);
@@ -135,7 +136,7 @@ fn is_equal(call: &Call<'_, '_>, left: &Datum<'_>, right: &Datum<'_>) -> Result<
     Ok(left.equals(right) == Some(true))
 }
 
-/// AND or OR of `ARRAY_CONTAINS` with each value, with the three values that these have.
+/// AND or OR of `ARRAY_CONTAINS` with each value, in three-valued logic.
 pub(super) fn contains_each<'a>(
     call: &Call<'_, 'a>,
     quantifier: Quantifier,
@@ -166,7 +167,7 @@ fn numbers(call: &Call<'_, '_>) -> Option<Vec<f64>> {
 }
 
 pub(super) fn sum<'a>(call: &Call<'_, 'a>) -> Option<Datum<'a>> {
-    // Not `Iterator::sum`: that of nothing is -0.
+    // Not `Iterator::sum`, which returns -0 for an empty input.
     Some(number_datum(numbers(call)?.into_iter().fold(0.0, |sum, number| sum + number)))
 }
 
@@ -185,7 +186,7 @@ pub(super) fn median<'a>(call: &Call<'_, 'a>) -> Option<Datum<'a>> {
     Some(number_datum(if is_odd { upper } else { (numbers[middle - 1] + upper) / 2.0 }))
 }
 
-/// The largest or smallest element, by type and then by value; an array or object among them makes it undefined.
+/// The largest or smallest element, by type and then by value; undefined if an array or object is among them.
 pub(super) fn extreme<'a>(call: &Call<'_, 'a>, largest: bool) -> Option<Datum<'a>> {
     let wanted = if largest { Ordering::Greater } else { Ordering::Less };
     let mut best: Option<Value> = None;
@@ -214,7 +215,7 @@ pub(super) fn object_to_array<'a>(call: &Call<'_, 'a>) -> Result<Option<Datum<'a
     for (name, member) in members {
         grow(&mut size, key.len() + value.len() + name.len() + member.size())?;
         let mut pair = vec![(key.clone(), Value::String(name.into_owned()))];
-        // Names of an object are unique: of two that are the same, the last one counts.
+        // Names of an object are unique: the last of two equal ones counts.
         if key == value {
             pair.clear();
         }

@@ -70,7 +70,7 @@ impl Moment {
         Date { year: era * 400 + year_of_era + i64::from(month <= 2), month, day }
     }
 
-    /// The same time of day so many months later; a day that the month lacks becomes its last one.
+    /// The same time of day after a number of months; a day that the month lacks becomes its last one.
     pub fn plus_months(self, months: i64) -> Option<Moment> {
         let Date { year, month, day } = self.date();
         let months = (year * 12 + month - 1).checked_add(months)?;
@@ -100,7 +100,7 @@ impl Moment {
     }
 }
 
-/// `YYYY-MM-DDThh:mm:ss.fffffffZ`.
+/// The text `YYYY-MM-DDThh:mm:ss.fffffffZ`.
 impl std::fmt::Display for Moment {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Date { year, month, day } = self.date();

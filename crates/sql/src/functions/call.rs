@@ -1,5 +1,5 @@
-//! The arguments of one call, read as what a function wants: each reader gives `None` for an argument that has the wrong
-//! type, so that a function reads `call.text(0)?` and is undefined without saying so.
+//! The arguments of one call, read by type: each reader returns `None` for an argument of the wrong type, so
+//! that a function reads `call.text(0)?` and becomes undefined implicitly.
 
 use std::borrow::Cow;
 
@@ -89,7 +89,7 @@ pub(super) fn whole(number: Number) -> Option<i64> {
     }
 }
 
-/// The elements of an array where they lie; `None` for anything else.
+/// The elements of an array, borrowed; `None` for other values.
 pub(super) fn elements<'d>(datum: &'d Datum<'_>) -> Option<impl Iterator<Item = Datum<'d>> + use<'d>> {
     let (raw, tree) = match datum {
         Datum::RawArray(array) => (Some(array.iter()), &[][..]),
@@ -119,7 +119,7 @@ pub(super) fn members<'d>(datum: &'d Datum<'_>) -> Option<Vec<(Cow<'d, str>, Dat
     })
 }
 
-/// What implementations may return.
+/// The return types of implementations.
 pub(super) trait Answer<'a> {
     fn applied(self) -> Applied<'a>;
 }

@@ -9,7 +9,7 @@ use crate::evaluate::datum::Datum;
 use crate::functions::call::{Call, owned_text};
 
 thread_local! {
-    /// The collation of the last call. A query or an index asks for one after the other by the same rules.
+    /// The collation of the last call: the calls of a query or an index use the same rules.
     static LAST: RefCell<Option<(String, Collation)>> = const { RefCell::new(None) };
 }
 
@@ -18,7 +18,7 @@ pub(super) fn sort_key<'a>(call: &Call<'_, 'a>) -> Option<Datum<'a>> {
     sort_text(call.text(0)?, call.text(1)?)
 }
 
-/// The same of the text that an item's id stands for; undefined for ids of other values.
+/// The sort key of a text encoded as an item's id; undefined for ids of other values.
 pub(super) fn sort_key_of_id<'a>(call: &Call<'_, 'a>) -> Option<Datum<'a>> {
     sort_text(&text_of_id(call.text(0)?)?, call.text(1)?)
 }

@@ -1,4 +1,4 @@
-//! From values to text and back.
+//! Conversions from values to text and back.
 
 use shardlake_document::{ParseLimits, Value, write_json_string};
 
@@ -23,7 +23,7 @@ pub(super) fn to_string<'a>(call: &Call<'_, 'a>) -> Result<Option<Datum<'a>>, Sq
     Ok(Some(owned_text(text)))
 }
 
-/// Recursion goes no deeper than values nest, which is bounded where they are made.
+/// Recursion is as deep as the value nests, which is limited where values are made.
 fn print(value: &Value, out: &mut Vec<u8>) {
     match value {
         Value::Undefined => {}
@@ -57,8 +57,8 @@ fn print(value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// Whole numbers have no decimal point, and the numbers that JSON lacks have their names. An exponent has a sign and at least
-/// two digits.
+/// Whole numbers have no decimal point, and numbers that JSON lacks have names. An exponent has a sign and at
+/// least two digits.
 fn double_text(value: f64) -> String {
     /// Whole numbers of 64 bits are digits.
     const PLAIN_MAX: f64 = 9_223_372_036_854_775_808.0;
@@ -81,7 +81,7 @@ fn double_text(value: f64) -> String {
     format!("{digits}e{sign}{:0>2}", exponent.trim_start_matches('-'))
 }
 
-/// A text that is the JSON of a value of the wanted type, with white space around it or not.
+/// Parses a text that is the JSON of a value of the wanted type; white space around it is allowed.
 pub(super) fn parse<'a>(call: &Call<'_, 'a>, wanted: DatumType) -> Option<Datum<'a>> {
     let limits = ParseLimits { size_max_bytes: VALUE_SIZE_BYTES_MAX, ..ParseLimits::default() };
     let value = Value::from_json(call.text(0)?.trim().as_bytes(), &limits).ok()?;

@@ -1,4 +1,4 @@
-//! `DATETIMEFORMAT`: a point in time printed as a format text says.
+//! `DATETIMEFORMAT`: a point in time printed by a format text.
 //!
 //! The reference documents examples only; they follow the custom formats of .NET in English, and so does this:
 //!
@@ -15,8 +15,8 @@
 //! | `g` | `A.D.` |
 //! | `\x`, `'text'`, `"text"` | the character, the text |
 //!
-//! Everything else stands for itself. An empty format, an open quote, a backslash at the end, and more decimals than there
-//! are give undefined.
+//! All other characters are printed unchanged. The result is undefined for an empty format, an open quote, a
+//! backslash at the end, and too many decimals.
 
 use crate::error::SqlError;
 use crate::evaluate::datum::Datum;
@@ -48,7 +48,7 @@ pub(super) fn format<'a>(call: &Call<'_, 'a>) -> Result<Option<Datum<'a>>, SqlEr
     of_moment(moment, format)
 }
 
-/// The second argument is a pattern as of `DateTimeFormat`.
+/// The second argument is a pattern as for `DateTimeFormat`.
 pub(super) fn from_ticks<'a>(call: &Call<'_, 'a>) -> Result<Option<Datum<'a>>, SqlError> {
     formatted(call, call.integer(0))
 }
@@ -82,7 +82,7 @@ pub(super) fn of_moment<'a>(moment: Moment, format: &str) -> Result<Option<Datum
     Ok(Some(owned_text(out)))
 }
 
-/// Prints the first specifier, quotation or character of a format and returns what follows it.
+/// Prints the first specifier, quotation or character of a format and returns the rest of the format.
 fn next<'f>(format: &'f str, moment: Moment, out: &mut String) -> Option<&'f str> {
     let first = format.chars().next()?;
     let after_first = &format[first.len_utf8()..];
@@ -137,7 +137,7 @@ fn specify(letter: char, count: usize, moment: Moment, out: &mut String) -> Opti
     Some(())
 }
 
-/// At least `width` digits, of which a format may ask for more than any number has.
+/// At least `width` digits; a format may ask for more than any number has.
 fn digits(value: i64, width: usize, out: &mut String) {
     let digits = value.to_string();
     out.extend(std::iter::repeat_n('0', width.saturating_sub(digits.len())));

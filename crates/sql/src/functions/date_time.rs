@@ -1,6 +1,6 @@
-//! Functions of points in time. Texts are read and printed by `calendar.rs`; numbers are ticks of 100 nanoseconds or
-//! milliseconds, both since 1970. A part that does not exist, a text that is no time and a result outside the years 1601 to 9999
-//! are undefined.
+//! Functions of points in time. Texts are read and printed by `calendar.rs`; numbers are ticks of 100
+//! nanoseconds or milliseconds, both since 1970. Unknown parts, texts that are not times, and results outside
+//! the years 1601 to 9999 are undefined.
 
 use shardlake_document::Number;
 
@@ -23,7 +23,7 @@ pub(super) enum Part {
 }
 
 impl Part {
-    /// Case matters to neither documentation nor clients, so it does not matter here.
+    /// Case is ignored, as in the documentation and in clients.
     fn named(name: &str) -> Option<Part> {
         Some(match &*name.to_ascii_lowercase() {
             "year" | "yyyy" | "yy" | "y" => Part::Year,
@@ -39,7 +39,7 @@ impl Part {
         })
     }
 
-    /// Nanoseconds in one of them; years and months have no fixed length.
+    /// Nanoseconds in the part; years and months have no fixed length.
     fn nanoseconds(self) -> Option<i128> {
         Some(match self {
             Part::Year | Part::Month => return None,
@@ -76,7 +76,7 @@ pub(super) fn ago<'a>(call: &Call<'_, 'a>) -> Option<Datum<'a>> {
     plus(current(call)?, part_of(call, 0)?, call.integer(1)?.checked_neg()?).map(printed)
 }
 
-/// What is smaller than a tick is cut off.
+/// Fractions of a tick are cut off.
 fn plus(moment: Moment, part: Part, count: i64) -> Option<Moment> {
     match part {
         Part::Year => moment.plus_months(count.checked_mul(12)?),
@@ -88,7 +88,7 @@ fn plus(moment: Moment, part: Part, count: i64) -> Option<Moment> {
     }
 }
 
-/// How many boundaries of a part lie between two times; negative when the second is the earlier.
+/// The number of boundaries of a part between two times; negative when the second is the earlier.
 pub(super) fn difference<'a>(call: &Call<'_, 'a>) -> Option<Datum<'a>> {
     let (part, start, end) = (part_of(call, 0)?, moment(call, 1)?, moment(call, 2)?);
     let ordinal = |moment: Moment| {

@@ -1,5 +1,5 @@
-//! Arithmetic of 64-bit integers. A number with a fraction, or one that 64 bits do not hold, makes the result undefined; what
-//! overflows wraps around. Shifts use the low six bits of their count, and to the right they keep the sign.
+//! Arithmetic of 64-bit integers. An argument with a fraction or beyond 64 bits makes the result undefined;
+//! overflow wraps around. Shifts use the low six bits of their count, and to the right they keep the sign.
 
 use crate::evaluate::datum::Datum;
 use crate::functions::call::{Call, int};

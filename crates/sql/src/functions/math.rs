@@ -1,4 +1,4 @@
-//! Functions of doubles. What has no number as a result is NaN or infinite, which only output refuses.
+//! Functions of doubles. Without a numeric result they return NaN or an infinity, which only output refuses.
 
 use shardlake_document::Number;
 
@@ -14,7 +14,7 @@ pub(super) fn of_doubles<'a>(call: &Call<'_, 'a>, compute: impl Fn(f64, f64) -> 
     Some(number_datum(compute(call.double(0)?, call.double(1)?)))
 }
 
-/// Integers stay as they are: a double would not hold all of their digits.
+/// Integers are unchanged: a double would lose digits.
 pub(super) fn rounded<'a>(call: &Call<'_, 'a>, round: impl Fn(f64) -> f64) -> Option<Datum<'a>> {
     match call.number(0)? {
         Number::Int(value) => Some(int(value)),
@@ -34,7 +34,7 @@ pub(super) fn round<'a>(call: &Call<'_, 'a>) -> Option<Datum<'a>> {
         return Some(number_datum((value / power).round() * power));
     }
     let scaled = value * power;
-    // Beyond it a double has no decimals to round.
+    // Larger doubles have no decimals to round.
     const WHOLE_MIN: f64 = 4_503_599_627_370_496.0;
     Some(match number {
         Number::Int(value) => int(value),

@@ -1,14 +1,15 @@
 //! The built-in functions: their names, argument counts and meaning.
 //!
-//! Names ignore case and underscores, so every spelling of the reference (`STRING_EQUALS`, `StringEquals`) is one name. An
-//! argument that is undefined or has the wrong type makes the result undefined, except for the type checks, which are always
-//! `true` or `false`. Aggregates, scores, and the functions that do not evaluate all of their arguments (`IIF`, `CHOOSE`,
-//! `DOCUMENTID`) are not here: the binder knows them. What the language has and this server does not is refused by name.
+//! Names ignore case and underscores, so every spelling of the reference (`STRING_EQUALS`, `StringEquals`) is
+//! one name. An argument that is undefined or has the wrong type makes the result undefined, except for the
+//! type checks, which are always `true` or `false`. Aggregates, scores, and the functions that do not
+//! evaluate all of their arguments (`IIF`, `CHOOSE`, `DOCUMENTID`) are not here: the binder knows them.
+//! Functions of the language that this server lacks are refused by name.
 //!
-//! | file | what it does |
+//! | file | contents |
 //! |---|---|
 //! | `table.rs` | every function: name, other names, argument counts, implementation |
-//! | `call.rs` | the arguments of one call, read as what a function wants |
+//! | `call.rs` | the arguments of one call, read by type |
 //! | `types.rs`, `string.rs`, `search.rs`, `regex.rs` | type checks; texts |
 //! | `collation.rs` | sort keys of texts, for computed properties of collections |
 //! | `array.rs`, `set.rs` | arrays and objects |
@@ -50,12 +51,12 @@ use crate::evaluate::constant_set::ConstantSet;
 
 pub(crate) use table::Function;
 
-/// What functions may depend on beside their arguments.
+/// Inputs of functions besides their arguments.
 #[derive(Debug, Default)]
 pub(crate) struct FunctionContext {
     /// When the query began.
     pub now: Timestamp,
-    /// Something has depended on it.
+    /// Whether a function has read `now`.
     pub has_told_time: Cell<bool>,
     pub geometry: GeometryKind,
     /// The state of `RAND`.
@@ -72,7 +73,7 @@ pub enum GeometryKind {
     Geometry,
 }
 
-/// What is made of a call's constant arguments, once for a query.
+/// The compiled constant arguments of a call, made once for a query.
 #[derive(Debug)]
 pub(crate) enum PreparedCall {
     Pattern(regex::Pattern),
@@ -105,7 +106,7 @@ fn prepare_pattern(constants: &[Option<&Value>], modifiers_at: usize) -> Option<
     Some(Arc::new(PreparedCall::Pattern(pattern)))
 }
 
-/// Functions of the language that this server does not have, with the fewest and the most arguments.
+/// Functions of the language that this server lacks, with the fewest and the most arguments.
 const UNSUPPORTED: [(&str, usize, usize); 6] = [
     ("FULLTEXTCONTAINS", 2, 2),
     ("FULLTEXTCONTAINSALL", 2, table::MANY),
@@ -115,7 +116,8 @@ const UNSUPPORTED: [(&str, usize, usize); 6] = [
     ("VECTORDISTANCE", 2, 4),
 ];
 
-/// Looks a function up and checks its number of arguments. `locate` is asked for the place of the call when it is wrong.
+/// Looks a function up and checks its number of arguments. `locate` is called for the place of the call if
+/// the number is wrong.
 pub(crate) fn find(
     name: &str,
     argument_count: usize,
@@ -142,7 +144,8 @@ pub(crate) fn find(
     Err(SqlError::ArgumentCount { name: name.to_string(), expected, location: locate() })
 }
 
-/// Names that differ in case and underscores only. A leading underscore counts: it marks the reference's internal functions.
+/// Compares names without case and underscores. A leading underscore counts: it marks the reference's
+/// internal functions.
 fn is_same_name(left: &str, right: &str) -> bool {
     fn letters(name: &str) -> impl Iterator<Item = u8> {
         let letters = name.bytes().enumerate().filter(|(at, byte)| *at == 0 || *byte != b'_');

@@ -1,7 +1,8 @@
 //! Regular expressions, in time linear in the text: no look-around and no back-references, which need more.
 //!
-//! A constant pattern is compiled once for a query. A pattern that is not valid, or too large, is an error and not undefined:
-//! the query is wrong, whatever the items hold. The reference says "PCRE-like"; what both read they read alike.
+//! A constant pattern is compiled once for a query. A pattern that is not valid, or too large, is an error
+//! and not undefined: the query is wrong, whatever the items hold. The reference calls its patterns
+//! "PCRE-like"; patterns that both accept have the same meaning.
 
 use std::borrow::Cow;
 
@@ -13,10 +14,10 @@ use crate::evaluate::datum::{Datum, value_size};
 use crate::evaluate::grow;
 use crate::functions::call::Call;
 
-/// What a search takes beside reading the text; the same again for every [`SEARCHED_BYTES`] of it.
+/// Steps of a search besides reading the text; the same again for every [`SEARCHED_BYTES`] of it.
 const SEARCH_STEPS: u64 = 8;
 const SEARCHED_BYTES: u64 = 64;
-/// What it takes to compile a pattern for one row, and for each byte of the pattern.
+/// Steps to compile a pattern for one row, and for each byte of the pattern.
 const COMPILE_STEPS: u64 = 1000;
 const COMPILE_STEPS_PER_BYTE: u64 = 100;
 
@@ -58,7 +59,7 @@ fn reason(pattern: &str, error: &regex::Error) -> String {
         _ if pattern.contains("(?=") || pattern.contains("(?!") || pattern.contains("(?<") => {
             "look-around is not supported, because it cannot be matched in linear time".into()
         }
-        // The last line says what is wrong; those before it draw the pattern.
+        // The last line describes the mistake; the lines before it draw the pattern.
         error => {
             error.to_string().lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
         }
@@ -104,8 +105,8 @@ pub(super) fn extract<'a>(call: &Call<'_, 'a>, prepared: Option<&Pattern>) -> Fo
     Ok(found.map(|found| Datum::String(Cow::Owned(found))))
 }
 
-/// `RegexExtractAll(text, pattern[, modifiers[, group]])`: of every match the whole, or the one group that is asked for. A
-/// match without that group is left out.
+/// `RegexExtractAll(text, pattern[, modifiers[, group]])`: all matches, or one group of each. A match without
+/// that group is left out.
 pub(super) fn extract_all<'a>(call: &Call<'_, 'a>, prepared: Option<&Pattern>) -> Found<'a> {
     let (Some(text), Some(regex)) = (call.text(0), pattern(call, prepared, 2)?) else { return Ok(None) };
     let Some(group) = call.integer_or(3, 0).and_then(|group| usize::try_from(group).ok()) else {

@@ -1,4 +1,4 @@
-//! Functions that look for one text in another.
+//! Functions that search one text in another.
 //!
 //! Comparison is ordinal: by characters, whatever the language. Ignoring case maps each character to one upper-case
 //! character, as the invariant culture does. Positions count UTF-16 code units. An empty text is found everywhere.
@@ -47,7 +47,7 @@ pub(super) fn string_equals<'a>(call: &Call<'_, 'a>) -> Option<Datum<'a>> {
     Some(Datum::Bool(equal))
 }
 
-/// AND or OR of `CONTAINS` with each part, with the three values that these have.
+/// AND or OR of `CONTAINS` with each part, in three-valued logic.
 pub(super) fn contains_each<'a>(
     call: &Call<'_, 'a>,
     quantifier: Quantifier,
@@ -61,7 +61,7 @@ pub(super) fn contains_each<'a>(
     Ok(combine(quantifier, tests)?.map(Datum::Bool))
 }
 
-/// AND or OR of tests of which some are undefined.
+/// AND or OR of tests, some of which are undefined.
 pub(super) fn combine(
     quantifier: Quantifier,
     tests: impl Iterator<Item = Result<Option<bool>, SqlError>>,
@@ -102,14 +102,14 @@ pub(super) fn last_index_of<'a>(call: &Call<'_, 'a>) -> Option<Datum<'a>> {
     Some(int(found.map_or(-1, |at| units(&text[..at]) as i64)))
 }
 
-/// The text behind the wanted one; undefined when that is not there.
+/// The text after the wanted one; undefined without a match.
 pub(super) fn after<'a>(call: &Call<'_, 'a>, which: Which) -> Option<Datum<'a>> {
     let (text, wanted) = (call.text(0)?, call.text(1)?);
     let from = position(text, wanted, which)? + wanted.len();
     Some(part(text, from, text.len()))
 }
 
-/// The text before the wanted one; undefined when that is not there.
+/// The text before the wanted one; undefined without a match.
 pub(super) fn before<'a>(call: &Call<'_, 'a>, which: Which) -> Option<Datum<'a>> {
     let (text, wanted) = (call.text(0)?, call.text(1)?);
     Some(part(text, 0, position(text, wanted, which)?))

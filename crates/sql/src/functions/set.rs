@@ -1,5 +1,5 @@
-//! Arrays as sets: no element twice, equality by structure. Results keep the order of first appearance; an intersection has
-//! the order of its shorter argument, and of the second where both are as long.
+//! Arrays as sets: no duplicate elements, equality by structure. Results keep the order of first appearance;
+//! an intersection has the order of its shorter argument, and of the second if both have the same length.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -12,7 +12,7 @@ use crate::evaluate::datum::Datum;
 use crate::evaluate::grow;
 use crate::functions::call::Call;
 
-/// A value in the total order of values, in which equal ones are equal.
+/// A value in the total order of values, in which equal values are equal.
 struct Ordered(Value);
 
 impl PartialEq for Ordered {

@@ -1,7 +1,8 @@
-//! Functions that make texts from texts.
+//! Functions from texts to texts.
 //!
-//! Lengths and positions count UTF-16 code units, as clients do. A cut through a character outside the basic plane would
-//! leave half of a surrogate pair, which is no text: U+FFFD stands for it. `REVERSE` keeps characters whole.
+//! Lengths and positions count UTF-16 code units, as clients do. A cut through a character outside the basic
+//! plane would leave half of a surrogate pair, which is not a valid text: U+FFFD replaces it. `REVERSE` keeps
+//! characters whole.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -17,7 +18,7 @@ use crate::functions::search::fold;
 /// The longest text that `REPLICATE` makes, in code units.
 const REPLICATE_UNITS_MAX: usize = 10_000;
 
-/// Where a code unit lies in the bytes of a text.
+/// The place of a code unit in the bytes of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct UnitPlace {
     /// The start of the first character that begins at the unit or later.
@@ -49,7 +50,7 @@ pub(super) fn units(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { text.chars().map(char::len_utf16).sum() }
 }
 
-/// The units from `start` (inclusive) to `end` (exclusive); what lies beyond the end is left out.
+/// The units from `start` (inclusive) to `end` (exclusive), cut at the end of the text.
 fn cut<'a>(text: &Cow<'a, str>, start: usize, end: usize) -> Datum<'a> {
     let Some(from) = byte_of_unit(text, start).filter(|_| start < end) else { return owned_text("") };
     let whole = UnitPlace { byte: text.len(), character: text.len() };
@@ -118,7 +119,7 @@ pub(super) fn lower<'a>(call: &Call<'_, 'a>) -> Option<Datum<'a>> {
     Some(owned_text(text.chars().map(lower_character).collect::<String>()))
 }
 
-/// One for one, as the invariant culture does it: a character whose lower case is longer stays.
+/// One character for one, as in the invariant culture: a character with a longer lower case is unchanged.
 fn lower_character(character: char) -> char {
     let mut lower = character.to_lowercase();
     match (lower.next(), lower.next()) {
@@ -138,7 +139,7 @@ pub(super) fn upper<'a>(call: &Call<'_, 'a>) -> Option<Datum<'a>> {
 /// Removes white space, or the characters of the second argument, from one or both ends.
 pub(super) fn trim<'a>(call: &Call<'_, 'a>, at_start: bool, at_end: bool) -> Option<Datum<'a>> {
     let text = call.text(0)?;
-    // No characters mean the same as none that are named.
+    // An empty text of characters means the default.
     let characters = if call.count() > 1 { Some(call.text(1)?) } else { None };
     let characters = characters.filter(|characters| !characters.is_empty());
     let characters: Option<HashSet<char>> = characters.map(|characters| characters.chars().collect());
@@ -152,7 +153,7 @@ pub(super) fn trim<'a>(call: &Call<'_, 'a>, at_start: bool, at_end: bool) -> Opt
     Some(part(text, from, from + rest.len()))
 }
 
-/// Replaces every occurrence; nothing can be put in place of the empty text.
+/// Replaces every occurrence; the empty text cannot be replaced.
 pub(super) fn replace<'a>(call: &Call<'_, 'a>) -> Result<Option<Datum<'a>>, SqlError> {
     let (Some(text), Some(wanted), Some(replacement)) = (call.text(0), call.text(1), call.text(2)) else {
         return Ok(None);

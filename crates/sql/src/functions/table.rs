@@ -1,6 +1,6 @@
-//! Every function on one line: variant, the name it is printed with, its other names, the types of its arguments and its result,
-//! fewest and most arguments, and the function that computes it. Other spellings that differ only in case and underscores need
-//! no mention.
+//! The table of functions, one per line: variant, the name it is printed with, its other names, the types of
+//! its arguments and its result, fewest and most arguments, and the implementation. Spellings that differ
+//! only in case and underscores need no entry.
 
 use crate::error::SqlError;
 use crate::evaluate::datum::{Datum, DatumType};
@@ -33,7 +33,7 @@ macro_rules! functions {
                 }
             }
 
-            /// Whether a query may call it so.
+            /// Whether a query may use this name for it.
             pub(super) fn is_called(self, name: &str) -> bool {
                 match self {
                     $(Function::$variant => {
@@ -49,7 +49,8 @@ macro_rules! functions {
                 }
             }
 
-            /// Types of the arguments, of which the last is that of all that follow, and of the result, as `plan/types.rs` reads them.
+            /// Types of the arguments, of which the last applies to all further ones, and of the result, as
+            /// `plan/types.rs` reads them.
             pub(crate) fn kinds(self) -> (&'static str, &'static str) {
                 let kinds = match self {
                     $(Function::$variant => $kinds,)+
@@ -223,7 +224,7 @@ impl Function {
         self != Function::Rand
     }
 
-    /// [`Function::apply`] with what [`crate::functions::prepare`] has made of the constant arguments.
+    /// [`Function::apply`] with constant arguments prepared by [`crate::functions::prepare`].
     pub fn apply_prepared<'a>(
         self,
         prepared: &PreparedCall,
@@ -252,7 +253,8 @@ impl Function {
         }
     }
 
-    /// What a call takes beside the nodes of its arguments: most functions read them once, some make values of every part of them.
+    /// Steps of a call besides the nodes of its arguments: most functions read them once, some make values of
+    /// every part of them.
     fn steps(self, arguments: &[Datum<'_>]) -> u64 {
         use Function::{
             ArrayConcat, ArrayMax, ArrayMedian, ArrayMin, ArraySlice, IsArray, IsBool, IsDefined,

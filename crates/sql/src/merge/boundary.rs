@@ -1,8 +1,9 @@
-//! Where a source of an ordered merge goes on: a condition over the sort keys, in the language itself, that takes the place of
-//! the rewritten query's placeholder. SDKs resume the same way.
+//! The boundary at which a source of an ordered merge resumes: a condition over the sort keys, in the query
+//! language, that replaces the rewritten query's placeholder. SDKs resume the same way.
 //!
-//! The condition lists what sorts behind the boundary: values of the key's own type by comparison, other types by name. A key
-//! that is cut stands for all strings that begin like it, so such a boundary includes them.
+//! The condition lists the values that sort after the boundary: values of the key's own type by comparison,
+//! other types by name. A cut key stands for all strings with its beginning, so such a boundary includes
+//! them.
 
 use shardlake_document::Value;
 
@@ -12,7 +13,7 @@ use crate::plan::SortDirection;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Boundary<'k> {
-    /// The first sort keys; none behind one that is cut.
+    /// The first sort keys, up to and including the first cut key.
     pub keys: &'k [ResumeKey],
     /// Rows with equal keys are wanted too.
     pub inclusive: bool,
@@ -67,7 +68,7 @@ fn behind(key: &ResumeKey, expression: &str, direction: SortDirection, inclusive
     if tests.is_empty() { Behind::None } else { Behind::Some(tests.join(" OR ")) }
 }
 
-/// What sorts behind the key among the values of its type.
+/// The values of the key's type that sort after the key.
 fn same_type(key: &ResumeKey, expression: &str, ascending: bool, inclusive: bool) -> Option<String> {
     let literal = match key {
         ResumeKey::StartOf(start) => {
@@ -115,7 +116,8 @@ fn rank(key: &ResumeKey) -> usize {
     }
 }
 
-/// JSON's spelling is the language's. Tokens may hold numbers that JSON has not; nothing sorts like them.
+/// The literal of a value: JSON's spelling is also the language's. Tokens may hold numbers that JSON lacks,
+/// which no value equals.
 fn literal(value: &Value) -> String {
     value.to_json().unwrap_or_else(|_| "undefined".into())
 }

@@ -1,8 +1,9 @@
-//! Merges that must see all rows of all sources before the first row goes out: groups, aggregates, distinct rows.
+//! Merges that must read all rows of all sources before the first is returned: groups, aggregates, distinct
+//! rows.
 //!
-//! Groups and distinct rows are known by their hashes. If all of them fit one page they go out in the order in which they
-//! appeared, source by source; else in the order of their hashes, and every page reads everything again and keeps the smallest
-//! hashes behind the last one that went out.
+//! Groups and distinct rows are known by their hashes. If all of them fit one page, they are returned in the
+//! order in which they appeared, source by source. Otherwise they are returned in the order of their hashes,
+//! and every page reads everything again and keeps the smallest hashes after the last one returned.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -17,9 +18,9 @@ use crate::error::SqlError;
 use crate::execute::{DistinctHash, Rows, distinct_hash};
 use crate::plan::{DistinctKind, QueryInfo};
 
-/// Rows kept at a time to pass over for `OFFSET`, beyond the page.
+/// Limit on rows kept at a time to skip for `OFFSET`, beyond the page.
 const SKIPPED_AT_ONCE: u64 = 50_000;
-/// Bytes that an entry takes beside what is in it, roughly.
+/// Approximate memory of an entry besides its contents.
 const ENTRY_BYTES: usize = 96;
 
 pub(super) struct Collect<'q> {
@@ -36,7 +37,7 @@ pub(super) struct Collect<'q> {
 enum Kind {
     Rows(BTreeMap<DistinctHash, (Appeared, Vec<u8>)>),
     Groups(BTreeMap<DistinctHash, (Appeared, Group)>),
-    /// Only the number of distinct rows goes out.
+    /// Only the number of distinct rows is returned.
     Count(HashSet<DistinctHash>),
 }
 
@@ -59,7 +60,7 @@ impl<'q> Collect<'q> {
         };
         let wanted = output.skip.min(SKIPPED_AT_ONCE).saturating_add(output.limits.rows as u64);
         let wanted = wanted.min(output.skip.saturating_add(output.left.unwrap_or(u64::MAX))).max(1);
-        // Which groups make equal rows is only known with all of them.
+        // Equal rows of different groups are known only when all groups are known.
         let keeps_all = info.distinct != DistinctKind::None && matches!(kind, Kind::Groups(_));
         let entries_max = if keeps_all { usize::MAX } else { usize::try_from(wanted).unwrap_or(usize::MAX) };
         Ok(Collect { info, kind, behind, lost: None, entries_max, size_bytes: 0, rows_fed: 0 })
@@ -115,7 +116,7 @@ impl<'q> Collect<'q> {
             true => 0,
             false => group_hash(row)?,
         };
-        // With distinct rows, what went out is known by the hash of the row.
+        // With distinct rows, earlier pages are known by the hash of the row.
         if info.distinct == DistinctKind::None && self.is_elsewhere(hash) {
             return Ok(());
         }
@@ -141,7 +142,7 @@ impl<'q> Collect<'q> {
         Ok(())
     }
 
-    /// Whether enough distinct rows are there for the whole result, so that the rest need not be read.
+    /// Whether there are enough distinct rows for the whole result, so that the rest need not be read.
     pub fn is_satisfied(&self, output: &Output) -> bool {
         let (Kind::Rows(entries), Some(left), None) = (&self.kind, output.left, self.behind) else {
             return false;
@@ -151,7 +152,7 @@ impl<'q> Collect<'q> {
         has_all && left <= output.limits.rows as u64 && text() <= output.limits.size_bytes
     }
 
-    /// Fills the page; returns the place where the next one goes on.
+    /// Fills the page; returns the place where the next one resumes.
     pub fn finish(self, output: &mut Output) -> Result<Option<Resume>, SqlError> {
         let (behind, lost, info) = (self.behind, self.lost, self.info);
         let mut rows: Vec<(DistinctHash, Appeared, Vec<u8>)> = match self.kind {
@@ -184,7 +185,7 @@ impl<'q> Collect<'q> {
         }
         Ok(match lost {
             _ if output.is_complete() => None,
-            // Groups that came to nothing are dealt with as well.
+            // Groups without a result count as processed.
             Some(lost) if !output.has_refused => Some(Resume::Hashes(lost.saturating_sub(1))),
             None if !output.has_refused => None,
             _ => last.or(behind).map(Resume::Hashes),

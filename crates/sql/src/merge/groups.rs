@@ -1,8 +1,8 @@
 //! Groups of partial results, and groups in the order of `ORDER BY`.
 //!
-//! Clients take ordered groups from the payloads of ordered rows: they merge the rows of all sources by their sort keys, and keep
-//! the groups in the order in which these come. No client goes on in the middle of them: a page here reads everything again, and
-//! passes over as many rows as are out.
+//! Clients make ordered groups from the payloads of ordered rows: they merge the rows of all sources by their
+//! sort keys, and keep the groups in that order. No client resumes in the middle of groups: a page here reads
+//! everything again, and skips the rows already returned.
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
@@ -26,7 +26,7 @@ pub(super) struct OrderedGroups<'q> {
     info: &'q QueryInfo,
     groups: HashMap<DistinctHash, (Vec<SortValue>, Group)>,
     size_bytes: usize,
-    /// Rows that earlier pages have dealt with.
+    /// Rows returned by earlier pages.
     out: u64,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Group {
 /// Parts of a group's row.
 enum Part {
     Aggregate(Partial),
-    /// The same for all rows of the group.
+    /// A value that is the same for all rows of the group.
     Fixed(Value),
 }
 
@@ -63,7 +63,7 @@ impl<'q> OrderedGroups<'q> {
         if self.size_bytes > GROUPS_BYTES_MAX { Err(SqlError::TooManyGroups) } else { Ok(()) }
     }
 
-    /// Fills the page; returns the place where the next one goes on.
+    /// Fills the page; returns the place where the next one resumes.
     pub fn finish(self, output: &mut Output) -> Result<Option<Resume>, SqlError> {
         let OrderedGroups { info, groups, out, .. } = self;
         let mut groups: Vec<_> =
@@ -154,7 +154,7 @@ impl Group {
         sizes.sum::<usize>() + self.parts.len() * size_of::<Part>()
     }
 
-    /// `Undefined` where there is no row.
+    /// `Undefined` without a row.
     pub fn finish(self, info: &QueryInfo) -> Value {
         let mut values = self.parts.into_iter().map(|part| match part {
             Part::Aggregate(partial) => partial.finish(),

@@ -1,26 +1,26 @@
-//! The merge that SDKs make of a query plan and the rows of its rewritten query (wire.md §9), for tests: it stands in for
-//! those clients wherever the server's own answer, which `execute/collect.rs` merges, is compared with theirs.
+//! The merge that SDKs make of a query plan and the rows of its rewritten query (wire.md §9), for tests only:
+//! tests compare it with the server's own merge (`execute/collect.rs`).
 //!
-//! | file | what it does |
+//! | file | contents |
 //! |---|---|
-//! | `mod.rs` | what callers use: which sources to read, how, and pages with the state between them |
-//! | `source.rs`, `state.rs` | where sources and pages go on |
+//! | `mod.rs` | the API: which sources to read, how, and pages with the state between them |
+//! | `source.rs`, `state.rs` | where sources and pages resume |
 //! | `ordered.rs`, `boundary.rs` | `ORDER BY` |
 //! | `collect.rs`, `partial.rs` | groups, aggregates, `DISTINCT` |
 //! | `groups.rs` | groups in the order of their sort keys |
 //! | `output.rs` | `OFFSET`, `LIMIT`, `TOP`, the page |
 //!
-//! A source is anything that answers a text with rows in pages: a partition, or a part of one. Sources are numbered in the order
-//! of their ranges, and a merge that goes on at one of them must find as many as before. For each page a caller makes a [`Merger`], reads
-//! the sources that [`Merger::needs`] names, each from where [`Merger::opening`] says, feeds what they answer until no source is
-//! needed, and takes the page:
+//! A source answers a text with rows in pages: a partition, or a part of one. Sources are numbered in the
+//! order of their ranges, and a merge that resumes must find as many as before. For each page a caller makes
+//! a [`Merger`], reads the sources in [`Merger::needs`], each from its [`Merger::opening`], feeds their
+//! answers until no source is needed, and takes the page:
 //!
 //! ```text
 //! while merger.needs() is not empty: for each source: read a chunk of opening(source), then feed(source, rows, next)
 //! merger.take_page()
 //! ```
 //!
-//! Nothing here knows partitions. Memory is bounded: what does not fit is refused in words.
+//! Nothing here knows partitions. Memory is bounded: a merge that exceeds it fails with an error.
 
 mod boundary;
 mod collect;
@@ -42,9 +42,9 @@ use crate::error::SqlError;
 use crate::execute::{PageLimits, Rows};
 use crate::plan::{DistinctKind, QueryInfo, RESUME_FILTER};
 
-/// Bytes that a merge keeps at most, beyond one chunk.
+/// Limit on the bytes that a merge keeps, beyond one chunk.
 const MEMORY_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// More cannot be numbered in a state.
+/// Limit of the numbering in a state.
 const SOURCES_MAX: usize = u16::MAX as usize;
 const CHUNK_ROWS_MIN: usize = 16;
 
@@ -58,7 +58,7 @@ pub struct Merger<'q> {
 }
 
 enum Kind<'q> {
-    /// One source behind the other, from this one on.
+    /// One source after the other, from this one on.
     Drain(usize),
     Ordered(Ordered<'q>),
     Collect(Collect<'q>),
@@ -69,14 +69,14 @@ enum Kind<'q> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Opening {
     pub text: String,
-    /// What the source said about going on, of an earlier page with the same text; `None` for its start.
+    /// The source's continuation of an earlier page with the same text; `None` for its start.
     pub position: Option<Vec<u8>>,
 }
 
 #[derive(Debug)]
 pub struct MergedPage {
     pub rows: Rows,
-    /// What the next page needs to know; `None` when there is none.
+    /// The state for the next page; `None` after the last page.
     pub state: Option<Vec<u8>>,
 }
 
@@ -131,8 +131,8 @@ impl<'q> Merger<'q> {
         Opening { text, position: self.sources[source].position().map(<[u8]>::to_vec) }
     }
 
-    /// The sources without whose next chunk nothing more can go out. Any of them may be fed, in any order; with none, the page
-    /// can be taken.
+    /// The sources whose next chunk is needed for any further row. They may be fed in any order; when there
+    /// are none, the page can be taken.
     pub fn needs(&self) -> Vec<usize> {
         if self.output.is_done() {
             return vec![];
@@ -147,7 +147,7 @@ impl<'q> Merger<'q> {
         }
     }
 
-    /// A good size for the next chunk of a source.
+    /// A suitable size for the next chunk of a source.
     pub fn chunk_limits(&self) -> PageLimits {
         let limits = self.output.limits;
         let wanted = match self.output.left {
@@ -166,7 +166,7 @@ impl<'q> Merger<'q> {
         PageLimits { rows, size_bytes }
     }
 
-    /// The next rows of a source that is needed. `next` is what the source says about going on; `None` when it has no more.
+    /// The next rows of a needed source. `next` is the source's continuation; `None` at its end.
     pub fn feed(&mut self, source: usize, rows: &Rows, next: Option<Vec<u8>>) -> Result<(), SqlError> {
         match &mut self.kind {
             Kind::Collect(collect) => {
@@ -192,12 +192,12 @@ impl<'q> Merger<'q> {
         }
     }
 
-    /// Whether a page may be taken early, with what has been merged so far.
+    /// Whether a page may be taken early, with the rows merged so far.
     pub fn streams(&self) -> bool {
         !matches!(self.kind, Kind::Collect(_) | Kind::OrderedGroups(_))
     }
 
-    /// The page, once no source is needed; of a merge that streams, at any time.
+    /// The page, once no source is needed; for a merge that streams, at any time.
     pub fn take_page(mut self) -> Result<MergedPage, SqlError> {
         assert!(self.streams() || self.needs().is_empty(), "what is collected is only whole at the end");
         let is_over = self.output.is_complete()

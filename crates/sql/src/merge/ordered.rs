@@ -1,16 +1,17 @@
 //! Rows in the order of their sort keys, taken from sources that each have them in that order; of equal keys the first source's
 //! come first.
 //!
-//! A page goes on by the keys of its last row, not by places in the sources, so that what it hands on does not grow with them:
-//! the sources before the last row's go on behind its keys, those behind it at the keys, and that one passes over the rows with
-//! these keys that are out. While rows have the keys at which the page began, the source's own position is kept as well, so that
-//! long runs of equal keys are not read over and over.
+//! A page resumes by the keys of its last row, not by places in the sources, so that its state does not grow
+//! with their number. The sources before the last row's source resume behind its keys, and the sources after
+//! it resume at the keys. The last row's source skips the returned rows with these keys. While rows have the
+//! keys at which the page began, the source's own position is kept as well, so that long runs of equal keys
+//! are not read over and over.
 //!
-//! | rows | go on |
+//! | rows | resume |
 //! |---|---|
-//! | as they are | as above; with a key too long for the state, all at its start, passing over as many merged rows as are out; with an array or object, likewise at all of its type |
+//! | as they are | as above; with a key too long for the state, all at its start, skipping the merged rows already returned; with an array or object, the same at all of its type |
 //! | distinct, ordered by themselves | all behind the row, or as above with a key that is too long, an array or an object |
-//! | distinct, ordered otherwise | all from the start, passing over as many distinct rows as are out |
+//! | distinct, ordered otherwise | all from the start, skipping the distinct rows already returned |
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -27,16 +28,16 @@ use crate::execute::state::{ResumeKey, resume_keys};
 use crate::execute::{DistinctHash, distinct_hash};
 use crate::plan::{DistinctKind, QueryInfo, SortDirection};
 
-/// Bytes that a known hash takes, roughly.
+/// Approximate memory of a known hash.
 const HASH_BYTES: usize = 48;
 
 pub(super) struct Ordered<'q> {
     info: &'q QueryInfo,
-    /// Where the sources began.
+    /// The keys at which the page began.
     keys: Vec<ResumeKey>,
     at: OrderedAt,
     heads: Vec<Option<Head>>,
-    /// Merged rows to be passed over because an earlier page dealt with them.
+    /// Merged rows to skip because an earlier page returned them.
     to_pass: u64,
     /// Distinct rows met: all, or those that can still come again.
     seen: HashSet<DistinctHash>,
@@ -48,13 +49,13 @@ struct Head {
     keys: Vec<SortValue>,
 }
 
-/// The last row that was dealt with.
+/// The last processed row.
 struct Last {
     keys: Vec<SortValue>,
     source: usize,
     /// Rows of this source with these keys.
     of_source: u64,
-    /// Merged rows that go on at the same place.
+    /// Merged rows that resume at the same place.
     alike: u64,
 }
 
@@ -70,7 +71,7 @@ impl<'q> Ordered<'q> {
         Ok(Ordered { info, keys, at, heads, to_pass, seen: HashSet::new(), last: None })
     }
 
-    /// How the source is set up on this page.
+    /// The setup of the source on this page.
     pub fn source(&self, index: usize) -> Source {
         match &self.at {
             OrderedAt::Source { source, cursor } if usize::from(*source) == index => {
@@ -80,7 +81,7 @@ impl<'q> Ordered<'q> {
         }
     }
 
-    /// The condition under which a source has the rows that are wanted.
+    /// The condition for the wanted rows of a source.
     pub fn condition(&self, index: usize) -> String {
         let inclusive = match &self.at {
             OrderedAt::Source { source, .. } => index >= usize::from(*source),
@@ -144,7 +145,7 @@ impl<'q> Ordered<'q> {
         Ordering::Equal
     }
 
-    /// Deals with a source's row; false when there is no room for it.
+    /// Processes a source's row; false if it does not fit.
     fn take(&mut self, index: usize, source: &Source, output: &mut Output) -> Result<bool, SqlError> {
         let Some(head) = self.heads[index].take() else { return Ok(true) };
         let row = source.row().ok_or(SqlError::UnmergeableRow)?;
@@ -191,7 +192,7 @@ impl<'q> Ordered<'q> {
         self.last = Some(Last { keys: head.keys, source, of_source, alike });
     }
 
-    /// How many of the sort keys tell where to go on.
+    /// How many of the sort keys determine where to resume.
     fn keys_used(&self) -> usize {
         match self.info.distinct {
             DistinctKind::None => self.info.order_by.len(),
@@ -206,7 +207,7 @@ impl<'q> Ordered<'q> {
         keys.iter().zip(right).all(|(key, value)| key.compare(&by_type(value)).is_eq())
     }
 
-    /// Where the next page goes on.
+    /// The place where the next page resumes.
     pub fn resume(&self, sources: &[Source]) -> Resume {
         let Some(last) = &self.last else {
             return Resume::Ordered { keys: self.keys.clone(), at: self.at.clone() };
@@ -231,7 +232,8 @@ impl<'q> Ordered<'q> {
         Resume::Ordered { keys, at }
     }
 
-    /// Whether the last row's source began this page at the very keys of that row, so that all it gave are like it.
+    /// Whether the last row's source began this page at the keys of that row, so that all its rows have these
+    /// keys.
     fn began_at(&self, last: &Last) -> bool {
         let inclusive = match &self.at {
             OrderedAt::Source { source, .. } => last.source >= usize::from(*source),
@@ -243,8 +245,8 @@ impl<'q> Ordered<'q> {
     }
 }
 
-/// Where to go on behind a row, and whether that is the place of the row alone. Conditions cannot distinguish arrays, nor objects:
-/// behind one, no further key counts, as behind a key that is cut.
+/// The place at which to resume after a row, and whether the place is exact. Conditions cannot distinguish
+/// arrays, nor objects: after such a key no further key counts, as after a cut key.
 fn places(keys: &[SortValue]) -> (Vec<ResumeKey>, bool) {
     let bytes_max = State::key_bytes_max(keys.len());
     let end = keys.iter().position(|key| matches!(key, SortValue::Array(_) | SortValue::Object(_)));

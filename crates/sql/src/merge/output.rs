@@ -11,11 +11,11 @@ use super::state::State;
 pub(super) struct Output {
     pub rows: Rows,
     pub limits: PageLimits,
-    /// Rows still to be passed over for `OFFSET`.
+    /// Rows still to skip for `OFFSET`.
     pub skip: u64,
-    /// Rows still to go out for `LIMIT` or `TOP`.
+    /// Rows still to return for `LIMIT` or `TOP`.
     pub left: Option<u64>,
-    /// A row was offered that had no room.
+    /// An offered row did not fit.
     pub has_refused: bool,
 }
 
@@ -29,7 +29,7 @@ impl Output {
         Output { rows: Rows::default(), limits, skip, left, has_refused: false }
     }
 
-    /// Nothing that could still be offered would go out.
+    /// No further offered row would be returned.
     pub fn is_complete(&self) -> bool {
         self.left == Some(0)
     }
@@ -39,7 +39,7 @@ impl Output {
         self.has_refused || self.rows.len() >= self.limits.rows.max(1) || self.is_complete()
     }
 
-    /// Takes a row, or passes over it; false when the page has no room for it. The first row of a page always has room.
+    /// Adds a row, or skips it; false if it does not fit the page. The first row of a page always fits.
     pub fn offer(&mut self, row: &[u8]) -> bool {
         if self.skip > 0 {
             self.skip -= 1;
@@ -57,7 +57,7 @@ impl Output {
     }
 }
 
-/// A row that the merge itself makes.
+/// The text of a row that the merge itself makes.
 pub(super) fn row_text(value: &Value) -> Result<Vec<u8>, SqlError> {
     let mut text = Vec::new();
     value.write_json(&mut text).map_err(|_| SqlError::NotFinite)?;

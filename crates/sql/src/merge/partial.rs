@@ -1,8 +1,8 @@
-//! Aggregates over the partial ones that partitions answer (wire.md §10.1): `{"item": …}`, for averages a sum and a count in
-//! it, for extremes a second member with the count of values.
+//! Partial aggregates of partitions (wire.md §10.1), and their merge: `{"item": …}`, with a sum and a count
+//! for averages, and with a second member, the count of values, for extremes.
 //!
-//! An item that is missing is a partial result without a value. Of sums it means that a value was no number, of extremes with
-//! a count that a value was an array or an object; both leave the whole without a value too.
+//! A missing item is a partial result without a value. For sums it means that a value was not a number; for
+//! extremes with a count, that a value was an array or an object. Both leave the whole without a value, too.
 
 use std::collections::HashSet;
 
@@ -16,7 +16,7 @@ use crate::evaluate::operators::number_value;
 
 pub(super) enum Partial {
     Count(i64),
-    /// None once a value was no number.
+    /// `None` once a value was not a number.
     Sum(Option<f64>),
     Average {
         sum: Option<f64>,
@@ -82,7 +82,7 @@ impl Partial {
         Ok(())
     }
 
-    /// Roughly the bytes that it holds beyond itself.
+    /// Approximate size of its contents.
     pub fn size(&self) -> usize {
         match self {
             Partial::Count(_) | Partial::Sum(_) | Partial::Average { .. } => 0,
@@ -114,7 +114,7 @@ fn integer(value: Option<&Value>) -> Result<i64, SqlError> {
     }
 }
 
-/// None as soon as one of them is missing.
+/// `None` if either part is missing.
 fn plus(sum: Option<f64>, item: Option<&Value>) -> Result<Option<f64>, SqlError> {
     let Some(item) = item else { return Ok(None) };
     let number = item.as_number().ok_or(SqlError::UnmergeableRow)?;

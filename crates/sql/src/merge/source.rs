@@ -1,4 +1,4 @@
-//! The rows of one source as they come in chunks, and the place up to which they are dealt with.
+//! The rows of one source, in chunks, and the place up to which they are processed.
 
 use crate::execute::Rows;
 
@@ -11,15 +11,15 @@ pub(super) struct Source {
     at: usize,
     /// Where the chunk begins.
     base: Cursor,
-    /// Behind the chunk; `None` when nothing is there.
+    /// The position after the chunk; `None` at the end.
     next: Option<Vec<u8>>,
     pub exhausted: bool,
-    /// Rows still to come that an earlier page dealt with.
+    /// Rows to skip because an earlier page returned them.
     to_pass: u64,
 }
 
 impl Source {
-    /// One that goes on where an earlier page stopped.
+    /// A source that resumes where an earlier page stopped.
     pub fn at(cursor: Cursor) -> Source {
         Source {
             base: Cursor { position: cursor.position.clone(), done: 0 },
@@ -34,12 +34,12 @@ impl Source {
         self.base.position.as_deref()
     }
 
-    /// A chunk was dealt with elsewhere.
+    /// A chunk was processed elsewhere.
     pub fn skip_to(&mut self, next: Option<Vec<u8>>) {
         self.exhausted = next.is_none();
     }
 
-    /// The next chunk, once the last one is dealt with. `next` is the position behind it, if anything is there.
+    /// The next chunk, once the last one is processed. `next` is the position after it, if there is more.
     pub fn feed(&mut self, rows: &Rows, next: Option<Vec<u8>>) {
         assert!(self.row().is_none() && !self.exhausted, "chunks are fed when they are needed");
         self.base = self.chunk_end();

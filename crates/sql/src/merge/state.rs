@@ -1,24 +1,25 @@
-//! What a page of a merge hands to the next one: bytes that go through the client, bounded whatever the number of sources.
+//! The state that a page of a merge hands to the next one: bytes that go through the client, bounded whatever
+//! the number of sources.
 //!
 //! ```text
 //! version u8 | sources u16 | rows still to skip u64 | rows left u64 (all ones: no limit) | kind u8 | kind's own
 //! 0 drain:   source u16, cursor
 //! 1 ordered: keys u8, each as an execution's state has it; then
-//!            0 | source u16 | cursor   sources before it go on behind the keys, those behind it at them, itself at the cursor
-//!            1 | done u64              all go on at the keys, and so many rows of the merge are out already
-//!            2                         all go on behind the keys
-//! 2 hashes:  hash u128                 rows and groups up to this hash are out
-//! 3 groups:  rows u64                  so many rows of groups in order are out
-//! cursor: position u16 and bytes (length all ones: the start) | rows behind it that are dealt with u64
+//!            0 | source u16 | cursor   sources before it resume behind the keys, sources after it at the keys, itself at the cursor
+//!            1 | done u64              all resume at the keys; this many merged rows were returned
+//!            2                         all resume behind the keys
+//! 2 hashes:  hash u128                 rows and groups up to this hash were returned
+//! 3 groups:  rows u64                  this many rows of ordered groups were returned
+//! cursor: position u16 and bytes (length all ones: the start) | processed rows behind it u64
 //! ```
 
 use crate::error::SqlError;
 use crate::execute::state::{Reader, ResumeKey, push_key, read_key};
 
 const VERSION: u8 = 1;
-/// Bytes of string that all keys of a state hold together.
+/// Limit on the string bytes of all keys of a state.
 const KEY_BYTES_MAX: usize = 200;
-/// A source's position that is longer is replaced by counting rows.
+/// A longer position of a source is replaced by counting rows.
 const POSITION_BYTES_MAX: usize = 280;
 const NO_POSITION: u16 = u16::MAX;
 
@@ -48,9 +49,9 @@ pub(super) enum OrderedAt {
 /// A place in the rows of one source.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Cursor {
-    /// As the source gave it; `None` is its start.
+    /// The source's own position; `None` is its start.
     pub position: Option<Vec<u8>>,
-    /// Rows behind the position that are dealt with.
+    /// Processed rows after the position.
     pub done: u64,
 }
 
@@ -61,12 +62,12 @@ impl Cursor {
 }
 
 impl State {
-    /// How long a string a key of so many may keep.
+    /// Limit on the bytes of each of several keys.
     pub fn key_bytes_max(keys: usize) -> usize {
         KEY_BYTES_MAX / keys.max(1)
     }
 
-    /// Whether the state means the same over another number of sources, as it does where ranges have been cut anew.
+    /// Whether the state has the same meaning for another number of sources, as after a change of ranges.
     pub fn fits(&self, sources: usize) -> bool {
         let names_source = matches!(
             self.resume,
@@ -112,7 +113,7 @@ impl State {
         out
     }
 
-    /// States come back from clients: anything may be in them.
+    /// States come back from clients, who may have changed them.
     pub fn decode(bytes: &[u8]) -> Result<State, SqlError> {
         read(&mut Reader(bytes)).ok_or(SqlError::InvalidState)
     }

@@ -1,4 +1,4 @@
-//! The features that a client's own merge supports, as it lists them, and the check that a plan needs no other.
+//! The features that a client's own merge supports, and the check that a plan needs no others.
 
 use super::info::{DistinctKind, QueryInfo};
 use crate::bound::AggregateFunction;
@@ -46,7 +46,7 @@ impl QueryFeature {
         QueryFeature::HybridSearchSkipOrderByRewrite,
     ];
 
-    /// As clients spell it.
+    /// The clients' spelling.
     pub fn name(self) -> &'static str {
         match self {
             QueryFeature::Aggregate => "Aggregate",
@@ -75,17 +75,18 @@ impl QueryFeature {
 pub struct SupportedFeatures(u32);
 
 impl SupportedFeatures {
-    /// For our own merge.
+    /// The features of the server's own merge.
     pub fn all() -> SupportedFeatures {
         SupportedFeatures((1 << QueryFeature::ALL.len()) - 1)
     }
 
-    /// Of clients that learn the plan of a query from its refusal: none of them counts distinct rows by itself.
+    /// Features of clients that learn the plan of a query from its refusal: such clients do not count
+    /// distinct rows.
     pub fn of_refused_queries() -> SupportedFeatures {
         SupportedFeatures(SupportedFeatures::all().0 & !(1 << QueryFeature::DistinctCount as u32))
     }
 
-    /// From a client's list, separated by commas. Names that are not known here are features that no plan needs.
+    /// Parses a client's list, separated by commas. Unknown names are features that no plan needs.
     pub fn parse(list: &str) -> SupportedFeatures {
         let named =
             |name: &str| QueryFeature::ALL.into_iter().find(|it| it.name().eq_ignore_ascii_case(name));
@@ -102,7 +103,7 @@ impl SupportedFeatures {
         self.0 & (1 << feature as u32) != 0
     }
 
-    /// What a client must be able to do with the plan.
+    /// The features that a client needs to execute the plan.
     pub fn needed_by(info: &QueryInfo) -> SupportedFeatures {
         let members = info.group_by_alias_to_aggregate.iter().filter_map(|(_, aggregate)| *aggregate);
         let aggregates: Vec<AggregateFunction> =
@@ -129,7 +130,7 @@ impl SupportedFeatures {
         features
     }
 
-    /// What is in `self` and not in `other`, in the order of [`QueryFeature`].
+    /// The features in `self` but not in `other`, in the order of [`QueryFeature`].
     pub fn without(self, other: SupportedFeatures) -> Vec<QueryFeature> {
         let missing = SupportedFeatures(self.0 & !other.0);
         QueryFeature::ALL.into_iter().filter(|&feature| missing.contains(feature)).collect()

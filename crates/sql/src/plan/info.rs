@@ -1,4 +1,4 @@
-//! What a query plan says, in our own types; the gateway knows how it is spelled.
+//! A query plan in our own types; the gateway serializes it.
 
 use shardlake_model::PartitionKey;
 
@@ -8,9 +8,10 @@ use crate::bound::AggregateFunction;
 pub struct QueryPlan {
     pub info: QueryInfo,
     pub keys: KeyFilter,
-    /// It is over the whole result of another query, which lies in many partitions, and no stage of `info` makes it one.
+    /// It is over the whole result of another query, which is spread over many partitions, and no stage of
+    /// `info` merges it.
     pub reads_a_whole_result: bool,
-    /// It has a row even where it reads no item: an aggregate without groups, or no `FROM`.
+    /// It has a row even if it reads no item: an aggregate without groups, or no `FROM`.
     pub has_row_of_nothing: bool,
 }
 
@@ -26,7 +27,8 @@ pub struct QueryInfo {
     pub group_by_expressions: Vec<String>,
     /// The members of the payload in the order of the query; empty for `SELECT VALUE` and for ungrouped projections.
     pub group_by_aliases: Vec<String>,
-    /// Of `SELECT VALUE aggregate`; the aggregates of other projections are in [`Self::group_by_alias_to_aggregate`].
+    /// The aggregates of `SELECT VALUE aggregate`; those of other projections are in
+    /// [`Self::group_by_alias_to_aggregate`].
     pub aggregates: Vec<AggregateFunction>,
     /// `None` for members that are the same for all rows of a group.
     pub group_by_alias_to_aggregate: Vec<(String, Option<AggregateFunction>)>,
@@ -53,19 +55,20 @@ pub enum SortDirection {
     Descending,
 }
 
-/// The query counts the distinct rows of a subquery; the client counts what the rewritten query gives.
+/// The query counts the distinct rows of a subquery; the client counts the rows of the rewritten query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DistinctCount {
-    /// The member that the count comes out as; `None` for `SELECT VALUE`: the count itself.
+    /// The member that holds the count; `None` for `SELECT VALUE`: the count itself.
     pub alias: Option<String>,
 }
 
-/// The partition keys that items which match the query can have.
+/// The partition keys that matching items can have.
 #[derive(Debug, Clone, PartialEq)]
 pub enum KeyFilter {
     All,
     /// No item can match, or the query reads no items at all.
     Nothing,
-    /// In no particular order, each once. A key with fewer components than the definition stands for all keys it begins.
+    /// In no particular order, each once. A key with fewer components than the definition includes all keys
+    /// that begin with it.
     Keys(Vec<PartitionKey>),
 }

@@ -1,7 +1,7 @@
 //! Sets of partition keys: unions of boxes, where a box fixes some components of the key and leaves the others open.
 //!
-//! Unions and intersections never lose a key. Where exactness would cost too much they give a larger set, so that no query
-//! text makes a plan big or slow.
+//! Unions and intersections never lose a key. Where exactness would cost too much they return a larger set,
+//! so that no query text makes a plan big or slow.
 
 use std::collections::HashSet;
 
@@ -9,9 +9,9 @@ use shardlake_model::{KeyComponent, PartitionKey};
 
 use super::info::KeyFilter;
 
-/// Beyond it a set becomes the set of all keys.
+/// Limit beyond which a set becomes the set of all keys.
 const BOXES_MAX: usize = 1 << 16;
-/// Beyond it an intersection is just one of its two sides.
+/// Limit beyond which an intersection is replaced by one of its two sides.
 const PRODUCT_MAX: usize = 1 << 18;
 
 type KeyBox = Vec<Option<KeyComponent>>;
@@ -22,7 +22,7 @@ pub(super) struct KeySet {
 }
 
 impl KeySet {
-    /// Of a key with so many components.
+    /// All keys with this many components.
     pub fn all(components: usize) -> KeySet {
         KeySet { boxes: vec![vec![None; components]] }
     }
@@ -70,7 +70,7 @@ impl KeySet {
         if boxes.len() > BOXES_MAX { self } else { KeySet { boxes } }
     }
 
-    /// The filter of a query. `prefixes`: the first components alone tell where to look.
+    /// The filter of a query. `prefixes`: the first components alone are enough to find the partition.
     pub fn into_filter(self, prefixes: bool) -> KeyFilter {
         let mut keys: Vec<Vec<KeyComponent>> = Vec::with_capacity(self.boxes.len());
         for fixed in self.boxes {

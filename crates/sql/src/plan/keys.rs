@@ -1,10 +1,11 @@
-//! Which partition keys an item can have that matches a query's `WHERE`.
+//! Analysis of the partition keys that items matching a query's `WHERE` can have.
 //!
-//! For a condition the analysis asks with which keys it can be exactly `true`, or exactly `false`, and answers with a superset
-//! ([`KeySet`]). It knows equality and what comes down to it (`IN`, `ARRAY_CONTAINS` of a constant, `LIKE` without wildcards,
-//! the key itself as a condition, type checks with few values), and combines it by AND, OR and NOT. No key is left by a
-//! condition that cannot have the wanted value by its types (`types.rs`). Of everything else it learns nothing, which is never
-//! wrong. Constants are folded already, so a condition without any property is a literal here.
+//! For each condition the analysis asks with which keys it can be exactly `true`, or exactly `false`, and
+//! answers with a superset ([`KeySet`]). It knows equality and conditions that reduce to it (`IN`,
+//! `ARRAY_CONTAINS` of a constant, `LIKE` without wildcards, the key itself as a condition, type checks with
+//! few values), and combines them by AND, OR and NOT. A condition that cannot have the wanted value by its
+//! types (`types.rs`) leaves no key. Any other condition leaves all keys, which is always correct. Constants
+//! are folded already, so a condition without any property is a literal here.
 
 use shardlake_document::Value;
 use shardlake_model::{KeyComponent, KeyKind, KeyPath, PartitionKeyDefinition};
@@ -17,7 +18,7 @@ use crate::evaluate::like;
 use crate::expression::{BinaryOperator, Expression, UnaryOperator};
 use crate::functions::Function;
 
-/// A definition that does not parse, which no container has, gives no filter.
+/// An invalid definition, which no container has, gives no filter.
 pub(crate) fn key_filter(query: &BoundQuery, definition: &PartitionKeyDefinition) -> KeyFilter {
     if !reads_items(query) {
         return KeyFilter::Nothing;
@@ -40,8 +41,8 @@ pub(crate) fn reads_items(query: &BoundQuery) -> bool {
     }
 }
 
-/// The keys of items that rows come from. An aggregate without groups has a row without any item, but its value then is the
-/// one of no items, which every partition knows.
+/// The keys of items that contribute rows. An aggregate without groups has a row without any item, whose
+/// value every partition knows.
 fn keys_of_rows(query: &BoundQuery, paths: &[KeyPath]) -> KeySet {
     let (mut keys, sources) = match query.sources.split_first() {
         Some((BoundSource::Subquery { query: inner, .. }, rest)) => (keys_of_rows(inner, paths), rest),
@@ -54,7 +55,7 @@ fn keys_of_rows(query: &BoundQuery, paths: &[KeyPath]) -> KeySet {
     keys
 }
 
-/// The variables that stand for a place of the item, with the names that lead to it.
+/// The variables that name a place of the item, with the property names that lead to it.
 fn places_of(sources: &[BoundSource]) -> Vec<(Slot, Vec<String>)> {
     let mut places: Vec<(Slot, Vec<String>)> = Vec::new();
     for source in sources {
@@ -71,7 +72,8 @@ fn places_of(sources: &[BoundSource]) -> Vec<(Slot, Vec<String>)> {
     places
 }
 
-/// The property names from the item to what the expression reads, if it is nothing but a path from the item.
+/// The property names from the item to the value that the expression reads, if the expression is only a path
+/// from the item.
 fn names_to<'e>(expression: &'e Expression, places: &'e [(Slot, Vec<String>)]) -> Option<Vec<&'e str>> {
     match expression {
         Expression::Variable(slot) => {
@@ -218,7 +220,7 @@ impl Analysis<'_> {
     }
 }
 
-/// Whether a value can lie between two others.
+/// Whether a value can be between two others.
 fn is_ordered(value: &Expression, low: &Expression, high: &Expression) -> bool {
     let value = Types::of(value);
     value.can_be_ordered_with(Types::of(low)) && value.can_be_ordered_with(Types::of(high))
@@ -227,7 +229,7 @@ fn is_ordered(value: &Expression, low: &Expression, high: &Expression) -> bool {
 fn constant(expression: &Expression) -> Option<Value> {
     match expression {
         Expression::Literal(value) => Some(value.clone()),
-        // Which array or object does not matter: see `component`.
+        // The contents of an array or object do not matter: see `component`.
         Expression::Array(elements) => elements.iter().map(constant).collect::<Option<_>>().map(Value::Array),
         Expression::Object(members) => members
             .iter()
@@ -245,7 +247,7 @@ fn component(value: &Value) -> Option<KeyComponent> {
         Value::Null => KeyComponent::Null,
         Value::Bool(value) => KeyComponent::Bool(*value),
         Value::Int(number) => KeyComponent::Number(*number as f64),
-        // Adding zero makes 0 of -0, which is equal to it and no item's key.
+        // Adding zero turns -0 into 0, which equals it; -0 is never a key.
         Value::Double(number) if number.is_finite() => KeyComponent::Number(number + 0.0),
         Value::Double(_) => return None,
         Value::String(text) => KeyComponent::String(text.clone()),

@@ -1,15 +1,16 @@
-//! The query plan that SDKs ask for before they fan a query out: what their own merge must do, the text to send to each
-//! partition, and the partition keys that the query can match (engine.md §2, wire.md §10).
+//! The query plan that SDKs request before they fan a query out: the merge they must do, the text to send to
+//! each partition, and the partition keys that the query can match (engine.md §2, wire.md §10).
 //!
-//! A plan is a function of the query, its parameters and the partition key definition alone; nothing here knows partitions,
-//! hashes or the wire's spelling. The rewritten text is the service's to the letter, because SDKs substitute placeholders in it.
+//! A plan is a function of the query, its parameters and the partition key definition alone; nothing here
+//! knows partitions, hashes or the wire's spelling. The rewritten text equals the service's text exactly,
+//! because SDKs substitute placeholders in it.
 //!
-//! | file | what it does |
+//! | file | contents |
 //! |---|---|
-//! | `info.rs` | what a plan says |
-//! | `keys.rs`, `key_set.rs`, `types.rs` | the partition keys that a condition leaves |
-//! | `rewrite.rs`, `tree.rs` | what the client merges, and the text for partitions |
-//! | `features.rs` | what the asking client can merge, and what a plan needs |
+//! | `info.rs` | the plan |
+//! | `keys.rs`, `key_set.rs`, `types.rs` | the partition keys that a condition allows |
+//! | `rewrite.rs`, `tree.rs` | the client's merge, and the text for partitions |
+//! | `features.rs` | features that a client supports, and those that a plan needs |
 
 mod features;
 mod info;
@@ -35,7 +36,7 @@ use crate::syntax::ast;
 pub(crate) use rewrite::RESUME_FILTER;
 use rewrite::{Counts, Targets};
 
-/// The errors are those of [`PreparedQuery::prepare`], and features that the plan needs and the client does not have.
+/// The errors are those of [`PreparedQuery::prepare`], and features that the plan needs and the client lacks.
 #[cfg(feature = "testing")]
 pub fn plan_query(
     query: &ParsedQuery,
@@ -50,7 +51,7 @@ pub fn plan_query(
     Ok(plan)
 }
 
-/// `prepared` is what the query was bound to with these parameters.
+/// `prepared` is `query` bound with these parameters.
 pub fn plan_prepared(
     prepared: &PreparedQuery,
     query: &ParsedQuery,
@@ -70,7 +71,8 @@ pub fn plan_prepared(
         rewrite::check_composition(&query.tree().select.selection)?;
     }
     let info = rewrite::describe(query.tree(), counts(query.tree(), parameters), targets);
-    // A client can count distinct rows of items, but not distinct rows of a result that each partition has computed alone.
+    // A client can count distinct rows of items, but not distinct rows of a result that each partition
+    // computes alone.
     let is_beyond_clients =
         |inner: &BoundQuery| info.distinct_count.is_none() || inner.reads_a_whole_result();
     let whole = prepared.bound().whole_result().filter(|_| targets == Targets::Many);
@@ -93,19 +95,19 @@ impl QueryPlan {
         Ok(())
     }
 
-    /// Refuses a plan that needs features which the client does not have.
+    /// Refuses a plan that needs features which the client lacks.
     pub fn check(&self, supported: SupportedFeatures) -> Result<(), SqlError> {
         let missing = SupportedFeatures::needed_by(&self.info).without(supported);
         if missing.is_empty() { Ok(()) } else { Err(SqlError::MissingClientFeatures { features: missing }) }
     }
 }
 
-/// Of a query that was bound with these parameters, so that each count is a number in range.
+/// The counts of a query that was bound with these parameters, so that each is a number in range.
 fn counts(query: &ast::Query, parameters: &[(String, Value)]) -> Counts {
     let number = |count: &ast::Count| {
         let value = match &count.value {
             ast::CountValue::Number(value) => value,
-            // Of two for one name the last counts.
+            // The last of two parameters with one name counts.
             ast::CountValue::Parameter(name) => &parameters.iter().rfind(|(other, _)| other == name)?.1,
         };
         match value.as_number()? {

@@ -1,4 +1,4 @@
-//! What a client has to merge, and the text that partitions get so that it can (wire.md §10.1).
+//! The client's merge, and the rewritten text that partitions execute for it (wire.md §10.1).
 //!
 //! | query | partitions answer |
 //! |---|---|
@@ -10,10 +10,11 @@
 //! | `GROUP BY` without aggregates, with `ORDER BY` | the same, with the answer of `GROUP BY` as payload |
 //! | `DISTINCT`, `TOP`, `OFFSET … LIMIT` alone | the rows, enough of them |
 //!
-//! The first line that fits counts, but for the last one, which is both lines above. With aggregates the plan of groups has no
-//! order: clients give such groups as they come. `TOP` and `OFFSET … LIMIT` leave the text where a row of the answer is not a row of the
-//! result, and for the value of an aggregate. A query that one logical partition answers alone keeps its `OFFSET … LIMIT`. One
-//! that no item can match goes as it is to any partition.
+//! The first matching line applies, except that a query of the last line combines with the lines above it.
+//! With aggregates the plan of groups has no order: clients return such groups as they come. `TOP` and
+//! `OFFSET … LIMIT` are removed from the text if a partition's row is not a row of the result, and for the
+//! value of an aggregate. A query that one logical partition answers alone keeps its `OFFSET … LIMIT`. A
+//! query that no item can match is sent unchanged to any partition.
 
 use std::borrow::Cow;
 
@@ -33,7 +34,7 @@ use crate::syntax::ast::{
 };
 use crate::syntax::printer::{print_expression, print_query};
 
-/// Clients put `true`, or what comes behind the last row they have, in its place.
+/// Clients replace it with `true`, or with a condition for the rows after the last one they have.
 pub(crate) const RESUME_FILTER: &str = "({documentdb-formattableorderbyquery-filter})";
 
 /// `TOP`, `OFFSET` and `LIMIT` as numbers.
@@ -44,7 +45,7 @@ pub(super) struct Counts {
     pub limit: Option<u64>,
 }
 
-/// How many places the query has to be sent to.
+/// The places that the query has to be sent to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Targets {
     /// It reads no items: any place gives the whole result.
@@ -62,7 +63,7 @@ pub(super) fn describe(query: &Query, counts: Counts, targets: Targets) -> Query
         ..QueryInfo::default()
     };
     let merges = merges_rows(query);
-    // Any partition gives the result of no items, but DISTINCT is left to the client nevertheless.
+    // Any partition can compute the result without items, but DISTINCT is left to the client nevertheless.
     let is_whole = match targets {
         Targets::Anywhere => !merges,
         Targets::Nowhere => !query.select.distinct,
@@ -103,7 +104,7 @@ pub(super) fn describe(query: &Query, counts: Counts, targets: Targets) -> Query
     info
 }
 
-/// Partitions themselves take such texts, because rewritten queries are among them.
+/// Partitions themselves accept such texts, because rewritten queries are among them.
 pub(super) fn check_composition(selection: &Selection) -> Result<(), SqlError> {
     let composes = match selection {
         Selection::All => false,
@@ -113,7 +114,7 @@ pub(super) fn check_composition(selection: &Selection) -> Result<(), SqlError> {
     if composes { Err(SqlError::AggregateComposition) } else { Ok(()) }
 }
 
-/// Whether rows of the result come from many rows: groups, or one for all.
+/// Whether rows of the result are made of several rows: groups, or one for all.
 fn merges_rows(query: &Query) -> bool {
     !query.group_by.is_empty() || has_aggregate(query)
 }
@@ -131,7 +132,7 @@ fn rewrite_aggregates(query: &Query, info: &mut QueryInfo) -> Query {
     let payload = match &query.select.selection {
         Selection::Value(expression) => value_payload(expression, info),
         Selection::Items(items) => members_payload(items, info),
-        // Refused with `GROUP BY`, and no aggregate.
+        // Refused with `GROUP BY`, and not an aggregate.
         Selection::All => object_of(Vec::new()),
     };
     let selection = if grouped {
@@ -149,7 +150,7 @@ fn rewrite_aggregates(query: &Query, info: &mut QueryInfo) -> Query {
     with_selection(cut, selection)
 }
 
-/// An aggregate's partial stands in an array, so that it can be told from a value.
+/// An aggregate's partial is in an array, which distinguishes it from a value.
 fn value_payload(expression: &Expression, info: &mut QueryInfo) -> Expression {
     match aggregate_of(expression) {
         Some((function, argument)) => {
@@ -197,7 +198,7 @@ fn rewrite_ordered_groups(query: &Query, grouped: Query, keys: &[OrderKey], info
     in_order(grouped, keys, info)
 }
 
-/// The rows of a query as payloads, each beside its sort keys.
+/// The rows of a query as payloads, each with its sort keys.
 fn in_order(query: Query, keys: &[OrderKey], info: &mut QueryInfo) -> Query {
     info.order_by = keys.iter().map(|key| direction(key.direction)).collect();
     info.order_by_expressions = keys.iter().map(|key| print_expression(&key.expression)).collect();
@@ -210,7 +211,7 @@ fn in_order(query: Query, keys: &[OrderKey], info: &mut QueryInfo) -> Query {
     conditions.push(Expression::Identifier(name(RESUME_FILTER)));
     let payload = match &query.select.selection {
         Selection::All => row.clone(),
-        // What has no value is no row of the result.
+        // An undefined value is not a row of the result.
         Selection::Value(value) => {
             conditions.push(call("IS_DEFINED", value.clone()));
             value.clone()
@@ -234,7 +235,7 @@ fn in_order(query: Query, keys: &[OrderKey], info: &mut QueryInfo) -> Query {
     Query { select, filter, ..query }
 }
 
-/// Rows that are themselves the first sort key come equal ones together.
+/// If rows are the first sort key themselves, equal rows are adjacent.
 fn distinct_with_order(select: &Select, keys: &[OrderKey]) -> DistinctKind {
     match (&select.selection, keys.first()) {
         (Selection::Value(value), Some(key))
@@ -246,7 +247,8 @@ fn distinct_with_order(select: &Select, keys: &[OrderKey]) -> DistinctKind {
     }
 }
 
-/// A query that only repeats the rows of a subquery is that subquery, where it matters: when rows are groups or told apart.
+/// A query that only repeats the rows of a subquery is replaced by that subquery if it groups rows or removes
+/// duplicates.
 fn without_wrapper(query: &Query) -> Cow<'_, Query> {
     let Some(Collection::Aliased { source: Source::Subquery(inner), alias }) = &query.from else {
         return Cow::Borrowed(query);
@@ -268,8 +270,8 @@ fn without_wrapper(query: &Query) -> Cow<'_, Query> {
     Cow::Owned(inner)
 }
 
-/// `SELECT [VALUE] COUNT(1) FROM (SELECT DISTINCT …)`: the subquery, and the name of the count. Its rows are the container's
-/// distinct ones, while any other subquery in `FROM` has rows of its own for each item.
+/// `SELECT [VALUE] COUNT(1) FROM (SELECT DISTINCT …)`: the subquery, and the name of the count. Its rows are
+/// the container's distinct ones, while any other subquery in `FROM` has separate rows for each item.
 fn distinct_count(query: &Query) -> Option<(&Query, Option<String>)> {
     let Some(Collection::Aliased { source: Source::Subquery(inner), alias }) = &query.from else {
         return None;
@@ -295,12 +297,12 @@ fn distinct_count(query: &Query) -> Option<(&Query, Option<String>)> {
     (counts_rows && whole).then_some((inner, member))
 }
 
-/// Without `TOP` and `OFFSET … LIMIT`, which do not mean the rows that partitions answer.
+/// Removes `TOP` and `OFFSET … LIMIT`, which do not apply to the rows of a single partition.
 fn without_cuts(query: &Query) -> Query {
     Query { select: Select { top: None, ..query.select.clone() }, offset_limit: None, ..query.clone() }
 }
 
-/// With the rows of a partition among which are all that it can have in the result.
+/// Limits a partition's rows to the first ones, which include all its rows of the result.
 fn with_first_rows(query: &Query, info: &QueryInfo) -> Query {
     let (Some(offset), Some(limit)) = (info.offset, info.limit) else { return query.clone() };
     let limit = count(offset.saturating_add(limit));

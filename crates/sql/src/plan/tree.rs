@@ -8,7 +8,7 @@ use crate::syntax::ast::{
     Collection, Count, CountValue, Expression, Identifier, PathStep, SelectItem, Source, Span,
 };
 
-/// An aggregate right here, with its argument.
+/// The aggregate that the expression is, with its argument.
 pub(super) fn aggregate_of(expression: &Expression) -> Option<(AggregateFunction, &Expression)> {
     match expression {
         Expression::Call { name, arguments, .. } if arguments.len() == 1 => {
@@ -18,14 +18,14 @@ pub(super) fn aggregate_of(expression: &Expression) -> Option<(AggregateFunction
     }
 }
 
-/// Whether an aggregate stands within the expression. Partials of what is made of it could not be merged.
+/// Whether an aggregate is part of a larger expression, whose partial results cannot be merged.
 pub(super) fn composes_aggregates(expression: &Expression) -> bool {
     let contains = |part: &&Expression| aggregate_of(part).is_some() || composes_aggregates(part);
     aggregate_of(expression).is_none() && expression.children().iter().any(contains)
 }
 
-/// What partitions answer for an aggregate so that answers can be merged:
-/// `{"item": …}`, with a second member where one value does not tell an empty input from others.
+/// The mergeable answer of a partition for an aggregate: `{"item": …}`, with a second member where one value
+/// does not distinguish an empty input from others.
 pub(super) fn partial_aggregate(function: AggregateFunction, argument: &Expression) -> Expression {
     let of = |name: &str| call(name, argument.clone());
     match function {
@@ -60,7 +60,7 @@ pub(super) fn item_name(from: &Collection) -> Option<Identifier> {
     }
 }
 
-/// The name that the rows of the first source go by.
+/// The name of the rows of the first source.
 pub(super) fn first_name(from: &Collection) -> Option<Identifier> {
     match from {
         Collection::Join { left, .. } => first_name(left),
@@ -99,7 +99,7 @@ pub(super) fn select_item(expression: Expression, alias: Option<&str>) -> Select
 }
 
 pub(super) fn count(number: u64) -> Count {
-    // Beyond the largest count there are no more rows to tell apart.
+    // No result has more rows than the largest count.
     Count {
         value: CountValue::Number(Value::Int(number.min(u64::from(u32::MAX)) as i64)),
         span: Span::default(),

@@ -1,7 +1,7 @@
 //! Types that the value of an expression can have over all items.
 //!
-//! The answer is a superset, so a condition without the type boolean can never be true. Operators and functions of operands that
-//! have the wrong types are undefined.
+//! The answer is a superset, so a condition that cannot be boolean can never be true. Operators and functions
+//! of operands with wrong types are undefined.
 
 use std::ops::BitOr;
 
@@ -24,10 +24,10 @@ impl Types {
     const ARRAY: Types = Types(1 << 5);
     const OBJECT: Types = Types(1 << 6);
     const ALL: Types = Types((1 << 7) - 1);
-    /// Only values of one and the same of these types are less or greater than one another.
+    /// Only values of the same one of these types are less or greater than one another.
     const ORDERED: Types = Types(1 << 1 | 1 << 2 | 1 << 3 | 1 << 4);
 
-    /// As the function table writes types.
+    /// The letters of the function table.
     fn of_letter(letter: char) -> Types {
         match letter {
             '0' => Types::NULL,

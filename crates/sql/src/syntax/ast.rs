@@ -1,14 +1,15 @@
-//! The syntax tree of a query, as it was written: nothing is resolved, folded or checked beyond the grammar (engine.md §1.2).
+//! The syntax tree of a query as written: nothing is resolved, folded or checked beyond the grammar
+//! (engine.md §1.2).
 //!
-//! Operators that chain and are associative hold lists, so that long conditions stay shallow; the parser bounds the depth of
-//! everything else, and code over trees may recurse. Places are byte offsets into the query text; printed and compared trees
-//! do not depend on them.
+//! Operators that chain and are associative hold lists, so that long conditions stay shallow; the parser
+//! bounds the depth of everything else, and code over trees may recurse. Places are byte offsets into the
+//! query text; printing and comparing trees ignores them.
 
 use shardlake_document::Value;
 
 use crate::expression::{BinaryOperator, UnaryOperator};
 
-/// Where something stands in the query text, in bytes; the end is exclusive.
+/// A place in the query text, in bytes; the end is exclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Span {
     pub start: usize,
@@ -31,7 +32,7 @@ pub(crate) struct Select {
     pub distinct: bool,
     pub top: Option<Count>,
     pub selection: Selection,
-    /// `TOP n` as a whole; the number alone is the count's.
+    /// The whole `TOP n`; the count has the place of the number.
     pub top_span: Span,
     /// From `SELECT` to the last character of the selection.
     pub span: Span,
@@ -48,7 +49,7 @@ pub(crate) enum Selection {
 pub(crate) struct SelectItem {
     pub expression: Expression,
     pub alias: Option<String>,
-    /// The alias or the last name of a path, where there is one.
+    /// The alias or the last name of a path, if there is one.
     pub name_span: Span,
 }
 
@@ -67,7 +68,7 @@ pub(crate) struct Count {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum CountValue {
-    /// Any number that the grammar takes; the binder checks that it is an integer in range.
+    /// Any number that the grammar accepts; the binder checks that it is an integer in range.
     Number(Value),
     /// With its `@`.
     Parameter(String),
@@ -92,7 +93,7 @@ pub(crate) enum Collection {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Source {
-    /// A name and the constant path behind it.
+    /// A name and the constant path after it.
     Path {
         root: Identifier,
         path: Vec<PathStep>,
@@ -135,7 +136,7 @@ pub(crate) enum OrderBy {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct OrderKey {
     pub expression: Expression,
-    /// `None` when nothing is written, which means ascending.
+    /// `None` if it is not written, which means ascending.
     pub direction: Option<Direction>,
     pub span: Span,
 }
@@ -229,7 +230,7 @@ pub(crate) enum Expression {
     },
 }
 
-/// The text behind `ESCAPE`; the binder checks that it is one character.
+/// The text after `ESCAPE`; the binder checks that it is one character.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Escape {
     pub text: String,
@@ -248,7 +249,7 @@ pub(crate) enum SubqueryKind {
 }
 
 impl Expression {
-    /// The direct parts; subqueries are not taken apart.
+    /// The direct parts; subqueries are not split.
     pub fn children(&self) -> Vec<&Expression> {
         match self {
             Expression::Literal(_)

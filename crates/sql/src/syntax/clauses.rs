@@ -1,4 +1,4 @@
-//! The clauses around the expressions, in the only order that the grammar has.
+//! The clauses around the expressions, in the order of the grammar.
 
 use super::ast::{
     Collection, Count, CountValue, Direction, Expression, GroupKey, Identifier, OffsetLimit, OrderBy,

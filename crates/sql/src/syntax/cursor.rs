@@ -1,4 +1,4 @@
-//! The parser's view of the tokens: what comes next, and how to get past it.
+//! The parser's view of the tokens: peeking at the next token, and consuming it.
 
 use super::ast::{Identifier, Span};
 use super::lexer::{Kind, Token, is_reserved, unquote};
@@ -22,7 +22,7 @@ impl<'t> Parser<'t> {
         Ok(Identifier { name, span: span(token) })
     }
 
-    /// The characters of a string token, which is next.
+    /// Reads the next token, which is a string, and returns its characters.
     pub fn string(&mut self) -> Result<String, SqlError> {
         let token = self.advance();
         self.unquoted(token)
@@ -44,7 +44,7 @@ impl<'t> Parser<'t> {
         self.lexer.syntax_error(token)
     }
 
-    /// From a token to the end of the last one read.
+    /// The span from a token to the end of the last one read.
     pub fn span_from(&self, first: Token) -> Span {
         Span { start: first.start, end: self.last_end.max(first.start) }
     }
@@ -105,7 +105,7 @@ impl<'t> Parser<'t> {
         self.lexer.syntax_error(self.peek())
     }
 
-    /// Past an operator word, and past the `NOT` before it.
+    /// Consumes an operator word, and the `NOT` before it.
     pub fn advance_words(&mut self, negated: bool) {
         self.advance();
         if negated {

@@ -1,7 +1,7 @@
 //! Splits query text into tokens, one at a time; the lexer is a cursor that can be copied to look ahead.
 //!
-//! Words are identifiers and keywords alike: which is which depends on the place. Whitespace and comments (`--` to the end of
-//! the line) separate tokens. Text that forms no token becomes a bad one, which no rule of the grammar accepts.
+//! Words are both identifiers and keywords, depending on the place. Whitespace and comments (`--` to the end
+//! of the line) separate tokens. Invalid text becomes a bad token, which no rule of the grammar accepts.
 
 use crate::error::{Location, SqlError};
 
@@ -18,7 +18,7 @@ pub(crate) enum Kind {
     BadNumber,
     /// A character that starts no token.
     BadCharacter,
-    /// Anything else that the grammar has no place for: `@`.
+    /// Other characters without a place in the grammar: `@`.
     Bad,
     End,
 }
@@ -81,7 +81,7 @@ impl<'t> Lexer<'t> {
         ahead.next()
     }
 
-    /// All of it.
+    /// The whole text.
     pub fn text(&self) -> &'t str {
         self.text
     }
@@ -120,7 +120,7 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    /// ASCII first: other letters are rare.
+    /// ASCII is checked first: other letters are rare.
     fn skip_word(&mut self) -> usize {
         let start = self.at;
         loop {
@@ -213,8 +213,8 @@ pub(crate) fn hexadecimal(token: &str) -> Option<u64> {
     u64::from_str_radix(digits, 16).ok()
 }
 
-/// The characters that a string token stands for; `None` if four digits do not follow `\u`. A character that needs no escape
-/// stands for itself behind `\`.
+/// The characters of a string token; `None` if four digits do not follow `\u`. A character that needs no
+/// escape may also follow `\`.
 pub(crate) fn unquote(token: &str) -> Option<String> {
     let content = token.get(1..token.len() - 1)?;
     let mut out = String::with_capacity(content.len());
@@ -237,7 +237,7 @@ pub(crate) fn unquote(token: &str) -> Option<String> {
     Some(out)
 }
 
-/// Half of a pair of surrogates without the other half is no character: U+FFFD stands for it.
+/// Half of a pair of surrogates without the other half is not a character: U+FFFD replaces it.
 fn unicode_escape(characters: &mut std::str::Chars<'_>) -> Option<char> {
     fn unit(characters: &mut std::str::Chars<'_>) -> Option<u32> {
         (0..4).try_fold(0, |unit, _| Some(unit * 16 + characters.next()?.to_digit(16)?))
@@ -267,10 +267,11 @@ pub(crate) fn is_identifier(text: &str) -> bool {
         && characters.all(|character| character.is_alphanumeric() || character == '_')
 }
 
-/// Reserved in lower case alone: in any other, these are names.
+/// Reserved in lower case only: in any other case, these are names.
 const RESERVED_IN_LOWER_CASE: [&str; 5] = ["false", "null", "true", "udf", "undefined"];
 
-/// Words that are no names in any case; `LET`, `RANK`, `ALL`, `FIRST` and `LAST` are, except where their rule applies.
+/// Words that are never names; `LET`, `RANK`, `ALL`, `FIRST` and `LAST` are names, except where their rule
+/// applies.
 const RESERVED: [&str; 46] = [
     "AND", "ARRAY", "AS", "ASC", "BETWEEN", "BY", "CASE", "CAST", "CONVERT", "CROSS", "DESC", "DISTINCT",
     "ELSE", "END", "ESCAPE", "EXISTS", "FOR", "FROM", "GROUP", "HAVING", "IN", "INNER", "INSERT", "INTO",

@@ -1,13 +1,13 @@
 //! From query text to its syntax tree, and back to text.
 //!
-//! | file | what it does |
+//! | file | contents |
 //! |---|---|
 //! | `lexer.rs` | tokens with their places |
 //! | `ast.rs` | the syntax tree |
 //! | `parser.rs`, `clauses.rs` | expressions by precedence; the clauses around them |
 //! | `cursor.rs` | stepping over tokens, for both |
-//! | `parsed.rs` | what callers hold: the text and its tree |
-//! | `outline.rs` | its clauses in words, for those who draw a plan |
+//! | `parsed.rs` | a parsed query: the text and its tree |
+//! | `outline.rs` | its clauses in words, for displayed plans |
 //! | `template.rs` | text without its literals |
 //! | `printer.rs` | trees as text: the service's spelling and the SDK's |
 
@@ -53,7 +53,7 @@ pub(crate) fn parse_condition(text: &str) -> Result<(Collection, Expression), Sq
 
 fn check_size(text: &str) -> Result<(), SqlError> {
     let most = LanguageLimit::Text.most();
-    // In code units, as clients count; there are never more of them than bytes.
+    // Counted in code units, as clients do; a text has at most as many as bytes.
     if text.len() > most && text.encode_utf16().count() > most {
         return Err(SqlError::beyond(LanguageLimit::Text, text));
     }
@@ -166,7 +166,7 @@ mod tests {
             let text = format!("SELECT VALUE {}1{}", open.repeat(20_000), close.repeat(20_000));
             assert!(matches!(parse(&text), Err(SqlError::TooDeep { .. })), "{open}");
         }
-        // Parentheses that open together are only counted.
+        // Adjacent opening parentheses are only counted.
         let most = LanguageLimit::Ors.most();
         let chain = format!("SELECT VALUE {}a{}", "(".repeat(20_000), ")".repeat(20_000 - most))
             + &" OR a)".repeat(most);
@@ -207,7 +207,7 @@ mod tests {
             assert_eq!(limit_of(&query(limit.most())), None, "{limit:?}");
             assert_eq!(limit_of(&query(limit.most() + 1)), Some(limit));
         }
-        // The AND of BETWEEN is no logical one.
+        // The AND of BETWEEN is not a logical operator.
         let between = " OR (c.a BETWEEN 1 AND 2)".repeat(LanguageLimit::Ors.most());
         assert_eq!(limit_of(&(chain("AND", LanguageLimit::Ands.most()) + &between)), None);
         let comment = |size: usize| format!("SELECT 1 --{}", "x".repeat(size - "SELECT 1 --".len()));
@@ -232,7 +232,8 @@ mod tests {
 
     #[test]
     fn long_conditions_of_what_machines_write_do_not_overflow_the_stack() {
-        // As clients write them that read many items by id and hierarchical key, and those that nest to the left.
+        // Texts of clients that read many items by id and hierarchical key, and of clients that nest to the
+        // left.
         let one =
             |n: usize| format!("( c.id = @id{n} AND c.a = @a{n} AND c.b = @b{n} AND c[\"c\"] = @c{n} )");
         let many: Vec<String> = (0..1000).map(one).collect();

@@ -1,4 +1,4 @@
-//! What a query does, step by step, in the words of its text: for those who draw its plan.
+//! The steps of a query in the words of its text, for displayed plans.
 
 use super::ast::{Collection, Expression, OrderBy};
 use super::parsed::Query;
@@ -7,10 +7,10 @@ use super::printer::print_expression;
 /// Longer texts are cut.
 const TEXT_BYTES_MAX: usize = 240;
 
-/// The clauses that a query has; `None` for those that it has not.
+/// The clauses of a query; `None` for missing ones.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct QueryOutline {
-    /// How many times it goes over arrays in items.
+    /// The number of loops over arrays in items.
     pub joins: usize,
     pub filter: Option<String>,
     pub group_by: Option<String>,

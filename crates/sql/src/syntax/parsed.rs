@@ -1,4 +1,4 @@
-//! A query as callers hold it: its text and the tree of it, shared, so that parsed queries can be cached by their text.
+//! A parsed query: its text and its tree, shared, so that parsed queries can be cached by their text.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub fn parse_query(text: &str) -> Result<Query, SqlError> {
 }
 
 impl Query {
-    /// `SELECT *` whose rows are the bodies of items as they are stored. Its text only tells it from other queries.
+    /// `SELECT *` whose rows are the stored bodies of items. Its text only identifies it.
     pub(crate) fn of_bodies(tree: ast::Query) -> Query {
         let text = format!("{}\n-- bodies", printer::print_query(&tree));
         let template = template(&text).into();
@@ -33,22 +33,23 @@ impl Query {
         self.wants_bodies
     }
 
-    /// As it was written; places in errors are places in it.
+    /// The original text; places in errors refer to it.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Without its literals, of bounded length: see [`template`].
+    /// The text without its literals, of bounded length: see [`template`].
     pub fn template(&self) -> &Arc<str> {
         &self.template
     }
 
-    /// On one line, with a parenthesis around every operation: as the .NET SDK's own parser prints queries.
+    /// The text on one line, with parentheses around every operation, as the .NET SDK's own parser prints
+    /// queries.
     pub fn to_canonical_text(&self) -> String {
         printer::print_compact(&self.tree)
     }
 
-    /// With a line for each clause: as the service prints the queries that it rewrites.
+    /// The text with a line for each clause, as the service prints the queries that it rewrites.
     pub fn to_service_text(&self) -> String {
         printer::print_query(&self.tree)
     }

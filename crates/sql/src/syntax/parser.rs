@@ -14,8 +14,9 @@
 //! | 10 | prefix `- + ~ NOT` | |
 //! | 11 | `.name`, `[key]` | |
 //!
-//! So `NOT a = b` is `(NOT a) = b`, and `NOT c.x IN (1)` is `(NOT c.x) IN (1)`. `[NOT] BETWEEN` stands beside level 3: its three
-//! operands are of level 6, so that next to `AND`, `OR`, `IN` and `LIKE` it needs parentheses.
+//! So `NOT a = b` is `(NOT a) = b`, and `NOT c.x IN (1)` is `(NOT c.x) IN (1)`. `[NOT] BETWEEN` is next to
+//! level 3: its three operands are of level 6, so that next to `AND`, `OR`, `IN` and `LIKE` it needs
+//! parentheses.
 
 use shardlake_document::Value;
 
@@ -25,12 +26,12 @@ use super::lexer::{Kind, Lexer, Token, hexadecimal, is_reserved};
 use crate::error::{LanguageLimit, SqlError};
 use crate::expression::{BinaryOperator, UnaryOperator};
 
-/// Levels of parentheses, prefix operators, arguments and the like.
+/// Limit on nested parentheses, prefix operators, arguments and so on.
 const NESTING_MAX: usize = 200;
-/// Depth of the tree, which left-grouping chains (`1+1+1`, `a.b.c`) reach without nesting.
+/// Limit on the depth of the tree, which left-grouping chains (`1+1+1`, `a.b.c`) reach without nesting.
 const DEPTH_MAX: usize = 400;
 
-/// Below 2^53, a double without fraction is one integer and no other.
+/// Below 2^53, a double without fraction is exactly one integer.
 const INTEGRAL_MAX: f64 = 9_007_199_254_740_992.0;
 
 const CONDITIONAL: u8 = 1;
@@ -53,9 +54,9 @@ pub(crate) struct Parser<'t> {
     pub(super) last_start: usize,
     pub(super) last_end: usize,
     pub(super) last_string: Span,
-    /// The deepest expression of the query that is being read.
+    /// The depth of the deepest expression of the current query.
     query_depth: usize,
-    /// Of the whole text, subqueries included.
+    /// Counts of the whole text, subqueries included.
     ands: usize,
     ors: usize,
 }
@@ -78,7 +79,7 @@ impl<'t> Parser<'t> {
         SqlError::beyond(limit, self.lexer.text())
     }
 
-    /// Counts one more logical operator.
+    /// Counts a logical operator against its limit.
     fn count(&mut self, operator: &str) -> Result<(), SqlError> {
         let (count, limit) = match operator {
             "AND" => (&mut self.ands, LanguageLimit::Ands),
@@ -107,9 +108,9 @@ impl<'t> Parser<'t> {
         Ok(node)
     }
 
-    /// Operators of at least this level, behind their first operand.
+    /// Operators of at least this level, after their first operand.
     fn operators(&mut self, mut node: Node, level_min: u8) -> Result<Node, SqlError> {
-        // A level 5 operator takes no other as its left operand; everything looser may follow.
+        // A level 5 operator has no other as its left operand; everything looser may follow.
         let mut level_max = MULTIPLICATIVE;
         let mut may_be_between = true;
         while let Some((level, operator)) = self.peek_operator() {
@@ -133,19 +134,19 @@ impl<'t> Parser<'t> {
         Ok(node)
     }
 
-    /// At `BETWEEN`, past a `NOT` before it.
+    /// The error at `BETWEEN`, which is after an optional `NOT`.
     fn error_at_between(&self) -> SqlError {
         if self.peek_is_word("NOT") { self.error_behind_not() } else { self.syntax_error_here() }
     }
 
-    /// Behind an operand, only `IN`, `LIKE` and `BETWEEN` may follow `NOT`.
+    /// The error for `NOT` after an operand: only `IN`, `LIKE` and `BETWEEN` may follow it.
     fn error_behind_not(&self) -> SqlError {
         let mut ahead = self.lexer;
         ahead.next();
         self.lexer.syntax_error(ahead.next())
     }
 
-    /// The operator that comes next, if any, and its level.
+    /// The next operator, if any, and its level.
     fn peek_operator(&self) -> Option<(u8, Operator)> {
         let token = self.peek();
         if token.kind == Kind::Word {
@@ -205,7 +206,8 @@ impl<'t> Parser<'t> {
             Operator::And => self.chain(left, "AND", level + 1, Expression::And),
             Operator::Or => self.chain(left, "OR", level + 1, Expression::Or),
             Operator::Concatenate => self.chain(left, "||", level + 1, Expression::Concatenate),
-            // Grouping to the right, a chain of `??` takes the first defined part: the same as a list from the left.
+            // Grouping to the right, a chain of `??` evaluates to the first defined part: the same as a list
+            // from the left.
             Operator::Coalesce => self.chain(left, "??", level + 1, Expression::Coalesce),
             Operator::Conditional => self.conditional(left),
             Operator::In { negated } => self.membership(left, negated),
@@ -274,7 +276,7 @@ impl<'t> Parser<'t> {
         part_level: u8,
         build: fn(Vec<Expression>) -> Expression,
     ) -> Result<Node, SqlError> {
-        // `(a AND b) AND c` is `a AND b AND c`: chains that a printer has nested are one list again.
+        // `(a AND b) AND c` is `a AND b AND c`: chains nested by a printer become one list again.
         let (mut parts, mut depth) = match (first.0, operator) {
             (Expression::And(parts), "AND")
             | (Expression::Or(parts), "OR")
@@ -298,8 +300,9 @@ impl<'t> Parser<'t> {
         node(build(parts), depth)
     }
 
-    // From here down to `list`, the functions on the way of a nested expression only dispatch: unoptimised builds give every
-    // branch of a function room on the stack, and a deep query goes through them many times.
+    // From here down to `list`, the functions on the path of a nested expression only dispatch: unoptimised
+    // builds reserve stack space for every branch of a function, and a deep query passes through them many
+    // times.
 
     fn unary(&mut self) -> Result<Node, SqlError> {
         let token = self.peek();
@@ -318,7 +321,7 @@ impl<'t> Parser<'t> {
         let next = ahead.next();
         let is_number = next.kind == Kind::Number && !matches!(ahead.next().kind, Kind::Symbol("." | "["));
         if operator == UnaryOperator::Minus && is_number {
-            // Read together, so that -2^63 stays an integer.
+            // The sign and the number are read together, so that -2^63 stays an integer.
             let token = self.advance();
             return self.number(token, true);
         }
@@ -376,8 +379,8 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Behind an opening parenthesis. Those that stand together are counted, not recursed into: machines write long chains
-    /// as `((((a OR b) OR c) …`.
+    /// Parses after an opening parenthesis. Adjacent parentheses are counted instead of recursed into:
+    /// generated queries have long chains such as `((((a OR b) OR c) …`.
     fn parenthesised(&mut self, open: Token) -> Result<Node, SqlError> {
         let mut opened = vec![open];
         while let Some(inner) = self.next_parenthesis() {
@@ -426,7 +429,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// `1e2` is the integer 100: to the language, numbers differ by their values alone.
+    /// The value of a number. `1e2` is the integer 100: in the language, numbers differ only by value.
     pub fn number_value(&self, token: Token, negative: bool) -> Result<Value, SqlError> {
         let sign = if negative { "-" } else { "" };
         let text = match hexadecimal(self.lexer.text_of(token)) {
@@ -485,7 +488,7 @@ impl<'t> Parser<'t> {
         node(expression, 0)
     }
 
-    /// Behind the name; its opening parenthesis is next.
+    /// Parses a call after its name; its opening parenthesis is next.
     fn call(&mut self, token: Token) -> Result<Node, SqlError> {
         let name = self.lexer.text_of(token).to_string();
         self.advance();
@@ -510,7 +513,8 @@ impl<'t> Parser<'t> {
         node(Expression::UserDefined { name, arguments, span: self.span_from(token) }, depth)
     }
 
-    /// From `SELECT` to past the closing parenthesis. A subquery counts as several levels: more happens in each.
+    /// Parses a subquery from `SELECT` to its closing parenthesis. It counts as several levels, as each of
+    /// its levels needs more stack.
     fn subquery(&mut self, kind: SubqueryKind) -> Result<Node, SqlError> {
         const LEVELS: usize = 8;
         self.nesting += LEVELS;

@@ -1,12 +1,13 @@
 //! Prints trees as query text that parses to an equal tree.
 //!
-//! Two spellings of the same text: [`Style::Service`] is what the service shows in rewritten queries (a clause per line, a
-//! sort direction only where one was written), [`Style::Compact`] is the canonical text of the .NET SDK's own parser (one
-//! line, its odd spaces included). In both, keywords are upper case, every operation has its parentheses, and strings are
-//! JSON. Names of functions and `c.x` against `c["x"]` stay as they were written.
+//! Two spellings of the same text: [`Style::Service`] is the service's text of rewritten queries (a clause
+//! per line, a sort direction only where one was written), [`Style::Compact`] is the canonical text of the
+//! .NET SDK's own parser (one line, its odd spaces included). In both, keywords are upper case, every
+//! operation has its parentheses, and strings are JSON. Names of functions and `c.x` against `c["x"]` stay as
+//! they were written.
 //!
-//! Trees that the planner builds may hold text that is no identifier under [`Expression::Identifier`], such as the
-//! placeholders of resumable queries: it is printed as it is.
+//! Trees that the planner builds may hold text that is not an identifier under [`Expression::Identifier`],
+//! such as the placeholders of resumable queries: it is printed unchanged.
 
 use shardlake_document::Value;
 
@@ -24,21 +25,21 @@ enum Style {
     Compact,
 }
 
-/// As the service prints rewritten queries.
+/// Prints a query as the service prints rewritten queries.
 pub(crate) fn print_query(query: &Query) -> String {
     let mut printer = Printer { out: String::new(), style: Style::Service };
     printer.query(query);
     printer.out
 }
 
-/// As the service prints expressions in a query plan.
+/// Prints an expression as the service does in a query plan.
 pub(crate) fn print_expression(expression: &Expression) -> String {
     let mut printer = Printer { out: String::new(), style: Style::Service };
     printer.expression(expression);
     printer.out
 }
 
-/// One line, as the .NET SDK's parser prints what it has read.
+/// One line, as the .NET SDK's parser prints a tree.
 pub(crate) fn print_compact(query: &Query) -> String {
     let mut printer = Printer { out: String::new(), style: Style::Compact };
     printer.query(query);
@@ -226,7 +227,7 @@ impl Printer {
         }
     }
 
-    /// What has parentheses of its own.
+    /// An expression with its own parentheses.
     fn operation(&mut self, expression: &Expression) {
         let not = |negated: bool| if negated { " NOT" } else { "" };
         match expression {
@@ -257,7 +258,7 @@ impl Printer {
             Expression::Like { value, pattern, escape, negated } => {
                 self.expression(value);
                 self.put(not(*negated));
-                // The SDK leaves two spaces here.
+                // The SDK prints two spaces here.
                 self.put(if *negated && self.style == Style::Compact { "  LIKE " } else { " LIKE " });
                 self.expression(pattern);
                 if let Some(escape) = escape {
@@ -309,7 +310,7 @@ impl Printer {
         (1..parts.len()).for_each(|_| self.put(")"));
     }
 
-    /// What a member is taken of: a number needs parentheses, or its digits would run into the dot.
+    /// The base of a member access. A number needs parentheses, or its digits would run into the dot.
     fn base(&mut self, of: &Expression) {
         if let Expression::Literal(Value::Int(_) | Value::Double(_)) = of {
             self.put("(");
@@ -352,11 +353,11 @@ impl Printer {
             Value::Double(number) if number.is_infinite() => {
                 self.put(if *number > 0.0 { "Infinity" } else { "(- Infinity)" });
             }
-            // With a fraction or an exponent, so that it is read as a double again.
+            // Printed with a fraction or an exponent, so that it is read as a double again.
             Value::Double(number) => self.put(&format!("{number:?}")),
             value => match value.to_json() {
                 Ok(text) => self.put(&text),
-                // A value around one that has no text: the whole is then as good as absent.
+                // A value that contains a part without text is printed as undefined.
                 Err(_) => self.put("undefined"),
             },
         }
@@ -379,7 +380,7 @@ impl Printer {
         }
     }
 
-    /// A clause, or a `JOIN`, behind what comes before it.
+    /// A clause, or a `JOIN`, on a new line or after a space.
     fn clause(&mut self, keyword: &str) {
         self.put(if self.style == Style::Service { "\n" } else { " " });
         self.put(keyword);

@@ -1,8 +1,8 @@
 //! A query without its literals, to count queries of one kind together.
 //!
-//! Numbers and strings become `?`, several in a row one, so that lists of any length look alike; spaces and comments become
-//! one space. Names stay, also those written as strings: `c["name"]`, `{"name": …}`. Values of users do not show, except those
-//! that the grammar takes for words: `true`, `null`.
+//! Numbers and strings become `?`, several in a row one, so that lists of any length look alike; spaces and
+//! comments become one space. Names stay, also those written as strings: `c["name"]`, `{"name": …}`. Values
+//! of users do not show, except the keywords `true` and `null`.
 
 use super::lexer::{Kind, Lexer, Token};
 
@@ -38,7 +38,7 @@ pub fn template(text: &str) -> String {
 
 struct Template {
     text: String,
-    /// Where the last token ended in the query.
+    /// The end of the last token in the query.
     end: usize,
 }
 
@@ -53,7 +53,7 @@ impl Template {
         true
     }
 
-    /// Whether there was room.
+    /// Whether the text fitted.
     fn push(&mut self, token: Token, text: &str) -> bool {
         let space = if token.start > self.end && !self.text.is_empty() { " " } else { "" };
         if self.text.len() + space.len() + text.len() + CUT.len() > TEMPLATE_BYTES_MAX {

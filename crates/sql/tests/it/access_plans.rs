@@ -1,4 +1,4 @@
-//! Plans in words: which conditions become which leaves, which order comes from where, what `ORDER BY` is refused.
+//! Plans in words: the leaves of conditions, the source of the order, and refused `ORDER BY`s.
 #![allow(clippy::unwrap_used)] // a test may fail by panicking
 
 use shardlake_model::{IndexingPolicy, Limits, PathMatcher};
@@ -223,7 +223,7 @@ fn order_without_an_index_is_refused_where_the_reference_refuses_it() {
     }
 }
 
-/// In time that nobody notices; a plan that looked at every pair would take minutes.
+/// Planning stays fast; a plan that looked at every pair would take minutes.
 #[test]
 fn long_conditions_are_planned() {
     let many =

@@ -1,8 +1,9 @@
-//! Whatever the items and the condition, the index entries that a plan names include every item that the query answers, and
-//! a plan that claims to say exactly what `WHERE` says does.
+//! Access plans over random items and conditions: the index entries of a plan include every item that the
+//! query answers, and a plan that claims to be exactly equivalent to `WHERE` is.
 //!
-//! The index is modelled from its description alone: an entry for each node of an item, undefined ones under paths that the
-//! policy names, composites of their members' values. Truth is what the executor makes of the whole item.
+//! The index is modelled from its description alone: an entry for each node of an item, undefined ones under
+//! paths that the policy names, composites of their members' values. The executor's result for the whole item
+//! is the truth.
 #![allow(clippy::unwrap_used)] // a test may fail by panicking
 
 use std::cmp::Ordering;
@@ -135,7 +136,7 @@ fn encoded(value: &Value) -> Vec<u8> {
     bytes
 }
 
-/// What the index says about an item: certain only where it holds the whole value.
+/// The index's answer for an item: certain only where it holds the whole value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Answer {
     No,

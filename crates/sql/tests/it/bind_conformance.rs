@@ -29,7 +29,7 @@ const DIFFERENT: &[(&str, &str)] = &[
     ),
     ("ORDER BY FullTextContains", "full-text functions are refused by name first"),
 ];
-/// Its baselines show queries that the service refuses, without what it said.
+/// The baselines of this test show refused queries without the service's message.
 const WITHOUT_VERDICTS: &str = "LinqGeneralBaselineTests.TestSkipTake";
 
 /// The reference's error body inside a recorded message.

@@ -11,7 +11,7 @@ fn limits() -> impl Strategy<Value = PageLimits> {
         .prop_map(|(rows, size_bytes)| PageLimits { rows, size_bytes })
 }
 
-/// Without sort keys, what is distinct or grouped comes in any order, and cuts may take any of it.
+/// Without sort keys, distinct or grouped rows come in any order, and a cut may keep any of them.
 fn check(query: &RandomQuery, paged: Vec<String>, whole: Vec<String>, uncut: Vec<String>) {
     let any_order = query.order_by.is_empty() && (query.distinct || !query.group_by.is_empty());
     if !any_order {

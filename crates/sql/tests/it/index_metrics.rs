@@ -1,4 +1,4 @@
-//! Index metrics and query advice, against what the reference reports.
+//! Index metrics and query advice, compared with the reports of the reference.
 #![allow(clippy::unwrap_used)] // a test may fail by panicking
 
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! The query language as others use it: recorded behaviour of the reference, properties, and tables of functions.
 //!
-//! One program for all files, because linking is what takes the time.
+//! One program for all files, because linking dominates the build time.
 
 mod access_plans;
 mod access_properties;

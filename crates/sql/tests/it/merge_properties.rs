@@ -1,5 +1,6 @@
-//! Whatever the items, the query and the number of sources: what the sources answer to the rewritten query, merged page by
-//! page, is what one source with all items answers to the query itself. So a client that merges by the plan gets it too.
+//! Merges over random items, queries and numbers of sources: the sources' answers to the rewritten query,
+//! merged page by page, equal the answer of one source with all items to the query itself. So a client that
+//! merges by the plan gets the same rows.
 #![allow(clippy::unwrap_used)] // a test may fail by panicking
 
 use crate::support::random::{RandomQuery, items, query};
@@ -13,7 +14,7 @@ fn limits() -> impl Strategy<Value = PageLimits> {
         .prop_map(|(rows, size_bytes)| PageLimits { rows, size_bytes })
 }
 
-/// Cuts the items into so many sources.
+/// Divides the items into this many sources.
 fn sources(items: &[Value], count: usize) -> Vec<Vec<Value>> {
     let size = items.len().div_ceil(count).max(1);
     let mut chunks: Vec<Vec<Value>> = items.chunks(size).map(<[Value]>::to_vec).collect();
@@ -35,7 +36,8 @@ fn in_order_of_ties(query: &RandomQuery, sources: &[Vec<Value>]) -> Vec<Value> {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Groups {
     InOrder,
-    /// As clients give them: in the order in which they come, which is that of the sort keys where none has aggregates.
+    /// The order of clients: rows as they come, which is the order of the sort keys if there are no
+    /// aggregates.
     AsTheyCome,
 }
 
@@ -81,7 +83,7 @@ fn sort_keys(query: &RandomQuery) -> Vec<(String, bool)> {
     keys.map(|key| (key[2..3].to_owned(), key.ends_with("DESC"))).collect()
 }
 
-/// Arrays and objects are no different to an order.
+/// All arrays are equal in an order, and so are all objects.
 fn as_keys(rows: &[String]) -> Vec<String> {
     rows.iter()
         .map(|row| if row.starts_with(['[', '{']) { row[..1].to_owned() } else { row.clone() })

@@ -2,14 +2,14 @@
 //!
 //! Each runs twice: the recorded rows fed as they are, and the items behind them queried page by page.
 #![allow(clippy::unwrap_used)] // a test may fail by panicking
-#![allow(clippy::print_stderr)] // what was not compared has to be heard
+#![allow(clippy::print_stderr)] // reports skipped comparisons
 
 use crate::support::{Items, UNLIMITED, merged_rows, plan, plan_with, texts};
 use shardlake_document::{ParseLimits, Value};
 use shardlake_sql::{MergedPage, Merger, PageLimits, Rows, SqlError};
 use shardlake_testkit::shared_directory;
 
-/// What a scenario expects that a merge inside the server does otherwise, with the reason.
+/// Expectations of scenarios that a merge inside the server does not meet, with the reason.
 const EXCEPTIONS: [(&str, &str); 8] = [
     (
         "complex_array_order_by_values_rejected",
@@ -60,7 +60,7 @@ fn recorded_merges_come_out_in_the_recorded_order() {
     assert_eq!(excepted, EXCEPTIONS.len());
 }
 
-/// The state of a merge that drains one source behind the other is none of an ordered one.
+/// The state of a merge that drains one source after the other is invalid for an ordered merge.
 fn check_foreign_state(scenario: &Value) {
     let drained = plan("SELECT * FROM c").unwrap();
     let one_row = PageLimits { rows: 1, size_bytes: 100 };
@@ -98,7 +98,7 @@ fn check_documents(scenario: &Value, id: &str) {
     assert_eq!(ids(&merged), expected(scenario), "{id}");
 }
 
-/// The recorded rows, all in one page. What a checkpoint has behind it is part of that page.
+/// The recorded rows, all in one page. Rows after a checkpoint are part of that page.
 fn check_rows(scenario: &Value, id: &str) {
     let page = merged_in_one_page(scenario).unwrap();
     assert_eq!(page.state, None);
@@ -187,7 +187,7 @@ fn items_of(partition: &Value, columns: &[Value], documents: &[Value]) -> Vec<Va
     items.into_iter().map(with_tags).collect()
 }
 
-/// Rows that a checkpoint says are out.
+/// Rows before the checkpoint.
 fn out_before(scenario: &Value) -> usize {
     let skip = scenario.get("checkpoint").and_then(|checkpoint| checkpoint.get("skipCount"));
     skip.and_then(Value::as_number).map_or(0, |skip| skip.as_f64() as usize)

@@ -1,8 +1,9 @@
 //! Plans and constants against the answers of Microsoft's own planner, with a score for each group of queries.
 //!
-//! The planner's answers are in the shared data (`native_plans/plans.jsonl`, `native_plans/expressions.jsonl`). Queries count by
-//! the groups that their `features` name. A group may have as many differences as the tables here say; a change that removes
-//! some lowers the number. The differences themselves are written to files below the target directory.
+//! The planner's answers are in the shared data (`native_plans/plans.jsonl`,
+//! `native_plans/expressions.jsonl`). Queries count by the groups that their `features` name. The tables here
+//! limit the number of differences in each group; a change that removes some lowers the number. The
+//! differences themselves are written to files below the target directory.
 #![allow(clippy::unwrap_used)] // helpers of tests are tests
 
 mod compare;

@@ -1,4 +1,4 @@
-//! The recorded texts of the reference: what parses, what does not, and how it is printed.
+//! The recorded texts of the reference: accepted texts, refused texts, and their printed form.
 //!
 //! The parser baselines come from the .NET SDK's own parser, which is looser than the service's grammar in a few places and
 //! stricter in others; where the two differ, the service's decides, and the case stands in a table here with its reason.
@@ -43,7 +43,7 @@ fn parser_baselines_parse_and_print_as_recorded() {
     assert!(wrong.is_empty(), "{} cases:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// The table above tells the truth: each of its cases exists and still ends differently.
+/// The table above is accurate: each of its cases exists and still ends differently.
 #[test]
 fn the_listed_differences_are_differences() {
     let Some(directory) = shared_directory("conformance", "the_listed_differences_are_differences") else {
@@ -72,7 +72,7 @@ fn what_the_sdk_makes_of_linq_parses() {
             continue;
         };
         let message = case["Output"]["ErrorMessage"].as_str().unwrap_or_default();
-        // What the service refuses in these baselines, it refuses after parsing.
+        // Queries that the service refuses in these baselines are refused after parsing.
         assert!(!message.contains("SC100"), "a syntax error: {text}");
         if let Err(error) = parse_query(text) {
             wrong.push(format!("{text}\n  {}", error.to_json()));

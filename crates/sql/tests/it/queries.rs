@@ -1,4 +1,4 @@
-//! Whole conditions and lookups: what they select, and how they are refused.
+//! Whole conditions and lookups: the items they select, and how they are refused.
 #![allow(clippy::unwrap_used)] // a test may fail by panicking
 
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ fn item() -> Body {
     parse_document(ITEM.as_bytes(), &ParseLimits::default()).unwrap()
 }
 
-/// What a condition makes of the item: as stored bytes and as a tree it must be the same.
+/// The condition's result for the item, which must be the same over stored bytes and over a tree.
 fn holds(condition: &str) -> bool {
     let body = item();
     let tree = Value::from_document(body.raw());

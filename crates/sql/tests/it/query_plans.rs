@@ -1,5 +1,6 @@
-//! Query plans, case by case: what clients merge, the rewritten text, the keys, the errors. Those of `plans.txt` are of our own
-//! making and are compared everywhere; those that were recorded from the reference, where the shared data is.
+//! Query plans, case by case: the client's merge, the rewritten text, the keys, the errors. The cases of
+//! `plans.txt` are our own and always run; the cases recorded from the reference run where the shared data is
+//! present.
 #![allow(clippy::unwrap_used)] // helpers of tests are tests
 
 use std::path::Path;
@@ -65,7 +66,7 @@ fn plans_are_the_references() {
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
 }
 
-/// Functions of the language that are still to come are refused by name, whoever asks.
+/// Functions of the language that are not implemented yet are refused by name.
 fn is_missing_function(found: &Outcome) -> bool {
     match found {
         Outcome::Refused(body) => {
@@ -75,7 +76,7 @@ fn is_missing_function(found: &Outcome) -> bool {
     }
 }
 
-/// The table above tells the truth: each of its lines still has a case that differs.
+/// The table above is accurate: each of its lines still has a case that differs.
 #[test]
 fn the_listed_differences_are_differences() {
     let Some(cases) = cases("the_listed_differences_are_differences") else { return };
@@ -104,8 +105,8 @@ fn rewritten_queries_are_queries_once_the_placeholder_is_filled() {
     }
 }
 
-/// A case of `plans.txt` is a query behind `>`, the paths of its partition key behind `/`, and the plan in lines. `UPDATE=1` writes
-/// what is found, to be read before it is committed.
+/// A case of `plans.txt` is a query behind `>`, the paths of its partition key behind `/`, and the plan in
+/// lines. `UPDATE=1` writes the current results, to be reviewed before they are committed.
 #[test]
 fn own_plans_are_as_written() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/plans.txt");
@@ -245,7 +246,7 @@ fn point(components: &[KeyComponent]) -> String {
 fn expected(case: &Json) -> Outcome {
     let exception = text(&case["Output"]["Exception"]);
     if let Some(start) = exception.find('{') {
-        // The error's body, or a plan that the recording client could not take.
+        // The error's body, or a plan that the recording client could not handle.
         let mut bodies = serde_json::Deserializer::from_str(&exception[start..]).into_iter::<Json>();
         let body = bodies.next().unwrap().unwrap();
         let length = bodies.byte_offset();
@@ -258,7 +259,7 @@ fn expected(case: &Json) -> Outcome {
     lines_of_baseline(plan).sorted()
 }
 
-/// As the service answers it.
+/// The lines of a plan from the service's answer.
 fn lines_of_service(info: &Json) -> Lines {
     let strings = |json: &Json| {
         json.as_array().map(|list| list.iter().map(|it| text(it).to_owned()).collect()).unwrap_or_default()
@@ -281,7 +282,7 @@ fn lines_of_service(info: &Json) -> Lines {
     }
 }
 
-/// As the recording client wrote it down.
+/// The lines of a plan from the recording client's baseline.
 fn lines_of_baseline(plan: &Json) -> Lines {
     let info = &plan["QueryInfo"];
     let aggregates = match &info["GroupByAliasToAggregateType"]["AliasToAggregateType"] {
@@ -345,7 +346,7 @@ struct Lines {
 }
 
 impl Outcome {
-    /// Line by line, without what is absent.
+    /// One line per property, without the absent ones.
     fn shown(&self) -> String {
         let plan = match self {
             Outcome::Refused(body) => return format!("refused {body}\n"),

@@ -1,6 +1,6 @@
 //! The samples behind the service's documentation: each query over its documents gives the recorded rows.
 #![allow(clippy::unwrap_used)] // a test may fail by panicking
-#![allow(clippy::print_stderr)] // what was not compared has to be heard
+#![allow(clippy::print_stderr)] // reports skipped comparisons
 
 use std::path::Path;
 
@@ -67,7 +67,7 @@ fn shown(rows: &[Value]) -> String {
     rows.iter().map(|row| row.to_json().unwrap()).collect::<Vec<_>>().join(" ")
 }
 
-/// As multisets.
+/// Compares rows as multisets.
 fn same_rows(rows: &[Value], expected: &[Value], tolerance: f64) -> bool {
     let mut left: Vec<&Value> = expected.iter().collect();
     rows.len() == expected.len()
@@ -106,7 +106,7 @@ fn aggregates_over_mixed_types_are_the_recorded_ones() {
     let Some(directory) = shared_directory("conformance", name) else { return };
     let documents = list(&std::fs::read(directory.join("aggregate_documents.json")).unwrap());
     let items = Items::new(&documents);
-    // As three partitions would hold them.
+    // Divided among three partitions.
     let thirds: Vec<Items> = (0..3)
         .map(|third| Items::new(&documents.iter().skip(third).step_by(3).cloned().collect::<Vec<_>>()))
         .collect();

@@ -1,5 +1,5 @@
-//! User-defined functions in queries, without JavaScript: those that do what a built-in function does give the same rows,
-//! however their calls are made; and calls are made for what rows reach, in batches.
+//! User-defined functions in queries, without JavaScript: functions that do the same as a built-in function
+//! give the same rows, however they are called. Calls are made in batches, for reached rows only.
 #![allow(clippy::unwrap_used)] // a test may fail by panicking
 
 use std::sync::{Arc, Mutex};
@@ -140,9 +140,9 @@ fn a_page_calls_for_little_more_than_its_rows() {
     let limits = PageLimits { rows: 10, ..UNLIMITED };
     let made = || calls.lock().unwrap().drain(..).map(|(_, rows)| rows).collect::<Vec<_>>();
     items.page(&prepare("SELECT VALUE udf.ABS(c.n) FROM c").unwrap(), limits, None).unwrap();
-    // Whether the page is full shows with the row behind it, which the next page calls for again.
+    // The row after the page shows that the page is full; the next page calls for it again.
     assert_eq!(made(), [10, 10]);
-    // Where few rows pass, the batches grow with what was looked at.
+    // Where few rows pass, the batches grow with the number of items read.
     let rare = prepare("SELECT VALUE c.n FROM c WHERE udf.ABS(c.n) % 100 = 0").unwrap();
     items.page(&rare, limits, None).unwrap();
     let batches = made();

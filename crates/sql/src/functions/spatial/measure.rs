@@ -13,7 +13,7 @@ const SPHERE_SLACK: f64 = 1.01;
 /// How many of those pairs are measured exactly.
 const REFINED_MAX: usize = 32;
 
-/// Area inside of a closed ring, negative when it runs clockwise. On the globe that of the smaller side.
+/// Area inside a closed ring, negative when it runs clockwise. On the globe, the area of the smaller side.
 pub(super) fn signed_area(ring: &[Point], kind: GeometryKind) -> f64 {
     match kind {
         GeometryKind::Geography => geodesic_area(ring, true),
@@ -133,8 +133,8 @@ impl Pair<'_> {
         topology::angle_to_edge(point, (from, to)).map_or(ends, |angle| angle.min(ends))
     }
 
-    /// Looks for the nearest point of the geodesic between the ends by golden sections: the distance along it falls and then
-    /// rises.
+    /// Searches the nearest point of the geodesic between the ends by golden sections: the distance along it
+    /// falls and then rises.
     fn geodesic_distance(&self) -> f64 {
         const STEPS: usize = 48;
         let (from, to) = self.edge;

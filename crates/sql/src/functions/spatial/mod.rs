@@ -1,10 +1,10 @@
 //! The spatial functions over GeoJSON values.
 //!
-//! Every function of an invalid shape, and of a value that is no GeoJSON, is undefined but for the two that tell valid shapes
-//! from others. `ST_WITHIN` needs a point inside: what lies on the boundary only is not within. Polygons are taken as
-//! they come: only the two checks look for rings that cross themselves.
+//! For an invalid shape or a value that is not GeoJSON, every function is undefined except the two validity
+//! checks. `ST_WITHIN` needs a point inside: points on the boundary alone are not within. Polygons are not
+//! checked for rings that cross themselves, except by the two validity checks.
 //!
-//! | file | what it does |
+//! | file | contents |
 //! |---|---|
 //! | `shape.rs` | reads and checks GeoJSON |
 //! | `topology.rs` | inside, outside, crossing |
@@ -34,12 +34,12 @@ fn both(call: &Call<'_, '_>) -> Option<(Shape, Shape)> {
     Some((shape(call, 0)?.ok()?, shape(call, 1)?.ok()?))
 }
 
-/// What a shape takes to be read.
+/// Steps to read a shape.
 const SHAPE_STEPS: u64 = 20;
-/// What it takes to find the nearest points of the nearest edges on the ellipsoid.
+/// Steps to find the nearest points of the nearest edges on the ellipsoid.
 const NEAREST_STEPS: u64 = 1000;
 
-/// Every point of one shape is looked at beside every edge of the other.
+/// Pairs of a point of one shape and an edge of the other: all are checked.
 fn pairs(left: &Shape, right: &Shape) -> u64 {
     (left.vertices().count() as u64).saturating_mul(right.vertices().count() as u64)
 }
@@ -62,17 +62,17 @@ pub(super) fn intersects<'a>(call: &Call<'_, 'a>) -> Result<Option<Datum<'a>>, S
     Ok(Some(Datum::Bool(topology::intersect(&left, &right))))
 }
 
-/// Points and lines have none: it is 0.
+/// The area of the argument, 0 for points and lines.
 pub(super) fn area<'a>(call: &Call<'_, 'a>) -> Option<Datum<'a>> {
     let shape = shape(call, 0)?.ok()?;
     Some(number_datum(if shape.polygons.is_empty() { 0.0 } else { measure::area(&shape) }))
 }
 
-/// The reason why the argument is no valid shape, if there is one.
+/// The reason why the argument is not a valid shape, if there is one.
 fn fault(call: &Call<'_, '_>) -> Result<Option<Fault>, SqlError> {
     Ok(match shape(call, 0) {
         Some(Ok(shape)) => {
-            // Every edge is looked at beside every other.
+            // Every edge is compared with every other.
             call.step(pairs(&shape, &shape).saturating_add(SHAPE_STEPS))?;
             topology::fault_of_rings(&shape)
         }

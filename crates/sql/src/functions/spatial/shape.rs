@@ -1,11 +1,12 @@
-//! Reads GeoJSON into shapes and says what is wrong with their coordinates.
+//! Reads GeoJSON into shapes and describes mistakes in their coordinates.
 //!
 //! A position is also kept as a vector, so that one set of tests serves both kinds of geometry: on the globe the point of the
 //! unit sphere with its longitude and latitude, in the plane `(x, y, 1)`. Three vectors then turn left exactly when their
 //! determinant is positive, and edges are great circles or straight lines.
 //!
-//! Rings are turned so that a polygon's inside is on the left of each of them. On the globe the outer ring says by its order
-//! which side is inside (counter-clockwise: the usual one); every hole is the smaller of its two sides.
+//! Rings are turned so that a polygon's inside is on the left of each of them. On the globe the order of the
+//! outer ring determines which side is inside (counter-clockwise: the usual one); every hole is the smaller
+//! of its two sides.
 
 use shardlake_document::Number;
 
@@ -43,7 +44,7 @@ pub(super) struct Shape {
     pub polygons: Vec<Polygon>,
 }
 
-/// What is wrong with coordinates that are GeoJSON.
+/// The description of a mistake in the coordinates of valid GeoJSON.
 pub(super) type Fault = String;
 
 impl Point {
@@ -61,7 +62,7 @@ impl Point {
 }
 
 impl Shape {
-    /// `None` for what is no GeoJSON of a known type.
+    /// `None` if the value is not GeoJSON of a known type.
     pub fn read(datum: &Datum<'_>, kind: GeometryKind) -> Option<Result<Shape, Fault>> {
         let Datum::String(name) = datum.view().property("type") else { return None };
         let coordinates = datum.view().property("coordinates");
@@ -112,7 +113,7 @@ pub(super) fn edges(points: &[Point]) -> impl Iterator<Item = (&Point, &Point)> 
     pairs.filter(|(from, to)| from.vector != to.vector)
 }
 
-/// Counts positions while it reads, so that no more than the limit are ever kept.
+/// Counts positions while it reads, so that the limit on kept positions holds.
 struct Reader {
     kind: GeometryKind,
     positions: usize,

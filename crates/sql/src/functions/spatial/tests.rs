@@ -85,7 +85,8 @@ fn points_are_within_what_surrounds_them() {
             assert_eq!(topology::is_within(&part, &whole_shape), expected, "{kind:?} {x} {y} {whole}");
         }
     }
-    // On the globe a clockwise ring is what it leaves out; the northern edge is a great circle, north of its parallel.
+    // On the globe a clockwise ring contains everything outside it; the northern edge is a great circle,
+    // north of its parallel.
     let within = |x, y, whole| topology::is_within(&read(&point(x, y), Geography), &read(whole, Geography));
     assert!(!within(5.0, 5.0, CLOCKWISE));
     assert!(within(15.0, 5.0, CLOCKWISE));

@@ -1,8 +1,8 @@
-//! Which points lie in which shapes, and which edges meet.
+//! Positions of points relative to shapes, and meetings of edges.
 //!
-//! Everything rests on the sign of one determinant, [`turn`], computed from differences so that short edges keep their digits.
-//! What is nearer than a few micrometres counts as touching. On the globe edges are the shorter great circles between their
-//! ends; the ellipsoid's geodesics stray from them by metres over long edges.
+//! Everything rests on the sign of one determinant, [`turn`], computed from differences so that short edges
+//! keep their digits. Shapes nearer than a few micrometres touch. On the globe edges are the shorter great
+//! circles between their ends; the ellipsoid's geodesics stray from them by metres over long edges.
 
 use crate::functions::GeometryKind;
 use crate::functions::spatial::measure;
@@ -11,7 +11,7 @@ use crate::functions::spatial::shape::{Point, Polygon, Shape, Vector, edges};
 /// Touching: radians on the globe, a part of the coordinates' size in the plane.
 const TOLERANCE: f64 = 1e-12;
 
-/// The cosine of an angle so near to a half circle that the great circle between its ends is not to be trusted.
+/// Cosine of an angle so near to a half circle that the great circle between its ends is unreliable.
 const NEARLY_OPPOSITE: f64 = -0.999_999;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +42,7 @@ fn turn(a: Vector, b: Vector, c: Vector) -> f64 {
     dot(a, cross(minus(b, a), minus(c, a)))
 }
 
-/// How near is touching, around a point.
+/// The distance within which points touch, around a point.
 fn tolerance(kind: GeometryKind, point: Vector) -> f64 {
     match kind {
         GeometryKind::Geography => TOLERANCE,
@@ -90,10 +90,10 @@ fn do_touch(kind: GeometryKind, first: (Vector, Vector), second: (Vector, Vector
         || is_on_edge(kind, second.1, first)
 }
 
-/// Where a point is: left of a ring is inside.
+/// The position of a point: left of a ring is inside.
 ///
-/// Walks from the point to the middle of an edge and counts the other edges on the way: an even number, and an arrival from
-/// the left, means inside. An edge for which a sign is too near zero to be trusted is passed over for the next.
+/// Walks from the point to the middle of an edge and counts the other edges on the way: an even number, and
+/// an arrival from the left, means inside. An edge for which a sign is too near zero is skipped.
 fn place_in_ring(kind: GeometryKind, point: Vector, ring: &[Point]) -> Place {
     let edges: Vec<(Vector, Vector)> = edges(ring).map(|(from, to)| (from.vector, to.vector)).collect();
     if edges.iter().any(|edge| is_on_edge(kind, point, *edge)) {
@@ -127,8 +127,9 @@ fn between(kind: GeometryKind, a: Vector, b: Vector) -> Vector {
     }
 }
 
-/// How many edges but one the way crosses; `None` when it meets a corner. An edge in line with the start, which is on none,
-/// is not crossed: on the globe its great circle meets the way's at the start and opposite of it only.
+/// The number of other edges that the path crosses; `None` when it meets a corner. An edge in line with the
+/// start, which is on no edge, is not crossed: on the globe its great circle meets that of the path only at
+/// the start and opposite of it.
 fn crossings(
     kind: GeometryKind,
     edges: &[(Vector, Vector)],
@@ -188,7 +189,8 @@ fn place_in(shape: &Shape, point: Vector) -> Place {
     best
 }
 
-/// Whether two shapes have a point in common. Where no edges meet, each part lies as a whole inside or outside of the other.
+/// Whether two shapes have a point in common. Where no edges meet, each part is entirely inside or outside of
+/// the other.
 pub(super) fn intersect(left: &Shape, right: &Shape) -> bool {
     let has_part_in = |shape: &Shape, whole: &Shape| {
         shape.parts().any(|point| place_in(whole, point.vector) != Place::Outside)
@@ -205,7 +207,8 @@ fn do_edges_meet(left: &Shape, right: &Shape) -> bool {
     })
 }
 
-/// True for edges whose first ends lie farther apart than both are long: an arc is at most π/2 times its chord.
+/// True for edges whose first ends are farther apart than both are long: an arc is at most π/2 times its
+/// chord.
 fn is_far(first: (Vector, Vector), second: (Vector, Vector)) -> bool {
     let reach = length(minus(first.1, first.0)) + length(minus(second.1, second.0));
     length(minus(second.0, first.0)) > reach * 1.6
@@ -234,7 +237,7 @@ pub(super) fn is_within(part: &Shape, whole: &Shape) -> bool {
     if part.polygons.is_empty() {
         return has_inside;
     }
-    // An area is in areas only, and a hole of the whole must not lie in the part.
+    // Only areas contain an area, and a hole of the whole must not be inside the part.
     let surrounds_boundary = whole.vertices().any(|vertex| {
         part.polygons.iter().any(|polygon| place_in_polygon(kind, vertex.vector, polygon) == Place::Inside)
     });
@@ -259,7 +262,8 @@ fn inner_point(shape: &Shape) -> Option<Vector> {
     })
 }
 
-/// What is wrong with a polygon whose rings are closed: the first ring that meets itself or another, or a hole outside.
+/// The mistake in a polygon whose rings are closed: the first ring that meets itself or another, or a hole
+/// outside.
 pub(super) fn fault_of_rings(shape: &Shape) -> Option<String> {
     let kind = shape.kind;
     for polygon in &shape.polygons {
@@ -314,7 +318,7 @@ pub(super) fn angle(a: Vector, b: Vector) -> f64 {
     2.0 * (length(minus(a, b)) / 2.0).min(1.0).asin()
 }
 
-/// The angle to the great circle of an edge where the foot of the perpendicular lies on the edge.
+/// The angle to the great circle of an edge, if the foot of the perpendicular is on the edge.
 pub(super) fn angle_to_edge(point: Vector, (a, b): (Vector, Vector)) -> Option<f64> {
     let normal = cross(a, b);
     let size = length(normal);

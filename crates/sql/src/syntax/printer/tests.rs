@@ -27,7 +27,7 @@ fn text() -> impl Strategy<Value = String> {
     prop_oneof![".{0,6}", "[\"'\\\\/\u{0}-\u{1f}a😀\u{7f}\u{2028}]{0,6}"]
 }
 
-/// Integral doubles are integers to the parser, and those that are no numbers have no literal.
+/// Integral doubles are integers to the parser, and NaN and infinities have no literal.
 fn number() -> impl Strategy<Value = Value> {
     let double = any::<f64>().prop_filter("another literal", |double| {
         double.is_finite() && (double.fract() != 0.0 || double.abs() >= 9_007_199_254_740_992.0)
@@ -302,7 +302,7 @@ proptest! {
         prop_assert_eq!(shape(&again), shape(&query), "{}", text);
         prop_assert_eq!(print_query(&again), text);
 
-        // The SDK's spelling writes the direction of every key: what differs from the tree is only that.
+        // The SDK's spelling writes the direction of every key, so trees may differ in the directions.
         let text = print_compact(&query);
         let again = parse(&text).map_err(|error| TestCaseError::fail(format!("{error}: {text}")))?;
         prop_assert_eq!(print_compact(&again), text);

@@ -133,7 +133,7 @@ impl Items {
         Ok((output.rows, next))
     }
 
-    /// As an index has them: by these members, with true where descending.
+    /// Sorts the items like an index with these members, with true for descending ones.
     pub fn sorted(mut self, keys: &[(String, bool)]) -> Items {
         self.0.sort_by(|left, right| {
             let value = |item: &(Body, Envelope), name: &str| item.0.raw().get(name).map(Value::from_raw);
@@ -150,7 +150,7 @@ impl Items {
         self
     }
 
-    /// What one of several executions over different items collects.
+    /// The rows collected by one of several executions over different items.
     pub fn collected(
         &self,
         query: &PreparedQuery,
@@ -293,7 +293,7 @@ pub fn merged_rows(
     }
 }
 
-/// All rows of a query over several sources, merged page by page from what their executions collect.
+/// All rows of a query over several sources, merged page by page from the rows their executions collect.
 pub fn absorbed_rows(
     query: &PreparedQuery,
     sources: &[Items],
@@ -302,7 +302,7 @@ pub fn absorbed_rows(
 ) -> Result<Vec<String>, SqlError> {
     let (mut all, mut state, mut empty_pages): (Vec<String>, Option<Vec<u8>>, usize) = (vec![], None, 0);
     loop {
-        // What a source has beyond its share is left for the next page.
+        // Rows of a source beyond its share are left for the next page.
         let share = match query.is_ordered() {
             true => PageLimits { rows: limits.rows.div_ceil(2), ..limits },
             false => limits,

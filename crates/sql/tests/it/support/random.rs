@@ -96,7 +96,7 @@ impl RandomQuery {
         RandomQuery { top: None, offset_limit: None, ..self.clone() }
     }
 
-    /// How many of so many rows the cuts leave.
+    /// The number of rows, out of `rows`, after the cuts.
     pub fn cut(&self, rows: usize) -> usize {
         let (offset, limit) = self.offset_limit.unwrap_or((0, u64::MAX));
         let limit = limit.min(self.top.unwrap_or(u64::MAX));

@@ -1,4 +1,4 @@
-//! User-defined functions without JavaScript: they do what built-in ones of the same name do.
+//! User-defined functions without JavaScript: each does the same as the built-in function of its name.
 
 use std::sync::{Arc, LazyLock, Mutex};
 
@@ -33,7 +33,7 @@ pub fn scripts() -> &'static ContainerScripts {
     &SCRIPTS
 }
 
-/// What the built-in function of the same name does; `fails` fails.
+/// Calls the built-in function of the same name; `fails` fails.
 pub struct BuiltIns;
 
 impl UserFunctions for BuiltIns {
