@@ -1,11 +1,13 @@
-//! What the operating system withholds from a worker, as the worker reports it and operators see it.
+//! The layers of a worker's confinement by the operating system, as the worker reports them and operators see
+//! them.
 
 use serde::{Deserialize, Serialize};
 
-/// A layer of confinement. Each holds by itself; together they leave a worker one socket and a processor.
+/// A layer of confinement. Each layer is effective alone; together they leave a worker one socket and
+/// processor time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layer {
-    /// No program that it could start has more rights than it has.
+    /// Programs that it starts cannot gain rights.
     NoNewPrivileges,
     /// None of the rights of an administrator, even where the server has them.
     Capabilities,
@@ -19,7 +21,7 @@ impl Layer {
     pub const ALL: [Layer; 4] =
         [Layer::NoNewPrivileges, Layer::Capabilities, Layer::NotDumpable, Layer::Seccomp];
 
-    /// As logs and metrics say it.
+    /// The name in logs and metrics.
     pub fn name(self) -> &'static str {
         match self {
             Layer::NoNewPrivileges => "no-new-privileges",
@@ -34,7 +36,7 @@ impl Layer {
     }
 }
 
-/// The layers that hold.
+/// The layers in effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(try_from = "u8", into = "u8")]
 pub struct Confined(u8);
@@ -48,7 +50,7 @@ impl Confined {
         Confined(self.0 | layer.bit())
     }
 
-    /// What the kernel refused, by name.
+    /// The names of the layers that the kernel refused.
     pub(crate) fn missing(self) -> Vec<&'static str> {
         Layer::ALL.into_iter().filter(|layer| !self.has(*layer)).map(Layer::name).collect()
     }

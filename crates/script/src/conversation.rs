@@ -1,10 +1,12 @@
-//! The pool's side of one order that runs in the server's runtime: sends it, answers the calls of the data, reads how it ended.
+//! The pool's side of one order that runs in the server's runtime: sends the order, answers its data calls,
+//! and reads its outcome.
 //!
-//! The watchdog is here: a worker that neither asks nor ends within the script's time and a grace is killed, by dropping its lease.
-//! Calls that the worker took for done are carried out without an answer. Where one of them fails, the run is *misjudged*: it is of no use, and
-//! nothing of it may be kept.
+//! The watchdog is here: a worker that neither asks nor ends within the script's time and a grace period is
+//! killed, by dropping its lease. Calls that the worker assumed to succeed are carried out without an answer.
+//! If one of them fails, the run is *misjudged*: it is useless, and none of its effects may be kept.
 //!
-//! Time that the store takes is not the script's. What a worker that tells no more has used is what was waited for it.
+//! Time spent in the store does not count as the script's. A worker that ends without reporting its processor
+//! time is charged the time spent waiting for it.
 
 use std::io;
 use std::time::Duration;
@@ -18,33 +20,34 @@ use crate::turns::Turn;
 use shardlake_model::{Error, Result};
 use shardlake_stdx::Clock;
 
-/// Answers go out when so many bytes of them are ready.
+/// Buffered answers are sent from this size on.
 const FLUSH_BYTES: usize = 64 << 10;
-/// A run that is given up after it kept its worker for longer than this was stopped, whoever stopped it.
+/// A run that is abandoned after it has held its worker for longer than this counts as stopped by force,
+/// whatever stopped it.
 const OFFENCE_MIN: Duration = Duration::from_secs(1);
 
 pub(crate) struct Conversation {
     line: Line,
     time: Duration,
     watch: Watch,
-    /// What the script had printed that then failed.
+    /// The output of a script that then failed.
     pub(crate) log: String,
-    /// A call failed that the script took for done, or the worker is gone and did not tell which calls those were.
+    /// A call failed that the script assumed to succeed, or the worker ended without reporting those calls.
     pub(crate) is_misjudged: bool,
     foresees: bool,
-    /// Dropped last: that kills a worker which is in the middle of something.
+    /// Dropped last: dropping the lease kills a worker that is in the middle of an order.
     lease: Leased,
 }
 
-/// What was waited for the worker.
+/// The time spent waiting for the worker.
 struct Watch {
     turn: Turn,
-    /// The time that there was at the beginning.
+    /// The limit at the start.
     whole: Duration,
     left: Duration,
-    /// Since when it is waited for.
+    /// The start of the current wait.
     since: Option<Duration>,
-    /// The worker has said what it used.
+    /// The worker has reported its processor time.
     is_told: bool,
 }
 
@@ -54,7 +57,7 @@ enum Broken {
 }
 
 impl Conversation {
-    /// Begins with the worker's word that it is there, where it is a new one.
+    /// Begins a conversation; reads the first message of a new worker.
     pub(crate) async fn begin(mut lease: Leased, time: Duration) -> Result<Conversation> {
         let mut conversation = Conversation {
             line: lease.line().map_err(|error| lost().with_source(error))?,
@@ -81,12 +84,12 @@ impl Conversation {
         self.flush().await
     }
 
-    /// The next report that is no call of the data; those are answered.
+    /// The next report that is not a data call; data calls are answered.
     pub(crate) async fn outcome(&mut self, store: &mut dyn Store) -> Result<Report> {
         loop {
             match self.receive().await? {
                 Report::Foreseen(requests) => self.carry_out(requests, store).await,
-                // The worker waits in the middle of what is given up.
+                // The worker waits in the middle of an abandoned run.
                 Report::Store(_) if self.is_misjudged => return Err(misjudged()),
                 Report::Store(requests) => {
                     for request in requests {
@@ -104,12 +107,12 @@ impl Conversation {
         }
     }
 
-    /// Of the run that is ordered, answers may be foreseen.
+    /// Whether answers of the ordered run may be foreseen.
     pub(crate) fn foresees(&mut self, foresees: bool) {
         self.foresees = foresees;
     }
 
-    /// Without an answer. Behind one that fails nothing is carried out any more.
+    /// Carries calls out without an answer, up to the first that fails.
     async fn carry_out(&mut self, requests: Vec<StoreRequest>, store: &mut dyn Store) {
         for request in requests {
             if !self.foresees || !StoreReply::is_as_foreseen(&store.call(request).await) {
@@ -119,7 +122,7 @@ impl Conversation {
         }
     }
 
-    /// The next report of an order that has no data to call.
+    /// The next report of an order without data calls.
     pub(crate) async fn receive(&mut self) -> Result<Report> {
         match self.receive_unless_late().await? {
             Some(report) => Ok(report),
@@ -155,7 +158,7 @@ impl Conversation {
         self.watch.turn.offended();
     }
 
-    /// What the end of the stream means.
+    /// The error for an ended stream.
     async fn broken(&mut self, error: io::Error) -> Error {
         if matches!(error.kind(), io::ErrorKind::InvalidData) {
             return lost().with_source(error);
@@ -165,11 +168,11 @@ impl Conversation {
         ending.error()
     }
 
-    /// After the report that ends the order, with what that says.
+    /// Ends the order after its last report, which contains `used`.
     pub(crate) fn end(mut self, used: Used) {
         self.watch.tell(used.processor);
         self.watch.turn.ended();
-        // A worker that said more than it was asked for is not asked again.
+        // A worker that sent more than it should is not reused.
         if !used.is_spent && self.line.is_quiet() {
             self.lease.give_back(Some(self.line.at_rest()));
         }
@@ -186,7 +189,7 @@ impl Watch {
         (self.whole, self.left, self.is_told) = (time, time, false);
     }
 
-    /// Waits for the worker, out of its time.
+    /// Waits for the worker, within its remaining time.
     async fn timed<T>(&mut self, work: impl Future<Output = io::Result<T>>) -> Result<T, Broken> {
         self.since = Some(Clock::System.elapsed());
         let outcome = tokio::time::timeout(self.left, work).await;

@@ -1,4 +1,4 @@
-//! How runs end other than well, as errors.
+//! Errors of failed runs.
 
 use std::fmt;
 use std::process::ExitStatus;
@@ -9,20 +9,21 @@ use shardlake_model::{Error, ErrorKind};
 
 use crate::protocol::{Failure, FailureKind};
 
-/// Beyond the script's time, in which a worker should end it by itself.
+/// Extra time after the script's time, in which a worker should end the script by itself.
 pub(crate) const GRACE: Duration = Duration::from_millis(500);
-/// In which a new worker should say that it is there. Not the script's time.
+/// Time limit on the first message of a new worker. It does not count as the script's time.
 pub(crate) const START_TIME: Duration = Duration::from_secs(10);
 const RETRY_AFTER_MS: u64 = 1_000;
 
-/// Why a worker ended in the middle of an order. What the pool kills by itself is not asked.
+/// Why a worker ended in the middle of an order. Workers killed by the pool itself are not examined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// By somebody outside: an operator, or the system for want of memory. The script is not at fault.
+    /// Killed from outside: by an operator, or by the system when memory is short. The script is not at
+    /// fault.
     Killed,
-    /// It asked the system for what no worker asks for.
+    /// Killed by `seccomp` for a system call that no worker needs.
     Forbidden,
-    /// By itself: most likely it ran out of memory outside of the engine.
+    /// Ended by itself, most likely because memory outside of the engine ran out.
     Failed,
 }
 
@@ -69,12 +70,13 @@ impl fmt::Display for WorkerLost {
 
 impl std::error::Error for WorkerLost {}
 
-/// Whether a worker ended under a script that is not at fault: what the script did is to be given up, and it may be run again.
+/// Whether a worker ended under a script that is not at fault: the script's effects are rolled back, and it
+/// may be run again.
 pub fn is_worker_lost(error: &Error) -> bool {
     std::error::Error::source(error).is_some_and(|source| source.is::<WorkerLost>())
 }
 
-/// Marks errors of runs in which an answer was foreseen that came out differently.
+/// Marks errors of runs with a wrongly foreseen answer.
 #[derive(Debug)]
 struct Misjudged;
 
@@ -86,8 +88,8 @@ impl fmt::Display for Misjudged {
 
 impl std::error::Error for Misjudged {}
 
-/// Whether a run says nothing, because it foresaw what did not come: what it did is to be given up, and it is to be made again without
-/// foresight.
+/// Whether a run is useless because a foreseen answer turned out to be wrong: its effects are rolled back,
+/// and it is run again without foresight.
 pub fn is_misjudged(error: &Error) -> bool {
     std::error::Error::source(error).is_some_and(|source| source.is::<Misjudged>())
 }
@@ -101,7 +103,7 @@ pub(crate) fn worker_lost(message: &str) -> Error {
     Error::new(ErrorKind::Unavailable, message).with_source(WorkerLost).with_retry_after_ms(RETRY_AFTER_MS)
 }
 
-/// A worker that ended by itself, or spoke nonsense.
+/// A worker that ended by itself, or sent an invalid message.
 pub(crate) fn lost() -> Error {
     Error::new(
         ErrorKind::Forbidden,
@@ -119,7 +121,7 @@ pub(crate) fn overran(time: Duration) -> Error {
     )
 }
 
-/// A number that the script threw becomes the sub-status.
+/// A number thrown by the script becomes the sub-status.
 pub(crate) fn failed(failure: Failure) -> Error {
     let kind = match failure.kind {
         FailureKind::Script => ErrorKind::BadRequest,

@@ -14,10 +14,11 @@ use crate::protocol::{Encoder, FailureKind, Order, Report, decode_report, read_f
 use crate::settings::ScriptLimits;
 use crate::turns::{Lane, Turn};
 
-/// User-defined functions made ready for one query. Calls block: they belong beside the threads that serve requests.
+/// User-defined functions prepared for one query. Calls block, so they must not run on the threads that serve
+/// requests.
 #[derive(Debug)]
 pub struct Functions {
-    /// None after an error that leaves the worker in the middle of something.
+    /// `None` after an error that leaves the worker in the middle of a call.
     worker: Option<(Leased, io::BufReader<UnixStream>)>,
     names: Vec<String>,
     time: Duration,
@@ -26,7 +27,7 @@ pub struct Functions {
 }
 
 impl Functions {
-    /// Holds the turn until it is dropped.
+    /// Holds the turn until the functions are dropped.
     pub(crate) fn prepare(
         pool: &Arc<Pool>,
         turn: &Turn,
@@ -57,8 +58,8 @@ impl Functions {
         }
     }
 
-    /// Calls one function for the first of many rows, and for as many as are done in a portion's time; `time` is what that may
-    /// take at most. An argument or result that is undefined is `None`, all others are JSON text.
+    /// Calls one function for the first of many rows, and for as many more as fit into a portion's time;
+    /// `time` limits the call. An undefined argument or result is `None`, all others are JSON text.
     pub fn call(
         &mut self,
         name: &str,
@@ -98,7 +99,7 @@ impl Functions {
         }
     }
 
-    /// A new worker says first that it is there.
+    /// Reads the first message of a new worker.
     fn greet(&mut self) -> Result<()> {
         let Some((lease, _)) = &self.worker else { return Err(lost()) };
         if lease.is_new() {
@@ -112,7 +113,7 @@ impl Functions {
         Ok(())
     }
 
-    /// Sends what is encoded and reads the answer. After an error the worker is gone.
+    /// Sends the encoded messages and reads the answer. After an error the worker is lost.
     fn exchange(&mut self) -> Result<Report> {
         let time = self.time;
         let began = Clock::System.elapsed();
@@ -124,13 +125,13 @@ impl Functions {
             overran(time)
         });
         if let (Err(_), Some(turn)) = (&outcome, &turn) {
-            // Nobody tells what it used.
+            // The worker did not report its processor time.
             turn.meter().add(Clock::System.elapsed().saturating_sub(began));
         }
         outcome
     }
 
-    /// The timeouts are the watchdog: the worker answers a batch at once, or has been in it for too long.
+    /// The timeouts are the watchdog: a worker that does not answer a batch in time is stopped.
     fn exchange_within(&mut self, time: Duration, late: impl FnOnce() -> Error) -> Result<Report> {
         let (mut lease, mut reader) = self.worker.take().ok_or_else(lost)?;
         let stream = reader.get_mut();

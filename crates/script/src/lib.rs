@@ -1,8 +1,9 @@
 //! Server-side JavaScript in worker processes: stored procedures, triggers and user-defined functions (engine.md §6).
 //!
-//! The engine's own built-in functions cannot all be interrupted, so scripts run in processes that can be killed. A worker
-//! serves one invocation at a time and keeps nothing between two; it reaches data only by asking the [`Store`] of its
-//! invocation. Nothing here knows a partition: whoever implements [`Store`] decides what a transaction is.
+//! The engine's own built-in functions cannot all be interrupted, so scripts run in processes that can be
+//! killed. A worker serves one invocation at a time and keeps no state between two; it reaches data only by
+//! asking the [`Store`] of its invocation. Nothing here knows a partition: implementations of [`Store`]
+//! define the transaction.
 
 mod confined;
 mod conversation;
@@ -57,22 +58,24 @@ pub struct Invocation<'a> {
     pub self_link: &'a str,
     /// `dbs/{name}/colls/{name}`.
     pub alt_link: &'a str,
-    /// The use of the container's storage, as scripts are shown it.
+    /// The use of the container's storage, in the text that scripts see.
     pub usage: &'a str,
-    /// Its limit.
+    /// The limit of the container's storage.
     pub quota: &'a str,
     /// Whether `console.log` is kept.
     pub logs: bool,
-    /// Writes whose callbacks look at nothing but errors may be taken as done before the store is asked, which saves asking it one by one.
-    /// The run may then end with [`is_misjudged`], and is to be made again without.
+    /// Writes whose callbacks look at nothing but errors may be assumed to succeed before the store is asked,
+    /// which saves asking it one by one. The run may then end with [`is_misjudged`], and must be repeated
+    /// without foresight.
     pub foresees: bool,
     pub limits: ScriptLimits,
 }
 
-/// What the script is run as; bodies are JSON text.
+/// The role of a script in an invocation; bodies are JSON text.
 #[derive(Debug, Clone)]
 pub enum Role<'a> {
-    /// `arguments` is the JSON of a list: an array, or an object with a length, as `Function.prototype.apply` takes them.
+    /// `arguments` is the JSON of a list: an array, or an object with a length, as for
+    /// `Function.prototype.apply`.
     Procedure {
         arguments: &'a str,
     },
@@ -87,14 +90,14 @@ pub enum Role<'a> {
     },
 }
 
-/// What a run that ended well left behind; bodies are JSON text.
+/// The outcome of a successful run; bodies are JSON text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Completion {
-    /// What was set with `getResponse().setBody`.
+    /// The body set with `getResponse().setBody`.
     pub response_body: Option<String>,
-    /// Of a pre-trigger: the request's body as it is now.
+    /// The request's current body, for a pre-trigger.
     pub request_body: Option<String>,
-    /// What `console.log` printed, if it was to be kept.
+    /// The output of `console.log`, if it was to be kept.
     pub log: String,
 }
 
@@ -103,7 +106,8 @@ impl Scripts {
         Scripts { pool: Arc::new(Pool::new(settings)) }
     }
 
-    /// Refuses a text that is not one function, with line and column. Where the worker is killed from outside, another one looks.
+    /// Refuses a text that is not exactly one function, with line and column. If the worker is killed from
+    /// outside, another one checks.
     pub async fn check(&self, container: ContainerRid, source: &str) -> Result<()> {
         match self.check_once(container, source).await {
             Err(error) if is_worker_lost(&error) => self.check_once(container, source).await,
@@ -125,9 +129,10 @@ impl Scripts {
         }
     }
 
-    /// Runs a script to its end. Errors: [`shardlake_model::ErrorKind::BadRequest`] for what it throws, `Forbidden` past its limits of
-    /// time and memory, `TooLarge` for its response, `Unavailable` when no worker can be had. After an error the
-    /// caller rolls back; where [`is_worker_lost`] says so, it may then try again.
+    /// Runs a script to its end. Errors: [`shardlake_model::ErrorKind::BadRequest`] for errors that it
+    /// throws, `Forbidden` past its limits of time and memory, `TooLarge` for its response, `Unavailable`
+    /// when no worker is free. After an error the caller rolls back; if [`is_worker_lost`], it may then try
+    /// again.
     pub async fn run(
         &self,
         container: ContainerRid,
@@ -143,7 +148,7 @@ impl Scripts {
         self.pool.turns().turn(Lane::Scripts, key, meter).await
     }
 
-    /// A turn, if there is one at once.
+    /// A turn, if one is free at once.
     pub fn try_turn(&self, key: ScriptKey, meter: Meter) -> Option<Turn> {
         self.pool.turns().try_turn(Lane::Scripts, key, meter)
     }
@@ -153,7 +158,7 @@ impl Scripts {
         self.pool.turns().turn(Lane::Functions, key, meter).await
     }
 
-    /// [`Scripts::run`] for those whose turn it is.
+    /// [`Scripts::run`] for the holder of a turn.
     pub async fn run_in(
         &self,
         turn: &Turn,
@@ -163,7 +168,7 @@ impl Scripts {
         self.run_logged(turn, invocation, store, &mut String::new()).await
     }
 
-    /// The same for those who also want to know what a script had printed that failed.
+    /// Like [`Scripts::run_in`]; also returns the output of a failed script.
     pub async fn run_logged(
         &self,
         turn: &Turn,
@@ -204,7 +209,7 @@ impl Scripts {
         Functions::prepare(&self.pool, turn, definitions, limits)
     }
 
-    /// What worker processes are confined by; none before the first one was started.
+    /// The confinement of worker processes; `None` before the first one was started.
     pub fn confined(&self) -> Option<Confined> {
         self.pool.confined()
     }

@@ -1,7 +1,7 @@
-//! The pool's end of a worker's socket, for those who wait in the server's runtime: frames out, frames in.
+//! The pool's end of a worker's socket, for code in the server's runtime: frames out, frames in.
 //!
-//! It stays with the worker from one order to the next, because joining the runtime and leaving it takes a handful of system
-//! calls. Another runtime makes a line of its own.
+//! It stays with the worker from one order to the next, because joining the runtime and leaving it costs a
+//! handful of system calls. Another runtime makes its own line.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -11,7 +11,7 @@ use tokio::runtime::{Handle, Id};
 
 use crate::protocol::{Encoder, HEADER_BYTES, Malformed, Report, decode_report, frame_length};
 
-/// What one large message took is not held for ever.
+/// Buffer capacity kept after a large message.
 const KEPT_BYTES: usize = 64 << 10;
 
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// In a runtime. The stream does not block.
+    /// Must be called in a runtime, for a stream that does not block.
     pub(crate) fn new(stream: &UnixStream) -> io::Result<Line> {
         stream.set_nonblocking(true)?;
         Ok(Line {
@@ -39,32 +39,32 @@ impl Line {
         Handle::current().id() == self.runtime
     }
 
-    /// Sends what was encoded.
+    /// Sends the encoded frames.
     pub(crate) async fn flush(&mut self) -> io::Result<()> {
         self.stream.get_mut().write_all(self.encoder.bytes()).await?;
         self.encoder.clear();
         Ok(())
     }
 
-    /// One frame, and what it says.
+    /// Reads and decodes one frame.
     pub(crate) async fn read(&mut self) -> io::Result<Result<Report, Malformed>> {
         let mut header = [0; HEADER_BYTES];
         self.stream.read_exact(&mut header).await?;
         let length = frame_length(header)?;
         self.buffer.clear();
-        // The buffer grows with what arrives, not with what was announced.
+        // The buffer grows with the bytes that arrive, not with the announced length.
         if (&mut self.stream).take(length as u64).read_to_end(&mut self.buffer).await? < length {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         Ok(decode_report(&self.buffer))
     }
 
-    /// Whether everything was read that has arrived.
+    /// Whether all received bytes were read.
     pub(crate) fn is_quiet(&self) -> bool {
         self.stream.buffer().is_empty()
     }
 
-    /// Until the next order.
+    /// The line without its buffers' contents, for the next order.
     pub(crate) fn at_rest(mut self) -> Line {
         self.encoder.clear();
         self.encoder.shrink_to(KEPT_BYTES);

@@ -9,7 +9,7 @@ use std::time::Duration;
 pub struct Meter(Arc<AtomicU64>);
 
 impl Meter {
-    /// What was spent so far, in whole microseconds.
+    /// The total so far, in whole microseconds.
     pub fn total(&self) -> Duration {
         Duration::from_micros(self.0.load(Ordering::Relaxed))
     }

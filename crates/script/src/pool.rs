@@ -1,8 +1,9 @@
 //! The workers: started when first needed, kept for the next order, replaced when they are killed or have served enough.
 //!
-//! An order takes a turn (`turns.rs`), then an idle worker or a new one. A worker goes back only from
-//! [`Leased::give_back`]; dropped in any other way, be it by an error, a limit or a client that went away, it is in the
-//! middle of something and is killed. Killed processes are reaped by whoever comes next, which costs no thread.
+//! An order takes a turn (`turns.rs`), then an idle worker or a new one. A worker goes back only by
+//! [`Leased::give_back`]. If its lease is dropped in any other way, by an error, a limit or a client that
+//! disconnected, the worker is in the middle of an order and is killed. Killed processes are reaped by the
+//! next lease, which needs no thread.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -20,9 +21,9 @@ use crate::settings::{ScriptSettings, WorkerKind};
 use crate::turns::{Rules, Turn, Turns};
 use crate::worker;
 
-/// More than engines are allowed to use, for workers on threads.
+/// Stack of worker threads; more than engines are allowed to use.
 const THREAD_STACK_BYTES: usize = 4 << 20;
-/// Looks at a process whose stream has ended, a millisecond apart, before it is taken for one that goes on.
+/// Checks of a process whose stream has ended, a millisecond apart, before it counts as still running.
 const LOOKS_MAX: usize = 1_000;
 
 #[derive(Debug)]
@@ -37,18 +38,18 @@ struct State {
     idle: Vec<Worker>,
     /// Killed or asked to end, not yet reaped.
     ending: Vec<Child>,
-    /// What the newest worker process said of itself.
+    /// The confinement that the newest worker process reported.
     confined: Option<Confined>,
 }
 
 #[derive(Debug)]
 struct Worker {
     stream: UnixStream,
-    /// Of the last conversation, for the next.
+    /// The line of the last conversation, for the next one.
     line: Option<Line>,
     /// None for a thread, which ends with its stream.
     process: Option<Child>,
-    /// It has not yet said that it is there.
+    /// Its first message has not arrived yet.
     is_new: bool,
 }
 
@@ -75,12 +76,12 @@ impl Pool {
         &self.turns
     }
 
-    /// What worker processes are confined by; none before the first one.
+    /// The confinement of worker processes; `None` before the first one.
     pub(crate) fn confined(&self) -> Option<Confined> {
         self.state().confined
     }
 
-    /// A worker for whoever's turn it is.
+    /// A worker for the holder of a turn.
     pub(crate) fn lease(self: &Arc<Self>, turn: &Turn) -> Result<Leased> {
         let idle = {
             let mut state = self.state();
@@ -106,7 +107,7 @@ impl Drop for Pool {
         while let Some(worker) = state.idle.pop() {
             state.end(worker);
         }
-        // Killed processes are gone soon; nobody comes after us to reap them.
+        // Killed processes end soon, and no later lease would reap them.
         for mut child in state.ending.drain(..) {
             let _ = child.wait();
         }
@@ -118,7 +119,7 @@ impl State {
         self.ending.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
     }
 
-    /// An idle worker that nobody has killed meanwhile.
+    /// An idle worker that is still alive.
     fn take_idle(&mut self) -> Option<Worker> {
         while let Some(mut worker) = self.idle.pop() {
             let is_alive = |process: &mut Child| matches!(process.try_wait(), Ok(None));
@@ -129,7 +130,7 @@ impl State {
         None
     }
 
-    /// Kills a process; a thread ends when it next looks at its stream.
+    /// Kills a process; a thread ends when it next reads its stream.
     fn end(&mut self, worker: Worker) {
         let _ = worker.stream.shutdown(std::net::Shutdown::Both);
         if let Some(mut process) = worker.process {
@@ -140,7 +141,7 @@ impl State {
 }
 
 impl Leased {
-    /// For those who wait in the server's runtime: the line that is there already, or a new one.
+    /// For code in the server's runtime: the existing line, or a new one.
     pub(crate) fn line(&mut self) -> io::Result<Line> {
         let worker = self.worker.as_mut().expect("held until given back");
         match worker.line.take().filter(Line::is_of_this_runtime) {
@@ -149,7 +150,7 @@ impl Leased {
         }
     }
 
-    /// For those who may block. Nobody else waits for the worker then.
+    /// For callers that may block. The stream then has no other reader.
     pub(crate) fn blocking_stream(&mut self) -> io::Result<UnixStream> {
         let worker = self.worker.as_mut().expect("held until given back");
         worker.line = None;
@@ -161,7 +162,7 @@ impl Leased {
         &self.turn
     }
 
-    /// Whether the first that it has to say is what confines it.
+    /// Whether the worker's first message, its confinement, is still to come.
     pub(crate) fn is_new(&self) -> bool {
         self.worker.as_ref().is_some_and(|worker| worker.is_new)
     }
@@ -180,7 +181,7 @@ impl Leased {
         }
     }
 
-    /// Why the worker ended, whose stream has.
+    /// The reason why a worker whose stream has ended did so.
     pub(crate) async fn ending(&mut self) -> Ending {
         for _ in 0..LOOKS_MAX {
             if let Some(ending) = self.look() {
@@ -191,7 +192,7 @@ impl Leased {
         Ending::Failed
     }
 
-    /// The same for those who may block.
+    /// Like `ending`, for callers that may block.
     pub(crate) fn ending_blocking(&mut self) -> Ending {
         for _ in 0..LOOKS_MAX {
             if let Some(ending) = self.look() {
@@ -209,7 +210,7 @@ impl Leased {
         }
     }
 
-    /// After an order that ended: the next one may have the worker, and the line to it.
+    /// Returns the worker and its line after an order that ended.
     pub(crate) fn give_back(mut self, line: Option<Line>) {
         if let Some(mut worker) = self.worker.take() {
             worker.line = line;
@@ -235,8 +236,8 @@ fn start(kind: &WorkerKind) -> io::Result<Worker> {
         WorkerKind::Process { program, arguments } => Some(
             Command::new(program)
                 .args(arguments)
-                // Nothing of the server's: no keys in variables, no directory, no output. Without files there are no
-                // time zones either.
+                // The worker gets nothing from the server: no keys in variables, no directory, no output.
+                // Without files there are no time zones either.
                 .env_clear()
                 .env("TZ", "UTC0")
                 .current_dir("/")

@@ -1,4 +1,4 @@
-//! How many workers there are, where they run, and what one invocation may use.
+//! Settings of the workers: their number, where they run, and the limits of one invocation.
 
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -9,14 +9,14 @@ use shardlake_stdx::Clock;
 #[derive(Debug, Clone)]
 pub struct ScriptSettings {
     pub workers: WorkerKind,
-    /// Workers for procedures and triggers at most, and as many again for functions; further invocations wait their turn.
-    /// One container has all of them but one.
+    /// Limit on workers for procedures and triggers, and a separate one of the same size for functions;
+    /// further invocations wait for a turn. One container may have all but one.
     pub workers_max: usize,
-    /// Invocations that wait at most; further ones are refused.
+    /// Limit on waiting invocations; further ones are refused.
     pub waiting_max: usize,
-    /// The same of one container.
+    /// The limit of one container.
     pub waiting_of_container_max: usize,
-    /// What the time of an offence is taken from.
+    /// The clock that times offences.
     pub clock: Clock,
 }
 
@@ -24,7 +24,7 @@ impl Default for ScriptSettings {
     fn default() -> Self {
         ScriptSettings {
             workers: WorkerKind::Thread,
-            // One container may use every core, and then the worker that is left to others is one more.
+            // One container may use every core; one more worker is left to the other containers.
             workers_max: cores().max(2) + 1,
             waiting_max: 1_000,
             waiting_of_container_max: 250,
@@ -41,16 +41,17 @@ fn cores() -> usize {
 pub enum WorkerKind {
     /// This program with these arguments serves its standard input as a worker; it can be killed.
     Process { program: PathBuf, arguments: Vec<String> },
-    /// A thread of this process, for tests of what scripts do: nothing stops a built-in function that runs for ever.
+    /// A thread of this process, for tests of script semantics: a built-in function that runs for ever cannot
+    /// be stopped.
     Thread,
 }
 
-/// Of one invocation.
+/// Limits of one invocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScriptLimits {
     /// 5 s (engine.md §4.4).
     pub time: Duration,
-    /// Loop turns and calls at most; unlike the time, the same on every machine.
+    /// Limit on loop iterations and calls; unlike the time, the same on every machine.
     pub steps_max: u64,
     pub memory_bytes_max: usize,
     pub stack_bytes_max: usize,
@@ -59,7 +60,7 @@ pub struct ScriptLimits {
 }
 
 impl ScriptLimits {
-    /// Of a check, which reads a text and runs nothing of an honest one.
+    /// Limits of a check, which parses a text and normally runs nothing.
     pub(crate) fn of_check() -> ScriptLimits {
         ScriptLimits { time: Duration::from_secs(1), steps_max: 10_000_000, ..ScriptLimits::default() }
     }

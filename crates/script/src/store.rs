@@ -1,4 +1,4 @@
-//! What a script may ask of the data: the methods of its `collection`, as messages.
+//! The data calls of a script: the methods of its `collection`, as messages.
 
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
@@ -23,12 +23,12 @@ pub enum StoreOperation {
 }
 
 impl StoreReply {
-    /// To a write that succeeds, and whose body nobody wants.
+    /// The reply to a successful write whose body is not used.
     pub(crate) fn foreseen() -> StoreReply {
         StoreReply { outcome: Ok(StoreAnswer::default()), accepts_more: true }
     }
 
-    /// Whether it is that, as far as a script can tell.
+    /// Whether the reply equals the foreseen one, as far as a script can see.
     pub(crate) fn is_as_foreseen(&self) -> bool {
         self.outcome.is_ok() && self.accepts_more
     }
@@ -45,7 +45,7 @@ impl StoreOperation {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreRequest {
     pub operation: StoreOperation,
-    /// Of a document or of the collection, by rid or by name, as the script gave it.
+    /// The link of a document or of the collection, by rid or by name, as the script gave it.
     pub link: String,
     /// JSON text of the document, or of a query: a string, or an object with `query` and `parameters`.
     pub body: Option<String>,
@@ -54,14 +54,14 @@ pub struct StoreRequest {
     pub if_none_match: Option<String>,
     pub page_size: Option<i64>,
     pub continuation: Option<String>,
-    /// The document must bring its id.
+    /// The document must contain its id.
     pub disables_id_generation: bool,
-    /// The script can look at the body of the answer; else it is not sent.
+    /// Whether the script can look at the body of the answer; otherwise it is not sent.
     pub wants_body: bool,
 }
 
 impl StoreRequest {
-    /// Whether its answer is known before it is carried out, as long as it succeeds.
+    /// Whether its answer is known in advance, provided that it succeeds.
     pub(crate) fn is_foreseeable(&self) -> bool {
         use StoreOperation::*;
         let writes =
@@ -86,7 +86,7 @@ pub struct StoreAnswer {
     pub not_modified: bool,
 }
 
-/// What callbacks get as `{number, body}`.
+/// The error that callbacks get as `{number, body}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreFailure {
     /// One of the error codes of engine.md §6.

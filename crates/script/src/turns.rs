@@ -1,18 +1,20 @@
-//! Whose turn it is at the workers.
+//! Queue for the script workers: a *turn* is the right to use one.
 //!
-//! Containers take turns one after the other, and so do the scripts of one container; the runs of one script go in the order of
-//! their arrival. No container holds all workers, so that another one finds a worker at once, or after one turn of each container
-//! that waits before it.
+//! Containers get turns in rotation, and so do the scripts of one container; the runs of one script are
+//! served in the order of their arrival. No container holds all workers, so that another one finds a worker
+//! at once, or after one turn of each container that waits before it.
 //!
-//! A container whose script had to be stopped is an *offender* for a while. All of its scripts are then *suspects*, but for those
-//! that have lately ended by themselves: its suspects together hold one worker, and all suspects leave one worker to the others. So
-//! an honest script waits for no endless one of its container, or for one turn of each where it is new.
+//! A container whose script had to be stopped is an *offender* for a while. All of its scripts are then
+//! *suspects*, except those that have lately ended by themselves. Its suspects together hold one worker, and
+//! all suspects leave one worker to the others. So an honest script does not wait for an endless one of its
+//! container, or waits for one turn of each if it is new.
 //!
-//! Scripts and functions of queries have workers of their own: a script's query may call functions, and scripts that hold
-//! all workers would else wait for functions that wait for them. Both go by the same rules and know the same offenders.
+//! Scripts and functions of queries have separate workers: a script's query may call functions, and otherwise
+//! scripts that hold all workers would wait for functions that wait for them. Both follow the same rules and
+//! know the same offenders.
 //!
-//! One lock, held for a few steps. A waiter that is dropped leaves the queue; where it was granted a turn in that moment, it
-//! gives the turn back.
+//! One lock is held for a few steps. A waiter that is dropped leaves the queue; if it was granted a turn at
+//! that point, it gives the turn back.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,14 +29,15 @@ use crate::meter::Meter;
 
 /// How long a container is an offender after its last offence.
 pub(crate) const OFFENCE_TIME: Duration = Duration::from_secs(60);
-/// How long a script is proven that has ended by itself.
+/// How long a script that has ended by itself is proven.
 pub(crate) const PROOF_TIME: Duration = Duration::from_secs(10 * 60);
-/// Scripts that are known as proven at a time; further ones are not, and wait as suspects do where their container has offended.
+/// Limit on proven scripts; further ones are not proven, and wait as suspects if their container has
+/// offended.
 const PROVEN_MAX: usize = 10_000;
-/// What a client is told to wait when its container's queue is full.
+/// The `retry-after` of a client whose container's queue is full.
 const RETRY_AFTER_MS: u64 = 1_000;
 
-/// What a turn is for.
+/// The use of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lane {
     Scripts,
@@ -51,9 +54,9 @@ pub struct ScriptKey {
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rules {
-    /// Of each lane.
+    /// The number of workers of each lane.
     pub workers_max: usize,
-    /// Of both lanes together.
+    /// The number of waiters of both lanes together.
     pub waiting_max: usize,
     pub waiting_of_container_max: usize,
 }
@@ -69,15 +72,15 @@ pub(crate) struct Turns {
 struct State {
     lanes: [LaneState; 2],
     next_ticket: u64,
-    /// Until when each is one.
+    /// The end of each container's time as an offender.
     offenders: HashMap<ContainerRid, Duration>,
-    /// Until when each is known to end by itself.
+    /// The end of each script's time as proven to end by itself.
     proven: HashMap<ScriptKey, Duration>,
 }
 
 #[derive(Debug, Default)]
 struct LaneState {
-    /// Workers that a script holds, where it holds any.
+    /// The number of workers held by each script.
     held: HashMap<ScriptKey, usize>,
     /// Containers with waiters, in the order of their turns.
     queues: VecDeque<(ContainerRid, ScriptQueues)>,
@@ -92,8 +95,8 @@ struct Waiter {
     granted: oneshot::Sender<()>,
 }
 
-/// The right of a script to one worker at a time, for one script or several that follow one another. It is given back
-/// with the last copy.
+/// The right of a script to one worker at a time, for one script or several that follow one another. It is
+/// given back with the last copy.
 #[derive(Debug, Clone)]
 pub struct Turn(Arc<Held>);
 
@@ -128,7 +131,7 @@ impl Turn {
         state.proven.remove(key);
     }
 
-    /// A script of this turn has come to its end.
+    /// A script of this turn has ended.
     pub(crate) fn ended(&self) {
         self.0.has_ended.store(true, Ordering::Relaxed);
     }
@@ -147,11 +150,11 @@ impl Turns {
         Arc::new(Turns { rules, clock, state: Mutex::default() })
     }
 
-    /// A turn for those who do not wait.
+    /// A turn for callers that do not wait.
     pub fn try_turn(self: &Arc<Self>, lane: Lane, key: ScriptKey, meter: Meter) -> Option<Turn> {
         let now = self.clock.elapsed();
         let mut state = self.state();
-        // A later run does not overtake those of the same script.
+        // A later run does not overtake earlier ones of the same script.
         let is_free = !state.waits(lane, key) && state.may_take(self.rules, lane, key, now);
         if !is_free {
             return None;
@@ -161,7 +164,7 @@ impl Turns {
         Some(self.held(lane, key, meter))
     }
 
-    /// Waits for a turn. Refused at once where too many wait.
+    /// Waits for a turn. Refused at once if too many wait.
     pub async fn turn(self: &Arc<Self>, lane: Lane, key: ScriptKey, meter: Meter) -> Result<Turn> {
         if let Some(turn) = self.try_turn(lane, key, meter.clone()) {
             return Ok(turn);
@@ -188,7 +191,7 @@ impl Turns {
         let (grants, granted) = oneshot::channel();
         let queues = queue_of(&mut state.lanes[lane as usize].queues, key.container);
         queue_of(queues, key).push_back(Waiter { ticket, granted: grants });
-        // A turn may have become free since it was tried.
+        // A turn may have become free since the attempt.
         state.grant(self.rules, lane, self.clock.elapsed());
         Ok(Waiting { turns: self, lane, key, ticket, granted, is_over: false })
     }
@@ -223,7 +226,7 @@ impl State {
         &self.lanes[lane as usize]
     }
 
-    /// Whether a script may be endless, as far as is known.
+    /// Whether a script is possibly endless.
     fn is_suspect(&self, key: ScriptKey, now: Duration) -> bool {
         let is_offender = self.offenders.get(&key.container).is_some_and(|until| *until > now);
         is_offender && self.proven.get(&key).is_none_or(|until| *until <= now)
@@ -242,7 +245,7 @@ impl State {
         self.lane(lane).queues.iter().any(|(_, queues)| queues.iter().any(|(waits, _)| *waits == key))
     }
 
-    /// Who waits: everybody, and those of one container.
+    /// The number of waiters: in all, and of one container.
     fn waiting(&self, container: ContainerRid) -> (usize, usize) {
         let queues = || self.lanes.iter().flat_map(|lane| &lane.queues);
         let count = |queues: &ScriptQueues| queues.iter().map(|(_, queue)| queue.len()).sum::<usize>();
@@ -252,7 +255,7 @@ impl State {
 
     fn may_take(&self, rules: Rules, lane: Lane, key: ScriptKey, now: Duration) -> bool {
         let held = &self.lane(lane).held;
-        // With one worker there is nothing to leave to others.
+        // A single worker cannot be left to others.
         let all_but_one = (rules.workers_max - 1).max(1);
         let count = |is_meant: &dyn Fn(&ScriptKey) -> bool| -> usize {
             held.iter().filter(|(holder, _)| is_meant(holder)).map(|(_, count)| count).sum()
@@ -270,8 +273,8 @@ impl State {
         *self.lanes[lane as usize].held.entry(key).or_default() += 1;
     }
 
-    /// Grants free workers to the first waiters that may take them. After a grant, the container and its script move to the end of their
-    /// queues.
+    /// Grants free workers to the first waiters that may have them. After a grant, the container and its
+    /// script move to the end of their queues.
     fn grant(&mut self, rules: Rules, lane: Lane, now: Duration) {
         let next = |state: &State| {
             let mut places = state.lane(lane).queues.iter().enumerate();
@@ -313,7 +316,7 @@ impl State {
     }
 }
 
-/// The queue with this name, at the end where it is new.
+/// The queue of this key, added at the end if it is new.
 fn queue_of<K: PartialEq + Copy, V>(queues: &mut VecDeque<(K, VecDeque<V>)>, key: K) -> &mut VecDeque<V> {
     let place = queues.iter().position(|(other, _)| *other == key).unwrap_or_else(|| {
         queues.push_back((key, VecDeque::new()));

@@ -1,8 +1,8 @@
 //! A worker as a program of its own, for the tests and measurements of this crate; the server is its own worker.
 //!
-//! With `--try WHAT` it confines itself as a worker does and tries what a script that took it over might, with `--freely WHAT`
-//! it tries the same unconfined; it prints how that went.
-#![allow(clippy::print_stdout)] // that is how the test learns of it
+//! With `--try ATTEMPT` it confines itself like a worker and tries an action of a compromised script; with
+//! `--freely ATTEMPT` it tries the same unconfined. It prints the outcome.
+#![allow(clippy::print_stdout)] // the test reads the output
 
 use std::fs::{self, File};
 use std::io;
@@ -18,7 +18,7 @@ fn main() -> ExitCode {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => shardlake_script::worker_main(),
         [how @ ("--try" | "--freely"), what] => {
-            // It is the test.
+            // The parent is the test.
             let Some(father) = getppid() else { return ExitCode::FAILURE };
             if how == "--try" {
                 shardlake_script::confine();
@@ -43,7 +43,7 @@ fn attempt(what: &str, father: Pid) -> io::Result<()> {
         "create a file" => File::create(&file).and_then(|_| fs::remove_file(&file)),
         "read another's memory" => File::open("/proc/self/mem").map(drop),
         "connect" => match TcpStream::connect("127.0.0.1:1") {
-            // It was tried, and nobody listens.
+            // The connection was attempted; the port has no listener.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
             other => other.map(drop),
         },
@@ -55,12 +55,12 @@ fn attempt(what: &str, father: Pid) -> io::Result<()> {
         "listen" => UnixListener::bind(&file).and_then(|_| fs::remove_file(&file)),
         "make a pair of sockets" => UnixStream::pair().map(drop),
         "start a program" => Command::new("/bin/true").status().map(drop),
-        // Nobody is left to print if it succeeds.
+        // The process is replaced if it succeeds.
         "become a program" => Err(Command::new("/bin/echo").arg("done").exec()),
         "start a thread" => std::thread::Builder::new().spawn(|| ()).map(drop),
-        // The signal is one that it ignores.
+        // The other process ignores this signal.
         "kill another process" => Ok(kill_process(father, Signal::CHILD)?),
-        // To what they are.
+        // Sets the limits to their current values.
         "raise another's limits" => {
             Ok(prlimit(Some(father), Resource::Core, getrlimit(Resource::Core)).map(drop)?)
         }

@@ -1,7 +1,7 @@
 //! Messages as bytes: frames of `postcard`, each with its header.
 //!
-//! A decoder takes any bytes: what is cut short, too long or no message is [`Malformed`]. Memory is taken for what has arrived, never for
-//! what a length announces.
+//! A decoder takes any bytes: input that is cut short, too long or not a message is [`Malformed`]. Memory is
+//! allocated for bytes that have arrived, never for an announced length.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -24,7 +24,7 @@ impl Encoder {
         self.bytes.clear();
     }
 
-    /// Gives back what large frames took.
+    /// Releases the capacity of large frames.
     pub(crate) fn shrink_to(&mut self, bytes: usize) {
         self.bytes.truncate(bytes);
         self.bytes.shrink_to(bytes);
@@ -39,7 +39,7 @@ impl Encoder {
         self.frame(order);
     }
 
-    /// [`Order::Call`] of borrowed rows.
+    /// Encodes [`Order::Call`] from borrowed rows.
     pub(crate) fn call(&mut self, function: u32, time: Duration, rows: &[Vec<Option<String>>]) {
         self.frame(&Order::Call { function, time, rows: Cow::Borrowed(rows) });
     }
@@ -54,18 +54,18 @@ impl Encoder {
         let bytes = std::mem::take(&mut self.bytes);
         self.bytes = postcard::to_extend(message, bytes).expect("a vector takes any message");
         let length = self.bytes.len() - start - HEADER_BYTES;
-        // A length past four bytes is past the maximum too, and refused where it is read.
+        // A length beyond four bytes is beyond the maximum too, and refused by the reader.
         let length = u32::try_from(length).unwrap_or(u32::MAX);
         self.bytes[start..][..HEADER_BYTES].copy_from_slice(&length.to_le_bytes());
     }
 }
 
-/// A whole frame without its header.
+/// Decodes a whole frame without its header.
 pub(crate) fn decode_order(frame: &[u8]) -> Result<Order<'static>, Malformed> {
     decode(frame)
 }
 
-/// Likewise.
+/// Decodes a report.
 pub(crate) fn decode_report(frame: &[u8]) -> Result<Report, Malformed> {
     decode(frame)
 }

@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 
 pub(crate) const HEADER_BYTES: usize = 4;
 
-/// Larger than a batch of the largest documents or a page of them; what says to be larger is broken.
+/// More than a batch of the largest documents or a page of them; a larger frame is an error.
 const FRAME_BYTES_MAX: usize = 64 << 20;
 
 /// The length that a header announces, refused when it is past the maximum.
@@ -25,14 +25,14 @@ pub(crate) fn read_frame(stream: &mut impl Read, buffer: &mut Vec<u8>) -> io::Re
     stream.read_exact(&mut header[1..])?;
     let length = frame_length(header)?;
     buffer.clear();
-    // The buffer grows with what arrives, not with what was announced.
+    // The buffer grows with the bytes that arrive, not with the announced length.
     if (&mut *stream).take(length as u64).read_to_end(buffer)? < length {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
     Ok(true)
 }
 
-/// Writes what [`super::Encoder`] made, which has its header already.
+/// Writes a frame of [`super::Encoder`], header included.
 pub(crate) fn write_frame(stream: &mut impl Write, frame: &[u8]) -> io::Result<()> {
     stream.write_all(frame)
 }

@@ -1,14 +1,17 @@
-//! What a worker and the pool say to each other.
+//! The protocol between the pool and a worker.
 //!
-//! A new worker says first how the operating system confines it. Then the pool sends an [`Order`] and reads [`Report`]s until one ends the order. A running script sends its calls of the
-//! data as one [`Report::Store`] per batch; each is answered by one reply frame, in order, and a worker sends no
-//! further batch before it has read all replies to the last: so neither side ever writes while the other one does.
+//! The first message of a new worker reports its confinement by the operating system. Then the pool sends an
+//! [`Order`] and reads [`Report`]s until one ends the order. A running script sends its data calls as one
+//! [`Report::Store`] per batch. Each call is answered by one reply frame, in order, and a worker sends no
+//! further batch before it has read all replies to the last, so the two sides never write at the same time.
 //!
-//! A run that may foresee answers takes writes whose callbacks look at nothing but errors as done, and tells of them later in one
-//! [`Report::Foreseen`], at the latest before the report that ends the order and in the same write as that. Nothing answers it: where a
-//! write fails after all, the pool gives the run up, and it is made again without foresight.
+//! A run that may foresee answers assumes that writes succeed if their callbacks look at nothing but errors.
+//! It reports these writes later in one [`Report::Foreseen`], at the latest before the report that ends the
+//! order and in the same write. This report has no answer: if a write fails after all, the pool abandons the
+//! run and repeats it without foresight.
 //!
-//! Both sides are the same program; there is no version. The pool trusts nothing that a worker says beyond its length.
+//! Both sides are the same program, so the protocol has no version. The pool trusts only the length of a
+//! worker's message.
 
 mod codec;
 mod frame;
@@ -25,22 +28,22 @@ use crate::store::{StoreReply, StoreRequest};
 pub(crate) use codec::{Encoder, Malformed, decode_order, decode_report};
 pub(crate) use frame::{HEADER_BYTES, frame_length, read_frame, write_frame};
 
-/// Calls of the data that go out together at most.
+/// Limit on data calls in one batch.
 pub(crate) const BATCH_CALLS_MAX: usize = 64;
-/// Calls in a batch that answer with a page at most: their answers are large.
+/// Limit on calls in a batch whose answers are pages: such answers are large.
 pub(crate) const BATCH_PAGES_MAX: usize = 4;
-/// Calls of a run whose answers are foreseen before they are told.
+/// Foreseen calls of a run before they are reported.
 pub(crate) const FORESEEN_CALLS_MAX: usize = 256;
-/// Bytes of a batch after which it goes out.
+/// Size of a batch at which it is sent.
 pub(crate) const BATCH_BYTES_MAX: usize = 1 << 20;
 
-/// How long calls of one function go on without an answer, if more than one row is to be answered.
+/// Time after which calls of one function are answered, if more than one row is to be answered.
 pub(crate) const PORTION_TIME: Duration = Duration::from_millis(50);
 
 /// Sub-statuses of a refused query after which clients fetch definitions, addresses or a plan, and ask again.
 const ACTED_ON_BY_CLIENTS: [u16; 3] = [1001, 1004, 1024];
 
-/// What the pool asks of a worker.
+/// A request of the pool to a worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Order<'r> {
     Check {
@@ -52,7 +55,7 @@ pub(crate) enum Order<'r> {
         definitions: Vec<(String, String)>,
         limits: ScriptLimits,
     },
-    /// `function` counts the definitions, `time` is what its calls may take.
+    /// `function` counts the definitions, `time` limits the calls.
     Call {
         function: u32,
         time: Duration,
@@ -87,7 +90,7 @@ pub(crate) enum OrderedRole {
     PostTrigger { operation: String, request_body: Option<String>, response_body: Option<String> },
 }
 
-/// What a worker tells the pool.
+/// A message of a worker to the pool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Report {
     Store(Vec<StoreRequest>),
@@ -95,7 +98,8 @@ pub(crate) enum Report {
     Foreseen(Vec<StoreRequest>),
     /// The end of a check, or of preparing functions.
     Ready,
-    /// Of the first rows of a call, one at least: the worker answers what is ready after [`PORTION_TIME`].
+    /// Results of the first rows of a call, at least one: the worker sends the results that are ready after
+    /// [`PORTION_TIME`].
     Results {
         values: Vec<Option<String>>,
         processor: Duration,
@@ -110,21 +114,21 @@ pub(crate) enum Report {
         failure: Failure,
         used: Used,
     },
-    /// The first of a new worker: what it is confined by.
+    /// The first message of a new worker: its confinement.
     Confined(Confined),
-    /// Before [`Report::Failed`]: what the script had printed by then, if that was to be kept.
+    /// Before [`Report::Failed`]: the script's output so far, if it was to be kept.
     Log(String),
 }
 
-/// What an order took of its worker.
+/// The cost of an order for its worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Used {
     pub processor: Duration,
-    /// The worker is not to be used again.
+    /// The worker must not be reused.
     pub is_spent: bool,
 }
 
-/// Why a script did not end well.
+/// The failure of a script.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Failure {
     pub kind: FailureKind,
@@ -132,7 +136,7 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// Of a function in a query: a number that clients of queries act on is left out.
+    /// The failure of a function in a query: numbers that clients of queries act on are left out.
     pub fn of_query(mut self) -> Failure {
         if let FailureKind::Numbered(number) = self.kind
             && ACTED_ON_BY_CLIENTS.contains(&number)
@@ -145,9 +149,9 @@ impl Failure {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum FailureKind {
-    /// It threw, or is no script.
+    /// It threw, or is not a script.
     Script,
-    /// It threw an error with this number, which clients are told.
+    /// It threw an error with this number, which is returned to clients.
     Numbered(u16),
     /// Past its time, steps or memory.
     Limit,

@@ -99,7 +99,8 @@ fn an_offender_has_one_worker_for_a_while_and_offenders_leave_one_to_others() {
     assert!(both.iter().all(Option::is_some), "it is forgiven");
 }
 
-/// Endless runs of one script hold one of the container's two workers; a script that is known to end takes the other.
+/// Endless runs of one script hold one of the container's two workers; a script that is known to end gets the
+/// other.
 #[test]
 fn an_honest_script_waits_for_no_endless_one_of_its_container() {
     let (turns, clock) = turns(RULES);

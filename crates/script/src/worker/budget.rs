@@ -1,7 +1,8 @@
-//! The time and the steps that one order may take, counted while scripts run.
+//! The time and the steps that one order may use, counted while scripts run.
 //!
-//! The interrupt handler of the engine asks the budget every [`STEPS_PER_POLL`] loop turns and calls; waiting for an
-//! answer of the store costs nothing. Once something has run out, the budget stays spent: every later poll ends the script too.
+//! The interrupt handler of the engine asks the budget every [`STEPS_PER_POLL`] loop iterations and calls;
+//! waiting for an answer of the store costs nothing. Once a limit is reached, the budget stays spent: every
+//! later poll ends the script too.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -11,19 +12,19 @@ use shardlake_stdx::Clock;
 use crate::protocol::{Failure, FailureKind};
 use crate::settings::ScriptLimits;
 
-/// How many loop turns and calls the engine makes between two polls.
+/// Loop iterations and calls of the engine between two polls.
 const STEPS_PER_POLL: u64 = 10_000;
 
 #[derive(Debug)]
 pub(super) struct Budget {
-    /// Of this order, and its time.
+    /// The limits and the time of this order.
     limits: Cell<ScriptLimits>,
     time: Cell<Duration>,
     start: Cell<Duration>,
     deadline: Cell<Duration>,
     polls_left: Cell<u64>,
     spent: Cell<Option<Spent>>,
-    /// Failures for want of memory that nobody has caught.
+    /// Uncaught failures to allocate memory.
     shortages: Cell<i64>,
 }
 
@@ -48,13 +49,13 @@ impl Budget {
         budget
     }
 
-    /// For the next order.
+    /// Resets the budget for the next order.
     pub(super) fn begin(&self, limits: ScriptLimits) {
         self.limits.set(limits);
         self.renew(limits.time);
     }
 
-    /// For the next call within an order, which may take so long.
+    /// Restarts the time for the next call within an order.
     pub(super) fn renew(&self, time: Duration) {
         self.time.set(time);
         self.start.set(Clock::System.elapsed());
@@ -78,17 +79,17 @@ impl Budget {
         self.is_late() || self.spent.get().is_some()
     }
 
-    /// Whether the order took the script's time, all waiting included.
+    /// Whether the order has used the script's time, all waiting included.
     pub(super) fn is_past_time(&self) -> bool {
         self.taken() > self.time.get()
     }
 
-    /// How long the order has taken so far.
+    /// The time that the order has used so far.
     pub(super) fn taken(&self) -> Duration {
         Clock::System.elapsed().saturating_sub(self.start.get())
     }
 
-    /// Runs what is not the script's to pay.
+    /// Runs work that does not count as the script's time.
     pub(super) fn pause<T>(&self, wait: impl FnOnce() -> T) -> T {
         let start = Clock::System.elapsed();
         let result = wait();
@@ -122,7 +123,8 @@ impl Budget {
         self.out_of_memory("")
     }
 
-    /// The engine throws null when there is not even memory for an error; nothing tells that from a script that does.
+    /// The engine throws null when memory is too short even for an error. A script that throws null looks the
+    /// same.
     pub(super) fn null_failure(&self) -> Failure {
         self.out_of_memory(", or threw null,")
     }

@@ -1,11 +1,13 @@
-//! The calls of the data that a running script makes: collected, sent in batches, and their answers kept in order.
+//! The data calls of a running script: collected, sent in batches, and their answers kept in order.
 //!
-//! A call is accepted at once and answered after the function that made it has returned, so calls can wait for each other. A batch
-//! goes out when it is full or when the script has nothing else to do, and only after every answer to the batch before was read.
+//! A call is accepted at once and answered after the function that made it has returned, so calls can wait
+//! for each other. A batch is sent when it is full or when the script has nothing else to do, and only after
+//! every answer to the previous batch was read.
 //!
-//! Where the run may foresee, a batch of writes whose callbacks can look at nothing but errors does not go out: each is answered as if it had
-//! succeeded, and the script goes on. It goes out before the next batch that has to be answered, or with the report that ends the run; until
-//! then nobody but this worker has seen what the script made of it.
+//! In a run that may foresee, a batch of writes whose callbacks can look at nothing but errors is not sent:
+//! each write is answered as if it had succeeded, and the script goes on. The batch is sent before the next
+//! batch that needs answers, or with the report that ends the run. Until then only this worker has seen the
+//! script's results.
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,25 +18,25 @@ use super::channel::Channel;
 use crate::protocol::{BATCH_BYTES_MAX, BATCH_CALLS_MAX, BATCH_PAGES_MAX, FORESEEN_CALLS_MAX, Order, Report};
 use crate::store::{StoreReply, StoreRequest};
 
-/// Calls that wait for their callbacks at most; further ones are not accepted.
+/// Limit on calls that wait for their callbacks; further ones are not accepted.
 const WAITING_MAX: usize = 10_000;
-/// Bytes of answers that wait at most.
+/// Limit on the bytes of waiting answers.
 const ANSWER_BYTES_MAX: usize = 32 << 20;
 
 pub(super) struct Calls {
-    /// Gone once the invocation has ended.
+    /// `None` once the invocation has ended.
     channel: Option<Channel>,
     budget: Rc<Budget>,
     queue: Vec<StoreRequest>,
     queue_bytes: usize,
     queue_pages: usize,
     foresees: bool,
-    /// Batches that were taken as done and not sent.
+    /// Batches that were assumed to succeed and not sent.
     foreseen: Vec<StoreRequest>,
     foreseen_bytes: usize,
-    /// Of them, those that the script has not been answered yet.
+    /// The number of foreseen calls that the script has no answer to yet.
     unanswered: usize,
-    /// Sent and not answered.
+    /// The number of calls sent and not answered.
     outstanding: usize,
     answers: VecDeque<StoreReply>,
     answer_bytes: usize,
@@ -63,10 +65,11 @@ impl Calls {
         }
     }
 
-    /// Whether the call is accepted; accepted ones are answered in order.
+    /// Returns whether the call is accepted; accepted calls are answered in order.
     pub(super) fn submit(&mut self, request: StoreRequest) -> bool {
         let waiting = self.queue.len() + self.unanswered + self.outstanding + self.answers.len();
-        // Time of the store is not the script's to pay, but an invocation holds others up: past its time it is to come to an end.
+        // Time of the store does not count as the script's, but an invocation blocks others: past its time it
+        // must end.
         if !self.accepts_more
             || self.budget.is_past_time()
             || waiting >= WAITING_MAX
@@ -82,13 +85,13 @@ impl Calls {
             || self.queue_bytes >= BATCH_BYTES_MAX
         {
             self.flush();
-            // Whether more is accepted is known only after the answers.
+            // The answers decide whether more calls are accepted.
             self.collect();
         }
         true
     }
 
-    /// The answer to the earliest call that has none yet; nothing when there is no such call.
+    /// The answer to the earliest unanswered call, if there is one.
     pub(super) fn next_answer(&mut self) -> Option<StoreReply> {
         let is_idle = self.answers.is_empty() && self.outstanding == 0;
         if self.unanswered > 0 || (is_idle && self.foresee()) {
@@ -106,7 +109,7 @@ impl Calls {
         Some(answer)
     }
 
-    /// Takes the next batch as done, if its answers can be foreseen.
+    /// Assumes that the next batch succeeds, if its answers can be foreseen.
     fn foresee(&mut self) -> bool {
         let calls = self.foreseen.len() + self.queue.len();
         let is_foreseen = self.foresees
@@ -129,7 +132,8 @@ impl Calls {
         self.accepts_more = false;
     }
 
-    /// Reads what the pool still sends, so that the next order is the next message. Nothing can be called afterwards.
+    /// Reads the remaining replies of the pool, so that the next message is the next order. No calls are
+    /// possible afterwards.
     pub(super) fn finish(&mut self) -> io::Result<Channel> {
         self.collect();
         self.tell_foreseen();
@@ -153,7 +157,7 @@ impl Calls {
         }
     }
 
-    /// Before what goes out next.
+    /// Reports the foreseen calls before the next message.
     fn tell_foreseen(&mut self) {
         let foreseen = std::mem::take(&mut self.foreseen);
         self.foreseen_bytes = 0;

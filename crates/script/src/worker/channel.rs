@@ -24,18 +24,18 @@ impl Channel {
         })
     }
 
-    /// The next order; nothing when the other side is gone.
+    /// The next order; `None` when the pool has closed the socket.
     pub(super) fn receive(&mut self) -> io::Result<Option<Order<'static>>> {
         if !read_frame(&mut self.reader, &mut self.buffer)? {
             return Ok(None);
         }
         let order = decode_order(&self.buffer).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
-        // What one large message took is not held for ever.
+        // Releases the capacity of a large message.
         self.buffer.shrink_to(KEPT_BYTES);
         Ok(Some(order))
     }
 
-    /// Goes out with the next that is sent.
+    /// Buffers a report; it is sent with the next message.
     pub(super) fn put(&mut self, report: &Report) {
         self.encoder.report(report);
     }

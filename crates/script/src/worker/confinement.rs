@@ -1,7 +1,8 @@
-//! What a worker process may use of memory, processor time and descriptors, and when it has served long enough.
+//! A worker process's limits on memory, processor time and descriptors, and when it has served long enough.
 //!
-//! The engine counts its own memory; the address-space limit is for what it does not count. The limit of processor time ends a worker
-//! that hangs in a built-in function while nobody is left to kill it. Failing to set a limit is not an error: they are a second line.
+//! The engine counts its own memory; the address-space limit covers memory that the engine does not count.
+//! The limit on processor time ends a worker that hangs in a built-in function when no pool is left to kill
+//! it. Failing to set a limit is not an error: they are a second line.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -12,23 +13,23 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::settings::ScriptLimits;
 
-/// Orders after which a worker is replaced, so that nothing accumulates for ever.
+/// Orders after which a worker is replaced, so that nothing accumulates without end.
 const ORDERS_MAX: u32 = 10_000;
-/// How often the memory is looked at.
+/// Orders between two checks of the memory.
 const ORDERS_PER_LOOK: u32 = 64;
 /// Growth of resident memory after which a worker is replaced.
 const GROWTH_BYTES_MAX: u64 = 64 << 20;
-/// Address space beyond what scripts may use: messages, buffers, the engine's own.
+/// Address space beyond the scripts' limit: messages, buffers, the engine's own.
 const ADDRESS_SPACE_SLACK: u64 = 512 << 20;
 const PAGE_BYTES: u64 = 4096;
-/// The socket, and what is looked at in `/proc`.
+/// The socket, and files in `/proc`.
 const FILES_MAX: u64 = 16;
 
 #[derive(Debug)]
 pub(crate) struct Confinement {
-    /// Of the process when it began; a worker on a thread is not confined.
+    /// The memory of the process at its start; a worker on a thread is not confined.
     start: Option<Memory>,
-    /// What the kernel tells of its memory, opened while it may open files.
+    /// The kernel's statistics of its memory, opened while it may open files.
     statistics: Option<File>,
     memory_bytes_max: usize,
     orders: u32,
@@ -46,7 +47,7 @@ impl Confinement {
     }
 
     pub(super) fn of_process() -> Confinement {
-        // Who runs out of memory should be the worker and not the server.
+        // When memory is short, the system should kill the worker and not the server.
         let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
         let none =
             [(Resource::Core, 0), (Resource::Fsize, 0), (Resource::Nproc, 0), (Resource::Nofile, FILES_MAX)];
@@ -58,7 +59,7 @@ impl Confinement {
         Confinement { start: Some(start), statistics, memory_bytes_max: 0, orders: 0 }
     }
 
-    /// Sets what the next order may use.
+    /// Sets the limits of the next order.
     pub(super) fn prepare(&mut self, limits: &ScriptLimits) {
         self.orders += 1;
         let Some(start) = self.start else { return };
@@ -72,7 +73,7 @@ impl Confinement {
         self.renew(limits.time);
     }
 
-    /// Grants the processor time of one more script, which may take so long.
+    /// Grants the processor time of one more script.
     pub(super) fn renew(&self, time: Duration) {
         if self.start.is_none() {
             return;
@@ -89,10 +90,10 @@ impl Confinement {
     }
 }
 
-/// Beyond twice the time of a script.
+/// Processor time beyond twice the time of a script.
 const PROCESSOR_GRACE: Duration = Duration::from_secs(5);
 
-/// Sets the limit that the process itself may still raise.
+/// Lowers a limit that the process itself may still raise.
 fn lower(resource: Resource, limit: u64) {
     let maximum = getrlimit(resource).maximum;
     let current = Some(maximum.map_or(limit, |maximum| limit.min(maximum)));

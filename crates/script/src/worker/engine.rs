@@ -1,9 +1,10 @@
 //! A JavaScript engine with its limits set, as new for each order.
 //!
-//! Every order finds the engine as it was when it was made (functions of a query share one order), so nothing can pass from one to the next: no
-//! global, no prototype, no symbol. It is made once, with what the host adds to it, and its memory is put back after each order (`heap.rs`). The
-//! engine bounds its memory and its stack by itself and asks the budget regularly; what it cannot do is interrupt its own built-in
-//! functions, which is why workers are processes that can be killed.
+//! Every order finds the engine in its original state (functions of a query share one order), so no global,
+//! prototype or symbol can pass from one order to the next. The engine is made once, with the host's
+//! additions, and its memory is restored after each order (`heap.rs`). The engine bounds its memory and its
+//! stack by itself and asks the budget regularly. It cannot interrupt its own built-in functions, which is
+//! why workers are processes that can be killed.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -22,35 +23,37 @@ use super::source::{self, FunctionText, Shape};
 use crate::protocol::{Failure, FailureKind};
 use crate::settings::ScriptLimits;
 
-/// Memory for telling what went wrong.
+/// Memory for error messages.
 const TELLING_BYTES: usize = 8 << 20;
 
-/// Let go of in this order: what it holds of the engine, then the engine.
+/// The fields are dropped in this order: holders of engine values first, then the engine.
 pub(super) struct Engine {
     host: Host,
     context: Context,
     runtime: Runtime,
     heap: Heap,
-    /// Of the engine as it was made.
+    /// The engine's original state.
     image: Image,
     images: RefCell<Images>,
-    /// The number of the image that is in memory, or that an order has begun with; none is that of the engine as it was made.
+    /// The number of the image that is in memory, or that an order has begun with; `None` for the engine's
+    /// original state.
     number: Cell<Option<u64>>,
-    /// An order has begun since.
+    /// Whether an order has begun since.
     is_used: Cell<bool>,
-    /// Has what is of the order let go of, values of the engine above all.
+    /// Releases the state of an order, above all values of the engine.
     let_go: Box<dyn Fn()>,
-    /// Of the order's random numbers.
+    /// The random numbers of the order.
     random: Rc<RefCell<Option<Random>>>,
     budget: Rc<Budget>,
 }
 
-/// The functions of the host, held for as long as the engine lives: one that a script has let go of would be freed, and be there again
-/// when the memory of the engine is put back. So a function of the host is made here and nowhere else, and before an order.
+/// The functions of the host, held for as long as the engine lives. A function that a script releases would
+/// otherwise be freed, and exist again when the memory of the engine is restored. So functions of the host
+/// are made only here, and before an order.
 #[derive(Default)]
 pub(super) struct Host {
     functions: RefCell<Vec<Persistent<Function<'static>>>>,
-    /// The engine's own `Function.prototype.toString`, whatever a script makes of that.
+    /// The engine's own `Function.prototype.toString`, which scripts may replace.
     print: RefCell<Option<Persistent<Function<'static>>>>,
 }
 
@@ -78,7 +81,7 @@ impl Host {
         for shape in shapes {
             match self.evaluate_as(ctx, text, shape) {
                 Ok(function) => return Ok(function),
-                // The end of a budget is caught, too: the next shape meets it again.
+                // The end of a budget is caught, too: the next shape fails with it again.
                 Err(rquickjs::Error::Exception) => drop(ctx.catch()),
                 Err(error) => return Err(error),
             }
@@ -110,14 +113,15 @@ impl Host {
 impl Drop for Engine {
     #[allow(unsafe_code)]
     fn drop(&mut self) {
-        // SAFETY: the order is over, or was given up with all it held.
+        // SAFETY: the order has ended, or was abandoned with all its values.
         unsafe { self.end_last() };
     }
 }
 
 impl Engine {
-    /// With what `prepare` adds to it, and with that which `prepare` returns, whose values of the engine live as long as it does. `let_go` is called
-    /// with it behind each order, and has what is of the order let go of.
+    /// An engine with the additions of `prepare`. Values of the engine in the result of `prepare` live as
+    /// long as the engine. After each order `let_go` is called with that result to release the state of the
+    /// order.
     pub(super) fn new<T: Clone + 'static>(
         prepare: impl for<'js> FnOnce(&Ctx<'js>, &Host) -> rquickjs::Result<T>,
         let_go: impl Fn(&T) + 'static,
@@ -128,7 +132,7 @@ impl Engine {
         let budget = Rc::new(Budget::new(ScriptLimits::default()));
         let polled = Rc::clone(&budget);
         runtime.set_interrupt_handler(Some(Box::new(move || polled.poll())));
-        // Promises that nobody looks at may fail in silence, but not for want of memory.
+        // Unhandled rejections are ignored, except for lack of memory.
         let told = Rc::clone(&budget);
         runtime.set_host_promise_rejection_tracker(Some(Box::new(move |ctx, _, reason, is_handled| {
             if exception::is_out_of_memory(&ctx, &reason) {
@@ -162,7 +166,7 @@ impl Engine {
         Ok((engine, prepared))
     }
 
-    /// Before an order that runs these texts. One comes after the other: [`Engine::end`] is between them.
+    /// Begins an order that runs these texts. Orders do not overlap: [`Engine::end`] is called between them.
     pub(super) fn begin(&self, limits: ScriptLimits, texts: &Texts<'_>) {
         debug_assert!(!self.is_used.get(), "one order after the other");
         let found = self.images.borrow_mut().find(texts);
@@ -178,14 +182,15 @@ impl Engine {
         }
     }
 
-    /// What the engine keeps in the memory that is put back.
+    /// Sets the limits of the engine on its memory and stack.
     fn limit(&self, limits: ScriptLimits) {
         self.runtime.set_memory_limit(limits.memory_bytes_max);
         self.runtime.set_max_stack_size(limits.stack_bytes_max);
     }
 
-    /// Makes an image that has the functions of these texts. No part of a text that [`FunctionText::is`] a function, as the engine itself prints it,
-    /// runs while it is compiled. If some part did, it would see no data of a run and no image of another script.
+    /// Makes an image that contains the functions of these texts. If the engine prints a text as a function
+    /// ([`FunctionText::is`]), no part of the text runs while it is compiled. A part that ran would see no
+    /// data of a run and no image of another script.
     fn compile(&self, texts: &Texts<'_>) {
         self.heap.open();
         let made = self.context.with(|ctx| {
@@ -228,11 +233,11 @@ impl Engine {
         self.host.evaluate(ctx, text).map(drop)
     }
 
-    /// After an order, if there was one: the engine is as new.
+    /// Ends an order, if one has begun, and restores the engine.
     ///
     /// # Safety
     ///
-    /// Values of the engine that were made during the order are held no more.
+    /// No values of the engine that were made during the order are held.
     #[allow(unsafe_code)]
     pub(super) unsafe fn end(&self) {
         if self.is_used.replace(false) {
@@ -240,11 +245,11 @@ impl Engine {
         }
     }
 
-    /// Before the engine ends: it is freed as it was made.
+    /// Restores the original state before the engine is freed.
     ///
     /// # Safety
     ///
-    /// As for [`Engine::end`].
+    /// The same as for [`Engine::end`].
     #[allow(unsafe_code)]
     pub(super) unsafe fn end_last(&self) {
         if self.is_used.replace(false) || self.number.get().is_some() {
@@ -252,7 +257,7 @@ impl Engine {
         }
     }
 
-    /// Between orders, or before anything was done in one.
+    /// Restores an image, between orders or before anything was done in one.
     #[allow(unsafe_code)]
     fn put_back(&self, number: Option<u64>) {
         (self.let_go)();
@@ -261,9 +266,9 @@ impl Engine {
         let compiled = number.and_then(|number| images.get(number));
         self.number.set(number.filter(|_| compiled.is_some()));
         let image = compiled.map_or(&self.image, |compiled| &compiled.image);
-        // SAFETY: between orders nobody holds a value that was made in one: who calls `end` says so. The functions of images are not let go of.
-        // What the engine frees with its objects is the functions of the host, and nothing else that is ours; these were made before
-        // any image, and are held.
+        // SAFETY: between orders no value of an order is held: callers of `end` promise it. The functions of
+        // images are not released. Of our objects, the engine frees only functions of the host; these were
+        // made before any image, and are held.
         unsafe { self.heap.put_back(image) };
     }
 
@@ -271,7 +276,7 @@ impl Engine {
         &self.budget
     }
 
-    /// Runs `work` inside the engine. What it cannot do because something was thrown becomes a failure that says so.
+    /// Runs `work` inside the engine. A thrown error becomes a failure that describes it.
     pub(super) fn with<T>(
         &self,
         work: impl for<'js> FnOnce(&Ctx<'js>) -> rquickjs::Result<T>,
@@ -279,7 +284,7 @@ impl Engine {
         let outcome = self.context.with(|ctx| work(&ctx));
         outcome.map_err(|error| {
             let memory_bytes_max = self.budget.limits().memory_bytes_max;
-            // Telling what happened must not fail for the reason it happened for.
+            // The message must not fail for the same reason as the script.
             self.runtime.set_memory_limit(memory_bytes_max + TELLING_BYTES);
             let failure = self.context.with(|ctx| exception::failure(&ctx, &self.budget, error));
             self.runtime.set_memory_limit(memory_bytes_max);
@@ -287,11 +292,11 @@ impl Engine {
         })
     }
 
-    /// Runs what promises left to do, until nothing is left.
+    /// Runs the pending jobs of promises, until none is left.
     pub(super) fn drain_jobs(&self) -> Result<(), Failure> {
         while self.runtime.is_job_pending() {
             if let Err(thrown) = self.runtime.execute_pending_job() {
-                // Promises carry what scripts throw: here is what there was no memory to carry.
+                // Promises carry the errors of scripts; only lack of memory is reported here.
                 let is_memory = thrown.0.with(|ctx| exception::is_out_of_memory(&ctx, &ctx.catch()));
                 if is_memory {
                     self.budget.memory_was_short(false);
@@ -305,8 +310,8 @@ impl Engine {
     }
 }
 
-/// The engine's own sequence would begin anew whenever its memory is put back. Each order that asks for one has a sequence of its own, of which
-/// no other can be told.
+/// The engine's own sequence would begin anew whenever its memory is restored. Each order that needs random
+/// numbers has its own sequence, which does not reveal any other.
 fn own_random(ctx: &Ctx<'_>, host: &Host, sequence: &Rc<RefCell<Option<Random>>>) -> rquickjs::Result<()> {
     const MANTISSA: f64 = (1_u64 << 53) as f64;
     let sequence = Rc::clone(sequence);
@@ -320,7 +325,8 @@ fn own_random(ctx: &Ctx<'_>, host: &Host, sequence: &Rc<RefCell<Option<Random>>>
     math.prop("random", Property::from(next).writable().configurable())
 }
 
-/// Of the object that a method was put into; of several the last, and the text will tell that there are others.
+/// The member of the object that holds a method; of several members the last. The check of the text then
+/// finds the others.
 fn only_member<'js>(holder: Value<'js>) -> rquickjs::Result<Value<'js>> {
     match holder.as_object().and_then(|object| object.values::<Value<'_>>().last()) {
         Some(member) => member,

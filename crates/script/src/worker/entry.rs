@@ -1,13 +1,13 @@
-//! Which function of a text is its entry: the first, as the reference has it.
+//! The entry function of a text: the first function, as in the reference.
 //!
-//! The text is read as tokens, of which those inside brackets are passed over. A mistake here cannot run anything: the engine
-//! compiles the text, and a name that is not there is an error of the script.
+//! The text is read as tokens; tokens inside brackets are skipped. A mistake here cannot run any code: the
+//! engine compiles the text, and an unknown name is an error of the script.
 
-/// The function that a text begins with, or which it declares or keeps in a variable first.
+/// The function that a text begins with, or that it first declares or assigns to a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Entry<'a> {
     Named(&'a str),
-    /// A declaration without a name, and the position behind its keyword.
+    /// A declaration without a name, and the position after its keyword.
     Nameless(usize),
 }
 
@@ -15,8 +15,8 @@ pub(super) enum Entry<'a> {
 const NAME: &str = "_";
 
 impl Entry<'_> {
-    /// The text as statements that end by calling the entry. Behind the keyword of a nameless function, columns of its line are
-    /// off by two.
+    /// The text as statements that end by calling the entry. After the keyword of a nameless function,
+    /// columns of its line are off by two.
     pub(super) fn named(self, source: &str) -> String {
         let (before, name, after) = match self {
             Entry::Named(name) => (source, name, ""),
@@ -34,7 +34,7 @@ enum Kind {
     Literal,
     /// Brackets of one kind, with their contents.
     Group(u8),
-    /// One character, but for the arrow.
+    /// One character, except for the arrow.
     Sign,
 }
 
@@ -57,7 +57,7 @@ impl Token<'_> {
     }
 }
 
-/// Entry of a text. `None` where the first function is an expression, or brackets or literals do not end.
+/// Entry of a text. `None` if the first function is an expression, or if brackets or literals are not closed.
 pub(super) fn of(source: &str) -> Option<Entry<'_>> {
     let tokens = tokens(source)?;
     for at in 0..tokens.len() {
@@ -89,7 +89,7 @@ pub(super) fn of(source: &str) -> Option<Entry<'_>> {
     None
 }
 
-/// Whether a value is a function as it stands.
+/// Whether a value is itself a function.
 fn is_function(value: &[Token<'_>]) -> bool {
     let value = match value {
         [first, rest @ ..]
@@ -116,7 +116,7 @@ fn begins_statement(tokens: &[Token<'_>], at: usize) -> bool {
     }
 }
 
-/// The tokens outside brackets; `None` where brackets or literals do not end.
+/// The tokens outside brackets; `None` if brackets or literals are not closed.
 fn tokens(source: &str) -> Option<Vec<Token<'_>>> {
     let mut reader =
         Reader { source, at: 0, open: Vec::new(), tokens: Vec::new(), is_operand: false, begins_line: true };
@@ -130,13 +130,13 @@ struct Reader<'a> {
     /// Brackets, and where each began; a backtick is a value inside a template.
     open: Vec<(u8, usize)>,
     tokens: Vec<Token<'a>>,
-    /// Whether the last token is an operand, so that a slash behind it divides.
+    /// Whether the last token is an operand, so that a slash after it divides.
     is_operand: bool,
     begins_line: bool,
 }
 
 impl<'a> Reader<'a> {
-    /// Whether there is more.
+    /// Reads a token; returns whether there is more.
     fn step(&mut self) -> Option<bool> {
         let start = self.at;
         let rest = &self.source[start..];
@@ -265,7 +265,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A slash behind one of these begins a regular expression.
+/// A slash after one of these begins a regular expression.
 const WORDS_BEFORE_OPERANDS: [&str; 12] =
     ["return", "typeof", "case", "in", "of", "delete", "void", "throw", "new", "else", "do", "instanceof"];
 

@@ -1,4 +1,4 @@
-//! What scripts throw, as messages: what it is, and where in the script's own text.
+//! Errors of scripts as messages: the error, and its place in the script's own text.
 
 use rquickjs::{Coerced, Ctx, Error, Value};
 
@@ -8,21 +8,21 @@ use crate::protocol::{Failure, FailureKind};
 
 const MESSAGE_CHARACTERS_MAX: usize = 4_000;
 const STACK_LINES_MAX: usize = 20;
-/// File name of what is ours in stacks.
+/// File name of the host's own code in stacks.
 pub(super) const OUR_FILE: &str = "<shardlake>";
 
-/// What a failed call into the engine means.
+/// The failure for a failed call into the engine.
 pub(super) fn failure(ctx: &Ctx<'_>, budget: &Budget, error: Error) -> Failure {
     let failure = match error {
         Error::Exception => thrown(ctx, budget, &ctx.catch()),
         Error::Allocation => budget.memory_failure(),
         error => Failure { kind: FailureKind::Script, message: encountered(&error.to_string(), "") },
     };
-    // Looked at last: what the script did when asked for its error may have spent the rest.
+    // The budget is checked last: the script may have spent the rest while its error was read.
     budget.failure().unwrap_or(failure)
 }
 
-/// What a thrown value means.
+/// The failure for a thrown value.
 pub(super) fn thrown<'js>(ctx: &Ctx<'js>, budget: &Budget, value: &Value<'js>) -> Failure {
     if value.is_null() {
         return budget.null_failure();
@@ -47,14 +47,14 @@ pub(super) fn thrown<'js>(ctx: &Ctx<'js>, budget: &Budget, value: &Value<'js>) -
     Failure { kind, message: encountered(&title, &own_lines(&stack)) }
 }
 
-/// The engine throws null where it has no memory for an error.
+/// The engine throws null when it has no memory for an error.
 pub(super) fn is_out_of_memory<'js>(ctx: &Ctx<'js>, value: &Value<'js>) -> bool {
     let Some(exception) = value.as_exception() else { return value.is_null() };
     let name = text(ctx, exception.get("name"));
     name.as_deref() == Some("InternalError") && exception.message().as_deref() == Some("out of memory")
 }
 
-/// What was thrown while a text was checked: where it is wrong, in words, and no stack.
+/// The failure of a checked text: the place of the mistake in words, without a stack.
 pub(super) fn of_check(failure: Failure) -> Failure {
     let Failure { kind, message } = failure;
     let (title, stack) = message.split_once("\r\n").unwrap_or((&message, ""));
@@ -74,7 +74,7 @@ fn encountered(title: &str, stack: &str) -> String {
     message
 }
 
-/// A thrown value that is no error: its text, or its JSON.
+/// A thrown value that is not an error: its text, or its JSON.
 fn show<'js>(ctx: &Ctx<'js>, value: &Value<'js>) -> String {
     let json = if value.is_object() {
         ctx.json_stringify(value.clone()).unwrap_or_else(|_| caught(ctx))
@@ -92,7 +92,7 @@ fn text(ctx: &Ctx<'_>, value: rquickjs::Result<Coerced<String>>) -> Option<Strin
     value.map(|value| Some(value.0)).unwrap_or_else(|_| caught(ctx))
 }
 
-/// Forgets what asking threw.
+/// Discards an error thrown by a query of the value.
 fn caught<T>(ctx: &Ctx<'_>) -> Option<T> {
     let _ = ctx.catch();
     None
@@ -105,7 +105,7 @@ fn shorten(text: &str) -> String {
     }
 }
 
-/// The lines of a stack that are in the script, with the column of the first line put right.
+/// The lines of a stack that are in the script, with the column of the first line corrected.
 fn own_lines(stack: &str) -> String {
     let is_own = |line: &&str| {
         line.contains(".js:") && !line.contains(OUR_FILE) && !line.contains(source::ENTRY_OF_STATEMENTS)
@@ -114,7 +114,8 @@ fn own_lines(stack: &str) -> String {
     lines.map(|line| format!("\n   {}", without_prefix(line.trim()))).collect()
 }
 
-/// `at f (name.js:1:9)` as `at f (name.js:1:7)`: the engine saw a prefix before the text.
+/// Corrects the column of a line: `at f (name.js:1:9)` becomes `at f (name.js:1:7)`, as the engine saw a
+/// prefix before the text.
 fn without_prefix(line: &str) -> String {
     let (line_text, close) = line.strip_suffix(')').map_or((line, ""), |line| (line, ")"));
     let corrected = line_text.rsplit_once(":1:").and_then(|(before, column)| {

@@ -70,7 +70,7 @@ fn released(confinement: &Confinement) -> Report {
 pub(super) fn engine() -> Result<Engine, Failure> {
     let prepare = |ctx: &Ctx<'_>, host: &Host| {
         model::number_errors(ctx, host)?;
-        // There is nothing to print to, which is no reason to fail.
+        // Functions have no output; printing is ignored.
         ctx.globals().set("console", model::console(ctx, host, None)?)
     };
     let prepared = Engine::new(prepare, |()| ());
@@ -97,7 +97,7 @@ fn call(
         let mut values = Vec::with_capacity(rows.len());
         for row in rows {
             values.push(call_row(ctx, &function, row)?);
-            // What is there need not wait for the rest, nor be lost with it.
+            // Finished results are sent without waiting for the rest, so that they cannot be lost with it.
             if engine.budget().taken() >= PORTION_TIME {
                 break;
             }

@@ -1,11 +1,13 @@
-//! The memory of an engine, which can be put back to what it was once.
+//! The memory of an engine, which can be restored to an earlier state.
 //!
-//! Making the built-in objects of an engine takes longer than most scripts run, and freeing them half of that again. So an engine is made
-//! once, and a copy of its memory is kept, an *image*. After each order it is put back and whatever else was allocated is freed: byte
-//! for byte the engine is what it was before anybody's script ran in it.
+//! Making the built-in objects of an engine takes longer than most scripts run, and freeing them half of that
+//! again. So an engine is made once, and a copy of its memory is kept, an *image*. After each order the image
+//! is restored and all other blocks are freed: byte for byte the engine is in the state before any script ran
+//! in it.
 //!
-//! What an image is to have is allocated in one region, so that it can be copied as a whole. Everything else comes from the allocator of the
-//! program, in blocks that are on a list; memory of the region that is freed meanwhile is not used again before an image is put back.
+//! The contents of an image are allocated in one region, so that it can be copied as a whole. All other
+//! blocks come from the allocator of the program and are on a list. Memory of the region that is freed during
+//! an order is not reused before an image is restored.
 //!
 //! An engine is a C library that is handed memory by address, so this module cannot do without `unsafe`.
 #![allow(unsafe_code)]
@@ -17,18 +19,18 @@ use std::rc::Rc;
 
 use rquickjs::allocator::Allocator;
 
-/// Room for the built-in objects and the function of a script. Pages that are not used take no memory.
+/// Space for the built-in objects and the function of a script. Unused pages cost no memory.
 const REGION_BYTES: usize = 2 << 20;
 const ALIGN: usize = 16;
 const HEADER_BYTES: usize = size_of::<Header>();
 
-/// Before each block.
+/// The header before each block.
 #[repr(C, align(16))]
 struct Header {
-    /// The blocks beside it on the list; null at its ends, and in the region.
+    /// The neighbours on the list; null at its ends, and in the region.
     previous: *mut Header,
     next: *mut Header,
-    /// Of what follows the header.
+    /// Bytes after the header.
     size: usize,
 }
 
@@ -42,7 +44,7 @@ pub(super) struct Image(Box<[u8]>);
 struct Memory {
     region: NonNull<u8>,
     used: Cell<usize>,
-    /// Whether what is allocated is to be in the next image.
+    /// Whether allocations go into the next image.
     is_open: Cell<bool>,
     /// The first of the blocks that are not in the region.
     blocks: Cell<*mut Header>,
@@ -56,27 +58,28 @@ impl Heap {
         Some(Heap(Rc::new(Memory { region, used, is_open, blocks })))
     }
 
-    /// What is allocated from here on will be in the image that is kept next.
+    /// Allocations from here on are part of the next image.
     pub(super) fn open(&self) {
         self.0.is_open.set(true);
     }
 
-    /// What there is now. What is allocated from here on is not in it.
+    /// Copies the region into an image. Later allocations are not part of it.
     pub(super) fn keep(&self) -> Image {
         let memory = &self.0;
         memory.is_open.set(false);
-        // SAFETY: so much of the region has been handed out, and nobody writes to it meanwhile.
+        // SAFETY: these bytes of the region have been handed out, and nothing writes to them meanwhile.
         let used = unsafe { std::slice::from_raw_parts(memory.region.as_ptr(), memory.used.get()) };
         Image(used.into())
     }
 
-    /// Puts an image back and frees what is not in it.
+    /// Restores an image and frees all blocks outside of it.
     ///
     /// # Safety
     ///
-    /// The image was kept of this heap. Nobody holds a value of the engine that was not held when it was kept: that would be used, or freed, in
-    /// memory that is something else now. Nothing that the engine frees with an object may have been allocated outside of this heap since
-    /// then, or it is lost; nor been freed, or it is freed twice.
+    /// The image was made from this heap. No value of the engine may be held that was not held when the image
+    /// was made: it would be used, or freed, in memory with other contents. Since then, no memory outside of
+    /// this heap that the engine frees with an object may have been allocated, or it is lost; nor freed, or
+    /// it is freed twice.
     pub(super) unsafe fn put_back(&self, Image(image): &Image) {
         let memory = &self.0;
         memory.free_blocks();
@@ -106,7 +109,7 @@ impl Memory {
         if header.is_null() {
             return ptr::null_mut();
         }
-        // SAFETY: the block is as large as its layout, which has room for the header.
+        // SAFETY: the block is as large as its layout, which includes the header.
         unsafe {
             if self.is_in_region(header) {
                 header.write(Header { previous: ptr::null_mut(), next: ptr::null_mut(), size });
@@ -115,14 +118,14 @@ impl Memory {
         }
     }
 
-    /// So many bytes of the region, or null.
+    /// Reserves bytes of the region; null if they do not fit.
     fn carve(&self, bytes: usize) -> *mut Header {
         let start = self.used.get();
         if bytes > REGION_BYTES - start {
             return ptr::null_mut();
         }
         self.used.set(start + bytes);
-        // SAFETY: this lies in the region.
+        // SAFETY: this is inside the region.
         unsafe { self.region.as_ptr().add(start).cast() }
     }
 
@@ -131,7 +134,7 @@ impl Memory {
         (start..start + REGION_BYTES).contains(&(header as usize))
     }
 
-    /// Whether a block is the one that was carved last, and the next image is not kept yet.
+    /// Whether a block is the last one carved from the region, while the next image is still open.
     fn is_last(&self, header: *mut Header) -> bool {
         if !self.is_open.get() || !self.is_in_region(header) {
             return false;
@@ -142,19 +145,19 @@ impl Memory {
         layout.is_some_and(|layout| start + layout.size() == self.used.get())
     }
 
-    /// Gives the last block another size where it lies, if there is room.
+    /// Resizes the last block in place, if there is space.
     fn stretch(&self, header: *mut Header, size: usize) -> bool {
         let start = header as usize - self.region.as_ptr() as usize;
         let Some(layout) = block_layout(size).filter(|layout| layout.size() <= REGION_BYTES - start) else {
             return false;
         };
         self.used.set(start + layout.size());
-        // SAFETY: it is there, and has room.
+        // SAFETY: the block exists, and there is space.
         unsafe { (*header).size = size };
         true
     }
 
-    /// Puts a block on the list.
+    /// Links a block into the list.
     fn link(&self, header: NonNull<Header>, size: usize) {
         let next = self.blocks.replace(header.as_ptr());
         // SAFETY: the block is not in use yet, and blocks on the list are not freed.
@@ -166,11 +169,11 @@ impl Memory {
         }
     }
 
-    /// Takes a block off the list.
+    /// Unlinks a block from the list.
     ///
     /// # Safety
     ///
-    /// It is on it.
+    /// The block is on the list.
     unsafe fn unlink(&self, header: *mut Header) {
         // SAFETY: neighbours are on the list, too.
         unsafe {
@@ -207,7 +210,7 @@ impl Memory {
             }
             return;
         }
-        // SAFETY: what is not in the region is on the list.
+        // SAFETY: blocks outside of the region are on the list.
         unsafe {
             self.unlink(header);
             free(header, (*header).size);
@@ -216,22 +219,22 @@ impl Memory {
 
     /// # Safety
     ///
-    /// As for [`Memory::release`].
+    /// The same as for [`Memory::release`].
     unsafe fn resize(&self, header: *mut Header, size: usize) -> *mut u8 {
         // SAFETY: a block that is there has its header.
         let old_size = unsafe { (*header).size };
         if self.is_last(header) && self.stretch(header, size) {
-            // SAFETY: what follows the header is the block.
+            // SAFETY: the block follows the header.
             return unsafe { header.cast::<u8>().add(HEADER_BYTES) };
         }
         if self.is_in_region(header) {
-            // SAFETY: it has at least so many bytes.
+            // SAFETY: it has at least this many bytes.
             return unsafe { self.move_out(header, size.min(old_size), size) };
         }
         let (Some(old), Some(new)) = (block_layout(old_size), block_layout(size)) else {
             return ptr::null_mut();
         };
-        // SAFETY: the block has this layout. Where it cannot grow it stays as it is, and goes back on the list.
+        // SAFETY: the block has this layout. If it cannot grow it is unchanged, and returns to the list.
         unsafe {
             self.unlink(header);
             match NonNull::new(realloc(header.cast(), old, new.size()).cast::<Header>()) {
@@ -247,15 +250,15 @@ impl Memory {
         }
     }
 
-    /// A block of the region that changes its size begins anew, elsewhere.
+    /// Moves a block of the region to a new block, to change its size.
     ///
     /// # Safety
     ///
-    /// As for [`Memory::release`], and the block has so many bytes.
+    /// The same as for [`Memory::release`], and the block has at least `bytes` bytes.
     unsafe fn move_out(&self, header: *mut Header, bytes: usize, size: usize) -> *mut u8 {
         let moved = self.allocate(size);
         if !moved.is_null() {
-            // SAFETY: both have room for so many bytes, and one of them is new.
+            // SAFETY: both have at least this many bytes, and one of them is new.
             unsafe { ptr::copy_nonoverlapping(header.cast::<u8>().add(HEADER_BYTES), moved, bytes) };
         }
         moved
@@ -265,12 +268,12 @@ impl Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         self.free_blocks();
-        // SAFETY: it was allocated so, and whoever had memory of it held a handle.
+        // SAFETY: it was allocated with this layout, and every user of its memory held a handle.
         unsafe { dealloc(self.region.as_ptr(), region_layout()) };
     }
 }
 
-// SAFETY: every block has the size that was asked for and is aligned to more than a word; its header tells its size.
+// SAFETY: every block has the requested size and is aligned to more than a word; its header holds its size.
 unsafe impl Allocator for Heap {
     fn alloc(&mut self, size: usize) -> *mut u8 {
         self.0.allocate(size)
@@ -280,7 +283,7 @@ unsafe impl Allocator for Heap {
         let Some(size) = count.checked_mul(size) else { return ptr::null_mut() };
         let block = self.0.allocate_by(size, alloc_zeroed);
         if !block.is_null() && self.0.is_open.get() {
-            // SAFETY: the block is so large, and what else comes from the region is as it was left.
+            // SAFETY: the block has this size; memory of the region is not zeroed.
             unsafe { block.write_bytes(0, size) };
         }
         block
@@ -326,7 +329,7 @@ fn region_layout() -> Layout {
     Layout::from_size_align(REGION_BYTES, ALIGN).expect("a power of two")
 }
 
-/// Of a block and its header; none where no memory is so large.
+/// The layout of a block and its header; `None` beyond the largest allocation.
 fn block_layout(size: usize) -> Option<Layout> {
     let bytes = size.checked_next_multiple_of(ALIGN)?.checked_add(HEADER_BYTES)?;
     Layout::from_size_align(bytes, ALIGN).ok()
@@ -338,7 +341,7 @@ mod tests {
 
     use super::*;
 
-    /// A block, and what was written into it.
+    /// A block, and the bytes written into it.
     struct Written {
         block: *mut u8,
         bytes: Vec<u8>,
@@ -385,7 +388,7 @@ mod tests {
         for round in 0..20 {
             let mut live: Vec<Written> =
                 kept.iter().map(|kept| Written { block: kept.block, bytes: kept.bytes.clone() }).collect();
-            // Another image may be made from this one, and forgotten.
+            // Another image may be made from this one, and discarded.
             if round % 2 == 1 {
                 heap.open();
                 live.push(write(heap.alloc(1_000), 1_000, &random));
@@ -406,7 +409,7 @@ mod tests {
                     }
                     2 => {
                         let resized = live.swap_remove(index);
-                        // SAFETY: likewise.
+                        // SAFETY: it was allocated there and is not freed.
                         live.push(unsafe { resize(&mut heap, resized, &random) });
                     }
                     _ => {
@@ -416,7 +419,7 @@ mod tests {
                 }
             }
             live.iter().for_each(assert_written);
-            // SAFETY: nobody uses what was allocated since.
+            // SAFETY: later allocations are not used.
             unsafe { heap.put_back(&image) };
             assert!(heap.0.blocks.get().is_null());
             kept.iter().for_each(assert_written);
@@ -448,7 +451,7 @@ mod tests {
         assert!(unsafe { std::slice::from_raw_parts(zeros, 300) }.iter().all(|byte| *byte == 0));
         // SAFETY: it is of this heap.
         assert!(unsafe { heap.realloc(zeros, usize::MAX / 2) }.is_null());
-        // SAFETY: what could not grow is what it was.
+        // SAFETY: a block that could not grow is unchanged.
         unsafe { heap.dealloc(zeros) };
         assert!(heap.0.blocks.get().is_null());
     }

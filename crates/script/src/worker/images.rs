@@ -1,4 +1,4 @@
-//! Images of an engine in which the functions of a script are compiled already, for scripts that come again.
+//! Images of an engine with the compiled functions of a script, for scripts that run repeatedly.
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -9,21 +9,21 @@ use rquickjs::{Ctx, Function, Persistent, Result};
 use super::heap::Image;
 use super::source::FunctionText;
 
-/// Images that are kept; each is as large as the built-in objects and its functions.
+/// Limit on images; each is as large as the built-in objects and its functions.
 const IMAGES_MAX: usize = 8;
-/// Longer texts are compiled for each order: what that takes may not fit beside the built-in objects.
+/// Longer texts are compiled for each order: their functions may not fit beside the built-in objects.
 const TEXT_BYTES_MAX: usize = 64 << 10;
 
-/// What an order runs: one script, or the functions of a query.
+/// The texts of an order: one script, or the functions of a query.
 pub(super) type Texts<'t> = [FunctionText<'t>];
 
 #[derive(Default)]
 pub(super) struct Images {
-    /// The one used last is first.
+    /// The most recently used image is first.
     kept: Vec<Compiled>,
-    /// What ran lately without an image, by its hash: what runs again is worth one.
+    /// Hashes of texts that ran lately without an image: texts that run again get one.
     recent: VecDeque<u64>,
-    /// What no image could be made of, likewise.
+    /// Hashes of texts of which no image could be made.
     given_up: VecDeque<u64>,
     made: u64,
 }
@@ -33,7 +33,7 @@ pub(super) struct Compiled {
     /// Names and texts.
     texts: Vec<(String, String)>,
     pub(super) image: Image,
-    /// Never let go of: they go with the image.
+    /// Never released one by one: they are dropped with the image.
     functions: Vec<ManuallyDrop<Persistent<Function<'static>>>>,
 }
 
@@ -49,7 +49,7 @@ impl Images {
         self.kept.iter().find(|compiled| compiled.number == number)
     }
 
-    /// The number of the new image. The one that was not used for longest goes.
+    /// The number of the new image. The least recently used image is dropped.
     pub(super) fn add(
         &mut self,
         texts: &Texts<'_>,
@@ -65,7 +65,7 @@ impl Images {
         number
     }
 
-    /// These texts were compiled without an image, and are functions.
+    /// Notes functions that were compiled without an image.
     pub(super) fn note(&mut self, texts: &Texts<'_>) {
         if texts.iter().map(|text| text.source.len()).sum::<usize>() > TEXT_BYTES_MAX {
             return;
@@ -76,12 +76,12 @@ impl Images {
         }
     }
 
-    /// There is no image of them, for want of room.
+    /// Notes that the texts do not fit into an image.
     pub(super) fn give_up(&mut self, texts: &Texts<'_>) {
         push(&mut self.given_up, hash(texts));
     }
 
-    /// Whether they were lately. Asked once: behind it there is an image or none will be.
+    /// Whether the texts ran lately, and forgets them: afterwards they have an image, or never will.
     pub(super) fn is_worth(&mut self, texts: &Texts<'_>) -> bool {
         let hash = hash(texts);
         let place = self.recent.iter().position(|recent| *recent == hash);
@@ -97,7 +97,7 @@ impl Compiled {
         self.texts.len() == texts.len() && self.texts.iter().zip(texts).all(is_same)
     }
 
-    /// Its image must be in memory.
+    /// The functions of the image, which must be in memory.
     pub(super) fn functions<'js>(&self, ctx: &Ctx<'js>) -> Result<Vec<Function<'js>>> {
         self.functions.iter().map(|function| Persistent::clone(function).restore(ctx)).collect()
     }

@@ -1,5 +1,5 @@
-//! One run of a stored procedure or trigger: the script is called in an engine that has the object model, and then its
-//! callbacks one after the other until no call of the data and no promise is left.
+//! One run of a stored procedure or trigger: the script is called in an engine with the object model, and
+//! then its callbacks one after the other until no data call and no promise is left.
 
 use std::io;
 use std::rc::Rc;
@@ -21,7 +21,7 @@ pub(super) struct ForRuns {
 /// How a run ended, and the channel for the next order.
 pub(super) struct Ended {
     pub(super) completion: Result<Completion, Failure>,
-    /// What was printed before it failed, if that is to be kept.
+    /// The output before a failure, if it is to be kept.
     pub(super) failed_log: String,
     pub(super) channel: Channel,
 }
@@ -51,7 +51,7 @@ impl ForRuns {
 impl Drop for ForRuns {
     #[allow(unsafe_code)]
     fn drop(&mut self) {
-        // SAFETY: the model has let go of the values of the last run at its end.
+        // SAFETY: the model has released the values of the last run at its end.
         unsafe { self.engine.end_last() };
         self.model.let_go();
     }
@@ -74,7 +74,7 @@ fn complete(
     engine.with(|ctx| model.completion(ctx))
 }
 
-/// After each turn: what promises left to do, and what they threw.
+/// After each turn: runs pending jobs of promises, and reports their errors.
 fn settle(engine: &Engine, model: &Model) -> Result<(), Failure> {
     engine.drain_jobs()?;
     engine.with(|ctx| model.settle(ctx))

@@ -1,8 +1,8 @@
 //! The worker's side: serves one order at a time from a socket until that ends.
 //!
-//! A worker process has one socket and a processor. What else it could ask the kernel for it gives up before it reads its first
-//! order (`sandbox.rs`), and it is held to limits (`confinement.rs`). Nothing of an order outlives it: the memory of the engine is put back
-//! (`engine.rs`).
+//! A worker process has one socket and a processor. It gives up all other kernel services before it reads its
+//! first order (`sandbox.rs`), and it has limits (`confinement.rs`). No state of an order outlives it: the
+//! memory of the engine is restored (`engine.rs`).
 
 mod budget;
 mod calls;
@@ -45,7 +45,7 @@ pub fn worker_main() -> ExitCode {
     let Ok(socket) = io::stdin().as_fd().try_clone_to_owned() else { return ExitCode::FAILURE };
     let Ok(channel) = Channel::new(UnixStream::from(socket)) else { return ExitCode::FAILURE };
     let confinement = Confinement::of_process();
-    // What libraries look up once, in files, they have looked up; everything that has to be opened is open.
+    // Libraries have read the files that they need once; everything that has to be opened is open.
     processor_time();
     match serve(channel, confinement, confine()) {
         Ok(()) => ExitCode::SUCCESS,
@@ -54,12 +54,12 @@ pub fn worker_main() -> ExitCode {
     }
 }
 
-/// Serves as a thread of the server, which nothing confines.
+/// Serves on a thread of the server, without confinement.
 pub(crate) fn serve_on_thread(stream: UnixStream) -> io::Result<()> {
     serve(Channel::new(stream)?, Confinement::of_thread(), Confined::default())
 }
 
-/// Serves until the other side closes the stream. An error is a broken stream or order.
+/// Serves until the pool closes the stream. An error means a broken stream or an invalid order.
 fn serve(mut channel: Channel, mut confinement: Confinement, confined: Confined) -> io::Result<()> {
     channel.send(&Report::Confined(confined))?;
     let mut engines = Engines::default();
@@ -101,7 +101,7 @@ fn serve(mut channel: Channel, mut confinement: Confinement, confined: Confined)
                 return Err(io::ErrorKind::InvalidData.into());
             }
         }
-        // Whoever waits for the answer has it already.
+        // The answer has been sent, so restoring the engines delays no client.
         engines.end_order();
     }
     Ok(())
@@ -129,17 +129,18 @@ impl Engines {
         Ok(self.functions.as_ref().expect("it was made"))
     }
 
-    /// Both are as new.
+    /// Restores both engines.
     #[allow(unsafe_code)]
     fn end_order(&self) {
         for engine in self.runs.iter().map(ForRuns::engine).chain(&self.functions) {
-            // SAFETY: an order holds its values in what was dropped with it, and the model has let go of those of the run.
+            // SAFETY: the values of an order were dropped with it, and the model has released those of the
+            // run.
             unsafe { engine.end() };
         }
     }
 }
 
-/// What this thread has used of a processor: a worker process has no other.
+/// Processor time of this thread, the only one of a worker process.
 fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec.max(0) as u32)
@@ -154,7 +155,7 @@ fn completed(completion: Result<Completion, Failure>, used: Used) -> Report {
     }
 }
 
-/// Refuses a text that has no entry.
+/// Refuses a text without an entry.
 fn check(source: &str, engine: &Engine) -> Result<(), Failure> {
     if source.contains('\0') {
         return Err(Failure {

@@ -1,14 +1,17 @@
-//! What a worker gives up for good before it reads its first order, so that a memory error in the engine, which is written in
-//! C and fed by whoever may register scripts, reads no key and no data and connects nowhere.
+//! The sandbox of a worker, entered for good before it reads its first order. A memory error in the engine,
+//! which is written in C and runs code of any user who may register scripts, must not read a key or data, nor
+//! connect anywhere.
 //!
-//! The kernel is asked for the layers of [`Layer`], strongest last. `seccomp` alone leaves nothing but the socket that is
-//! open, memory and time: no call that takes a path, makes a socket, starts a process or looks into another one. Two filters are
-//! installed. One lets pass what a worker asks for and answers EPERM to everything else, because C libraries ask for much that they
-//! can do without (the time zone, the number of processors). The other ends a worker that asks for what only one asks
-//! for that was taken over. A layer that the kernel refuses is missing from the answer, and the server says so.
+//! The kernel is asked for the layers of [`Layer`], strongest last. `seccomp` alone leaves only the open
+//! socket, memory and time: no call that takes a path, makes a socket, starts a process or looks into another
+//! one. Two filters are installed. One allows the calls of a worker and answers EPERM to everything else,
+//! because C libraries make many calls that they can do without (the time zone, the number of processors).
+//! The other ends a worker that makes a call which only a compromised worker makes. A layer that the kernel
+//! refuses is missing from the answer, and the server logs it.
 //!
-//! Not used: namespaces (they need the rights that are dropped here, or users of their own, which many systems forbid; without
-//! `socket` there is nothing to connect with) and Landlock (it guards paths, and no call that takes one is left).
+//! Not used: namespaces, because they need either the rights dropped here or user namespaces, which many
+//! systems forbid, and because without `socket` nothing can connect anyway; Landlock, because it guards paths
+//! and no call with a path is left.
 
 #[cfg(not(target_os = "linux"))]
 use crate::confined::Confined;
@@ -16,7 +19,7 @@ use crate::confined::Confined;
 #[cfg(target_os = "linux")]
 pub use linux::confine;
 
-/// Other systems have other means, and none of them is used.
+/// No confinement on other systems.
 #[cfg(not(target_os = "linux"))]
 pub fn confine() -> Confined {
     Confined::default()
@@ -38,7 +41,8 @@ mod linux {
 
     use crate::confined::{Confined, Layer};
 
-    /// Gives up everything that a worker does not need, for this process and for ever. Answers what the kernel agreed to.
+    /// Gives up everything that a worker does not need, permanently and for this process. Returns the layers
+    /// that the kernel granted.
     pub fn confine() -> Confined {
         let layers: [(Layer, fn() -> bool); 4] = [
             (Layer::Capabilities, drop_capabilities),
@@ -57,7 +61,7 @@ mod linux {
     }
 
     fn drop_capabilities() -> bool {
-        // Both need rights that a server of an ordinary user does not have; then there is nothing to drop.
+        // Both need rights that an ordinary user's server lacks; then there is nothing to drop.
         let _ = clear_ambient_capability_set();
         for capability in CapabilitySet::all().iter() {
             let _ = remove_capability_from_bounding_set(capability);
@@ -77,7 +81,8 @@ mod linux {
             BpfProgram::try_from(filter).ok()
         };
         let refuse = SeccompAction::Errno(libc::EPERM as u32);
-        // Of several filters the strictest answer counts. The one that refuses comes last: it refuses further filters, too.
+        // The strictest answer of several filters counts. The filter that refuses is installed last, because
+        // it also refuses further filters.
         let ends = filter(hostile(), SeccompAction::KillProcess, SeccompAction::Allow)?;
         let refuses = filter(allowed()?, SeccompAction::Allow, refuse)?;
         apply_filter(&ends).ok()?;
@@ -86,9 +91,9 @@ mod linux {
 
     type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-    /// What a worker asks for while it serves.
+    /// The system calls of a serving worker.
     fn allowed() -> Option<Rules> {
-        // An empty list of conditions is none.
+        // An empty list means no conditions.
         let mut rules: Rules = ALLOWED.iter().map(|call| (*call, vec![])).collect();
         let equals = |argument, value| {
             SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value).ok()
@@ -100,7 +105,7 @@ mod linux {
         for (call, condition) in [
             (libc::SYS_mmap, never_executable.clone()),
             (libc::SYS_mprotect, never_executable),
-            // Limits and signals, which is how it aborts, are its own.
+            // Only its own limits and signals, which it needs to abort.
             (libc::SYS_prlimit64, own_limits),
             (libc::SYS_tgkill, own_signals),
         ] {
@@ -113,9 +118,9 @@ mod linux {
         HOSTILE.iter().map(|call| (*call, vec![])).collect()
     }
 
-    /// Whatever their arguments.
+    /// Allowed with any arguments.
     const ALLOWED: &[i64] = &[
-        // The socket, and files that are open: what is known of its own memory.
+        // The socket, and open files: statistics of its own memory.
         libc::SYS_read,
         libc::SYS_readv,
         libc::SYS_pread64,
@@ -132,11 +137,11 @@ mod linux {
         libc::SYS_mremap,
         libc::SYS_madvise,
         libc::SYS_futex,
-        // Time and chance.
+        // Time and randomness.
         libc::SYS_clock_gettime,
         libc::SYS_gettimeofday,
         libc::SYS_getrandom,
-        // Itself.
+        // Its own process.
         libc::SYS_getpid,
         libc::SYS_gettid,
         libc::SYS_sched_yield,
@@ -149,7 +154,7 @@ mod linux {
         libc::SYS_exit_group,
     ];
 
-    /// No library asks for these unless it was told to.
+    /// Libraries make these calls only on request.
     const HOSTILE: &[i64] = &[
         libc::SYS_execve,
         libc::SYS_execveat,

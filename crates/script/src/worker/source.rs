@@ -1,24 +1,25 @@
-//! The text of a script: one function, written as a declaration, as an expression or as a method of an object is (which is
-//! how clients print methods), comments around it allowed; or a text of statements, of which the first function is the entry and the rest
-//! is in its scope, as build tools write it.
+//! The text of a script, in two forms. One function, written as a declaration, as an expression or as a
+//! method of an object (the form in which clients print methods), possibly with comments around it. Or
+//! statements, as build tools write them: the first function is the entry, and the rest is in its scope.
 //!
-//! One function is evaluated as an expression, and the engine prints the function that results; the text must be that print and
-//! nothing else but white space, comments and semicolons. A text of statements becomes the body of a function that calls the entry, and
-//! the engine must print exactly that function. So a call is refused, as is a text that closes the function early, and no part of a text
-//! runs before its script does.
+//! One function is evaluated as an expression, and the engine prints the resulting function. The text must be
+//! exactly that print, except for white space, comments and semicolons. Statements become the body of a
+//! function that calls the entry, and the engine must print exactly that function. So a text with a call is
+//! refused, as is a text that closes the function early, and no part of a text runs before its script does.
 
 use super::entry::{self, Entry};
 
 pub(super) const NOT_A_FUNCTION: &str =
     "a script is the text of a function, or its first function is a declaration or a variable";
 
-/// How one way of evaluating a text begins and ends. All beginnings are as long as each other, so that positions are off by the same.
+/// The text before and after a script's text, for one way of evaluating it. All beginnings have the same
+/// length, so that positions are off by the same.
 pub(super) struct Frame {
     before: &'static str,
     after: &'static str,
 }
 
-/// Nothing but an expression: of a text with more in it, nothing runs.
+/// The text as an expression: a text with more than an expression fails to compile, and nothing of it runs.
 const EXPRESSION: Frame = Frame { before: "                           (", after: "\n)" };
 /// Semicolons may follow.
 const STATEMENT: Frame = Frame { before: "                          0,", after: "" };
@@ -28,7 +29,7 @@ const BODY: Frame = Frame { before: "0,function shardlakeEntry(){", after: "" };
 pub(super) const ENTRY_OF_STATEMENTS: &str = "at shardlakeEntry ";
 pub(super) const PREFIX_LENGTH: usize = BODY.before.len();
 
-/// How the print of a function ends that is not written in JavaScript.
+/// The end of a printed function that is not written in JavaScript.
 const NATIVE: &str = "() {\n    [native code]\n}";
 
 #[derive(Debug, Clone, Copy)]
@@ -49,7 +50,7 @@ pub(super) enum Shape<'a> {
 impl<'a> FunctionText<'a> {
     /// The name of the script in positions.
     pub(super) fn file_name(&self) -> String {
-        // A name for people: what would end a line or a text of the engine is left out.
+        // A readable name, without characters that would end a line or a text of the engine.
         let name: String = self.name.chars().filter(|character| !character.is_control()).collect();
         format!("{name}.js")
     }
@@ -65,7 +66,7 @@ impl<'a> FunctionText<'a> {
         [alone].into_iter().chain(entry).collect()
     }
 
-    /// Text for the engine. Lines stay as they are; columns of the first line are off by [`PREFIX_LENGTH`].
+    /// Text for the engine. Lines stay the same; columns of the first line are off by [`PREFIX_LENGTH`].
     pub(super) fn expression(&self, shape: Shape<'_>) -> String {
         let (frame, source) = match shape {
             Shape::Expression => (EXPRESSION, self.source.to_owned()),
@@ -77,8 +78,8 @@ impl<'a> FunctionText<'a> {
         format!("{}{source}{}", frame.before, frame.after)
     }
 
-    /// Whether it begins with a name and a parenthesis: then the engine is given an object with it, for as an expression it could
-    /// only be a call.
+    /// Whether it begins with a name and a parenthesis. The engine is then given an object with it, because
+    /// it would be a call as an expression.
     fn is_method(&self) -> bool {
         let text = skip_trivia(self.source);
         let is_part = |character: char| character.is_alphanumeric() || matches!(character, '_' | '$');
@@ -96,8 +97,8 @@ impl<'a> FunctionText<'a> {
         }
     }
 
-    /// Whether the text is the function that the engine printed, and no class or generator. What is not written in JavaScript prints the name that
-    /// somebody gave it, which may be anything.
+    /// Whether the text is exactly the function that the engine printed, and not a class or a generator.
+    /// Functions not written in JavaScript print a given name, which may be anything.
     fn is_just(&self, printed: &str) -> bool {
         if printed.ends_with(NATIVE) || !(self.is_method() || begins_as_function(printed)) {
             return false;
@@ -120,7 +121,8 @@ impl<'a> FunctionText<'a> {
     }
 }
 
-/// Whether it is an expression, too: methods, getters and setters are none, and as one may be a call and a block behind it.
+/// Whether the text is also an expression. Methods, getters and setters are not: as an expression, a method
+/// may be a call followed by a block.
 fn begins_as_function(printed: &str) -> bool {
     let is_part = |character: char| character.is_alphanumeric() || matches!(character, '_' | '$');
     let end = |text: &str| text.find(|character| !is_part(character)).unwrap_or(text.len());
@@ -157,7 +159,7 @@ fn skip_trivia(text: &str) -> &str {
     }
 }
 
-/// A byte-order mark counts, as it does in JavaScript.
+/// A byte-order mark is white space, as in JavaScript.
 fn is_space(character: char) -> bool {
     character.is_whitespace() || character == '\u{feff}'
 }

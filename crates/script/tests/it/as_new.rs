@@ -1,4 +1,5 @@
-//! An engine serves one script after the other, and each finds it as new: all that can be reached is looked at before and after.
+//! An engine serves one script after the other, and each finds it in its original state: all reachable
+//! objects are compared before and after.
 
 use std::time::Duration;
 
@@ -39,7 +40,7 @@ const LOOK: &str = "function () {
     context.getResponse().setBody(lines.join('\\n'));
 }";
 
-/// All that can be reached is gone through, the deepest last, and `DO` is done to each.
+/// Visits all reachable objects, the deepest last, and runs `DO` on each.
 const THROUGH: &str = "
     const ownKeys = Reflect.ownKeys, descriptor = Object.getOwnPropertyDescriptor, proto = Object.getPrototypeOf;
     const remove = Reflect.deleteProperty, define = Reflect.defineProperty, setProto = Reflect.setPrototypeOf, freeze = Object.freeze;
@@ -128,7 +129,7 @@ fn spoil(scripts: &Scripts) {
     ];
     for round in 0..2 {
         for (title, source) in &corpus {
-            // Most end with an error, since what they need is gone.
+            // Most end with an error, since the objects they need are missing.
             let _ = run(scripts, &mut Documents::default(), source, "[]");
             assert_same(&before, &look(scripts), &format!("{title}, round {round}"));
         }
@@ -193,7 +194,8 @@ fn random_numbers_are_others_in_each_run() {
     assert_eq!(drawn.len(), 3_000);
 }
 
-/// What ran before is compiled no more, and is the same: whichever script it is, however many there are, and whatever ran in between.
+/// A script that runs again is not compiled again, and behaves the same, however many scripts there are and
+/// whatever ran in between.
 #[test]
 fn scripts_that_come_again_run_as_at_first() {
     let scripts = processes(1);
@@ -237,7 +239,8 @@ fn scripts_that_come_again_run_as_at_first() {
     }
 }
 
-/// Texts that run something of theirs before they are a function: by printing what they like, they passed for one.
+/// Texts that run code before they evaluate to a function, and control their printed form: they used to pass
+/// for functions.
 #[test]
 fn what_prints_itself_as_one_function_is_not_taken_for_it() {
     let itself = "(function f() {
@@ -248,7 +251,7 @@ fn what_prints_itself_as_one_function_is_not_taken_for_it() {
     })()";
     let by_name = "function a(){},(function f(){var m='a(){},('+f+')()/*',b=(function(){__.response.setBody('ran')}).bind();\
         Object.defineProperty(b,'name',{value:m});return b})()/*() {\n    [native code]\n}/**/";
-    // A call and a block behind it, which as a member of an object is one method.
+    // A call followed by a block, which as a member of an object is one method.
     let call = |head: &str| {
         let escaped = head.replace('\\', "\\\\").replace('\n', "\\n");
         format!(

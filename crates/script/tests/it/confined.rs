@@ -1,4 +1,4 @@
-//! What the kernel withholds from a worker: asked of the kernel, and tried from inside.
+//! The confinement of a worker: as the kernel reports it, and tried from inside.
 
 use std::process::{Command, Output};
 
@@ -6,7 +6,7 @@ use crate::support::{Documents, body, children, processes, run, status_of};
 use serde_json::json;
 use shardlake_script::Layer;
 
-/// What a script might try that took its worker over, and whether trying it ends the worker.
+/// Attempts of a compromised script, and whether the attempt ends the worker.
 const ATTEMPTS: &[(&str, bool)] = &[
     ("read a file", false),
     ("list a directory", false),
@@ -69,7 +69,7 @@ fn the_kernel_says_that_a_live_worker_is_confined() {
     }
 }
 
-/// The C library would look for the zone in a file; memory is asked for and given back; errors are told.
+/// The C library would look for the zone in a file; memory is allocated and returned; errors are thrown.
 #[test]
 fn what_scripts_need_of_the_kernel_they_have() {
     let source = "function () {

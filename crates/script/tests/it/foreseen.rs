@@ -1,4 +1,4 @@
-//! Answers that are foreseen: the script and whoever runs it see what they would see without, or the run is given up.
+//! Foreseen answers: the script and its caller see the same as without foresight, or the run is abandoned.
 
 use serde_json::{Value, json};
 use shardlake_model::{ErrorKind, Result};
@@ -31,7 +31,7 @@ fn items(count: usize) -> String {
     json!([(0..count).map(|number| json!({"id": format!("{number:04}")})).collect::<Vec<_>>()]).to_string()
 }
 
-/// What a script comes to, and what it asked for: with foresight, and without.
+/// The outcome of a script and its calls: with foresight, and without.
 fn both_ways(documents: &Documents, source: &str, arguments: &str) -> [(Result<Completion>, Documents); 2] {
     let scripts = processes(1);
     [true, false].map(|foresees| {
@@ -70,12 +70,12 @@ fn scripts_of_every_kind_of_call_come_to_the_same() {
     for script in [
         // All at once, with callbacks that look at nothing, and with none.
         "c.createDocument(link, {id: 'x'}); c.upsertDocument(link, {id: 'a', n: 3}, () => {}); c.deleteDocument(doc('b'), (e) => { c.response.setBody([1]); });",
-        // One that looks between those that do not.
+        // A callback that looks at its document, between callbacks that do not.
         "c.createDocument(link, {id: 'x'}, (e) => { log('x'); }); c.createDocument(link, {id: 'y'}, (e, d) => { log(d.id); }); c.createDocument(link, {id: 'z'}, () => { log('z'); });",
-        // A read that sees what was foreseen.
+        // A read of foreseen writes.
         "c.replaceDocument(doc('a'), {id: 'a', n: 5}, (e) => { c.readDocument(doc('a'), (e, d) => log(d.n)); });",
         "c.createDocument(link, {id: 'x'}, () => { c.queryDocuments(link, 'SELECT * FROM c', (e, rows) => log(rows.length)); });",
-        // What is thrown behind a call that was foreseen, and the calls of the same batch.
+        // Errors thrown after a foreseen call, and the calls of the same batch.
         "c.createDocument(link, {id: 'x'}, () => { throw new Error(404, 'gone'); }); c.createDocument(link, {id: 'y'});",
         "c.createDocument(link, {id: 'x'}, () => { getContext().abort('enough'); });",
         "c.createDocument(link, {id: 'x'}, () => { let big = []; for (;;) big.push('x'.repeat(1e6) + big.length); });",

@@ -6,7 +6,7 @@ use crate::support::{functions, processes};
 use shardlake_model::ErrorKind;
 use shardlake_script::{Functions, ScriptLimits, ScriptSettings, Scripts};
 
-/// Of the calls of a batch.
+/// Time limit on the calls of a batch.
 const TIME: Duration = Duration::from_secs(5);
 
 fn prepare(scripts: &Scripts, definitions: &[(&str, &str)]) -> Functions {

@@ -1,4 +1,5 @@
-//! Scripts that mean harm: each ends within its bound with an error that says why, others run meanwhile, and the next one finds nothing.
+//! Hostile scripts: each ends within its limit with an error that gives the reason, others run meanwhile, and
+//! the next one finds no trace.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use serde_json::json;
 use shardlake_model::{ErrorKind, Result};
 use shardlake_script::{Completion, ScriptLimits, Scripts};
 
-/// Short, so that the corpus is quick; the bounds are what is under test, not their size.
+/// Short limits, so that the corpus is quick; the test checks that they hold, not their size.
 fn tight() -> ScriptLimits {
     ScriptLimits { time: Duration::from_millis(100), memory_bytes_max: 8 << 20, ..ScriptLimits::default() }
 }
@@ -20,7 +21,7 @@ fn run_tight(scripts: &Scripts, source: &str) -> Result<Completion> {
     block_on(scripts.run(HERE, invocation, &mut documents))
 }
 
-/// What means no harm has the time that scripts have.
+/// Harmless scripts have the usual time.
 fn run_fine(scripts: &Scripts, source: &str) -> Result<Completion> {
     run(scripts, &mut Documents::with(&[json!({"id": "a"})]), source, "[]")
 }
@@ -107,7 +108,8 @@ fn built_in_functions_that_cannot_be_interrupted_are_killed() {
         "new BigInt64Array(Array(200).fill('9'.repeat(300000)))",
     ] {
         let text = format!("function () {{ {source}; }}");
-        // What cannot be interrupted on a slow machine may end by itself on a fast one: room for neither time nor doubt.
+        // An uninterruptible call may end by itself on a fast machine: no time to spare, so that the limit
+        // always decides.
         let limits = ScriptLimits { time: Duration::from_millis(1), ..ScriptLimits::default() };
         let invocation = shardlake_script::Invocation { limits, ..procedure(&text, "[]") };
         let (kind, message) = refusal(block_on(scripts.run(HERE, invocation, &mut Documents::default())));
@@ -254,7 +256,7 @@ fn tampering_with_shared_objects_harms_only_the_script_itself() {
     assert_eq!(body(&run_fine(&scripts, source).expect("runs")), json!("made"));
 }
 
-/// The same objects however a script comes to them, and what it does to them is its own affair.
+/// A script finds the same objects by every path, and its changes to them affect only its own run.
 #[test]
 fn objects_of_the_model_are_made_once_and_only_for_one_run() {
     let scripts = processes(1);
@@ -366,7 +368,7 @@ fn others_run_while_a_worker_hangs_and_after_it_is_killed() {
     });
 }
 
-/// Ends only by what a test does to it.
+/// Ends only by force from the test.
 fn endless() -> shardlake_script::Invocation<'static> {
     let limits = ScriptLimits { time: Duration::from_secs(3600), ..ScriptLimits::default() };
     shardlake_script::Invocation { limits, ..procedure("function () { for (;;); }", "[]") }
@@ -473,7 +475,7 @@ fn a_text_that_is_no_function_is_refused_whatever_it_does() {
     }
 }
 
-/// Workers give back what a script took, or are replaced.
+/// Workers release a script's memory, or are replaced.
 #[test]
 #[cfg(target_os = "linux")]
 fn memory_comes_back() {
@@ -520,7 +522,7 @@ fn memory_that_runs_out_where_nobody_looks_ends_the_script_too() {
         try { await hungry(); } catch { __.response.setBody('caught'); }
     }";
     assert_eq!(body(&run_fine(&scripts, caught).expect("caught")), json!("caught"));
-    // Whatever else fails where nobody looks is nobody's business.
+    // Other unhandled rejections are ignored.
     let silent = "function () { Promise.reject(new Error('x')); __.response.setBody(1); }";
     assert_eq!(body(&run_fine(&scripts, silent).expect("runs")), json!(1));
 }

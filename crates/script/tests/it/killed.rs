@@ -13,21 +13,21 @@ use shardlake_script::{Completion, Invocation, ScriptLimits, is_worker_lost};
 
 const TIME: Duration = Duration::from_secs(5);
 
-/// Ends only by what a test does to it.
+/// Ends only by force from the test.
 fn endless() -> Invocation<'static> {
     let limits =
         ScriptLimits { time: Duration::from_secs(3600), steps_max: u64::MAX, ..ScriptLimits::default() };
     Invocation { limits, ..procedure("function () { for (;;); }", "[]") }
 }
 
-/// What a script that does not end comes to when its worker gets a signal.
+/// The outcome of an endless script whose worker gets a signal.
 fn signalled(how: Signal) -> shardlake_model::Result<Completion> {
     let scripts = processes(1);
     let outcome = block_on(async {
         let mut documents = Documents::default();
         let hang = scripts.run(HERE, endless(), &mut documents);
         let kill = async {
-            // The worker has said that it is there once it is known what confines it.
+            // The confinement is known once the worker's first message has arrived.
             while scripts.confined().is_none() {
                 tokio::task::yield_now().await;
             }
@@ -80,7 +80,7 @@ fn functions_whose_worker_is_killed_say_so() {
     assert_eq!(prepared.call("f", &[vec![None]], TIME).expect("calls"), [None]);
 }
 
-/// What had nothing to do is replaced, and nobody hears of it.
+/// An idle worker that was killed is replaced without an error.
 #[test]
 fn idle_workers_that_were_killed_are_not_asked() {
     let scripts = processes(1);

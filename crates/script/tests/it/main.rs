@@ -1,6 +1,6 @@
 //! Scripts in real worker processes.
 //!
-//! One program for all files, because linking is what takes the time. Each test has workers of its own.
+//! One program for all files, because linking dominates the build time. Each test has its own workers.
 
 mod as_new;
 #[cfg(target_os = "linux")]

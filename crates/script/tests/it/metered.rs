@@ -7,7 +7,7 @@ use shardlake_script::{Invocation, Meter, ScriptKey, ScriptLimits, Scripts};
 
 const HERE_RUN: ScriptKey = ScriptKey { container: HERE, script: 1 };
 
-/// What a run with so much time used, and whether it ended well.
+/// The time used by a run with this limit, and whether it succeeded.
 fn used(scripts: &Scripts, source: &str, time: Duration) -> (Duration, bool) {
     let meter = Meter::default();
     let outcome = block_on(async {
@@ -31,7 +31,7 @@ fn runs_are_metered_however_they_end() {
     let time = Duration::from_millis(200);
     let (stopped, is_ok) = used(&scripts, "function () { for (;;); }", time);
     assert!(!is_ok && stopped > small, "{stopped:?}");
-    // Killed: nobody says what it used, so what was waited for it counts.
+    // A killed worker reports no processor time, so the time spent waiting for it counts.
     let hang = "function () { Array.prototype.reverse.call({length: 2 ** 53 - 1}); }";
     let (killed, is_ok) = used(&scripts, hang, time);
     assert!(!is_ok && killed >= time, "{killed:?}");

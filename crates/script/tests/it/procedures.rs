@@ -1,4 +1,4 @@
-//! What stored procedures can do and how they fail.
+//! Capabilities and failures of stored procedures.
 
 use std::sync::Arc;
 
@@ -169,7 +169,7 @@ fn the_first_function_is_the_entry_and_the_rest_is_in_its_scope() {
     assert!(!message.contains("shardlakeEntry"), "{message}");
 }
 
-/// A check runs no statement of a text, also not one behind a bracket that closes the function around the text.
+/// A check runs no statement of a text, not even after a bracket that closes the function around the text.
 #[test]
 fn nothing_runs_when_a_text_with_helpers_is_checked() {
     let scripts = processes(1);
@@ -445,7 +445,7 @@ fn triggers_see_the_request_and_the_response_that_are_theirs() {
     let untouched =
         run("function () {}", Role::PreTrigger { operation: TriggerOperation::Delete, request_body: None });
     assert_eq!(untouched.request_body, None);
-    // An object that was looked at counts where it was set, before or after it was changed.
+    // An object that was read counts once it is set, changed before or after.
     for (statements, expected) in [
         ("const b = r.getBody(); r.setBody(b); b.late = 1;", r#"{"id":"a","late":1}"#),
         ("const b = r.getBody(); b.late = 1; r.setBody(r.getBody());", r#"{"id":"a","late":1}"#),
@@ -457,7 +457,7 @@ fn triggers_see_the_request_and_the_response_that_are_theirs() {
     }
 }
 
-/// Says when its invocation begins, and answers when it is told to.
+/// Records the begin of its invocation, and answers on request.
 struct Patient {
     begun: Shared<Vec<&'static str>>,
     name: &'static str,

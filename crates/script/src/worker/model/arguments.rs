@@ -1,5 +1,5 @@
-//! What scripts give to the methods of the object model, looked at with care: every property may be a getter, every
-//! object a proxy, and what is wrong is thrown as an error of the model.
+//! Arguments of the object model's methods, read with care: every property may be a getter, every object a
+//! proxy, and mistakes are thrown as errors of the model.
 
 use rquickjs::{Ctx, Error, Exception, FromAtom, Function, Object, Result, Value};
 
@@ -123,7 +123,7 @@ impl<'js> Options<'js> {
         value.as_bool().map_or_else(|| self.wrong(name, "true or false", &value), Ok)
     }
 
-    /// Items of a page: -1 leaves it to the store.
+    /// Items of a page: -1 leaves the number to the store.
     pub(super) fn page_size(&self) -> Result<Option<i64>> {
         let name = "pageSize";
         let Some(value) = self.value(name)? else { return Ok(None) };
@@ -137,7 +137,7 @@ impl<'js> Options<'js> {
         }
     }
 
-    /// Whether one document is indexed was once an option; only its default is kept.
+    /// The former option to index a single document; only its default is accepted.
     pub(super) fn check_index_action(&self) -> Result<()> {
         match self.text("indexAction")?.as_deref() {
             None | Some("default") => Ok(()),
@@ -156,7 +156,8 @@ impl<'js> Options<'js> {
     }
 }
 
-/// A document as JSON text. The script's object stays as it is; an id that is nothing is left out, so that one is made.
+/// A document as JSON text. The script's object is not changed; an empty id is left out, so that an id is
+/// generated.
 pub(super) fn document_text<'js>(ctx: &Ctx<'js>, body: Value<'js>, keeps_id: bool) -> Result<String> {
     let text = body.as_string().map(|text| text.to_string()).transpose()?;
     let value = match &text {
@@ -234,7 +235,7 @@ fn is_falsy(value: &Value<'_>) -> bool {
         || value.as_string().is_some_and(|text| text.to_string().is_ok_and(|text| text.is_empty()))
 }
 
-/// What a value is, for messages.
+/// The kind of a value, for messages.
 pub(super) fn kind(value: &Value<'_>) -> &'static str {
     match value {
         value if value.is_undefined() => "undefined",

@@ -1,4 +1,5 @@
-//! The methods of a script's collection: each checks what it is given, hands the call on, and says whether it was accepted.
+//! The methods of a script's collection: each checks its arguments, hands the call on, and returns whether it
+//! was accepted.
 
 use std::rc::Rc;
 
@@ -75,7 +76,7 @@ fn query_documents(model: &Model, mut arguments: Arguments<'_>) -> Result<bool> 
 
 fn page(model: &Model, mut request: StoreRequest, mut arguments: Arguments<'_>) -> Result<bool> {
     let (options, callback) = arguments.options_and_callback()?;
-    // Any query may scan here, and its order is exact.
+    // The options have no effect: any query may scan, and its order is exact.
     options.flag("enableScan")?;
     options.flag("enableLowPrecisionOrderBy")?;
     request.page_size = options.page_size()?;

@@ -1,4 +1,4 @@
-//! `console.log`: formats like elsewhere, keeps lines up to a maximum, and only when the caller asked for them.
+//! `console.log`: formats as usual, and keeps lines up to a maximum, only if the caller asked for them.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -10,7 +10,7 @@ use crate::worker::engine::Host;
 
 const CUT: &str = "\n[the log was cut here]";
 
-/// What the script printed; what is past the maximum is left out and said to be.
+/// The script's output; output past the maximum is left out, with a note.
 #[derive(Debug, Default)]
 pub(in crate::worker) struct Log {
     /// Whether the caller asked for it.
@@ -19,7 +19,7 @@ pub(in crate::worker) struct Log {
     pub(super) bytes_max: usize,
 }
 
-/// An object that prints into the log, or nowhere.
+/// The console object; prints into the log, or discards the output.
 pub(in crate::worker) fn console<'js>(
     ctx: &Ctx<'js>,
     host: &Host,
@@ -56,7 +56,7 @@ impl Log {
     }
 }
 
-/// `%s %d %i %f %j %o %%` in the first text; what is left over follows after a space.
+/// `%s %d %i %f %j %o %%` in the first text; remaining values follow after a space.
 fn format<'js>(ctx: &Ctx<'js>, given: &[Value<'js>]) -> String {
     let mut values = given.iter();
     let Some(first) = values.next() else { return String::new() };
@@ -94,7 +94,7 @@ fn format<'js>(ctx: &Ctx<'js>, given: &[Value<'js>]) -> String {
     line
 }
 
-/// Texts as they are, objects as JSON, errors as they are thrown.
+/// Texts unchanged, objects as JSON, errors as in failures.
 fn show<'js>(ctx: &Ctx<'js>, value: &Value<'js>) -> String {
     if value.is_object() && !value.is_function() && !value.is_error() {
         return json(ctx, value);

@@ -1,5 +1,5 @@
-//! What scripts use rarely, in JavaScript that is compiled when it is first asked for (`prelude/extension.js`): functions of
-//! the host stand for its methods until then.
+//! Rarely used parts of the model, in JavaScript that is compiled on first use (`prelude/extension.js`).
+//! Until then, functions of the host replace its methods.
 
 use std::rc::Rc;
 
@@ -12,7 +12,7 @@ use crate::worker::engine::Host;
 
 const EXTENSION: &str = include_str!("../../prelude/extension.js");
 
-/// Methods of the collection that the extension brings.
+/// Methods of the collection in the extension.
 const METHODS: [&str; 15] = [
     "filter",
     "map",
@@ -31,7 +31,8 @@ const METHODS: [&str; 15] = [
     "deleteAttachment",
 ];
 
-/// What the extension needs of the model: functions of its own, since a script may have replaced those of its objects.
+/// The functions of the model that the extension needs: its own copies, since a script may have replaced
+/// those of its objects.
 pub(super) struct Needed {
     query: Persistent<Function<'static>>,
     link: Persistent<Function<'static>>,

@@ -1,7 +1,8 @@
 //! The request and the response of a script: one body each.
 //!
-//! A body is JSON text until a script looks at it or sets it. From then on the script holds an object: each look gives the same one. An
-//! object that was set is rendered when the run ends, with every change that the script made to it until then.
+//! A body is JSON text until a script reads it as an object or sets it. From then on the script holds an
+//! object, and gets the same one on every read. An object that was set is rendered when the run ends, with
+//! all changes made by the script.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -17,14 +18,14 @@ const TOO_LARGE: u16 = 413;
 /// The one property of both.
 const BODY: &str = "Body";
 
-/// Of the run that there is.
+/// The body of the current run.
 #[derive(Default)]
 pub(super) struct Body {
     /// The text that the run began with, that was set, or that was appended to.
     json: RefCell<Option<String>>,
-    /// The object that the script holds, from the first look at the body or its setting on.
+    /// The object that the script holds, once the script has read or set the body as an object.
     object: RefCell<Option<Persistent<Value<'static>>>>,
-    /// The script has set that object, so that its later changes count.
+    /// Whether the script has set that object, so that its later changes count.
     is_set: Cell<bool>,
     length_max: Cell<usize>,
 }
@@ -95,7 +96,7 @@ impl Body {
         self.length_max.set(length_max);
     }
 
-    /// Lets go of the run's body.
+    /// Releases the run's body.
     pub(super) fn end(&self) {
         self.json.take();
         self.object.take();
@@ -109,13 +110,13 @@ impl Body {
         Ok(self.json.take())
     }
 
-    /// Makes text of an object that was set, and lets go of the object.
+    /// Renders an object that was set as text, and releases the object.
     fn settle(&self, ctx: &Ctx<'_>) -> Result<()> {
         let object = self.object.take();
         if let Some(object) = object.filter(|_| self.is_set.take()) {
             let json = self.render(ctx, object.restore(ctx)?)?;
             self.json.replace(json);
-            // Its `toJSON` may have looked at the body, which was another one then.
+            // Its `toJSON` may have read the body, which was different at that point.
             self.object.take();
             self.is_set.take();
         }
@@ -161,7 +162,8 @@ impl Body {
         Ok(json)
     }
 
-    /// A list to a list, and anything else as text: 1 and 2 are "12". On the JSON: what is there is not read again for every piece.
+    /// Appends to the JSON text of the body, which is not parsed again: a list to a list, and anything else
+    /// as text: 1 and 2 are "12".
     fn append<'js>(&self, ctx: &Ctx<'js>, value: Value<'js>) -> Result<()> {
         let piece = ctx.json_stringify(value.clone())?;
         self.settle(ctx)?;
@@ -194,7 +196,7 @@ impl Body {
         Ok(())
     }
 
-    /// In the units that the length of a string has in scripts, which are never more than its bytes.
+    /// Measures in UTF-16 units, as scripts measure strings; a text has at most as many units as bytes.
     fn is_too_long(&self, json: &str) -> bool {
         json.len() > self.length_max.get() && json.encode_utf16().count() > self.length_max.get()
     }

@@ -1,12 +1,13 @@
-//! The object model of stored procedures and triggers: what `getContext()` and `__` give a script, and the turns in
-//! which its callbacks run.
+//! The object model of stored procedures and triggers: `getContext()`, `__`, and the turns in which callbacks
+//! run.
 //!
-//! All of it but the extension is functions of the host and not JavaScript. It is made once, before the memory of the engine is kept, and
-//! serves one run after the other: its objects are as new for each (`heap.rs`), and what is of a run is put into [`Model`] before it and
-//! let go of behind it. What scripts use rarely is JavaScript that is compiled when it is first asked for (`extension.rs`).
+//! All of it but the extension is functions of the host and not JavaScript. It is made once, before the
+//! memory of the engine is kept, and serves one run after the other. Its objects are as new for each run
+//! (`heap.rs`); the state of a run is put into [`Model`] before it and released after it. Rarely used parts
+//! are JavaScript that is compiled on first use (`extension.rs`).
 //!
-//! No function of the host holds a value of the engine: its collector could not see that, and a cycle through it would never be
-//! freed.
+//! No function of the host holds a value of the engine: the engine's collector could not see it, and a cycle
+//! through it would never be freed.
 
 mod arguments;
 mod collection;
@@ -59,11 +60,11 @@ const ERROR_CODES: [(&str, u16); 8] = [
 /// The state behind the objects.
 pub(super) struct Model {
     calls: RefCell<Option<Calls>>,
-    /// Of the calls that were accepted, in order.
+    /// The callbacks of accepted calls, in order.
     callbacks: RefCell<VecDeque<Callback>>,
-    /// What asynchronous functions returned and what has not come to an end.
+    /// Unsettled promises of asynchronous functions.
     promises: RefCell<Vec<Persistent<Promise<'static>>>>,
-    /// What the script aborted with.
+    /// The reason of the script's abort.
     aborted: RefCell<Option<Persistent<Value<'static>>>>,
     has_aborted: Cell<bool>,
     request: Rc<Body>,
@@ -72,21 +73,21 @@ pub(super) struct Model {
     log: Rc<RefCell<Log>>,
     links: RefCell<Links>,
     part: Cell<Part>,
-    /// Of a trigger.
+    /// The operation of a trigger.
     operation: RefCell<String>,
     /// Made when a run first asks for it.
     extension: RefCell<Slot>,
-    // What follows is of the engine, and stays for as long as it does.
+    // The fields below belong to the engine, and stay for as long as it does.
     collection: RefCell<Slot>,
     faces: RefCell<Vec<Face>>,
     needed: RefCell<Option<Needed>>,
-    /// The engine's own `Function.prototype.toString`, whatever a script makes of that.
+    /// The engine's own `Function.prototype.toString`, which scripts may replace.
     print: RefCell<Option<Persistent<Function<'static>>>>,
 }
 
 type Slot = Option<Persistent<Object<'static>>>;
 
-/// Of the collection.
+/// Links of the collection.
 #[derive(Default)]
 struct Links {
     /// `dbs/{rid}/colls/{rid}/`.
@@ -104,7 +105,7 @@ struct Quotas {
 
 type QuotaText = fn(&Quotas) -> &String;
 
-/// What a script is run as.
+/// The role that a script runs in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Procedure,
@@ -112,7 +113,7 @@ enum Part {
     PostTrigger,
 }
 
-/// What scripts of one part see.
+/// The objects that scripts of one part see.
 #[derive(Default)]
 struct Face {
     context: Slot,
@@ -185,7 +186,7 @@ impl Model {
         let print: Function = Function::prototype(ctx.clone()).get("toString")?;
         self.print.replace(Some(Persistent::save(ctx, print)));
         let globals = ctx.globals();
-        // What threads share is of no use to one.
+        // Shared memory is useless to a single thread.
         globals.remove("Atomics")?;
         globals.remove("SharedArrayBuffer")?;
         let collection = collection::collection(ctx, host, self)?;
@@ -209,7 +210,8 @@ impl Model {
         getter.define(ctx, &globals, SHORTHAND)
     }
 
-    /// What `getContext` returns to scripts of that part, and the global object `__`: the collection, and what else such a script has.
+    /// The objects for scripts of that part: the result of `getContext`, and the global object `__` with the
+    /// collection and the part's other members.
     fn face<'js>(self: &Rc<Self>, ctx: &Ctx<'js>, host: &Host, part: Part) -> Result<Face> {
         let context = Object::new(ctx.clone())?;
         let set = |name: &str, get: fn(&Model, &Ctx<'js>) -> Result<Object<'js>>| {
@@ -274,12 +276,12 @@ impl Model {
         restored(ctx, &self.collection.borrow())
     }
 
-    /// What scripts of the present part see.
+    /// The object that scripts of the present part see.
     fn seen<'js>(&self, ctx: &Ctx<'js>, of: fn(&Face) -> &Slot) -> Result<Object<'js>> {
         restored(ctx, of(&self.faces.borrow()[self.part.get() as usize]))
     }
 
-    /// Before a run.
+    /// Sets up the state of a run.
     pub(super) fn begin(&self, order: &RunOrder, calls: Calls) {
         let (request, response, operation) = match &order.role {
             OrderedRole::Procedure { .. } => (None, None, ""),
@@ -330,12 +332,12 @@ impl Model {
         Ok(())
     }
 
-    /// The answer to the earliest call that has none.
+    /// The answer to the earliest unanswered call.
     pub(super) fn next_answer(&self) -> Option<StoreReply> {
         self.calls.borrow_mut().as_mut()?.next_answer()
     }
 
-    /// Calls the callback of that call. Without one a failure is thrown.
+    /// Calls the callback of that call. A failure without a callback is thrown.
     pub(super) fn deliver<'js>(&self, ctx: &Ctx<'js>, reply: StoreReply) -> Result<()> {
         let Some(callback) = self.callbacks.borrow_mut().pop_front() else { return Ok(()) };
         let undefined = || Value::new_undefined(ctx.clone());
@@ -371,14 +373,14 @@ impl Model {
         Ok(())
     }
 
-    /// What an asynchronous function throws counts as thrown.
+    /// An error in an asynchronous function counts as thrown.
     fn watch<'js>(&self, ctx: &Ctx<'js>, result: Value<'js>) {
         if let Some(promise) = result.into_promise() {
             self.promises.borrow_mut().push(Persistent::save(ctx, promise));
         }
     }
 
-    /// After each turn: throws what was aborted with, and what asynchronous functions threw.
+    /// After each turn: throws the reason of an abort, and errors of asynchronous functions.
     pub(super) fn settle(&self, ctx: &Ctx<'_>) -> Result<()> {
         if let Some(reason) = self.aborted.take() {
             let reason = reason.restore(ctx)?;
@@ -398,7 +400,7 @@ impl Model {
         Ok(())
     }
 
-    /// The bodies and the log at the end of the run. Calls of the data that a `toJSON` makes meanwhile are not accepted.
+    /// The bodies and the log at the end of the run. Data calls of a `toJSON` are refused meanwhile.
     pub(super) fn completion(&self, ctx: &Ctx<'_>) -> Result<Completion> {
         if let Some(calls) = self.calls.borrow_mut().as_mut() {
             calls.accept_no_more();
@@ -409,19 +411,19 @@ impl Model {
         Ok(Completion { response_body, request_body, log: self.printed() })
     }
 
-    /// What `console.log` has printed since it was asked last.
+    /// The output of `console.log` since the last call.
     pub(super) fn printed(&self) -> String {
         std::mem::take(&mut self.log.borrow_mut().text)
     }
 
-    /// After a run.
+    /// Ends a run; returns the channel.
     pub(super) fn end(&self) -> io::Result<Channel> {
         let calls = self.calls.take();
         self.let_go_of_run();
         calls.map_or_else(|| Err(io::ErrorKind::NotConnected.into()), |mut calls| calls.finish())
     }
 
-    /// Lets go of all that is of a run: of the values of the engine above all, and of what nobody else is to see.
+    /// Releases the state of a run: above all values of the engine, and data that later runs must not see.
     pub(super) fn let_go_of_run(&self) {
         self.callbacks.borrow_mut().clear();
         self.promises.borrow_mut().clear();
@@ -437,7 +439,7 @@ impl Model {
         self.log.take();
     }
 
-    /// Before the engine ends: lets go of what is of that.
+    /// Releases the model's values before the engine ends.
     pub(super) fn let_go(&self) {
         self.let_go_of_run();
         self.collection.take();
@@ -447,12 +449,12 @@ impl Model {
     }
 }
 
-/// An object that is there.
+/// The object in a filled slot.
 fn restored<'js>(ctx: &Ctx<'js>, slot: &Slot) -> Result<Object<'js>> {
     slot.clone().ok_or(rquickjs::Error::Unknown)?.restore(ctx)
 }
 
-/// A property that is asked for each time.
+/// A property with a getter.
 struct Getter<'js> {
     get: Function<'js>,
     set: Option<Function<'js>>,
@@ -473,20 +475,20 @@ impl<'js> Getter<'js> {
     }
 }
 
-/// A property of an object that scripts see, whatever setters they gave to its prototype.
+/// Defines a property of an object that scripts see, ignoring setters of its prototype.
 fn put<'js>(object: &Object<'js>, name: &str, value: impl IntoJs<'js>) -> Result<()> {
     object.prop(name, Property::from(value).writable().configurable().enumerable())
 }
 
-/// A global that `for` does not find.
+/// Defines a global that is not enumerable.
 fn define<'js>(ctx: &Ctx<'js>, name: &str, value: Value<'js>) -> Result<()> {
     ctx.globals().prop(name, Property::from(value).writable().configurable())
 }
 
-/// More arguments than these overflow the engine's own `Function.prototype.apply`.
+/// Limit on arguments: more overflow the engine's own `Function.prototype.apply`.
 const ARGUMENTS_MAX: f64 = 65_534.0;
 
-/// The arguments of a call, taken from a value as `Function.prototype.apply` takes them.
+/// The arguments of a call, from a list-like value as in `Function.prototype.apply`.
 fn listed<'js>(ctx: &Ctx<'js>, list: &Value<'js>) -> Result<Args<'js>> {
     if is_nothing(list) {
         return Ok(Args::new(ctx.clone(), 0));

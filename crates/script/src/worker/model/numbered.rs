@@ -1,6 +1,6 @@
-//! `Error`, which may begin with its number in scripts: `new Error(404, 'no such order')`.
+//! The numbered `Error` of scripts: `new Error(404, 'no such order')`.
 //!
-//! A proxy of the engine's own, whose two traps are functions of the host.
+//! A proxy of the engine's own `Error`, whose two traps are functions of the host.
 
 use rquickjs::function::Args;
 use rquickjs::object::Property;
@@ -9,7 +9,7 @@ use rquickjs::{Array, Constructor, Ctx, Object, Proxy, Result, Value};
 
 use crate::worker::engine::Host;
 
-/// Puts the proxy where scripts find `Error`.
+/// Replaces the global `Error` by the proxy.
 pub(in crate::worker) fn number_errors(ctx: &Ctx<'_>, host: &Host) -> Result<()> {
     let globals = ctx.globals();
     let error: Object = globals.get("Error")?;
@@ -34,7 +34,7 @@ fn apply<'js>(
     construct(ctx, target, given, made)
 }
 
-/// `made` is the class whose instance it will be.
+/// `made` is the class of the new instance.
 fn construct<'js>(
     ctx: Ctx<'js>,
     target: Constructor<'js>,

@@ -1,16 +1,16 @@
-//! Whether a callback can look at the document that it is called with: where it cannot, the document need not be sent to the worker, and
-//! the answer can be foreseen.
+//! Whether a callback can look at the document that it is called with. If it cannot, the document need not be
+//! sent to the worker, and the answer can be foreseen.
 //!
-//! This is decided by the callback's text, and only where the text leaves no doubt: a plain function or arrow function of plain
-//! parameters whose second one, the document, is named nowhere else. Texts that might reach a parameter in another way (`arguments`,
-//! `eval`, escapes in names) count as looking.
+//! The callback's text decides, in favour only if there is no doubt: a plain function or arrow function of
+//! plain parameters whose second one, the document, is named nowhere else. Texts that might reach a parameter
+//! in another way (`arguments`, `eval`, escapes in names) count as looking.
 
 use rquickjs::function::This;
 use rquickjs::{Ctx, Function, Result};
 
 use super::Model;
 
-/// Longer texts are not looked through.
+/// Longer texts are not analysed.
 const TEXT_BYTES_MAX: usize = 4096;
 
 pub(super) fn sees_resource<'js>(ctx: &Ctx<'js>, model: &Model, callback: &Function<'js>) -> bool {
@@ -22,7 +22,7 @@ pub(super) fn sees_resource<'js>(ctx: &Ctx<'js>, model: &Model, callback: &Funct
     match text() {
         Ok(text) => text.is_none_or(|text| mentions_second(&text)),
         Err(_) => {
-            // Without memory for the text, say.
+            // An answer without memory for the text: yes.
             let _ = ctx.catch();
             true
         }
@@ -45,7 +45,8 @@ fn mentions_second(text: &str) -> bool {
     }
 }
 
-/// The names of a function's parameters; `None` where they are more than names, or it is another kind of function.
+/// The names of a function's parameters; `None` if a parameter is not a plain name, or for other kinds of
+/// functions.
 fn parameters(text: &str) -> Option<Vec<&str>> {
     let (head, rest) = text.split_once('(')?;
     let (list, body) = rest.split_once(')')?;

@@ -23,7 +23,7 @@ pub fn processes(workers_max: usize) -> Scripts {
     Scripts::new(ScriptSettings { workers, workers_max, ..ScriptSettings::default() })
 }
 
-/// Functions of a query, whose turn it is.
+/// Functions of a query, with a turn.
 pub fn functions(scripts: &Scripts, definitions: &[(&str, &str)], limits: ScriptLimits) -> Result<Functions> {
     // Also called where a runtime runs already.
     let turn = futures::executor::block_on(
@@ -42,7 +42,7 @@ pub fn block_on<T>(work: impl Future<Output = T>) -> T {
 pub struct Documents {
     pub items: BTreeMap<String, Value>,
     pub requests: Vec<StoreRequest>,
-    /// Calls after which no more is accepted.
+    /// Calls after which further ones are refused.
     pub calls_max: Option<usize>,
 }
 
@@ -130,7 +130,7 @@ pub fn procedure<'a>(source: &'a str, arguments: &'a str) -> Invocation<'a> {
     }
 }
 
-/// Runs a procedure and parses what it answered.
+/// Runs a procedure and parses its answer.
 pub fn run(
     scripts: &Scripts,
     documents: &mut Documents,
@@ -158,7 +158,7 @@ pub fn children() -> String {
     std::fs::read_to_string("/proc/thread-self/children").unwrap_or_default()
 }
 
-/// What the kernel tells of a process.
+/// The kernel's status of a process.
 #[cfg(target_os = "linux")]
 pub fn status_of(process: &str) -> String {
     std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default()
