@@ -1,7 +1,7 @@
-//! What a page of a query did, range by range: for those who ask why it is dear.
+//! Cost figures of a query page, range by range, for users who analyse expensive queries.
 //!
-//! Ranges share the charge of the page by what each would have cost alone, to the hundredth: their charges add up to the
-//! page's. What the page costs as a whole (the merge, functions) is divided in the same way.
+//! Ranges share the charge of the page in proportion to their standalone costs, to the hundredth: their
+//! charges add up to the page's. Shared costs of the page (the merge, functions) are divided in the same way.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use shardlake_sql::QueryOutline;
 
 #[derive(Debug, Clone, Default)]
 pub struct QueryFigures {
-    /// In the order in which they were read; of a plan, in the order of the hash space.
+    /// In the order in which they were read; for a plan, in the order of the hash space.
     pub ranges: Vec<RangeFigures>,
-    /// What several partitions answered is merged.
+    /// The answers of several partitions are merged.
     pub merges: bool,
-    /// The merge, behind the last partition's answer.
+    /// The time of the merge, after the last partition's answer.
     pub merge: Duration,
     pub outline: QueryOutline,
     /// Conditions that the index answers, in words; empty where it answers none.
@@ -25,14 +25,14 @@ pub struct QueryFigures {
 pub struct RangeFigures {
     pub range_id: u32,
     pub charge_centi: u64,
-    /// Of reading and of evaluation, while other partitions were at work, too.
+    /// The time of reading and evaluation, while other partitions also worked.
     pub elapsed: Duration,
-    /// Of it, what evaluation took: conditions, functions, groups, projections.
+    /// The part of it that was evaluation: conditions, functions, groups, projections.
     pub evaluation: Duration,
     pub statistics: QueryStatistics,
     /// `None` where nothing was read.
     pub access: Option<&'static str>,
-    /// What it would have cost alone.
+    /// Its standalone cost.
     pub(crate) weight: u64,
 }
 
@@ -52,7 +52,7 @@ impl QueryFigures {
         range.weight += weight;
     }
 
-    /// Divides what the page costs.
+    /// Divides the charge of the page among the ranges.
     pub(crate) fn divide(&mut self, charge_centi: u64) {
         let weights: Vec<u64> = self.ranges.iter().map(|range| range.weight).collect();
         for (range, part) in self.ranges.iter_mut().zip(apportioned(charge_centi, &weights)) {
@@ -61,7 +61,8 @@ impl QueryFigures {
     }
 }
 
-/// Parts of a sum by weight, whose sum is exactly that; equal ones where nothing weighs anything. Charges are far below 2^60.
+/// Divides a sum by weight into integer parts that add up to it; equal parts if all weights are zero. Charges
+/// are far below 2^60.
 fn apportioned(sum: u64, weights: &[u64]) -> Vec<u64> {
     let total: u128 = weights.iter().map(|weight| u128::from(*weight)).sum();
     let count = weights.len() as u128;

@@ -1,20 +1,20 @@
-//! Queries: pages, where they go, what continues them, and what they cost.
+//! Queries: pages, their target partitions, continuation tokens, and charges.
 //!
-//! | file | what it does |
+//! | file | contents |
 //! |---|---|
 //! | `query.rs` | a page of a query, from its text to its rows |
-//! | `request.rs`, `running.rs` | what is asked and answered; what the pages of one query share |
+//! | `request.rs`, `running.rs` | requests and replies; the state shared by the pages of one query |
 //! | `query_cache.rs` | texts parsed, bound and planned once |
-//! | `query_targets.rs`, `query_key.rs` | the partitions that are asked; what is said of the partition key |
-//! | `query_page.rs`, `query_fan_out.rs`, `query_former.rs` | a page of one partition, of several, of those that took one's place |
+//! | `query_targets.rs`, `query_key.rs` | the target partitions; conditions on the partition key |
+//! | `query_page.rs`, `query_fan_out.rs`, `query_former.rs` | a page of one partition, of several, of partitions that replaced an ended one |
 //! | `kept_rows.rs` | rows that a page has collected for the next ones |
 //! | `query_shares.rs` | how many rows each of several partitions collects |
-//! | `explain.rs`, `figures.rs` | a plan without running it; what each range did, and its part of the charge |
-//! | `policy_preview.rs` | what queries would do, and cost, under another indexing policy |
+//! | `explain.rs`, `figures.rs` | a plan without running it; the work and the charge of each range |
+//! | `policy_preview.rs` | access and charges of queries under another indexing policy |
 //! | `query_token.rs` | continuation tokens |
-//! | `query_functions.rs`, `processor_tab.rs`, `query_charge.rs` | functions of users, and what is paid |
+//! | `query_functions.rs`, `processor_tab.rs`, `query_charge.rs` | user-defined functions, and charges |
 //!
-//! [`Queries`] is the door. It stands on [`Items`], and shows what that offers as its own.
+//! [`Queries`] is the API. It is built on [`Items`] and dereferences to it.
 
 mod explain;
 mod figures;
@@ -53,7 +53,7 @@ pub use query_token::QueryToken;
 pub use request::{ItemsRequest, PageOfQuery, QueryReply, QueryRequest, QueryWants};
 pub use running::Running;
 
-/// Heavy queries at work at a time; others wait their turn, within the time of their request.
+/// Limit on concurrent heavy queries; others wait, within the time of their request.
 const HEAVY_QUERIES_MAX: u32 = 8;
 
 /// Queries over the items of a container. Cheap to clone.
@@ -65,7 +65,8 @@ struct QueriesState {
     items: Items,
     cache: QueryCache,
     kept_rows: KeptRowsCache,
-    /// For queries that may take long over one item: they run beside the threads that answer requests, a few at a time.
+    /// For queries that may spend long on one item: they run on their own threads, a few at a time, and not
+    /// on the threads that answer requests.
     heavy_queries: CpuPool,
     scripts: Scripts,
 }
@@ -92,7 +93,7 @@ impl Queries {
             items,
             cache: QueryCache::default(),
             kept_rows: KeptRowsCache::default(),
-            // Those who wait are as many as requests may be, and hold little.
+            // The number of waiters is limited by the number of requests, and a waiter holds little memory.
             heavy_queries: CpuPool::new(HEAVY_QUERIES_MAX, usize::MAX),
             scripts,
         }))

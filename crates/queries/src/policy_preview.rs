@@ -1,9 +1,9 @@
-//! What queries would do under another indexing policy: which indexes each would use, and what it would be charged.
+//! Preview of queries under another indexing policy: the indexes each query would use, and its charge.
 //!
-//! Both answers come from the engine's own planner and its rules for taking an access, over the policy in force and over the
-//! other one, as if its index were already built. Charges are predicted from a sample of items, partition by partition, for all
-//! pages read as one. There is no prediction where the sample says too little: with `TOP` or `LIMIT`, for one partition key of
-//! many, with functions of users, without items.
+//! Both answers come from the engine's own planner and its rules for choosing an access, over the policy in
+//! force and over the other one, as if its index were already built. Charges are predicted from a sample of
+//! items, partition by partition, for all pages read as one. There is no prediction where a sample is not
+//! enough: with `TOP` or `LIMIT`, for one partition key of many, with user-defined functions, without items.
 
 use std::sync::Arc;
 
@@ -30,11 +30,11 @@ pub const PREVIEW_QUERIES_MAX: usize = 20;
 /// One query under one policy.
 #[derive(Debug)]
 pub struct QueryProspect {
-    /// `None` where the sample does not tell, or the query was not sketched.
+    /// `None` if the sample is not enough, or the query was not sketched.
     pub way: Option<QueryWay>,
     pub charge_centi: Option<u64>,
     pub indexes: IndexUtilization,
-    /// What the index would answer, in words.
+    /// The conditions that the index would answer, in words.
     pub access: String,
 }
 
@@ -80,7 +80,7 @@ impl Queries {
                     question.under(self, ctx, &now, of_items).await,
                     question.under(self, ctx, &then, of_items).await,
                 ),
-                // The same mistake, whatever the policy.
+                // The mistake is the same under both policies.
                 Err(error) => (Err(Error::new(error.kind(), error.message())), Err(error)),
             };
             previews.push(QueryPreview { now, then });
@@ -130,7 +130,7 @@ impl Queries {
     }
 }
 
-/// A query that is bound, and where it goes.
+/// A bound query, and its targets.
 struct Question {
     query: Query,
     prepared: PreparedQuery,
@@ -182,14 +182,14 @@ impl Question {
         matches!(&self.targets.parts[..], [part] if part.is_one_logical_partition())
     }
 
-    /// Whether a sample of the container stands for the items that the query is about.
+    /// Whether a sample of the container represents the items of the query.
     fn is_represented(&self, sampled: u64, of_items: u64) -> bool {
         sampled > 0
             && self.prepared.user_functions().is_empty()
             && (sampled >= of_items || !self.is_of_one_key())
     }
 
-    /// The pages are charged as those of the engine are.
+    /// The predicted charge of the pages, by the engine's own rules.
     fn charge_centi(
         &self,
         queries: &Queries,
@@ -213,7 +213,7 @@ impl Question {
     }
 }
 
-/// The way that most partitions take.
+/// The access that most partitions use.
 fn way_of(sketch: &QuerySketch) -> Option<QueryWay> {
     let count = |way: QueryWay| sketch.pages.iter().filter(|page| page.way == way).count();
     sketch.pages.iter().map(|page| page.way).max_by_key(|way| count(*way))

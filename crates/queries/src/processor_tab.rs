@@ -1,8 +1,8 @@
-//! What workers computed for one request, until it is paid for.
+//! Processor time that workers used for one request, until it is paid for.
 //!
-//! The request reads the tab when it knows what it costs otherwise, and pays the difference. A request that goes away before
-//! it paid (its client hung up, its time was over) leaves the tab to the worker's side: the last one to drop it has the budget of
-//! the partition pay.
+//! The request reads the tab when its other costs are known, and pays the difference. If the request is
+//! dropped before it paid (its client disconnected, its time was over), the last holder of the tab debits the
+//! partition's budget.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,10 +21,10 @@ pub struct ProcessorTab {
     charges: ChargeTable,
     entry: Arc<ContainerEntry>,
     range_id: u32,
-    /// What the server does for itself is not.
+    /// False for the server's own requests, which are not charged.
     is_counted: bool,
     is_paid: AtomicBool,
-    /// What the request paid otherwise.
+    /// The request's other charges, already paid.
     otherwise_centi: AtomicU64,
 }
 
@@ -51,12 +51,12 @@ impl ProcessorTab {
         self.meter.clone()
     }
 
-    /// What is to be paid beyond what the request costs otherwise, so far.
+    /// The charge so far beyond the request's other charges.
     pub fn surcharge_centi(&self, otherwise_centi: u64) -> u64 {
         self.charges.processor(self.meter.total()).0.saturating_sub(otherwise_centi)
     }
 
-    /// The request pays so much otherwise, and the budget what is to be paid beyond it.
+    /// Records the request's other charges; returns the charge beyond them.
     pub fn pay_beyond(&self, otherwise_centi: u64) -> u64 {
         self.otherwise_centi.store(otherwise_centi, Ordering::Release);
         self.surcharge_centi(otherwise_centi)

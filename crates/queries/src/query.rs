@@ -1,11 +1,12 @@
 //! Queries: from text and scope to the partitions that answer, one page at a time.
 //!
-//! A query goes to the parts that `query_targets.rs` finds, one behind the other. A page is of one partition: where that is exhausted
-//! the page ends, empty or not, as in the reference, and its token names the start of the next. Where rows must be merged,
-//! `query_fan_out.rs` asks all parts at once.
+//! A query reads the parts found by `query_targets.rs`, one after the other. A page reads one partition. When
+//! the partition is exhausted the page ends, empty or not, as in the reference, and its token names the start
+//! of the next one. Where rows must be merged, `query_fan_out.rs` asks all parts at once.
 //!
-//! Charges: a page costs the difference that it makes to what the whole query has done, with the base price of each partition
-//! that it asks, as in the reference. So pages add up to the whole and the base price of every page behind the first.
+//! Charges: the charge of a page is the increase in the charge of the whole query, plus the base price of
+//! each partition that it asks, as in the reference. So the pages add up to the charge of the whole, plus the
+//! base price of every page after the first.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -38,10 +39,10 @@ use shardlake_router::ContainerEntry;
 use shardlake_router::ContainerHandle;
 use shardlake_router::{Cost, OperationKind, Touched};
 
-/// What is passed over on the way costs a fraction, so that a key whose entries lie behind many others' has a bearable price.
+/// Skipped entries cost a fraction, so that a key whose entries come after many others has a bearable price.
 const PASSED_IN_A_POSTING: u64 = 20;
 
-/// A page request, resolved: the bound query, its partitions and its token.
+/// A resolved page request: the bound query, its partitions and its token.
 struct Asking {
     known: Arc<KnownQuery>,
     targets: Targets,
@@ -64,7 +65,7 @@ impl Queries {
         self.query_parsed(ctx, container, &query, (request, None), started).await
     }
 
-    /// The bodies of items that a built query finds, as BSON, merged where they lie in several partitions.
+    /// The bodies of items that a built query finds, as BSON, merged if they are in several partitions.
     pub async fn find_items(
         &self,
         ctx: &RequestContext,
@@ -134,7 +135,7 @@ impl Queries {
     ) -> Result<(Asking, Option<Signature>)> {
         let text_hash = hash_of(request.text, request.parameters);
         let asked = Asked { query, parameters: request.parameters, hash: text_hash };
-        // Before its turn, a mistake in the query would hide what is wrong with the request.
+        // At an earlier point, a mistake in the query would hide mistakes in the request.
         let mut known = None;
         // A query that needs a plan is refused before its token is checked: the JavaScript SDK sends a token of its own with it.
         let live = match query_former::has_ended(entry, &request.scope) {
@@ -161,7 +162,7 @@ impl Queries {
         Ok((Asking { known, targets, gone, token, query_hash }, signature))
     }
 
-    /// The page that a token names.
+    /// The page at a token's position.
     async fn page_behind(
         &self,
         ctx: &RequestContext,
@@ -174,7 +175,7 @@ impl Queries {
         let limits = self.row_limits(request.max_items)?;
         if let (Some(range), Some(token)) = (range_id.and_then(|id| entry.record.range(id)), &token) {
             token.check_range(range.range_id, &range.parents)?;
-            // The range may have been joined with others, which the query is not about.
+            // The range may have been joined with others, outside of the query's scope.
             targets.parts.retain_mut(|part| part.end_at(&token.span().max));
             targets.parts = targets.parts.iter().flat_map(|part| part.cut_by(token)).collect();
         }
@@ -204,7 +205,7 @@ impl Queries {
         }
         let prepared = self.clock().elapsed();
         let page = PageOfQuery { limits, token, query_hash, range_id };
-        // What is rarer lies apart: the future of a query in one partition is moved as a whole on its way.
+        // Rare cases are boxed: the future of a query in one partition is moved as a whole on its way.
         match targets {
             Targets { merges: true, parts } => Box::pin(running.fan_out(&mut reply, &parts, page)).await?,
             // A range that was cut since the token was made, joined again or not: its parts are at different rows.
@@ -221,7 +222,7 @@ impl Queries {
         Ok(reply)
     }
 
-    /// What a client needs to merge the query itself.
+    /// The plan for a client that merges the query itself.
     pub fn query_plan(
         &self,
         ctx: &RequestContext,
@@ -249,14 +250,14 @@ impl Queries {
             computed: &entry.shape.computed,
             geometry: entry.shape.geometry,
             now: ctx.now,
-            // Nothing is drawn before there are rows.
+            // Random numbers are drawn only for rows.
             random_seed: 0,
             scripts: Some(&entry.scripts),
         };
         Ok(self.0.cache.known(entry, asked, &environment)?)
     }
 
-    /// How often a query was bound to a container, which its text, parameters and container need once.
+    /// How often a query was bound to a container; once for each text, parameters and container.
     pub fn queries_bound(&self) -> u64 {
         self.0.cache.bound()
     }
@@ -325,7 +326,8 @@ impl Running<'_> {
         })
     }
 
-    /// The words name the values of the partition key, and the plan at hand may have been made for another key.
+    /// The plan in words, with the values of the partition key; the current plan may have been made for
+    /// another key.
     fn access_in_words(&self) -> Result<String> {
         let key = self.key.values(self.entry);
         Ok(plan_access(&self.prepared, &self.entry.shape.index_schema(), &key)?.to_string())
@@ -333,7 +335,7 @@ impl Running<'_> {
 
     fn utilization(&self, parts: &[Part]) -> IndexUtilization {
         let shape = &self.entry.shape;
-        // The key of one logical partition is looked up, too.
+        // The key of a single logical partition is looked up in the index, too.
         let is_one = matches!(parts, [part] if part.is_one_logical_partition());
         let names = |path: &KeyPath| path.0.clone();
         let keys: Vec<Vec<String>> =
@@ -375,7 +377,7 @@ impl Running<'_> {
             permit.settle(Cost { charge_centi: done.charged - charged, size_bytes, creates: false });
             self.note(reply, &part, &page);
             reply.rows = page.rows;
-            // Where there is no hash, nothing is left.
+            // An empty span has nothing left.
             let position = page.next.filter(|_| !part.span.is_empty());
             let at = position.map(|position| Piece { span: part.span.clone(), position });
             if at.is_some() || parts.next().is_some() {
@@ -392,7 +394,7 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// `before` is what the query had done before the page, and `steps` those that were made for it already.
+    /// `before` counts the query's work before the page, and `steps` the steps made for the page already.
     pub fn permit<'p>(&'p self, part: &'p Part, before: QueryCounters, steps: u64) -> Result<PagePermit<'p>> {
         let touched = match &part.filter {
             FeedFilter::Logical(logical) => Touched::Logical(logical),
@@ -403,7 +405,7 @@ impl Running<'_> {
         Ok(PagePermit::new(self, permit.for_query(&self.template), before, steps))
     }
 
-    /// What a page adds to the charge so far, which `done` then holds.
+    /// The increase of the charge by a page, recorded in `done`.
     pub fn charge(&self, done: &mut QueryCounters) -> u64 {
         self.queries.0.charges.query_page(done, self.ctx.consistency).0
     }
@@ -418,7 +420,7 @@ impl Running<'_> {
         reply.meta.lsn = reply.ranges.first().map_or(0, |(_, lsn)| *lsn);
     }
 
-    /// Adds what a partition has answered, but for its rows.
+    /// Adds the answer of a partition, except its rows.
     pub fn note(&self, reply: &mut QueryReply, part: &Part, page: &QueryPage) {
         let partition = &part.partition;
         if !reply.ranges.iter().any(|(id, _)| *id == partition.range_id) {
@@ -437,7 +439,7 @@ impl Running<'_> {
         }
     }
 
-    /// What a page adds to what the query has done. Each page asks its partition anew, which has a price.
+    /// The increase of the query's counters by a page. Each page asks its partition again, which has a price.
     pub fn counters(&self, page: &QueryPage) -> QueryCounters {
         let rows = page.rows.len() as u64;
         if !page.is_repeated {
@@ -447,7 +449,7 @@ impl Running<'_> {
     }
 }
 
-/// Counters of a page whose reading depends on how the result is cut into pages: it is not counted.
+/// Counters of a page whose reading depends on how the result is cut into pages; this reading is not counted.
 pub fn counters_of_repeated(statistics: &QueryStatistics, rows: u64) -> QueryCounters {
     QueryCounters {
         partitions: 1,
@@ -458,9 +460,9 @@ pub fn counters_of_repeated(statistics: &QueryStatistics, rows: u64) -> QueryCou
     }
 }
 
-/// Counters of a page that read nothing that was counted before.
+/// Counters of a page whose reading was not counted before.
 pub fn counters_of(statistics: &QueryStatistics, rows: u64, stands_for_index: bool) -> QueryCounters {
-    // A scan in the place of an index that could have been used costs no more than the index would have.
+    // A scan instead of a usable index costs no more than the index would have.
     let scanned = match stands_for_index {
         true => (0, 0),
         false => (statistics.items_scanned, statistics.items_scanned_bytes),

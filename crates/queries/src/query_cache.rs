@@ -1,10 +1,10 @@
 //! Queries parsed, bound and planned once: applications send the same few texts over and over, and every page of a query is a
 //! request of its own.
 //!
-//! A text is parsed once, whatever its container and parameters. It is bound, and its merge and its way through the index are
-//! planned, once for each set of parameters and each state of the container's definition: constants are folded with the
-//! parameters, and what they fold to decides how the index is used. Both caches are bounded in number and in the size
-//! of what they hold.
+//! A text is parsed once, whatever its container and parameters. Binding, merge planning and access planning
+//! happen once for each set of parameters and each state of the container's definition: constants are folded
+//! with the parameters, and the results decide how the index is used. Both caches are bounded in number and
+//! in the size of their entries.
 
 use std::mem::{Discriminant, discriminant};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,7 +23,7 @@ use shardlake_router::ContainerEntry;
 use xxhash_rust::xxh3::xxh3_64;
 
 const QUERIES_MAX: usize = 1024;
-/// Longer ones are parsed every time: they seldom repeat, and the cache stays below 8 MB of text.
+/// Longer texts are parsed every time: they seldom repeat, and the cache stays below 8 MB of text.
 const TEXT_BYTES_MAX: usize = 8 * 1024;
 
 #[derive(Debug)]
@@ -34,13 +34,13 @@ pub struct QueryCache {
     bound: AtomicU64,
 }
 
-/// What a client asks.
+/// A client's query and its parameters.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked<'a> {
     pub query: &'a Query,
     /// Names with their `@`.
     pub parameters: &'a [(String, Value)],
-    /// Of both.
+    /// Hash of the text and the parameters.
     pub hash: u64,
 }
 
@@ -51,13 +51,13 @@ pub struct KnownQuery {
     parameters: Vec<(String, Value)>,
     shape: Weak<ContainerSchema>,
     scripts: Weak<ContainerScripts>,
-    /// At the time of the first request.
+    /// Prepared at the time of the first request.
     pub prepared: PreparedQuery,
     plan: OnceLock<Arc<QueryPlan>>,
     order_hash: OnceLock<Option<u64>>,
-    /// Of text and parameters.
+    /// Hash of text and parameters.
     pub hash: u64,
-    /// For the last partition key that another plan had to be made for.
+    /// The access plan for the last partition key that needed another plan.
     access: Mutex<Option<(Vec<KeyValue>, Arc<AccessPlan>)>>,
 }
 
@@ -69,7 +69,7 @@ impl Default for QueryCache {
 }
 
 impl QueryCache {
-    /// The query of a text. Mistakes in the names of its parameters go before those in the text.
+    /// The query of a text. Mistakes in the names of its parameters are reported before those in the text.
     pub fn parsed(&self, text: &str, parameters: &[(String, Value)]) -> Result<Query, SqlError> {
         if let Some(query) = self.parsed.get(text) {
             return Ok(query);
@@ -81,7 +81,7 @@ impl QueryCache {
         Ok(query)
     }
 
-    /// The query, bound in `environment`, which is that of the container's entry.
+    /// The query, bound in `environment`, the environment of the container's entry.
     pub fn known(
         &self,
         entry: &ContainerEntry,
@@ -120,7 +120,7 @@ impl QueryCache {
 }
 
 impl KnownQuery {
-    /// Whether it is the same question, and the container's definition has not changed since.
+    /// Whether the query is the same, and the container's definition has not changed since.
     fn answers(&self, entry: &ContainerEntry, asked: Asked<'_>) -> bool {
         std::ptr::eq(self.shape.as_ptr(), Arc::as_ptr(&entry.shape))
             && std::ptr::eq(self.scripts.as_ptr(), Arc::as_ptr(&entry.scripts))
@@ -128,7 +128,7 @@ impl KnownQuery {
             && self.parameters == asked.parameters
     }
 
-    /// What merges its partitions' rows.
+    /// The plan for merging the partitions' rows.
     pub fn plan(&self, entry: &ContainerEntry) -> Result<Arc<QueryPlan>, SqlError> {
         if let Some(plan) = self.plan.get() {
             return Ok(plan.clone());

@@ -1,10 +1,12 @@
-//! Leave to read one page of a query on one partition: whatever becomes of the page, its work is paid for.
+//! Permit to read one page of a query on one partition; charges the page's work whatever its outcome.
 //!
-//! A page that succeeds is settled with what it costs. One that fails, or whose request is dropped because its time is up or its client is
-//! gone, costs what it had done by then; and its thread, if it has one of its own, is told to stop. Only a page that was never
-//! begun is free, and one on a partition that has moved, because the request is done again elsewhere.
+//! A page that succeeds is settled with its cost. A page that fails, or whose request is dropped because
+//! its time is up or its client has disconnected, costs the work done so far; and its thread, if it has its
+//! own, is stopped. Two kinds of pages are free: pages that were never begun, and pages on a partition that
+//! has moved, because the request is repeated elsewhere.
 //!
-//! A page whose functions computed for longer than the page pays for costs the difference, which their tab has the budget pay.
+//! A page whose functions computed for longer than the page pays for costs the difference, which their tab
+//! debits from the budget.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -24,9 +26,9 @@ pub struct PagePermit<'p> {
     /// `None` once it is settled.
     permit: Option<Permit<'p>>,
     work: Arc<PageWork>,
-    /// What the query had done before.
+    /// The query's counters before the page.
     before: QueryCounters,
-    /// Of the functions that the page calls.
+    /// The tab of the functions that the page calls.
     tab: Option<Arc<ProcessorTab>>,
 }
 
@@ -41,12 +43,12 @@ impl<'p> PagePermit<'p> {
         PagePermit { running, permit: Some(permit), work, before, tab: None }
     }
 
-    /// What the page tells of its work.
+    /// The counters of the page's work.
     pub fn work(&self) -> Arc<PageWork> {
         self.work.clone()
     }
 
-    /// Where the page has had its turn at the workers: whoever had the turn before may have spent the budget.
+    /// Called when the page has its turn at the workers: the turn before may have spent the budget.
     pub fn open_tab(&mut self, tab: Arc<ProcessorTab>, partition: &Partition) -> Result<()> {
         self.close_tab(0);
         self.tab = Some(tab);
@@ -61,14 +63,14 @@ impl<'p> PagePermit<'p> {
         }
     }
 
-    /// What functions cost beyond what the page costs; the query's reply tells it.
+    /// The cost of functions beyond the page's other charges, to be added to the query's reply.
     fn close_tab(&mut self, otherwise_centi: u64) -> u64 {
         let surcharge_centi = self.tab.take().map_or(0, |tab| tab.pay_beyond(otherwise_centi));
         self.running.surcharge_centi.fetch_add(surcharge_centi, Ordering::Relaxed);
         surcharge_centi
     }
 
-    /// Settles a page that failed; the error says what it cost.
+    /// Settles a page that failed; the error carries its charge.
     pub fn failed(mut self, mut error: Error) -> Error {
         if error.kind() == ErrorKind::PartitionGone {
             self.permit = None;
@@ -78,7 +80,7 @@ impl<'p> PagePermit<'p> {
         error
     }
 
-    /// Settles what was done so far, and tells how much that is.
+    /// Settles the work done so far, and returns its charge.
     pub fn give_up(&mut self) -> u64 {
         self.work.stop();
         let Some(permit) = self.permit.take() else { return 0 };

@@ -1,7 +1,8 @@
-//! Queries over several partitions whose rows must be merged, merged here: for callers that do not do it themselves.
+//! Queries over several partitions whose rows must be merged, for callers that leave the merge to the server.
 //!
-//! All partitions are asked at once and hand out what they have collected for the page; the merge of that is the page. A page may
-//! take several rounds, because where rows come in order each partition is asked for little more than its share (`query_shares.rs`).
+//! All partitions are asked at once and return the rows they have collected for the page; the merged rows are
+//! the page. A page may need several rounds, because where rows come in order each partition is asked for
+//! little more than its share (`query_shares.rs`).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -37,7 +38,8 @@ impl Running<'_> {
             };
             let asked = self.round(parts, room, position.clone(), reply, &mut done).await;
             let output = match asked {
-                // The rows of earlier rounds are paid for, so they are answered; the next page goes on from here.
+                // The rows of earlier rounds are paid for, so they are returned; the next page resumes from
+                // here.
                 Err(error) if error.kind() == ErrorKind::TooManyRequests && !reply.rows.is_empty() => {
                     reply.continuation =
                         position.map(|position| self.token_at(position, query_hash, done)).transpose()?;
@@ -73,7 +75,7 @@ impl Running<'_> {
         QueryToken { container, query_hash, range_id: None, counters, pieces: vec![piece] }.encode()
     }
 
-    /// What all partitions together have for the rest of a page. The merge is paid for by all of them alike.
+    /// Reads the rest of a page from all partitions. The cost of the merge is divided equally among them.
     async fn round(
         &self,
         parts: &[Part],
@@ -102,7 +104,7 @@ impl Running<'_> {
         Ok(output)
     }
 
-    /// Asks all partitions, and merges what they have; with what each of them cost.
+    /// Asks all partitions and merges their rows; returns the cost of each.
     async fn merged(
         &self,
         parts: &[Part],
@@ -128,7 +130,7 @@ impl Running<'_> {
             let mut page = task.finished().await?;
             stop_early &= page.stops_early;
             let mut counters = self.counters(&page);
-            // However many rounds it takes, a page asks each partition once.
+            // A page asks each partition once, whatever the number of rounds.
             counters.partitions = u64::from(is_first);
             *done = done.plus(counters);
             let size_bytes = page.statistics.items_loaded_bytes;
@@ -148,7 +150,8 @@ impl Running<'_> {
         let rows = output.rows.len() as u64;
         done.rows += rows;
         if stop_early && self.prepared.has_offset() {
-            // What was read for rows that are passed over follows from their number, not from the rounds.
+            // The items read for skipped rows are computed from their number, so that they do not depend on
+            // the rounds.
             done.items += output.skipped + rows;
         }
         done.function_calls += output.calls_made;
@@ -187,7 +190,7 @@ impl Running<'_> {
     }
 }
 
-/// Settles all that was done in vain; the error says what it cost.
+/// Settles all abandoned work; the error carries its charge.
 fn all_failed(permits: Vec<PagePermit<'_>>, mut error: Error) -> Error {
     if error.kind() == ErrorKind::PartitionGone {
         return permits.into_iter().fold(error, |error, permit| permit.failed(error));
@@ -196,7 +199,7 @@ fn all_failed(permits: Vec<PagePermit<'_>>, mut error: Error) -> Error {
     error
 }
 
-/// A task that is stopped when nobody waits for it any more.
+/// A task that is aborted when its handle is dropped.
 struct AbortOnDrop(tokio::task::JoinHandle<Result<QueryPage>>);
 
 impl AbortOnDrop {

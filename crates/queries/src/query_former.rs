@@ -1,8 +1,8 @@
 //! Pages of a query whose range has ended by a split or a merge.
 //!
-//! A client goes on by the id of the range that it began in, with the token of the page before. Not every client survives a
-//! 410 in the middle: one asks for ever, another starts again and has items twice (docs/partitions.md). So these pages are
-//! answered, by one rule:
+//! A client resumes by the id of the range that it began in, with the token of the previous page. Not every
+//! client survives a 410 in the middle: one repeats the request without end, another starts again and returns
+//! items twice (docs/partitions.md). So these pages are answered, by one rule:
 //!
 //! ```text
 //! asked for             with                        answered by
@@ -10,16 +10,17 @@
 //!                       ancestor
 //! a range that ended    a token of that range       the ranges in its place, as far as its bounds, token and window reach,
 //!                                                   under the id that was asked
-//! a range that ended    no token, a window inside   that range, likewise
+//! a range that ended    no token, a window inside   that range, as above
 //!                       one range in its place
 //! a range that ended    anything else               410/1002: the client reads the ranges again
 //! ```
 //!
-//! The answer names the range that was asked, and one session position: the lowest of all ranges that come after it, which none
-//! of them is behind. SDKs parse one position, and drop their maps at a range that they do not know.
+//! The answer names the requested range, and one session position: the lowest of all ranges that replace it.
+//! SDKs parse one position, and drop their maps at a range that they do not know.
 //!
-//! Rows in an order are merged: the successors are read by turns of the order, each from its own position. How many rows a page
-//! takes of one is known only when all have been read, so those of which some are left are read again, up to there.
+//! Rows in an order are merged: the successors are read in turns by the order, each from its own position.
+//! The number of rows that a page needs from a range is known only when all have been read. Ranges with
+//! unused rows are therefore read again, up to the last used row.
 
 use shardlake_charge::QueryCounters;
 use shardlake_model::{Error, Result};
@@ -37,7 +38,7 @@ use shardlake_items::{check_session, find_range, window_of};
 use shardlake_router::ContainerEntry;
 use shardlake_router::Cost;
 
-/// A range that has ended, in the place of which others answer a page.
+/// An ended range whose page is answered by its successors.
 pub struct Former {
     pub parts: Vec<Part>,
     pub signature: Signature,
@@ -45,7 +46,7 @@ pub struct Former {
     pub gone: Error,
 }
 
-/// The range that a request names, and the lowest LSN of those that answer for it.
+/// The range that a request names, and the lowest LSN of its successors.
 #[derive(Debug, Clone, Copy)]
 pub struct Signature {
     range_id: u32,
@@ -59,7 +60,7 @@ pub fn has_ended(entry: &ContainerEntry, scope: &FeedScope) -> bool {
 }
 
 impl Former {
-    /// Of a request whose range [`has_ended`].
+    /// The ended range of a request for which [`has_ended`] is true.
     pub fn of(entry: &ContainerEntry, scope: &FeedScope, token: Option<&QueryToken>) -> Result<Former> {
         let FeedScope::Range { range_id: Some(range_id), epk } = scope else {
             return Err(Error::internal("a request without a range has none that ended"));
@@ -87,8 +88,9 @@ impl Former {
     }
 }
 
-/// The lowest LSN of all ranges that a session position of this ended range speaks for: those in its place, and those that have
-/// it among their ancestors. A range that was merged with it and split off again is one of these, outside its bounds.
+/// The lowest LSN of all ranges that a session position of this ended range covers: its successors, and the
+/// ranges that have it among their ancestors. A range that was merged with it and split off again is one of
+/// these, outside its bounds.
 fn lowest_lsn_after(entry: &ContainerEntry, range_id: u32, bounds: &KeyRange) -> u64 {
     let heirs = entry.record.ranges.iter().filter(|range| range.parents.contains(&range_id));
     let heirs = heirs.filter_map(|range| find_range(entry, range.range_id).ok());
@@ -103,7 +105,7 @@ impl Signature {
         Some(Signature { range_id, lsn, is_former: false })
     }
 
-    /// Has the answer name the range that was asked, also where it read nothing.
+    /// Makes the answer name the requested range, even if nothing was read.
     pub fn sign(self, reply: &mut Result<QueryReply>) {
         let meta = match reply {
             Ok(reply) if self.is_former || reply.meta.range_id.is_none() => &mut reply.meta,
@@ -114,13 +116,14 @@ impl Signature {
     }
 }
 
-/// Whether a page reads one part of the hash space, the same as the previous page. A subquery has another result over a smaller part.
+/// Whether a page reads one part of the hash space, the same as the previous page. A subquery has a different
+/// result over a smaller part.
 pub fn is_one_whole(parts: &[Part], token: Option<&QueryToken>) -> bool {
     let [part] = parts else { return parts.is_empty() };
     token.is_none_or(|token| matches!(&token.pieces[..], [piece] if piece.span == part.span))
 }
 
-/// For rows in an order whose sort keys do not show.
+/// The refusal of a page whose rows in an order do not show their sort keys.
 pub fn cut_anew() -> Error {
     Error::bad_request("the range was cut anew while the query was read: start the query again")
 }
@@ -137,7 +140,7 @@ struct Stream<'p> {
 }
 
 impl Running<'_> {
-    /// Fails with `gone` where rows do not tell their sort keys: then clients have to begin again.
+    /// Fails with `gone` where rows do not show their sort keys: clients then have to begin again.
     pub async fn merge_in_order(
         &self,
         reply: &mut QueryReply,
@@ -201,7 +204,7 @@ impl Running<'_> {
         Ok(keys.map(|keys| Stream { part, permit, start, page, keys, taken: 0 }))
     }
 
-    /// The rows that were taken, and where the next page goes on.
+    /// The used rows, and the place where the next page resumes.
     async fn read_to_cut<'p>(&self, stream: Stream<'p>, limits: PageLimits) -> Result<(&'p Part, Read<'p>)> {
         let Stream { part, mut permit, start, page, keys, taken } = stream;
         let after = |page: &QueryPage| page.next.clone().unwrap_or_else(|| DONE.to_vec());
@@ -210,7 +213,7 @@ impl Running<'_> {
             return Ok((part, Read { permit, page, position }));
         }
         if taken == 0 {
-            // The next page does the same again, and counts it.
+            // The next page repeats this work, and counts it.
             let steps = page.statistics.steps;
             let statistics = QueryStatistics { steps, ..QueryStatistics::default() };
             let page = QueryPage { rows: Rows::default(), statistics, ..page };
@@ -239,7 +242,7 @@ struct Read<'p> {
     position: Vec<u8>,
 }
 
-/// Counts the rows of each stream that come before whatever is not known yet.
+/// Counts the rows of each stream that come before the first unknown key.
 fn take_in_order(streams: &mut [Stream<'_>], limits: PageLimits) {
     let (mut rows, mut size_bytes) = (0, 0);
     while rows < limits.rows && size_bytes < limits.size_bytes {

@@ -1,11 +1,13 @@
 //! User-defined functions of a container, for one page of one partition.
 //!
-//! The page has its turn at the workers before it runs, and takes a worker when it calls first; turns of procedures are counted
-//! apart, so that a procedure whose query calls functions waits for no procedure. Calls of one batch are made in portions of about a
-//! twentieth of a second, so that a page can be cut between them.
+//! The page waits for its turn at the workers before it runs, and occupies a worker from its first call.
+//! Turns of procedures are counted separately, so that a procedure whose query calls functions waits for no
+//! procedure. Calls of one batch are made in portions of about a twentieth of a second, so that a page can be
+//! cut between them.
 //!
-//! All calls of a page have the time of one script, and no longer than the request may. What a batch that was stopped has
-//! taken is gone: its rows are then called one by one, as far as they are needed, and each of those has a portion's time at least.
+//! All calls of a page together have the time of one script, and no longer than the request may run. The
+//! results of a batch that was stopped are lost: its rows are then called one by one, as far as they are
+//! needed, and each of them has a portion's time at least.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -21,13 +23,13 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::processor_tab::ProcessorTab;
 use crate::running::Running;
 
-/// How long a portion of calls should take.
+/// The target time of a portion of calls.
 const PORTION_TIME: Duration = Duration::from_millis(50);
-/// Calls made before it is known how long one takes.
+/// Calls made before the time of a call is known.
 const FIRST_CALLS: usize = 16;
 const CALLS_MAX: usize = 1024;
 
-/// What a page needs to call the functions that its query names.
+/// The inputs of a page for calling the query's functions.
 #[derive(Debug, Clone)]
 pub struct FunctionSource {
     scripts: Scripts,
@@ -40,7 +42,7 @@ pub struct FunctionSource {
 }
 
 impl Running<'_> {
-    /// Waits for the page's turn, where it calls functions.
+    /// Waits for the page's turn, if it calls functions.
     pub async fn function_source(&self, partition: &Partition) -> Result<FunctionSource> {
         let mut source = FunctionSource {
             scripts: self.queries.0.scripts.clone(),
@@ -61,7 +63,7 @@ impl Running<'_> {
 }
 
 impl Running<'_> {
-    /// The functions of a query have their turns together.
+    /// All functions of a query share one turn.
     fn functions_key(&self) -> ScriptKey {
         let mut hasher = Xxh3::new();
         self.prepared.user_functions().hash(&mut hasher);
@@ -74,7 +76,7 @@ impl FunctionSource {
         self.open_within(ScriptLimits::default().time)
     }
 
-    /// The same for calls that have so much time together.
+    /// Like `open`, for calls that share a time limit.
     pub fn open_within(&self, time_left: Duration) -> Box<dyn UserFunctions> {
         Box::new(PageFunctions {
             source: self.clone(),
@@ -92,7 +94,7 @@ impl FunctionSource {
         self.deadline.saturating_sub(self.clock.elapsed())
     }
 
-    /// Takes a worker: not for the threads that serve requests.
+    /// Gets a worker, which blocks: not for the threads that serve requests.
     fn functions(&self) -> Result<Functions> {
         let left = self.time_left();
         if left.is_zero() {
@@ -117,11 +119,11 @@ impl FunctionSource {
 
 struct PageFunctions {
     source: FunctionSource,
-    /// None before the first call, and when a call has cost its worker.
+    /// None before the first call, and after a call that cost its worker.
     functions: Option<Functions>,
-    /// As many as a portion's time allowed when last measured.
+    /// The number that a portion's time allowed when last measured.
     calls_at_once: usize,
-    /// What calls that were stopped have left of the page's time.
+    /// The rest of the page's time after stopped calls.
     time_left: Duration,
 }
 
@@ -147,7 +149,7 @@ impl UserFunctions for PageFunctions {
 }
 
 impl PageFunctions {
-    /// Functions are pure: where their worker was killed from outside, another one is asked.
+    /// Functions are pure: if their worker was killed from outside, another one is asked.
     fn call_portion(&mut self, name: &str, rows: &[Arguments]) -> Result<Vec<Option<String>>> {
         match self.call_once(name, rows) {
             Err(error) if is_worker_lost(&error) => self.call_once(name, rows),
@@ -175,7 +177,7 @@ impl PageFunctions {
     }
 }
 
-/// How many calls fit a time when so many took so long.
+/// The number of calls that fit a time, by the measured time of earlier calls.
 fn calls_in(time: Duration, calls: usize, taken: Duration) -> usize {
     let fit = time.as_nanos().saturating_mul(calls as u128) / taken.as_nanos().max(1);
     usize::try_from(fit).unwrap_or(CALLS_MAX).clamp(1, CALLS_MAX)

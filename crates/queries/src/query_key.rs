@@ -1,7 +1,8 @@
-//! The partition key that a query is about, whoever says so: the scope of its request, or its text.
+//! The partition key of a query, from the scope of its request or from its text.
 //!
-//! A request for a range of the hash space whose text names one key, or the start of one, is about that key alone: clients send
-//! such requests after they asked for a plan. So each way to say it reaches the items in the same way and costs the same.
+//! A request for a range of the hash space whose text names one key, or the start of one, concerns that key
+//! alone: clients send such requests after they asked for a plan. So each form reads the same items and costs
+//! the same.
 
 use shardlake_document::Value;
 use shardlake_model::{KeyComponent, PartitionKey};
@@ -15,9 +16,9 @@ use shardlake_router::logical;
 
 #[derive(Debug, Clone, Default)]
 pub struct QueryKey {
-    /// The first components that all items in question have.
+    /// The first components, shared by all items of the query.
     components: Vec<KeyComponent>,
-    /// What the text names, where the request is about more, and where that lies in the hash space.
+    /// The key in the text, if the request covers more, and its place in the hash space.
     named: Option<(FeedFilter, KeyRange)>,
 }
 
@@ -49,7 +50,7 @@ impl QueryKey {
         Some(QueryKey { components, named: Some((filter, span)) })
     }
 
-    /// What of a part can match.
+    /// The part of `part` that can match.
     pub fn within(&self, part: &Part) -> FeedFilter {
         let (Some((named, span)), FeedFilter::Range(_)) = (&self.named, &part.filter) else {
             return part.filter.clone();
@@ -64,8 +65,8 @@ impl QueryKey {
         }
     }
 
-    /// The values that the items in question have at the key's paths, as far as the components tell: arrays, objects and what is
-    /// missing are one component, and so are large integers that lie close together.
+    /// The items' values at the key's paths, as far as the components determine them: arrays, objects and
+    /// missing values are one component, and so are large integers that are close together.
     pub fn values(&self, entry: &ContainerEntry) -> Vec<KeyValue> {
         let value = |component: &KeyComponent| match component {
             KeyComponent::Null => Some(Value::Null),

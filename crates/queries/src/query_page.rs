@@ -1,8 +1,8 @@
 //! One page of one partition.
 //!
-//! Queries whose rows can be many for one item, and those that call user-defined functions, run on a thread for blocking work, a few of them at a time, so that they do not
-//! hold up the threads that answer requests; those that wait for a turn wait to their deadline. All others give way between
-//! chunks by themselves.
+//! Queries that may have many rows for one item, and queries that call user-defined functions, run on a few
+//! threads for blocking work, so that they do not delay the threads that answer requests. Queries that wait
+//! for such a thread wait at most to their deadline. All other queries yield between chunks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +32,7 @@ impl Running<'_> {
     ) -> Result<QueryPage> {
         let mut task = self.task(part, resume, limits, permit).await?;
         if self.prepared.may_stop_early(false) {
-            // Rows stream, so that no page collects any for the next.
+            // Rows stream, so that no page collects rows for the next.
             return self.queries.clone().run_page(task).await;
         }
         let kept_rows = &self.queries.0.kept_rows;
@@ -42,7 +42,7 @@ impl Running<'_> {
         }
         let mut page = self.queries.clone().run_page(task).await?;
         if let (Some(rows), Some(next)) = (page.kept.take(), &page.next)
-            // Nothing may have become visible meanwhile.
+            // No write may have become visible meanwhile.
             && part.partition.durable_lsn() == lsn
         {
             kept_rows.keep(&KeptPlace::of(self, part, lsn), next, rows);
@@ -50,7 +50,7 @@ impl Running<'_> {
         Ok(page)
     }
 
-    /// Waits for the page's turn, where it calls functions.
+    /// Waits for the page's turn, if it calls functions.
     pub async fn task(
         &self,
         part: &Part,
@@ -101,7 +101,8 @@ impl Queries {
         Box::pin(self.beside_requests(&prepared, space.as_ref(), work)).await
     }
 
-    /// Work that blocks, on a thread of its own, when it is its turn. What calls functions has had its turn at the workers.
+    /// Runs blocking work on a thread of its own, after a permit. Queries that call functions have had their
+    /// turn at the workers instead.
     pub async fn beside_requests<T: Send + 'static>(
         &self,
         prepared: &PreparedQuery,
@@ -112,7 +113,7 @@ impl Queries {
         let failed = |error| Error::internal(format!("a query's thread failed: {error}"));
         loop {
             wait_for_space(space, time_left()).await?;
-            // What calls functions has had its turn.
+            // Queries that call functions have had their turn.
             let turn = match prepared.user_functions().is_empty() {
                 true => Some(tokio::time::timeout(time_left(), self.0.heavy_queries.permit()).await),
                 false => None,
@@ -129,7 +130,7 @@ impl Queries {
     }
 }
 
-/// Everything that a page needs, so that it can move to another thread.
+/// All inputs of a page, so that it can move to another thread.
 pub struct PageTask {
     part: Part,
     own: Option<Arc<OwnItems>>,
@@ -153,7 +154,7 @@ pub struct PageTask {
 }
 
 impl PageTask {
-    /// One whose rows stay in the execution, to be merged with others'; see [`QueryPageRequest::collects`].
+    /// A page whose rows stay in the execution, to be merged with others; see [`QueryPageRequest::collects`].
     pub fn collecting(self, rows: usize) -> PageTask {
         PageTask { collects: Some(rows), ..self }
     }

@@ -1,17 +1,18 @@
 //! How many rows each partition collects for a round of a merge.
 //!
-//! A merge of rows in order needs, of each partition, those that come before the last row of the page, and one more
-//! that shows that nothing was left out. The index often tells how many these are: the partitions show the sort keys
-//! that come next (`Partition::query_outlook`), and a merge of the keys alone counts them. So a page of 100 rows of 5 partitions reads about 105 items, and not 100 of each.
+//! A merge of rows in order needs the rows of each partition that come before the last row of the page, and
+//! one more, which shows that none was left out. The index can often count them: the partitions show their
+//! next sort keys (`Partition::query_outlook`), and a merge of the keys alone gives the shares. So a page of
+//! 100 rows of 5 partitions reads about 105 items, and not 100 of each.
 //!
 //! ```text
 //! partition 1   10 20 30 40 …        the page wants 5 rows: the bound is the fifth key of all, 20
 //! partition 2   12 50 60 70 …        keys up to the bound: 2, 1 and 2
 //! partition 3   15 16 80 90 …        shares: 3, 2 and 3
 //! ```
-//! Where the order is not that of an index, a partition reads all that matches, whatever its share: it collects the whole page.
-//! A share that proves too small costs a round more, never a row: what a partition did not collect, it collects in the
-//! next round.
+//! Where the order is not that of an index, a partition reads all matching items, whatever its share: it
+//! collects the whole page. A share that proves too small costs another round, never a row: the partition
+//! collects the missing rows in the next round.
 
 use bytes::Bytes;
 use shardlake_model::Result;
@@ -22,8 +23,8 @@ use crate::query_targets::Part;
 use crate::running::Running;
 
 impl Running<'_> {
-    /// The rows that each part collects. `to_come` are those that the merge can still hand out, where they are the
-    /// first of what is collected.
+    /// The rows that each part collects. `to_come` counts the rows that the merge can still return, if they
+    /// are the first of the collected ones.
     pub async fn shares(
         &self,
         parts: &[Part],
@@ -43,14 +44,14 @@ impl Running<'_> {
         Ok(vec![room.rows.min(even_share(room.rows, parts.len())); parts.len()])
     }
 
-    /// The next sort keys of all parts; `None` where one cannot tell.
+    /// The next sort keys of all parts; `None` where a part cannot show them.
     async fn outlooks(
         &self,
         parts: &[Part],
         resume: Option<&[u8]>,
         keys_max: usize,
     ) -> Result<Option<Vec<Outlook>>> {
-        // Neither paid for nor waited for by anybody: the pages count what they read themselves.
+        // The outlook is not charged: the pages count the entries they read themselves.
         let work = PageWork::default();
         let mut outlooks = Vec::with_capacity(parts.len());
         for part in parts {
@@ -82,19 +83,19 @@ impl Running<'_> {
     }
 }
 
-/// Somewhat more than each part's share if all have alike.
+/// Slightly more than an even share of the rows.
 fn even_share(rows: usize, parts: usize) -> usize {
     rows.saturating_mul(3) / (2 * parts.max(1)) + 10
 }
 
-/// Each part's keys up to the last one that the merge can hand out, and one more.
+/// The number of each part's keys up to the last key that the merge can return, plus one.
 fn shares_of(outlooks: &[Outlook], to_come: usize, reverse: bool) -> Vec<usize> {
     let is_before = |left: &Bytes, right: &Bytes| if reverse { left > right } else { left < right };
     let mut keys: Vec<&Bytes> = outlooks.iter().flat_map(|outlook| &outlook.keys).collect();
     keys.sort_unstable_by(|left, right| if reverse { right.cmp(left) } else { left.cmp(right) });
     let mut bound = keys.get(to_come.saturating_sub(1)).copied();
     for outlook in outlooks.iter().filter(|outlook| !outlook.is_all) {
-        // Nothing is known of what follows.
+        // The keys after these are unknown.
         if let Some(last) = outlook.keys.last()
             && bound.is_none_or(|bound| is_before(last, bound))
         {
@@ -119,7 +120,7 @@ mod tests {
             [outlook(&[10, 20, 30, 40], false), outlook(&[12, 50, 60], false), outlook(&[15, 16], true)];
         assert_eq!(shares_of(&outlooks, 4, false), [2, 2, 3]);
         assert_eq!(shares_of(&outlooks, 5, false), [3, 2, 3]);
-        // Behind 40, the first part may have any number of keys before 50.
+        // After 40, the first part may have any number of keys before 50.
         assert_eq!(shares_of(&outlooks, 100, false), [5, 2, 3]);
     }
 

@@ -1,8 +1,10 @@
-//! Where a query goes: its scope, or the partition keys that its text leaves, as parts of partitions in the order of the hash space.
+//! Targets of a query: its scope, or the partition keys that its text leaves, as parts of partitions in the
+//! order of the hash space.
 //!
-//! One part gives the whole answer, and the parts' rows follow one another where they need no merge. Whatever must be merged is
-//! refused with [`ErrorKind::CrossPartitionQuery`], because clients do that with a query plan, unless the caller asks for our merge.
-//! Who names a prefix of a key, or a span of the hash space, has named one thing: its merge is ours without asking.
+//! One part gives the whole answer, and the parts' rows follow one another if they need no merge. A query
+//! that needs a merge is refused with [`ErrorKind::CrossPartitionQuery`], because clients merge with a query
+//! plan, unless the caller asks for the server's merge. A request that names a prefix of a key, or a span of
+//! the hash space, is always merged by the server.
 
 use std::sync::Arc;
 
@@ -21,16 +23,16 @@ use shardlake_router::logical;
 pub struct Targets {
     /// In the order of the hash space.
     pub parts: Vec<Part>,
-    /// What they answer is merged here.
+    /// Their answers are merged by the server.
     pub merges: bool,
 }
 
-/// A partition, and what of it is in scope.
+/// A partition, and the part of it that is in scope.
 #[derive(Debug, Clone)]
 pub struct Part {
     pub partition: Arc<Partition>,
     pub filter: FeedFilter,
-    /// Where that lies in the hash space.
+    /// The part's span of the hash space.
     pub span: KeyRange,
 }
 
@@ -60,8 +62,8 @@ impl Part {
         Part { partition: partition.clone(), filter, span }
     }
 
-    /// The parts of this one that a token tells apart, without what it has left behind: ranges may have been joined since it
-    /// was made, and its positions hold within the ranges of then.
+    /// The pieces of this part that a token distinguishes, without those already read: ranges may have been
+    /// joined since the token was made, and its positions hold within the earlier ranges.
     pub fn cut_by(&self, token: &QueryToken) -> Vec<Part> {
         let (FeedFilter::Range(_) | FeedFilter::Prefix(..)) = &self.filter else { return vec![self.clone()] };
         let is_inside = |bound: &&Epk| self.span.min < **bound && !self.span.is_below(bound);
@@ -83,7 +85,7 @@ impl Part {
         parts
     }
 
-    /// Leaves out what lies above a bound; says whether anything is left.
+    /// Leaves out everything above a bound; returns whether anything is left.
     pub fn end_at(&mut self, end: &Epk) -> bool {
         let below = KeyRange { min: Epk::default(), max: end.clone() };
         if !below.is_unbounded_above()
@@ -108,7 +110,7 @@ impl Part {
     }
 }
 
-/// `plan` is asked for only where the text decides.
+/// `plan` is called only if the text decides.
 pub fn targets(
     entry: &ContainerEntry,
     request: &QueryRequest<'_>,
@@ -118,7 +120,8 @@ pub fn targets(
         let (filter, partitions) = resolve(entry, &request.scope)?;
         let mut parts: Vec<Part> =
             partitions.iter().map(|partition| Part::new(partition, filter.clone())).collect();
-        // What cannot become several parts between two pages; a position of one kind of merge means nothing to the other.
+        // These scopes cannot become several parts between two pages; a position of one kind of merge means
+        // nothing to the other.
         let names_range = matches!(&request.scope, FeedScope::Range { range_id: Some(_), .. });
         if names_range || matches!(filter, FeedFilter::Logical(_)) {
             return Ok(Targets { parts, merges: false });
@@ -135,7 +138,8 @@ pub fn targets(
     let parts = parts_of_keys(entry, &plan.keys);
     let targets_one_key = matches!(&plan.keys, KeyFilter::Keys(keys) if is_one_full(entry, keys));
     if targets_one_key || plan.keys == KeyFilter::Nothing {
-        // The reference leaves named aggregates to clients even here, and the Python SDK's tests want to be told.
+        // The reference leaves named aggregates to clients even here, and the Python SDK's tests expect the
+        // error.
         let has_named_aggregates =
             plan.info.group_by_alias_to_aggregate.iter().any(|(_, aggregate)| aggregate.is_some());
         let leaves = has_named_aggregates && request.allows_cross_partition && !request.fans_out;
@@ -147,12 +151,12 @@ pub fn targets(
             "the query covers several logical partitions, which its request does not allow",
         ));
     }
-    // Who asks for the whole container cannot know that it is one partition for now.
+    // A request for the whole container cannot know that it has one partition at the moment.
     let needs_merge = !is_plain(&plan) && (parts.len() > 1 || plan.keys == KeyFilter::All);
     if needs_merge && !request.fans_out {
         return Err(client_must_merge());
     }
-    // Also where there is one part now: there may be several on the next page.
+    // Also for a single part: there may be several on the next page.
     Ok(Targets { merges: request.fans_out && !is_plain(&plan), parts })
 }
 
@@ -162,7 +166,7 @@ fn parts_of_keys(entry: &ContainerEntry, keys: &KeyFilter) -> Vec<Part> {
             let logical = logical(entry, keys[0].clone());
             vec![Part::new(entry.map.lookup(&logical.epk), FeedFilter::Logical(logical))]
         }
-        // Any partition answers for all of them, and none of its items is in question.
+        // Any partition can answer for all of them, without reading its items.
         KeyFilter::Nothing => {
             entry.map.iter().take(1).map(|first| Part::new(first, FeedFilter::Range(nowhere()))).collect()
         }
@@ -179,7 +183,7 @@ pub fn nowhere() -> KeyRange {
     KeyRange { min: Epk::default(), max: Epk::default() }
 }
 
-/// The smallest span with all keys that lie in a partition; the query's own condition tells them from the others.
+/// The smallest span with all keys that lie in a partition; the query's own condition excludes other keys.
 fn hull(spans: &[KeyRange], partition: &Partition) -> Option<KeyRange> {
     let mut inside = spans.iter().filter(|span| span.overlaps(&partition.epk_range));
     let first = inside.next()?;
@@ -214,7 +218,7 @@ fn is_one_full(entry: &ContainerEntry, keys: &[PartitionKey]) -> bool {
     matches!(keys, [key] if key.0.len() == entry.shape.key_paths.len())
 }
 
-/// Where matching items can lie, in order and without overlaps.
+/// Spans that can hold matching items, in order and without overlaps.
 fn spans_of(entry: &ContainerEntry, keys: &KeyFilter) -> Vec<KeyRange> {
     let definition = &entry.record.container.definition.partition_key;
     match keys {
@@ -229,12 +233,12 @@ fn spans_of(entry: &ContainerEntry, keys: &KeyFilter) -> Vec<KeyRange> {
     }
 }
 
-/// The same for a client, which tells points from spans.
+/// The spans of matching items for a client, which distinguishes points from spans.
 pub fn plan_ranges(entry: &ContainerEntry, plan: &QueryPlan) -> Vec<PlanRange> {
     let definition = &entry.record.container.definition.partition_key;
     let mut spans = spans_of(entry, &plan.keys);
     if spans.is_empty() && definition.kind == KeyKind::MultiHash && !plan.has_row_of_nothing {
-        // As the service answers: no partition has a row.
+        // The service's answer when no partition has a row.
         spans.push(KeyRange::full());
     }
     let KeyFilter::Keys(keys) = &plan.keys else { return spans.into_iter().map(PlanRange::Span).collect() };

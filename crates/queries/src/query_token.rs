@@ -5,16 +5,17 @@
 //! range: 0 for a request that names none, else one more than its id
 //! piece: min | max | position, each its length as a varint and its bytes
 //! ```
-//! A piece is a span of the hash space and where to go on in every partition within it; an empty position is its start, a zero
-//! (which begins no position) its end.
-//! Nothing below the first piece is left, everything behind the last is still to do. There are further pieces only where the
-//! ranges were cut differently since the token was made: the partition at hand has moved on, the rest of its former range not.
+//! A piece is a span of the hash space and the position at which every partition within it resumes; an empty
+//! position is its start, a zero (which begins no position) its end. Everything below the first piece is
+//! read, everything after the last one is still to be read. There are further pieces only where the ranges
+//! were cut differently since the token was made: the current partition has moved on, the rest of its former
+//! range has not.
 //!
 //! A token is good for one query with its parameters. For an ordered query, filter and selection may differ
-//! (`PreparedQuery::order_identity`). It names the partition key range that its page was asked for, and holds
-//! there and in the ranges that take its place: a token of a sibling is invalid, because its rows would be missed in silence.
-//! Clients can make up tokens: the checksum is no secret. So every bound is checked, and a page never reads outside the scope of
-//! its own request.
+//! (`PreparedQuery::order_identity`). It names the partition key range that its page was requested for, and
+//! holds there and in the ranges that replace it. A token of a sibling is invalid, because its rows would be
+//! missed silently. Clients can make up tokens, as the checksum is not secret. So every bound is checked, and
+//! a page never reads outside the scope of its own request.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -28,7 +29,7 @@ const VERSION_WITHOUT_RANGE: u8 = 4;
 /// A version without the last counter, too: its pages made no steps that counted.
 const VERSION_WITHOUT_STEPS: u8 = 3;
 const PIECES_MAX: usize = 8;
-/// The position in a piece of which nothing is left.
+/// The position of a piece that was read completely.
 pub const DONE: &[u8] = &[0];
 /// Below 1 KB of text.
 const SIZE_BYTES_MAX: usize = 767;
@@ -40,7 +41,7 @@ pub struct QueryToken {
     pub query_hash: u64,
     /// The range that the request named; also `None` in tokens from before ranges were recorded.
     pub range_id: Option<u32>,
-    /// What all pages so far have done: charges are differences of it.
+    /// The counters of all pages so far: charges are differences of them.
     pub counters: QueryCounters,
     pub pieces: Vec<Piece>,
 }
@@ -83,20 +84,20 @@ impl QueryToken {
         pieces
     }
 
-    /// The rest of the hash space that the token is about.
+    /// The rest of the hash space that the token covers.
     pub fn span(&self) -> KeyRange {
         let (first, last) = (self.pieces.first(), self.pieces.last());
         let (first, last) = first.zip(last).expect("a token has a piece");
         KeyRange { min: first.span.min.clone(), max: last.span.max.clone() }
     }
 
-    /// Refuses a token of another range than the request's, of which it is no ancestor either.
+    /// Refuses a token of a range that is neither the request's nor an ancestor of it.
     pub fn check_range(&self, range_id: u32, ancestors: &[u32]) -> Result<()> {
         let is_of_range = |id: u32| id == range_id || ancestors.contains(&id);
         if self.range_id.is_none_or(is_of_range) { Ok(()) } else { Err(invalid()) }
     }
 
-    /// Leaves out what lies above the part of the hash space that a request is about.
+    /// Cuts off the pieces above the end of the request's part of the hash space.
     pub fn end_pieces_at(pieces: &mut Vec<Piece>, end: &Epk) {
         if end.0.first() == Some(&0xFF) {
             return;
@@ -110,7 +111,7 @@ impl QueryToken {
         }
     }
 
-    /// Fails only where the ranges were cut anew under a query whose positions are long.
+    /// Fails only if ranges were cut again under a query whose positions are long.
     pub fn encode(&self) -> Result<String> {
         let mut bytes = vec![VERSION];
         bytes.extend_from_slice(&self.container.to_be_bytes());
@@ -151,7 +152,7 @@ fn invalid() -> Error {
     Error::bad_request("Invalid Continuation Token")
 }
 
-/// Seven bits a byte, lowest first; the top bit says that more follow.
+/// Seven bits a byte, lowest first; the top bit marks that more follow.
 fn push_number(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
@@ -287,7 +288,7 @@ mod tests {
         assert_eq!(parent.piece_of(&low).map(|piece| &piece.position[..]), Some(&b"parent"[..]));
         assert_eq!(parent.piece_of(&high).map(|piece| &piece.position[..]), Some(&b"parent"[..]));
         assert_eq!(parent.piece_of(&span("20", "30")), None);
-        // The lower half goes on, the upper one waits where the parent was.
+        // The lower half moves on, the upper one waits at the parent's position.
         let both = QueryToken::pieces_after(Some(&parent), &low, Some(piece("10", "18", b"low")));
         assert_eq!(both, [piece("10", "18", b"low"), piece("18", "20", b"parent")]);
         let both = token(both);
@@ -313,7 +314,7 @@ mod tests {
         let counters = QueryCounters { rows: 300, charged: 4711, ..QueryCounters::default() };
         let pieces = vec![piece("10", "20", b"position")];
         let token = QueryToken { container: 7, query_hash: 1, range_id: None, counters, pieces };
-        // As version 3 wrote it: 8 counters.
+        // The encoding of version 3: 8 counters.
         let mut bytes = vec![3, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0xAC, 0x02, 0, 0, 0, 0, 0, 0xE7, 0x24];
         bytes.extend([1, 1, 0x10, 1, 0x20, 8]);
         bytes.extend(b"position");

@@ -1,4 +1,4 @@
-//! What a query asks for, and what it is answered.
+//! Query requests and replies.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,11 +22,12 @@ pub struct QueryRequest<'a> {
     /// The client's wish: absent for the default, -1 for the server's choice.
     pub max_items: Option<i64>,
     pub continuation: Option<&'a str>,
-    /// Where a client that merges goes on in the order of the query; with a token, the later of the two positions counts.
+    /// The position of a merging client in the order of the query; with a token, the later of the two
+    /// positions counts.
     pub resume_filter: Option<Arc<ResumeFilter>>,
-    /// Without it a query must name its partition.
+    /// If false, a query must name its partition.
     pub allows_cross_partition: bool,
-    /// The server merges what the partitions answer.
+    /// The server merges the partitions' answers.
     pub fans_out: bool,
     pub wants: QueryWants,
 }
@@ -36,22 +37,22 @@ pub struct QueryRequest<'a> {
 pub struct ItemsRequest<'a> {
     pub built: &'a BuiltQuery,
     pub scope: FeedScope,
-    /// As for queries.
+    /// The client's limit on the page, as for queries.
     pub max_items: Option<i64>,
     pub continuation: Option<&'a str>,
-    /// The order of the items makes no difference, where the query states none.
+    /// The order of the items does not matter, if the query states none.
     pub in_any_order: bool,
     /// The transaction that reads.
     pub within: Option<&'a OpenTransaction>,
 }
 
-/// What a client wants to know beside the rows, or of their order.
+/// A client's wishes besides the rows, or for their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct QueryWants {
     pub explanation: bool,
     pub utilization: bool,
     pub advice: bool,
-    /// What each range did, and how long it took.
+    /// The work and the time of each range.
     pub figures: bool,
     /// Without ORDER BY, rows may come in any order.
     pub any_order: bool,
@@ -77,7 +78,7 @@ pub struct QueryReply {
     pub figures: Option<QueryFigures>,
 }
 
-/// The page that is asked for.
+/// The requested page.
 pub struct PageOfQuery {
     pub limits: PageLimits,
     pub token: Option<QueryToken>,

@@ -1,4 +1,4 @@
-//! A query at work: what its pages and partitions share.
+//! A running query: the state shared by its pages and partitions.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -12,30 +12,31 @@ use shardlake_sql::{AccessPlan, PreparedQuery, ResumeFilter};
 use crate::Queries;
 use crate::query_key::QueryKey;
 
-/// What stays the same for all pages and partitions of one request.
+/// The state shared by all pages and partitions of one request.
 pub struct Running<'a> {
     pub queries: &'a Queries,
     pub ctx: &'a RequestContext,
     pub entry: &'a Arc<ContainerEntry>,
     pub prepared: PreparedQuery,
-    /// Where a client that merges goes on.
+    /// The position of a client that merges.
     pub resume_filter: Option<Arc<ResumeFilter>>,
     pub access: Arc<AccessPlan>,
-    /// What the request or the text says of the partition key.
+    /// The conditions of the request or the text on the partition key.
     pub key: QueryKey,
     pub command: CommandContext,
-    /// Of its text and parameters.
+    /// Hash of the query's text and parameters.
     pub text_hash: u64,
     /// The query without its literals.
     pub template: Arc<str>,
-    /// When the page is to be cut where it is.
+    /// The time after which the page is cut.
     pub page_end: Duration,
-    /// What the transaction that asks has written.
+    /// The writes of the transaction that the query runs in.
     pub own: Option<Arc<OwnItems>>,
-    /// What the transaction sees that asks, where it reads one moment.
+    /// The view of the transaction that the query runs in, if it reads one point in time.
     pub within: Option<TransactionView>,
-    /// What its functions computed beyond what its pages cost, in hundredths of a request unit.
+    /// The processor charge of its functions beyond the charges of its pages, in hundredths of a request
+    /// unit.
     pub surcharge_centi: AtomicU64,
-    /// Figures are asked for: pages tell how long they take.
+    /// Figures are requested: pages report their times.
     pub is_timed: bool,
 }
