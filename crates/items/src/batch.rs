@@ -19,7 +19,7 @@ use shardlake_router::{Cost, OperationKind, Routing, Touched, key_of_read, logic
 /// Bulk operations of one request in flight at once; enough to fill a group commit.
 const BULK_CONCURRENCY: usize = 64;
 
-/// What the rest of a bulk request does after an operation failed.
+/// How the rest of a bulk request continues after an operation failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BulkOnError {
     Continue,
@@ -27,9 +27,9 @@ pub enum BulkOnError {
 }
 
 impl Items {
-    /// Executes operations on one logical partition as one transaction. An operation may come as the
-    /// front end's refusal of it, which fails the batch like the engine's would. `Err` is for a
-    /// request that is wrong as a whole, or that the server refuses.
+    /// Executes operations on one logical partition as one transaction. An operation may be the front end's
+    /// refusal of it, which fails the batch like an error of the engine. `Err` means that the request is
+    /// wrong as a whole, or that the server refuses it.
     pub fn batch(
         &self,
         ctx: &RequestContext,
@@ -40,7 +40,7 @@ impl Items {
         self.batch_with(ctx, container, key, operations, CommitOptions::default())
     }
 
-    /// Likewise, with its commit as it is asked for.
+    /// Executes a batch with the given options of its commit.
     pub async fn batch_with(
         &self,
         ctx: &RequestContext,
@@ -129,8 +129,8 @@ impl Items {
         })
     }
 
-    /// Executes operations independently, each with its own key, and answers in their order. `Err`
-    /// is for a request that is wrong as a whole, or of which the server refuses every operation.
+    /// Executes operations independently, each with its own key, and answers in their order. `Err` means that
+    /// the request is wrong as a whole, or that the server refuses every operation.
     pub async fn bulk(
         &self,
         ctx: &RequestContext,
@@ -154,7 +154,7 @@ impl Items {
         self.take_answer_space_for(ctx, &operations).await?;
         let answered_bytes = AtomicUsize::new(0);
         if on_error == BulkOnError::Continue {
-            // Polled in order, so that operations on one partition take its sequencer in order.
+            // Polled in order, so that operations on one partition enter its sequencer in order.
             let one = |operation| self.bulk_one(ctx, container, operation, &answered_bytes);
             let replies = operations.into_iter().map(one);
             let replies = futures::stream::iter(replies).buffered(BULK_CONCURRENCY).collect().await;
@@ -177,7 +177,8 @@ impl Items {
         replies_of_bulk(replies)
     }
 
-    /// Items that are read or patched may be as much as a page; items of other writes are no larger than the request.
+    /// Items that are read or patched may need as much as a page; items of other writes are no larger than
+    /// the request.
     async fn take_answer_space_for(
         &self,
         ctx: &RequestContext,
@@ -226,14 +227,14 @@ impl Items {
         match (fits, is_patch) {
             (true, _) => Ok(reply),
             (false, false) => Err(limits.answer_too_large()),
-            // It is done. Those that follow are not.
+            // This operation is done. The following ones are not.
             (false, true) => Ok(ItemReply { item: None, ..reply }),
         }
     }
 }
 
-/// The replies of a bulk request. Where the server refused every operation, its refusal is the reply
-/// of the request: none took effect, and clients retry it as a whole.
+/// The replies of a bulk request. If the server refused every operation, its refusal is the reply of the
+/// request: no operation took effect, and clients retry it as a whole.
 fn replies_of_bulk(replies: Vec<Result<ItemReply>>) -> Result<Vec<Result<ItemReply>>> {
     let is_own = |reply: &Result<ItemReply>| match reply {
         Ok(_) => true,
@@ -272,8 +273,8 @@ fn check_key_in_batch(
     }
 }
 
-/// Refuses a bulk request with an operation of another range than the one that it names. The ranges that the client knows
-/// are out of date: it reads them again and sends its operations by them.
+/// Refuses a bulk request with an operation outside of the range that it names. The client's ranges are then
+/// out of date: it reads them again and regroups its operations.
 fn check_range_of_bulk(
     container: &ContainerHandle,
     range_id: u32,
@@ -295,7 +296,7 @@ fn check_range_of_bulk(
     }
 }
 
-/// The logical partition of an operation. An operation whose key is no key of the container fails by itself.
+/// The logical partition of an operation. An operation whose key does not fit the container fails by itself.
 fn key_of_bulk(container: &ContainerHandle, keyed: &KeyedOperation) -> Option<LogicalKey> {
     match (&keyed.key, keyed.operation.body()) {
         (Some(key), _) => key_of_read(container, Some(key)).ok(),
@@ -307,7 +308,7 @@ fn key_of_bulk(container: &ContainerHandle, keyed: &KeyedOperation) -> Option<Lo
     }
 }
 
-/// The refusal of a batch with an operation whose partition key is not that of the request.
+/// The refusal of a batch with an operation of another partition key.
 pub fn key_of_another_partition() -> Error {
     Error::bad_request(
         "One or more operations within the batch request have a different partition key value than the request.",

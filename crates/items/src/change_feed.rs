@@ -1,9 +1,10 @@
 //! The change feed of a container, a logical partition or a range: a page at a time, or waiting for the next change.
 //!
-//! A page reads its parts one after the other, each from the last LSN seen there, until it is full, everything was looked at, or
-//! its time is spent. Where nothing was found and the client waits, the partitions wake the page with their next commit. A
-//! position says what was read of which part of the hash space, so it survives splits, merges and moves; where a partition moves
-//! while it is read, the page begins anew with the position that it had.
+//! A page reads its parts one after the other, each from the last LSN seen there, until it is full,
+//! everything was read, or its time is spent. If nothing was found and the client waits, the partitions wake
+//! the page with their next commit. A position records the LSN for each part of the hash space, so it
+//! survives splits, merges and moves. If a partition moves while it is read, the page begins again with the
+//! position that it had.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -27,13 +28,14 @@ use shardlake_router::ContainerEntry;
 use shardlake_router::ContainerHandle;
 use shardlake_router::{Cost, OperationKind, Touched};
 
-/// Time that a page may look for changes among those that do not concern it.
+/// Time that a page may spend on changes outside of its scope.
 pub const LOOKING_TIME_MAX: Duration = Duration::from_secs(5);
 /// Time that a reader may wait for a change.
 pub const FEED_WAIT_MAX: Duration = Duration::from_secs(60);
-/// Readers that wait at a time; others are told at once that there is nothing.
+/// Limit on waiting readers; further ones get an empty page at once.
 pub const FEED_WAITERS_MAX: usize = 4096;
-/// A commit whose writer has gone away wakes nobody: waiting readers look for such now and then.
+/// A commit whose writer has disconnected wakes no reader: waiting readers check for such commits at this
+/// interval.
 pub const WAIT_SLICE: Duration = Duration::from_secs(1);
 
 /// Where a reader begins.
@@ -41,9 +43,9 @@ pub const WAIT_SLICE: Duration = Duration::from_secs(1);
 pub enum FeedStart<'r> {
     #[default]
     Beginning,
-    /// With the next change.
+    /// The next change.
     Now,
-    /// Behind an earlier page, by its etag.
+    /// After an earlier page, by its etag.
     After(&'r str),
 }
 
@@ -51,10 +53,10 @@ pub enum FeedStart<'r> {
 pub struct ChangeFeedRequest<'r> {
     pub scope: FeedScope,
     pub mode: ChangeFeedMode,
-    /// The versions before changes that a page of all versions and deletes shows.
+    /// Which changes show the previous version, on a page of all versions and deletes.
     pub images: PreviousImages,
     pub start: FeedStart<'r>,
-    /// Leaves out what changed before this second, whatever the start.
+    /// Leaves out changes before this second, whatever the start.
     pub since: Option<Timestamp>,
     /// The client's wish, as for other feeds.
     pub max_items: Option<i64>,
@@ -67,9 +69,9 @@ pub struct ChangeFeedPage<C = Vec<u8>> {
     /// By default as JSON, separated by commas.
     pub changes: C,
     pub count: usize,
-    /// Where the next page goes on.
+    /// The position at which the next page resumes.
     pub etag: String,
-    /// There was nothing more when the page was read.
+    /// There was no further change when the page was read.
     pub is_last: bool,
     pub meta: ReplyMeta,
     /// Every range in scope, with its LSN.
@@ -84,7 +86,7 @@ struct Part {
 }
 
 impl Items {
-    /// With the changes as JSON.
+    /// A page with the changes as JSON.
     pub async fn change_feed(
         &self,
         ctx: &RequestContext,
@@ -96,7 +98,7 @@ impl Items {
         Ok(ChangeFeedPage { changes, count, etag, is_last, meta, ranges })
     }
 
-    /// With the changes as a sink of the front end's keeps them.
+    /// A page with the changes in a front end's sink.
     pub async fn changes_in<C: ChangeSink + Default>(
         &self,
         ctx: &RequestContext,
@@ -116,7 +118,7 @@ impl Items {
         tokio::pin!(time_over);
         let mut is_over = turn.is_none();
         let mut routing = self.routing(container);
-        // The first look costs something whatever it finds; looking again for whoever waits does not.
+        // The first look has a minimum charge; further looks of a waiting reader have none.
         let page_min = self.0.charges.feed_page([].into_iter(), ctx.consistency).0;
         let mut charge_centi = 0;
         loop {
@@ -144,18 +146,18 @@ impl Items {
         }
     }
 
-    /// Before the account is closed: who waits for a change is told within a second that there is none, and nobody waits
-    /// any more.
+    /// To be called before the account is closed: waiting readers get an empty page within a second, and no
+    /// further ones wait.
     pub fn stop_waiting(&self) {
         self.0.feed_waiters.close();
     }
 
-    /// The account is being closed: nobody waits for changes any more.
+    /// Whether the account is being closed: no reader waits for changes then.
     pub fn waiting_is_over(&self) -> bool {
         self.0.feed_waiters.is_closed()
     }
 
-    /// One page, as far as there is one.
+    /// One page of the available changes.
     async fn look<C: ChangeSink + Default>(
         &self,
         ctx: &RequestContext,
@@ -177,7 +179,7 @@ impl Items {
                 .read_part(ctx, entry, request, part, (room, until, charge_min), &mut changes)
                 .await
             {
-                // What was read is paid for, so it is answered.
+                // Changes already read are paid for, so they are returned.
                 Err(error) if error.kind() == ErrorKind::TooManyRequests && count > 0 => {
                     is_last = false;
                     break;
@@ -252,7 +254,7 @@ impl Items {
     }
 }
 
-/// What is kept of the past begins with an LSN, never with the beginning or a time.
+/// A feed of all versions begins with an LSN, never with the beginning or a time.
 fn check_start(container: &ContainerHandle, request: &ChangeFeedRequest<'_>) -> Result<()> {
     if request.mode == ChangeFeedMode::LatestVersion {
         return Ok(());
@@ -268,7 +270,8 @@ fn check_start(container: &ContainerHandle, request: &ChangeFeedRequest<'_>) -> 
     Ok(())
 }
 
-/// What a scope is made of now, cut where the position changes; without a position, behind everything there is.
+/// The current parts of a scope, cut where the position changes; without a position, behind all existing
+/// changes.
 fn parts_of(entry: &ContainerEntry, scope: &FeedScope, position: Option<&FeedPosition>) -> Result<Vec<Part>> {
     let (filter, partitions) = resolve(entry, scope)?;
     let span = span_of(&filter);
@@ -302,24 +305,24 @@ fn places(parts: &[Part]) -> Vec<FeedPart> {
     parts.iter().map(|part| part.place.clone()).collect()
 }
 
-/// Until one of the partitions has something new, or ends, or it is time to look whatever they say.
+/// Waits until one of the partitions has a new change or ends, at most [`WAIT_SLICE`].
 async fn changed_or_later(parts: &[Part]) {
     let places = parts.iter().map(|part| (&*part.partition, part.place.after)).collect();
     any_changed(places, WAIT_SLICE).await;
 }
 
-/// Until one of several partitions has something above an LSN, or ends, or so much time has gone by.
+/// Waits until one of several partitions has a change above an LSN or ends, at most `time_max`.
 pub async fn any_changed(places: Vec<(&Partition, u64)>, time_max: Duration) {
     let mut waits: Vec<Pin<Box<dyn Future<Output = ()> + Send + '_>>> = Vec::with_capacity(places.len());
     for (partition, after) in places {
         waits.push(Box::pin(partition.wait_for_change(after)));
     }
     let changed = std::future::poll_fn(|context| {
-        // All are asked: who was not asked is not waiting.
+        // All partitions are polled: an unpolled one would not wake the page.
         let ready =
             waits.iter_mut().filter_map(|wait| wait.as_mut().poll(context).is_ready().then_some(())).count();
         if ready > 0 { Poll::Ready(()) } else { Poll::Pending }
     });
-    // Over is over, whichever way.
+    // Both outcomes end the wait.
     let _ = tokio::time::timeout(time_max, changed).await;
 }

@@ -1,14 +1,14 @@
-//! Where a reader of the change feed stands: an LSN for every part of the hash space that it reads.
+//! Position of a reader of the change feed: an LSN for every part of the hash space that it reads.
 //!
-//! As text, which is what clients keep as an etag:
+//! As text, which clients keep as an etag:
 //!
 //! ```text
 //! 42                     everything up to LSN 42, wherever the reader looks
 //! 1;:42;3F:17;5A:12      from the hash "" on up to 42, from 3F on up to 17, …; the next page begins with part 1
 //! ```
-//! LSNs go on in the partitions that take a partition's place, so a position holds across splits, merges and moves: a part of the
-//! hash space is what it speaks of, never a partition. Parts of which nothing is known are read from their beginning: repeats are
-//! allowed, gaps are not.
+//! LSNs go on in the partitions that replace a partition, so a position holds across splits, merges and
+//! moves: it names parts of the hash space, never partitions. Parts that it does not name are read from their
+//! beginning: repeats are allowed, gaps are not.
 
 use shardlake_model::{Error, Result};
 use shardlake_routing::{Epk, KeyRange};
@@ -22,7 +22,7 @@ const EPK_BYTES_MAX: usize = 255;
 pub struct FeedPosition {
     /// In the order of the hash space: where each part begins, and the last LSN seen there.
     starts: Vec<(Epk, u64)>,
-    /// The part that the next page begins with, so that none waits for ever behind a busy one.
+    /// The part that the next page begins with, so that no part waits without end for a busy one.
     pub next: usize,
 }
 
@@ -39,7 +39,7 @@ impl FeedPosition {
         FeedPosition { starts: vec![(Epk::default(), lsn)], next: 0 }
     }
 
-    /// After reading `parts`, which follow one another in the hash space.
+    /// The position after reading `parts`, which follow one another in the hash space.
     pub fn of_parts(parts: &[FeedPart], next: usize) -> FeedPosition {
         let mut starts: Vec<(Epk, u64)> = Vec::with_capacity(parts.len());
         let mut places = Vec::with_capacity(parts.len());
@@ -158,7 +158,7 @@ mod tests {
             position.parts_of(&part("50", "60", 0).span),
             [part("50", "5A", 17), part("5A", "60", 12)]
         );
-        // What it says nothing of is read from its beginning.
+        // Parts that it does not name are read from their beginning.
         let high = FeedPosition::decode("0;3F:17;5A:12").expect("valid");
         assert_eq!(high.parts_of(&part("30", "50", 0).span), [part("30", "3F", 0), part("3F", "50", 17)]);
         assert_eq!(FeedPosition::at(9).parts_of(&part("30", "50", 0).span), [part("30", "50", 9)]);

@@ -1,4 +1,4 @@
-//! What front ends ask for on items: plain data, with bodies and keys as values.
+//! Item commands of front ends: plain data, with bodies and keys as values.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub enum ItemWrite {
         item: ItemName,
         preconditions: Preconditions,
     },
-    /// Whatever the change makes of what is there, which keeps its id and its partition key.
+    /// Applies a change to the current item; it keeps its id and its partition key.
     Change {
         item: ItemName,
         change: Arc<dyn ItemChange>,
@@ -63,17 +63,17 @@ pub enum ItemOperation {
     Read(ItemRead),
 }
 
-/// A write by itself.
+/// A single write.
 #[derive(Debug, Clone)]
 pub struct WriteCommand {
-    /// May be left out where there is a body, which carries it; where both are there they must agree.
+    /// May be absent if there is a body, which contains the key; if both are present they must agree.
     pub key: Option<PartitionKey>,
     pub write: ItemWrite,
-    /// Nothing counts in a transaction, whose commit comes later.
+    /// Ignored in a transaction, which commits later.
     pub commit: CommitOptions,
 }
 
-/// A read by itself.
+/// A single read.
 #[derive(Debug, Clone)]
 pub struct ReadCommand {
     pub key: Option<PartitionKey>,
@@ -89,16 +89,16 @@ pub struct KeyedOperation {
     pub content: bool,
 }
 
-/// The triggers that a write names, by id. Triggers never run unasked.
+/// The triggers that a write names, by id. Triggers run only on request.
 #[derive(Debug, Clone, Default)]
 pub struct Triggers<'a> {
     pub pre: &'a [String],
     pub post: &'a [String],
-    /// The body as the client wrote it in JSON, which is what scripts see; without it the body is rendered for them.
+    /// The body as the client wrote it in JSON, for scripts; without it the body is rendered for them.
     pub text: Option<Cow<'a, str>>,
 }
 
-/// What a write came to.
+/// The result of a write.
 #[derive(Debug, Clone)]
 pub struct WriteReply {
     pub reply: ItemReply,
@@ -148,12 +148,12 @@ impl WriteCommand {
         WriteCommand { key, write, commit: CommitOptions::default() }
     }
 
-    /// Of a body that carries its key.
+    /// Creates an item; the body contains the key.
     pub fn create(body: Body) -> WriteCommand {
         WriteCommand::of(None, ItemWrite::Create { body })
     }
 
-    /// Likewise, whatever the item was before.
+    /// Upserts an item without preconditions; the body contains the key.
     pub fn upsert(body: Body) -> WriteCommand {
         WriteCommand::of(None, ItemWrite::Upsert { body, preconditions: Preconditions::default() })
     }

@@ -20,7 +20,7 @@ use shardlake_router::{
 
 const TOKEN_VERSION: u8 = 2;
 
-/// What a feed covers.
+/// The extent of a feed.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum FeedScope {
     #[default]
@@ -86,7 +86,7 @@ impl Items {
             FeedPage { items: vec![], continuation: None, meta: ReplyMeta::default(), ranges: vec![] };
         let start = after.as_deref().map(epk_of_position).transpose()?;
         for partition in partitions {
-            // Partitions that the token has left behind.
+            // The token is past this partition.
             if start.as_ref().is_some_and(|epk| partition.epk_range.is_below(epk)) {
                 continue;
             }
@@ -97,7 +97,8 @@ impl Items {
                 FeedFilter::Range(_) | FeedFilter::Prefix(..) => Touched::Span(&span),
             };
             let permit = match self.admit(ctx, entry, &partition, OperationKind::Feed, touched) {
-                // What was read is paid for, so it is answered; the next page finds out whether there is budget again.
+                // Items already read are paid for, so they are returned; the next page finds out whether
+                // there is budget again.
                 Err(error) if error.kind() == ErrorKind::TooManyRequests && !page.items.is_empty() => {
                     let last = page.items.last().map(|item| item.position(&entry.shape));
                     page.continuation = last.map(|position| encode_token(entry, &position));
@@ -125,7 +126,7 @@ impl Items {
             }
             after = None;
             if room.items == 0 || room.size_bytes == 0 {
-                // Exactly full at a partition's end: whether more follows is for the next page to find out.
+                // Full exactly at a partition's end: the next page finds out whether more items follow.
                 page.continuation = page
                     .items
                     .last()
@@ -142,8 +143,8 @@ impl Items {
         Ok(page)
     }
 
-    /// The change log of a range, or of the part of it that lies in a span, above an LSN. Positions of a range hold in the
-    /// ranges that take its place, for the same span.
+    /// The change log of a range, or of the part of it within a span, above an LSN. Positions of a range hold
+    /// in the ranges that replace it, for the same span.
     pub async fn changes(
         &self,
         container: &ContainerHandle,
@@ -154,7 +155,7 @@ impl Items {
     ) -> Result<ChangePage> {
         let mut routing = self.routing(container);
         loop {
-            // A moved range is there under its id; any other end shows by the id being gone.
+            // A moved range exists under its id; any other end shows by the missing id.
             let page = match find_range(&routing.entry, range_id) {
                 Ok(partition) => partition.changes(span, after, entries_max).await,
                 Err(gone) => Err(gone),
@@ -180,7 +181,8 @@ impl Items {
         Ok(PageLimits { items, size_bytes: limits.page_size_bytes_max })
     }
 
-    /// Deletes every item of a logical partition. Done when it returns; other requests may see it half done.
+    /// Deletes every item of a logical partition, and returns when all are deleted; other requests may see
+    /// intermediate states.
     pub async fn delete_partition_key(
         &self,
         ctx: &RequestContext,
@@ -210,7 +212,7 @@ fn is_last(entry: &ContainerEntry, partition: &Partition) -> bool {
     entry.map.iter().last().is_some_and(|last| last.uid == partition.uid)
 }
 
-/// Where in the hash space the items of a filter lie.
+/// The span of the hash space that holds the items of a filter.
 pub fn span_of(filter: &FeedFilter) -> KeyRange {
     match filter {
         FeedFilter::Range(range) | FeedFilter::Prefix(range, _) => range.clone(),
@@ -293,7 +295,7 @@ pub fn position_of_token(container: u32, token: &str) -> Result<Vec<u8>> {
     Ok(position.to_vec())
 }
 
-/// The span that holds one hash and no other that occurs.
+/// The span that holds one hash and no other hash that occurs.
 pub fn span_of_point(epk: &Epk) -> KeyRange {
     let mut max = epk.clone();
     max.0.push(0xFF);

@@ -48,13 +48,13 @@ pub async fn read_in_order(
     }
 }
 
-/// What a page costs a client.
+/// The charge of a page.
 pub fn charge_in_order(items: &Items, page: &InsertionPage, ctx: &RequestContext) -> u64 {
     let sizes = page.items.iter().map(StoredItem::json_size_bytes);
     items.0.charges.feed_page(sizes, ctx.consistency).0
 }
 
-/// Until the partition of a page has something newer than the page, or ends, or so much time has gone by.
+/// Waits until the partition of a page has a newer item than the page or ends, or the time is over.
 pub async fn wait_in_order(
     items: &Items,
     container: &Arc<ContainerEntry>,

@@ -40,7 +40,7 @@ impl Items {
         self.read_planned(ctx, container, &logical, &id, &preconditions).await
     }
 
-    /// A write in the partition's terms, and the logical partition that it is about. `key` is what the request names.
+    /// A write in the partition's terms, and its logical partition. `key` is the key in the request.
     pub async fn planned(
         &self,
         container: &ContainerHandle,
@@ -197,13 +197,13 @@ pub fn no_such_item() -> Error {
     Error::new(ErrorKind::NotFound, "Entity with the specified id does not exist in the system.")
 }
 
-/// Of an operation on one item.
+/// The cost of an operation on one item.
 pub(crate) fn cost_of_item(reply: &ItemReply) -> Cost {
     let size_bytes = reply.item.as_ref().map_or(0, |item| item.json_size_bytes() as u64);
     Cost { charge_centi: reply.meta.charge_centi, size_bytes, creates: reply.outcome == Outcome::Created }
 }
 
-/// Refuses a patch that the reference refuses whatever the item holds.
+/// Refuses a patch that the reference refuses for any item.
 pub fn patch_operation(
     container: &ContainerHandle,
     id: String,
@@ -239,9 +239,9 @@ pub fn patch_operation(
     Ok(Operation::Patch { id, operations, condition, preconditions })
 }
 
-/// Refuses to read behind the session's position. With one copy of the data that means a token of another life of this
-/// container, such as before a backup was restored; a token of an earlier container of the same name says nothing. A
-/// position in a range that this one was made of holds for it too.
+/// Refuses to read behind the session's position. With one copy of the data this happens only with a token of
+/// another life of this container, such as before a backup was restored. Tokens of an earlier container with
+/// the same name are ignored. A position in an ancestor of this range counts, too.
 pub fn check_session(ctx: &RequestContext, entry: &ContainerEntry, partition: &Arc<Partition>) -> Result<()> {
     let Some(session) = &ctx.session else { return Ok(()) };
     let range_id = partition.range_id;
@@ -253,7 +253,7 @@ pub fn check_session(ctx: &RequestContext, entry: &ContainerEntry, partition: &A
     if seen.version < own.0 || (seen.version, seen.lsn) <= own {
         return Ok(());
     }
-    // A partition that has moved on is behind because it has ended.
+    // A partition that has moved is behind because it has ended.
     partition.check_open()?;
     let message = format!(
         "The read session is not available for the input session token: it names LSN {} (version {}) of range {}, but range {range_id} is at {} (version {})",

@@ -1,16 +1,17 @@
-//! Items as JSON: what scripts write, and what front ends that speak JSON send.
+//! Items as JSON, from scripts and from front ends that speak JSON.
 
 use shardlake_document::{Body, DocumentError, ParseLimits, RawValue, parse_item, with_non_json};
 use shardlake_model::{Error, ErrorKind, Limits, Result};
 
-/// The body of an item that is written into a container. In a collection, objects that stand for values that JSON lacks become these
-/// values (mongo.md §11.3): who reads an item as JSON and writes it again changes none of its dates.
+/// The body of an item that is written into a container. In a collection, objects that represent values
+/// without a JSON form become these values (mongo.md §11.3): a client that reads an item as JSON and writes
+/// it again changes none of its dates.
 pub fn item_of_json_in(sent: &[u8], limits: &Limits, is_collection: bool) -> Result<Body> {
     let body = item_of_json(sent, limits)?;
     Ok(if is_collection { with_non_json(body) } else { body })
 }
 
-/// The body of an item from JSON text or Cosmos binary JSON. An id that is there is a string.
+/// The body of an item from JSON text or Cosmos binary JSON. An id must be a string.
 pub fn item_of_json(sent: &[u8], limits: &Limits) -> Result<Body> {
     let body = parse_item(sent, &ParseLimits::of_items(limits)).map_err(|error| invalid(&error, limits))?;
     match body.raw().get("id") {

@@ -1,16 +1,16 @@
 //! Operations on items: single ones, batches, feeds and the change feed.
 //!
-//! | file | what it does |
+//! | file | contents |
 //! |---|---|
-//! | `command.rs` | what front ends ask for on items, as data |
+//! | `command.rs` | item commands of front ends, as data |
 //! | `items.rs`, `batch.rs`, `feed.rs` | single items, several in one request, pages of all of them |
 //! | `json_items.rs` | items as JSON, for scripts and for front ends that speak it |
-//! | `sample.rs`, `schema.rs`, `schema_cache.rs`, `policy_preview.rs` | some items: what they look like, and cost under another policy |
+//! | `sample.rs`, `schema.rs`, `schema_cache.rs`, `policy_preview.rs` | samples of items: their schema, and their cost under another policy |
 //! | `transactions.rs` | transactions of clients, which last for several commands |
-//! | `change_feed.rs`, `change_feed_position.rs` | what changed, page by page; where a reader stands |
+//! | `change_feed.rs`, `change_feed_position.rs` | changes, page by page; a reader's position |
 //! | `version_reader.rs`, `version_part.rs`, `version_position.rs` | all versions, change by change, for readers that stay |
 //!
-//! [`Items`] is the door. It stands on [`Serving`], and shows what that offers as its own.
+//! [`Items`] is the API. It is built on [`Serving`] and dereferences to it.
 
 mod batch;
 mod change_feed;
@@ -69,7 +69,7 @@ struct ItemsState {
     serving: Serving,
     /// Readers of change feeds that wait for a change.
     feed_waiters: Semaphore,
-    /// What items of containers look like, for a minute.
+    /// Schemas of containers' items, kept for a minute.
     schemas: SchemaCache,
 }
 

@@ -1,4 +1,4 @@
-//! What a container would cost under another indexing policy, from a sample of its items.
+//! Preview of a container's costs under another indexing policy, from a sample of its items.
 
 use shardlake_model::{IndexingPolicy, RequestContext, Result};
 use shardlake_partition::{PolicyFigures, policy_figures};
@@ -16,7 +16,7 @@ pub struct PolicyPreview {
 }
 
 impl Items {
-    /// `policy` as a client wrote it; an error says what is wrong with it.
+    /// `policy` as a client wrote it; a mistake in it is returned as an error.
     pub async fn preview_policy(
         &self,
         ctx: &RequestContext,

@@ -1,8 +1,8 @@
-//! Some items of a container, drawn evenly over the hash space: for those who want to know what items look like.
+//! Sample of a container's items, drawn evenly over the hash space.
 //!
-//! The hash space is cut into equal spans, and the first items of each are taken. That is quick and fair as far as hashes are: which items lie at the
-//! beginning of a span has nothing to do with what is in them. It is work of the server for itself, bounded in items, bytes and time;
-//! nobody is charged, and it counts as nobody's load.
+//! The hash space is cut into equal spans, and the first items of each are taken. Sampling is quick and fair
+//! as far as hashes are: the items at the beginning of a span are independent of their contents. It is the
+//! server's own work, bounded in items, bytes and time; it is not charged, and it counts towards no load.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ const SPANS: usize = 32;
 const BYTES_MAX: usize = 2 << 20;
 const TIME_MAX: Duration = Duration::from_millis(50);
 
-/// Items, of so many that there are.
+/// Sampled items, and the number of all items.
 #[derive(Debug)]
 pub struct Sample {
     pub items: Vec<StoredItem>,
@@ -43,12 +43,12 @@ impl Items {
         let bounds: Vec<_> = std::iter::once(whole.min.clone()).chain(inner).chain([whole.max]).collect();
         let end = self.clock().elapsed() + TIME_MAX;
         let usage = container.usage();
-        // A small container is sampled whole, wherever its items lie.
+        // A small container is sampled as a whole, wherever its items are.
         let fits = usage.items <= count as u64 && usage.size_bytes <= BYTES_MAX as u64;
         let mut items: Vec<StoredItem> = Vec::new();
         let mut bytes = 0;
         for (place, span) in bounds.windows(2).enumerate() {
-            // What one span lacks the next ones have.
+            // The next spans make up for items that a span lacks.
             let left = count - items.len();
             let room = if fits { left } else { left.div_ceil(SPANS - place) };
             if room == 0 || bytes >= BYTES_MAX || (place > 0 && self.clock().elapsed() > end) {

@@ -1,8 +1,9 @@
-//! What items look like: paths with the types and values that were seen at them, from a sample.
+//! Schema of items: paths with the types and values that were seen at them, from a sample.
 //!
-//! A path is written as in indexing policies: `/tags/[]/id`, where `[]` stands for the elements of an array. Shares are of the items that were
-//! looked at: 0.98 of a type says that 98 of 100 items have a value of it there. Distinct values are counted up to a bound, and
-//! only those of a sample: the count is exact where the sample was everything.
+//! A path is written as in indexing policies: `/tags/[]/id`, where `[]` stands for the elements of an array.
+//! Shares are of the sampled items: 0.98 of a type means that 98 of 100 items have a value of this type
+//! there. Distinct values are counted up to a limit, within the sample only: the count is exact if all items
+//! were sampled.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -11,11 +12,11 @@ use std::hash::{Hash, Hasher};
 use shardlake_document::Value;
 
 pub const SCHEMA_PATHS_MAX: usize = 2_000;
-/// Above it, values are not told apart any more.
+/// Distinct values are counted up to this number.
 const DISTINCT_MAX: usize = 1_000;
 const EXAMPLES_MAX: usize = 3;
 const EXAMPLE_BYTES_MAX: usize = 64;
-/// Elements of one array that are looked at.
+/// Limit on the elements read of one array.
 const ELEMENTS_MAX: usize = 100;
 
 /// Counts of a sample.
@@ -33,15 +34,15 @@ struct PathSketch {
     examples: Vec<String>,
 }
 
-/// What was seen at a path.
+/// The types and values at a path.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SchemaPath {
     pub path: String,
     /// Shares of the items that have a value of a type here.
     pub types: Vec<(&'static str, f64)>,
-    /// At most; values that are no objects or arrays.
+    /// An upper bound; counts values that are neither objects nor arrays.
     pub distinct: u64,
-    /// Every value that was seen is counted.
+    /// All distinct values were counted.
     pub is_counted: bool,
     /// JSON texts, short ones.
     pub examples: Vec<String>,
@@ -50,7 +51,7 @@ pub struct SchemaPath {
 impl SchemaSketch {
     pub fn add(&mut self, item: &Value) {
         self.items += 1;
-        // A type counts once for an item, however often it is in it.
+        // A type counts once per item.
         let mut seen: HashMap<String, HashSet<&'static str>> = HashMap::new();
         if let Value::Object(members) = item {
             for (name, value) in members {

@@ -17,12 +17,12 @@ const KEPT_FOR: Duration = Duration::from_secs(60);
 /// Containers whose schemas are kept.
 const KEPT_MAX: usize = 64;
 
-/// What a sample of a container's items looks like.
+/// The schema of a sample of a container's items.
 #[derive(Debug, Clone)]
 pub struct Schema {
     pub sampled: u64,
     pub of_items: u64,
-    /// Of the sample, ascending.
+    /// Sizes of the sampled items, ascending.
     pub item_bytes: Vec<u64>,
     pub paths: Vec<SchemaPath>,
     /// There are more paths.
@@ -32,12 +32,12 @@ pub struct Schema {
 /// A container and the size of the sample.
 type Key = (ContainerRid, usize);
 
-/// With the time when the sample was drawn.
+/// Schemas, with the times when their samples were drawn.
 #[derive(Debug, Default)]
 pub(crate) struct SchemaCache(Mutex<HashMap<Key, (Duration, Arc<Schema>)>>);
 
 impl Items {
-    /// From at most so many items; one that was drawn within a minute may be told again.
+    /// From at most so many items; a schema drawn within the last minute may be returned again.
     pub async fn schema(
         &self,
         ctx: &RequestContext,

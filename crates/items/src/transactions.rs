@@ -1,9 +1,9 @@
-//! Transactions of clients: they last for several commands, read one moment and write in the end.
+//! Transactions of clients: they last for several commands, read at one point in time and write at the end.
 //!
-//! A transaction reads the point in time of its first command, also where that command finds no container: it keeps the
-//! catalog and a view of every shard. Its first read or write of an item chooses the shard: all items of the transaction
-//! have to lie there. A container of the kept catalog has to have the same partitions later: the view shows nothing of a
-//! partition that others were made of since.
+//! A transaction reads the point in time of its first command, even if that command finds no container: it
+//! keeps the catalog and a view of every shard. Its first read or write of an item chooses the shard: all
+//! items of the transaction have to be there. A container of the kept catalog must still have the same
+//! partitions later: the view shows nothing of a partition that has been replaced since.
 //!
 //! ```text
 //! new ── begin ──► views of all shards ── first item ──► view of one shard ── commit ──► over
@@ -25,7 +25,7 @@ use crate::Items;
 use crate::command::{ReadCommand, WriteCommand};
 use crate::items::cost_of_item;
 
-/// Bytes that the writes of all open transactions may take in memory together.
+/// Memory budget for the writes of all open transactions together.
 #[derive(Debug)]
 pub struct TransactionSpace {
     taken_bytes: AtomicUsize,
@@ -48,7 +48,7 @@ impl TransactionSpace {
     }
 }
 
-/// What one transaction takes of it.
+/// The share of one transaction.
 #[derive(Debug)]
 struct Taken {
     space: Arc<TransactionSpace>,
@@ -73,7 +73,7 @@ impl Drop for Taken {
 pub struct OpenTransaction {
     state: Mutex<State>,
     space: Arc<TransactionSpace>,
-    /// Set first, so that whoever works in the transaction finds out that it was given up.
+    /// Set first, so that a running command of the transaction finds out that it was aborted.
     is_over: AtomicBool,
 }
 
@@ -103,7 +103,7 @@ impl Pinned {
         Pinned { catalog, views: views.collect() }
     }
 
-    /// Keeps the view of a partition's shard, and gives up the others.
+    /// Keeps the view of a partition's shard, and drops the others.
     fn on_shard_of(self, partition: &Partition, space: &Arc<TransactionSpace>) -> Result<Begun> {
         let view = self.views.into_iter().find(|view| view.is_on_shard_of(partition));
         let Some(transaction) = view else {
@@ -132,7 +132,8 @@ impl OpenTransaction {
         OpenTransaction { state: Mutex::default(), space, is_over: AtomicBool::new(false) }
     }
 
-    /// Gives everything up. To be called where no command of the transaction is at work; one that is finds out with its next step.
+    /// Aborts the transaction. To be called when no command of the transaction is running; a running one
+    /// finds out with its next step.
     pub fn abort(&self) {
         self.is_over.store(true, Ordering::Release);
         if let Ok(mut state) = self.state.try_lock() {
@@ -140,8 +141,8 @@ impl OpenTransaction {
         }
     }
 
-    /// Commits everything, or nothing. To be carried to its end: whoever drops it does not learn what it came to. `row` is
-    /// kept with what is written, if anything is.
+    /// Commits everything, or nothing. The future must run to its end: a caller that drops it does not learn
+    /// the outcome. `row` is stored with the writes, if there are any.
     pub async fn commit(&self, row: Option<StatementRow>) -> Result<(), Uncommitted> {
         let state = std::mem::replace(&mut *self.state.lock().await, State::Over);
         let was_over = self.is_over.swap(true, Ordering::AcqRel);
@@ -153,8 +154,8 @@ impl OpenTransaction {
         }
     }
 
-    /// Takes the point in time that the transaction reads. To be called before the first command looks for anything:
-    /// an answer about a missing container is of this point, too.
+    /// Pins the point in time that the transaction reads. To be called before the first command looks for
+    /// anything: an answer about a missing container belongs to this point, too.
     pub async fn begin(&self, items: &Items, ctx: &RequestContext) {
         let mut state = self.state.lock().await;
         if let State::New = *state {
@@ -186,7 +187,7 @@ impl OpenTransaction {
         Ok(working)
     }
 
-    /// What a query of the transaction sees in partitions of a container; `None` where there are none.
+    /// The transaction's view of the given partitions of a container; `None` without partitions.
     pub async fn view<'p>(
         &self,
         items: &Items,
@@ -205,7 +206,7 @@ impl OpenTransaction {
     }
 }
 
-/// A transaction with a command at work in it.
+/// A transaction while a command runs in it.
 struct Working<'t>(MutexGuard<'t, State>);
 
 impl Working<'_> {

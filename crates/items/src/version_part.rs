@@ -1,4 +1,4 @@
-//! What a reader of all versions has of one part of the hash space: changes that were read and not taken yet.
+//! A version reader's state of one part of the hash space: changes that were read and not taken yet.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use shardlake_routing::{Epk, KeyRange};
 use crate::change_feed_position::FeedPart;
 use crate::version_position::InsideCommit;
 
-/// A change of an item, with what it wrote and what it ended.
+/// A change of an item, with the version that it wrote and the version that it ended.
 #[derive(Debug, Clone)]
 pub struct VersionChange {
     pub kind: ChangeKind,
@@ -27,7 +27,7 @@ pub struct VersionChange {
     is_last: bool,
 }
 
-/// What a page hands over.
+/// The changes of a page.
 #[derive(Debug, Default)]
 pub(crate) struct Collected {
     changes: Vec<(VersionChange, usize)>,
@@ -99,10 +99,10 @@ pub(crate) struct VersionPart {
     pub read: u64,
     /// Everything up to here was taken, …
     taken: u64,
-    /// … and of the next commit this.
+    /// … and of the next commit, the changes up to here.
     inside: Option<InsideCommit>,
     pub ready: VecDeque<VersionChange>,
-    /// All changes from before this time are read.
+    /// All changes from before this time have been read.
     pub passed_ms: u64,
 }
 
@@ -123,7 +123,7 @@ impl VersionPart {
         }
     }
 
-    /// Takes what a page read, up to an LSN.
+    /// Stores the changes of a page, up to an LSN.
     pub fn put(&mut self, collected: Collected, last_lsn: u64) {
         self.ready = collected.in_order();
         self.read = last_lsn;
@@ -151,12 +151,12 @@ impl VersionPart {
         Some(change)
     }
 
-    /// A commit was begun and is not taken to its end.
+    /// The position inside a commit whose changes were taken partly.
     pub fn inside(&self) -> Option<&InsideCommit> {
         self.inside.as_ref()
     }
 
-    /// What was taken of which hashes.
+    /// The positions taken, by span of hashes.
     pub fn places(&self, out: &mut Vec<FeedPart>) {
         let Some(InsideCommit { lsn, epk, .. }) = &self.inside else {
             out.push(FeedPart { span: self.span.clone(), after: self.taken });

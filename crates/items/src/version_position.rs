@@ -1,9 +1,9 @@
-//! Where a reader of all versions stands in a container, to the single change.
+//! Position of a reader of all versions in a container, exact to the single change.
 //!
-//! A position of the change feed is an LSN for each part of the hash space, which holds across splits, merges and moves. A reader
-//! that takes single changes may stop within a commit of several items. Changes of one commit are taken in the order of their
-//! hashes, and those of one hash in the order of the commit. Items of one hash are never parted, so this order is the same
-//! whatever partitions there are:
+//! A position of the change feed is an LSN for each part of the hash space, which holds across splits, merges
+//! and moves. A reader of single changes may stop within a commit of several items. Changes of one commit are
+//! read in the order of their hashes, and those of one hash in the order of the commit. Items of one hash are
+//! never separated, so this order is the same for any set of partitions:
 //!
 //! ```text
 //! commit 7:   3F/a  3F/b  3F/c  80/d        after 3F/b: below 3F up to 7; from 3F on up to 6, and of 7 the first 2 of 3F
@@ -24,7 +24,7 @@ pub struct VersionPosition {
     pub inside: Option<InsideCommit>,
 }
 
-/// Of a commit, so many changes of a hash were taken, and all of lower hashes.
+/// Position inside a commit: `done` changes of the hash `epk` were taken, and all changes of lower hashes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InsideCommit {
     pub lsn: u64,
@@ -50,7 +50,7 @@ impl VersionPosition {
         }
     }
 
-    /// Takes a position off the front of bytes that a client may have made up.
+    /// Decodes a position from the front of bytes that a client may have made up.
     pub fn decode(bytes: &mut &[u8]) -> Option<VersionPosition> {
         let count = usize::try_from(read_number(bytes)?).ok().filter(|count| *count <= PARTS_MAX)?;
         let mut starts: Vec<(Epk, u64)> = Vec::new();

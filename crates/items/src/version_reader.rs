@@ -1,17 +1,19 @@
-//! All versions of a container's items, change by change, for a reader that stays: what is read ahead is kept here.
+//! All versions of a container's items, change by change, for a reader that stays: changes read ahead are
+//! kept here.
 //!
-//! Where a container has several partitions, their changes come in the order of their times. A change is taken only when every other
-//! part is known to have nothing earlier:
+//! Where a container has several partitions, their changes come in the order of their times. A change is
+//! taken only when every other part is known to have no earlier one:
 //!
 //! ```text
 //! A: 10:01  10:05          B: nothing read          the first of A may not be taken
 //! B passes 10:01 and is read to its end             nothing of B is earlier than 10:01: A's first change is taken
 //! ```
-//! Changes of one commit are taken one after the other; nothing comes between. Times in logs from before a merge of partitions
-//! may go down, so there the order over partitions is only about right; the order for each item always is.
+//! Changes of one commit are taken one after the other, with no other change in between. Times in logs from
+//! before a merge of partitions may go down, so there the order over partitions is only approximate; the
+//! order for each item is exact.
 //!
-//! What was taken of the container is its [`VersionPosition`]. Splits, merges and moves drop what was read ahead, and the reader goes on with
-//! the partitions of now behind its position.
+//! The taken changes of the container are its [`VersionPosition`]. Splits, merges and moves drop the changes
+//! read ahead, and the reader goes on with the current partitions behind its position.
 
 use std::sync::Arc;
 
@@ -29,7 +31,7 @@ use crate::change_feed_position::{FeedPart, FeedPosition};
 use crate::version_part::{Collected, VersionChange, VersionPart};
 use crate::version_position::{InsideCommit, VersionPosition};
 
-/// Read ahead of one part, and of all of them together.
+/// Limits on changes read ahead: of one part, and of all parts together.
 const PART_CHANGES_MAX: usize = 1000;
 const AHEAD_BYTES_MAX: usize = 4 << 20;
 const PART_BYTES_MIN: usize = 64 << 10;
@@ -37,10 +39,10 @@ const PART_BYTES_MIN: usize = 64 << 10;
 /// Where a reader begins.
 #[derive(Debug, Clone)]
 pub enum VersionStart {
-    /// With the container's first change.
+    /// The container's first change.
     Beginning,
     Now,
-    /// With what was written then, and later.
+    /// The first change at or after this time.
     At(Timestamp),
     After(VersionPosition),
 }
@@ -54,7 +56,7 @@ pub struct VersionReader {
 }
 
 impl VersionReader {
-    /// `None` where what was written since the start is not kept any more.
+    /// `None` if changes since the start are not retained any more.
     pub async fn open(
         items: &Items,
         container: &ContainerHandle,
@@ -95,7 +97,7 @@ impl VersionReader {
         if self.entry.shape.retention.is_none() { Err(all_versions_not_enabled()) } else { Ok(()) }
     }
 
-    /// The partitions of now, behind a position.
+    /// Cuts the current partitions at a position.
     fn cut(&mut self, position: &VersionPosition) {
         let inside = position.inside.as_ref();
         let parts = self.entry.map.iter().flat_map(|partition| {
@@ -105,7 +107,7 @@ impl VersionReader {
         self.parts = parts.collect();
     }
 
-    /// What was taken.
+    /// The position after the taken changes.
     pub fn position(&self) -> VersionPosition {
         let mut places = Vec::with_capacity(self.parts.len());
         self.parts.iter().for_each(|part| part.places(&mut places));
@@ -113,7 +115,7 @@ impl VersionReader {
         VersionPosition { feed: FeedPosition::of_parts(&places, 0), inside }
     }
 
-    /// Goes by the container's definition and partitions as they are now.
+    /// Follows changes of the container's definition and partitions.
     pub fn follow(&mut self) -> Result<()> {
         let current = self.items.current_entry(&self.entry)?;
         if Arc::ptr_eq(&current, &self.entry) {
@@ -129,12 +131,12 @@ impl VersionReader {
         Ok(())
     }
 
-    /// A commit was begun and has changes that were not taken: they come before everything else.
+    /// Whether a commit was taken partly: its remaining changes come first.
     pub fn is_inside(&self) -> bool {
         self.parts.iter().any(|part| part.inside().is_some())
     }
 
-    /// The time of the change that comes next, of those that were read.
+    /// The time of the next change, of those read ahead.
     pub fn next_ms(&self) -> Option<u64> {
         self.next_part().and_then(|place| self.parts[place].ready.front()).map(|change| change.timestamp_ms)
     }
@@ -147,12 +149,13 @@ impl VersionReader {
         (0..self.parts.len()).filter(|place| time(place).is_some()).min_by_key(time)
     }
 
-    /// The change that [`Self::take`] takes.
+    /// The change that [`Self::take`] will take.
     pub fn peek(&self) -> Option<&VersionChange> {
         self.next_part().and_then(|place| self.parts[place].ready.front())
     }
 
-    /// Whether nothing of the container was left unread, and nothing can follow. For a container that was deleted.
+    /// Whether everything of the container was read, and nothing can follow. For a container that was
+    /// deleted.
     pub async fn is_read_to_its_end(&self) -> bool {
         for part in &self.parts {
             if part.read < part.partition.pass(Timestamp(0)).await {
@@ -162,7 +165,7 @@ impl VersionReader {
         true
     }
 
-    /// Takes the change whose time [`Self::next_ms`] tells.
+    /// Takes the change of [`Self::peek`].
     pub fn take(&mut self) -> Option<VersionChange> {
         let place = self.next_part()?;
         self.parts[place].take()
@@ -177,18 +180,18 @@ impl VersionReader {
         self.parts.len()
     }
 
-    /// Where to wait for the next change.
+    /// The places to wait at for the next change.
     pub fn places<'s>(&'s self, out: &mut Vec<(&'s Partition, u64)>) {
         out.extend(self.parts.iter().map(|part| (&*part.partition, part.read)));
     }
 
-    /// Hundredths of a request unit since this was asked last.
+    /// Hundredths of a request unit since the last call.
     pub fn take_charge_centi(&mut self) -> u64 {
         std::mem::take(&mut self.charge_centi)
     }
 
-    /// Reads ahead in parts of which nothing is ready. Where the reader has to know their order against others, they pass the time of
-    /// now first.
+    /// Reads ahead in parts without changes ready. If the reader needs the order across parts, the parts
+    /// first pass the current time.
     pub async fn read(&mut self, ctx: &RequestContext, is_ordered: bool) -> Result<()> {
         self.follow()?;
         let mut place = 0;
@@ -208,7 +211,7 @@ impl VersionReader {
         Ok(())
     }
 
-    /// A partition's items are in others now.
+    /// Follows a partition whose items have moved to others.
     async fn follow_move(&mut self, error: shardlake_model::Error) -> Result<()> {
         let position = self.position();
         let mut routing = self.items.routing_of(self.entry.clone());
@@ -226,8 +229,7 @@ impl VersionReader {
         let limits = PageLimits { items: PART_CHANGES_MAX, size_bytes: bytes };
         let part = &mut self.parts[place];
         let now = self.items.clock().now();
-        // No commit that begins from here on has an earlier time, not even where the clock goes
-        // back.
+        // No commit that begins from here on has an earlier time, even if the clock goes back.
         let latest = self.items.times().latest();
         let passed = match is_ordered {
             true => Some(part.partition.pass(latest).await),
@@ -279,7 +281,7 @@ async fn look(
     found
 }
 
-/// The position before everything that was written at a time and later.
+/// The position before all changes at or after a time.
 async fn position_at(
     entry: &ContainerEntry,
     time: Timestamp,
