@@ -1,4 +1,4 @@
-//! Cosmos binary JSON: the numbers that reader and writer share.
+//! Cosmos binary JSON: the marker bytes shared by reader and writer.
 //!
 //! The service's SDKs send and read items in this format, a stream of values that each begin with
 //! one marker byte:
@@ -7,26 +7,26 @@
 //! |---|---|
 //! | `00`–`1F` | the integer itself |
 //! | `20`–`3F` | a name of [`SYSTEM_STRINGS`] |
-//! | `40`–`67` | a name of a dictionary beside the document, which no client sends |
+//! | `40`–`67` | a name of an external dictionary, which no client sends |
 //! | `71`–`74` | base64 text, as its bytes |
 //! | `75`–`77` | the text of a GUID, two digits in a byte, low half first; `77` in quotes |
 //! | `78`–`7A` | text over 16 characters, two in a byte |
 //! | `7B`–`7F` | ASCII text in 4, 5, 6 or 7 bits a character |
-//! | `80`–`BF` | text of so many bytes |
+//! | `80`–`BF` | text; the low six bits are its length |
 //! | `C0`–`C2` | text with a length of 1, 2 or 4 bytes |
-//! | `C3`–`C6` | text that stands earlier in the document, by an offset of 1 to 4 bytes |
+//! | `C3`–`C6` | text from earlier in the document, by an offset of 1 to 4 bytes |
 //! | `C7`–`CE`, `D7`–`DC` | numbers of a fixed width |
 //! | `D0` `D1` `D2` | null, false, true |
 //! | `D3` | a GUID of 16 bytes |
 //! | `DD`–`DF` | bytes with a length of 1, 2 or 4 bytes |
 //! | `E0`–`E7` | arrays: empty, of one, with a length, with length and count |
-//! | `E8`–`EF` | objects, likewise |
+//! | `E8`–`EF` | objects, in the same forms |
 //! | `F0`–`F3` | arrays of numbers of one width, and arrays of those |
 //!
 //! Numbers of several bytes are little-endian. Offsets count from the first byte of the document,
 //! [`PREAMBLE`].
 
-/// The first byte of a document. No JSON text begins with it, since it is no UTF-8.
+/// The first byte of a document. It cannot begin a JSON text, since it is not valid UTF-8.
 pub const PREAMBLE: u8 = 0x80;
 
 /// Whether `bytes` are Cosmos binary JSON and not text.
@@ -34,7 +34,7 @@ pub fn is_binary(bytes: &[u8]) -> bool {
     bytes.first() == Some(&PREAMBLE)
 }
 
-/// Texts with a marker of their own, in the order of the markers.
+/// Texts with their own marker, in the order of the markers.
 pub(crate) const SYSTEM_STRINGS: [&str; 32] = [
     "$s",
     "$t",
@@ -71,7 +71,7 @@ pub(crate) const SYSTEM_STRINGS: [&str; 32] = [
 ];
 
 pub(crate) mod marker {
-    //! The first byte of each value; a range's end is the first byte behind it.
+    //! The first byte of each value; a range's end is exclusive.
     pub const LITERAL_INTEGERS_END: u8 = 0x20;
     pub const SYSTEM_STRINGS_START: u8 = 0x20;
     pub const SYSTEM_STRINGS_END: u8 = 0x40;
@@ -121,8 +121,8 @@ pub(crate) mod marker {
     pub const BYTES_4: u8 = 0xDF;
     pub const ARRAY_EMPTY: u8 = 0xE0;
     pub const OBJECT_EMPTY: u8 = 0xE8;
-    /// Behind the marker of a shape's empty container: one value, then lengths of 1, 2, 4 bytes,
-    /// then the same with counts.
+    /// Offsets from the marker of a shape's empty container: one value, then lengths of 1, 2, 4 bytes, then
+    /// the same with counts.
     pub const OF_ONE: u8 = 1;
     pub const LENGTH_1: u8 = 2;
     pub const LENGTH_2: u8 = 3;

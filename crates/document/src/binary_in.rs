@@ -1,17 +1,16 @@
 //! Cosmos binary JSON to BSON bytes in one pass, without a tree in between.
 //!
-//! What is accepted: every form that the published encoders write, see `binary_format.rs`. What is
-//! refused by name: names of a dictionary that is not in the document, half-precision numbers, a
-//! reference to anything but an earlier string, text that is not UTF-8, numbers that are not
-//! finite, lengths and counts that do not agree with the values.
+//! Accepted are all forms that the published encoders write, see `binary_format.rs`. Refused by name are:
+//! names of a dictionary that is not in the document, half-precision numbers, references to anything but an
+//! earlier string, text that is not UTF-8, numbers that are not finite, lengths and counts that do not agree
+//! with the values.
 //!
 //! # Bounds
-//! A few bytes of this format can stand for much text: a reference to a long string, a character
-//! packed into four bits, thousands of empty arrays. The limit of a document is that of its JSON
-//! text, so the reader counts the least text that the values read so far have ([`Reader::spend`])
-//! and stops where it passes the limit. So a document costs what the same document costs as text:
-//! the output is bounded before it is written, each byte read and each reference followed is paid
-//! for, and depth is limited by `builder.rs` without machine stack.
+//! A few bytes of this format can stand for much text: a reference to a long string, a character packed into
+//! four bits, thousands of empty arrays. The limit of a document is on its JSON text, so the reader counts
+//! the least text of the values read so far ([`Reader::spend`]) and stops past the limit. So a document costs
+//! as much as the same document as text: the output is bounded before it is written, each byte read and each
+//! reference followed counts, and depth is limited by `builder.rs` without machine stack.
 
 use crate::binary_format::{PREAMBLE, marker};
 use crate::binary_strings::{self, is_string};
@@ -57,10 +56,10 @@ fn parse_wrapped_value(bytes: &[u8], limits: &ParseLimits) -> Result<Body, Docum
     reader.builder.into_body()
 }
 
-/// How far an open container reaches.
+/// The end of an open container.
 struct Span {
     end: End,
-    /// Values that it says it has.
+    /// The announced number of values.
     count: Option<usize>,
     values: usize,
 }
@@ -73,12 +72,12 @@ enum End {
 
 pub(crate) struct Reader<'b> {
     pub bytes: &'b [u8],
-    /// The next byte.
+    /// The position of the next byte.
     pub at: usize,
     pub builder: Builder,
-    /// Of the containers that the builder has open.
+    /// The spans of the builder's open containers.
     spans: Vec<Span>,
-    /// Bytes that the values so far have as JSON text, at least.
+    /// A lower bound for the JSON text of the values so far, in bytes.
     text_bytes: usize,
     text_bytes_max: usize,
 }
@@ -161,8 +160,8 @@ impl<'b> Reader<'b> {
         Ok(None)
     }
 
-    /// A value is complete: goes on to the next one of the innermost container, closing containers
-    /// on the way.
+    /// A value is complete: moves on to the next one of the innermost container, closing containers on the
+    /// way.
     fn after_value(&mut self) -> Result<Option<Slot>, DocumentError> {
         loop {
             let at = self.at;
@@ -334,7 +333,7 @@ impl<'b> Reader<'b> {
         Ok(())
     }
 
-    /// Counts bytes that the document has as JSON text.
+    /// Counts bytes of the document's JSON text.
     fn spend(&mut self, text_bytes: usize) -> Result<(), DocumentError> {
         self.text_bytes += text_bytes;
         if self.text_bytes > self.text_bytes_max {

@@ -1,12 +1,12 @@
 //! BSON to Cosmos binary JSON: one pass over the bytes, without a tree in between.
 //!
-//! Of the forms of a value (`binary_format.rs`) the shortest plain one is written: integers in the
-//! fewest bytes, names of the dictionary by their marker, other strings as they are. Packed strings
-//! and references are left to the reader: they cost a search for every string, and a reference
-//! makes a part of a document unreadable by itself, which clients take out of pages.
+//! The shortest plain form of each value (`binary_format.rs`) is written: integers in the fewest bytes, names
+//! of the dictionary by their marker, other strings in full. Packed strings and references are read but not
+//! written: they cost a search for every string, and a reference makes a part of a document unreadable by
+//! itself, while clients extract parts of pages.
 //!
-//! A container's length comes before its values. Its width is chosen by how long the container is
-//! as BSON, which is never much less (see [`content_bound`]), and the length is filled in when the
+//! A container's length comes before its values. The width of the length depends on the length of the
+//! container in BSON, which is never much less (see [`content_bound`]). The length is filled in when the
 //! container is complete.
 
 use crate::binary_format::{PREAMBLE, SYSTEM_STRINGS, marker};
@@ -22,7 +22,7 @@ pub fn write_binary(value: RawValue<'_>, out: &mut Vec<u8>) {
     write_value(value, 0, out);
 }
 
-/// The same document as `json`, which this program has written.
+/// The document of `json`, which this program has written, in binary form.
 pub fn binary_of_json(json: &[u8]) -> Result<Vec<u8>, DocumentError> {
     let limits =
         ParseLimits { nesting_max: NESTING_CEILING, size_max_bytes: json.len(), ..ParseLimits::default() };
@@ -32,7 +32,7 @@ pub fn binary_of_json(json: &[u8]) -> Result<Vec<u8>, DocumentError> {
     Ok(out)
 }
 
-/// What is nested deeper than [`NESTING_CEILING`], which no valid body is, becomes null.
+/// Values nested deeper than [`NESTING_CEILING`], which no valid body contains, become null.
 fn write_value(value: RawValue<'_>, level: usize, out: &mut Vec<u8>) {
     match value {
         RawValue::Array(_) | RawValue::Object(_) if level > NESTING_CEILING => out.push(marker::NULL),
@@ -72,14 +72,14 @@ pub(crate) fn write_members(document: RawDocument<'_>, level: usize, out: &mut V
     }
 }
 
-/// More bytes than the values of a container have, from its bytes as BSON. Each value has a type, a
-/// name and a zero there, which is never shorter than its marker and its name here, except where
-/// the name has more than 63 bytes: those need up to 4 more. Values that JSON lacks do not keep to it.
+/// An upper bound for the size of a container's values, from its bytes as BSON. Each value has a type, a name
+/// and a zero in BSON, which are never shorter than its marker and its name here, except for names of more
+/// than 63 bytes, which need up to 4 more. Values that JSON lacks may exceed the bound.
 fn content_bound(bson_bytes: usize) -> usize {
     bson_bytes + bson_bytes / 64
 }
 
-/// A container whose length is not known yet.
+/// A container with an unknown length.
 pub(crate) struct Open {
     length_at: usize,
     width: usize,
@@ -109,7 +109,8 @@ impl Open {
         }
     }
 
-    /// What stands for values that JSON lacks can be longer than they are as BSON: the values move up.
+    /// Widens the length field and moves the values up: objects that stand for values that JSON lacks can be
+    /// longer than in BSON.
     #[cold]
     fn widen(self, length: [u8; 8], out: &mut Vec<u8>) {
         let marker_at = self.length_at - 1;

@@ -1,9 +1,9 @@
 //! The strings of Cosmos binary JSON: plain, from the dictionary, packed, and references to earlier
 //! ones.
 //!
-//! Each form is appended to the output as UTF-8. No form but a reference has more than three
-//! characters for a byte of the document; `binary_in.rs` counts what was appended against the limit
-//! of the document.
+//! Each form is appended to the output as UTF-8. Except for references, no form has more than three
+//! characters for a byte of the document; `binary_in.rs` counts the appended bytes against the limit of the
+//! document.
 
 use crate::binary_format::{SYSTEM_STRINGS, marker};
 use crate::binary_in::Reader;
@@ -31,7 +31,7 @@ pub(crate) fn append(reader: &mut Reader<'_>, marker: u8) -> Result<(), Document
     own(reader, marker)
 }
 
-/// A string that stands here itself.
+/// Reads a string that is not a reference.
 fn own(reader: &mut Reader<'_>, marker: u8) -> Result<(), DocumentError> {
     match marker {
         marker::SYSTEM_STRINGS_START..marker::SYSTEM_STRINGS_END => {
@@ -85,7 +85,7 @@ fn own(reader: &mut Reader<'_>, marker: u8) -> Result<(), DocumentError> {
     }
 }
 
-/// A string that stands earlier, wholly before the reference, and is no reference itself.
+/// Resolves a reference to an earlier string, which ends before the reference and is not a reference itself.
 fn reference(reader: &mut Reader<'_>, marker: u8) -> Result<(), DocumentError> {
     let start = reader.at - 1;
     let wrong = "a reference does not lead to an earlier string";
@@ -182,9 +182,8 @@ fn packed_text(reader: &mut Reader<'_>, length: usize, bits: usize, base: u8) ->
 const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// Text that is base64, as the bytes that it stands for. Before them: how many groups of four
-/// characters it has, and how many of these are `=`, with all bits turned where the text leaves
-/// them out.
+/// Text that is base64, stored as the decoded bytes. Before them: the number of groups of four characters,
+/// and the number of `=` among these, with all bits inverted where the text leaves them out.
 fn base64_text(reader: &mut Reader<'_>, width: usize, digits: &[u8; 64]) -> Result<(), DocumentError> {
     let groups = reader.length(width)?;
     let padding = reader.byte()?;

@@ -31,9 +31,9 @@ impl Body {
         Ok(Body(bytes))
     }
 
-    /// Accepts a BSON document from outside, with values of every kind, and keeps its bytes as they are. Refuses what is
-    /// damaged, names that occur twice, names that only the server may use at top level, and code with scope in the shape
-    /// that stands for a name with U+0000 (`bson_writer.rs`).
+    /// Accepts a BSON document from outside, with values of every kind, and keeps its bytes as they are.
+    /// Refuses damaged bytes, names that occur twice, names that only the server may use at top level, and
+    /// code with scope in the shape of a name with U+0000 (`bson_writer.rs`).
     pub fn from_bson(bytes: Vec<u8>) -> Result<Body, DocumentError> {
         let document = RawDocument::validate(&bytes)?;
         let reserved = |element: &RawElement<'_>| element.name().is_some_and(is_system_property);

@@ -1,14 +1,15 @@
 //! Writes BSON into one growing buffer; lengths and type bytes are filled in once they are known.
 //!
-//! Values that JSON has (double, string, document, array, boolean, null, int32, int64) are written from what they are; values
-//! of all other kinds only come as bytes that were validated ([`BsonWriter::stored`]).
+//! Values of JSON's kinds (double, string, document, array, boolean, null, int32, int64) are encoded here;
+//! values of all other kinds arrive as validated bytes ([`BsonWriter::stored`]).
 //!
 //! # Property names with U+0000
-//! A BSON name ends at the first zero byte, a JSON name may contain one. Such a member is stored as "code with scope"
-//! (type 0x0F): the code string is the exact name, the scope is a document whose only member, with an empty name, is the
-//! value. The element's own name is the exact name with U+2400 for U+0000. No other name pays for this, and no name needs to
-//! be unescaped when it is read. A value of type 0x0F that has another shape is code with scope; one from outside that has
-//! exactly this shape is refused ([`crate::Body::from_bson`]).
+//! A BSON name ends at the first zero byte, a JSON name may contain one. Such a member is stored as
+//! "code with scope" (type 0x0F): the code string is the exact name, the scope is a document whose only
+//! member, with an empty name, is the value. The element's own name is the exact name with U+2400 for U+0000.
+//! Other names cost nothing more, and no name needs to be unescaped when it is read. A value of type 0x0F
+//! with another shape is code with scope; a value from outside with exactly this shape is refused
+//! ([`crate::Body::from_bson`]).
 
 pub(crate) mod kind {
     //! BSON type bytes.
@@ -39,9 +40,9 @@ pub(crate) mod kind {
 /// A name that has been written and waits for its value.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Slot {
-    /// Where the type byte of the value goes.
+    /// The position of the value's type byte.
     pub type_at: usize,
-    /// Where the length of the "code with scope" starts, when the name needs one.
+    /// The start of the length of the "code with scope", if the name needs one.
     wrapper_at: Option<usize>,
 }
 
@@ -110,7 +111,7 @@ impl BsonWriter {
         }
     }
 
-    /// Returns where the document's length goes, for [`BsonWriter::end_document`].
+    /// Returns the position of the document's length, for [`BsonWriter::end_document`].
     pub fn begin_document(&mut self, slot: Slot, kind: u8) -> usize {
         self.out[slot.type_at] = kind;
         self.reserve_length()
@@ -159,7 +160,7 @@ impl BsonWriter {
         self.string_bytes(value.as_bytes());
     }
 
-    /// A value of any kind as it lies in a valid document.
+    /// A value of any kind, copied from a valid document.
     pub fn stored(&mut self, slot: Slot, kind: u8, bytes: &[u8]) {
         self.out[slot.type_at] = kind;
         self.out.extend_from_slice(bytes);

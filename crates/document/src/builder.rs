@@ -1,8 +1,8 @@
-//! Puts a BSON document together while a reader of some format walks over what a client sent.
+//! Builder of a BSON document, driven by the reader of some format.
 //!
-//! The readers (`json_in.rs`) know a format's grammar; what every format shares is here: containers
-//! that are open, the limit of nesting, names that occur twice, system properties that are dropped.
-//! So two formats of one item can only become the same bytes.
+//! The readers (`json_in.rs`) know a format's grammar. Rules that all formats share are here: open
+//! containers, the limit of nesting, names that occur twice, system properties that are dropped. So an item
+//! becomes the same bytes in every format.
 //!
 //! A reader calls [`Builder::open`], then for each value [`Builder::element`], or
 //! [`Builder::begin_name`] and [`Builder::end_name`]; it writes the value into the slot, calls
@@ -10,14 +10,15 @@
 //! written straight into the output. The stack of open containers is explicit, so depth costs no
 //! machine stack.
 //!
-//! Of members of one name the last counts, in the place of the first, as in JavaScript. They are looked for when an
-//! object closes: every pair of a small object, neighbours after sorting in a large one.
+//! The last of several members with one name counts, in the place of the first, as in JavaScript. Duplicates
+//! are looked for when an object closes: every pair of a small object, neighbours after sorting in a large
+//! one.
 //!
 //! # Integers beyond 64 bits
-//! Such an integer becomes a double, which holds few of them. Where numbers are to be kept
-//! ([`Numbers::Exact`]) it is accepted if the double stands for it: if it is the double's value, or
-//! the shortest text of the double, which is how JavaScript writes its numbers up to 10²¹. Any
-//! other would read back as another number and is refused.
+//! Such an integer becomes a double, which can hold only a few of them. Where numbers must be kept exactly
+//! ([`Numbers::Exact`]) it is accepted if it is the double's value, or the shortest text of the double, which
+//! is how JavaScript writes its numbers up to 10²¹. Any other would read back as another number and is
+//! refused.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -41,19 +42,19 @@ struct Frame {
     /// `None` for the root, which has no name.
     slot: Option<Slot>,
     length_at: usize,
-    /// Objects: where its names start in `Builder::names`.
+    /// For objects: the start of its names in `Builder::names`.
     names_start: usize,
-    /// Arrays: the index of the next element.
+    /// For arrays: the index of the next element.
     next_index: usize,
 }
 
-/// Where a property name lies in the output, with its first bytes for quick comparison.
+/// The place of a property name in the output, with its first bytes for quick comparison.
 #[derive(Clone, Copy)]
 struct Name {
     prefix: u64,
     start: usize,
     length: usize,
-    /// Where the member begins.
+    /// The start of the member.
     member_at: usize,
 }
 
@@ -65,7 +66,7 @@ pub(crate) struct Builder {
     /// Names of all open objects, innermost last.
     names: Vec<Name>,
     drops_system_properties: bool,
-    /// Set while the value of a system property is read: where the output is cut afterwards.
+    /// Set while the value of a system property is read: the place at which the output is cut afterwards.
     discard: Option<usize>,
 }
 
@@ -82,7 +83,7 @@ impl Builder {
         }
     }
 
-    /// From here on the root is an item: system properties at its top level are dropped.
+    /// Makes the root an item: system properties at its top level are dropped.
     pub fn drop_system_properties(&mut self) {
         self.drops_system_properties = true;
     }
@@ -93,7 +94,7 @@ impl Builder {
         self.stack.last().map(|frame| frame.shape)
     }
 
-    /// Opens a container in `slot`, or the root. `offset` is where the text opens it.
+    /// Opens a container in `slot`, or the root. `offset` is the place of the container in the text.
     pub fn open(&mut self, shape: Shape, slot: Option<Slot>, offset: usize) -> Result<(), DocumentError> {
         if self.stack.len() >= self.nesting_max {
             return Err(DocumentError::TooDeep { nesting_max: self.nesting_max, offset });
@@ -140,8 +141,8 @@ impl Builder {
         self.writer.element(index)
     }
 
-    /// Begins the name of a member: the reader appends it to the output, and passes on what this
-    /// returns.
+    /// Begins the name of a member: the reader appends the name to the output, and passes the returned
+    /// position on to [`Builder::end_name`].
     #[inline]
     pub fn begin_name(&mut self) -> usize {
         let type_at = self.writer.out.len();
@@ -157,8 +158,8 @@ impl Builder {
         let name = &self.writer.out[type_at + 1..];
         let (prefix, length, has_nul) = (prefix(name), name.len(), name.contains(&0));
         let slot = self.writer.member_in_place(type_at, has_nul);
-        // The exact name precedes the value; before it in the wrapped form lie a zero, the scope's
-        // length and a type byte.
+        // The exact name precedes the value; in the wrapped form a zero, the scope's length and a type byte
+        // are between the two.
         let start = if has_nul { slot.type_at - 4 - 1 - length } else { type_at + 1 };
         if self.discard != Some(slot.type_at) {
             self.names.push(Name { prefix, start, length, member_at: type_at });
@@ -166,8 +167,8 @@ impl Builder {
         Ok(slot)
     }
 
-    /// Writes an integer that 64 bits do not hold, from its digits and perhaps a sign. `offset` is
-    /// where it stands.
+    /// Writes an integer beyond 64 bits, from its digits and an optional sign. `offset` is the place of the
+    /// integer in the text.
     #[cold]
     pub fn large_integer(&mut self, slot: Slot, text: &str, offset: usize) -> Result<(), DocumentError> {
         let value: f64 = text.parse().expect("a run of digits is a number");
@@ -228,7 +229,7 @@ impl Builder {
         }
     }
 
-    /// Puts the last member of each name in the place of the first.
+    /// Keeps the last member of each name, in the place of the first.
     #[cold]
     fn drop_earlier_twins(&mut self, names_start: usize) {
         let out = &mut self.writer.out;
@@ -251,7 +252,7 @@ impl Builder {
     }
 }
 
-/// Digits enough to know a number by.
+/// Shortens a number for a message, so that it is still recognisable.
 fn shortened(text: &str) -> String {
     const LENGTH_MAX: usize = 40;
     match text.get(..LENGTH_MAX) {

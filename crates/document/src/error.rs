@@ -1,11 +1,11 @@
-//! What can be wrong with a document: the client's JSON text, a value that has no JSON form, or stored bytes.
+//! Errors of documents: in the client's JSON text, in a value without a JSON form, or in stored bytes.
 
-/// Why a text, a value or a stored record is not a document. Offsets count bytes of what was sent from 0.
+/// Why a text, a value or a stored record is not a document. Offsets count bytes of the client's text from 0.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DocumentError {
     #[error("the JSON text has {size_bytes} bytes, more than the limit of {size_bytes_max}")]
     TooLarge { size_bytes: usize, size_bytes_max: usize },
-    /// `offset` is 0 where there is no text.
+    /// `offset` is 0 without a text.
     #[error("the document is nested deeper than {nesting_max} levels")]
     TooDeep { nesting_max: usize, offset: usize },
     #[error("the text is not valid UTF-8 at byte {offset}")]
@@ -16,7 +16,7 @@ pub enum DocumentError {
     InvalidBinary { offset: usize, what: &'static str },
     #[error("number out of range at byte {offset}")]
     NumberOutOfRange { offset: usize },
-    /// `path` is that of the number in the document; empty where the number is the whole of it.
+    /// `path` is the path of the number in the document; empty if the number is the whole document.
     #[error(
         "the number {number} at '{path}' is an integer that neither 64 bits nor a double hold: send it as a string"
     )]
@@ -33,7 +33,7 @@ pub enum DocumentError {
     NotFinite,
     #[error("an array or object has no ordered encoding")]
     NotScalar,
-    /// Bytes that were never written by this crate, or were damaged since.
+    /// Bytes that were never written by this crate, or were damaged later.
     #[error("corrupt document body: {what}")]
     CorruptBody { what: &'static str },
     #[error("corrupt record: {what}")]

@@ -1,9 +1,9 @@
-//! Values as index keys hold them: the ordered encoding, cut to a bounded length.
+//! Index values: the ordered encoding, cut to a bounded length.
 //!
-//! An array or object is its type tag alone: the index knows that one is there, and where it sorts among the other types.
-//! A string whose encoding is longer than [`INDEX_STRING_BYTES_MAX`] is cut there and marked: it still sorts right against
-//! every value that differs within the cut, and equal cuts say nothing about the rest, so readers look at the item itself.
-//! Like the ordered encoding, no index value is a prefix of another.
+//! An array or object is its type tag alone: the index knows that it exists, and where it sorts among the
+//! other types. A string whose encoding is longer than [`INDEX_STRING_BYTES_MAX`] is cut there and marked. It
+//! still sorts right against every value that differs within the cut; equal cuts leave the rest open, so
+//! readers look at the item itself. As in the ordered encoding, no index value is a prefix of another.
 
 use crate::order::{TypeTag, decode_ordered, encode_ordered, encode_ordered_raw};
 use crate::raw::RawValue;
@@ -12,10 +12,10 @@ use crate::value::Value;
 /// Bytes of a string's ordered encoding, without its tag and end mark, that an index value keeps.
 pub const INDEX_STRING_BYTES_MAX: usize = 120;
 
-/// Behind a cut string. Greater than the end mark, which an exact string of the same length has there.
+/// Ends a cut string. Greater than the end mark of an exact string of the same length.
 const CUT: u8 = 0xFF;
 
-/// Appends a value of a document; false when the encoding does not tell everything about it.
+/// Appends a value of a document; false when the encoding does not determine the value.
 pub fn encode_index_value_raw(value: RawValue<'_>, out: &mut Vec<u8>) -> bool {
     if matches!(value, RawValue::Array(_) | RawValue::Object(_) | RawValue::NonJson(_)) {
         out.push(TypeTag::of_raw(value) as u8);
@@ -26,7 +26,7 @@ pub fn encode_index_value_raw(value: RawValue<'_>, out: &mut Vec<u8>) -> bool {
     cut(start, out)
 }
 
-/// Appends any value, undefined included; false when the encoding does not tell everything about it.
+/// Appends any value, undefined included; false when the encoding does not determine the value.
 pub fn encode_index_value(value: &Value, out: &mut Vec<u8>) -> bool {
     if matches!(value, Value::Array(_) | Value::Object(_)) {
         out.push(TypeTag::of(value) as u8);
@@ -46,7 +46,7 @@ fn cut(start: usize, out: &mut Vec<u8>) -> bool {
     !is_long
 }
 
-/// How many bytes the index value at the start of `bytes` takes; `None` when there is none.
+/// The length of the index value at the start of `bytes`; `None` when there is none.
 pub fn index_value_length(bytes: &[u8]) -> Option<usize> {
     let tag = *bytes.first()?;
     if tag == TypeTag::Array as u8 || tag == TypeTag::Object as u8 {
@@ -62,7 +62,7 @@ pub fn index_value_length(bytes: &[u8]) -> Option<usize> {
     Some(bytes.len() - rest.len())
 }
 
-/// The value, where the index knows all of it: `None` for cut strings, arrays and objects.
+/// The value, if the index knows all of it: `None` for cut strings, arrays and objects.
 pub fn decode_index_value(bytes: &[u8]) -> Option<Value> {
     let is_cut = bytes.first() == Some(&(TypeTag::String as u8))
         && bytes.len() == INDEX_STRING_BYTES_MAX + 2

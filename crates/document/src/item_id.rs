@@ -1,9 +1,9 @@
 //! The identity of an item within its logical partition.
 //!
-//! It is a text, which is part of the item's key. An id that is a string is its own identity; ids of other kinds, which some
-//! front ends allow, have a typed form: a tag and a canonical text. Ids that are equal as values (1, 1.0, a 64-bit 1) are one
-//! identity. A front end in which the string `$num:1` and the number 1 are different ids spells such strings otherwise before
-//! they come here.
+//! The identity is a text, which is part of the item's key. A string id is its own identity; ids of other
+//! kinds, which some front ends allow, have a typed form: a tag and a canonical text. Ids that are equal as
+//! values (1, 1.0, a 64-bit 1) have one identity. If the string `$num:1` and the number 1 are different ids
+//! in a front end, it encodes such strings differently beforehand.
 //!
 //! | id | identity |
 //! |---|---|
@@ -60,7 +60,7 @@ impl From<String> for ItemId {
     }
 }
 
-/// The bytes that base64url text without padding stands for.
+/// Decodes base64url text without padding.
 pub fn bytes_of_url_text(text: &str) -> Option<Vec<u8>> {
     URL_SAFE_NO_PAD.decode(text).ok()
 }
@@ -70,7 +70,7 @@ pub fn url_text_of_bytes(bytes: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// How an operation names an item.
+/// The name of an item in an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ItemName {
     Id(ItemId),
@@ -84,7 +84,7 @@ impl<T: Into<ItemId>> From<T> for ItemName {
     }
 }
 
-/// The identity that a body's property `id` gives it, if it gives one.
+/// The identity of a body's property `id`, if there is one.
 pub fn identity_of(body: RawDocument<'_>) -> Option<Cow<'_, str>> {
     identity(body.get("id")?)
 }
@@ -155,14 +155,14 @@ fn of_infinity(negative: bool) -> String {
     if negative { "$num:-Infinity".to_owned() } else { "$num:Infinity".to_owned() }
 }
 
-/// Forms in which identities spell values that are no texts.
+/// Prefixes of ids of values that are not texts.
 const TYPED_FORMS: [&str; 9] =
     ["$bool:", "$num:", "$dec:", "$hash:", "$oid:", "$date:", "$ts:", "$uuid:", "$bin:"];
 const TYPED_WORDS: [&str; 3] = ["$null", "$minKey", "$maxKey"];
-/// The form of a text that cannot be an id as it is; bytes are hidden as `%2F`.
+/// The form of a text that cannot be its own id; bytes are hidden as `%2F`.
 const HIDDEN_TEXT: &str = "$str:";
 
-/// The text that an id stands for; `None` where it stands for another value.
+/// The text of an id; `None` for ids of other values.
 pub fn text_of_id(id: &str) -> Option<Cow<'_, str>> {
     if let Some(hidden) = id.strip_prefix(HIDDEN_TEXT) {
         return Some(unhidden(hidden).map_or(Cow::Borrowed(id), Cow::Owned));
@@ -185,12 +185,12 @@ fn unhidden(text: &str) -> Option<String> {
     String::from_utf8(out).ok()
 }
 
-/// A text that equal values have alike, and no others: also of arrays and regular expressions, which are no identities.
+/// A text that is equal for equal values only: also of arrays and regular expressions, which cannot be ids.
 pub fn hash_text(value: RawValue<'_>) -> String {
     of_hash(value)
 }
 
-/// The same where texts are alike that have the same `sort_key`.
+/// Like [`hash_text`], with texts of the same `sort_key` as equal.
 pub fn hash_text_by(value: RawValue<'_>, sort_key: &dyn Fn(&str) -> Vec<u8>) -> String {
     let mut bytes = Vec::new();
     write_canonical(value, sort_key, &mut bytes);
@@ -201,7 +201,7 @@ fn of_hash(value: RawValue<'_>) -> String {
     hash_text_by(value, &|text| text.as_bytes().to_vec())
 }
 
-/// Bytes that are the same for equal values, and for no others: kind, length and content, members in order.
+/// Bytes that are equal for equal values only: kind, length and content, members in order.
 fn write_canonical(value: RawValue<'_>, sort_key: &dyn Fn(&str) -> Vec<u8>, out: &mut Vec<u8>) {
     let mut content = Vec::new();
     let kind = match value {

@@ -9,7 +9,7 @@ use crate::raw::{RawDocument, RawValue};
 use crate::record::Envelope;
 use crate::value::Value;
 
-/// A stored item where it lies.
+/// A stored item, borrowed.
 #[derive(Debug, Clone, Copy)]
 pub struct ItemView<'a> {
     pub body: RawDocument<'a>,

@@ -4,12 +4,12 @@
 //! the grammar these are refused: invalid UTF-8, more nesting than allowed, numbers beyond the range of a double, escapes of
 //! half a surrogate pair.
 //!
-//! Numbers: text without fraction and exponent that fits `i64` is an integer (int32 where it fits, int64 otherwise);
-//! everything else, and `-0`, is the nearest double. `1.0` and `1` print alike. Integers beyond
-//! 64 bits that a double does not hold either are refused where numbers are kept, see `builder.rs`; fractions are not:
-//! their nearest double is what JSON numbers mean to every reader.
+//! Numbers: text without fraction and exponent that fits `i64` is an integer (int32 where it fits, int64
+//! otherwise); everything else, and `-0`, is the nearest double. `1.0` and `1` print alike. Integers beyond
+//! 64 bits that a double does not hold either are refused where numbers must be kept exactly, see
+//! `builder.rs`. Fractions are accepted: every reader of JSON takes them as the nearest double.
 //!
-//! How it works: a loop over values, whose containers, names and limits are kept by `builder.rs`. Names and strings are
+//! The reader is a loop over values; `builder.rs` keeps containers, names and limits. Names and strings are
 //! unescaped straight into the output. Lengths are patched when a container closes.
 
 use crate::body::Body;
@@ -36,7 +36,7 @@ pub fn parse_document(json: &[u8], limits: &ParseLimits) -> Result<Body, Documen
     parser.builder.into_body()
 }
 
-/// Refuses a text that holds a number which would not be kept. What else may be wrong with it is left to others.
+/// Refuses a text with a number that would not be kept. Other mistakes are ignored.
 pub fn check_numbers(json: &[u8], limits: &ParseLimits) -> Result<(), DocumentError> {
     match parse_wrapped_value(json, limits) {
         Err(error @ DocumentError::NumberNotKept { .. }) => Err(error),
@@ -128,7 +128,8 @@ impl<'j> Parser<'j> {
         Ok(None)
     }
 
-    /// A value is complete: goes on to the next one of the innermost container, closing containers on the way.
+    /// A value is complete: moves on to the next one of the innermost container, closing containers on the
+    /// way.
     fn after_value(&mut self) -> Result<Option<Slot>, DocumentError> {
         loop {
             let Some(shape) = self.builder.innermost() else { return Ok(None) };

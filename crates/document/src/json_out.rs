@@ -1,9 +1,9 @@
 //! BSON to JSON text: one pass over the bytes, without a tree in between.
 //!
-//! Compact text. Names and strings escape what JSON requires (quote, backslash, control characters) and nothing else.
-//! Integers print their digits. Doubles print the shortest text that reads back as the same double, always with a point or
-//! an exponent (`1.0`, `-0.0`, `1e+300`), so text → BSON → text keeps the type of every number. Values that JSON lacks
-//! print as the objects that stand for them (`non_json.rs`).
+//! Compact text. Names and strings escape only the characters for which JSON requires it (quote, backslash,
+//! control characters). Integers print their digits. Doubles print the shortest text that reads back as the
+//! same double, always with a point or an exponent (`1.0`, `-0.0`, `1e+300`), so text → BSON → text keeps the
+//! type of every number. Values that JSON lacks print as the objects that stand for them (`non_json.rs`).
 //!
 //! Damaged bytes end the text early; they do not panic. Callers check the record's checksum before.
 
@@ -73,7 +73,7 @@ pub(crate) fn write_int(value: i64, out: &mut impl Sink) {
     out.bytes(&digits[at..]);
 }
 
-/// A whole number as its digits, as far as readers of integers go; other numbers as [`write_shortest`] does.
+/// Digits for a whole number within the range of integer readers; other numbers as in [`write_shortest`].
 pub(crate) fn write_double(value: f64, out: &mut impl Sink) {
     if let Some(whole) = whole_number(value) {
         return write_int(whole, out);
@@ -87,7 +87,7 @@ pub(crate) fn write_double(value: f64, out: &mut impl Sink) {
     out.bytes((value as i128).to_string().as_bytes());
 }
 
-/// The same number as an integer, where there is one. Integers have no negative zero.
+/// The number as an equal integer, if there is one. Integers have no negative zero.
 pub(crate) fn whole_number(value: f64) -> Option<i64> {
     const TWO_POW_63: f64 = 9_223_372_036_854_775_808.0;
     let is_whole = value.fract() == 0.0 && (-TWO_POW_63..TWO_POW_63).contains(&value);
@@ -107,7 +107,7 @@ pub(crate) fn write_shortest(value: f64, out: &mut impl Sink) {
     out.bytes(&buffer[..length]);
 }
 
-/// Where text goes: a buffer, or only a count of its bytes.
+/// Destination of text: a buffer, or only a count of its bytes.
 pub(crate) trait Sink {
     fn byte(&mut self, byte: u8);
     fn bytes(&mut self, bytes: &[u8]);
@@ -139,17 +139,18 @@ impl Sink for Counter {
     }
 }
 
-/// What an open BSON document stands for.
+/// The meaning of an open BSON document.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Level {
     Object,
     Array,
-    /// The scope that holds the value of a name with U+0000: prints nothing of its own.
+    /// The scope that holds the value of a name with U+0000: only the value is printed.
     NamedValue,
 }
 
-/// Writes the members or elements of one document. Nested documents end with a zero type byte like the outer one, so one
-/// walk from front to back with a stack of levels does it, and no length needs to be trusted except those of strings.
+/// Writes the members or elements of one document. Nested documents end with a zero type byte like the outer
+/// one, so one walk from front to back with a stack of levels is enough, and only the lengths of strings are
+/// trusted.
 fn write_elements(bytes: &[u8], level: Level, out: &mut impl Sink) {
     let mut rest = bytes.get(4..).unwrap_or_default();
     let mut outer_levels: Vec<Level> = Vec::new();
@@ -210,7 +211,8 @@ fn write_elements(bytes: &[u8], level: Level, out: &mut impl Sink) {
     }
 }
 
-/// The exact name in a "code with scope" that stands for a member, and the bytes of its scope after the length field.
+/// The exact name in a "code with scope" that encodes a member, and the bytes of its scope after the length
+/// field.
 #[cold]
 fn split_named_value<'a>(shown_name: &[u8], value: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
     let wrapper = value.get(..value_length(kind::CODE_WITH_SCOPE, value)?)?;
@@ -219,7 +221,7 @@ fn split_named_value<'a>(shown_name: &[u8], value: &'a [u8]) -> Option<(&'a [u8]
     Some((name, scope.get(4..)?))
 }
 
-/// Writes a value that is no container and returns what follows it.
+/// Writes a value that is not a container and returns the bytes after it.
 #[inline]
 fn write_scalar<'a>(kind: u8, value: &'a [u8], out: &mut impl Sink) -> Option<&'a [u8]> {
     match kind {
@@ -263,7 +265,7 @@ fn write_scalar<'a>(kind: u8, value: &'a [u8], out: &mut impl Sink) -> Option<&'
     }
 }
 
-/// A scope within a scope and so on takes one more frame of the stack each; validation bounds how many there are.
+/// Nested scopes cost a stack frame each; validation limits their number.
 #[cold]
 fn write_non_json(value: NonJson<'_>, out: &mut impl Sink) {
     out.byte(b'{');

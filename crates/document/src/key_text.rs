@@ -1,12 +1,12 @@
-//! Partition keys as JSON text, as clients write them and permissions hold them: an array of scalars; `{}` for undefined, `[]` for
-//! no key.
+//! Partition keys as JSON text, in the form of clients and permissions: an array of scalars; `{}` for
+//! undefined, `[]` for no key.
 
 use serde_json::{Number, Value};
 use shardlake_model::{KeyComponent, KeyNumberError, PartitionKey};
 
 use crate::write_json_string;
 
-/// A key as it stands in the partition key header.
+/// A key in the form of the partition key header.
 pub fn partition_key_text(key: &PartitionKey) -> String {
     let mut text = b"[".to_vec();
     for (index, component) in key.0.iter().enumerate() {
@@ -19,7 +19,7 @@ pub fn partition_key_text(key: &PartitionKey) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// A part of a partition key as JSON; an empty object where the item has none, as clients write it.
+/// A component of a partition key as JSON; an empty object for a missing value, as clients write it.
 pub fn write_key_component(component: &KeyComponent, out: &mut Vec<u8>) {
     match component {
         KeyComponent::Undefined => out.extend_from_slice(b"{}"),
@@ -43,7 +43,7 @@ pub enum KeyError {
     Number(usize, KeyNumberError),
 }
 
-/// Whether a container's keys have so many components is for those who know its definition.
+/// The number of components is not checked: it depends on the container's definition.
 pub fn parse_partition_key(text: &str) -> Result<PartitionKey, KeyError> {
     if let Some(component) = plain_string(text) {
         return Ok(PartitionKey::single(KeyComponent::String(component.to_owned())));
@@ -53,7 +53,7 @@ pub fn parse_partition_key(text: &str) -> Result<PartitionKey, KeyError> {
     Ok(PartitionKey(components.collect::<Result<_, _>>()?))
 }
 
-/// The usual case, `["text"]` without escapes, without a parser.
+/// Fast path for the usual case, `["text"]` without escapes.
 fn plain_string(text: &str) -> Option<&str> {
     let inner = text.strip_prefix("[\"")?.strip_suffix("\"]")?;
     let is_plain = inner.bytes().all(|byte| byte != b'"' && byte != b'\\' && byte >= 0x20);

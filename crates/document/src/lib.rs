@@ -1,13 +1,13 @@
 //! The document format: item bodies as BSON, JSON text and Cosmos binary JSON in and out, and everything that looks inside a document.
 //!
-//! | file | what it does |
+//! | file | contents |
 //! |---|---|
 //! | `json_in.rs` | strict JSON text → BSON, streaming, with limits |
 //! | `json_out.rs` | BSON → JSON text |
 //! | `binary_in.rs`, `binary_strings.rs` | Cosmos binary JSON → BSON, streaming, with limits |
 //! | `binary_out.rs` | BSON → Cosmos binary JSON |
-//! | `binary_format.rs` | what that format is |
-//! | `raw.rs`, `members.rs` | reads fields of a BSON document where they lie: one, or several in one walk |
+//! | `binary_format.rs` | the binary format |
+//! | `raw.rs`, `members.rs` | reads fields of a BSON document in place: one, or several in one walk |
 //! | `non_json.rs`, `non_json_in.rs` | BSON values that JSON lacks, how JSON shows them, and back |
 //! | `value.rs` | the owned tree for code that builds or changes documents |
 //! | `order.rs` | the total order of values and its order-preserving byte encoding |
@@ -78,7 +78,7 @@ pub use raw::{BsonKind, RawArray, RawDocument, RawElement, RawValue};
 pub use record::{Envelope, Record};
 pub use value::{Number, Value};
 
-/// Reads an item in the format that its first byte tells: JSON text or Cosmos binary JSON.
+/// Reads an item in the format that its first byte shows: JSON text or Cosmos binary JSON.
 pub fn parse_item(bytes: &[u8], limits: &ParseLimits) -> Result<Body, DocumentError> {
     if is_binary(bytes) { parse_binary_document(bytes, limits) } else { parse_document(bytes, limits) }
 }

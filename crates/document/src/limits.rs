@@ -1,24 +1,22 @@
-//! What a document that a client sends may cost, and which numbers it may hold.
+//! Limits on the size, the nesting and the numbers of a client's document.
 
 use shardlake_model::{Limits, Numbers};
 
-/// More nesting than this is refused whatever the limits say: code that walks values may recurse
-/// this deep.
+/// Deeper nesting is always refused, because code that walks values may recurse this deep.
 pub const NESTING_CEILING: usize = 256;
 
-/// BSON lengths are 32-bit and an array of digits grows about sevenfold; texts above this are
-/// refused whatever the limits say.
+/// Larger texts are always refused: BSON lengths are 32-bit, and an array of digits grows about sevenfold.
 pub(crate) const SIZE_CEILING_BYTES: usize = 128 * 1024 * 1024;
 
-/// What the text of a document may cost.
+/// Limits on the text of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ParseLimits {
     /// Levels of objects and arrays, the root being the first; at most [`NESTING_CEILING`].
     pub nesting_max: usize,
     /// Bytes of JSON text.
     pub size_max_bytes: usize,
-    /// Numbers that are kept: [`ParseLimits::of_items`]. Numbers that are only computed with are
-    /// rounded.
+    /// Which numbers are kept exactly: see [`ParseLimits::of_items`]. Numbers that are only used in
+    /// computations are rounded.
     pub numbers: Numbers,
 }
 

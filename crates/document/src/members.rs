@@ -1,18 +1,19 @@
 //! Several members of a document by their names, in one walk over it.
 //!
-//! [`RawDocument::get`] starts at the first member each time. Conditions ask for two or three members of each of many items. A [`Members`]
-//! goes on from where the last one was found, and notes on its way those that will be asked for later. Names are compared as
-//! words of eight bytes, their final zero included: nearly all are shorter than that.
+//! [`RawDocument::get`] starts at the first member each time. Conditions ask for two or three members of each
+//! of many items. A [`Members`] continues from the last found member, and notes members on the way that will
+//! be asked for later. Names are compared as words of eight bytes, their final zero included: nearly all are
+//! shorter than that.
 
 use crate::bson_writer::kind;
 use crate::raw::{
     RawDocument, RawElement, RawValue, first_zero, length_before_zero, named_element, value_length,
 };
 
-/// Different members that one walk looks for at most.
+/// Limit on the members of one walk.
 pub const MEMBERS_MAX: usize = 16;
 
-/// Bytes that are compared as one word.
+/// Bytes compared as one word.
 const WORD_BYTES: usize = 8;
 
 /// The names to look for: each once, none with U+0000.
@@ -22,13 +23,13 @@ pub struct MemberNames(Vec<MemberName>);
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct MemberName {
     name: Box<[u8]>,
-    /// The first bytes with the zero behind the name, and which bytes of a word these are.
+    /// The first bytes with the zero after the name, and which bytes of a word these are.
     word: u64,
     mask: u64,
 }
 
 impl MemberNames {
-    /// `None` for too many, or for a name that is not stored as it is.
+    /// `None` for too many names, or for a name that is stored in another form.
     pub fn new<'n>(names: impl IntoIterator<Item = &'n str>) -> Option<MemberNames> {
         let names: Vec<MemberName> = names.into_iter().map(MemberName::new).collect();
         let is_fit = names.len() <= MEMBERS_MAX && names.iter().all(|name| !name.name.contains(&0));
@@ -48,7 +49,7 @@ impl MemberName {
         MemberName { name: name.into(), word: u64::from_le_bytes(word), mask: u64::from_le_bytes(mask) }
     }
 
-    /// Whether it is the name that begins a word and is as long as that.
+    /// Whether the element's name, from its first word, equals this name.
     #[inline]
     fn is(&self, word: u64, name: &[u8]) -> bool {
         word & self.mask == self.word && (self.name.len() < WORD_BYTES || *self.name == *name)
@@ -60,11 +61,11 @@ impl MemberName {
 pub struct Members<'n, 'a> {
     names: &'n [MemberName],
     bytes: &'a [u8],
-    /// Where the next element begins.
+    /// The start of the next element.
     next: usize,
-    /// Kinds of the values that were met: 0 is none.
+    /// Kinds of the values found: 0 for none.
     kinds: [u8; MEMBERS_MAX],
-    /// Where those values begin.
+    /// The starts of those values.
     places: [u32; MEMBERS_MAX],
 }
 
@@ -74,7 +75,7 @@ impl<'n, 'a> Members<'n, 'a> {
         Members { names: &names.0, bytes: document.as_bytes(), next: 4, kinds, places }
     }
 
-    /// As [`RawDocument::get`] of the name at this place.
+    /// Like [`RawDocument::get`] for the name at this place.
     #[inline]
     pub fn get(&mut self, place: usize) -> Option<RawValue<'a>> {
         if self.kinds[place] == kind::END {
@@ -85,7 +86,7 @@ impl<'n, 'a> Members<'n, 'a> {
         RawElement { name: &[], kind, value }.value()
     }
 
-    /// Goes on until the member is met.
+    /// Continues until the member is found.
     fn walk_to(&mut self, place: usize) -> Option<()> {
         loop {
             let (&kind, after_kind) = self.bytes.get(self.next..)?.split_first()?;
@@ -114,7 +115,7 @@ impl<'n, 'a> Members<'n, 'a> {
         }
     }
 
-    /// Of several members with one name the first counts.
+    /// The first of several members with one name counts.
     #[inline]
     fn note(&mut self, word: u64, name: &[u8], (kind, value_at): (u8, usize)) -> Option<usize> {
         let met = self.names.iter().position(|wanted| wanted.is(word, name))?;
@@ -127,7 +128,7 @@ impl<'n, 'a> Members<'n, 'a> {
     }
 }
 
-/// The first bytes of what is shorter than a word.
+/// The bytes of a name shorter than a word.
 #[cold]
 fn word_of(bytes: &[u8]) -> u64 {
     let mut word = [0; WORD_BYTES];

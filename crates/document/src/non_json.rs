@@ -13,8 +13,8 @@
 //! | symbol, DBPointer | `{"$symbol":"…"}`, `{"$dbPointer":{"$ref":"…","$id":{"$oid":"…"}}}` |
 //! | MinKey, MaxKey, undefined | `{"$minKey":1}`, `{"$maxKey":1}`, `{"$undefined":true}` |
 //!
-//! Whatever works on JSON values (queries, the index, sizes, orders) sees exactly that object. The body keeps the value: a
-//! door that speaks BSON reads it back as it was written.
+//! All code over JSON values (queries, the index, sizes, orders) sees exactly that object. The body keeps the
+//! value: APIs with BSON read it back as it was written.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -23,7 +23,7 @@ use crate::body::Body;
 use crate::bson_writer::{BsonWriter, Slot, kind};
 use crate::raw::{BsonKind, RawDocument, read_string};
 
-/// A value where it lies, of a kind that JSON lacks.
+/// A value of a kind that JSON lacks, borrowed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct NonJson<'a> {
     pub(crate) kind: u8,
@@ -35,12 +35,12 @@ impl<'a> NonJson<'a> {
         BsonKind::of_byte(self.kind)
     }
 
-    /// The value's bytes as BSON has them.
+    /// The value's bytes in BSON.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// The double nearest to a decimal that is finite.
+    /// The nearest double of a finite decimal.
     pub fn finite_decimal(&self) -> Option<f64> {
         if self.kind != kind::DECIMAL128 {
             return None;
@@ -54,7 +54,7 @@ impl<'a> NonJson<'a> {
         }
     }
 
-    /// A number that JSON lacks: of a decimal the nearest double.
+    /// A number of a kind that JSON lacks; for a decimal the nearest double.
     pub fn number(&self) -> Option<f64> {
         match self.kind {
             kind::DOUBLE => Some(f64::from_le_bytes(*self.bytes.first_chunk()?)),
@@ -68,7 +68,7 @@ impl<'a> NonJson<'a> {
         }
     }
 
-    /// Of code with scope.
+    /// The scope of code with scope.
     pub(crate) fn scope(&self) -> Option<RawDocument<'a>> {
         if self.kind != kind::CODE_WITH_SCOPE {
             return None;
@@ -77,7 +77,7 @@ impl<'a> NonJson<'a> {
         Some(RawDocument::assume_valid(scope))
     }
 
-    /// The object that stands for it in JSON. Damaged bytes, which no valid body holds, are shown as `{}`.
+    /// The object that represents it in JSON. Damaged bytes, which no valid body holds, are shown as `{}`.
     pub fn shown(&self) -> Body {
         let mut writer = BsonWriter::with_capacity(64 + self.bytes.len() * 2);
         let length_at = writer.reserve_length();
@@ -214,7 +214,7 @@ fn date(milliseconds: i64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{fraction}Z")
 }
 
-/// What a decimal128 means.
+/// The value of a decimal128.
 pub(crate) enum DecimalParts {
     Nan,
     Infinity { negative: bool },
@@ -231,7 +231,7 @@ pub(crate) fn decimal_parts(bits: u128) -> DecimalParts {
         0x1E => return DecimalParts::Infinity { negative },
         _ => {}
     }
-    // With a leading 11 the coefficient would have more than 34 digits: such an encoding stands for zero.
+    // With a leading 11 the coefficient would have more than 34 digits: such an encoding means zero.
     let (biased, coefficient) = match combination >> 3 {
         3 => ((bits >> 111) as i32 & 0x3FFF, 0),
         _ => ((bits >> 113) as i32 & 0x3FFF, bits & ((1 << 113) - 1)),
@@ -240,7 +240,8 @@ pub(crate) fn decimal_parts(bits: u128) -> DecimalParts {
     DecimalParts::Finite { negative, coefficient, exponent: biased - BIAS }
 }
 
-/// A decimal128 as the type prints itself: its digits with all zeros, scientific where plain digits would need more zeros.
+/// The text of a decimal128 in the type's own form: its digits with all zeros, scientific if plain digits
+/// would need more zeros.
 fn decimal(bits: u128) -> String {
     let sign = if bits >> 127 == 1 { "-" } else { "" };
     let (exponent, digits) = match decimal_parts(bits) {

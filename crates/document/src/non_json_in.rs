@@ -1,7 +1,8 @@
-//! Objects that stand for values of kinds that JSON lacks, back to those values: `non_json.rs` the other way round.
+//! Objects that represent values of kinds that JSON lacks, back to those values: the inverse of
+//! `non_json.rs`.
 //!
-//! Only what is exactly such an object counts: names, their order and the texts as [`NonJson::shown`] writes them, so that what is read back
-//! as JSON is what was sent.
+//! An object counts only in exactly the form that [`NonJson::shown`] writes (names, their order, the texts),
+//! so that a value read back as JSON equals the value sent.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,7 +12,7 @@ use crate::bson_writer::{BsonWriter, kind};
 use crate::non_json::NonJson;
 use crate::raw::{RawArray, RawDocument, RawElement, RawValue};
 
-/// A body with the values in the place of all objects in it that stand for some.
+/// Replaces all objects in a body that represent values by these values.
 pub fn with_non_json(body: Body) -> Body {
     if !has_candidate(RawValue::Object(body.raw())) {
         return body;
@@ -23,7 +24,7 @@ pub fn with_non_json(body: Body) -> Body {
     Body::from_writer(writer.out).expect("a value takes no more bytes than the object that stands for it")
 }
 
-/// Whether there is an object, but for the outermost, whose first name begins as those of the forms do.
+/// Whether there is an inner object whose first name begins like those of the forms.
 fn has_candidate(value: RawValue<'_>) -> bool {
     let is_candidate = |value: RawValue<'_>| match value {
         RawValue::Object(document) => is_form(document) || has_candidate(value),
@@ -75,7 +76,7 @@ fn write_value(element: &RawElement<'_>, slot: crate::bson_writer::Slot, writer:
     }
 }
 
-/// The kind and the bytes of the value that an object stands for.
+/// The kind and the bytes of the value that an object represents.
 fn value_of(document: RawDocument<'_>) -> Option<(u8, Vec<u8>)> {
     if !is_form(document) {
         return None;
@@ -85,7 +86,7 @@ fn value_of(document: RawDocument<'_>) -> Option<(u8, Vec<u8>)> {
     (shown.as_bytes() == document.as_bytes()).then_some((kind, bytes))
 }
 
-/// The same without a look at whether it is written as it should be.
+/// The value of an object in any spelling.
 fn meant(document: RawDocument<'_>) -> Option<(u8, Vec<u8>)> {
     let mut members = document.iter();
     let (name, value) = members.next()?;
@@ -156,7 +157,7 @@ fn string(text: &str) -> Option<Vec<u8>> {
 }
 
 fn with_scope(code: &str, scope: RawDocument<'_>) -> Option<Vec<u8>> {
-    // In this shape it would stand for a name with U+0000 (`bson_writer.rs`).
+    // In this shape it would be a name with U+0000 (`bson_writer.rs`).
     if scope.elements().next().is_some_and(|first| first.name.is_empty()) {
         return None;
     }
@@ -246,7 +247,7 @@ mod tests {
     fn body(kind: u8, bytes: &[u8]) -> Body {
         let mut writer = BsonWriter::default();
         let length_at = writer.reserve_length();
-        // No value of that kind is under a name with U+0000: documents that have it come from a door whose names have none.
+        // Such a value has no name with U+0000: its documents come from APIs whose names cannot contain it.
         let names = if kind == kind::CODE_WITH_SCOPE { &["a"][..] } else { &["a", "b\0c"] };
         for name in names {
             let slot = writer.member(name.as_bytes());
@@ -262,7 +263,7 @@ mod tests {
         Body::from_writer(writer.out).expect("small")
     }
 
-    /// As JSON, and back.
+    /// To JSON, and back.
     fn there_and_back(kind: u8, bytes: &[u8]) {
         let body = body(kind, bytes);
         let mut json = Vec::new();

@@ -1,10 +1,10 @@
 //! The total order of values, and the byte encoding of scalars that sorts the same way.
 //!
-//! `undefined < null < false < true < numbers < strings < arrays < objects`. Numbers compare by exact value whether they
-//! are integers or doubles (9007199254740993 is greater than 9007199254740992.0), -0 equals 0, and NaN, which no document
-//! holds, is the smallest number. Strings compare by UTF-16 code unit. Arrays compare element by element; objects compare
-//! their members sorted by name, so the order of members does not count. Values that compare equal are what queries call
-//! equal.
+//! `undefined < null < false < true < numbers < strings < arrays < objects`. Numbers compare by exact value
+//! whether they are integers or doubles (9007199254740993 is greater than 9007199254740992.0), -0 equals 0,
+//! and NaN, which no document holds, is the smallest number. Strings compare by UTF-16 code unit. Arrays
+//! compare element by element; objects compare their members sorted by name, so the order of members does not
+//! count. Values that compare equal are equal in queries.
 //!
 //! # Ordered encoding
 //! `tag | content`; no encoding is a prefix of another, and `memcmp` gives the order above.
@@ -15,7 +15,7 @@
 //! - string: UTF-8 with ASCII moved up by one, which frees the zero byte as the end mark, and the lead bytes EE and EF
 //!   moved to FE and FF, which puts U+E000–U+FFFF after the astral characters as in UTF-16. Always `len + 1` bytes.
 //!
-//! Decoding gives the integer where the number is one, so 1.0 comes back as 1: equal, but not the same type.
+//! Decoding returns an integer if the number is whole, so 1.0 comes back as 1: equal, but not the same type.
 
 use std::cmp::Ordering;
 
@@ -23,7 +23,8 @@ use crate::error::DocumentError;
 use crate::raw::RawValue;
 use crate::value::Value;
 
-/// First byte of an ordered encoding; also the order of types. Gaps leave room for types of other protocols.
+/// First byte of an ordered encoding; also the order of types. Gaps are reserved for types of other
+/// protocols.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum TypeTag {
@@ -59,7 +60,7 @@ impl TypeTag {
             RawValue::Int(_) | RawValue::Double(_) => TypeTag::Number,
             RawValue::String(_) => TypeTag::String,
             RawValue::Array(_) => TypeTag::Array,
-            // Values that JSON lacks are the objects that stand for them.
+            // Values that JSON lacks are ordered as the objects that represent them.
             RawValue::Object(_) | RawValue::NonJson(_) => TypeTag::Object,
         }
     }
@@ -166,7 +167,7 @@ pub fn decode_ordered(bytes: &[u8]) -> Result<(Value, &[u8]), DocumentError> {
 const TWO_POW_53: f64 = 9_007_199_254_740_992.0;
 const TWO_POW_63: f64 = 9_223_372_036_854_775_808.0;
 
-/// The largest double that is not greater than the integer, and what is missing.
+/// The largest double that is not greater than the integer, and the difference.
 fn split_int(value: i64) -> (f64, u16) {
     let nearest = value as f64;
     let exact = i128::from(value) - nearest as i128;
@@ -226,8 +227,8 @@ fn encode_string(text: &str, out: &mut Vec<u8>) {
     out.push(0);
 }
 
-/// UTF-8 byte → byte of the ordered encoding. Monotonic for lead bytes among themselves and for continuation bytes among
-/// themselves, which is all that ever meets at one position behind an equal prefix.
+/// UTF-8 byte → byte of the ordered encoding. Monotonic for lead bytes among themselves and for continuation
+/// bytes among themselves: no other pairs meet at one position after an equal prefix.
 fn ordered_byte(byte: u8) -> u8 {
     match byte {
         0x00..=0x7F => byte + 1,

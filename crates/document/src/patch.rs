@@ -9,13 +9,13 @@
 //! | incr | creates if absent | must exist | target must be a number |
 //! | move | `from` must exist; taken out, then set | the same | not into its own child |
 //!
-//! Parents must exist and be objects or arrays. An operation sees what the earlier ones did. `incr` keeps integers: a sum
-//! that leaves 64 bits is an error, not a rounded double; integer plus double is a double.
+//! Parents must exist and be objects or arrays. An operation sees the results of earlier ones. `incr` keeps
+//! integers: a sum that leaves 64 bits is an error, not a rounded double; integer plus double is a double.
 //!
-//! What no operation touches keeps its bytes, and with them the kind of every value.
+//! Untouched values keep their bytes, and with them their kinds.
 //!
-//! What may not be touched (partition key, `id`, system properties) is the caller's rule; [`touched_properties`] and
-//! [`PatchOperation::paths`] tell what a patch touches.
+//! The caller protects the partition key, `id` and system properties, with [`touched_properties`] and
+//! [`PatchOperation::paths`].
 
 use std::borrow::Cow;
 
@@ -95,7 +95,7 @@ pub fn apply_patch(body: RawDocument<'_>, operations: &[PatchOperation]) -> Resu
     for (index, operation) in operations.iter().enumerate() {
         apply(&mut root, index, operation)?;
     }
-    // Operations can nest what no parsed text may.
+    // Operations can nest deeper than parsed text may.
     let nesting_max = ParseLimits::default().nesting_max;
     if !root.nests_within(nesting_max) {
         return Err(DocumentError::TooDeep { nesting_max, offset: 0 }.into());
@@ -135,7 +135,8 @@ fn apply(root: &mut Node<'_>, index: usize, operation: &PatchOperation) -> Resul
         PatchOperation::Increment { path, by } => target(root, index, path)?.increment(*by),
         PatchOperation::Move { from, path } => {
             if path == from {
-                // Taking an array element out and setting its index would overwrite the one that moved up.
+                // Removing an array element and then setting its index would overwrite the next element,
+                // which has moved up.
                 return target(root, index, from)?.existing().map(drop);
             }
             if path.starts_with(from) {
@@ -147,7 +148,7 @@ fn apply(root: &mut Node<'_>, index: usize, operation: &PatchOperation) -> Resul
     }
 }
 
-/// The place that a path names: a container that exists and a member or position that may not.
+/// The target of a path: an existing container, and a member or position that may be missing.
 struct Target<'v, 'a> {
     parent: Parent<'v, 'a>,
     segment: &'v str,
@@ -191,7 +192,7 @@ fn child<'v, 'a>(container: &'v mut Node<'a>, segment: &str) -> Option<&'v mut N
     }
 }
 
-/// Decimal without sign and needless zeros, as JSON pointers have it.
+/// A decimal number without sign or leading zeros, as in JSON pointers.
 fn array_index(segment: &str) -> Option<usize> {
     let is_canonical = segment == "0" || !segment.starts_with('0');
     let is_decimal = !segment.is_empty() && segment.bytes().all(|byte| byte.is_ascii_digit());
@@ -264,7 +265,7 @@ impl<'v, 'a> Target<'v, 'a> {
         Ok(())
     }
 
-    /// Where an array takes a new element; unused for objects.
+    /// The index at which an array gets a new element; unused for objects.
     fn position_or_end(&self) -> Result<usize, PatchError> {
         let Parent::Array(elements) = &self.parent else { return Ok(0) };
         let length = elements.len();

@@ -1,6 +1,6 @@
 //! The tree that a patch works on: a document opened only along the paths that the patch names.
 //!
-//! What is not opened is copied byte for byte, so a patch keeps the kind of every value that it does not touch.
+//! Unopened parts are copied byte for byte, so a patch keeps the kind of every value that it does not touch.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use crate::raw::{RawDocument, RawElement, RawValue};
 use crate::value::{Number, Value, write_at};
 
 pub(crate) enum Node<'a> {
-    /// As it lies in the document.
+    /// An unopened part of the document.
     Stored(RawElement<'a>),
     Given(Value),
     Object(Vec<(Cow<'a, str>, Node<'a>)>),
@@ -57,7 +57,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Whether it has no more levels of objects and arrays than these.
+    /// Whether it has at most this many levels of objects and arrays.
     pub fn nests_within(&self, levels: usize) -> bool {
         match self {
             Node::Stored(element) => element.value().is_none_or(|value| raw_nests_within(value, levels)),
@@ -93,7 +93,7 @@ impl<'a> Node<'a> {
         matches!(self, Node::Given(Value::Undefined))
     }
 
-    /// `level` is that of this node, should it be a container.
+    /// `level` is the level of this node if it is a container.
     fn write(&self, slot: Slot, level: usize, writer: &mut BsonWriter) -> Result<(), DocumentError> {
         let is_container = matches!(self, Node::Object(_) | Node::Array(_));
         if is_container && level > NESTING_CEILING {

@@ -1,10 +1,12 @@
-//! Reads fields of a BSON document where they lie: no copy, no allocation, no index.
+//! Reads fields of a BSON document in place: no copy, no allocation, no index.
 //!
-//! A [`RawDocument`] is a view of bytes that were validated when they were written ([`RawDocument::assume_valid`]) or now
-//! ([`RawDocument::validate`]). Every kind of BSON is walked by its right length; [`RawValue::NonJson`] holds what JSON lacks.
-//! On bytes that were never validated reading is still safe: a damaged element ends its document, so members go missing, but
-//! nothing panics and nothing reads out of bounds. Stored bodies were validated, and their checksum says that they still are
-//! what was. Names come out exactly as they were in the JSON text; `bson_writer.rs` tells how a name with U+0000 is stored.
+//! A [`RawDocument`] is a view of bytes that were validated when they were written
+//! ([`RawDocument::assume_valid`]) or now ([`RawDocument::validate`]). Every kind of BSON is walked by its
+//! right length; [`RawValue::NonJson`] holds values that JSON lacks. On bytes that were never validated
+//! reading is still safe: a damaged element ends its document, so members go missing, but nothing panics and
+//! nothing reads out of bounds. Stored bodies were validated, and their checksum shows that they are
+//! unchanged. Names come out exactly as they were in the JSON text; `bson_writer.rs` describes how a name
+//! with U+0000 is stored.
 //!
 //! Finding a member is a linear walk over its predecessors, which skips values by their length.
 
@@ -36,11 +38,11 @@ pub enum RawValue<'a> {
     String(&'a str),
     Array(RawArray<'a>),
     Object(RawDocument<'a>),
-    /// Of a kind that JSON lacks.
+    /// A value of a kind that JSON lacks.
     NonJson(NonJson<'a>),
 }
 
-/// The kind of a stored value. Unlike [`RawValue`] it tells 32-bit from 64-bit integers.
+/// The kind of a stored value. Unlike [`RawValue`] it distinguishes 32-bit from 64-bit integers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum BsonKind {
@@ -220,7 +222,7 @@ impl<'a> RawElement<'a> {
         BsonKind::of_byte(self.kind)
     }
 
-    /// The value's bytes as BSON has them behind the name.
+    /// The value's bytes in BSON, after the name.
     pub fn bytes(&self) -> &'a [u8] {
         self.value
     }
@@ -246,7 +248,7 @@ impl<'a> RawElement<'a> {
 
 /// Walks over the elements of a document or array and stops at the end or at the first damaged one.
 struct Elements<'a> {
-    /// What is left, from the next type byte on.
+    /// The remaining bytes, from the next type byte on.
     rest: &'a [u8],
 }
 
@@ -279,8 +281,8 @@ impl<'a> Iterator for Elements<'a> {
     }
 }
 
-/// The length of the name that the bytes begin with: it ends at the first zero. Eight bytes are looked at in one step, since most names are
-/// as short.
+/// The length of the name that the bytes begin with: it ends at the first zero. One step reads eight bytes,
+/// the length of most names.
 #[inline]
 pub(crate) fn length_before_zero(bytes: &[u8]) -> Option<usize> {
     let Some(first) = bytes.first_chunk() else { return bytes.iter().position(|byte| *byte == 0) };
@@ -295,12 +297,12 @@ pub(crate) fn length_before_zero(bytes: &[u8]) -> Option<usize> {
 pub(crate) fn first_zero(word: u64) -> Option<usize> {
     const ONES: u64 = u64::from_le_bytes([0x01; 8]);
     const HIGH_BITS: u64 = u64::from_le_bytes([0x80; 8]);
-    // A byte that is not zero gets its high bit only behind one that is.
+    // A byte other than zero gets its high bit only after a zero byte.
     let zeros = word.wrapping_sub(ONES) & !word & HIGH_BITS;
     (zeros != 0).then(|| zeros.trailing_zeros() as usize / 8)
 }
 
-/// The member that a value of type 0x0F stands for, where it is one whose name has U+0000: `bson_writer.rs`.
+/// The member that a value of type 0x0F encodes, if its name has U+0000: `bson_writer.rs`.
 #[cold]
 pub(crate) fn named_element<'a>(shown_name: &[u8], wrapper: &'a [u8]) -> Option<RawElement<'a>> {
     let (name, scope) = read_string(wrapper.get(4..)?)?;
@@ -316,7 +318,7 @@ pub(crate) fn named_element<'a>(shown_name: &[u8], wrapper: &'a [u8]) -> Option<
     is_plain.then_some(RawElement { name, kind: *kind, value })
 }
 
-/// How many bytes a value takes, by its type and its own length field.
+/// The length of a value, by its type and its own length field.
 #[inline]
 pub(crate) fn value_length(kind: u8, values: &[u8]) -> Option<usize> {
     let length = || usize::try_from(i32::from_le_bytes(*values.first_chunk()?)).ok();
@@ -351,7 +353,7 @@ fn non_json_length(kind: u8, values: &[u8]) -> Option<usize> {
     }
 }
 
-/// The content of the string that `value` begins with, and what follows it.
+/// The content of the string that `value` begins with, and the bytes after it.
 #[inline]
 pub(crate) fn read_string(value: &[u8]) -> Option<(&[u8], &[u8])> {
     let (string, rest) = value.split_at_checked(value_length(kind::STRING, value)?)?;

@@ -10,12 +10,13 @@
 //! | 22..38 | etag |
 //! | 38..46 | item ordinal within its partition |
 //! | 46..50 | time to live in seconds, 0 without the flag |
-//! | 50..54 | size of the item as JSON text with its system properties: what limits and charges count |
+//! | 50..54 | size of the item as JSON text with its system properties, for limits and charges |
 //! | 54.. | body |
 //!
-//! Decoding copies nothing and checks the checksum whenever a record comes from storage: it costs little next to reading the record, and no
-//! damaged byte is ever served. What stays in memory behind that is not checked again ([`Record::decode_again`]). Decoding does not
-//! validate the BSON; the checksum vouches for what was validated on the way in.
+//! Decoding copies nothing and checks the checksum whenever a record comes from storage. The check costs
+//! little next to reading the record, and no damaged byte is ever served. Records that stay in memory
+//! afterwards are not checked again ([`Record::decode_again`]). Decoding does not validate the BSON: it was
+//! validated when it was written, and the checksum shows that it is unchanged.
 
 use shardlake_stdx::Guid;
 
@@ -28,7 +29,7 @@ const BODY_AT: usize = 54;
 const FLAG_TTL: u8 = 1;
 const FLAG_ALTERED: u8 = 2;
 
-/// What the server knows about an item beside its body.
+/// The server's data about an item besides its body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Envelope {
     pub lsn: u64,
@@ -38,8 +39,8 @@ pub struct Envelope {
     pub ttl_seconds: Option<i32>,
     /// UTF-8 length of the item as JSON text, system properties included.
     pub json_size_bytes: u32,
-    /// A client changed parts of the version before, with a patch or an update: change streams tell it so. Otherwise it sent
-    /// the item whole.
+    /// A client changed parts of the previous version, with a patch or an update, which change streams
+    /// report. Otherwise the client sent the whole item.
     pub is_altered: bool,
 }
 
@@ -79,12 +80,13 @@ impl<'a> Record<'a> {
         })
     }
 
-    /// The same of bytes that [`Record::decode`] has taken before and that have been in memory since: without their checksum.
+    /// Decodes bytes that [`Record::decode`] has checked before and that have been in memory since, without
+    /// their checksum.
     pub fn decode_again(bytes: &'a [u8]) -> Result<Self, DocumentError> {
         Record::decode_with(bytes, |_| Ok(()))
     }
 
-    /// The ordinal in a record that is not looked at otherwise, and whose checksum is for others to check.
+    /// The ordinal in a record, without any other check; the caller must check the checksum.
     pub fn ordinal_in(bytes: &[u8]) -> Result<u64, DocumentError> {
         let header = bytes.first_chunk::<BODY_AT>();
         let header = header.ok_or(DocumentError::CorruptRecord { what: "shorter than its envelope" })?;

@@ -45,8 +45,8 @@ impl Value {
         Value::from_raw(RawValue::Object(document))
     }
 
-    /// Copies a value out of a document, as JSON shows it. What is nested deeper than [`NESTING_CEILING`], which no valid body is, becomes
-    /// `Undefined`.
+    /// Copies a value out of a document, in its JSON form. Values nested deeper than [`NESTING_CEILING`],
+    /// which no valid body contains, become `Undefined`.
     pub fn from_raw(raw: RawValue<'_>) -> Value {
         from_raw_at(raw, 0)
     }
@@ -203,7 +203,7 @@ fn write_member(
     write_at(slot, value, level, writer)
 }
 
-/// `level` is that of `value`, should it be a container.
+/// `level` is the level of `value` if it is a container.
 pub(crate) fn write_at(
     slot: Slot,
     value: &Value,

@@ -43,7 +43,7 @@ const VECTORS: &[(&str, &str)] = &[
     ("80 C0 02 22 5C", r#""\"\\""#),
     ("80 C1 01 00 00", r#""\u0000""#),
     ("80 C2 03 00 00 00 61 62 63", "\"abc\""),
-    // As a live account has sent an etag.
+    // An etag in the form that a live account has sent.
     (
         "80 77 00 00 84 21 00 00 20 00 00 00 A6 F7 9A A8 00 00",
         r#""\"00004812-0000-0200-0000-6a7fa98a0000\"""#,
@@ -171,7 +171,7 @@ fn what_is_not_supported_is_refused_by_name() {
         ("80 C3 01", "earlier string"),
         ("80 E2 05 00 C3 03 C3 03", "earlier string"),
         ("80 E2 06 80 C3 03 C3 04 00", "earlier string"),
-        // A string that begins before the reference and ends behind it.
+        // A string that begins before the reference and ends after it.
         ("80 E2 06 82 78 06 C3 04 61", "earlier string"),
         ("80 85 61", "too early"),
         ("80 C1 01", "too early"),
@@ -462,7 +462,7 @@ proptest! {
     }
 }
 
-/// Reads bytes: no panic, no more text than allowed, and what is read is a valid document.
+/// Reads bytes: no panic, no more text than allowed, and the result is a valid document.
 fn survives(bytes: &[u8]) {
     let limits = ParseLimits { size_max_bytes: 4096, nesting_max: 20, ..ParseLimits::default() };
     if let Ok(body) = parse_binary_document(bytes, &limits) {

@@ -232,7 +232,8 @@ fn names_that_no_item_may_have_are_refused() {
     // Two members of one name, which the `bson` crate does not make.
     let twice = [19, 0, 0, 0, 0x10, b'a', 0, 1, 0, 0, 0, 0x10, b'a', 0, 2, 0, 0, 0, 0].to_vec();
     assert_eq!(Body::from_bson(twice), Err(DocumentError::DuplicateProperty { name: "a".to_owned() }));
-    // Code with scope in the shape that stands for a name with a zero character, and one that only resembles it.
+    // Code with scope in the shape of a name with a zero character, and code with scope that only resembles
+    // it.
     let code = |name: &str, code: &str, scope| {
         let mut document = bson::Document::new();
         document.insert(name, JavaScriptCodeWithScope { code: code.to_owned(), scope });

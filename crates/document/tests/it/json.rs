@@ -292,7 +292,8 @@ fn of_members_of_one_name_the_last_counts_in_small_and_large_objects() {
         assert_eq!(render(&parse(text)), kept, "{text}");
         RawDocument::validate(parse(text).as_bytes()).unwrap();
     }
-    // The same name on other levels, and names that differ only behind eight bytes or in zeros, are no duplicates.
+    // The same name on other levels is not a duplicate, nor are names that differ only after eight bytes or
+    // in zeros.
     parse(
         r#"{"a":{"a":{"a":[{"a":1},{"a":2}]}},"longer name 1":1,"longer name 2":2,"a\u0000":3,"a\u0000\u0000":4}"#,
     );

@@ -1,6 +1,6 @@
 //! Documents against independent readers and models.
 //!
-//! One program for all files, because linking is what takes the time.
+//! One program for all files, because linking dominates the build time.
 
 mod binary;
 mod bson_kinds;

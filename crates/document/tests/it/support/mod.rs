@@ -100,7 +100,7 @@ fn object(members: Vec<(String, Json)>) -> Json {
     Json::Object(members.into_iter().collect::<Map<_, _>>())
 }
 
-/// What the document keeps of a JSON text: no system properties on top, integers beyond `i64` as doubles.
+/// The stored form of a JSON text: no system properties on top, integers beyond `i64` as doubles.
 pub fn expected(mut json: Json) -> Json {
     if let Json::Object(members) = &mut json {
         members.retain(|name, _| !shardlake_document::is_system_property(name));
