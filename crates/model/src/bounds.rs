@@ -1,11 +1,12 @@
-//! How much the logical partitions of a container keep: a create beyond it removes the oldest items in the same commit.
+//! Bounds of a container's logical partitions: a create beyond them removes the oldest items in the same
+//! commit.
 
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Bounds {
-    /// Of the items' bodies as JSON text, without the properties that the server adds.
+    /// Bytes of the items' bodies as JSON text, without the properties that the server adds.
     pub size_bytes_max: u64,
     /// `None` for any number.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,4 @@
-//! What a front end says about a request besides the operation itself.
+//! Request context: the parts of a request besides the operation itself.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -128,7 +128,7 @@ pub struct Preconditions {
     pub if_none_match: Option<ETagCondition>,
 }
 
-/// Who gives way first where throughput is short.
+/// The order in which requests yield when throughput is short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Priority {
     /// The server's own work, outside every budget.
@@ -139,25 +139,25 @@ pub enum Priority {
 }
 
 impl Priority {
-    /// What a client may ask for.
+    /// Parses a priority that a client may request.
     pub fn parse(name: &str) -> Option<Self> {
         let known = [("High", Priority::High), ("Low", Priority::Low)];
         known.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, priority)| priority)
     }
 }
 
-/// Goes down the call chain with every request.
+/// Passed down the call chain with every request.
 #[derive(Debug, Clone)]
 pub struct RequestContext {
     pub activity_id: Guid,
-    /// Wall-clock time at which the request was accepted; becomes `_ts` of what it writes.
+    /// Wall-clock time at which the request was accepted; becomes `_ts` of the items it writes.
     pub now: Timestamp,
     /// In terms of [`Clock::elapsed`]; long operations stop and report a timeout past it.
     pub deadline: Duration,
     pub consistency: ConsistencyLevel,
     pub session: Option<SessionToken>,
     pub priority: Priority,
-    /// Bounds the answers that wait for their clients; `None` where nobody is answered.
+    /// Limits the memory of answers that wait for their clients; `None` for internal requests.
     pub answer_space: Option<Arc<dyn AnswerSpace>>,
 }
 

@@ -1,13 +1,13 @@
-//! What went wrong, in terms of what the caller should do about it.
+//! Errors, classified by the caller's remedy.
 //!
-//! Inside a crate errors say what happened; across crates they are an [`Error`] whose [`ErrorKind`] is coarse and
-//! prescriptive. Each gateway maps the kinds to its own status numbers in one exhaustive `match`.
+//! Inside a crate errors describe the event; across crates they are an [`Error`] whose [`ErrorKind`] is
+//! coarse and prescriptive. Each gateway maps the kinds to its own status numbers in one exhaustive `match`.
 
 use std::fmt;
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What the caller should do.
+/// The caller's remedy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     /// The request is malformed or breaks a documented rule: fix the input.
@@ -24,7 +24,7 @@ pub enum ErrorKind {
     Forbidden,
     /// The logical partition has reached its size: delete from it, or choose a partition key with more values.
     LogicalPartitionFull,
-    /// The physical partition has grown to where it takes no more: delete from it, or have it split.
+    /// The physical partition has reached its maximum size: delete from it, or have it split.
     PartitionFull,
     /// The account has as many databases and containers as the server allows: delete some, or raise the limit.
     AccountFull,
@@ -36,13 +36,13 @@ pub enum ErrorKind {
     SessionNotAvailable,
     /// The verb is not defined on this resource.
     MethodNotAllowed,
-    /// The request ran out of time; nothing was changed unless the reply says so: retry.
+    /// The request ran out of time; it changed nothing, unless the reply reports a change: retry.
     Timeout,
     /// A resource with this id, or a unique key value, exists already.
     Conflict,
-    /// Another change of the same resource is at work: wait for its end, or abort it, then retry.
+    /// Another change of the same resource is in progress: wait for its end, or abort it, then retry.
     InProgress,
-    /// The partition key range is gone (split, merged or moved): refresh the routing map, then retry.
+    /// The partition key range has ended (split, merged or moved): refresh the routing map, then retry.
     PartitionGone,
     /// An `If-Match`/`If-None-Match`/patch condition does not hold: read again.
     PreconditionFailed,
@@ -96,24 +96,26 @@ impl ErrorKind {
     }
 }
 
-/// What a reply tells about the partition that served it; errors carry it too, since clients read tokens from them.
+/// Data of a reply about the partition that served it; errors carry it too, since clients read tokens from
+/// them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ReplyMeta {
     /// Request charge in hundredths of a request unit, so that sums are exact.
     pub charge_centi: u64,
     /// The partition's durable LSN when the request was served.
     pub lsn: u64,
-    /// LSN of the item's last write; 0 where no single item is concerned.
+    /// LSN of the item's last write; 0 if the reply is not about a single item.
     pub item_lsn: u64,
     /// Id of the partition key range that served the request (`None` for metadata).
     pub range_id: Option<u32>,
-    /// Version of session tokens: tells the container from an earlier one of the same name.
+    /// Version of session tokens: distinguishes the container from an earlier one of the same name.
     pub session_version: i64,
 }
 
 /// An error that crosses a crate boundary.
 ///
-/// The message is lower-case, without a full stop, quotes user identifiers, and says what to do where that is not obvious.
+/// The message is lower-case, without a full stop, quotes user identifiers, and gives the remedy where it is
+/// not obvious.
 pub struct Error(Box<Inner>);
 
 struct Inner {
@@ -165,7 +167,7 @@ impl Error {
         self
     }
 
-    /// A number that tells more than the kind and is not ours to choose: what a script threw.
+    /// A number more specific than the kind, from outside the server: the number of a script's error.
     pub fn with_substatus(mut self, substatus: u32) -> Self {
         self.0.substatus = Some(substatus);
         self

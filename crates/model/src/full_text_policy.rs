@@ -20,14 +20,14 @@ pub struct FullTextPolicy {
     /// The analyzers of the whole container.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub package: Option<String>,
-    /// Of paths without settings of their own.
+    /// The settings of paths without their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_spec: Option<FullTextSpec>,
     #[serde(default)]
     pub full_text_paths: Vec<FullTextPath>,
 }
 
-/// How texts are taken apart.
+/// How texts are tokenised.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "camelCase")]
 pub struct FullTextSpec {
@@ -45,7 +45,7 @@ pub struct FullTextSpec {
     pub remove_stop_words: Option<Vec<String>>,
 }
 
-/// The members behind the path are those of [`FullTextSpec`], written out so that an unknown one is found.
+/// The members after the path are those of [`FullTextSpec`], written out so that an unknown one is found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FullTextPath {

@@ -129,7 +129,7 @@ impl Default for IndexingPolicy {
 }
 
 impl IndexingPolicy {
-    /// Fills in what the service fills in and refuses what it refuses.
+    /// Fills in the service's defaults and refuses policies that the service refuses.
     pub fn normalise(mut self, limits: &Limits) -> Result<IndexingPolicy> {
         if self.indexing_mode == IndexingMode::None {
             if !self.included_paths.is_empty() || self.excluded_paths.iter().any(|path| path.path != ETAG) {

@@ -1,7 +1,7 @@
 //! The words every crate shares: resources and their policies, identifiers, limits, the request context, errors.
 //!
-//! Pure data: nothing here does I/O, hashes, or knows a protocol. Policies carry `serde` names because their JSON form
-//! is both what a user writes and what the catalog stores; no other wire spelling lives here.
+//! Pure data: nothing here does I/O, hashes, or knows a protocol. Policies carry `serde` names because users
+//! and the catalog use the same JSON form; no other wire spelling lives here.
 
 mod answer_space;
 mod bounds;

@@ -91,7 +91,7 @@ impl TryFrom<Written> for LimitScale {
         match written {
             Written::Text(text) => text.parse(),
             Written::Whole(number) => number.to_string().parse(),
-            // The shortest text that reads as this number is what was written.
+            // The shortest text that reads as this number is the written text.
             Written::Number(number) => number.to_string().parse(),
         }
     }

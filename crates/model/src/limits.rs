@@ -1,10 +1,10 @@
-//! Every limit of the engine in one place, each with its source; `scaled` shrinks the large ones, to see them at work.
+//! Every limit of the engine in one place, each with its source; `scaled` shrinks the large ones, for tests.
 
 use std::time::Duration;
 
 use crate::{Error, ErrorKind, LimitScale};
 
-/// What becomes of an integer in an item that neither 64 bits nor a double hold.
+/// Handling of integers in items that neither 64 bits nor a double can hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Numbers {
     /// It is refused: a number that is read back is the number that was sent.
@@ -19,16 +19,15 @@ pub enum Numbers {
 pub struct Limits {
     /// UTF-8 JSON size of one item: 2 MB.
     pub item_size_bytes_max: usize,
-    /// BSON size of one item of a collection: 16 MiB of the document that its client sent, and room for the names that are
-    /// stored under longer ones (mongo.md §11.1, §11.6).
+    /// BSON size of one item of a collection: 16 MiB of the document that its client sent, plus space for the
+    /// names that are stored under longer ones (mongo.md §11.1, §11.6).
     pub collection_item_size_bytes_max: usize,
     /// Ours: values of one item that its container's indexing policy covers: distinct ones per path,
     /// and one per object and array. 2 MB of JSON holds at most as many as the default: each is a
     /// character and a separator.
     pub item_index_terms_max: usize,
-    /// Ours: values of one item beyond which new generations of an index summarise its large arrays.
-    /// A commit then has hardly more rows than one turn of large commits. A vector of 3,072 numbers
-    /// stays exact.
+    /// Ours: values of one item beyond which new generations of an index summarise its large arrays. A commit
+    /// then has hardly more rows than one batch of large commits. A vector of 3,072 numbers stays exact.
     pub index_terms_exact_max: usize,
     /// Ours: entries of each index that one transaction of several operations changes.
     pub transaction_index_entries_max: usize,
@@ -36,11 +35,11 @@ pub struct Limits {
     pub nesting_max: usize,
     /// Ours: the service rounds.
     pub numbers: Numbers,
-    /// Characters of an item id are counted in bytes: 1,023.
+    /// Bytes of an item id: 1,023.
     pub item_id_bytes_max: usize,
     /// Database and container names.
     pub resource_id_bytes_max: usize,
-    /// Items of one feed page when the client names no number.
+    /// Items of one feed page without a number from the client.
     pub page_items_default: usize,
     /// Items of one feed page when the client leaves their number to the server.
     pub page_items_own: usize,
@@ -49,22 +48,24 @@ pub struct Limits {
     /// Bytes of one response page, and of the items that a batch or bulk request reads.
     pub page_size_bytes_max: usize,
     pub batch_operations_max: usize,
-    /// Request body of a transactional batch: 2 MB, with room for the envelope around the items.
+    /// Request body of a transactional batch: 2 MB, plus the envelope around the items.
     pub batch_size_bytes_max: usize,
     pub patch_operations_max: usize,
     /// Ours: writes of one transaction of a script. They become one commit.
     pub transaction_operations_max: usize,
-    /// Ours: writes of one transaction of a MongoDB client. The bound in bytes is met first unless they are small.
+    /// Ours: writes of one transaction of a MongoDB client. Unless the writes are small, the limit in bytes
+    /// is reached first.
     pub snapshot_transaction_writes_max: usize,
     /// Ours: bytes of all records that a transaction writes; a record that a later write replaces counts, too.
     pub transaction_size_bytes_max: usize,
-    /// Ours: what one run of a script may spend, in hundredths of a request unit; near it, calls are not accepted any more.
-    /// As much as the largest physical partition has in a second.
+    /// Ours: the request units that one run of a script may spend, in hundredths; near the limit, further
+    /// calls are refused. Equal to a second's budget of the largest physical partition.
     pub script_charge_centi_max: u64,
     pub partition_key_paths_max: usize,
     /// Total bytes of string components of a version 2 partition key value.
     pub partition_key_bytes_max: usize,
-    /// The same for version 1. The reference documents 101, which is what it hashes of them; its SDKs' tests write longer ones.
+    /// The same for version 1. The reference documents 101, the part that it hashes; its SDKs' tests write
+    /// longer ones.
     pub partition_key_bytes_max_v1: usize,
     pub unique_keys_max: usize,
     /// Paths over all unique keys of a container.
@@ -76,18 +77,18 @@ pub struct Limits {
     pub procedures_max: usize,
     pub functions_max: usize,
     pub triggers_max: usize,
-    /// Ours: text of one script. All scripts of a container are in memory.
+    /// Ours: text of one script. All scripts of a container are kept in memory.
     pub script_body_bytes_max: usize,
     /// Databases plus containers of an account.
     pub resources_max: usize,
-    /// Containers without throughput of their own in a database that has one.
+    /// Containers without their own throughput in a database that has throughput.
     pub shared_throughput_containers_max: usize,
     /// Ours: the reference names no limit, and the catalog is held in memory.
     pub users_per_database_max: usize,
     pub permissions_per_user_max: usize,
     /// Ours, for the same reason.
     pub logins_max: usize,
-    /// How long a resource token is good for: 10 minutes to 24 hours, 1 hour unless the client says otherwise.
+    /// Validity of a resource token: 10 minutes to 24 hours, 1 hour unless the client chooses otherwise.
     pub resource_token_seconds_min: u64,
     pub resource_token_seconds_default: u64,
     pub resource_token_seconds_max: u64,
@@ -98,7 +99,8 @@ pub struct Limits {
     pub logical_partition_size_bytes_max: u64,
     /// JSON of all items of a physical partition: 50 GB. Beyond it the partition is to be split.
     pub physical_partition_size_bytes_max: u64,
-    /// Ours: where a partition that was not split refuses to grow, twice the size at which it should have been.
+    /// Ours: the size at which an unsplit partition refuses to grow, twice the size at which it should have
+    /// been split.
     pub physical_partition_size_bytes_hard_max: u64,
     /// RU/s that no physical partition exceeds, however much its container has: 10,000.
     pub partition_throughput_max: u64,
@@ -108,37 +110,38 @@ pub struct Limits {
     pub autoscale_throughput_per_partition: u64,
     /// Ours: parameters of one query, far more than any statement needs.
     pub query_parameters_max: usize,
-    /// A page of a query is cut where it is after this time: 5 s.
+    /// Time after which a page of a query is cut: 5 s.
     pub query_page_time: Duration,
     /// Ours: how long all versions may be kept: a year.
     pub change_feed_retention_minutes_max: i64,
-    /// How long containers without a change feed policy keep versions that have ended: as long as the account can be restored
-    /// to a point in time, like the service with continuous backup. `None`: not at all.
+    /// How long containers without a change feed policy keep versions that have ended: as long as the account
+    /// can be restored to a point in time, like the service with continuous backup. `None`: not kept.
     pub versions_kept: Option<Duration>,
     /// Ours: physical partitions of one container on one node.
     pub partitions_per_container_max: usize,
     /// Ours: operations that one bulk (non-atomic) request may carry.
     pub bulk_operations_max: usize,
-    /// Ours: the last entries of a change log, which compaction leaves to those who follow it where no versions are kept. It begins
-    /// when there are twice as many.
+    /// Ours: the last entries of a change log, which compaction keeps for followers if no versions are kept.
+    /// Compaction begins at twice as many.
     pub change_log_entries_kept: u64,
-    /// Ours: operations that a change log may hold in vain, besides half as many as there are items, before it is gone over.
+    /// Ours: superseded operations allowed in a change log, plus half the number of items, before it is
+    /// compacted.
     pub change_log_operations_in_vain: u64,
 }
 
-/// Of one query. The account document publishes them, and the parser and the binder enforce them.
+/// Limits of one query. The account document publishes them, and the parser and the binder enforce them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LanguageLimits {
     /// UTF-16 code units of the text: the service's 512 KB.
     pub text_length_max: usize,
     /// `JOIN`s of one `FROM`: the service's, which plans queries with more of them over several subqueries.
     pub joins_max: usize,
-    /// `AND`s of the whole text, subqueries included. The service publishes 500 to 2,000; ours are more, because clients that read a thousand
-    /// items at once by id and hierarchical partition key write 3,000.
+    /// `AND`s of the whole text, subqueries included. The service publishes 500 to 2,000; ours are more,
+    /// because clients that read a thousand items at once by id and hierarchical partition key write 3,000.
     pub ands_max: usize,
     /// `OR`s of the whole text: the service publishes 500 to 2,000.
     pub ors_max: usize,
-    /// Items of one list behind `IN`: what the service publishes.
+    /// Items of one list after `IN`: the service's published limit.
     pub list_items_max: usize,
     /// Different calls of user-defined functions: the service's.
     pub user_functions_max: usize,
@@ -220,11 +223,12 @@ impl Default for Limits {
     }
 }
 
-/// What the reference says where an answer is too large; its SDKs then send the reads of a bulk request again, fewer at a time.
+/// The reference's substatus for an answer that is too large; its SDKs then repeat the reads of a bulk
+/// request, fewer at a time.
 const SUBSTATUS_SIZE_LIMIT: u32 = 3402;
 
 impl Limits {
-    /// For a read or a patch of a batch or bulk request whose answer has no room for another item.
+    /// The error of a read or a patch of a batch or bulk request whose answer has no space for another item.
     pub fn answer_too_large(&self) -> Error {
         let message = format!(
             "the items that one request reads and patches may have {} bytes together: name fewer items in a request, or ask for patches without content",

@@ -1,17 +1,17 @@
-//! Somebody who signs in over a front end's own protocol, with credentials and rights that the front end keeps.
+//! A login over a front end's own protocol, with credentials and rights that the front end keeps.
 //!
-//! Users of a database ([`crate::User`]) are another thing: nobody signs in as one.
+//! Users of a database ([`crate::User`]) are unrelated: they cannot log in.
 
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Login {
-    /// Random, so that a connection of a login that was removed never passes for one of the same name.
+    /// Random, so that a connection of a removed login never passes for a new login of the same name.
     pub number: u32,
-    /// Where the front end says that the name is; it need not exist.
+    /// The database of the name, according to the front end; it need not exist.
     pub database: String,
     pub name: String,
-    /// Text of the front end's: what proves the login, and what it may do. It is secret.
+    /// The front end's text: credentials and rights. It is secret.
     pub kept: String,
 }
 

@@ -1,7 +1,8 @@
-//! Which items a unique key of a collection is about (spec mongo.md §7: sparse and partial indexes), and how it compares strings.
+//! Narrowing of a collection's unique key: the items that it applies to (spec mongo.md §7: sparse and partial
+//! indexes), and how it compares strings.
 //!
-//! The engine judges an item when it claims its values, whichever front end wrote it, so the rule is kept with the container and
-//! speaks of the scalars that every stored document has.
+//! The engine applies the rule when an item claims its values, whichever front end wrote the item, so the
+//! rule is kept with the container and uses only scalars, which every stored document has.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,11 +14,11 @@ pub enum Narrowing {
     Where(ItemRule),
     /// Strings are compared by a collation.
     Collated {
-        /// As the crate `collation` writes them.
+        /// In the format of the crate `collation`.
         rules: String,
-        /// Of the tables that the stored sort keys were made with.
+        /// The version of the tables that the stored sort keys were made with.
         version: String,
-        /// All items, where there is nothing.
+        /// All items, if absent.
         narrowing: Option<Box<Narrowing>>,
     },
 }
@@ -39,7 +40,7 @@ pub enum ItemRule {
 #[serde(rename_all = "camelCase")]
 pub enum ValueTest {
     Exists,
-    /// Also where there is nothing.
+    /// Also for missing values.
     Null,
     Equal(RuleScalar),
     Greater(RuleScalar),

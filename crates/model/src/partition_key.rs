@@ -13,14 +13,15 @@ pub enum KeyComponent {
     Undefined,
     Null,
     Bool(bool),
-    /// All numbers are doubles here, as in the hash. Numbers that queries would take for another are refused before they
-    /// become keys (`serving/src/keys.rs`).
+    /// All numbers are doubles here, as in the hash. Numbers that queries would confuse with another are
+    /// refused before they become keys (`serving/src/keys.rs`).
     Number(f64),
     String(String),
 }
 
-/// Why a number cannot be a key: keys are hashed as doubles, and equal only where their bits are; queries compare numbers
-/// by value. What the two would tell apart differently is refused, so that they agree on everything that is stored.
+/// Why a number cannot be a key: keys are hashed as doubles, and equal only where their bits are; queries
+/// compare numbers by value. Numbers on which the two disagree are refused, so that they agree on everything
+/// that is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum KeyNumberError {
     #[error("-0, which queries take for 0 and the hash does not: send 0")]
@@ -118,7 +119,7 @@ pub struct PartitionKeyDefinition {
     pub paths: Vec<String>,
     #[serde(default)]
     pub kind: KeyKind,
-    /// As the client sent it; [`PartitionKeyDefinition::version`] says what an absent one means.
+    /// As the client sent it; [`PartitionKeyDefinition::version`] has the default for an absent one.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -162,7 +163,7 @@ impl PartitionKeyDefinition {
         self.version() == other.version() && PartitionKeyDefinition { version_sent, ..self.clone() } == *other
     }
 
-    /// The parsed paths, or what is wrong with the definition, in words for the user.
+    /// The parsed paths, or the mistake in the definition, in words for the user.
     pub fn validate(&self, paths_max: usize) -> Result<Vec<KeyPath>, PartitionKeyPathError> {
         let error = |message: String| Err(PartitionKeyPathError(message));
         if !matches!(self.version(), 1 | 2) {
@@ -218,7 +219,7 @@ pub struct PartitionKeyPathError(pub String);
 pub struct KeyPath(pub Vec<String>);
 
 impl KeyPath {
-    /// Whether it is the id of items, which is a text whatever the id was made of.
+    /// Whether it is the path of the item id, which is a text for ids of any kind.
     pub fn is_id(&self) -> bool {
         matches!(&self.0[..], [only] if only == "id")
     }
@@ -252,7 +253,8 @@ impl KeyPath {
     }
 }
 
-/// Reads up to the closing quote; a backslash before a quote stands for the quote. Gives the name and what follows.
+/// Reads up to the closing quote; a backslash before a quote stands for the quote. Returns the name and the
+/// rest of the text.
 fn read_quoted(text: &str, quote: char) -> Option<(String, &str)> {
     let mut name = String::new();
     let mut characters = text.char_indices();

@@ -1,7 +1,8 @@
 //! The included and excluded paths of an indexing policy, compiled to a tree that is walked along with an item.
 //!
-//! Positions in arrays are not told apart: an included `/a/[3]/?` covers every element, and an excluded one none, so that
-//! whatever the policy includes is covered. Costs one look-up per property, whatever the number of paths.
+//! Positions in arrays are not distinguished: an included `/a/[3]/?` covers every element, and an excluded
+//! one none, so that everything the policy includes is covered. Costs one look-up per property, whatever the
+//! number of paths.
 
 use crate::indexing::{IndexPath, IndexPathSegment, PathKind};
 
@@ -19,9 +20,9 @@ struct Node {
     /// Sorted by name.
     members: Vec<(String, usize)>,
     elements: Option<usize>,
-    /// What a `/?` path says of the node.
+    /// The rule of a `/?` path for the node.
     scalar: Option<bool>,
-    /// What a `/*` path says of the node and all below.
+    /// The rule of a `/*` path for the node and all below.
     subtree: Option<bool>,
 }
 
@@ -29,7 +30,7 @@ struct Node {
 #[derive(Debug, Clone, Copy)]
 pub struct PathState {
     node: Option<usize>,
-    /// What the deepest `/*` path above says.
+    /// The rule of the deepest `/*` path above.
     inherited: bool,
 }
 

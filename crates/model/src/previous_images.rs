@@ -1,7 +1,8 @@
-//! The member `previousImageRetentionPolicy` of a container: which changes of its feed of all versions and deletes show the version that
-//! they ended.
+//! The member `previousImageRetentionPolicy` of a container: the changes that show the previous version in
+//! the feed of all versions and deletes.
 //!
-//! Without the policy deletions do, as in the service. Versions are kept in any case; the policy decides which ones the feed shows.
+//! Without the policy only deletions show it, as in the service. Versions are kept in any case; the policy
+//! decides which ones the feed shows.
 
 use serde::{Deserialize, Serialize};
 
@@ -34,7 +35,7 @@ pub struct SupportedFeatures {
 pub struct PreviousImageFeature {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<u8>,
-    /// Nothing stands for all paths.
+    /// Empty means all paths.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub included_paths: Vec<String>,
 }
@@ -48,7 +49,7 @@ pub struct PreviousImages {
 
 impl PreviousImages {
     pub const ALL: PreviousImages = PreviousImages { of_replaces: true, of_deletes: true };
-    /// Of containers without a policy.
+    /// The default of containers without a policy.
     pub const OF_DELETES: PreviousImages = PreviousImages { of_replaces: false, of_deletes: true };
 }
 

@@ -1,7 +1,7 @@
 //! Databases and containers, and the policies a container is created with (wire.md §7).
 //!
-//! [`ContainerDefinition`] is what a user writes and what the catalog stores. [`ContainerDefinition::normalise`] is the
-//! only way from the one to the other: it fills in the service's defaults and refuses what the service refuses.
+//! Users write a [`ContainerDefinition`], and the catalog stores it after [`ContainerDefinition::normalise`],
+//! which fills in the service's defaults and refuses definitions that the service refuses.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +21,7 @@ pub struct Database {
     pub etag: [u8; 16],
     /// Unix seconds.
     pub timestamp: u64,
-    /// What a front end keeps with it, which nobody else reads: text of the front end's.
+    /// A front end's private text, kept with the database.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<String>,
 }
@@ -32,13 +32,13 @@ pub struct Container {
     pub etag: [u8; 16],
     pub timestamp: u64,
     pub definition: ContainerDefinition,
-    /// As for databases.
+    /// A front end's private text, kept with the container.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<String>,
     /// Made as a collection of documents: every element of an array counts for a unique key, and unique keys come and go.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_collection: bool,
-    /// Which items the unique key of the same place is about; all, where there is nothing.
+    /// The items of the unique key at the same position; all, if absent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub narrowings: Vec<Option<Narrowing>>,
     /// How much each logical partition keeps; `None` for everything.
@@ -214,13 +214,13 @@ impl ContainerDefinition {
         Ok(self)
     }
 
-    /// The changes that show the version before them to clients who ask for nothing else.
+    /// The changes that show the previous version to clients by default.
     pub fn previous_images(&self) -> PreviousImages {
         let policy = self.previous_image_retention_policy.as_ref();
         policy.map_or(PreviousImages::OF_DELETES, PreviousImageRetentionPolicy::images)
     }
 
-    /// Checks that a replace changes only what may change.
+    /// Checks that a replace changes only mutable parts.
     pub fn validate_replace(&self, new: &ContainerDefinition) -> Result<()> {
         let immutable = |what: &str| {
             Err(Error::bad_request(format!(
@@ -281,7 +281,7 @@ impl ContainerDefinition {
         Ok(())
     }
 
-    /// With one write region nothing conflicts, so that the last writer wins whatever else is asked for.
+    /// With one write region there are no conflicts, so the last writer wins under any policy.
     fn validate_conflict_resolution(&self) -> Result<()> {
         let policy = &self.conflict_resolution_policy;
         let refused = |what: &str| {
@@ -307,7 +307,7 @@ impl ContainerDefinition {
             ));
         }
         match self.analytical_storage_ttl {
-            // Off, as without it.
+            // Off, as by default.
             None | Some(0) => Ok(()),
             Some(_) => Err(Error::unsupported(
                 "analyticalStorageTtl is not supported yet: there is no analytical store; leave it out; nothing was done",

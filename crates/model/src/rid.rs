@@ -1,7 +1,7 @@
 //! Resource ids: the base64 names that `_rid` and `_self` carry (wire.md §7.5).
 //!
-//! Big-endian concatenations, base64 with `-` for `/`. The top bit of a container's own number tells it from a user; the
-//! top nibble of a sub-resource's last byte tells items, ranges and scripts apart.
+//! Big-endian concatenations, base64 with `-` for `/`. The top bit of a container's own number distinguishes
+//! it from a user; the top nibble of a sub-resource's last byte distinguishes items, ranges and scripts.
 
 use std::fmt;
 
@@ -74,7 +74,7 @@ pub enum Rid {
 const CONTAINER_BIT: u32 = 0x8000_0000;
 const KIND_MASK: u64 = 0xF000_0000_0000_0000;
 const KIND_ITEM: u64 = 0;
-/// Of what belongs to a user.
+/// Kind of a user's permissions.
 const KIND_PERMISSION: u64 = 0;
 const KIND_RANGE: u64 = 0x5000_0000_0000_0000;
 const KIND_FUNCTION: u64 = 0x6000_0000_0000_0000;
@@ -94,7 +94,8 @@ fn encode(bytes: &[u8]) -> String {
 }
 
 impl ItemRid {
-    /// What [`fmt::Display`] shows, without the way there: every item that goes out has it twice.
+    /// The id alone in the form of [`fmt::Display`], without the formatter's overhead: every returned item
+    /// has it twice.
     pub fn text(&self) -> String {
         self.container.child(self.ordinal, KIND_ITEM)
     }
@@ -102,7 +103,7 @@ impl ItemRid {
 
 impl DatabaseRid {
     pub fn parse(text: &str) -> Option<Self> {
-        // Four bytes: most names are none at the first look.
+        // Most names are ruled out at once: the rid of a database has four bytes.
         if text.len() > 8 || !text.ends_with('=') {
             return None;
         }

@@ -14,7 +14,7 @@ pub enum ScriptKind {
     Function,
 }
 
-/// When a trigger runs, beside the operation that names it.
+/// When a trigger runs, relative to the operation that names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TriggerType {
     Pre,
@@ -50,34 +50,34 @@ pub struct Script {
     pub timestamp: u64,
     /// The text of one JavaScript function.
     pub body: String,
-    /// Of triggers only.
+    /// Only for triggers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger: Option<TriggerDefinition>,
-    /// Of triggers only.
+    /// Only for triggers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spelling: Option<TriggerSpelling>,
 }
 
-/// How the client spelled what `trigger` says; it gets that back, since clients compare what they sent.
+/// The client's spelling of `trigger`, which is returned unchanged, since clients compare it with their own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TriggerSpelling {
     pub trigger_type: String,
     pub operation: String,
 }
 
-/// What a client says of a script.
+/// A script as a client defines it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScriptDefinition {
     pub kind: ScriptKind,
     pub id: String,
     pub body: String,
-    /// Of triggers only.
+    /// Only for triggers.
     pub trigger: Option<TriggerDefinition>,
     pub spelling: Option<TriggerSpelling>,
 }
 
 impl ScriptKind {
-    /// As users know it.
+    /// The name in messages for users.
     pub fn name(self) -> &'static str {
         match self {
             ScriptKind::Procedure => "stored procedure",
@@ -86,7 +86,7 @@ impl ScriptKind {
         }
     }
 
-    /// Of one container.
+    /// The limit per container.
     pub fn count_max(self, limits: &Limits) -> usize {
         match self {
             ScriptKind::Procedure => limits.procedures_max,
@@ -97,7 +97,7 @@ impl ScriptKind {
 }
 
 impl TriggerType {
-    /// Whatever its case.
+    /// Ignores case.
     pub fn parse(text: &str) -> Option<TriggerType> {
         let known = [("Pre", TriggerType::Pre), ("Post", TriggerType::Post)];
         known.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(text)).map(|(_, kind)| kind)
@@ -105,7 +105,7 @@ impl TriggerType {
 }
 
 impl TriggerOperation {
-    /// Whatever its case.
+    /// Ignores case.
     pub fn parse(text: &str) -> Option<TriggerOperation> {
         let known = [
             ("All", TriggerOperation::All),
@@ -120,7 +120,7 @@ impl TriggerOperation {
 }
 
 impl ScriptDefinition {
-    /// Everything but whether the text is a function.
+    /// Checks all rules except whether the text is a function.
     pub fn validate(&self, limits: &Limits) -> Result<()> {
         validate_resource_id(&self.id, limits)?;
         if self.body.trim().is_empty() {

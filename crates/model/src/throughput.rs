@@ -1,4 +1,4 @@
-//! Provisioned throughput: what a client asks for and the offer that records it.
+//! Provisioned throughput: a client's request, and the offer that records it.
 
 use serde::{Deserialize, Serialize};
 
@@ -65,7 +65,7 @@ impl Throughput {
         (units as usize).clamp(1, limits.partitions_per_container_max)
     }
 
-    /// Checks minimum, step and maximum. `minimum` is what [`Offer::minimum`] says for a replace, or the default.
+    /// Checks minimum, step and maximum. `minimum` is [`Offer::minimum`] for a replace, or the default.
     pub fn validate(self, limits: &Limits, minimum: i64) -> Result<()> {
         let (units, step, name) = match self {
             Throughput::Manual(units) => (units, 100, "throughput"),
@@ -109,7 +109,8 @@ pub struct Offer {
     pub throughput: Throughput,
     /// Highest throughput ever provisioned: the minimum follows it.
     pub highest_throughput: u64,
-    /// Somebody asked for it, so operations are held to it; what is only the default is shown and not enforced.
+    /// A client set the throughput, so operations are limited to it. A default throughput is shown and not
+    /// enforced.
     #[serde(default)]
     pub enforced: bool,
     /// Unix seconds.

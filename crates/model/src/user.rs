@@ -1,7 +1,7 @@
-//! Users of a database and what each is permitted (wire.md §16).
+//! Users of a database and their permissions (wire.md §16).
 //!
-//! A permission is a grant that the account hands to whoever asks with a resource token. What the link in it means, and how
-//! tokens are made and checked, is not known here.
+//! A permission is a grant that the account hands to the holder of a resource token. The meaning of the link
+//! in it, and how tokens are made and checked, is not known here.
 
 use serde::{Deserialize, Serialize};
 
@@ -33,12 +33,12 @@ impl PermissionMode {
     }
 }
 
-/// What a client writes.
+/// A permission as a client defines it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PermissionDefinition {
     pub id: String,
     pub mode: PermissionMode,
-    /// `mode` in the client's own letters, which it compares with what it gets back.
+    /// `mode` in the client's spelling, which the client compares with the returned one.
     pub mode_text: String,
     /// The link of a container or of something in it, by names or by rids, without slashes around it.
     pub resource: String,
@@ -48,7 +48,7 @@ pub struct PermissionDefinition {
 }
 
 impl PermissionDefinition {
-    /// Whatever it is called and however its mode is spelt.
+    /// Compares everything but the name and the spelling of the mode.
     pub fn grants_the_same(&self, other: &PermissionDefinition) -> bool {
         (self.mode, &self.resource, &self.partition_key)
             == (other.mode, &other.resource, &other.partition_key)

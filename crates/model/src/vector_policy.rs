@@ -60,7 +60,7 @@ pub(crate) fn validate_vector_indexes_replace(old: &[VectorIndex], new: &[Vector
     }
 }
 
-/// The same of embeddings.
+/// Checks a replace of embeddings in the same way.
 pub(crate) fn validate_vectors_replace(
     old: Option<&VectorEmbeddingPolicy>,
     new: Option<&VectorEmbeddingPolicy>,
