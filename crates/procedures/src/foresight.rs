@@ -1,29 +1,30 @@
-//! Of which scripts answers may be foreseen.
+//! The scripts that may run with foreseen answers.
 //!
-//! A run that is misjudged is made twice. A script whose calls fail now and then on purpose (it creates what may be there already) is
-//! therefore run without foresight for a while after each of them, so that it costs little more than it would otherwise.
+//! A misjudged run is repeated. A script whose calls fail now and then on purpose (it creates items that may
+//! exist already) therefore runs without foresight for a while after each misjudged run, so that it costs
+//! little more than it would otherwise.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use shardlake_model::ContainerRid;
 
-/// Runs without foresight behind one that was misjudged.
+/// Runs without foresight after a misjudged run.
 const CAREFUL_RUNS: u32 = 64;
 /// Scripts that are known to have been misjudged; all are forgotten when there are more.
 const SCRIPTS_MAX: usize = 1024;
 
-/// A script by its container and its number there.
+/// A script, by its container and its number in it.
 type ScriptKey = (ContainerRid, u64);
 
 #[derive(Debug, Default)]
 pub(crate) struct Foresight {
-    /// Runs that are still to be careful.
+    /// The remaining runs without foresight.
     careful: Mutex<HashMap<ScriptKey, u32>>,
 }
 
 impl Foresight {
-    /// Asked once for each run.
+    /// To be called once for each run.
     pub fn may_foresee(&self, script: ScriptKey) -> bool {
         let mut careful = self.careful();
         let Some(runs) = careful.get_mut(&script) else { return true };

@@ -1,7 +1,8 @@
-//! Trying a function of users: one call with given arguments, which reads and writes nothing.
+//! Trial of a user-defined function: one call with given arguments, which reads and writes nothing.
 //!
-//! It takes a turn and a worker like the calls of a query. The first partition's budget pays for it, because a function
-//! belongs to no partition key: the price of one run of a script, or its processor time where that is more.
+//! It uses a turn and a worker like the calls of a query. The first partition's budget pays for it, because a
+//! function belongs to no partition key: the price of one run of a script, or of its processor time if that
+//! is higher.
 
 use std::sync::Arc;
 
@@ -14,10 +15,10 @@ use shardlake_script::{ScriptKey, ScriptLimits, Turn, is_worker_lost};
 use crate::ScriptRuns;
 use crate::trial::TrialReply;
 
-/// What errors call the function.
+/// The name of the function in errors.
 const NAME: &str = "trial";
 
-/// What one call came to: its result as JSON text, `None` for undefined.
+/// The outcome of one call: its result as JSON text, `None` for undefined.
 type Called = Result<Option<String>>;
 
 impl ScriptRuns {
@@ -66,7 +67,7 @@ impl ScriptRuns {
         Ok(TrialReply { outcome, log: String::new(), writes: Vec::new(), committed: false, charge_centi })
     }
 
-    /// Calls block, so they are made on a thread for that.
+    /// Calls block, so they run on the blocking pool.
     async fn called(
         &self,
         ctx: &RequestContext,

@@ -1,14 +1,14 @@
-//! Stored procedures, and writes with triggers: scripts at work in a transaction of a logical partition.
+//! Stored procedures, and writes with triggers: scripts in a transaction of a logical partition.
 //!
-//! | file | what it does |
+//! | file | contents |
 //! |---|---|
 //! | `script_run.rs` | a run: gate, turn, script, commit |
-//! | `foresight.rs` | of which scripts answers are foreseen |
-//! | `script_run_store.rs`, `script_run_links.rs` | what a script may ask for, and the links that it names it by |
-//! | `trial.rs`, `function_trial.rs` | a script that is tried: its log and its writes, which are given up; a call of a function |
+//! | `foresight.rs` | scripts that may run with foreseen answers |
+//! | `script_run_store.rs`, `script_run_links.rs` | a script's data calls, and the links in them |
+//! | `trial.rs`, `function_trial.rs` | trials of scripts, with their log and their discarded writes; trials of functions |
 //! | `triggers.rs` | a write with the triggers that the request names |
 //!
-//! [`ScriptRuns`] is the door. It stands on [`Queries`], and shows what that offers as its own.
+//! [`ScriptRuns`] is the API. It is built on [`Queries`] and dereferences to it.
 
 mod foresight;
 mod function_trial;
@@ -63,7 +63,7 @@ impl ScriptRuns {
         ScriptRuns(Arc::new(ScriptRunsState { queries, scripts, foresight: Foresight::default() }))
     }
 
-    /// What the kernel confines script workers by; none before the first one was started.
+    /// The kernel's confinement of script workers; `None` before the first one was started.
     pub fn script_confinement(&self) -> Option<Confined> {
         self.0.scripts.confined()
     }

@@ -1,10 +1,11 @@
 //! Runs stored procedures: one transaction of a logical partition, from the first call of the script to its end.
 //!
-//! Order of events: the partition's budget lets the script in → the logical partition and a worker are the script's, and the
-//! budget is asked once more → it runs → one commit, or nothing → what it cost is settled. Where the partition turns out to
-//! have moved, nothing was written, and everything is done again on the one that has the logical partition now. Where the
-//! worker was killed from outside, nothing was written either, and it is run once more; likewise where answers were foreseen that
-//! did not come.
+//! Order of events: the partition's budget admits the script → the script gets the logical partition and a
+//! worker, and the budget is checked once more → it runs → one commit, or nothing → its cost is settled.
+//!
+//! Three outcomes write nothing and are repeated: on the partition that has the logical partition now, if the
+//! partition has moved; once more, if the worker was killed from outside; without foresight, if a foreseen
+//! answer was wrong.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,17 +27,17 @@ use shardlake_router::{Cost, OperationKind, Permit, Touched};
 use shardlake_router::{key_of_read, partition_of};
 use shardlake_router::{try_take_space, wait_for_space};
 
-/// What a stored procedure that ended well came to.
+/// The result of a successful stored procedure.
 #[derive(Debug, Clone)]
 pub struct ProcedureReply {
     /// JSON text, where the script has set a body.
     pub body: Option<String>,
-    /// What `console.log` printed, if it was to be kept.
+    /// The output of `console.log`, if it was to be kept.
     pub log: String,
     pub meta: ReplyMeta,
 }
 
-/// What is run.
+/// The script to run, and how.
 struct Work<'a> {
     script: &'a Script,
     role: &'a Role<'a>,
@@ -45,9 +46,9 @@ struct Work<'a> {
 }
 
 impl ScriptRuns {
-    /// Runs a stored procedure on the logical partition that `key` names. `arguments` is the JSON of a list, as for
-    /// [`Role::Procedure`]. Errors
-    /// are `BadRequest` for what the script throws and `Forbidden` past its limits; nothing is written then.
+    /// Runs a stored procedure on the logical partition that `key` names. `arguments` is the JSON of a list, as
+    /// for [`Role::Procedure`]. Errors are `BadRequest` for errors of the script and `Forbidden` past its
+    /// limits; nothing is written then.
     pub async fn execute_procedure(
         &self,
         ctx: &RequestContext,
@@ -100,7 +101,7 @@ impl ScriptRuns {
         Ok((ProcedureReply { body: completion.response_body, log: completion.log, meta }, cost))
     }
 
-    /// `script` is the number of the first script of the run, whose turn it is.
+    /// `script` is the number of the run's first script, which determines the turn.
     pub async fn begin_run<'a>(
         &'a self,
         ctx: &RequestContext,
@@ -119,7 +120,7 @@ impl ScriptRuns {
         let turn = match turn.filter(|_| try_take_space(space)) {
             Some(turn) => turn,
             None => {
-                // Others may write to the logical partition while all workers are busy elsewhere.
+                // Other writers may use the logical partition while all workers are busy.
                 drop(transaction);
                 let turn = self.script_turn(ctx, key, tab.meter()).await?;
                 transaction = begin().await?;
@@ -141,7 +142,7 @@ impl ScriptRuns {
         })
     }
 
-    /// Waits for a worker, no longer than the request may.
+    /// Waits for a worker, within the time of the request.
     async fn script_turn(&self, ctx: &RequestContext, key: ScriptKey, meter: Meter) -> Result<Turn> {
         let left = || ctx.deadline.saturating_sub(self.clock().elapsed());
         let space = ctx.answer_space.as_ref();
@@ -161,30 +162,30 @@ impl ScriptRuns {
     }
 }
 
-/// Whether a worker was killed from outside, and what it worked at may be done once more: its transaction was given up.
+/// Whether a worker was killed from outside. Its work may be repeated: its transaction was aborted.
 pub fn has_lost_worker<T>(outcome: &Result<T>) -> bool {
     outcome.as_ref().is_err_and(is_worker_lost)
 }
 
-/// A transaction, and the scripts that work in it.
+/// A transaction, and its scripts.
 pub struct ScriptRun<'a> {
     pub store: ScriptStore<'a>,
-    /// Of all its scripts.
+    /// The turn of all its scripts.
     turn: Turn,
-    /// Dropped after the turn, which knows what a run used that was given up.
+    /// Dropped after the turn, which adds the processor time of an aborted run.
     tab: ProcessorTab,
     limits: ScriptLimits,
     runs: u64,
-    /// Answers may be foreseen, and whoever runs it knows what to do where they were not.
+    /// Answers may be foreseen: the caller handles misjudged runs.
     foresees: bool,
-    /// The request's.
+    /// The deadline of the request.
     deadline: Duration,
-    /// What the last script had printed, if it failed.
+    /// The output of the last script, if it failed.
     pub failed_log: String,
 }
 
 impl ScriptRun<'_> {
-    /// Runs one script. After an error the transaction is to be given up.
+    /// Runs one script. After an error the transaction must be aborted.
     pub async fn script(&mut self, script: &Script, role: Role<'_>, logs: bool) -> Result<Completion> {
         let (runs, entry) = (self.store.runs, self.store.entry);
         self.runs += 1;
@@ -217,7 +218,7 @@ impl ScriptRun<'_> {
         }
     }
 
-    /// Gives everything up, and tells what it cost.
+    /// Aborts the transaction and returns the run's cost.
     pub async fn give_up(self) -> Result<Cost> {
         let cost = self.cost();
         drop(self.turn);
@@ -236,10 +237,10 @@ impl ScriptRun<'_> {
         }
     }
 
-    /// Commits, or gives everything up, by how the work in the transaction ended.
+    /// Commits or aborts, depending on the outcome of the work.
     pub async fn finish<T>(self, outcome: Result<T>) -> Result<(T, Cost, ReplyMeta)> {
         let cost = self.cost();
-        // What comes now needs no worker.
+        // The commit needs no worker.
         drop(self.turn);
         let transaction = self.store.transaction;
         let partition = transaction.partition().clone();

@@ -4,7 +4,7 @@ use shardlake_model::{ContainerRid, Error, Result, Rid};
 
 use shardlake_router::ContainerEntry;
 
-/// How a link names an item of the container.
+/// The form in which a link names an item of the container.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ItemLink<'a> {
     Id(&'a str),
@@ -25,7 +25,7 @@ pub fn check_container_link(entry: &ContainerEntry, link: &str) -> Result<()> {
 /// The item that a link names; refuses one of another container.
 pub fn item_of_link<'a>(entry: &ContainerEntry, link: &'a str) -> Result<ItemLink<'a>> {
     let invalid = || Error::bad_request(format!("Invalid document link: \"{link}\"."));
-    // An id is the rest of the link, whatever it contains; one slash may end any link.
+    // An id is the rest of the link, with any characters; one slash may end any link.
     let link_of_item = link.trim_start_matches('/');
     let segments: Vec<&str> = link_of_item.strip_suffix('/').unwrap_or(link_of_item).splitn(6, '/').collect();
     let [dbs, database, colls, container, docs, item] = segments[..] else { return Err(invalid()) };

@@ -1,8 +1,9 @@
 //! The transaction of a script as the script sees it: the methods of its collection over one logical partition.
 //!
-//! What fails is told to the script by number and text, and the script may go on. Some failures are not the script's to
-//! catch: the partition has moved, the storage is gone, the request has no time left. They are kept, all later calls fail,
-//! and whoever ran the script gets them instead of what the script came to.
+//! A failed call is reported to the script by number and text, and the script may go on. Some failures are
+//! not the script's to catch: the partition has moved, the storage is gone, the request has no time left.
+//! Such a failure is kept, all later calls fail, and the caller of the script gets the failure instead of the
+//! script's result.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +29,7 @@ use shardlake_queries::{PageOfQuery, QueryWants, hash_of};
 use shardlake_router::ContainerEntry;
 use shardlake_router::body_key;
 
-/// More writes than these are not told one by one.
+/// Limit on individually recorded writes.
 const WRITES_MAX: usize = 1_000;
 
 /// A write of a script.
@@ -39,7 +40,7 @@ pub struct ScriptedWrite {
 }
 
 impl ScriptedWrite {
-    /// `None` for what only reads.
+    /// `None` for reads.
     fn of(operation: &Operation) -> Option<ScriptedWrite> {
         let name = match operation {
             Operation::Create { .. } => "create",
@@ -58,24 +59,25 @@ pub struct ScriptStore<'a> {
     pub runs: &'a ScriptRuns,
     pub entry: &'a Arc<ContainerEntry>,
     pub transaction: LogicalTransaction,
-    /// What the script's own calls run under: its time, outside every budget, since the script as a whole is admitted.
+    /// The context of the script's own calls: with its time, outside every budget, since the script as a
+    /// whole is admitted.
     ctx: RequestContext,
     pub spent_centi: u64,
     pub size_bytes: u64,
     pub creates: bool,
-    /// What was written, in order, where somebody wants to know.
+    /// The writes in order, if they are recorded.
     pub writes: Option<Vec<ScriptedWrite>>,
-    /// Of one script.
+    /// The time limit of one script.
     time: Duration,
-    /// When calls are not accepted any more.
+    /// The time after which calls are refused.
     time_up: Duration,
-    /// The request's.
+    /// The deadline of the request.
     request_deadline: Duration,
     fatal: Option<Error>,
 }
 
 impl<'a> ScriptStore<'a> {
-    /// `time` is that of each script.
+    /// `time` is the limit of each script.
     pub fn new(
         runs: &'a ScriptRuns,
         entry: &'a Arc<ContainerEntry>,
@@ -88,7 +90,7 @@ impl<'a> ScriptStore<'a> {
             now: transaction.command().now,
             session: None,
             priority: Priority::System,
-            // What a script reads stays in the server.
+            // A script's reads stay in the server.
             answer_space: None,
             ..ctx.clone()
         };
@@ -108,12 +110,13 @@ impl<'a> ScriptStore<'a> {
         }
     }
 
-    /// What must not be answered by the script, if it has happened.
+    /// The fatal failure, if any, which replaces the script's answer.
     pub fn take_fatal(&mut self) -> Option<Error> {
         self.fatal.take()
     }
 
-    /// Whether the script may ask for more: nine tenths of its request units and four fifths of its time are its own.
+    /// Whether the script may make more calls: it may use nine tenths of its request units and four fifths of
+    /// its time.
     fn accepts_more(&self) -> bool {
         let budget = self.runs.limits().script_charge_centi_max;
         self.fatal.is_none()
@@ -161,7 +164,7 @@ impl<'a> ScriptStore<'a> {
         }
     }
 
-    /// One step of the transaction, paid for.
+    /// One step of the transaction, charged.
     pub async fn execute(&mut self, operation: &Operation) -> Result<ItemReply> {
         let etag = self.runs.random().guid();
         let reply = self.transaction.execute(operation, etag).await;
@@ -177,7 +180,7 @@ impl<'a> ScriptStore<'a> {
         reply
     }
 
-    /// The item as the transaction has it now, `None` where it is gone; nothing is charged.
+    /// The current item in the transaction, `None` if it was deleted; not charged.
     pub async fn last_version(&mut self, item: &StoredItem) -> Result<Option<StoredItem>> {
         let id = self.transaction.id_of_ordinal(item.envelope().ordinal).await?;
         match id {
@@ -186,7 +189,7 @@ impl<'a> ScriptStore<'a> {
         }
     }
 
-    /// The same of the item with this id.
+    /// The current item with this id, not charged.
     pub async fn version_of(&mut self, id: String) -> Result<Option<StoredItem>> {
         let read = Operation::Read { id, preconditions: Preconditions::default() };
         match self.transaction.execute(&read, Default::default()).await {
@@ -302,7 +305,7 @@ impl<'a> ScriptStore<'a> {
         Ok(item)
     }
 
-    /// The same of one that may lack an id, which it then gets.
+    /// Like `prepared`, for a new item: adds an id if it is missing.
     async fn body_of_new(&self, request: &StoreRequest) -> Result<PreparedBody> {
         let json = body(request)?;
         let prepared = self.prepared(json).await;
@@ -325,12 +328,12 @@ impl<'a> ScriptStore<'a> {
 }
 
 impl Store for ScriptStore<'_> {
-    /// Waiting for others, and for a worker, is the request's time and not the script's.
+    /// Waiting for other writers and for a worker does not count as the script's time.
     fn begin(&mut self) {
         let now = self.runs.clock().elapsed();
         let time = self.time.min(self.request_deadline.saturating_sub(now));
         self.ctx.deadline = now + time;
-        // The last fifth of the time is for coming to an end.
+        // The last fifth of the time is reserved for finishing.
         self.time_up = now + time - time / 5;
     }
 
@@ -358,7 +361,7 @@ impl ScriptStore<'_> {
         outcome
     }
 
-    /// What a failure means for the whole run, if it ends that.
+    /// The failure of the whole run, if this error ends it.
     fn fatal_of(&self, error: &Error) -> Option<Error> {
         use ErrorKind::*;
         match error.kind() {
@@ -378,7 +381,7 @@ impl ScriptStore<'_> {
     }
 }
 
-/// A failure by the numbers that scripts know.
+/// The failure with the numbers that scripts know.
 fn failure(error: &Error) -> StoreFailure {
     use ErrorKind::*;
     let number = match error.kind() {

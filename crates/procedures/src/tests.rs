@@ -29,7 +29,7 @@ use shardlake_router::{
 };
 use shardlake_router::{key_of_read, partition_of};
 
-/// What the tests need of an account.
+/// The parts of an account that the tests need.
 struct Rooms {
     runs: ScriptRuns,
     resources: Resources,
@@ -126,7 +126,7 @@ async fn calls_end_with_the_time_of_their_script() {
     let clock = Clock::manual(Timestamp(1_700_000_000_000));
     let (runs, ctx, container) = account(&clock).await;
     let mut run = begin(&runs, &ctx, &container).await.expect("free");
-    // Until it has its worker, its time does not run.
+    // Its time starts when it gets its worker.
     clock.advance(Duration::from_secs(10));
     run.store.begin();
     assert!(create(&mut run, "1").await.accepts_more);
@@ -180,7 +180,7 @@ async fn who_waits_for_a_worker_keeps_nobody_from_writing() {
     let taken = create(&mut run, "1").await.outcome.expect_err("it sees what was written meanwhile");
     assert_eq!(taken.number, 409);
     drop(run);
-    // A request that has no time left is told what it waited for.
+    // A request without time left gets an error that names the reason for the wait.
     busy.extend(turn());
     let ctx = RequestContext { deadline: clock.elapsed(), ..ctx };
     let waited = begin(&runs, &ctx, &container).await.map(drop).expect_err("no worker");
@@ -317,7 +317,7 @@ async fn a_function_that_does_not_end_takes_the_time_of_a_page_once() {
     assert!(batch.message().contains("more than 0.3 s"), "{batch}");
     assert!(needed.message().contains("more than 0.05 s"), "{needed}");
     assert_eq!(ends, [Some("0".to_owned())]);
-    // The turn came back, and the container is known for what it did.
+    // The turn came back, and the container is a known offender.
     assert!(
         runs.runs
             .0

@@ -1,9 +1,10 @@
-//! Trying a script that is not stored, or not in this form: it runs as it would, and what it writes is given up unless it is to be kept.
+//! Trial of a script that is not stored, or not in this form: it runs as usual, and its writes are discarded
+//! unless they are to be kept.
 //!
-//! A failure of the script is an outcome of the trial like any other, told with what the script had printed by then. Errors are
-//! for what keeps the trial from taking place: no such key, no request units, no worker. A trigger after a write needs
-//! that write: it is the first step of the trial's transaction, and it is given up with the rest. Functions are tried in
-//! `function_trial.rs`.
+//! A failure of the script is an outcome of the trial like any other, reported with the script's output so
+//! far. Errors mean that the trial could not take place: no such key, no request units, no worker. A trigger
+//! after a write needs that write: it is the first step of the trial's transaction, and it is discarded with
+//! the rest. Functions are tried in `function_trial.rs`.
 
 use shardlake_model::{
     Error, ErrorKind, PartitionKey, Preconditions, RequestContext, Result, Script, ScriptKind,
@@ -17,7 +18,7 @@ use crate::ScriptRuns;
 use crate::script_run::ScriptRun;
 use crate::script_run_store::{ScriptedWrite, json_of};
 
-/// What errors call a script without a name.
+/// The name in errors of a script without a name.
 const NAME: &str = "trial";
 
 #[derive(Debug, Clone)]
@@ -26,7 +27,7 @@ pub struct ScriptTrial<'a> {
     /// The text of one JavaScript function.
     pub source: &'a str,
     pub key: Option<&'a PartitionKey>,
-    /// Whether what it writes is kept.
+    /// Whether its writes are kept.
     pub commits: bool,
 }
 
@@ -35,16 +36,16 @@ pub struct ScriptTrial<'a> {
 pub enum TrialRole<'a> {
     /// `arguments` is a JSON array.
     Procedure { arguments: &'a str },
-    /// Before a write whose body this is; what the trigger makes of that is the result.
+    /// Before a write with this body; the result is the body as the trigger changed it.
     PreTrigger { operation: TriggerOperation, request_body: Option<&'a str> },
-    /// After that write; what the trigger makes of the response's body is the result.
+    /// After that write; the result is the response's body as the trigger changed it.
     PostTrigger { operation: TriggerOperation, write: TrialWrite<'a> },
 }
 
 /// The write that a trigger follows.
 #[derive(Debug, Clone, Copy)]
 pub enum TrialWrite<'a> {
-    /// Of a create, a replace or an upsert.
+    /// The body of a create, a replace or an upsert.
     Body(&'a str),
     /// The id of an item that is deleted.
     Id(&'a str),
@@ -52,10 +53,10 @@ pub enum TrialWrite<'a> {
 
 #[derive(Debug)]
 pub struct TrialReply {
-    /// JSON text: the response's body, or the request's after a trigger. Or how the script failed.
+    /// JSON text: the response's body, or the request's after a pre-trigger; or the script's failure.
     pub outcome: Result<Option<String>>,
     pub log: String,
-    /// At most a thousand.
+    /// At most a thousand writes.
     pub writes: Vec<ScriptedWrite>,
     pub committed: bool,
     pub charge_centi: u64,
@@ -113,7 +114,7 @@ impl ScriptTrial<'_> {
         run.script(script, role, true).await
     }
 
-    /// Commits or gives up, by what the trial is for and how the script ended.
+    /// Commits or aborts, depending on the purpose of the trial and the script's outcome.
     async fn ended(
         &self,
         mut run: ScriptRun<'_>,
@@ -149,7 +150,7 @@ impl ScriptTrial<'_> {
     }
 }
 
-/// The write first, then the trigger, which sees what the write answered.
+/// The write first, then the trigger, which sees the answer of the write.
 async fn run_after(
     run: &mut ScriptRun<'_>,
     script: &Script,

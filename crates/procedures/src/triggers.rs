@@ -1,7 +1,8 @@
 //! Writes of single items with the triggers that the request names: one transaction of the item's logical partition.
 //!
-//! Order of events: the pre-trigger runs and may replace the request's body → the write → the post-trigger runs and sees the
-//! response → one commit. Whatever of it fails takes everything back. Triggers never run unasked.
+//! Order of events: the pre-trigger runs and may replace the request's body → the write → the post-trigger
+//! runs and sees the response → one commit. A failure of any of them rolls everything back. Triggers run only
+//! on request.
 
 use std::sync::Arc;
 
@@ -24,7 +25,7 @@ use shardlake_router::ContainerHandle;
 use shardlake_router::{Cost, OperationKind, Permit, Touched};
 use shardlake_router::{key_of_read, key_of_write, mismatch, partition_of};
 
-/// A write as the request asks for it.
+/// A write of a request with triggers.
 struct TriggeredWrite<'a> {
     operation: TriggerOperation,
     container: &'a ContainerHandle,
@@ -87,7 +88,7 @@ impl ScriptRuns {
 }
 
 impl TriggeredWrite<'_> {
-    /// The logical partition that the request is about, whatever a trigger makes of its body.
+    /// The logical partition of the request, from the body before any trigger.
     async fn logical(&self) -> Result<LogicalKey> {
         match (&self.command.key, self.command.write.body()) {
             (None, Some(body)) => {
@@ -161,7 +162,7 @@ impl TriggeredWrite<'_> {
         run.store.version_of(id).await?.as_ref().map(json_of).transpose()
     }
 
-    /// The post-trigger may have written the item again: the reply is of what is kept.
+    /// The post-trigger may have written the item again: the reply shows the last version.
     async fn follow(&self, run: &mut ScriptRun<'_>, reply: &mut ItemReply) -> Result<()> {
         let Some(written) = &reply.item else { return Ok(()) };
         if let Some(last) = run.store.last_version(written).await? {
@@ -216,7 +217,7 @@ impl TriggeredWrite<'_> {
     }
 }
 
-/// What triggers can run at.
+/// The operation of a write that triggers can run at.
 fn operation_of(write: &ItemWrite) -> Result<TriggerOperation> {
     Ok(match write {
         ItemWrite::Create { .. } => TriggerOperation::Create,
@@ -238,7 +239,7 @@ fn rendered(body: &Body) -> String {
     String::from_utf8(text).expect("JSON text is UTF-8")
 }
 
-/// The one trigger that a request may name for one moment.
+/// The one trigger that a request may name for each type.
 fn trigger(
     entry: &ContainerEntry,
     names: &[String],
@@ -276,7 +277,8 @@ fn trigger(
     Ok(Some(script.clone()))
 }
 
-/// Whether a trigger for `defined` may run at a request's operation. An upsert is no update, for it may create.
+/// Whether a trigger for `defined` may run at a request's operation. An upsert is not an update, for it may
+/// create.
 fn runs_at(defined: TriggerOperation, operation: TriggerOperation) -> bool {
     use TriggerOperation::{All, Replace, Update};
     defined == All || defined == operation || (defined == Update && operation == Replace)
