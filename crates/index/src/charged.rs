@@ -1,10 +1,11 @@
 //! The index terms of an item, counted for its charge: one per distinct (indexed path, scalar value).
 //!
-//! Terms below arrays are charged up to [`ELEMENT_TERMS_CHARGED_MAX`]: of an item with more, the index
-//! holds summaries of its arrays (`terms.rs`), and more values make it no more work. Terms outside of
-//! arrays are never summarised, and each is charged.
+//! Terms below arrays are charged up to [`ELEMENT_TERMS_CHARGED_MAX`]: for an item with more, the index holds
+//! summaries of its arrays (`terms.rs`), and further values cause no more work. Terms outside of arrays are
+//! never summarised, and each is charged.
 //!
-//! Only hashes are kept; two terms that collide in 63 bits would be counted as one, which no user can notice.
+//! Only hashes are kept; two terms that collide in 63 bits would be counted as one, an error too rare to
+//! notice.
 
 use std::hash::Hasher;
 
@@ -56,14 +57,14 @@ impl TermSet {
         charged.finish()
     }
 
-    /// How many terms the item is charged for.
+    /// The number of charged terms.
     pub fn charged(&self) -> u64 {
         let mut counted = Counted::default();
         counted.add(&self.0);
         counted.charged()
     }
 
-    /// How many terms there are, charged or not.
+    /// The number of terms, charged or not.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -72,7 +73,7 @@ impl TermSet {
         self.0.is_empty()
     }
 
-    /// How many terms a replace is charged for: of those that `new` lacks, and of those that it adds.
+    /// The number of terms charged for a replace: those that `new` lacks, and those that it adds.
     pub fn difference(&self, new: &TermSet) -> (u64, u64) {
         let (mut removed, mut added) = (Counted::default(), Counted::default());
         let (mut old, mut new) = (self.0.as_slice(), new.0.as_slice());
@@ -95,7 +96,7 @@ impl TermSet {
     }
 }
 
-/// How far the policy of the charge has come, and whether that is below an array.
+/// The position in the charge's policy, and whether it is below an array.
 #[derive(Clone, Copy)]
 pub(crate) struct ChargedState {
     path: PathState,
@@ -108,7 +109,7 @@ impl ChargedState {
     }
 }
 
-/// The terms of a body in the making.
+/// The terms of a body under construction.
 pub(crate) struct Charged<'p> {
     terms: Vec<u64>,
     paths: &'p PathMatcher,
@@ -117,7 +118,7 @@ pub(crate) struct Charged<'p> {
 }
 
 impl<'p> Charged<'p> {
-    /// `None` where the policy charges for nothing.
+    /// `None` if the policy charges for nothing.
     pub fn by(paths: &'p PathMatcher) -> Option<Charged<'p>> {
         let filters = !paths.indexes_everything();
         paths.indexes_anything().then(|| Charged { terms: Vec::with_capacity(32), paths, filters })
@@ -161,13 +162,13 @@ impl<'p> Charged<'p> {
         }
     }
 
-    /// All of a value.
+    /// Adds all terms of a value.
     pub fn value(&mut self, value: RawValue<'_>, path_hash: u64, state: ChargedState) {
         match value {
             RawValue::Object(document) => self.object(document, path_hash, state),
             RawValue::NonJson(value) => self.object(value.shown().raw(), path_hash, state),
             RawValue::Array(array) => {
-                // Elements share one path: a term says that some element has the value.
+                // Elements share one path: a term means that some element has the value.
                 let (path_hash, state) = (hash_of_elements(path_hash), self.elements(state));
                 for element in array.iter() {
                     self.value(element, path_hash, state);

@@ -11,7 +11,7 @@ use shardlake_sql::{CompositeSchema, ComputedProperties, SortValue};
 
 use crate::path_hash::{composite_hash, path_hash};
 
-/// What one generation of a container's index holds.
+/// The contents of one generation of a container's index.
 #[derive(Debug)]
 pub struct IndexLayout {
     pub id: u16,
@@ -22,9 +22,9 @@ pub struct IndexLayout {
     /// Paths that the policy names itself, without array elements: an item that lacks one gets an undefined term.
     pub(crate) explicit: Vec<ExplicitPath>,
     pub composites: Vec<CompositeLayout>,
-    /// Hide the stored properties of the same names, indexed or not.
+    /// They hide the stored properties of the same names, indexed or not.
     pub computed: ComputedProperties,
-    /// Those among them that the policy names itself: only these are indexed.
+    /// The computed properties that the policy names itself: only these are indexed.
     pub(crate) indexed_computed: Vec<ComputedPath>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct ExplicitPath {
 
 #[derive(Debug)]
 pub(crate) struct ComputedPath {
-    /// In [`IndexLayout::computed`].
+    /// The position in [`IndexLayout::computed`].
     pub number: usize,
     pub hash: u64,
 }
@@ -53,7 +53,7 @@ pub struct CompositeMember {
     pub descending: bool,
     /// Its bytes are inverted, because its order differs from the first member's.
     pub inverted: bool,
-    /// The computed property that it is, if it is one.
+    /// The computed property, if it is one.
     computed: Option<usize>,
 }
 
@@ -92,8 +92,8 @@ impl IndexLayout {
         Ok(Some(IndexLayout { id, exact_terms_max, paths, explicit, composites, computed, indexed_computed }))
     }
 
-    /// With summaries of the large arrays of items that have more terms than the maximum, which stays
-    /// the same for the whole life of a generation.
+    /// Sets the number of terms beyond which an item's large arrays are summarised; it stays the same for the
+    /// whole life of a generation.
     pub fn with_exact_terms_max(self, exact_terms_max: Option<usize>) -> IndexLayout {
         IndexLayout { exact_terms_max, ..self }
     }
@@ -103,12 +103,13 @@ impl IndexLayout {
         self.exact_terms_max.is_some()
     }
 
-    /// Whether an item whose record has this size can have summaries. A term is at least a byte of it.
+    /// Whether an item with a record of this size can have summaries. A term needs at least a byte of the
+    /// record.
     pub fn may_summarise(&self, size_bytes: usize) -> bool {
         self.exact_terms_max.is_some_and(|max| size_bytes > max)
     }
 
-    /// What queries may make of it.
+    /// The composite indexes in the form for query planning.
     pub fn composite_schemas(&self) -> Vec<CompositeSchema> {
         let schema = |composite: &CompositeLayout| CompositeSchema {
             members: composite
@@ -160,7 +161,7 @@ impl IndexLayout {
 }
 
 impl CompositeLayout {
-    /// Appends the index values of the members, each inverted where its order asks for it.
+    /// Appends the index values of the members, inverted where their order requires it.
     pub(crate) fn push_value(&self, item: &ItemView<'_>, computed: &ComputedProperties, out: &mut Vec<u8>) {
         for member in &self.members {
             let start = out.len();
@@ -173,7 +174,8 @@ impl CompositeLayout {
 }
 
 impl CompositeLayout {
-    /// Where the first string ends that an entry holds only the start of: entries alike up to there may be out of order.
+    /// The end of the first string of which an entry holds only the start: entries that are equal up to there
+    /// may be out of order.
     pub fn end_of_cut(&self, entry: &[u8]) -> Option<usize> {
         let mut at = 0;
         for member in &self.members {
@@ -188,7 +190,7 @@ impl CompositeLayout {
         None
     }
 
-    /// The values by which an item is ordered as an entry would be that held all of them, with true where inverted.
+    /// The values by which an item is ordered like an entry with uncut values, with true for inverted ones.
     pub fn sort_values(&self, item: &ItemView<'_>, computed: &ComputedProperties) -> Vec<(SortValue, bool)> {
         let value = |member: &CompositeMember| (member.value(item, computed).into(), member.inverted);
         self.members.iter().map(value).collect()

@@ -1,10 +1,10 @@
-//! What a container's index holds, as pure functions of policy and item: no storage, no partition.
+//! Contents of a container's index, as pure functions of policy and item: no storage, no partition.
 //!
-//! | file | what it does |
+//! | file | contents |
 //! |---|---|
 //! | `path_hash.rs` | paths as the index knows them |
 //! | `layout.rs` | an indexing policy compiled for one generation of the index |
-//! | `terms.rs` | the terms of one item: what its postings say |
+//! | `terms.rs` | the terms of one item, the contents of its postings |
 //! | `charged.rs` | the terms of one item, counted for its charge |
 //! | `witness.rs` | counts terms for tests |
 

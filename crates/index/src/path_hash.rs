@@ -1,7 +1,7 @@
-//! Paths as the index knows them: by their hash alone.
+//! Hashes of paths, by which the index knows them.
 //!
-//! Documents with endless different property names therefore cost no memory. Two paths of one container collide with a
-//! probability of about (number of paths)² / 2^65.
+//! Documents with any number of different property names therefore cost no memory. Two paths of one container
+//! collide with a probability of about (number of paths)² / 2^65.
 
 use shardlake_model::IndexPathSegment;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
@@ -17,7 +17,7 @@ pub(crate) fn hash_of_member(parent: u64, name: &str) -> u64 {
     xxh3_64_with_seed(name.as_bytes(), parent)
 }
 
-/// Hash of the path of an array's elements, whatever their position.
+/// Hash of the path of an array's elements, at any position.
 pub(crate) fn hash_of_elements(parent: u64) -> u64 {
     xxh3_64_with_seed(&ELEMENT.to_be_bytes(), parent.rotate_left(17))
 }
@@ -29,19 +29,18 @@ pub fn path_hash(path: &[IndexPathSegment]) -> u64 {
     })
 }
 
-/// Hash under which the summary of an array lies, given the hash of its elements.
+/// Hash of the summary of an array, given the hash of its elements.
 pub(crate) fn hash_of_summary(elements: u64) -> u64 {
     xxh3_64_with_seed(&SUMMARY.to_be_bytes(), elements)
 }
 
-/// Hash under which an item has its summary of the outermost array on a path. `None` for a path
-/// without array elements.
+/// Hash of an item's summary of the outermost array on a path. `None` for a path without array elements.
 pub fn summary_hash(path: &[IndexPathSegment]) -> Option<u64> {
     let outermost = path.iter().position(|segment| !matches!(segment, IndexPathSegment::Name(_)))?;
     Some(hash_of_summary(path_hash(&path[..=outermost])))
 }
 
-/// Hash that stands for a composite index: of its members and their order.
+/// Hash of a composite index: of its members and their order.
 pub(crate) fn composite_hash(members: &[(Vec<IndexPathSegment>, bool)]) -> u64 {
     let mut bytes = COMPOSITE.to_be_bytes().to_vec();
     for (path, inverted) in members {

@@ -1,4 +1,4 @@
-//! The postings of one item: a walk over its body, which may count what it is charged for on the way.
+//! The postings of one item: a walk over its body, which can also count its charge.
 //!
 //! Each term is a row of the commit that writes the item. To keep commits short, a layout has a
 //! maximum of exact terms. An item with more has one *summary term* for each of its large arrays,
@@ -13,8 +13,8 @@
 //! path, and decides by their values. Properties outside of arrays keep their terms: orders, counts
 //! and composites know every item.
 //!
-//! All terms lie in one buffer, each known by its path hash and its place, so that an item costs two allocations and most
-//! comparisons of the sort are of one integer.
+//! All terms are in one buffer, each known by its path hash and its place, so that an item costs two
+//! allocations and most comparisons of the sort are of one integer.
 
 use rustc_hash::FxHashSet;
 use shardlake_document::{
@@ -30,7 +30,7 @@ use crate::path_hash::{ROOT_HASH, hash_of_elements, hash_of_member, hash_of_summ
 /// too many terms.
 const ARRAY_TERMS_MAX: [usize; 2] = [256, 1];
 
-/// The term that lies under a [`summary_hash`](crate::summary_hash): the value is null.
+/// The term of a [`summary_hash`](crate::summary_hash): the value is null.
 pub fn summary_term(summary_hash: u64) -> [u8; 9] {
     let mut term = [TypeTag::Null as u8; 9];
     term[..HASH].copy_from_slice(&summary_hash.to_be_bytes());
@@ -42,11 +42,11 @@ pub fn summary_term(summary_hash: u64) -> [u8; 9] {
 pub struct ItemTerms {
     bytes: Vec<u8>,
     spans: Vec<Span>,
-    /// How many there are without summaries.
+    /// The number of terms without summaries.
     found: usize,
 }
 
-/// Where a term lies in the buffer.
+/// The place of a term in the buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Span {
     path_hash: u64,
@@ -64,7 +64,7 @@ impl ItemTerms {
         terms
     }
 
-    /// Those that follow from the body alone, and what the policy of `paths` charges for in it.
+    /// The terms that follow from the body alone, and those that the policy of `paths` charges for.
     pub fn of_body(
         body: RawDocument<'_>,
         layout: &IndexLayout,
@@ -83,7 +83,7 @@ impl ItemTerms {
         (ItemTerms { found, ..terms }, charged)
     }
 
-    /// Those that do not follow from the body alone. No term is among both.
+    /// The terms that do not follow from the body alone, disjoint from those of `of_body`.
     pub fn of_rest(item: &ItemView<'_>, layout: &IndexLayout) -> ItemTerms {
         let mut terms = ItemTerms::default();
         terms.push_rest(item, layout);
@@ -105,7 +105,7 @@ impl ItemTerms {
         (walk.terms, walk.charged.map(Charged::finish).unwrap_or_default())
     }
 
-    /// Those that depend on more than one place of the body, or on the version.
+    /// The terms that depend on more than one place of the body, or on the version.
     fn push_rest(&mut self, item: &ItemView<'_>, layout: &IndexLayout) {
         let terms = self;
         let seconds = item.envelope.timestamp_seconds as i64;
@@ -129,7 +129,7 @@ impl ItemTerms {
         self.spans.len()
     }
 
-    /// How many terms the body would have without summaries.
+    /// The number of terms that the body would have without summaries.
     pub fn found(&self) -> usize {
         self.found
     }
@@ -148,7 +148,8 @@ impl ItemTerms {
             .is_ok()
     }
 
-    /// Calls `visit` with (true, term) for every term that `new` lacks and (false, term) for every one that it adds.
+    /// Calls `visit` with (true, term) for every term that `new` lacks and (false, term) for every term that
+    /// it adds.
     pub fn difference(&self, new: &ItemTerms, visit: &mut dyn FnMut(bool, &[u8])) {
         let (mut old, mut new) = (self.iter().peekable(), new.iter().peekable());
         loop {
@@ -170,7 +171,7 @@ impl ItemTerms {
         }
     }
 
-    /// Whether the item has anything but undefined under a path.
+    /// Whether the item has a defined value under a path.
     pub fn has_value_under(&self, path_hash: u64) -> bool {
         let first = self.spans.partition_point(|span| span.path_hash < path_hash);
         let mut spans = self.spans[first..].iter().take_while(|span| span.path_hash == path_hash);
@@ -194,13 +195,13 @@ impl ItemTerms {
         self.bytes.len() - HASH
     }
 
-    /// An item's size bounds its terms far below what 32 bits count: each takes at most some ten times its value's bytes.
+    /// An item's size limits the bytes of its terms far below 32 bits: each term needs at most about ten
+    /// times its value's bytes.
     fn close(&mut self, path_hash: u64, start: usize) {
         self.spans.push(Span { path_hash, start: start as u32, end: self.bytes.len() as u32 });
     }
 
-    /// Puts a summary in the place of the terms below an array, which begin at `first`, if they are
-    /// too many.
+    /// Replaces the terms below an array, which begin at `first`, by a summary if they are too many.
     fn summarise_from(&mut self, first: usize, elements: u64, max: usize) {
         let (bytes, mut distinct) = (&self.bytes, FxHashSet::default());
         let term = |span: &Span| &bytes[span.start as usize..span.end as usize];
@@ -241,11 +242,11 @@ struct Walk<'l> {
     filters: bool,
     /// Distinct terms that an outermost array keeps exact. `None` keeps all, also within an array.
     array_terms_max: Option<usize>,
-    /// `None` where nobody asks.
+    /// `None` if the charge is not needed.
     charged: Option<Charged<'l>>,
 }
 
-/// How far the policies of the layout and of the charge have come.
+/// The positions in the policies of the layout and of the charge.
 #[derive(Clone, Copy)]
 struct States {
     layout: PathState,
@@ -267,7 +268,7 @@ impl Walk<'_> {
                 }
                 continue;
             }
-            // `id` is indexed whatever the policy says.
+            // `id` is indexed even if the policy leaves it out.
             if name == "id" && !self.layout.paths.covers(states.layout) {
                 self.terms.push(hash, value);
             }

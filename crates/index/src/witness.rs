@@ -1,4 +1,4 @@
-//! Counts, for tests, the terms that were found out on each thread.
+//! Counter of the terms computed on each thread, for tests.
 
 use std::cell::Cell;
 
@@ -10,7 +10,7 @@ pub(crate) fn note(terms: usize) {
     TERMS.set(TERMS.get() + terms);
 }
 
-/// Terms found out on this thread so far.
+/// Terms computed on this thread so far.
 pub fn terms_here() -> usize {
     TERMS.get()
 }
