@@ -210,7 +210,7 @@ fn is_plain(plan: &QueryPlan) -> bool {
 fn client_must_merge() -> Error {
     Error::new(
         ErrorKind::CrossPartitionQuery,
-        "The provided cross partition query can not be directly served by the gateway. Cross partition query with TOP/ORDER BY/DISTINCT or aggregate functions is not supported. Use the query plan to merge the partitions' answers, or ask the server to with x-shardlake-fan-out",
+        "The provided cross partition query can not be directly served by the gateway. Cross partition query with TOP/ORDER BY/DISTINCT or aggregate functions is not supported. Use the query plan to merge the partitions' answers, or set x-shardlake-fan-out: true to merge on the server",
     )
 }
 

@@ -6,7 +6,7 @@
 //! | `builder.rs` | queries made of values instead of text |
 //! | `bind/` | a tree to a bound query: names, parameters, functions, constants, every rule that needs no data |
 //! | `bound.rs`, `expression.rs` | bound queries and their expressions |
-//! | `evaluate/`, `functions.rs` | values of expressions, rows of sources, aggregates |
+//! | `evaluate/`, `functions/` | values of expressions, rows of sources, aggregates |
 //! | `filter.rs` | conditions over one row: patches, lookups in metadata |
 //! | `hint.rs` | advice for frequent mistakes, next to the reference's error |
 //! | `access/` | which entries of the index cover the condition and give the order |

@@ -89,7 +89,7 @@ impl QueryPlan {
     pub fn check_merge(&self) -> Result<(), SqlError> {
         if self.reads_a_whole_result {
             return Err(SqlError::unsupported(
-                "a subquery in FROM with groups or DISTINCT over several partitions, which clients do not merge: name its partition key, or ask the server to merge with x-shardlake-fan-out,",
+                "a subquery in FROM with groups or DISTINCT over several partitions, which clients do not merge: name its partition key, or set x-shardlake-fan-out: true to merge on the server,",
             ));
         }
         Ok(())
