@@ -180,7 +180,7 @@ fn write(
     match shared.durability {
         Durability::Sync | Durability::Memory => {
             shared.applied.store(last, Ordering::Release);
-            in_the_call(shared.engine.sync()).map_err(|error| shared.poison(&error))?;
+            sync(shared).map_err(|error| shared.poison(&error))?;
             // First: a task that waits for the watermark reads next.
             show(shared, last);
             shared.durable.send_replace(last);
@@ -195,6 +195,13 @@ fn write(
     Ok(())
 }
 
+fn sync(shared: &Shared) -> Result<(), StorageError> {
+    let begun = Clock::System.elapsed();
+    let synced = in_the_call(shared.engine.sync());
+    shared.syncs.observe(Clock::System.elapsed().saturating_sub(begun));
+    synced
+}
+
 fn show(shared: &Shared, last: Seq) {
     shared.shown.show(View::new(shared.engine.view(), last), false);
 }
@@ -205,7 +212,7 @@ fn sync_unsynced(shared: &Shared, writing: &mut Writing) {
     if writing.unsynced_since.take().is_none() || shared.check().is_err() {
         return;
     }
-    match in_the_call(shared.engine.sync()) {
+    match sync(shared) {
         Ok(()) => drop(shared.durable.send_replace(shared.applied.load(Ordering::Acquire))),
         Err(error) => drop(shared.poison(&error)),
     }

@@ -13,6 +13,7 @@ use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use crate::scan::KeptRows;
+use crate::shard_metrics::EngineState;
 use crate::{Answer, Batch, KeptFiles, LogPosition, Lookup, Resolve, ScanOptions, StorageError};
 
 /// Stored bytes: cheap to clone, and on a local disk a slice of the cached block.
@@ -136,6 +137,11 @@ pub trait Engine: Send + Sync + 'static {
     /// Bytes that files may still take on the disk; `None` for an engine without one of its own.
     fn disk_free_bytes(&self) -> Option<u64> {
         None
+    }
+
+    /// Its caches and background work, for metrics. May wait for a journal that is being synced.
+    fn state(&self) -> EngineState {
+        EngineState::default()
     }
 
     /// Whether answers may be [`Answer::Later`]: then a task commits, with a timer at hand. Otherwise `apply`, `sync`,

@@ -24,6 +24,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
@@ -32,6 +33,8 @@ use crate::StorageError;
 use crate::journal_mark::{Known, Mark};
 use crate::synced::Synced;
 
+/// The unit of `st_blocks`, whatever the disk's own.
+const BLOCK_BYTES: u64 = 512;
 const BUFFER_BYTES: usize = 256 * 1024;
 
 /// Bytes of a batch's start, of the part of a write before its key, and of a clear.
@@ -219,6 +222,16 @@ pub(crate) fn journals(database: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
     }
     journals.sort_unstable();
     Ok(journals)
+}
+
+/// Bytes that the journals of a database take on the disk.
+pub(crate) fn allocated_bytes(database: &Path) -> io::Result<u64> {
+    let sizes = journals(database)?.into_iter().map(|(_, path)| match path.metadata() {
+        // Sorted and deleted since it was listed.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+        metadata => metadata.map(|metadata| metadata.blocks() * BLOCK_BYTES),
+    });
+    sizes.sum()
 }
 
 /// The bytes behind the last good batch of a journal.

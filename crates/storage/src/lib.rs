@@ -89,6 +89,7 @@ mod restore_point;
 mod row_cache;
 mod scan;
 mod shard;
+mod shard_metrics;
 mod shard_set_checkpoint;
 #[cfg(feature = "testing")]
 pub mod slow;
@@ -124,6 +125,7 @@ pub use replay::{Reached, Replay};
 pub use row_cache::{CachedRow, Found};
 pub use scan::{Chunk, Extract, KeptRows, Scan, ScanOptions};
 pub use shard::{Seq, Shard};
+pub use shard_metrics::{CacheState, CompactionState, EngineState, ShardMetrics};
 pub use view::View;
 pub use wal_archive::{HistoryOptions, Stamp};
 pub use wal_copy::{Followed, Follower, LogTail};

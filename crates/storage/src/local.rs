@@ -52,6 +52,7 @@ use crate::journal_room::JournalRoom;
 use crate::key_kinds::{KEY_KINDS, UID_BYTES};
 use crate::local_view::{LocalView, elsewhere, one_key};
 use crate::memtable_reclaim::MemtableReclaim;
+use crate::shard_metrics::{CacheState, CompactionState, EngineState};
 use crate::slow_reads::{SlowReads, Way};
 use crate::synced::{Synced, SyncedRecord};
 use crate::table_drop::drop_within;
@@ -515,6 +516,28 @@ impl Engine for LocalEngine {
 
     fn disk_bytes(&self) -> u64 {
         allocated_bytes(self.directory.path()).unwrap_or(0)
+    }
+
+    fn state(&self) -> EngineState {
+        let blocks = self.rows.metrics();
+        let count = |number: usize| number as u64;
+        EngineState {
+            journal_bytes: journal::allocated_bytes(&self.directory.database()).ok(),
+            block_cache: Some(CacheState {
+                hits: count(blocks.block_load_cached_count()),
+                misses: count(blocks.block_load_io_count()),
+                bytes: self.database.cache_size(),
+                bytes_max: self.database.cache_capacity(),
+            }),
+            compaction: Some(CompactionState {
+                memtables_waiting: count(self.rows.sealed_memtable_count()),
+                first_level_tables: count(self.rows.l0_table_count()),
+                active: count(self.database.active_compactions()),
+                completed: count(self.database.compactions_completed()),
+                duration: self.database.time_compacting(),
+            }),
+            log_begins: self.kept_log.get().and_then(KeptJournals::begins),
+        }
     }
 
     fn disk_free_bytes(&self) -> Option<u64> {

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use shardlake_stdx::Clock;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -165,7 +166,13 @@ impl Pipeline {
         let view = View::new(shared.engine.view(), shared.applied.load(Ordering::Acquire));
         let engine = shared.engine.clone();
         shared.sync_under_way.begin();
-        let done = tokio::spawn(async move { engine.sync().await });
+        let counting = shared.clone();
+        let done = tokio::spawn(async move {
+            let begun = Clock::System.elapsed();
+            let synced = engine.sync().await;
+            counting.syncs.observe(Clock::System.elapsed().saturating_sub(begun));
+            synced
+        });
         self.syncing = Some(Syncing { done, view, covered });
     }
 

@@ -38,6 +38,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::Row;
 use crate::batch::Batch;
 use crate::scan::RowsInMemory;
+use crate::shard_metrics::{CacheState, LookupCounts};
 
 /// The number of a commit, and of a view: its last commit.
 type Number = u64;
@@ -111,6 +112,7 @@ pub(crate) struct RangeCache {
     /// By the hash of the family.
     slots: Box<[Slot]>,
     kept: RwLock<Kept>,
+    lookups: LookupCounts,
 }
 
 /// State of the families whose hashes collide. Changed only under the write lock of the cache,
@@ -157,6 +159,7 @@ impl RangeCache {
             seen: (0..SEEN).map(|_| AtomicU64::new(0)).collect(),
             slots: (0..SLOTS).map(|_| Slot::default()).collect(),
             kept: RwLock::default(),
+            lookups: LookupCounts::default(),
         }
     }
 
@@ -242,8 +245,20 @@ impl RangeCache {
         self.slot(family).scanned_at.store(next, Ordering::Release);
     }
 
+    pub fn state(&self) -> CacheState {
+        self.lookups.state(self.read().size_bytes, self.bytes_max)
+    }
+
     /// The cached content at the beginning of a range that is not empty, or at its end.
     pub fn find(&self, family: &[u8], range: &Range<Bytes>, reverse: bool, seer: Seer) -> Found {
+        let found = self.find_kept(family, range, reverse, seer);
+        // Threads mostly scan families of their own, whose ends differ.
+        let stripe = family.iter().rev().take(4).fold(0, |sum, byte| sum * 31 + u64::from(*byte));
+        self.lookups.note(stripe << 32, matches!(found, Found::Stretch(_)));
+        found
+    }
+
+    fn find_kept(&self, family: &[u8], range: &Range<Bytes>, reverse: bool, seer: Seer) -> Found {
         let bound = if reverse { &range.start } else { &range.end };
         let kept = self.read();
         let Some(stretches) = kept.families.get(family).filter(|_| kept.loads == seer.loads) else {

@@ -30,6 +30,7 @@ use quick_cache::sync::Cache;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::batch::Batch;
+use crate::shard_metrics::{CacheState, LookupCounts};
 
 /// The number of a commit, and of a view: its last commit.
 type Number = u64;
@@ -101,6 +102,8 @@ pub(crate) struct RowCache {
     loads: AtomicU64,
     /// The keys that are ever read through this cache; all until [`RowCache::tell_hot`] is called.
     is_hot: OnceLock<fn(&[u8]) -> bool>,
+    bytes_max: u64,
+    lookups: LookupCounts,
 }
 
 impl RowCache {
@@ -111,6 +114,8 @@ impl RowCache {
             marks: (0..MARKS).map(|_| AtomicU64::new(0)).collect(),
             loads: AtomicU64::new(0),
             is_hot: OnceLock::new(),
+            bytes_max,
+            lookups: LookupCounts::default(),
         }
     }
 
@@ -151,9 +156,18 @@ impl RowCache {
     }
 
     pub fn get(&self, key: &[u8]) -> Option<Found> {
-        let row = self.rows.as_ref()?.get(key)?;
-        let is_good = self.mark_of(key).load(Ordering::Acquire) <= row.0.seq && row.0.loads == self.loads();
-        is_good.then(|| Found { value: row.0.value.clone(), hot: Some(row) })
+        let rows = self.rows.as_ref()?;
+        let hash = xxh3_64(key);
+        let mark = &self.marks[hash as usize % MARKS];
+        let is_good =
+            |row: &CachedRow| mark.load(Ordering::Acquire) <= row.0.seq && row.0.loads == self.loads();
+        let row = rows.get(key).filter(is_good);
+        self.lookups.note(hash, row.is_some());
+        row.map(|row| Found { value: row.0.value.clone(), hot: Some(row) })
+    }
+
+    pub fn state(&self) -> CacheState {
+        self.lookups.state(self.rows.as_ref().map_or(0, Cache::weight), self.bytes_max)
     }
 
     /// The row that a view of this number shows, if the view was made when so many loads had ended.

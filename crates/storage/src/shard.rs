@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use shardlake_stdx::UnderWay;
+use shardlake_stdx::{DurationHistogram, UnderWay};
 use tokio::sync::{Notify, OnceCell, oneshot, watch};
 
 use crate::background::{Foreground, PacedWork};
@@ -80,6 +80,8 @@ pub(crate) struct Shared {
     pub foreground: Arc<Foreground>,
     /// Where the log is kept: [`Shard::keep_history`].
     pub history: OnceLock<History>,
+    /// Durations of the engine's syncs.
+    pub syncs: DurationHistogram,
 }
 
 impl Shared {
@@ -161,6 +163,7 @@ impl Shard {
             large_commits: LargeCommits::default(),
             foreground: Arc::default(),
             history: OnceLock::new(),
+            syncs: DurationHistogram::default(),
         });
         let committer = if answers_later {
             Running::Task(tokio::spawn(Pipeline::new(shared.clone()).run()))

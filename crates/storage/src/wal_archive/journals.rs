@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
-use shardlake_stdx::Clock;
+use shardlake_stdx::{Clock, Timestamp};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::StorageError;
@@ -42,6 +42,18 @@ impl KeptJournals {
         };
         made.and_then(|()| kept.look()).map_err(|error| failed(shard, &error))?;
         Ok(kept)
+    }
+
+    /// When the oldest journal was made, which holds no earlier commit; `None` where the file system does not record it.
+    pub fn begins(&self) -> Option<Timestamp> {
+        let kept = self.shard.join(KEPT);
+        let (_, oldest) = journals(&kept).ok()?.into_iter().next()?;
+        let made = |path: &Path| {
+            let made = path.metadata().ok()?.created().ok()?.duration_since(UNIX_EPOCH).ok()?;
+            Some(Timestamp(u64::try_from(made.as_millis()).ok()?))
+        };
+        // The oldest journal may hold commits from before the log was archived.
+        Some(made(&oldest)?.max(made(&kept)?))
     }
 
     /// Notes that so many bytes were written.
