@@ -18,6 +18,20 @@ pub struct Moment {
     pub stamps: Vec<Option<Stamp>>,
 }
 
+impl Moment {
+    /// The first containers as `database/container`, each once.
+    pub fn containers(&self, names_max: usize) -> Vec<String> {
+        let mut names: Vec<String> = self
+            .partitions
+            .iter()
+            .map(|partition| format!("{}/{}", partition.database, partition.container))
+            .collect();
+        names.dedup();
+        names.truncate(names_max);
+        names
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MomentOfPartition {
     pub database: String,

@@ -10,7 +10,9 @@
 //! client knows the backup's form and its place.
 
 mod describe;
+mod last;
 mod states;
 
 pub use describe::{Moment, MomentOfPartition, describe};
+pub use last::{BackupOutcome, EndedBackup, LastBackups};
 pub use states::{Backups, KeptState, PIECE_BYTES_MAX};

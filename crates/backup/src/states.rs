@@ -18,14 +18,18 @@ use shardlake_partition::storage_error;
 use shardlake_router::{AccountMark, Shards, uninterrupted};
 use shardlake_stdx::{Clock, Random, Timestamp};
 use shardlake_storage::{KeptFiles, Shard, StorageError, View};
+use tokio::sync::watch;
 
 use crate::describe::{Moment, describe};
+use crate::last::{BackupOutcome, EndedBackup, LastBackups};
 
 /// States at a time: each keeps files on the disk that would otherwise be deleted.
 const STATES_MAX: usize = 4;
 /// A client without a request for this long is considered gone.
 const SILENCE_MAX: Duration = Duration::from_secs(600);
 const LOOK_EVERY: Duration = Duration::from_secs(30);
+/// Names of containers in a log line.
+const NAMES_MAX: usize = 20;
 /// Name prefix of the checkpoints that are made here.
 const PREFIX: &str = "backup-";
 /// The most bytes of one answer.
@@ -43,6 +47,7 @@ struct State {
     /// Held by the task that begins a state: states are made one after the other, and none once this is set to closed.
     beginning: tokio::sync::Mutex<Beginning>,
     kept: Mutex<BTreeMap<String, Arc<KeptState>>>,
+    last: watch::Sender<LastBackups>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -65,6 +70,14 @@ pub struct KeptState {
     pub shards: Vec<KeptFiles>,
     /// Milliseconds in terms of the clock's elapsed time.
     last_asked: AtomicU64,
+    /// Bytes that the client has read.
+    read_bytes: AtomicU64,
+}
+
+impl KeptState {
+    fn size_bytes(&self) -> u64 {
+        self.shards.iter().flat_map(KeptFiles::files).map(|file| file.size_bytes).sum()
+    }
 }
 
 impl Backups {
@@ -77,7 +90,29 @@ impl Backups {
             }
         }
         let (beginning, kept) = (tokio::sync::Mutex::default(), Mutex::default());
-        Backups(Arc::new(State { shards, clock, random, beginning, kept }))
+        let last = watch::Sender::new(LastBackups::default());
+        Backups(Arc::new(State { shards, clock, random, beginning, kept, last }))
+    }
+
+    /// States that are kept now.
+    pub fn count(&self) -> usize {
+        self.0.kept().len()
+    }
+
+    /// The backups that ended last, of this process and those recalled from an earlier one.
+    pub fn last(&self) -> watch::Receiver<LastBackups> {
+        self.0.last.subscribe()
+    }
+
+    /// Takes back the record of an earlier process, unless a backup has ended since.
+    pub fn recall_last(&self, earlier: LastBackups) {
+        self.0.last.send_if_modified(|last| {
+            let is_first = last.any.is_none();
+            if is_first {
+                *last = earlier;
+            }
+            is_first
+        });
     }
 
     /// Keeps the present state. It is deleted when its client ends it or stops asking.
@@ -117,8 +152,13 @@ impl Backups {
         };
         state.kept().insert(id.clone(), kept.clone());
         tracing::info!(
+            id,
+            bytes = kept.size_bytes(),
+            shards = kept.shards.len(),
+            partitions = kept.moment.partitions.len(),
+            containers = ?kept.moment.containers(NAMES_MAX),
             files = kept.shards.iter().map(|shard| shard.files().len()).sum::<usize>(),
-            "a backup begins"
+            "a state is kept to be read"
         );
         tokio::spawn(drop_when_silent(Arc::downgrade(state), id));
         Ok(kept)
@@ -139,16 +179,21 @@ impl Backups {
             Error::new(ErrorKind::NotFound, format!("the backup has no file {file} of shard {shard}"))
         };
         let files = kept.shards.get(shard).filter(|files| file < files.files().len()).ok_or_else(missing)?;
-        files.read(file, offset, PIECE_BYTES_MAX).await.map_err(storage_error)
+        let piece = files.read(file, offset, PIECE_BYTES_MAX).await.map_err(storage_error)?;
+        kept.read_bytes.fetch_add(piece.len() as u64, Ordering::Relaxed);
+        Ok(piece)
     }
 
-    /// Ends a state, whether its client has finished or gives up.
-    pub async fn end(&self, id: &str) -> Result<()> {
-        let (state, id) = (self.0.clone(), self.0.find(id)?.id.clone());
+    /// The client needs the state no more. `outcome` is of a backup; `None`: the state was read for something else.
+    pub async fn end(&self, id: &str, outcome: Option<BackupOutcome>) -> Result<()> {
+        let (state, ended) = (self.0.clone(), self.0.find(id)?);
         uninterrupted(async move {
-            state.kept().remove(&id);
-            state.remove(&id).await;
-            tracing::info!("a backup ends");
+            state.kept().remove(&ended.id);
+            state.remove(&ended.id).await;
+            match outcome {
+                Some(outcome) => state.note_end(&ended, outcome),
+                None => tracing::info!(id = ended.id, "a state that was read ends"),
+            }
             Ok(())
         })
         .await
@@ -197,7 +242,26 @@ impl State {
             return Err(storage_error(StorageError::NotLeased));
         }
         let last_asked = AtomicU64::new(self.now_ms());
-        Ok(KeptState { id: id.to_owned(), time, account, moment, shards, last_asked })
+        let read_bytes = AtomicU64::new(0);
+        Ok(KeptState { id: id.to_owned(), time, account, moment, shards, last_asked, read_bytes })
+    }
+
+    /// Logs and records the end of a backup.
+    fn note_end(&self, kept: &KeptState, outcome: BackupOutcome) {
+        let ended = self.clock.now();
+        let milliseconds = ended.milliseconds().saturating_sub(kept.time.milliseconds());
+        let (size_bytes, read_bytes) = (kept.size_bytes(), kept.read_bytes.load(Ordering::Relaxed));
+        let (id, result) = (&*kept.id, outcome.name());
+        match outcome {
+            BackupOutcome::Done => {
+                tracing::info!(id, result, milliseconds, bytes = size_bytes, read_bytes, "a backup ends");
+            }
+            BackupOutcome::Failed | BackupOutcome::Abandoned => {
+                tracing::warn!(id, result, milliseconds, bytes = size_bytes, read_bytes, "a backup ends");
+            }
+        }
+        let ended = EndedBackup { id: kept.id.clone(), began: kept.time, ended, size_bytes, outcome };
+        self.last.send_modify(|last| last.note(ended));
     }
 
     async fn remove(&self, id: &str) {
@@ -215,18 +279,20 @@ impl State {
             let silence = now.saturating_sub(kept.last_asked.load(Ordering::Relaxed));
             u128::from(silence) >= SILENCE_MAX.as_millis()
         };
-        let silent: Vec<String> = {
+        let silent: Vec<Arc<KeptState>> = {
             let mut kept = self.kept();
-            let silent = kept.values().filter(|kept| is_silent(kept)).map(|kept| kept.id.clone()).collect();
+            let silent = kept.values().filter(|kept| is_silent(kept)).cloned().collect();
             kept.retain(|_, kept| !is_silent(kept));
             silent
         };
-        for id in silent {
+        for kept in silent {
             tracing::warn!(
+                id = kept.id,
                 "a backup was given up: its client has asked for nothing for {} minutes",
                 SILENCE_MAX.as_secs() / 60
             );
-            self.remove(&id).await;
+            self.remove(&kept.id).await;
+            self.note_end(&kept, BackupOutcome::Abandoned);
         }
     }
 

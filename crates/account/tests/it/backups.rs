@@ -142,7 +142,7 @@ async fn a_state_at_every_step_of_a_move_and_of_a_split_goes_on_in_its_copy() {
             let counted: u64 = kept.moment.partitions.iter().map(|partition| partition.items).sum();
             assert_eq!(counted, ITEMS, "{step:?}: {:?}", kept.moment);
             copy(&fixture, &kept, &directory.path().join("copy")).await;
-            fixture.account.backups().end(&kept.id).await.expect("ends");
+            fixture.account.backups().end(&kept.id, None).await.expect("ends");
             for shard in shards.iter() {
                 assert_eq!(shard.checkpoints().await.expect("lists"), [""; 0]);
             }
@@ -200,7 +200,7 @@ async fn states_kept_while_a_partition_moves_and_is_written_lose_and_double_noth
         let after = acknowledged.lock().expect("no panic").clone();
         let place = directory.path().join(format!("copy-{round}"));
         copy(&fixture, &kept, &place).await;
-        fixture.account.backups().end(&kept.id).await.expect("ends");
+        fixture.account.backups().end(&kept.id, None).await.expect("ends");
         let copied = shards_in(&place, 2).await;
         verified(&copied).await;
         let restored = open(&copied, RelocationHooks::default()).await;
@@ -234,8 +234,8 @@ async fn states_are_few_end_with_the_account_and_with_the_next_start() {
     let fifth = backups.begin().await.expect_err("too many");
     assert_eq!(fifth.kind(), ErrorKind::InProgress);
     assert!(fifth.message().contains("4 backups are being copied"), "{fifth}");
-    backups.end(&first.id).await.expect("ends");
-    let again = backups.end(&first.id).await.expect_err("has ended");
+    backups.end(&first.id, None).await.expect("ends");
+    let again = backups.end(&first.id, None).await.expect_err("has ended");
     assert_eq!(again.kind(), ErrorKind::NotFound);
     let gone = backups.read(&fixture.ctx(), &first.id, (0, 0, 0)).await.expect_err("has ended");
     assert_eq!(gone.kind(), ErrorKind::NotFound);
