@@ -25,8 +25,8 @@ pub use account::{
     ShardState,
 };
 pub use shardlake_backup::{
-    Backups, KeptState, Moment as BackupMoment, MomentOfPartition, PIECE_BYTES_MAX as BACKUP_PIECE_BYTES_MAX,
-    describe as describe_moment,
+    BackupOutcome, Backups, EndedBackup, KeptState, LastBackups, Moment as BackupMoment, MomentOfPartition,
+    PIECE_BYTES_MAX as BACKUP_PIECE_BYTES_MAX, describe as describe_moment,
 };
 pub use shardlake_capacity::budget::BudgetReport;
 pub use shardlake_capacity::diagnosis::{
@@ -53,7 +53,7 @@ pub use shardlake_items::{
 pub use shardlake_maintenance::{
     AccountPulse, ContainerLoad, ContainerPulse, ContainerReport, HEAT_MAP_BEFORE, HEAT_ROWS_MAX, HeatMap,
     HeatMapRequest, HeatMeasure, KeyHeat, KeyReport, LargeKey, PartitionLoad, PulseSpan, Purging,
-    RangeReport, RelocationHooks, RelocationTicket, SplitAt, periods_of,
+    RangeReport, RelocationHooks, RelocationLoad, RelocationTicket, SplitAt, periods_of,
 };
 /// Containers as collections of documents, for the front end that speaks of them.
 pub use shardlake_mongo as collections;
@@ -84,6 +84,8 @@ pub use shardlake_script::{
 };
 /// The query language, for front ends that filter metadata feeds.
 pub use shardlake_sql as sql;
+/// Shards in numbers, for metrics.
+pub use shardlake_storage::{CacheState, CompactionState, EngineState, ShardMetrics};
 /// Files of a state that is kept for a backup.
 pub use shardlake_storage::{KeptFile, KeptFiles, Stamp};
 pub use verify::{VerifyReport, verify};

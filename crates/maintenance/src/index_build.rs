@@ -49,12 +49,13 @@ impl Upkeep {
     fn tend_index_in_background(&self, entry: Arc<ContainerEntry>) {
         let upkeep = self.clone();
         tokio::spawn(async move {
-            let name = entry.record.container.rid;
+            let (rid, definition) = (entry.record.container.rid, &entry.record.container.definition);
+            let name = format!("{}/{}", entry.database.id, definition.id);
             if let Err(error) = upkeep.patiently(|| upkeep.tend_index(entry.clone())).await {
                 // The record stays unchanged, so the next start tries again.
                 let has_ended = matches!(error.kind(), ErrorKind::PartitionGone | ErrorKind::OwnerNotFound);
                 if !has_ended && !upkeep.is_closing() {
-                    tracing::warn!(container = %name, %error, "building an index stopped");
+                    tracing::warn!(container = name, %rid, %error, "building an index stopped");
                 }
             }
         });

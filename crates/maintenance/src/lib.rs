@@ -44,7 +44,7 @@ pub use heat_map::{
 };
 pub use key_report::{KeyHeat, KeyReport};
 use partition_loads::RelocationCounts;
-pub use partition_loads::{ContainerLoad, PartitionLoad};
+pub use partition_loads::{ContainerLoad, PartitionLoad, RelocationLoad};
 pub use pulse::{AccountPulse, ContainerPulse, PulseSpan};
 pub use relocation::{RelocationHooks, RelocationTicket, SplitAt};
 pub use reports::{ContainerReport, LargeKey, RangeReport};

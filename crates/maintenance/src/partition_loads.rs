@@ -20,6 +20,17 @@ pub struct ContainerLoad {
     /// RU/s that autoscale has currently reached.
     pub scaled_to: Option<u64>,
     pub partitions: Vec<PartitionLoad>,
+    /// Share of the items that the index under construction holds; `None` where no index is built.
+    pub index_build: Option<f64>,
+    pub relocation: Option<RelocationLoad>,
+}
+
+/// A split, merge or move that has not ended.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RelocationLoad {
+    pub kind: RelocationKind,
+    /// Share of the items that the targets hold.
+    pub copied: f64,
 }
 
 #[derive(Debug, Clone)]
@@ -83,6 +94,14 @@ impl Upkeep {
             throughput: offer.map(|offer| offer.throughput),
             scaled_to: throughput.scaled_to,
             partitions: partitions.collect(),
+            index_build: entry.record.index.building.as_ref().map(|_| entry.index_progress() as f64 / 100.0),
+            relocation: entry.record.relocation.as_ref().map(|record| {
+                let progress = entry.motion.state().progress.clone();
+                let of = |items: &AtomicU64| items.load(Ordering::Relaxed) as f64;
+                let (copied, items) = (of(&progress.items_copied), of(&progress.items));
+                let share = if items > 0.0 { copied / items } else { 0.0 };
+                RelocationLoad { kind: record.kind, copied: share.min(1.0) }
+            }),
         }
     }
 

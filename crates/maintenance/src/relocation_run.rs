@@ -49,26 +49,26 @@ impl Upkeep {
         &self,
         entry: &ContainerEntry,
     ) -> JoinHandle<Result<RelocationReport>> {
-        let (upkeep, subject) = (self.clone(), entry.record.container.rid);
+        let (upkeep, subject, name) = (self.clone(), entry.record.container.rid, name_of(entry));
         tokio::spawn(async move {
             let outcome = Box::pin(upkeep.relocate(subject)).await;
             if let Err(error) = &outcome {
-                upkeep.tell_relocation_stopped(subject, error);
+                upkeep.tell_relocation_stopped((subject, &name), error);
             }
             outcome
         })
     }
 
-    fn tell_relocation_stopped(&self, container: Subject, error: &Error) {
+    fn tell_relocation_stopped(&self, (rid, container): (Subject, &str), error: &Error) {
         match error.kind() {
             // A person aborted it, or a client deleted the container.
             ErrorKind::Conflict | ErrorKind::OwnerNotFound => {
-                tracing::info!(%container, %error, "a relocation was given up");
+                tracing::info!(container, %rid, %error, "a relocation was given up");
             }
             ErrorKind::Unavailable if self.is_closing() => {
-                tracing::info!(%container, "a relocation waits for the next start");
+                tracing::info!(container, %rid, "a relocation waits for the next start");
             }
-            _ => tracing::warn!(%container, %error, "a relocation stopped"),
+            _ => tracing::warn!(container, %rid, %error, "a relocation stopped"),
         }
     }
 
@@ -85,6 +85,15 @@ impl Upkeep {
             state.progress.clone()
         };
         let started = self.clock().elapsed();
+        tracing::info!(
+            container = name_of(&entry),
+            rid = %subject,
+            kind = record.kind.name(),
+            sources = ?record.sources,
+            targets = ?target_ids(&record),
+            bytes = source_bytes(&entry, &record),
+            "a relocation begins"
+        );
         let outcome = self.carry_out(&entry, &record, progress).await;
         entry.history.ended(self.past_of(&record, started, &outcome));
         let told = outcome.as_ref().map(Clone::clone).map_err(ToString::to_string);
@@ -101,7 +110,7 @@ impl Upkeep {
         };
         self.wake_balance();
         if let Err(error) = given_up {
-            tracing::warn!(container = %subject, %error, "a relocation that failed is given up at the next start");
+            tracing::warn!(container = name_of(&entry), rid = %subject, %error, "a relocation that failed is given up at the next start");
         }
         outcome
     }
@@ -120,6 +129,7 @@ impl Upkeep {
         progress: Arc<RelocationProgress>,
     ) -> Result<RelocationReport> {
         let started = self.clock().elapsed();
+        let bytes = source_bytes(entry, record);
         let mut relocation = self.relocation_of(entry, record, progress.clone())?;
         self.step(entry, RelocationStep::Planned)?;
         let is_copied = relocation.resume().await?;
@@ -159,11 +169,13 @@ impl Upkeep {
             attempts,
         };
         tracing::info!(
-            container = %entry.record.container.rid,
+            container = name_of(entry),
+            rid = %entry.record.container.rid,
             kind = report.kind.name(),
             sources = ?report.sources,
             targets = ?report.targets,
             items,
+            bytes,
             milliseconds = report.duration.as_millis() as u64,
             pause_microseconds = pause.as_micros() as u64,
             "relocated"
@@ -381,6 +393,16 @@ async fn in_background(mut relocation: Relocation, is_copied: bool) -> Result<Re
     });
     copying.map_err(|error| Error::internal(format!("a relocation's thread cannot start: {error}")))?;
     outcome.await.map_err(|_| Error::internal("a relocation's thread panicked"))?
+}
+
+/// The container as operators know it.
+fn name_of(entry: &ContainerEntry) -> String {
+    format!("{}/{}", entry.database.id, entry.record.container.definition.id)
+}
+
+fn source_bytes(entry: &ContainerEntry, record: &RelocationRecord) -> u64 {
+    let is_source = |partition: &&Arc<Partition>| record.sources.contains(&partition.range_id);
+    entry.map.iter().filter(is_source).map(|partition| partition.size_bytes()).sum()
 }
 
 #[cfg(test)]
