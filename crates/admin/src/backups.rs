@@ -12,7 +12,7 @@
 
 use http::StatusCode;
 use serde_json::{Value, json};
-use shardlake_account::{BACKUP_PIECE_BYTES_MAX, KeptState, MomentOfPartition, Stamp};
+use shardlake_account::{BACKUP_PIECE_BYTES_MAX, BackupOutcome, KeptState, MomentOfPartition, Stamp};
 use shardlake_model::{Error, Result};
 
 use crate::pieces::written;
@@ -42,12 +42,19 @@ impl BackupTarget {
     }
 }
 
+fn outcome(name: &str) -> Result<BackupOutcome> {
+    let outcome = BackupOutcome::of_name(name).filter(|outcome| *outcome != BackupOutcome::Abandoned);
+    outcome
+        .ok_or_else(|| Error::bad_request(format!("the outcome of a backup is done or failed, not '{name}'")))
+}
+
 fn number<N: std::str::FromStr>(text: &str) -> Result<N> {
     text.parse().map_err(|_| Error::bad_request(format!("'{text}' is no whole number")))
 }
 
 pub(crate) async fn serve(call: &OperatorCall<'_>, target: &BackupTarget) -> Result<OperatorReply> {
-    call.address.only_parameter("")?;
+    let parameter = if call.method == http::Method::DELETE { "outcome" } else { "" };
+    let outcome = call.address.only_parameter(parameter)?.map(outcome).transpose()?;
     let backups = call.account.backups();
     match (target, call.method.as_str()) {
         (BackupTarget::All, "POST") => {
@@ -55,7 +62,7 @@ pub(crate) async fn serve(call: &OperatorCall<'_>, target: &BackupTarget) -> Res
             Ok(OperatorReply::json(StatusCode::CREATED, written(&document(&kept))))
         }
         (BackupTarget::One(id), "DELETE") => {
-            backups.end(id).await?;
+            backups.end(id, outcome).await?;
             Ok(OperatorReply::empty(StatusCode::NO_CONTENT))
         }
         (BackupTarget::Piece { id, shard, file, offset }, "GET") => {

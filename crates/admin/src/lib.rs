@@ -45,6 +45,7 @@ mod document;
 mod heat;
 mod key;
 mod moments;
+mod operation;
 mod parameters;
 mod parts;
 mod pieces;
@@ -64,6 +65,7 @@ use shardlake_signature::Access;
 
 pub use address::Address;
 pub use client::OperatorRequest;
+pub use operation::AdminOperation;
 pub use watch::{
     CallerAccess, Installation, LogLine, LogRing, ProcessGauges, ProcessRings, RequestCounts, TokenAccess,
 };

@@ -165,6 +165,26 @@ impl Keyring {
         })
     }
 
+    /// The name of the key that signed a request, for the audit log.
+    pub fn key_name(&self, authorization: Option<&str>, forms: &[Payload<'_>]) -> &'static str {
+        let Ok(Sent::Signature(signature)) = Sent::parse(authorization) else { return "no key" };
+        let is_of = |keyed: &Hmac<Sha256>| {
+            forms.iter().any(|form| {
+                let mut mac = keyed.clone();
+                form.feed(&mut mac);
+                mac.verify_slice(&signature).is_ok()
+            })
+        };
+        let Some(place) = self.keys.iter().position(|(keyed, _)| is_of(keyed)) else { return "no key" };
+        let (before, access) = (&self.keys[..place], self.keys[place].1);
+        match (access, before.iter().any(|(_, other)| *other == access)) {
+            (Access::Full, false) => "primary key",
+            (Access::Full, true) => "secondary key",
+            (Access::ReadOnly, false) => "primary read-only key",
+            (Access::ReadOnly, true) => "secondary read-only key",
+        }
+    }
+
     fn check_date(&self, date: &str, now: Timestamp) -> Result<()> {
         let sent = httpdate::parse_http_date(date)
             .ok()

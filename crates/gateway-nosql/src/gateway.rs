@@ -24,6 +24,7 @@ use tracing::{Instrument, Span};
 use crate::access::{self, Asked};
 use crate::addresses::{self, AddressQuery};
 use crate::answer_body::{AnswerBody, Text};
+use crate::audit::{self, Audited};
 use crate::auth::{Caller, Keyring};
 use crate::body::WholeBody;
 use crate::call::Call;
@@ -33,6 +34,7 @@ use crate::formats::{AnswerFormat, in_format, without_links};
 use crate::headers::{RequestHeaders, flag};
 use crate::message_space::{AnswerHold, ConnectionSpace};
 use crate::operation::{FeedOperation, Operation, ResourceOperation};
+use crate::operation_name::{OperationName, OperationSeen};
 use crate::reply::{Echo, Renderer, Reply, SUBSTATUS};
 use crate::router::{DISTRIBUTED_TRANSACTIONS, Path, Route};
 use crate::settings::{GatewaySettings, Scheme};
@@ -52,6 +54,14 @@ pub struct Endpoint<'e> {
     /// The memory that the requests and answers of the connection may take.
     pub space: &'e Arc<ConnectionSpace>,
     pub door: Door<'e>,
+    /// Set to the operation that the request asks for.
+    pub seen: &'e OperationSeen,
+}
+
+impl Endpoint<'_> {
+    fn saw(&self, operation: &Result<Operation>) {
+        self.seen.set(operation.as_ref().map_or(OperationName::Other, |asked| OperationName::of(*asked)));
+    }
 }
 
 /// Serves the protocol over an account. Cloning is cheap and shares everything.
@@ -159,7 +169,9 @@ impl Inner {
         B::Error: std::fmt::Display,
     {
         let headers = RequestHeaders::parse(&parts.headers)?;
+        let endpoint = arrival.endpoint;
         if let Some(address) = Address::parse(parts.uri.path(), parts.uri.query())? {
+            endpoint.seen.set(OperationName::of_admin(address.operation(&parts.method)));
             return Ok(Box::pin(self.operate(parts, body, &headers, &address, arrival)).await?);
         }
         headers.check_version()?;
@@ -170,6 +182,12 @@ impl Inner {
             addresses = AddressQuery::parse(parts.uri.query())?;
             (path, route) = addresses.target()?;
         }
+        let operation_on = |route| match endpoint.door {
+            Door::Http => Operation::of(route, &parts.method, &headers),
+            Door::Direct(_) => Operation::of_frame(route, &parts.method, &headers),
+        };
+        let mut operation = operation_on(route);
+        endpoint.saw(&operation);
         let whole;
         let (path, route, caller) = match self.authenticate(&parts.method, &path, route, &headers) {
             Ok(caller) => (path, route, caller),
@@ -180,14 +198,13 @@ impl Inner {
             Err(error) => {
                 let Some(query) = parts.uri.query() else { return Err(error.into()) };
                 whole = format!("{}?{query}", parts.uri.path());
-                self.signed_with_query(&whole, &parts.method, &headers).ok_or(error)?
+                let signed = self.signed_with_query(&whole, &parts.method, &headers).ok_or(error)?;
+                operation = operation_on(signed.1);
+                endpoint.saw(&operation);
+                signed
             }
         };
-        let endpoint = arrival.endpoint;
-        let operation = match endpoint.door {
-            Door::Http => Operation::of(route, &parts.method, &headers)?,
-            Door::Direct(_) => Operation::of_frame(route, &parts.method, &headers)?,
-        };
+        let operation = operation?;
         access::allow(&caller, &Asked { operation, path: &path, headers: &headers }, &self.account)?;
         if let Door::Direct(routing) = &endpoint.door
             && operation.is_of_master()
@@ -210,7 +227,17 @@ impl Inner {
             context,
             body: body.bytes.clone(),
         };
-        let reply = dispatch(&call, operation).await?;
+        let audited = self.audited(
+            (&parts.method, parts.uri.path()),
+            (&path, route),
+            &call,
+            OperationName::of(operation),
+        );
+        let reply = dispatch(&call, operation).await;
+        if let Some(audited) = audited {
+            audited.log(&reply);
+        }
+        let reply = reply?;
         Ok(with_owner(reply, &self.account, &path, route))
     }
 
@@ -228,6 +255,13 @@ impl Inner {
         B::Error: std::fmt::Display,
     {
         let form = address.signed_form(&parts.method, dates(headers));
+        let operation = OperationName::of_admin(address.operation(&parts.method));
+        let audited = Audited::is_wanted(operation).then(|| Audited {
+            operation,
+            caller: self.keyring.key_name(headers.authorization, &[form]).to_owned(),
+            resource: audit::decoded(parts.uri.path()),
+            activity_id: arrival.activity_id,
+        });
         let now = self.account.clock().now();
         let caller = match address.takes_tokens() {
             true => caller_of(self.keyring.authenticate(headers.authorization, &[form], &self.account)?),
@@ -246,13 +280,35 @@ impl Inner {
             context,
             body,
         };
-        let reply = shardlake_admin::serve(&call).await?;
+        let reply = shardlake_admin::serve(&call).await;
+        if let Some(audited) = audited {
+            audited.log_admin(reply.as_ref());
+        }
+        let reply = reply?;
         if let Some((error, members)) = &reply.failure {
             return Ok(failed(error, members, (activity_id, parts.uri.path()), reply.charge_centi));
         }
         let Some(body) = reply.body else { return Ok(Reply::empty(reply.status, reply.charge_centi)) };
         let told = Reply::json(reply.status, reply.charge_centi, Text::of_pieces(body));
         Ok(if reply.is_bytes { told.of_bytes() } else { told })
+    }
+
+    /// The record of a request that may change a definition, before it is carried out.
+    fn audited(
+        &self,
+        (method, sent_path): (&Method, &str),
+        (path, route): (&Path<'_>, Route),
+        call: &Call<'_>,
+        operation: OperationName,
+    ) -> Option<Audited> {
+        if !Audited::is_wanted(operation) {
+            return None;
+        }
+        let caller = path.with_signed_forms(route, method, dates(call.headers), |forms| {
+            audit::caller_of(call.caller, self.keyring.key_name(call.headers.authorization, forms))
+        });
+        let resource = audit::resource_of(&self.account, operation, sent_path, &call.body);
+        Some(Audited { operation, caller, resource, activity_id: call.context.activity_id })
     }
 
     fn authenticate(

@@ -5,6 +5,7 @@
 //! | `gateway.rs`, `settings.rs` | [`Gateway`]: one request from headers to response; its settings |
 //! | `door.rs`, `addresses.rs`, `call.rs` | where a request came in; addresses for Direct mode; a request that has passed the checks |
 //! | `router.rs`, `headers.rs`, `operation.rs`, `body.rs` | paths, request headers, what they ask for together, bodies |
+//! | `operation_name.rs`, `audit.rs` | names of operations for metrics and logs; one log line for each changed definition |
 //! | `auth.rs`, `resource_token.rs`, `access.rs` | who asks: signatures and tokens; who may do what |
 //! | `message_space.rs`, `byte_space.rs`, `answer_body.rs` | memory for bodies and answers, bounded; answers in pieces |
 //! | `reply.rs`, `item_headers.rs`, `errors.rs`, `session.rs` | response headers, error bodies, session tokens |
@@ -27,6 +28,7 @@ mod access;
 mod account_document;
 mod addresses;
 mod answer_body;
+mod audit;
 mod auth;
 mod batch;
 mod body;
@@ -50,6 +52,7 @@ mod message_space;
 mod metadata_query;
 mod offers;
 mod operation;
+mod operation_name;
 mod partition_key_delete;
 mod patch;
 mod permissions;
@@ -77,5 +80,6 @@ pub use door::{Door, Routing};
 pub use errors::own_words;
 pub use gateway::{Endpoint, Gateway};
 pub use message_space::{AnswerHold, ConnectionSpace, MessageSpace};
+pub use operation_name::{OperationName, OperationSeen};
 pub use settings::{GatewaySettings, Scheme};
 pub use shardlake_signature::{Access, AccountKey};

@@ -54,6 +54,7 @@ impl SlowLog {
             return;
         }
         let charge = answer.headers().get(&REQUEST_CHARGE).and_then(|charge| charge.to_str().ok());
+        let charge = charge.and_then(|charge| charge.parse::<f64>().ok());
         tracing::info!(
             target: "shardlake::slow_request",
             activity_id = %ended.activity_id,

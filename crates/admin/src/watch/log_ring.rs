@@ -75,9 +75,21 @@ impl LogLine {
     }
 
     fn bytes(&self) -> usize {
-        let field = |(name, value): (&String, &Value)| name.len() + value.as_str().map_or(8, str::len) + 48;
+        let field = |(name, value): (&String, &Value)| name.len() + value_bytes(value) + 48;
         LINE_BYTES + self.target.len() + self.message.len() + self.fields.iter().map(field).sum::<usize>()
     }
+}
+
+fn value_bytes(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(list) => list_bytes(list),
+        _ => 8,
+    }
+}
+
+fn list_bytes(list: &[Value]) -> usize {
+    list.iter().map(|value| value_bytes(value) + 24).sum()
 }
 
 fn cut(text: &str) -> String {
@@ -87,6 +99,10 @@ fn cut(text: &str) -> String {
 fn cut_value(value: Value) -> Value {
     match value {
         Value::String(text) => Value::String(cut(&text)),
+        // Of a long list, the start of its text.
+        Value::Array(list) if list_bytes(&list) > TEXT_BYTES_MAX => {
+            Value::String(cut(&Value::Array(list).to_string()))
+        }
         value => value,
     }
 }
@@ -141,6 +157,18 @@ mod tests {
         let told: Vec<&str> = next.lines.iter().map(|line| &*line.message).collect();
         assert_eq!(told, ["2997", "2998", "2999"], "the latest");
         assert_eq!(ring.lines(Some(9_999), 4, 5).dropped, 0, "a number of another life");
+    }
+
+    #[test]
+    fn long_lists_are_cut_as_long_texts_are() {
+        let of = |length: usize| {
+            let list: Vec<Value> = (0..length).map(Value::from).collect();
+            let fields = Map::from_iter([("ids".to_owned(), Value::Array(list))]);
+            LogLine::new(Timestamp(5), "INFO", "x", "m", fields)
+        };
+        assert!(of(2).fields["ids"].is_array());
+        let long = of(100_000);
+        assert!(long.fields["ids"].is_string() && long.bytes() < 2 * TEXT_BYTES_MAX + LINE_BYTES);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use shardlake_account::{Account, AccountOptions};
 use shardlake_document::{ParseLimits, binary_of_json, json_of_binary};
 use shardlake_gateway_nosql::{
     Access, AccountKey, AnswerBody, ConnectionSpace, Door, Endpoint, Gateway, GatewaySettings, MessageSpace,
-    Routing, Scheme,
+    OperationSeen, Routing, Scheme,
 };
 use shardlake_hybrid_row::{Operation, is_hybrid_row, results_in, start, write_operation};
 use shardlake_model::Limits;
@@ -316,7 +316,13 @@ impl Prepared<'_> {
             let container_rid = frame.container_rid.as_deref();
             Door::Direct(Routing { replica_path: &frame.replica_path, container_rid })
         });
-        let endpoint = Endpoint { scheme: self.scheme, authority: None, space: &self.space, door };
+        let endpoint = Endpoint {
+            scheme: self.scheme,
+            authority: None,
+            space: &self.space,
+            door,
+            seen: &OperationSeen::default(),
+        };
         self.gateway.handle(self.request, endpoint).await
     }
 }

@@ -10,7 +10,7 @@ use http::{HeaderName, HeaderValue, Request};
 use http_body_util::Full;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use serde_json::Value;
-use shardlake_gateway_nosql::{Door, Endpoint, Scheme};
+use shardlake_gateway_nosql::{Door, Endpoint, OperationSeen, Scheme};
 use shardlake_hybrid_row::{Operation, is_hybrid_row, operations_in, start, write_operation};
 use shardlake_testkit::{EMULATOR_KEY, authorization, http_date_after_epoch};
 
@@ -96,7 +96,13 @@ impl<'s> Replay<'s> {
         headers.insert("x-ms-date", HeaderValue::from_str(&date).expect("a date"));
         let sent = sent.body(Full::new(Bytes::from(body))).expect("a valid request");
         let space = self.server.space.connection();
-        let endpoint = Endpoint { scheme: Scheme::Http, authority: None, space: &space, door: Door::Http };
+        let endpoint = Endpoint {
+            scheme: Scheme::Http,
+            authority: None,
+            space: &space,
+            door: Door::Http,
+            seen: &OperationSeen::default(),
+        };
         Answer::of(self.server.gateway.handle(sent, endpoint).await).await
     }
 

@@ -1,0 +1,88 @@
+//! The operations of the operator's interface, each of which has one name in metrics and logs.
+
+use http::Method;
+
+use crate::Address;
+use crate::address::{Action, Target};
+use crate::backups::BackupTarget;
+use crate::projections::ProjectionTarget;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AdminOperation {
+    Partitions,
+    Split,
+    Merge,
+    Move,
+    AbortRelocation,
+    Throughput,
+    Heat,
+    Key,
+    Query,
+    RunScript,
+    Schema,
+    IndexingPreview,
+    Server,
+    Caller,
+    Pulse,
+    Log,
+    ReadProjections,
+    PutProjection,
+    DeleteProjection,
+    PauseProjection,
+    ResumeProjection,
+    BeginBackup,
+    ReadBackup,
+    EndBackup,
+}
+
+impl Address<'_> {
+    /// The operation that a method asks for here, defined or not.
+    pub fn operation(&self, method: &Method) -> AdminOperation {
+        match &self.target {
+            Target::AllContainers => AdminOperation::Partitions,
+            Target::Server => AdminOperation::Server,
+            Target::Caller => AdminOperation::Caller,
+            Target::Pulse => AdminOperation::Pulse,
+            Target::Log => AdminOperation::Log,
+            Target::Projections(target) => of_projections(target, method),
+            Target::Backups(target) => of_backups(target, method),
+            Target::InContainer { what, .. } => of_action(*what),
+        }
+    }
+}
+
+fn of_projections(target: &ProjectionTarget, method: &Method) -> AdminOperation {
+    match target {
+        ProjectionTarget::All => AdminOperation::ReadProjections,
+        ProjectionTarget::One(_) if method == Method::PUT => AdminOperation::PutProjection,
+        ProjectionTarget::One(_) if method == Method::DELETE => AdminOperation::DeleteProjection,
+        ProjectionTarget::One(_) => AdminOperation::ReadProjections,
+        ProjectionTarget::Pause(_) => AdminOperation::PauseProjection,
+        ProjectionTarget::Resume(_) => AdminOperation::ResumeProjection,
+    }
+}
+
+fn of_backups(target: &BackupTarget, method: &Method) -> AdminOperation {
+    match target {
+        BackupTarget::All => AdminOperation::BeginBackup,
+        BackupTarget::One(_) if method == Method::DELETE => AdminOperation::EndBackup,
+        BackupTarget::One(_) | BackupTarget::Piece { .. } => AdminOperation::ReadBackup,
+    }
+}
+
+fn of_action(action: Action) -> AdminOperation {
+    match action {
+        Action::Partitions => AdminOperation::Partitions,
+        Action::Split { .. } => AdminOperation::Split,
+        Action::Merge => AdminOperation::Merge,
+        Action::Move { .. } => AdminOperation::Move,
+        Action::AbortRelocation => AdminOperation::AbortRelocation,
+        Action::Throughput => AdminOperation::Throughput,
+        Action::Heat => AdminOperation::Heat,
+        Action::Key => AdminOperation::Key,
+        Action::Query => AdminOperation::Query,
+        Action::RunScript => AdminOperation::RunScript,
+        Action::Schema => AdminOperation::Schema,
+        Action::PreviewPolicy => AdminOperation::IndexingPreview,
+    }
+}
