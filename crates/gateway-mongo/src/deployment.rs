@@ -6,6 +6,7 @@ use std::time::Duration;
 use shardlake_account::Account;
 
 use crate::access::{Key, Users};
+use crate::command_metrics::CommandMetrics;
 use crate::cursors::{CursorLimits, Cursors};
 use crate::expressions::Places;
 use crate::fail_points::FailPoints;
@@ -89,6 +90,7 @@ pub struct Deployment {
     pub unauthenticated: Unauthenticated,
     pub counters: Counters,
     pub latencies: Latencies,
+    pub commands: CommandMetrics,
     /// Whether there is a command of this name. The table stands above the commands, which may ask.
     pub knows_command: fn(&str) -> bool,
     /// When the gateway was opened, in terms of the account's clock.
@@ -134,7 +136,11 @@ impl OperationCounters {
 }
 
 impl Deployment {
-    pub fn new(account: Account, settings: MongoSettings, knows_command: fn(&str) -> bool) -> Deployment {
+    pub fn new(
+        account: Account,
+        settings: MongoSettings,
+        (commands, knows_command): (CommandMetrics, fn(&str) -> bool),
+    ) -> Deployment {
         let (clock, random) = (account.clock().clone(), account.random().clone());
         let memory = Memory::new(settings.message_bytes_max);
         Deployment {
@@ -149,6 +155,7 @@ impl Deployment {
             unauthenticated: Unauthenticated::new(settings.connections_max.div_ceil(2)),
             counters: Counters::default(),
             latencies: Latencies::default(),
+            commands,
             knows_command,
             started: clock.elapsed(),
             last_connection: AtomicI32::new(0),

@@ -15,6 +15,7 @@ use shardlake_mql::{Document, Value};
 
 use crate::access::{Identity, Principal, wanted};
 use crate::arguments::{Generic, ReadLevel, TransactionPart, check_variables};
+use crate::audit::Audited;
 use crate::call::{Call, Command, Connection, application_of};
 use crate::deployment::Deployment;
 use crate::errors::{
@@ -63,11 +64,32 @@ pub struct Asked {
 }
 
 pub async fn answer(deployment: &Arc<Deployment>, connection: &Arc<Connection>, asked: Asked) -> Answered {
-    let body = &asked.body;
-    let row = match find(deployment, body) {
-        Ok(row) => row,
-        Err(error) => return failed("", &error),
+    let begun = deployment.account.clock().elapsed();
+    let (number, row) = match find(deployment, &asked.body) {
+        Ok(placed) => placed,
+        Err(error) => {
+            deployment.commands.note(None, Some(error.code()), Duration::ZERO);
+            return failed("", &error);
+        }
     };
+    let audited = Audited::of(row.name, &asked.body, connection);
+    let (answered, code) = answer_of(deployment, connection, (number, row), asked).await;
+    let took = deployment.account.clock().elapsed().saturating_sub(begun);
+    deployment.commands.note(Some(number), code, took);
+    if let Some(audited) = audited {
+        audited.log(code);
+    }
+    answered
+}
+
+/// The answer, and the code of its error.
+async fn answer_of(
+    deployment: &Arc<Deployment>,
+    connection: &Arc<Connection>,
+    (number, row): (usize, &'static Command),
+    asked: Asked,
+) -> (Answered, Option<i32>) {
+    let body = &asked.body;
     deployment.counters.operations.count(row.name);
     let repeats = Repeats::of(row, body);
     let is_of_stream = is_of_stream(deployment, row.name, body);
@@ -75,22 +97,25 @@ pub async fn answer(deployment: &Arc<Deployment>, connection: &Arc<Connection>, 
     // An error instead of the command is none of the stream.
     let is_of_stream = is_of_stream && strike.as_ref().is_none_or(|strike| strike.is_inside);
     if let Some(Strike { closes_connection: true, .. }) = strike {
-        return Answered { document: Vec::new(), name: row.name, closes_connection: true };
+        let answered = Answered { document: Vec::new(), name: row.name, closes_connection: true };
+        return (answered, Some(code::HOST_UNREACHABLE));
     }
-    let run = AssertUnwindSafe(run(deployment, connection, row, (asked, strike))).catch_unwind();
+    let run = AssertUnwindSafe(run(deployment, connection, (number, row), (asked, strike))).catch_unwind();
     match run.await {
-        Ok(Ok(document)) => Answered { document, name: row.name, closes_connection: false },
+        Ok(Ok((document, code))) => (Answered { document, name: row.name, closes_connection: false }, code),
         Ok(Err(error)) => {
             deployment.counters.failures.fetch_add(1, Ordering::Relaxed);
+            let code = error.code();
             let reply = Reply::from(told(repeats, is_of_stream, error).reply());
             let now = deployment.account.clock().now();
             let times = (now, deployment.account.times().seen_before_at(now));
             let document = reply.to_bytes(|out| cluster_time::append(out, times));
-            Answered { document, name: row.name, closes_connection: false }
+            (Answered { document, name: row.name, closes_connection: false }, Some(code))
         }
         Err(panic) => {
             tracing::error!(command = row.name, panic = panic_message(&*panic), "a command handler panicked");
-            failed(row.name, &error!(code::INTERNAL_ERROR, "a defect of the server: see its log"))
+            let error = error!(code::INTERNAL_ERROR, "a defect of the server: see its log");
+            (failed(row.name, &error), Some(error.code()))
         }
     }
 }
@@ -194,10 +219,11 @@ fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
 }
 
-fn find(deployment: &Deployment, body: &Document) -> Result<&'static Command> {
+fn find(deployment: &Deployment, body: &Document) -> Result<(usize, &'static Command)> {
     let name = body.first().map_or("", |(name, _)| &**name);
-    let is_here = |row: &&Command| !row.rules.is_for_tests || deployment.settings.has_test_commands;
-    table::find(name).filter(is_here).ok_or_else(|| match SEARCH_COMMANDS.contains(&name) {
+    let is_here =
+        |(_, row): &(usize, &Command)| !row.rules.is_for_tests || deployment.settings.has_test_commands;
+    table::placed(name).filter(is_here).ok_or_else(|| match SEARCH_COMMANDS.contains(&name) {
         true => error!(
             code::SEARCH_NOT_ENABLED,
             "{name}: search indexes are not supported; MongoDB has them in Atlas and in local deployments of Atlas"
@@ -214,9 +240,9 @@ const SEARCH_COMMANDS: [&str; 4] =
 async fn run(
     deployment: &Arc<Deployment>,
     connection: &Arc<Connection>,
-    row: &'static Command,
+    (number, row): (usize, &'static Command),
     (asked, strike): (Asked, Option<Strike>),
-) -> Result<Vec<u8>> {
+) -> Result<(Vec<u8>, Option<i32>)> {
     let principal = connection.principal();
     check_access(deployment, row, principal.as_deref())?;
     let concern_error = match strike.map(Strike::into_outcome) {
@@ -267,10 +293,18 @@ async fn run(
     let in_transaction = call.generic.transaction_part.is_some() && !row.rules.ends_transaction;
     let outcome = if in_transaction { outcome.map_err(conflict_if_moved) } else { outcome };
     drop(at_work);
+    deployment.commands.note_charge(Some(number), call.charged.load(Ordering::Relaxed));
     note_request(&call, row, started);
     transactions::give_back(&mut call, &outcome);
     let reply = outcome?;
-    Ok(finish(row, &call, reply, concern_error))
+    let code = if row.rules.is_write { first_write_error(&reply) } else { None };
+    Ok((finish(row, &call, reply, concern_error), code))
+}
+
+/// The code of the first statement that failed, of a command that succeeds all the same.
+fn first_write_error(reply: &Reply) -> Option<i32> {
+    let errors = reply.fields.get("writeErrors").and_then(Value::as_array)?;
+    errors.first()?.as_document()?.get("code")?.to_i32_exact()
 }
 
 /// A moved partition ends a transaction with the code of a write conflict. Fail points do not pass here.

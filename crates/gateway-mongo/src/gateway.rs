@@ -11,6 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Notify, watch};
 
 use crate::call::{Connection, Ends};
+use crate::command_metrics::{CommandMetrics, CommandReport};
 use crate::connection_loop::Loop;
 use crate::deployment::{Deployment, MongoSettings};
 use crate::table;
@@ -34,7 +35,9 @@ struct Inner {
 impl MongoGateway {
     /// Needs a runtime, for the tasks that end what nobody uses.
     pub fn new(account: Account, settings: MongoSettings) -> MongoGateway {
-        let deployment = Arc::new(Deployment::new(account, settings, |name| table::find(name).is_some()));
+        let commands = CommandMetrics::new(table::names());
+        let deployment = Deployment::new(account, settings, (commands, |name| table::find(name).is_some()));
+        let deployment = Arc::new(deployment);
         tokio::spawn(expire(Arc::downgrade(&deployment)));
         tokio::spawn(forget(Arc::downgrade(&deployment)));
         MongoGateway(Arc::new(Inner { deployment }))
@@ -79,6 +82,11 @@ impl MongoGateway {
     /// Bytes of messages, answers and cursors that are counted.
     pub fn message_bytes(&self) -> u64 {
         self.0.deployment.memory.held_bytes()
+    }
+
+    /// Commands since the start.
+    pub fn commands(&self) -> Vec<CommandReport> {
+        self.0.deployment.commands.reports()
     }
 
     /// Connections that are open.

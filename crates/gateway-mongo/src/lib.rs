@@ -40,8 +40,10 @@
 
 mod access;
 mod arguments;
+mod audit;
 mod call;
 mod cluster_time;
+mod command_metrics;
 mod commands;
 mod connection_loop;
 mod cursors;
@@ -68,6 +70,7 @@ mod unauthenticated;
 pub mod wire;
 
 pub use access::{Access, Key};
+pub use command_metrics::CommandReport;
 pub use cursors::CursorLimits;
 pub use deployment::MongoSettings;
 pub use gateway::{MongoGateway, Place};

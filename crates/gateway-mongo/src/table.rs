@@ -12,10 +12,12 @@ use crate::{commands, data};
 
 static OWN: &[Command] = &[command!("listCommands", list_commands)];
 
-static TABLE: LazyLock<HashMap<&'static str, &'static Command>> = LazyLock::new(|| {
-    let spellings =
-        |row: &'static Command| row.aliases.iter().chain([&row.name]).map(move |name| (*name, row));
-    rows().flat_map(spellings).collect()
+/// By each spelling: the place of the row, and the row.
+static TABLE: LazyLock<HashMap<&'static str, (usize, &'static Command)>> = LazyLock::new(|| {
+    let spellings = |(place, row): (usize, &'static Command)| {
+        row.aliases.iter().chain([&row.name]).map(move |name| (*name, (place, row)))
+    };
+    rows().enumerate().flat_map(spellings).collect()
 });
 
 /// All of them. Commands on data have a room of their own.
@@ -37,7 +39,17 @@ fn rows() -> impl Iterator<Item = &'static Command> {
 }
 
 pub fn find(name: &str) -> Option<&'static Command> {
+    placed(name).map(|(_, row)| row)
+}
+
+/// A row and its place, which is that of its name in [`names`].
+pub fn placed(name: &str) -> Option<(usize, &'static Command)> {
     TABLE.get(name).copied()
+}
+
+/// The names of all commands, without older spellings.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    rows().map(|row| row.name)
 }
 
 /// Other fields of the command are passed over, as in the reference.
@@ -71,5 +83,8 @@ mod tests {
     fn no_spelling_stands_for_two_commands() {
         let spellings: usize = rows().map(|row| 1 + row.aliases.len()).sum();
         assert_eq!(TABLE.len(), spellings);
+        for (place, name) in names().enumerate() {
+            assert_eq!(placed(name).map(|(found, _)| found), Some(place), "{name}");
+        }
     }
 }

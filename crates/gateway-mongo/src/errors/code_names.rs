@@ -12,6 +12,21 @@ pub fn code_name(code: i32) -> Cow<'static, str> {
     }
 }
 
+/// How many codes have a name.
+pub fn codes() -> usize {
+    CODE_NAMES.len()
+}
+
+/// The place of a code among those that have a name.
+pub fn code_place(code: i32) -> Option<usize> {
+    CODE_NAMES.binary_search_by_key(&code, |(code, _)| *code).ok()
+}
+
+/// The name of the code at a place.
+pub fn code_at(place: usize) -> Option<&'static str> {
+    CODE_NAMES.get(place).map(|(_, name)| *name)
+}
+
 /// In the order of the codes.
 const CODE_NAMES: &[(i32, &str)] = &[
     (1, "InternalError"),

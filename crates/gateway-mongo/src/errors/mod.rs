@@ -4,7 +4,7 @@ pub mod code;
 mod code_names;
 mod of_engine;
 
-pub use code_names::code_name;
+pub use code_names::{code_at, code_name, code_place, codes};
 
 use std::borrow::Cow;
 use std::fmt;
