@@ -192,7 +192,7 @@ fn purged(server: &ServerProcess) -> Outcome<u64> {
     let mut connection = RawConnection::open(server.address())?;
     connection.send(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n")?;
     let page = connection.read_response("GET")?.text();
-    let mut counts = page.lines().filter(|line| line.starts_with("shardlake_purged_items_total{"));
+    let mut counts = page.lines().filter(|line| line.starts_with("shardlake_partition_purged_items_total{"));
     let count = counts.next().and_then(|line| line.rsplit(' ').next()).ok_or("no metric of removed items")?;
     Ok(count.parse()?)
 }

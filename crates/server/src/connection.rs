@@ -30,6 +30,7 @@ use crate::connections::{Connections, Next, Requests};
 use crate::counted_body::CountedBody;
 use crate::direct::{self, Rewound};
 use crate::front;
+use crate::request_metrics::Transport;
 use crate::sent_body::SentBody;
 use crate::stream_tasks::StreamTasks;
 use crate::watched_io::{InFlight, Protocol, WatchedIo};
@@ -185,7 +186,7 @@ impl Requests {
     {
         let in_flight = self.activity.begin_request();
         let reply = if self.origin.space.is_exhausted() {
-            self.front.exhausted(&request)
+            self.front.exhausted(&request, Transport::Http)
         } else {
             self.front.answer(request, &self.origin).await
         };

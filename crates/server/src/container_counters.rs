@@ -11,10 +11,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use http::Response;
 use percent_encoding::percent_decode;
-use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::registry::Registry;
+
+use crate::exposition::Page;
+use crate::metric_table::{CONTAINER_REQUEST_CHARGE, CONTAINER_REQUESTS};
 
 /// More than an account holds at a time.
 const CONTAINERS_MAX: usize = 1_000;
@@ -47,15 +46,8 @@ struct Counts {
     charge_centi: AtomicU64,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct StatusLabels {
-    database: String,
-    container: String,
-    status: u16,
-}
-
 /// The names of a container.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContainerLabels {
     pub database: String,
     pub container: String,
@@ -102,26 +94,20 @@ impl ContainerCounters {
         self.containers.write().unwrap_or_else(PoisonError::into_inner).add(database, container, names)
     }
 
-    pub fn register(&self, to: &mut Registry) {
-        let requests: Family<StatusLabels, Counter> = Family::default();
-        let units: Family<ContainerLabels, Counter<f64, AtomicU64>> = Family::default();
+    pub fn write(&self, page: &mut Page) {
         let known = self.containers.read().unwrap_or_else(PoisonError::into_inner);
         for counts in &known.all {
-            let ContainerLabels { database, container } = &counts.names;
+            let labels = [&*counts.names.database, &*counts.names.container];
             for (status, count) in counts.by_status.iter().enumerate() {
                 let count = count.load(Ordering::Relaxed);
                 if count > 0 {
-                    let status = (status + STATUS_MIN) as u16;
-                    let labels =
-                        StatusLabels { database: database.clone(), container: container.clone(), status };
-                    requests.get_or_create(&labels).inc_by(count);
+                    let status = (status + STATUS_MIN).to_string();
+                    page.family(&CONTAINER_REQUESTS).push([labels[0], labels[1], &status], count);
                 }
             }
             let charge = counts.charge_centi.load(Ordering::Relaxed) as f64 / 100.0;
-            units.get_or_create(&counts.names).inc_by(charge);
+            page.family(&CONTAINER_REQUEST_CHARGE).push(labels, charge);
         }
-        to.register("total_requests", "Requests to a container", requests);
-        to.register("total_request_units", "Request units charged in a container", units);
     }
 }
 
@@ -175,16 +161,12 @@ fn decoded(segment: &[u8]) -> Option<Cow<'_, str>> {
 
 #[cfg(test)]
 mod tests {
-    use prometheus_client::encoding::text;
-
     use super::*;
 
     fn page(counters: &ContainerCounters) -> String {
-        let mut registry = Registry::default();
-        counters.register(&mut registry);
-        let mut page = String::new();
-        text::encode_registry(&mut page, &registry).expect("writing to a string cannot fail");
-        page
+        let mut page = Page::default();
+        counters.write(&mut page);
+        page.text()
     }
 
     fn as_spelled(database: &str, container: &str) -> Option<ContainerLabels> {
@@ -207,9 +189,9 @@ mod tests {
         ] {
             counters.record(path, &answer, None, names);
         }
-        let line = r#"total_requests_total{database="db",container="x\"y",status="200"} 3"#;
+        let line = r#"container_requests_total{database="db",container="x\"y",status="200"} 3"#;
         assert!(page(&counters).contains(line), "{}", page(&counters));
-        assert_eq!(page(&counters).matches("total_requests_total{").count(), 1);
+        assert_eq!(page(&counters).matches("container_requests_total{").count(), 1);
     }
 
     #[test]
@@ -224,10 +206,10 @@ mod tests {
         counters.record("/dbs/db/colls/items/docs/a", &answer(404), Some(1.0), as_spelled);
         counters.record("/dbs/db/colls/items/docs/a", &answer(429), Some(0.0), as_spelled);
         for line in [
-            r#"total_requests_total{database="db",container="items",status="201"} 1"#,
-            r#"total_requests_total{database="db",container="items",status="404"} 1"#,
-            r#"total_requests_total{database="db",container="items",status="429"} 1"#,
-            r#"total_request_units_total{database="db",container="items"} 7.29"#,
+            r#"container_requests_total{database="db",container="items",status="201"} 1"#,
+            r#"container_requests_total{database="db",container="items",status="404"} 1"#,
+            r#"container_requests_total{database="db",container="items",status="429"} 1"#,
+            r#"container_request_charge_total{database="db",container="items"} 7.29"#,
         ] {
             assert!(page(&counters).contains(line), "{line} in\n{}", page(&counters));
         }
@@ -240,6 +222,6 @@ mod tests {
         for number in 0..CONTAINERS_MAX + 10 {
             counters.record(&format!("/dbs/db/colls/c{number}"), &answer, None, as_spelled);
         }
-        assert_eq!(page(&counters).matches("total_requests_total{").count(), CONTAINERS_MAX);
+        assert_eq!(page(&counters).matches("container_requests_total{").count(), CONTAINERS_MAX);
     }
 }

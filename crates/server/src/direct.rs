@@ -32,6 +32,7 @@ use tokio::task::JoinSet;
 use crate::answers::{Reply, failure, gone};
 use crate::config::ConnectionLimits;
 use crate::connections::{Connections, Next, Requests};
+use crate::request_metrics::Transport;
 use crate::watched_io::{InFlight, Protocol, WatchedIo};
 
 mod frame_body;
@@ -234,7 +235,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Session<T> {
         (*request.method_mut(), *request.uri_mut(), *request.headers_mut()) = (method, uri, headers);
         let Requests { front, origin, .. } = &self.requests;
         if origin.space.is_exhausted() {
-            return front.exhausted(&request);
+            return front.exhausted(&request, Transport::Direct);
         }
         let routing = Routing { replica_path: &replica_path, container_rid: container_rid.as_deref() };
         let reply = front.answer_frame(request, origin, routing).await;

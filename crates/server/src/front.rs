@@ -33,7 +33,8 @@ use http::{HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Body;
 use shardlake_account::Account;
 use shardlake_gateway_nosql::{
-    AnswerBody, ConnectionSpace, Door, Endpoint, Gateway, MessageSpace, Routing, Scheme,
+    AnswerBody, ConnectionSpace, Door, Endpoint, Gateway, MessageSpace, OperationName, OperationSeen,
+    Routing, Scheme,
 };
 use shardlake_stdx::Clock;
 use tokio::sync::Notify;
@@ -42,8 +43,9 @@ use crate::answers::{Refusal, Reply, failure, gone};
 use crate::container_counters::ContainerLabels;
 use crate::explorer::{self, Explorer};
 use crate::host_check::{Announced, HostCheck};
-use crate::metrics::{Metrics, Operation};
+use crate::metrics::Metrics;
 use crate::metrics_page::MetricsPage;
+use crate::request_metrics::Transport;
 use crate::welcome;
 
 /// The gateway ends an operation at its deadline; this much later the server stops waiting for it.
@@ -177,13 +179,17 @@ impl Front {
 
     /// For a request on a connection that takes no answers, when there is no memory left for more of them. Without a body the
     /// answer waits for no window.
-    pub fn exhausted<B>(&self, request: &Request<B>) -> Reply {
+    pub fn exhausted<B>(&self, request: &Request<B>, transport: Transport) -> Reply {
         let mut reply = unavailable("");
         *reply.body_mut() = AnswerBody::default();
-        let path = request.uri().path();
-        let operation = Operation::of(request.method(), path);
-        self.metrics.record(operation, path, &reply, Duration::ZERO, |_, _| None);
+        self.count_refusal(request, transport, &reply);
         reply
+    }
+
+    /// Counts a request that the gateway did not see.
+    fn count_refusal<B>(&self, request: &Request<B>, transport: Transport, reply: &Reply) {
+        let counted = (transport, OperationName::of_request(request));
+        self.metrics.record(counted, request.uri().path(), reply, Duration::ZERO, |_, _| None);
     }
 
     fn readiness<B>(&self, request: &Request<B>) -> Reply {
@@ -248,20 +254,24 @@ impl Front {
         B: Body<Data = Bytes>,
         B::Error: std::fmt::Display,
     {
-        let Some(gateway) = self.opened_gateway(door).await else {
-            return not_begun(door, "the server is starting: retry");
+        let transport = if door.is_direct() { Transport::Direct } else { Transport::Http };
+        let gateway = match self.opened_gateway(door).await {
+            Some(gateway) if gateway.account().is_leased() => gateway,
+            found => {
+                let why = found.map_or("the server is starting: retry", |_| NOT_LEASED);
+                let reply = not_begun(door, why);
+                self.count_refusal(&request, transport, &reply);
+                return reply;
+            }
         };
-        if !gateway.account().is_leased() {
-            return not_begun(door, NOT_LEASED);
-        }
         let started = self.clock.elapsed();
-        let operation = Operation::of(request.method(), request.uri().path());
+        let seen = OperationSeen::default();
         let uri = request.uri().clone();
         let authority = match announced {
             Announced::AsSent => None,
             Announced::Listener(authority) => Some(authority),
         };
-        let endpoint = Endpoint { scheme: origin.scheme, authority, space: &origin.space, door };
+        let endpoint = Endpoint { scheme: origin.scheme, authority, space: &origin.space, door, seen: &seen };
         let mut handled = pin!(AssertUnwindSafe(gateway.handle(request, endpoint)).catch_unwind());
         // What is answered in the call needs no timer.
         let ended = match poll!(handled.as_mut()) {
@@ -273,7 +283,9 @@ impl Front {
             Ok(Ok(_)) if !gateway.account().is_leased() => unavailable(NOT_LEASED),
             Ok(Ok(reply)) => reply,
             Ok(Err(panic)) => {
-                tracing::error!(?operation, panic = panic_message(&*panic), "a request handler panicked");
+                self.metrics.note_panic();
+                let operation = seen.get().as_str();
+                tracing::error!(operation, panic = panic_message(&*panic), "a request handler panicked");
                 failure(
                     StatusCode::INTERNAL_SERVER_ERROR,
                     "InternalServerError",
@@ -286,7 +298,7 @@ impl Front {
         };
         let duration = self.clock.elapsed().saturating_sub(started);
         let names = |database: &str, container: &str| names_of(gateway.account(), database, container);
-        self.metrics.record(operation, uri.path(), &reply, duration, names);
+        self.metrics.record((transport, seen.get()), uri.path(), &reply, duration, names);
         reply
     }
 }
@@ -407,7 +419,7 @@ mod tests {
     fn front(clock: &Clock, ca_pem: Option<&str>) -> Front {
         let hosts = HostCheck::for_tests(&[], true);
         Front::new(
-            Metrics::new("sync", None),
+            Metrics::default(),
             (hosts, Explorer::off()),
             ca_pem.map(str::to_owned),
             MessageSpace::new(1 << 30, 4 << 20),

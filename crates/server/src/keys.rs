@@ -78,7 +78,14 @@ pub fn generated(config: &Config, random: &Random) -> Result<Option<PathBuf>, St
     let path = data_dir.join("keys.json");
     if !path.exists() {
         generate(&path, random)?;
-        tracing::info!(file = %path.display(), "keys generated");
+        tracing::info!(
+            target: "audit",
+            caller = "server",
+            operation = "GenerateKeys",
+            resource = %path.display(),
+            outcome = "done",
+            "keys generated"
+        );
     }
     Ok(Some(path))
 }

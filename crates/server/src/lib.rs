@@ -13,9 +13,10 @@
 //! | `sent_body.rs`, `stream_tasks.rs` | answers until they are sent; ending a single stream |
 //! | `front.rs`, `answers.rs`, `host_check.rs`, `welcome.rs` | operator routes, names that are answered, panics and timeouts |
 //! | `explorer/` | the explorer's pages: files, headers, caching |
-//! | `metrics.rs`, `metrics_page.rs`, `container_counters.rs`, `partition_metrics.rs`, `projection_metrics.rs`, `store_metrics.rs` | counting, and the page that shows it |
+//! | `metric_table.rs`, `exposition.rs` | every metric by name, type and meaning; the text format |
+//! | `metrics.rs`, `metrics_page.rs`, `request_metrics.rs`, `container_counters.rs`, `partition_metrics.rs`, `projection_metrics.rs`, `script_metrics.rs`, `storage_metrics.rs`, `store_metrics.rs`, `process_metrics.rs`, `backup_metrics.rs` | counting, and the page that shows it |
 //! | `tls.rs`, `keys.rs`, `private_file.rs` | certificates and account keys in the data directory |
-//! | `ready.rs`, `logging.rs`, `log_capture.rs` | what is said, and where; the latest of it, kept |
+//! | `ready.rs`, `logging.rs`, `json_lines.rs`, `log_fields.rs`, `log_capture.rs` | what is said, and where; the latest of it, kept |
 //! | `heat_file.rs` | the heat of containers over restarts |
 //! | `sampler.rs` | connections, processor and memory, second by second |
 //! | `seed/`, `demo/` | data to begin with |
@@ -29,6 +30,7 @@
 mod account_file;
 mod answers;
 mod backup;
+mod backup_metrics;
 mod byte_size;
 pub mod cli;
 mod config;
@@ -40,18 +42,22 @@ mod demo;
 mod descriptors;
 mod direct;
 mod explorer;
+mod exposition;
 mod failed_openings;
 mod front;
 mod heat_file;
 mod history;
 mod home;
 mod host_check;
+mod json_lines;
 mod keys;
 mod layers;
 mod listener;
 mod log_capture;
+mod log_fields;
 mod logging;
 mod memory;
+mod metric_table;
 mod metrics;
 mod metrics_page;
 mod migrate;
@@ -60,8 +66,10 @@ mod moved_mark;
 mod operate;
 mod partition_metrics;
 mod private_file;
+mod process_metrics;
 mod projection_metrics;
 mod ready;
+mod request_metrics;
 mod restore_mark;
 mod sampler;
 mod script_metrics;
@@ -75,6 +83,7 @@ mod settings_page_tests;
 mod shards;
 mod start_checks;
 mod start_watch;
+mod storage_metrics;
 mod store;
 mod store_metrics;
 mod stored_json;

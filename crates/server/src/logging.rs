@@ -6,14 +6,19 @@ use std::sync::Arc;
 
 use shardlake_admin::LogRing;
 use tracing::Subscriber;
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::fmt::format::JsonFields;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, fmt};
 
+use crate::json_lines::JsonLines;
 use crate::log_capture::LogCapture;
 use crate::settings::LogFormat;
 use crate::tracing_export::{self, Export};
+
+/// The target of the audit log.
+const AUDIT: &str = "audit";
 
 /// `level` is a level or a list such as `info,shardlake_storage=debug`. The latest lines are kept in `ring`.
 pub fn start(
@@ -36,10 +41,12 @@ fn subscriber(
     let targets: Targets = level.parse().map_err(|error| {
         format!("--log-level '{level}' is no level (error, warn, info, debug, trace) or list of crate=level: {error}")
     })?;
+    // Changes of definitions, keys and permissions are always on record.
+    let targets = targets.with_target(AUDIT, LevelFilter::INFO);
     let lines = fmt::layer().with_writer(std::io::stderr);
     let lines: Box<dyn Layer<Registry> + Send + Sync> = match format {
         LogFormat::Text => Box::new(lines.with_ansi(takes_colours())),
-        LogFormat::Json => Box::new(lines.json().flatten_event(true)),
+        LogFormat::Json => Box::new(lines.fmt_fields(JsonFields::new()).event_format(JsonLines)),
     };
     let (spans, export) = tracing_export::layer(otlp_endpoint)?;
     let kept = LogCapture::new(ring.clone()).with_filter(targets.clone());

@@ -1,139 +1,79 @@
-//! Metrics of containers and partitions, made anew whenever somebody asks, so that what is gone is not shown.
+//! Metrics of containers and partitions, read anew for each page, so that deleted ones are not shown.
 //!
-//! They have the names that the service's metrics have, in Prometheus' spelling. Labels name databases and containers, never
-//! keys or items. Of partitions only the busiest are shown: a page stays readable, and a monitoring system its size.
+//! Labels name databases and containers, never keys or items. Of partitions only the busiest are shown: a page stays readable,
+//! and a monitoring system its size.
 
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use prometheus_client::encoding::{EncodeLabelSet, text};
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
 use shardlake_account::{Account, ContainerLoad, PartitionLoad};
 use shardlake_model::Throughput;
 
-use crate::metrics::PREFIX;
+use crate::exposition::Page;
+use crate::metric_table as table;
 
 /// Of all containers together.
 const PARTITIONS_MAX: usize = 1_000;
 /// As the service reports it: the busiest second of each minute.
 const WINDOW: Duration = Duration::from_secs(60);
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ContainerLabels {
-    database: String,
-    container: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct PartitionLabels {
-    database: String,
-    container: String,
-    partition_key_range_id: u32,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RelocationLabels {
-    kind: &'static str,
-    outcome: &'static str,
-}
-
-type Numbers<L> = Family<L, Gauge<f64, AtomicU64>>;
-
-#[derive(Debug, Default)]
-struct PartitionMetrics {
-    normalized: Numbers<PartitionLabels>,
-    size: Numbers<PartitionLabels>,
-    throughput: Numbers<PartitionLabels>,
-    throttled: Family<PartitionLabels, Counter>,
-    purged: Family<PartitionLabels, Counter>,
-    provisioned: Numbers<ContainerLabels>,
-    autoscale_max: Numbers<ContainerLabels>,
-    autoscaled: Numbers<ContainerLabels>,
-    relocations: Family<RelocationLabels, Counter>,
-    left_out: Gauge,
-}
-
-/// The page's part about partitions.
-pub fn write(page: &mut String, account: &Account) {
-    let metrics = PartitionMetrics::default();
+/// The page's part about containers and partitions.
+pub fn write(page: &mut Page, account: &Account) {
     let loads = account.loads(WINDOW);
     for load in &loads {
-        metrics.show_container(load);
+        write_container(page, load);
     }
-    metrics.show_partitions(&loads);
+    write_partitions(page, &loads);
+    let builds = loads.iter().filter(|load| load.index_build.is_some()).count();
+    page.set(&table::INDEX_BUILDS, builds as u64);
     for (kind, done, given_up) in account.relocation_counts() {
         for (outcome, count) in [("done", done), ("given_up", given_up)] {
-            metrics.relocations.get_or_create(&RelocationLabels { kind: kind.name(), outcome }).inc_by(count);
+            page.family(&table::RELOCATIONS).push([kind.name(), outcome], count);
         }
+        let relocations = loads.iter().filter_map(|load| load.relocation);
+        let active = relocations.filter(|relocation| relocation.kind == kind).count();
+        page.family(&table::RELOCATIONS_ACTIVE).push([kind.name()], active as u64);
     }
-    text::encode_registry(page, &metrics.registry()).expect("writing to a string cannot fail");
 }
 
-impl PartitionMetrics {
-    fn show_container(&self, load: &ContainerLoad) {
-        let Some(throughput) = load.throughput else { return };
-        let labels = ContainerLabels { database: load.database.clone(), container: load.container.clone() };
-        let provisioned = load.scaled_to.unwrap_or(throughput.maximum());
-        self.provisioned.get_or_create(&labels).set(provisioned as f64);
-        if let Throughput::Autoscale(autoscale) = throughput {
-            self.autoscale_max.get_or_create(&labels).set(autoscale.max_throughput as f64);
-            self.autoscaled.get_or_create(&labels).set(provisioned as f64);
-        }
+fn write_container(page: &mut Page, load: &ContainerLoad) {
+    let labels = [&*load.database, &*load.container];
+    if let Some(done) = load.index_build {
+        page.family(&table::INDEX_BUILD_DONE).push(labels, done);
     }
-
-    /// The busiest first; among equals in the order of the catalog.
-    fn show_partitions(&self, loads: &[ContainerLoad]) {
-        let mut all: Vec<(&ContainerLoad, &PartitionLoad)> = loads
-            .iter()
-            .flat_map(|load| load.partitions.iter().map(move |partition| (load, partition)))
-            .collect();
-        all.sort_by(|(_, left), (_, right)| right.totals.ru.total_cmp(&left.totals.ru));
-        self.left_out.set(all.len().saturating_sub(PARTITIONS_MAX) as i64);
-        for (load, partition) in all.into_iter().take(PARTITIONS_MAX) {
-            self.show_partition(load, partition);
-        }
+    if let Some(relocation) = load.relocation {
+        let labels = [labels[0], labels[1], relocation.kind.name()];
+        page.family(&table::RELOCATION_COPIED).push(labels, relocation.copied);
     }
-
-    fn show_partition(&self, load: &ContainerLoad, partition: &PartitionLoad) {
-        let labels = PartitionLabels {
-            database: load.database.clone(),
-            container: load.container.clone(),
-            partition_key_range_id: partition.range_id,
-        };
-        self.size.get_or_create(&labels).set(partition.size_bytes as f64);
-        self.throttled.get_or_create(&labels).inc_by(partition.refused);
-        self.purged.get_or_create(&labels).inc_by(partition.purged);
-        if let Some(budget) = partition.budget {
-            self.throughput.get_or_create(&labels).set(budget);
-            let percent = partition.totals.busiest_second_ru * 100.0 / budget.max(f64::MIN_POSITIVE);
-            self.normalized.get_or_create(&labels).set(percent.min(100.0));
-        }
+    let Some(throughput) = load.throughput else { return };
+    page.family(&table::CONTAINER_THROUGHPUT).push(labels, load.scaled_to.unwrap_or(throughput.maximum()));
+    if let Throughput::Autoscale(autoscale) = throughput {
+        page.family(&table::CONTAINER_AUTOSCALE_MAX).push(labels, autoscale.max_throughput);
     }
+}
 
-    fn registry(&self) -> Registry {
-        let mut to = Registry::with_prefix(PREFIX);
-        let help = "Percent of its RU/s that a partition used in the busiest second of the last minute";
-        to.register("normalized_ru_consumption", help, self.normalized.clone());
-        let help = "JSON size of a partition's items, in bytes";
-        to.register("physical_partition_size_info", help, self.size.clone());
-        let help = "RU/s that a partition may hand out";
-        to.register("physical_partition_throughput_info", help, self.throughput.clone());
-        let help = "Operations that a partition refused for want of request units";
-        to.register("throttled_requests", help, self.throttled.clone());
-        let help = "Items that a partition removed because their time to live had run out";
-        to.register("purged_items", help, self.purged.clone());
-        to.register("provisioned_throughput", "RU/s of a container", self.provisioned.clone());
-        let help = "RU/s up to which a container is scaled";
-        to.register("autoscale_max_throughput", help, self.autoscale_max.clone());
-        to.register("autoscaled_ru", "RU/s that autoscale is at", self.autoscaled.clone());
-        let help = "Splits, merges and moves that have ended";
-        to.register("relocations", help, self.relocations.clone());
-        let help = "Partitions that are not shown, because only the 1,000 busiest are";
-        to.register("partitions_not_shown", help, self.left_out.clone());
-        to
+/// The busiest first; among equals in the order of the catalog.
+fn write_partitions(page: &mut Page, loads: &[ContainerLoad]) {
+    let mut all: Vec<(&ContainerLoad, &PartitionLoad)> = loads
+        .iter()
+        .flat_map(|load| load.partitions.iter().map(move |partition| (load, partition)))
+        .collect();
+    all.sort_by(|(_, left), (_, right)| right.totals.ru.total_cmp(&left.totals.ru));
+    page.set(&table::PARTITIONS_NOT_SHOWN, all.len().saturating_sub(PARTITIONS_MAX) as u64);
+    for (load, partition) in all.into_iter().take(PARTITIONS_MAX) {
+        write_partition(page, load, partition);
+    }
+}
+
+fn write_partition(page: &mut Page, load: &ContainerLoad, partition: &PartitionLoad) {
+    let id = partition.range_id.to_string();
+    let labels = [&*load.database, &*load.container, &*id];
+    page.family(&table::PARTITION_SIZE).push(labels, partition.size_bytes);
+    page.family(&table::PARTITION_THROTTLED).push(labels, partition.refused);
+    page.family(&table::PARTITION_PURGED).push(labels, partition.purged);
+    if let Some(budget) = partition.budget {
+        page.family(&table::PARTITION_THROUGHPUT).push(labels, budget);
+        let used = partition.totals.busiest_second_ru / budget.max(f64::MIN_POSITIVE);
+        page.family(&table::PARTITION_THROUGHPUT_USED).push(labels, used.min(1.0));
     }
 }
 
@@ -157,15 +97,18 @@ mod tests {
         let definition = definition.expect("a definition");
         let _created =
             account.create_container(&context, "db", definition, throughput).await.expect("created");
-        let mut page = String::new();
+        let mut page = Page::default();
         write(&mut page, &account);
+        let page = page.text();
         for line in [
-            r#"shardlake_normalized_ru_consumption{database="db",container="items",partition_key_range_id="1"} 0.0"#,
-            r#"shardlake_physical_partition_throughput_info{database="db",container="items",partition_key_range_id="0"} 6000.0"#,
-            r#"shardlake_throttled_requests_total{database="db",container="items",partition_key_range_id="0"} 0"#,
-            r#"shardlake_purged_items_total{database="db",container="items",partition_key_range_id="0"} 0"#,
-            r#"shardlake_provisioned_throughput{database="db",container="items"} 12000.0"#,
+            r#"shardlake_partition_throughput_used_ratio{database="db",container="items",partition_key_range_id="1"} 0.0"#,
+            r#"shardlake_partition_throughput{database="db",container="items",partition_key_range_id="0"} 6000.0"#,
+            r#"shardlake_partition_throttled_requests_total{database="db",container="items",partition_key_range_id="0"} 0"#,
+            r#"shardlake_partition_purged_items_total{database="db",container="items",partition_key_range_id="0"} 0"#,
+            r#"shardlake_container_throughput{database="db",container="items"} 12000"#,
             r#"shardlake_relocations_total{kind="split",outcome="done"} 0"#,
+            r#"shardlake_relocations_active{kind="move"} 0"#,
+            "shardlake_index_builds 0",
             "shardlake_partitions_not_shown 0",
         ] {
             assert!(page.contains(line), "{line} in\n{page}");

@@ -1,27 +1,13 @@
-//! What the kernel confines script workers by, for operators. Nothing is shown before the first worker was started.
+//! How the kernel confines script workers, for operators. Nothing is shown before the first worker was started.
 
-use prometheus_client::encoding::{EncodeLabelSet, text};
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
 use shardlake_account::{ScriptConfined, ScriptConfinementLayer};
 
-use crate::metrics::PREFIX;
+use crate::exposition::Page;
+use crate::metric_table::SCRIPT_CONFINEMENT;
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Labels {
-    layer: &'static str,
-}
-
-/// The page's part about script workers.
-pub fn write(page: &mut String, confined: Option<ScriptConfined>) {
+pub fn write(page: &mut Page, confined: Option<ScriptConfined>) {
     let Some(confined) = confined else { return };
-    let layers = Family::<Labels, Gauge>::default();
     for layer in ScriptConfinementLayer::ALL {
-        layers.get_or_create(&Labels { layer: layer.name() }).set(i64::from(confined.has(layer)));
+        page.family(&SCRIPT_CONFINEMENT).push([layer.name()], confined.has(layer));
     }
-    let mut to = Registry::with_prefix(PREFIX);
-    let help = "1 where the kernel confines script workers by a layer, 0 where it refused to";
-    to.register("script_confinement", help, layers);
-    text::encode_registry(page, &to).expect("writing to a string cannot fail");
 }

@@ -27,6 +27,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
+use crate::backup_metrics;
 use crate::config::{Config, Demo};
 use crate::connections::Connections;
 use crate::demo::{Tour, WebStore};
@@ -37,7 +38,7 @@ use crate::home::Home;
 use crate::host_check::HostCheck;
 use crate::keys::AccountKeys;
 use crate::listener::{self, Bound, Refusal, Slots};
-use crate::metrics::Metrics;
+use crate::metrics::{Facts, Metrics};
 use crate::mongo::{self, MongoConnections};
 use crate::ready::ReadyRecord;
 use crate::sampler;
@@ -91,7 +92,7 @@ pub async fn serve(
     watch.enter(Step::Certificate);
     let tls = Tls::load(&config, clock.now())?;
     let hosts = HostCheck::new(&config, &tls, &keys, &authorities[0]);
-    let metrics = Metrics::new(config.durability.name(), store_metrics.as_ref());
+    let metrics = Metrics::new(facts(&config, &tls, store_metrics));
     let space = MessageSpace::new(config.limits.message_bytes_max, Limits::default().page_size_bytes_max);
     let timing = (clock.clone(), config.limits.request_max);
     let front =
@@ -127,6 +128,8 @@ pub async fn serve(
     let settings = gateway_settings(&config, keys.keys, installation.clone());
     front.open(Gateway::new(account.clone(), settings).map_err(|error| error.to_string())?);
     let (rings, metrics) = (installation.process.clone(), front.metrics.clone());
+    backup_metrics::recall(&account, backup_metrics::path(&config).as_deref());
+    tokio::spawn(backup_metrics::keep(account.clone(), backup_metrics::path(&config)));
     tokio::spawn(sampler::sample(rings, metrics, account.clone(), clock.clone()));
     tokio::spawn(heat_file::keep_now_and_again(account.clone(), heat_file::path(&config)));
     let record = ReadyRecord::new(&config, &authorities, keys.source, tls.ca_file, clock.elapsed())
@@ -174,6 +177,17 @@ fn gateway_settings(
         merges_queries: config.merges_queries,
         installation: Some(installation),
         ..GatewaySettings::default()
+    }
+}
+
+/// The parts of the page of metrics that stay as they are.
+fn facts(config: &Config, tls: &Tls, store: Option<StoreMetrics>) -> Facts {
+    Facts {
+        durability: config.durability.name(),
+        data_dir: config.data_dir.clone(),
+        restore_window: config.restore_window,
+        certificate_ends: tls.ends,
+        store,
     }
 }
 
@@ -321,6 +335,7 @@ impl Door {
             return authorities;
         }
         let gateway = gateway(self.own_max);
+        self.connections.front.metrics.show_mongo(gateway.clone());
         let served = Arc::new(MongoConnections { gateway, connections: self.connections.clone() });
         let slots = Slots { own: Arc::new(Semaphore::new(self.own_max)), ..self.slots.clone() };
         for bound in bound {

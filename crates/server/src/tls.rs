@@ -22,6 +22,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde::{Deserialize, Serialize};
 use shardlake_stdx::Timestamp;
+use yasna::Tag;
+use yasna::tags::TAG_UTCTIME;
 
 use crate::config::{Config, TlsFiles, machine_name};
 use crate::private_file::{self, Secrecy};
@@ -42,7 +44,7 @@ pub struct Tls {
     pub ca_file: Option<PathBuf>,
     /// A certificate from outside, which may be good for more names than are configured.
     pub certificate: Option<CertificateDer<'static>>,
-    /// Until when the certificate is good that this server has made.
+    /// When the certificate expires; `None` for one from outside that cannot be parsed.
     pub ends: Option<Timestamp>,
 }
 
@@ -87,13 +89,8 @@ impl Tls {
     pub fn load(config: &Config, now: Timestamp) -> Result<Tls, String> {
         if let Some(files) = &config.tls_files {
             let (server, certificate) = from_files(files)?;
-            return Ok(Tls {
-                server,
-                ca_pem: None,
-                ca_file: None,
-                certificate: Some(certificate),
-                ends: None,
-            });
+            let ends = ends_of(&certificate);
+            return Ok(Tls { server, ca_pem: None, ca_file: None, certificate: Some(certificate), ends });
         }
         let names = known_names(config);
         let directory = config.data_dir.as_ref().map(|directory| directory.join("tls"));
@@ -251,6 +248,36 @@ fn set_validity(params: &mut CertificateParams, now: Timestamp, days: u32) {
     params.not_after = epoch + Duration::from_millis(after(now, days).0);
 }
 
+/// When a certificate expires: the second time of its validity (RFC 5280, section 4.1).
+fn ends_of(certificate: &CertificateDer<'_>) -> Option<Timestamp> {
+    let ends = yasna::parse_der(certificate, |reader| {
+        reader.read_sequence(|certificate| {
+            let ends = certificate.next().read_sequence(|signed| {
+                let _version =
+                    signed.read_optional(|version| version.read_tagged(Tag::context(0), |v| v.read_der()))?;
+                for _serial_algorithm_issuer in 0..3 {
+                    signed.next().read_der()?;
+                }
+                let ends = signed.next().read_sequence(|validity| {
+                    validity.next().read_der()?;
+                    let ends = validity.next();
+                    Ok(match ends.lookahead_tag()? {
+                        TAG_UTCTIME => ends.read_utctime()?.datetime().unix_timestamp(),
+                        _ => ends.read_generalized_time()?.datetime().unix_timestamp(),
+                    })
+                })?;
+                while signed.read_optional(|rest| rest.read_der())?.is_some() {}
+                Ok(ends)
+            })?;
+            for _algorithm_signature in 0..2 {
+                certificate.next().read_der()?;
+            }
+            Ok(ends)
+        })
+    });
+    Some(Timestamp(u64::try_from(ends.ok()?).ok()? * 1000))
+}
+
 fn after(now: Timestamp, days: u32) -> Timestamp {
     Timestamp(now.0 + (DAY * days).as_millis() as u64)
 }
@@ -313,6 +340,18 @@ mod tests {
 
     fn certificate(directory: &Path) -> String {
         fs::read_to_string(directory.join("tls/server.pem")).expect("issued")
+    }
+
+    #[test]
+    fn the_expiry_of_a_certificate_from_outside_is_known() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let issued = Tls::load(&config(directory.path(), &[]), NOW).expect("issued");
+        let path = |name: &str| directory.path().join("tls").join(name);
+        let files = TlsFiles { certificate: path("server.pem"), key: path("server-key.pem") };
+        let outside = Config { tls_files: Some(files), ..config(directory.path(), &[]) };
+        let loaded = Tls::load(&outside, NOW).expect("read");
+        assert_eq!(loaded.ends.map(Timestamp::seconds), issued.ends.map(Timestamp::seconds));
+        assert!(loaded.ends > Some(NOW) && loaded.ca_pem.is_none());
     }
 
     #[test]

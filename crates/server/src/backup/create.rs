@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::{self, Read};
 use std::path::Path;
 
-use shardlake_account::AccountMark;
+use shardlake_account::{AccountMark, BackupOutcome};
 use shardlake_stdx::Random;
 use shardlake_storage::TableSum;
 use tokio::signal::unix::{SignalKind, signal};
@@ -37,7 +37,8 @@ pub async fn create(
 ) -> Result<Created, String> {
     let created = copy_unless_stopped((place, lock), &source, key_file).await;
     // Whatever failed: until its end the source keeps files that would be deleted otherwise.
-    source.end().await;
+    let outcome = if created.is_ok() { BackupOutcome::Done } else { BackupOutcome::Failed };
+    source.end(Some(outcome)).await;
     created
 }
 

@@ -88,7 +88,7 @@ pub async fn with_running<T>(
         }
     }
     .await;
-    source.end().await;
+    source.end(None).await;
     looked
 }
 

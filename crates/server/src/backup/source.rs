@@ -6,7 +6,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Method;
 use serde::Deserialize;
-use shardlake_account::{AccountMark, BACKUP_PIECE_BYTES_MAX, MomentOfPartition, Shards, describe_moment};
+use shardlake_account::{
+    AccountMark, BACKUP_PIECE_BYTES_MAX, BackupOutcome, MomentOfPartition, Shards, describe_moment,
+};
 #[cfg(feature = "object-storage")]
 use shardlake_account::{Stamp, stamp_key};
 use shardlake_admin::OperatorRequest;
@@ -182,10 +184,13 @@ impl Source {
     }
 
     /// Says that nobody needs the state any more. A server that does not hear of it finds out by itself.
-    pub async fn end(self) {
+    /// `outcome` is of a backup.
+    pub async fn end(self, outcome: Option<BackupOutcome>) {
         match self.place {
             Place::Server { client, id } => {
-                let request = OperatorRequest::of_backups(Method::DELETE, &format!("/{id}"));
+                let query = outcome.map(|outcome| format!("outcome={}", outcome.name()));
+                let request =
+                    OperatorRequest::of_backups(Method::DELETE, &format!("/{id}")).with_query(query);
                 let _it_finds_out = client.send(&request).await;
             }
             Place::Directory { .. } => {}

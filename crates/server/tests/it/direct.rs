@@ -21,7 +21,7 @@ fn prepared(server: &ServerProcess) -> String {
 }
 
 /// The path of the first address that the feed gives for the container, as clients send it back.
-fn replica_of(server: &ServerProcess, rid: &str) -> String {
+pub fn replica_of(server: &ServerProcess, rid: &str) -> String {
     let feed = addresses(server, rid, "0");
     let address = feed["Addresss"][0]["physcialUri"].as_str().expect("an address").to_owned();
     let path = &address[address.find("/apps").expect("a path")..];
@@ -45,7 +45,7 @@ fn addresses(server: &ServerProcess, rid: &str, ranges: &str) -> Json {
     server.client().send(&request).expect("an answer").expect_status(200).json()
 }
 
-fn at(ask: Ask, replica: &str) -> Ask {
+pub fn at(ask: Ask, replica: &str) -> Ask {
     ask.with(0x13, Text::Long(replica.to_owned()))
 }
 
@@ -408,7 +408,10 @@ fn answers_that_are_not_taken_hold_little() {
     }
     eventually("the page of metrics is a new one", || {
         assert!(waiting() < 12 * ANSWER_BYTES, "{}", waiting());
-        metric(&client, "shardlake_requests_total{operation=\"CreateItem\",status=\"201\"}") >= 50
+        metric(
+            &client,
+            "shardlake_requests_total{transport=\"direct\",operation=\"CreateItem\",status=\"201\"}",
+        ) >= 50
     });
     drop(server);
     deaf.join().expect("its connection ends");

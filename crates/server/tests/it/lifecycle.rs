@@ -76,11 +76,11 @@ fn probes_and_metrics_need_no_key_and_nothing_else_is_open() {
     }
     let page = client.get("/metrics", &[]).expect_status(200).text();
     for line in [
-        r#"shardlake_requests_total{operation="Database",status="201"} 1"#,
+        r#"shardlake_requests_total{transport="http",operation="CreateDatabase",status="201"} 1"#,
         "shardlake_databases 1",
         "shardlake_storage_poisoned 0",
         "shardlake_connections 2",
-        "shardlake_request_charge_total{operation=\"Database\"}",
+        "shardlake_request_charge_total{operation=\"CreateDatabase\"}",
     ] {
         assert!(page.contains(line), "{line} in\n{page}");
     }
@@ -102,12 +102,12 @@ fn metrics_of_a_container_have_the_same_labels() {
     }
     let page = client.get("/metrics", &[]).expect_status(200).text();
     for line in [
-        r#"shardlake_provisioned_throughput{database="d b",container="x\"y"} 400.0"#,
-        r#"shardlake_total_requests_total{database="d b",container="x\"y",status="200"} 3"#,
+        r#"shardlake_container_throughput{database="d b",container="x\"y"} 400"#,
+        r#"shardlake_container_requests_total{database="d b",container="x\"y",status="200"} 3"#,
     ] {
         assert!(page.contains(line), "{line} in\n{page}");
     }
-    assert_eq!(page.matches("shardlake_total_requests_total{").count(), 1, "{page}");
+    assert_eq!(page.matches("shardlake_container_requests_total{").count(), 1, "{page}");
 }
 
 #[test]

@@ -25,6 +25,7 @@
 //! | `open_files.rs` | few descriptors: storage has its part, connections get the rest |
 //! | `hostile.rs` | clients that are slow, broken, many or malicious |
 //! | `scripts.rs` | workers: confined, killed from outside, held by loops |
+//! | `metrics.rs` | metrics by operation and command, alerts and dashboards, JSON log lines, the audit log |
 //! | `traces.rs` | slow requests in the log, spans at a collector |
 //! | `direct.rs`, `direct_client.rs` | connections in Direct mode, by a client that checks TLS records |
 //! | `mongo_connections.rs` | the MongoDB API's port: TLS and plain messages of any length |
@@ -43,6 +44,7 @@ mod hot_tenant;
 mod large_documents;
 mod lifecycle;
 mod lost_files;
+mod metrics;
 #[cfg(feature = "object-storage")]
 mod migrate;
 #[cfg(feature = "object-storage")]

@@ -92,9 +92,9 @@ fn partitions_are_shown_split_moved_merged_and_given_shares() {
     let page = String::from_utf8(page).unwrap();
     for line in [
         r#"shardlake_relocations_total{kind="merge",outcome="done"} 1"#,
-        r#"shardlake_provisioned_throughput{database="shop",container="orders"} 12000.0"#,
-        r#"shardlake_physical_partition_throughput_info{database="shop",container="orders",partition_key_range_id="4"} 6000.0"#,
-        r#"shardlake_total_requests_total{database="shop",container="orders",status="201"} 40"#,
+        r#"shardlake_container_throughput{database="shop",container="orders"} 12000"#,
+        r#"shardlake_partition_throughput{database="shop",container="orders",partition_key_range_id="4"} 6000.0"#,
+        r#"shardlake_container_requests_total{database="shop",container="orders",status="201"} 40"#,
     ] {
         assert!(page.contains(line), "{line} in\n{page}");
     }

@@ -27,7 +27,7 @@ fn slow_requests_are_logged_with_what_they_cost_and_no_more_than_ten_a_second() 
     let answer = client.request("POST", "/dbs/d/colls/c/docs", &headers, query.as_bytes()).expect_status(200);
     let log = server.log();
     let line = log.lines().find(|line| line.contains(ACTIVITY)).unwrap_or_else(|| panic!("{log}"));
-    let charge = format!("charge=\"{}\"", answer.header("x-ms-request-charge").unwrap());
+    let charge = format!("charge={}", answer.header("x-ms-request-charge").unwrap());
     for part in ["slow request", "path=\"/dbs/d/colls/c/docs\"", "status=200", "milliseconds=", &charge] {
         assert!(line.contains(part), "{part} in {line}");
     }
