@@ -19,7 +19,6 @@ use shardlake_router::{
 };
 use shardlake_script::{ScriptSettings, Scripts};
 use shardlake_stdx::{Activity, Clock, CommitTimes, Random};
-use shardlake_storage::{Shard, ShardMetrics};
 
 use crate::expiry;
 
@@ -213,11 +212,6 @@ impl Account {
 
     pub fn statistics(&self) -> AccountStatistics {
         AccountStatistics { disk_bytes: self.0.shards.disk_bytes(), ..self.counts() }
-    }
-
-    /// Work, caches and health of each shard. Asks for sizes of files, so it may wait for a journal that is being synced.
-    pub fn shard_metrics(&self) -> Vec<ShardMetrics> {
-        self.0.shards.iter().map(Shard::metrics).collect()
     }
 
     /// All shards with their contents. Reading the sizes of files may wait for a journal that is being synced.

@@ -84,8 +84,6 @@ pub use shardlake_script::{
 };
 /// The query language, for front ends that filter metadata feeds.
 pub use shardlake_sql as sql;
-/// Shards in numbers, for metrics.
-pub use shardlake_storage::{CacheState, CompactionState, EngineState, ShardMetrics};
 /// Files of a state that is kept for a backup.
 pub use shardlake_storage::{KeptFile, KeptFiles, Stamp};
 pub use verify::{VerifyReport, verify};

@@ -401,8 +401,8 @@ fn name_of(entry: &ContainerEntry) -> String {
 }
 
 fn source_bytes(entry: &ContainerEntry, record: &RelocationRecord) -> u64 {
-    let is_source = |partition: &&Arc<Partition>| record.sources.contains(&partition.range_id);
-    entry.map.iter().filter(is_source).map(|partition| partition.size_bytes()).sum()
+    let partitions = entry.map.iter().filter(|partition| record.sources.contains(&partition.range_id));
+    partitions.map(|partition| partition.size_bytes()).sum()
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::time::Duration;
 use http::{Response, StatusCode};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
-use shardlake_account::{Account, ProjectionReport};
+use shardlake_account::{Account, ProjectionReport, Shards};
 use shardlake_admin::RequestCounts;
 use shardlake_gateway_mongo::MongoGateway;
 use shardlake_gateway_nosql::{MessageSpace, OperationName};
@@ -41,6 +41,8 @@ pub struct Metrics {
     facts: Facts,
     requests: RequestMetrics,
     containers_counted: ContainerCounters,
+    /// Set when the account is open.
+    shards: OnceLock<Shards>,
     /// Set when the MongoDB API is served.
     mongo: OnceLock<MongoGateway>,
     /// For the course that operators see: requests of clients, without those of operators.
@@ -56,6 +58,11 @@ pub struct Metrics {
 impl Metrics {
     pub fn new(facts: Facts) -> Metrics {
         Metrics { facts, ..Metrics::default() }
+    }
+
+    /// From here on the shards are shown.
+    pub fn show_shards(&self, shards: Shards) {
+        let _set_once = self.shards.set(shards);
     }
 
     /// From here on the commands of the MongoDB API are shown.
@@ -106,8 +113,10 @@ impl Metrics {
             partition_metrics::write(&mut page, account);
             projection_metrics::write(&mut page, projections);
             script_metrics::write(&mut page, account.script_confinement());
-            storage_metrics::write(&mut page, account);
             backup_metrics::write(&mut page, account);
+        }
+        if let Some(shards) = self.shards.get() {
+            storage_metrics::write(&mut page, shards);
         }
         if let Some(store) = &self.facts.store {
             store.write(&mut page);

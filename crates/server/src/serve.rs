@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use shardlake_account::{Account, AccountOptions, Enforcement};
+use shardlake_account::{Account, AccountOptions, Enforcement, Shards};
 use shardlake_admin::{Installation, LogRing};
 use shardlake_gateway_mongo::MongoGateway;
 use shardlake_gateway_nosql::{Gateway, GatewaySettings, MessageSpace};
@@ -108,8 +108,8 @@ pub async fn serve(
         reason = watch.given_up() => Some(Err(reason)),
     };
     drop(watch);
-    let account = match started {
-        Some(Ok(account)) => account,
+    let (account, shards) = match started {
+        Some(Ok(opened)) => opened,
         ended => {
             door.abort();
             // A start that hangs may have left a shard that does not close. The next start recovers it.
@@ -122,6 +122,7 @@ pub async fn serve(
             return abandoned.map(|()| ExitCode::SUCCESS);
         }
     };
+    front.metrics.show_shards(shards);
     let gateway_for_mongo = |connections_max| mongo::gateway(&account, &config, &keys, connections_max);
     let mongo_authorities = door.open_for_mongo(bound_for_mongo, gateway_for_mongo);
     let installation = Arc::new(installation(&config, &tls, &clock, log));
@@ -215,7 +216,7 @@ async fn start(
     home: &mut Home,
     watch: &StartWatch,
     (clock, random): (&Clock, &Random),
-) -> Result<Account, String> {
+) -> Result<(Account, Shards), String> {
     watch.enter(Step::OpenStore);
     let shards = home.open(config).await?;
     watch.enter(Step::ArchivedLog);
@@ -248,7 +249,7 @@ async fn start(
         ..AccountOptions::default()
     };
     watch.enter(Step::OpenAccount);
-    let account = Account::open(shards, options)
+    let account = Account::open(shards.clone(), options)
         .await
         .map_err(|error| format!("the account does not open: {error}"))?;
     watch.enter(Step::Remember);
@@ -282,7 +283,7 @@ async fn start(
             if loaded { "demo loaded" } else { "demo is there already: left alone" }
         );
     }
-    Ok(account)
+    Ok((account, shards))
 }
 
 /// The listeners and every connection that came through them.

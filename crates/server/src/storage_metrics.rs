@@ -1,12 +1,13 @@
 //! Shards on the page of metrics: syncs, journals, caches, compactions, and how far back the archived log reaches.
 
-use shardlake_account::{Account, CacheState, ShardMetrics};
+use shardlake_account::Shards;
+use shardlake_storage::{CacheState, Shard, ShardMetrics};
 
 use crate::exposition::Page;
 use crate::metric_table as table;
 
-pub fn write(page: &mut Page, account: &Account) {
-    let shards = account.shard_metrics();
+pub fn write(page: &mut Page, shards: &Shards) {
+    let shards: Vec<ShardMetrics> = shards.iter().map(Shard::metrics).collect();
     for (number, shard) in shards.iter().enumerate() {
         write_shard(page, &number.to_string(), shard);
     }

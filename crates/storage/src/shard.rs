@@ -21,6 +21,7 @@ use crate::pipeline::Pipeline;
 use crate::queue::{Bell, Queue, Queued};
 use crate::range_cache::{LayoutOf, RangeCache};
 use crate::row_cache::{Found, RowCache};
+use crate::shard_metrics::ShardMetrics;
 #[cfg(feature = "testing")]
 use crate::slow::SlowEngine;
 use crate::sync_under_way::SyncUnderWay;
@@ -418,6 +419,18 @@ impl Shard {
     /// lack them.
     pub(crate) fn loads(&self) -> bool {
         self.shared().engine.loads() && self.shared().history.get().is_none()
+    }
+
+    /// Its work, caches and health in numbers. Asks for sizes of files.
+    pub fn metrics(&self) -> ShardMetrics {
+        let shared = self.shared();
+        ShardMetrics {
+            engine: shared.engine.state(),
+            row_cache: shared.hot.state(),
+            range_cache: shared.range_cache.state(),
+            syncs: shared.syncs.counts(),
+            is_poisoned: self.is_poisoned(),
+        }
     }
 
     /// Bytes that its files take on the disk.
