@@ -32,6 +32,9 @@ const AUDITED: &[&str] = &[
     "updateUser",
 ];
 
+/// Of a resource in a line: names that are refused may be of any length.
+const TEXT_BYTES_MAX: usize = 1024;
+
 /// A command to be logged when it has ended.
 pub struct Audited {
     command: &'static str,
@@ -57,6 +60,7 @@ impl Audited {
             }
             Some(name) => format!("{database}.{name}"),
         };
+        let resource = resource[..resource.floor_char_boundary(TEXT_BYTES_MAX)].to_owned();
         Some(Audited { command, caller, resource, connection: connection.id })
     }
 

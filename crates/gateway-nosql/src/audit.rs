@@ -23,6 +23,9 @@ pub(crate) struct Audited {
     pub activity_id: Guid,
 }
 
+/// Of a resource or an error in a line: ids that are refused may be of any length.
+const TEXT_BYTES_MAX: usize = 1024;
+
 /// By operation: each request asks.
 static WANTED: LazyLock<Vec<bool>> =
     LazyLock::new(|| OperationName::ALL.iter().map(|name| Audited::changes_a_definition(*name)).collect());
@@ -75,19 +78,20 @@ impl Audited {
     }
 
     fn write(self, status: u16, error: Option<&str>) {
+        let cut = |text: &'_ str| text[..text.floor_char_boundary(TEXT_BYTES_MAX)].to_owned();
+        let (resource, error) = (cut(&self.resource), error.map(cut));
         tracing::info!(
             target: "audit",
             api = "nosql",
             caller = self.caller,
             operation = self.operation.as_str(),
-            resource = self.resource,
+            resource,
             outcome = if error.is_none() { "done" } else { "refused" },
             status,
             error,
             activity_id = %self.activity_id,
-            "{} {}",
+            "{} {resource}",
             self.operation.as_str(),
-            self.resource,
         );
     }
 }
