@@ -27,6 +27,7 @@
 //! | `checkpoint.rs`, `copying.rs` | keeps a state of a shard by name; copies of its files |
 //! | `wal_archive/`, `restore_point.rs`, `replay.rs`, `wal_copy.rs` | the archived log: restores to a point in time between two backups; a copy that follows its original |
 //! | `shard_set_checkpoint.rs`, `kept_files.rs` | a checkpoint of several shards at one point in time; the files that a checkpoint consists of |
+//! | `shard_metrics.rs` | work, caches and health of a shard in numbers |
 //! | `disk_space.rs` | the disk space of files |
 //! | `directory.rs`, `epoch.rs` | a local shard's directory: its lock, its format and its last owner |
 //! | `view.rs`, `scan.rs` | views for readers: the acknowledged state, its keys and its ranges |
