@@ -8,6 +8,7 @@ use percent_encoding::percent_decode_str;
 use shardlake_model::{Error, ErrorKind, Result};
 use shardlake_signature::Payload;
 
+use crate::account_keys::KeyTarget;
 use crate::backups::BackupTarget;
 use crate::parameters::Parameters;
 use crate::projections::ProjectionTarget;
@@ -33,6 +34,7 @@ pub(crate) enum Target {
     Log,
     Projections(ProjectionTarget),
     Backups(BackupTarget),
+    Keys(KeyTarget),
     InContainer {
         database: String,
         container: String,
@@ -71,6 +73,7 @@ impl<'p> Address<'p> {
                 let target = ProjectionTarget::of(rest, decode)?;
                 Target::Projections(target.ok_or_else(|| no_such_path(path))?)
             }
+            ["keys", rest @ ..] => Target::Keys(KeyTarget::of(rest)?.ok_or_else(|| no_such_path(path))?),
             ["backups", rest @ ..] => {
                 Target::Backups(BackupTarget::of(rest)?.ok_or_else(|| no_such_path(path))?)
             }

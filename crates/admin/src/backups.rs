@@ -53,8 +53,11 @@ fn number<N: std::str::FromStr>(text: &str) -> Result<N> {
 }
 
 pub(crate) async fn serve(call: &OperatorCall<'_>, target: &BackupTarget) -> Result<OperatorReply> {
-    let parameter = if call.method == http::Method::DELETE { "outcome" } else { "" };
-    let outcome = call.address.only_parameter(parameter)?.map(outcome).transpose()?;
+    let parameters = match (target, call.method.as_str()) {
+        (BackupTarget::One(_), "DELETE") => call.address.parameters(&["outcome", "made"])?,
+        _ => call.address.parameters(&[])?,
+    };
+    let outcome = parameters.get("outcome").map(outcome).transpose()?;
     let backups = call.account.backups();
     match (target, call.method.as_str()) {
         (BackupTarget::All, "POST") => {
@@ -63,6 +66,9 @@ pub(crate) async fn serve(call: &OperatorCall<'_>, target: &BackupTarget) -> Res
         }
         (BackupTarget::One(id), "DELETE") => {
             backups.end(id, outcome).await?;
+            if let (Some(installation), Some(made)) = (call.installation, parameters.get("made")) {
+                installation.last_backup.note(made, call.context.now)?;
+            }
             Ok(OperatorReply::empty(StatusCode::NO_CONTENT))
         }
         (BackupTarget::Piece { id, shard, file, offset }, "GET") => {

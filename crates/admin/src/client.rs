@@ -42,6 +42,16 @@ impl OperatorRequest {
         OperatorRequest { method, path, query: None, body: None }
     }
 
+    /// The server as a whole.
+    pub fn of_server() -> OperatorRequest {
+        OperatorRequest { method: Method::GET, path: format!("{PREFIX}server"), query: None, body: None }
+    }
+
+    /// The account's keys; `rest` is empty, or as `/secondary/rotate`.
+    pub fn of_keys(method: Method, rest: &str) -> OperatorRequest {
+        OperatorRequest { method, path: format!("{PREFIX}keys{rest}"), query: None, body: None }
+    }
+
     /// A request for the states that are kept for backups; `rest` is the path after `backups`, such as `/{id}`.
     pub fn of_backups(method: Method, rest: &str) -> OperatorRequest {
         OperatorRequest { method, path: format!("{PREFIX}backups{rest}"), query: None, body: None }

@@ -18,6 +18,7 @@
 //! | `GET projections`, `GET projections/{id}` | rules that keep copies true, and their progress |
 //! | `PUT projections/{id}`, `DELETE projections/{id}` | create or replace one; delete it |
 //! | `POST backups`, `GET backups/{id}/shards/{shard}/files/{file}/{offset}`, `DELETE backups/{id}` | keep a state, read it, drop it |
+//! | `GET keys`, `POST keys/{name}/rotate` | the account's keys by their fingerprints; a new one in place of one |
 //! | `POST projections/{id}/pause`, `POST projections/{id}/resume` | stop one for a while |
 //!
 //! | file | contents |
@@ -37,6 +38,7 @@
 //! scripts draw on request units. The gateway that received the request checks the signature, reads
 //! the body, and gives replies and errors the form of all its answers.
 
+mod account_keys;
 mod actions;
 mod address;
 mod backups;
@@ -63,11 +65,13 @@ use shardlake_account::Account;
 use shardlake_model::{Error, ErrorKind, RequestContext, Result};
 use shardlake_signature::Access;
 
+pub use account_keys::{KeyName, KeyStore, NamedKey};
 pub use address::Address;
 pub use client::OperatorRequest;
 pub use operation::AdminOperation;
 pub use watch::{
-    CallerAccess, Installation, LogLine, LogRing, ProcessGauges, ProcessRings, RequestCounts, TokenAccess,
+    CallerAccess, Installation, LastBackup, LogLine, LogRing, ProcessGauges, ProcessRings, RequestCounts,
+    TokenAccess,
 };
 
 use address::{Action, Target};
@@ -125,7 +129,7 @@ impl OperatorReply {
 
 /// A read-only key may look and query, but not at everything that is stored or logged. Tokens come this far only where they may.
 pub fn allow(caller: &CallerAccess, method: &Method, address: &Address<'_>) -> Result<()> {
-    let of_full_keys = matches!(address.target, Target::Backups(_) | Target::Log);
+    let of_full_keys = matches!(address.target, Target::Backups(_) | Target::Log | Target::Keys(_));
     let only_reads = match &address.target {
         Target::InContainer { what: Action::Query | Action::PreviewPolicy, .. } => method == Method::POST,
         _ => method == Method::GET,
@@ -135,7 +139,7 @@ pub fn allow(caller: &CallerAccess, method: &Method, address: &Address<'_>) -> R
         CallerAccess::Key(Access::ReadOnly) if only_reads && !of_full_keys => Ok(()),
         CallerAccess::Key(Access::ReadOnly) => Err(Error::new(
             ErrorKind::Forbidden,
-            "the request is signed with a read-only key, which may look at partitions, and not change them, copy everything or read the log",
+            "the request is signed with a read-only key, which may look at partitions, and not change them, copy everything, read the log or see the keys",
         )),
     }
 }
@@ -159,6 +163,7 @@ pub async fn serve(call: &OperatorCall<'_>) -> Result<OperatorReply> {
         }
         (Target::Pulse, "GET") => watch::pulse(call),
         (Target::Log, "GET") => watch::log(call),
+        (Target::Keys(target), _) => account_keys::serve(call, *target),
         (Target::Backups(target), _) => backups::serve(call, target).await,
         (Target::Projections(target), _) => projections::serve(call, target).await,
         (Target::InContainer { database, container, what }, method) => {

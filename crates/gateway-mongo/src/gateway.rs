@@ -10,6 +10,7 @@ use shardlake_account::Account;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Notify, watch};
 
+use crate::access::Key;
 use crate::call::{Connection, Ends};
 use crate::command_metrics::{CommandMetrics, CommandReport};
 use crate::connection_loop::Loop;
@@ -41,6 +42,11 @@ impl MongoGateway {
         tokio::spawn(expire(Arc::downgrade(&deployment)));
         tokio::spawn(forget(Arc::downgrade(&deployment)));
         MongoGateway(Arc::new(Inner { deployment }))
+    }
+
+    /// Accepts these keys in place of all earlier ones, for logins from then on.
+    pub fn set_keys(&self, keys: Vec<Key>) {
+        self.0.deployment.users.set_keys(keys);
     }
 
     /// A place for a connection that has just been accepted.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response};
@@ -17,7 +18,7 @@ use shardlake_account::{Account, ContainerHandle};
 use shardlake_admin::{Address, CallerAccess, OperatorCall, TokenAccess};
 use shardlake_hybrid_row::is_hybrid_row;
 use shardlake_model::{Error, RequestContext, Result, ScriptKind};
-use shardlake_signature::Payload;
+use shardlake_signature::{Access, AccountKey, Payload};
 use shardlake_stdx::Guid;
 use tracing::{Instrument, Span};
 
@@ -71,7 +72,8 @@ pub struct Gateway(Arc<Inner>);
 struct Inner {
     account: Account,
     settings: GatewaySettings,
-    keyring: Keyring,
+    /// Replaced as a whole when a key is rotated.
+    keyring: ArcSwap<Keyring>,
     renderer: Renderer,
     activity_ids: ActivityIds,
     slow_log: SlowLog,
@@ -81,10 +83,18 @@ impl Gateway {
     /// Fails when a key is unusable.
     pub fn new(account: Account, settings: GatewaySettings) -> Result<Gateway> {
         let keyring = Keyring::new(&settings.keys, settings.clock_skew_max)?;
+        let keyring = ArcSwap::from_pointee(keyring);
         let renderer = Renderer::new(account.clock().now());
         let activity_ids = ActivityIds { base: account.random().guid(), made: AtomicU64::new(0) };
         let slow_log = SlowLog::new(settings.slow_request);
         Ok(Gateway(Arc::new(Inner { account, settings, keyring, renderer, activity_ids, slow_log })))
+    }
+
+    /// Accepts these keys in place of all earlier ones, from the next request on. Fails when one is unusable.
+    pub fn set_keys(&self, keys: &[AccountKey]) -> Result<()> {
+        let keyring = Keyring::new(keys, self.0.settings.clock_skew_max)?;
+        self.0.keyring.store(Arc::new(keyring));
+        Ok(())
     }
 
     pub fn account(&self) -> &Account {
@@ -213,10 +223,11 @@ impl Inner {
         }
         let host = arrival.host;
         let (body, context) = self.admit(body, &headers, arrival).await?;
+        let keyring = self.keyring.load_full();
         let call = Call {
             account: &self.account,
             settings: &self.settings,
-            keyring: &self.keyring,
+            keyring: &keyring,
             caller: &caller,
             path: &path,
             uri: &parts.uri,
@@ -263,9 +274,10 @@ impl Inner {
             activity_id: arrival.activity_id,
         });
         let now = self.account.clock().now();
+        let keyring = self.keyring.load_full();
         let caller = match address.takes_tokens() {
-            true => caller_of(self.keyring.authenticate(headers.authorization, &[form], &self.account)?),
-            false => CallerAccess::Key(self.keyring.authenticate_key(headers.authorization, &[form], now)?),
+            true => caller_of(keyring.authenticate(headers.authorization, &[form], &self.account)?),
+            false => CallerAccess::Key(keyring.authenticate_key(headers.authorization, &[form], now)?),
         };
         shardlake_admin::allow(&caller, &parts.method, address)?;
         let activity_id = arrival.activity_id;
@@ -318,8 +330,12 @@ impl Inner {
         route: Route,
         headers: &RequestHeaders<'_>,
     ) -> Result<Caller> {
+        let is_public = self.settings.is_account_public && route == Route::Account && method == Method::GET;
+        if is_public && headers.authorization.is_none() {
+            return Ok(Caller::Key(Access::ReadOnly));
+        }
         path.with_signed_forms(route, method, dates(headers), |forms| {
-            self.keyring.authenticate(headers.authorization, forms, &self.account)
+            self.keyring.load().authenticate(headers.authorization, forms, &self.account)
         })
     }
 
@@ -344,7 +360,7 @@ impl Inner {
         let (ms_date, date) = dates(headers);
         let link = container.alt_link();
         let form = Payload { verb: "get", resource_type: "docs", resource_link: link, ms_date, date };
-        self.keyring.authenticate(headers.authorization, &[form], &self.account).ok()
+        self.keyring.load().authenticate(headers.authorization, &[form], &self.account).ok()
     }
 
     /// Lets a request in whose sender may ask: once there is room for a small answer and for the body, which is read.

@@ -25,6 +25,8 @@ pub struct GatewaySettings {
     pub slow_request: Option<Duration>,
     /// Queries over several partitions are merged here, whether their requests ask for it or not.
     pub merges_queries: bool,
+    /// The account document is read without a signature, as probes of emulators do.
+    pub is_account_public: bool,
     /// Name, version and limits of the program, for operators.
     pub installation: Option<Arc<Installation>>,
 }
@@ -40,6 +42,7 @@ impl Default for GatewaySettings {
             request_timeout: Duration::from_secs(60),
             slow_request: None,
             merges_queries: false,
+            is_account_public: false,
             installation: None,
         }
     }

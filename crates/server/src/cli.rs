@@ -13,13 +13,15 @@ use shardlake_stdx::Clock;
 
 use crate::backup::{self, BackupId, Subject};
 use crate::config::Config;
+use crate::config_command::{self, ConfigCommand};
 use crate::demo::{self, WebStore};
 use crate::migrate::{self, Migrate};
 use crate::operate::{self, Connection, Operation};
 use crate::serve::{self, Introduction};
 use crate::settings::{DemoName, DurabilityMode, Settings};
+use crate::status::{self, Status};
 use crate::store::url_of;
-use crate::{layers, logging, verify};
+use crate::{emulator, layers, logging, verify};
 
 #[derive(Debug, Parser)]
 #[command(
@@ -78,6 +80,12 @@ enum Command {
     Redistribute(operate::Redistribute),
     /// Rules that keep denormalised copies true: list, show, create, pause, resume, delete
     Projections(operate::Projections),
+    /// Show a running server: health, version, data, last backup, partitions that need attention
+    Status(Status),
+    /// The account's keys: show, rotate
+    Keys(operate::Keys),
+    /// Check the settings of a server, or print each with the place that it comes from
+    Config(ConfigCommand),
     /// Print the version
     Version,
 }
@@ -89,6 +97,9 @@ struct Serve {
     config: Option<PathBuf>,
     #[command(flatten)]
     settings: Settings,
+    /// Arguments of an emulator, which are taken out of the command line before it is parsed.
+    #[arg(skip)]
+    emulator_arguments: Vec<emulator::Argument>,
 }
 
 #[derive(Debug, Args)]
@@ -155,8 +166,11 @@ struct VerifyCommand {
 pub fn main() -> ExitCode {
     // Elapsed time counts from the first look at the clock.
     let _start = Clock::System.elapsed();
-    let outcome = match CommandLine::parse().command {
-        Command::Serve(serve) => run_server(serve, Introduction::Default),
+    let environment = std::env::vars_os().collect::<Vec<(OsString, OsString)>>();
+    let line = std::env::args_os().collect();
+    let (line, emulator_arguments) = emulator::take(line, &environment, layers::is_setting);
+    let outcome = match CommandLine::parse_from(line).command {
+        Command::Serve(serve) => run_server(Serve { emulator_arguments, ..serve }, Introduction::Default),
         Command::Demo(demo) if demo.name == DemoChoice::HotTenant => run_hot_tenant(demo),
         Command::Demo(demo) if demo.name == DemoChoice::Split => run_split(&demo),
         Command::Demo(demo) if demo.seconds.is_some() => {
@@ -176,6 +190,9 @@ pub fn main() -> ExitCode {
         Command::Abort(arguments) => operate(Operation::Abort(arguments)),
         Command::Redistribute(arguments) => operate(Operation::Redistribute(arguments)),
         Command::Projections(arguments) => operate(Operation::Projections(arguments)),
+        Command::Status(arguments) => runtime().and_then(|runtime| runtime.block_on(status::run(&arguments))),
+        Command::Keys(arguments) => operate(Operation::Keys(arguments)),
+        Command::Config(command) => config_command::run(&command, &environment),
         Command::Version => print_version(),
     };
     outcome.unwrap_or_else(|message| {
@@ -197,6 +214,7 @@ fn run_server(serve: Serve, introduction: Introduction) -> Result<ExitCode, Stri
     let environment = std::env::vars_os().collect::<Vec<(OsString, OsString)>>();
     let config = serve.config.as_deref();
     let mut merged = layers::merge(&serve.settings, config, environment.iter().cloned())?;
+    layers::emulate(&mut merged.settings, &serve.settings, &serve.emulator_arguments, &environment)?;
     if introduction == Introduction::OfDemo {
         place_demo(&mut merged.settings, &environment)?;
     }

@@ -11,6 +11,7 @@ use shardlake_account::SHARDS_MAX;
 use shardlake_account::{CapacityMode, Enforcement, HeatRecording};
 use shardlake_model::{ConsistencyLevel, LimitScale, Numbers};
 
+use crate::emulator::{self, Emulated, Secret};
 use crate::settings::{
     CapacityName, DemoName, DurabilityMode, ExplorerMode, HeatMode, LogFormat, NumbersRule, QueryMerge,
     Settings, ThroughputMode,
@@ -69,6 +70,8 @@ pub struct Config {
     pub numbers: Numbers,
     /// The server merges queries over several partitions unasked.
     pub merges_queries: bool,
+    /// The server stands in for an emulator.
+    pub emulator: Option<EmulatorConfig>,
     pub drain_max: Duration,
     pub seed: Option<PathBuf>,
     pub demo: Option<Demo>,
@@ -84,6 +87,16 @@ pub struct ListenAddress {
     /// Host as clients should use it: as written, or a loopback address for "all interfaces".
     pub host: String,
     pub addresses: Vec<SocketAddr>,
+    /// A port in use is logged instead of an error: no setting asks for it.
+    pub is_optional: bool,
+}
+
+/// Emulator mode, apart from the settings that it shares with others.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct EmulatorConfig {
+    pub settings: Emulated,
+    /// Receives the certificate that clients are to trust.
+    pub pem_file: Option<PathBuf>,
 }
 
 /// The listeners for MongoDB's drivers.
@@ -122,9 +135,16 @@ pub enum Manner {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TlsFiles {
-    pub certificate: PathBuf,
-    pub key: PathBuf,
+pub enum TlsFiles {
+    Pem {
+        certificate: PathBuf,
+        key: PathBuf,
+    },
+    /// One file with certificates and key: PKCS#12, or PEM.
+    Bundle {
+        file: PathBuf,
+        secret: Option<Secret>,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -153,13 +173,13 @@ impl Config {
         let limits = ConnectionLimits::new(&settings)?;
         let nowhere = durability == DurabilityMode::Memory && settings.data_dir.is_none();
         let data_dir = settings.data_dir.unwrap_or_else(|| PathBuf::from(DEFAULT_DATA_DIR));
-        let listen = settings.listen.unwrap_or_else(|| vec![DEFAULT_LISTEN.to_owned()]);
+        let listen = listeners(settings.listen, settings.emulated.as_ref(), settings.explorer)?;
         let mongo = mongo(
             settings.mongo_listen,
             settings.demo.is_some(),
             settings.mongo_test_commands.unwrap_or(false),
         )?;
-        let tls_files = tls_files(settings.tls_cert, settings.tls_key)?;
+        let tls_files = tls_files(settings.tls_cert, settings.tls_key, settings.emulated.as_ref())?;
         if settings.demo.is_none()
             && (settings.demo_customers.is_some() || settings.demo_seed_number.is_some())
         {
@@ -178,7 +198,7 @@ impl Config {
             shards: settings.shards.map(shards).transpose()?,
             cache_size_bytes: settings.cache_size.map_or(256 << 20, |size| size.0),
             write_buffer_size_bytes: settings.write_buffer_size.map_or(32 << 20, |size| size.0),
-            listen: ListenAddress::parse_all("--listen", &listen)?,
+            listen,
             mongo,
             tls_names: settings.tls_name.unwrap_or_default(),
             tls_files,
@@ -209,6 +229,9 @@ impl Config {
                 Some(NumbersRule::Rounded) => Numbers::Rounded,
             },
             merges_queries: settings.query_merge == Some(QueryMerge::Server),
+            emulator: settings
+                .emulated
+                .map(|read| EmulatorConfig { settings: read, pem_file: settings.emulator_pem }),
             drain_max: Duration::from_secs(settings.drain_seconds.unwrap_or(10)),
             seed: settings.seed,
             demo: settings.demo.map(|name| Demo {
@@ -224,11 +247,46 @@ impl Config {
         })
     }
 
+    /// Whether the emulators' well-known key may open the account.
+    pub fn may_have_well_known_key(&self) -> bool {
+        self.emulator.is_some() || self.is_loopback_only()
+    }
+
     /// Whether only this machine can reach the server.
     pub fn is_loopback_only(&self) -> bool {
         let listeners = self.listen.iter().chain(&self.mongo.listen);
         listeners.flat_map(|listen| &listen.addresses).all(|address| address.ip().is_loopback())
     }
+}
+
+/// Listeners of the REST API. Emulator mode adds those of the emulators, unless a flag names all of them.
+fn listeners(
+    listen: Option<Vec<String>>,
+    emulated: Option<&Emulated>,
+    explorer: Option<ExplorerMode>,
+) -> Result<Vec<ListenAddress>, String> {
+    let Some(emulated) = emulated.filter(|emulated| !emulated.has_listen_flag) else {
+        let listen = listen.unwrap_or_else(|| vec![DEFAULT_LISTEN.to_owned()]);
+        return ListenAddress::parse_all("--listen", &listen);
+    };
+    let on_all = |port: u16| format!("0.0.0.0:{port}");
+    let mut all = vec![ListenAddress::parse("--port", &on_all(emulated.port.unwrap_or(emulator::PORT)))?];
+    let mut add = |found: ListenAddress| {
+        let port = found.addresses[0].port();
+        if port == 0 || all.iter().all(|known| known.addresses[0].port() != port) {
+            all.push(found);
+        }
+    };
+    for found in ListenAddress::parse_all("--listen", &listen.unwrap_or_default())? {
+        add(found);
+    }
+    let explorer_port = Some((emulated.explorer_port, emulator::EXPLORER_PORT));
+    let explorer_port = explorer_port.filter(|_| explorer != Some(ExplorerMode::Off));
+    for (given, default) in explorer_port.into_iter().chain([(emulated.health_port, emulator::HEALTH_PORT)]) {
+        let found = ListenAddress::parse("--port", &on_all(given.unwrap_or(default)))?;
+        add(ListenAddress { is_optional: given.is_none(), ..found });
+    }
+    Ok(all)
 }
 
 impl ConnectionLimits {
@@ -391,10 +449,17 @@ fn consistency(name: Option<&str>) -> Result<ConsistencyLevel, String> {
     })
 }
 
-fn tls_files(certificate: Option<PathBuf>, key: Option<PathBuf>) -> Result<Option<TlsFiles>, String> {
+fn tls_files(
+    certificate: Option<PathBuf>,
+    key: Option<PathBuf>,
+    emulated: Option<&Emulated>,
+) -> Result<Option<TlsFiles>, String> {
     match (certificate, key) {
-        (Some(certificate), Some(key)) => Ok(Some(TlsFiles { certificate, key })),
-        (None, None) => Ok(None),
+        (Some(certificate), Some(key)) => Ok(Some(TlsFiles::Pem { certificate, key })),
+        (None, None) => Ok(emulated.and_then(|emulated| {
+            let file = emulated.certificate.clone()?;
+            Some(TlsFiles::Bundle { file, secret: emulated.certificate_secret.clone() })
+        })),
         _ => Err("--tls-cert and --tls-key belong together: give both or neither".into()),
     }
 }
@@ -432,7 +497,8 @@ impl ListenAddress {
         if port == 0 {
             addresses.truncate(1);
         }
-        Ok(ListenAddress { host: host_for_clients(host, addresses[0].ip()), addresses })
+        let host = host_for_clients(host, addresses[0].ip());
+        Ok(ListenAddress { host, addresses, is_optional: false })
     }
 }
 

@@ -4,8 +4,9 @@
 //! |---|---|---|
 //! | `/` of a browser | no | 303 to the explorer; where it is switched off, a page that says what this is and how to connect |
 //! | `/_explorer/…` | no | the files of the explorer (`explorer/`) |
+//! | `/_explorer/emulator.pem` | no | the certificate that clients are to trust, at the classic emulator's path |
 //! | `/livez` | no | 200 while the process runs |
-//! | `/readyz` | no | 200 only while requests are served and storage accepts writes, else 503 |
+//! | `/readyz`, `/ready` | no | 200 only while requests are served and storage accepts writes, else 503 |
 //! | `/metrics` | no | Prometheus text |
 //! | `/_shardlake/ca.pem` | no | the certificate of the authority that signed this server's certificate |
 //! | anything else | yes | the gateway |
@@ -56,6 +57,7 @@ const STARTING_MAX: Duration = Duration::from_secs(10);
 const STARTING_MAX_DIRECT: Duration = Duration::from_secs(2);
 const NOT_LEASED: &str = "this server cannot reach its object store, or another one has the account: retry";
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const PEM_TYPE: &str = "application/x-pem-file";
 const HTML_TYPE: &str = "text/html; charset=utf-8";
 /// Headers of one request. The HTTP library holds HTTP/1.1 to the same number.
 const HEADERS_MAX: usize = 100;
@@ -68,6 +70,14 @@ pub struct Origin {
     pub space: Arc<ConnectionSpace>,
 }
 
+/// Certificates as PEM texts, for clients to trust.
+#[derive(Debug, Clone, Default)]
+pub struct Certificates {
+    /// `None` with a certificate from outside.
+    pub authority: Option<String>,
+    pub trusted: String,
+}
+
 pub struct Front {
     pub metrics: Arc<Metrics>,
     page: MetricsPage,
@@ -77,7 +87,7 @@ pub struct Front {
     pub space: Arc<MessageSpace>,
     clock: Clock,
     request_max: Duration,
-    ca_pem: Option<String>,
+    certificates: Certificates,
     gateway: OnceLock<Gateway>,
     /// Wakes the requests that came before the gateway was there.
     opened: Notify,
@@ -88,7 +98,7 @@ impl Front {
     pub fn new(
         metrics: Metrics,
         (hosts, explorer): (HostCheck, Explorer),
-        ca_pem: Option<String>,
+        certificates: Certificates,
         space: Arc<MessageSpace>,
         (clock, request_max): (Clock, Duration),
     ) -> Front {
@@ -100,7 +110,7 @@ impl Front {
             space,
             clock,
             request_max,
-            ca_pem,
+            certificates,
             gateway: OnceLock::new(),
             opened: Notify::new(),
             ready: AtomicBool::new(false),
@@ -160,14 +170,17 @@ impl Front {
     {
         match request.uri().path() {
             "/livez" => probe(&request, true, "alive"),
-            "/readyz" => self.readiness(&request),
+            "/readyz" | "/ready" => self.readiness(&request),
             "/metrics" => self.metrics(&request).await,
-            "/_shardlake/ca.pem" => match &self.ca_pem {
-                Some(pem) => page(&request, StatusCode::OK, "application/x-pem-file", || pem.clone()),
+            "/_shardlake/ca.pem" => match &self.certificates.authority {
+                Some(pem) => page(&request, StatusCode::OK, PEM_TYPE, || pem.clone()),
                 None => {
                     failure(StatusCode::NOT_FOUND, "NotFound", "this server's certificate comes from outside")
                 }
             },
+            "/_explorer/emulator.pem" => {
+                page(&request, StatusCode::OK, PEM_TYPE, || self.certificates.trusted.clone())
+            }
             "/" if is_of_a_browser(&request) && self.explorer.is_served() => {
                 explorer::redirect(StatusCode::SEE_OTHER)
             }
@@ -236,7 +249,7 @@ impl Front {
             Announced::Listener(authority) => authority,
             Announced::AsSent => host.unwrap_or("localhost"),
         };
-        let text = || welcome::page(scheme, authority, self.hosts.is_strict);
+        let text = || welcome::page(scheme, authority, self.hosts.has_well_known_key);
         let mut reply = page(request, StatusCode::OK, HTML_TYPE, text);
         let policy = HeaderValue::from_static(welcome::CONTENT_SECURITY_POLICY);
         reply.headers_mut().insert(CONTENT_SECURITY_POLICY, policy);
@@ -421,7 +434,7 @@ mod tests {
         Front::new(
             Metrics::default(),
             (hosts, Explorer::off()),
-            ca_pem.map(str::to_owned),
+            Certificates { authority: ca_pem.map(str::to_owned), trusted: "trusted".to_owned() },
             MessageSpace::new(1 << 30, 4 << 20),
             (clock.clone(), Duration::from_secs(1)),
         )

@@ -9,6 +9,7 @@
 //! |---|---|---|
 //! | the well-known one | 403 on every path, as for a page of another origin | – |
 //! | its own | is answered: the key protects it | the listener's address instead of the name |
+//! | any, in emulator mode | is answered: the user has taken the risk | the name |
 //!
 //! The account document tells clients where to send all that follows, so it repeats only names that are known. `Host`, the
 //! `:authority` of HTTP/2 and the authority of an absolute target are all looked at, whichever of them a request has.
@@ -40,12 +41,24 @@ pub struct HostCheck {
     names: Vec<String>,
     /// A certificate from outside: the names that it is good for are known as well.
     certificate: Option<CertificateDer<'static>>,
-    /// Whether requests by other names are refused, because the well-known key is accepted.
-    pub is_strict: bool,
+    /// The well-known key opens the account.
+    pub has_well_known_key: bool,
+    trust: Trust,
     /// Told instead of a name that is not known.
     listener: String,
     /// The first unknown name was logged.
     has_warned: AtomicBool,
+}
+
+/// Treatment of requests by names that are not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Trust {
+    /// Refused, as pages of other origins: the well-known key is accepted.
+    Strict,
+    /// Answered: the account has keys of its own.
+    Keys,
+    /// Answered, and the name repeated: emulator mode.
+    All,
 }
 
 /// What the account document is to name.
@@ -58,10 +71,17 @@ pub enum Announced<'c> {
 
 impl HostCheck {
     pub fn new(config: &Config, tls: &Tls, keys: &AccountKeys, listener: &str) -> HostCheck {
+        let has_well_known_key = keys.accept_the_well_known();
+        let trust = match has_well_known_key {
+            _ if config.emulator.is_some() => Trust::All,
+            true => Trust::Strict,
+            false => Trust::Keys,
+        };
         HostCheck {
             names: known_names(config),
             certificate: tls.certificate.clone(),
-            is_strict: keys.accept_the_well_known(),
+            has_well_known_key,
+            trust,
             listener: listener.to_owned(),
             has_warned: AtomicBool::new(false),
         }
@@ -82,17 +102,17 @@ impl HostCheck {
         let mut announced = Announced::AsSent;
         for text in [target, host].into_iter().flatten() {
             let known = Authority::parse(text).map(|authority| self.knows(authority.name));
-            match (known, self.is_strict) {
-                (Some(true), _) => {}
-                (_, true) => return Err(strange_host(text)),
-                (None, false) => {
+            match (known, self.trust) {
+                (Some(true), _) | (Some(false), Trust::All) => {}
+                (_, Trust::Strict) => return Err(strange_host(text)),
+                (None, Trust::Keys | Trust::All) => {
                     return Err(bad_request(&format!("the host '{}' is malformed", shown(text))));
                 }
-                (Some(false), false) if is_private(text) => {}
-                (Some(false), false) => announced = self.instead_of(text),
+                (Some(false), Trust::Keys) if is_private(text) => {}
+                (Some(false), Trust::Keys) => announced = self.instead_of(text),
             }
         }
-        if self.is_strict {
+        if self.trust == Trust::Strict {
             check_origin(headers, [target, host])?;
         }
         Ok(announced)
@@ -230,7 +250,8 @@ fn strange_host(text: &str) -> Refusal {
     let message = format!(
         "this server does not answer to the host '{}': while it accepts the emulator's well-known key, a web page could use it \
          under a name of its own. Call it by an IP address, by localhost or by this machine's name, or start it with {remedy}. \
-         Other machines and containers reach it after --listen 0.0.0.0:8081, which also gives it keys of its own",
+         Other machines and containers reach it after --listen 0.0.0.0:8081, which also gives it keys of its own; with \
+         --emulator it answers to any name, for tests",
         shown(name)
     );
     Refusal { status: StatusCode::FORBIDDEN, code: "Forbidden", message }
@@ -269,7 +290,8 @@ impl HostCheck {
         HostCheck {
             names: names.iter().map(|name| (*name).to_owned()).collect(),
             certificate: None,
-            is_strict,
+            has_well_known_key: is_strict,
+            trust: if is_strict { Trust::Strict } else { Trust::Keys },
             listener: "127.0.0.1:8081".to_owned(),
             has_warned: AtomicBool::new(true),
         }

@@ -1,17 +1,19 @@
 //! The account's keys: the well-known one of the official emulator, or the account's own from a file.
 //!
 //! The well-known key is no secret, so it is accepted only while every listener is a loopback address. A server that
-//! others can reach gets keys of its own at its first start, in `keys.json` of the data directory with mode 0600.
+//! others can reach has it in emulator mode alone; otherwise it gets keys of its own at its first start, in `keys.json` of the data directory with mode 0600.
 
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
-use shardlake_signature::{Access, AccountKey};
+use shardlake_admin::{KeyName, NamedKey};
+use shardlake_signature::AccountKey;
 use shardlake_stdx::Random;
 
 use crate::config::Config;
+use crate::emulator::Secret;
 use crate::private_file::{self, Secrecy};
 
 /// Published by the reference's vendor; every SDK's samples use it.
@@ -34,20 +36,43 @@ struct KeyFile {
 
 /// The keys a server accepts, and where a person finds them.
 pub struct AccountKeys {
-    pub keys: Vec<AccountKey>,
+    pub named: Vec<NamedKey>,
     pub source: KeySource,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeySource {
     WellKnown,
-    File(PathBuf),
+    File {
+        path: PathBuf,
+        /// Keys with names, as opposed to a key alone.
+        is_json: bool,
+    },
+    /// The variable of the classic emulator.
+    Variable,
 }
 
 impl AccountKeys {
     /// Whether a key that everybody knows opens the account, from a file or not.
     pub fn accept_the_well_known(&self) -> bool {
-        self.keys.iter().any(|key| key.key.trim() == WELL_KNOWN_KEY)
+        self.named.iter().any(|key| key.key.trim() == WELL_KNOWN_KEY)
+    }
+
+    pub fn accepted(&self) -> Vec<AccountKey> {
+        accepted(&self.named)
+    }
+
+    /// The only key of an account.
+    fn alone(key: &str, source: KeySource) -> AccountKeys {
+        AccountKeys { named: vec![NamedKey { name: KeyName::Primary, key: key.to_owned() }], source }
+    }
+
+    /// Whether the keys that the configuration names can be used. Makes none.
+    pub fn check(config: &Config) -> Result<(), String> {
+        match &config.key_file {
+            Some(path) => read(path, config).map(|_| ()),
+            None => Ok(()),
+        }
     }
 
     /// The keys that the configuration asks for; generates them where they are needed and missing.
@@ -55,19 +80,24 @@ impl AccountKeys {
         if let Some(path) = &config.key_file {
             return read(path, config);
         }
+        if let Some(Secret(key)) =
+            config.emulator.as_ref().and_then(|emulator| emulator.settings.key.as_ref())
+        {
+            check(key).map_err(|wrong| format!("AZURE_COSMOS_EMULATOR_KEY {wrong}"))?;
+            let is_well_known = key.trim() == WELL_KNOWN_KEY;
+            let source = if is_well_known { KeySource::WellKnown } else { KeySource::Variable };
+            return Ok(AccountKeys::alone(key, source));
+        }
         match generated(config, random)? {
             Some(path) => read(&path, config),
-            None => {
-                let keys = vec![AccountKey { key: WELL_KNOWN_KEY.to_owned(), access: Access::Full }];
-                Ok(AccountKeys { keys, source: KeySource::WellKnown })
-            }
+            None => Ok(AccountKeys::alone(WELL_KNOWN_KEY, KeySource::WellKnown)),
         }
     }
 }
 
 /// The file with keys of the account's own, generated where it is missing; `None` where the account has no such keys.
 pub fn generated(config: &Config, random: &Random) -> Result<Option<PathBuf>, String> {
-    if config.key_file.is_some() || config.is_loopback_only() {
+    if config.key_file.is_some() || config.may_have_well_known_key() {
         return Ok(None);
     }
     let Some(data_dir) = &config.data_dir else {
@@ -93,45 +123,76 @@ pub fn generated(config: &Config, random: &Random) -> Result<Option<PathBuf>, St
 fn read(path: &Path, config: &Config) -> Result<AccountKeys, String> {
     let wrong = |what: String| format!("the key file '{}' {what}", path.display());
     let text = std::fs::read_to_string(path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
-    let file: KeyFile = serde_json::from_str(&text).map_err(|error| {
-        wrong(format!("is not {{\"primary\": …, \"secondary\": …, \"primaryReadonly\": …, \"secondaryReadonly\": …}}: {error}"))
+    let file = key_file(&text).map_err(|error| {
+        wrong(format!("is neither a key nor {{\"primary\": …, \"secondary\": …, \"primaryReadonly\": …, \"secondaryReadonly\": …}}: {error}"))
     })?;
-    let all = [
-        (Some(file.primary), Access::Full),
-        (file.secondary, Access::Full),
-        (file.primary_readonly, Access::ReadOnly),
-        (file.secondary_readonly, Access::ReadOnly),
-    ];
-    let mut keys = Vec::new();
-    for (key, access) in all {
-        let Some(key) = key else { continue };
-        if STANDARD.decode(key.trim()).map_or(true, |secret| secret.is_empty()) {
-            return Err(wrong("holds a key that is not base64 text".into()));
-        }
-        if key.trim() == WELL_KNOWN_KEY && !config.is_loopback_only() {
+    let is_json = check(&text).is_err();
+    let named = file.named();
+    for NamedKey { key, .. } in &named {
+        check(key).map_err(|_| wrong("holds a key that is not base64 text".into()))?;
+        if key.trim() == WELL_KNOWN_KEY && !config.may_have_well_known_key() {
             return Err(wrong(
                 "holds the emulator's well-known key, which is no secret: put other keys there, or \
                               listen on loopback addresses only"
                     .into(),
             ));
         }
-        keys.push(AccountKey { key, access });
     }
-    Ok(AccountKeys { keys, source: KeySource::File(path.to_owned()) })
+    Ok(AccountKeys { named, source: KeySource::File { path: path.to_owned(), is_json } })
+}
+
+/// JSON, or the primary key alone, as the emulators have it and as secrets are mounted.
+fn key_file(text: &str) -> Result<KeyFile, serde_json::Error> {
+    if check(text).is_ok() {
+        let primary = text.trim().to_owned();
+        return Ok(KeyFile { primary, secondary: None, primary_readonly: None, secondary_readonly: None });
+    }
+    serde_json::from_str(text)
+}
+
+fn check(key: &str) -> Result<(), &'static str> {
+    match STANDARD.decode(key.trim()) {
+        Ok(secret) if !secret.is_empty() => Ok(()),
+        _ => Err("is not base64 text"),
+    }
+}
+
+impl KeyFile {
+    fn named(self) -> Vec<NamedKey> {
+        let keys = [Some(self.primary), self.secondary, self.primary_readonly, self.secondary_readonly];
+        let keys = KeyName::ALL.into_iter().zip(keys);
+        keys.filter_map(|(name, key)| Some(NamedKey { name, key: key? })).collect()
+    }
+
+    fn of(keys: &[NamedKey]) -> KeyFile {
+        let find = |name| keys.iter().find(|key| key.name == name).map(|key| key.key.clone());
+        KeyFile {
+            primary: find(KeyName::Primary).unwrap_or_default(),
+            secondary: find(KeyName::Secondary),
+            primary_readonly: find(KeyName::PrimaryReadonly),
+            secondary_readonly: find(KeyName::SecondaryReadonly),
+        }
+    }
+}
+
+/// The keys as gateways check them.
+pub fn accepted(keys: &[NamedKey]) -> Vec<AccountKey> {
+    keys.iter().map(|key| AccountKey { key: key.key.clone(), access: key.name.access() }).collect()
+}
+
+pub fn new_key(random: &Random) -> String {
+    let mut secret = [0; KEY_SIZE_BYTES];
+    random.fill(&mut secret);
+    STANDARD.encode(secret)
 }
 
 fn generate(path: &Path, random: &Random) -> Result<(), String> {
-    let key = || {
-        let mut secret = [0; KEY_SIZE_BYTES];
-        random.fill(&mut secret);
-        STANDARD.encode(secret)
-    };
-    let file = KeyFile {
-        primary: key(),
-        secondary: Some(key()),
-        primary_readonly: Some(key()),
-        secondary_readonly: Some(key()),
-    };
+    write(path, &KeyName::ALL.map(|name| NamedKey { name, key: new_key(random) }))
+}
+
+/// Writes a key file so that a crash leaves the old one or the new one.
+pub fn write(path: &Path, keys: &[NamedKey]) -> Result<(), String> {
+    let file = KeyFile::of(keys);
     let mut text = serde_json::to_string_pretty(&file).expect("four texts are valid JSON");
     text.push('\n');
     private_file::write(path, text.as_bytes(), Secrecy::Secret)
@@ -164,11 +225,11 @@ mod tests {
         let first = AccountKeys::load(&open, &Random::System).expect("generated");
         let again = AccountKeys::load(&open, &Random::System).expect("read");
         let path = directory.path().join("keys.json");
-        assert_eq!(first.source, KeySource::File(path.clone()));
+        assert_eq!(first.source, KeySource::File { path: path.clone(), is_json: true });
         assert_eq!(path.metadata().expect("there").permissions().mode() & 0o777, 0o600);
-        assert_eq!(first.keys.len(), 4);
+        assert_eq!(first.named.len(), 4);
         let distinct: std::collections::BTreeSet<&str> =
-            first.keys.iter().chain(&again.keys).map(|key| key.key.as_str()).collect();
+            first.named.iter().chain(&again.named).map(|key| key.key.as_str()).collect();
         assert_eq!(distinct.len(), 4);
         assert!(!distinct.contains(WELL_KNOWN_KEY));
     }

@@ -7,14 +7,15 @@
 //! then laid over one another as JSON objects that hold only what was said.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::{CommandFactory, FromArgMatches, Parser};
 use serde_json::{Map, Value};
 use shardlake_stdx::near_miss;
 
+use crate::emulator::{self, Emulated, MONGO_LISTEN};
 use crate::operate::KEY_VARIABLE;
-use crate::settings::Settings;
+use crate::settings::{ExplorerMode, Settings};
 
 const PREFIX: &str = "SHARDLAKE_";
 /// Names the settings file where `--config` does not.
@@ -42,29 +43,130 @@ pub fn merge(
     config: Option<&Path>,
     environment: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> Result<Merged, String> {
-    let mut named = None;
-    let mut variables = Vec::new();
-    for (name, value) in environment {
-        match name.to_str() {
-            Some(CONFIG_VARIABLE) => named = Some(value),
-            // For the operator's commands; a server has its keys from files.
-            Some(KEY_VARIABLE) => {}
-            Some(name) if name.starts_with(PREFIX) && !is_of_kubernetes(name) => {
-                variables.push((name.to_owned(), value));
+    Layers::read(flags, config, environment)?.merged()
+}
+
+/// The settings of each place.
+#[derive(Debug, Default)]
+pub struct Layers {
+    /// The file that is read, if one is named.
+    pub file: Option<PathBuf>,
+    of_file: Map<String, Value>,
+    of_variables: Map<String, Value>,
+    of_flags: Map<String, Value>,
+    passed_over: Vec<String>,
+}
+
+/// The place that a setting has its value from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    Flag,
+    Variable,
+    File,
+}
+
+impl Layers {
+    pub fn read(
+        flags: &Settings,
+        config: Option<&Path>,
+        environment: impl IntoIterator<Item = (OsString, OsString)>,
+    ) -> Result<Layers, String> {
+        let mut named = None;
+        let mut variables = Vec::new();
+        for (name, value) in environment {
+            match name.to_str() {
+                Some(CONFIG_VARIABLE) => named = Some(value),
+                // For the operator's commands; a server has its keys from files.
+                Some(KEY_VARIABLE) => {}
+                Some(name) if name.starts_with(PREFIX) && !is_of_kubernetes(name) => {
+                    variables.push((name.to_owned(), value));
+                }
+                _ => {}
             }
-            _ => {}
         }
+        let file = config.map(Path::to_owned).or(named.map(Into::into));
+        let of_file = match &file {
+            Some(path) => to_map(&read_file(path)?),
+            None => Map::new(),
+        };
+        let (from_variables, passed_over) = read_variables(variables)?;
+        let (of_variables, of_flags) = (to_map(&from_variables), to_map(flags));
+        Ok(Layers { file, of_file, of_variables, of_flags, passed_over })
     }
-    let file = config.map(Path::to_owned).or(named.map(Into::into));
-    let mut merged = match &file {
-        Some(path) => to_map(&read_file(path)?),
-        None => Map::new(),
-    };
-    let (from_variables, passed_over) = read_variables(variables)?;
-    merged.extend(to_map(&from_variables));
-    merged.extend(to_map(flags));
-    let settings = serde_json::from_value(Value::Object(merged)).map_err(|error| error.to_string())?;
-    Ok(Merged { settings, passed_over })
+
+    pub fn merged(&self) -> Result<Merged, String> {
+        let mut merged = self.of_file.clone();
+        merged.extend(self.of_variables.clone());
+        merged.extend(self.of_flags.clone());
+        let settings = serde_json::from_value(Value::Object(merged)).map_err(|error| error.to_string())?;
+        Ok(Merged { settings, passed_over: self.passed_over.clone() })
+    }
+
+    /// `None` where no place has the setting.
+    pub fn place_of(&self, name: &str) -> Option<Place> {
+        let places = [
+            (&self.of_flags, Place::Flag),
+            (&self.of_variables, Place::Variable),
+            (&self.of_file, Place::File),
+        ];
+        places.into_iter().find(|(layer, _)| layer.contains_key(name)).map(|(_, place)| place)
+    }
+}
+
+/// Every setting with the first line of its help, in the order of the help.
+pub fn described() -> Vec<(String, String)> {
+    let command = AsFlags::command();
+    let settings = command.get_arguments().filter_map(|argument| {
+        let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+        Some((argument.get_long()?.to_owned(), help))
+    });
+    settings.filter(|(name, _)| name != "help").collect()
+}
+
+/// The name of a setting's variable.
+pub fn variable_of(name: &str) -> String {
+    format!("{PREFIX}{}", name.to_ascii_uppercase().replace('-', "_"))
+}
+
+/// Lays the arguments and variables of an emulator over variables and file, where emulator mode is on. Flags win over both.
+pub fn emulate(
+    settings: &mut Settings,
+    flags: &Settings,
+    arguments: &[emulator::Argument],
+    environment: &[(OsString, OsString)],
+) -> Result<(), String> {
+    if settings.emulator != Some(true) {
+        return match settings.emulator_pem {
+            Some(_) => Err("--emulator-pem needs --emulator".into()),
+            None => Ok(()),
+        };
+    }
+    let mut read = Emulated::read(arguments, environment)?;
+    read.has_listen_flag = flags.listen.is_some();
+    lay(&mut settings.data_dir, &flags.data_dir, read.data_dir.take());
+    lay(&mut settings.key_file, &flags.key_file, read.key_file.take());
+    lay(&mut settings.log_level, &flags.log_level, read.log_level.take());
+    lay(&mut settings.otlp_endpoint, &flags.otlp_endpoint, read.otlp_endpoint.take());
+    let explorer = read.explorer.map(|is_on| if is_on { ExplorerMode::On } else { ExplorerMode::Off });
+    lay(&mut settings.explorer, &flags.explorer, explorer);
+    settings.tls_name.get_or_insert_default().append(&mut read.names);
+    if read.serves_mongo {
+        let listen = settings.mongo_listen.get_or_insert_default();
+        listen.extend((!listen.iter().any(|listen| listen == MONGO_LISTEN)).then(|| MONGO_LISTEN.to_owned()));
+    }
+    settings.emulated = Some(read);
+    Ok(())
+}
+
+fn lay<T>(setting: &mut Option<T>, flag: &Option<T>, given: Option<T>) {
+    if flag.is_none() && given.is_some() {
+        *setting = given;
+    }
+}
+
+/// Whether a flag of `serve` has this name.
+pub fn is_setting(name: &str) -> bool {
+    name == "config" || AsFlags::command().get_arguments().any(|argument| argument.get_long() == Some(name))
 }
 
 /// Where a service is whose name begins with `shardlake`: `…_SERVICE_HOST`, `…_SERVICE_PORT_HTTP`, `…_PORT`, `…_PORT_8081_TCP_ADDR`.
@@ -79,7 +181,8 @@ fn is_of_kubernetes(name: &str) -> bool {
     is_number && matches!(parts.next(), Some("TCP" | "UDP" | "SCTP"))
 }
 
-fn to_map(settings: &Settings) -> Map<String, Value> {
+/// The settings that are given, by their names.
+pub fn to_map(settings: &Settings) -> Map<String, Value> {
     match serde_json::to_value(settings) {
         Ok(Value::Object(map)) => map,
         // Paths that are not Unicode are the only thing JSON cannot hold.

@@ -22,6 +22,7 @@
 //! | `seed/`, `demo/` | data to begin with |
 //! | `operate/` | the commands of operators, which ask a running server |
 //! | `backup/`, `restore_mark.rs` | backups on local disks; a data directory that is not restored to its end |
+//! | `status.rs` | the command `status` |
 //! | `verify.rs` | checks a stopped server's data |
 //!
 //! The only crate that reads the environment, opens sockets and knows the data directory's layout. It knows no protocol:
@@ -34,6 +35,7 @@ mod backup_metrics;
 mod byte_size;
 pub mod cli;
 mod config;
+mod config_command;
 mod connection;
 mod connections;
 mod container_counters;
@@ -41,6 +43,7 @@ mod counted_body;
 mod demo;
 mod descriptors;
 mod direct;
+mod emulator;
 mod explorer;
 mod exposition;
 mod failed_openings;
@@ -50,6 +53,7 @@ mod history;
 mod home;
 mod host_check;
 mod json_lines;
+mod key_store;
 mod keys;
 mod layers;
 mod listener;
@@ -83,6 +87,7 @@ mod settings_page_tests;
 mod shards;
 mod start_checks;
 mod start_watch;
+mod status;
 mod storage_metrics;
 mod store;
 mod store_metrics;

@@ -27,6 +27,8 @@ pub struct Bound {
     pub listener: TcpListener,
     /// Host and port as clients should use them.
     pub authority: String,
+    /// As bound.
+    pub local: SocketAddr,
 }
 
 /// Binds what `setting` says.
@@ -34,9 +36,16 @@ pub fn bind(setting: &str, addresses: &[ListenAddress]) -> Result<Vec<Bound>, St
     let mut bound = Vec::new();
     for listen in addresses {
         for address in &listen.addresses {
-            let listener = bind_one(*address).map_err(|error| explain(setting, *address, &error))?;
+            let listener = match bind_one(*address) {
+                Err(error) if listen.is_optional => {
+                    tracing::warn!(%address, %error, "a port of emulator mode is not served");
+                    continue;
+                }
+                bound => bound.map_err(|error| explain(setting, *address, &error))?,
+            };
             let local = listener.local_addr().map_err(|error| explain(setting, *address, &error))?;
-            bound.push(Bound { listener, authority: format!("{}:{}", listen.host, local.port()) });
+            let authority = format!("{}:{}", listen.host, local.port());
+            bound.push(Bound { listener, authority, local });
         }
     }
     Ok(bound)

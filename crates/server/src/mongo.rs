@@ -41,13 +41,8 @@ pub fn bind(config: &MongoConfig) -> Result<Vec<Bound>, String> {
     }
 }
 
-/// A gateway for as many connections as the MongoDB API may have.
-pub fn gateway(
-    account: &Account,
-    config: &Config,
-    keys: &AccountKeys,
-    connections_max: usize,
-) -> MongoGateway {
+/// Account keys as passwords of the account's user.
+pub fn keys_of(keys: &[AccountKey]) -> Vec<Key> {
     let key = |key: &AccountKey| Key {
         text: key.key.trim().to_owned(),
         access: match key.access {
@@ -55,8 +50,18 @@ pub fn gateway(
             shardlake_signature::Access::ReadOnly => Access::ReadOnly,
         },
     };
+    keys.iter().map(key).collect()
+}
+
+/// A gateway for as many connections as the MongoDB API may have.
+pub fn gateway(
+    account: &Account,
+    config: &Config,
+    keys: &AccountKeys,
+    connections_max: usize,
+) -> MongoGateway {
     let settings = MongoSettings {
-        keys: keys.keys.iter().map(key).collect(),
+        keys: keys_of(&keys.accepted()),
         // The well-known key is no secret, and only this machine can reach a server that takes it.
         requires_authentication: !keys.accept_the_well_known(),
         has_test_commands: config.mongo.has_test_commands,

@@ -1,4 +1,4 @@
-//! What a started server says: one JSON record for programs on standard output, a few lines for people on standard error.
+//! Output of a started server: one JSON record for programs on standard output, a few lines for people on standard error.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -15,6 +15,8 @@ use crate::keys::{KeySource, WELL_KNOWN_KEY};
 #[derive(Debug, Serialize)]
 pub struct ReadyRecord {
     ready: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    emulator: bool,
     version: &'static str,
     /// Every address that answers, plain and TLS.
     pub endpoints: Vec<String>,
@@ -58,10 +60,12 @@ impl ReadyRecord {
         };
         let (key, key_file) = match keys {
             KeySource::WellKnown => (Some(WELL_KNOWN_KEY), None),
-            KeySource::File(path) => (None, Some(absolute(path))),
+            KeySource::File { path, .. } => (None, Some(absolute(path))),
+            KeySource::Variable => (None, None),
         };
         ReadyRecord {
             ready: true,
+            emulator: config.emulator.is_some(),
             version: env!("CARGO_PKG_VERSION"),
             endpoints: [with("http"), with("https")].concat(),
             mongo: Vec::new(),
@@ -112,7 +116,7 @@ impl ReadyRecord {
         let key = match (&self.key, &self.key_file) {
             (Some(key), _) => format!("{key}  (the emulator's well-known key)"),
             (None, Some(file)) => format!("in {}", file.display()),
-            (None, None) => String::new(),
+            (None, None) => "in AZURE_COSMOS_EMULATOR_KEY".to_owned(),
         };
         let ca = match &self.ca_file {
             Some(file) => file.display().to_string(),
@@ -161,6 +165,15 @@ impl ReadyRecord {
         // Nobody to tell when standard error is closed.
         let _ = io::stderr().lock().write_all(text.as_bytes());
     }
+}
+
+/// Prints the lines that the wait strategies of Testcontainers look for, each in the form of an emulator.
+///
+/// The second ends in CR LF, which the module for Java insists on.
+pub fn print_for_wait_strategies(listening: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    write!(out, "Now listening on: {listening}\nStarted\r\n")?;
+    out.flush()
 }
 
 fn absolute(path: PathBuf) -> PathBuf {

@@ -10,6 +10,7 @@
 //! was taken by another one ends at once, too, with the exit code 3.
 
 use std::io::IsTerminal;
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -28,26 +29,28 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
 use crate::backup_metrics;
-use crate::config::{Config, Demo};
+use crate::config::{Config, Demo, EmulatorConfig};
 use crate::connections::Connections;
 use crate::demo::{Tour, WebStore};
 use crate::descriptors::{self, Descriptors};
 use crate::explorer::Explorer;
-use crate::front::Front;
+use crate::front::{Certificates, Front};
 use crate::home::Home;
 use crate::host_check::HostCheck;
+use crate::key_store::ServedKeys;
 use crate::keys::AccountKeys;
 use crate::listener::{self, Bound, Refusal, Slots};
 use crate::metrics::{Facts, Metrics};
 use crate::mongo::{self, MongoConnections};
-use crate::ready::ReadyRecord;
+use crate::private_file::{self, Secrecy};
+use crate::ready::{ReadyRecord, print_for_wait_strategies};
 use crate::sampler;
 use crate::script_worker;
 use crate::seed::{self, Seed};
 use crate::start_watch::{StartWatch, Step};
 use crate::store_metrics::StoreMetrics;
 use crate::tls::Tls;
-use crate::{heat_file, history, memory};
+use crate::{emulator, heat_file, history, memory};
 
 /// The exit code of a server whose account another one has taken.
 const FENCED: u8 = 3;
@@ -77,6 +80,7 @@ pub async fn serve(
     let files_max = descriptors::raise_limit();
     let bound = listener::bind("--listen", &config.listen)?;
     let bound_for_mongo = mongo::bind(&config.mongo)?;
+    let local = bound[0].local;
     let authorities: Vec<String> = bound.iter().map(|bound| bound.authority.clone()).collect();
     let store_metrics = config.store.as_ref().map(|_| StoreMetrics::default());
     let (mut home, descriptors) = tokio::select! {
@@ -95,8 +99,11 @@ pub async fn serve(
     let metrics = Metrics::new(facts(&config, &tls, store_metrics));
     let space = MessageSpace::new(config.limits.message_bytes_max, Limits::default().page_size_bytes_max);
     let timing = (clock.clone(), config.limits.request_max);
-    let front =
-        Arc::new(Front::new(metrics, (hosts, Explorer::new(&config)), tls.ca_pem.clone(), space, timing));
+    let certificates = Certificates { authority: tls.ca_pem.clone(), trusted: tls.trusted_pem.clone() };
+    let front = Arc::new(Front::new(metrics, (hosts, Explorer::new(&config)), certificates, space, timing));
+    if let Some(emulator) = &config.emulator {
+        stand_in(emulator, &config, &tls)?;
+    }
     let acceptor = TlsAcceptor::from(tls.server.clone());
     let connections = Connections::new(front.clone(), acceptor, config.limits, clock.clone());
     let mut door = Door::open(bound, connections, &descriptors, &bound_for_mongo);
@@ -124,10 +131,15 @@ pub async fn serve(
     };
     front.metrics.show_shards(shards);
     let gateway_for_mongo = |connections_max| mongo::gateway(&account, &config, &keys, connections_max);
-    let mongo_authorities = door.open_for_mongo(bound_for_mongo, gateway_for_mongo);
-    let installation = Arc::new(installation(&config, &tls, &clock, log));
-    let settings = gateway_settings(&config, keys.keys, installation.clone());
-    front.open(Gateway::new(account.clone(), settings).map_err(|error| error.to_string())?);
+    let (mongo_authorities, mongo_gateway) = door.open_for_mongo(bound_for_mongo, gateway_for_mongo);
+    let served_keys = Arc::new(ServedKeys::new(&keys, config.store.is_some(), random.clone()));
+    let installation =
+        Installation { keys: Some(served_keys.clone()), ..installation(&config, &tls, &clock, log) };
+    let installation = Arc::new(installation);
+    let settings = gateway_settings(&config, keys.accepted(), installation.clone());
+    let gateway = Gateway::new(account.clone(), settings).map_err(|error| error.to_string())?;
+    served_keys.serve(gateway.clone(), mongo_gateway);
+    front.open(gateway);
     let (rings, metrics) = (installation.process.clone(), front.metrics.clone());
     backup_metrics::recall(&account, backup_metrics::path(&config).as_deref());
     tokio::spawn(backup_metrics::keep(account.clone(), backup_metrics::path(&config)));
@@ -135,7 +147,7 @@ pub async fn serve(
     tokio::spawn(heat_file::keep_now_and_again(account.clone(), heat_file::path(&config)));
     let record = ReadyRecord::new(&config, &authorities, keys.source, tls.ca_file, clock.elapsed())
         .with_mongo(&mongo_authorities);
-    announce(&config, introduction, record)?;
+    announce(&config, introduction, record, local)?;
 
     tokio::select! {
         () = signals.received() => {}
@@ -145,13 +157,19 @@ pub async fn serve(
         }
     }
     heat_file::keep(&account, heat_file::path(&config).as_deref());
+    served_keys.end();
     let code = stop(door, &front, &account, &mut signals, config.drain_max).await;
     home.release().await;
     Ok(code)
 }
 
 /// Says that the server is ready, to people and to programs.
-fn announce(config: &Config, introduction: Introduction, mut record: ReadyRecord) -> Result<(), String> {
+fn announce(
+    config: &Config,
+    introduction: Introduction,
+    mut record: ReadyRecord,
+    local: SocketAddr,
+) -> Result<(), String> {
     if matches!(introduction, Introduction::OfTour(_)) {
         record.lead_to_tour();
     }
@@ -161,7 +179,28 @@ fn announce(config: &Config, introduction: Introduction, mut record: ReadyRecord
     }
     // Logged before it is printed: whoever has read the record finds the line in the log.
     tracing::info!(endpoints = ?record.endpoints, durability = config.durability.name(), "ready");
-    record.print().map_err(|error| format!("the ready record cannot be printed: {error}"))
+    let mut printed = record.print();
+    if let Some(emulator) = config.emulator.as_ref().filter(|_| printed.is_ok()) {
+        let scheme = if emulator.settings.is_https { "https" } else { "http" };
+        printed = print_for_wait_strategies(&format!("{scheme}://{local}"));
+    }
+    printed.map_err(|error| format!("the ready record cannot be printed: {error}"))
+}
+
+/// Begins emulator mode: the warning, the names without an effect, and the file with the certificate.
+fn stand_in(emulator: &EmulatorConfig, config: &Config, tls: &Tls) -> Result<(), String> {
+    if !config.is_loopback_only() {
+        tracing::warn!(
+            "EMULATOR MODE: any program and any web page that reaches this server can read, change and delete everything in it. \
+             Publish its ports to this machine alone, and put no data here that matters; without --emulator the server is closed to others"
+        );
+    }
+    emulator.settings.log();
+    let Some(path) = &emulator.pem_file else { return Ok(()) };
+    let directory = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+    let written =
+        directory.and_then(|()| private_file::write(path, tls.trusted_pem.as_bytes(), Secrecy::Public));
+    written.map_err(|error| format!("--emulator-pem '{}' cannot be written: {error}", path.display()))
 }
 
 fn gateway_settings(
@@ -169,6 +208,8 @@ fn gateway_settings(
     keys: Vec<AccountKey>,
     installation: Arc<Installation>,
 ) -> GatewaySettings {
+    let account_id = config.emulator.as_ref().map(|_| emulator::ACCOUNT_ID.to_owned());
+    let account_id = account_id.unwrap_or_else(|| GatewaySettings::default().account_id);
     GatewaySettings {
         keys,
         clock_skew_max: config.clock_skew_max,
@@ -176,6 +217,8 @@ fn gateway_settings(
         request_timeout: config.limits.request_max,
         slow_request: config.slow_request,
         merges_queries: config.merges_queries,
+        is_account_public: config.emulator.is_some(),
+        account_id,
         installation: Some(installation),
         ..GatewaySettings::default()
     }
@@ -205,6 +248,11 @@ fn installation(config: &Config, tls: &Tls, clock: &Clock, log: Arc<LogRing>) ->
         limits_scale: config.limits_scale.to_string(),
         body_size_bytes_max: config.limits.body_size_bytes_max,
         certificate_ends: tls.ends,
+        data_dir: config.data_dir.as_ref().map(|directory| {
+            std::path::absolute(directory).unwrap_or_else(|_| directory.clone()).display().to_string()
+        }),
+        keys: None,
+        last_backup: Arc::default(),
         process: Arc::default(),
         log,
     }
@@ -325,19 +373,20 @@ impl Door {
     }
 
     /// Begins to accept on the MongoDB API's listeners, under the same bound and one of their own. Clients that came earlier have waited.
-    /// Answers their addresses.
+    /// Returns their addresses, and the gateway where there are any.
     fn open_for_mongo(
         &mut self,
         bound: Vec<Bound>,
         gateway: impl FnOnce(usize) -> MongoGateway,
-    ) -> Vec<String> {
+    ) -> (Vec<String>, Option<MongoGateway>) {
         let authorities = bound.iter().map(|bound| bound.authority.clone()).collect();
         if bound.is_empty() {
-            return authorities;
+            return (authorities, None);
         }
         let gateway = gateway(self.own_max);
         self.connections.front.metrics.show_mongo(gateway.clone());
-        let served = Arc::new(MongoConnections { gateway, connections: self.connections.clone() });
+        let served =
+            Arc::new(MongoConnections { gateway: gateway.clone(), connections: self.connections.clone() });
         let slots = Slots { own: Arc::new(Semaphore::new(self.own_max)), ..self.slots.clone() };
         for bound in bound {
             let (served, metrics) = (served.clone(), self.connections.front.metrics.clone());
@@ -348,7 +397,7 @@ impl Door {
             let accepting = listener::accept(bound.listener, (slots.clone(), Refusal::Close), metrics, serve);
             self.accepting.push(tokio::spawn(accepting));
         }
-        authorities
+        (authorities, Some(gateway))
     }
 
     fn tell_of_fewer_connections(&self, asked: usize, open_files_max: u64) {

@@ -15,6 +15,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use shardlake_model::LimitScale;
 
 use crate::byte_size::ByteSize;
+use crate::emulator::Emulated;
 
 /// Every setting of the server. The comments are its help texts.
 #[derive(Debug, Clone, Default, PartialEq, Args, Serialize, Deserialize)]
@@ -122,6 +123,24 @@ pub struct Settings {
     #[arg(long, value_name = "SIZE", help_heading = "Storage")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_buffer_size: Option<ByteSize>,
+
+    /// Serve in place of Microsoft's emulators: with the well-known key and any host name on all interfaces
+    ///
+    /// For tests and for machines that only trusted programs reach: each of them can read and change everything. The ports 8081, 8080
+    /// (/ready) and 1234 (explorer) are served, and the arguments and variables of both emulators are understood: docs/emulator.md.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", help_heading = "Emulator")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub emulator: Option<bool>,
+
+    /// File to write the certificate to that clients of --emulator are to trust (PEM) [default: none]
+    #[arg(long, value_name = "FILE", help_heading = "Emulator")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub emulator_pem: Option<PathBuf>,
+
+    /// Settings that emulator mode reads from arguments and variables of its own.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub emulated: Option<Emulated>,
 
     /// Address to serve on, repeatable; port 0 takes a free one [default: 127.0.0.1:8081]
     ///

@@ -13,13 +13,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use p12_keystore::{KeyStore, Pkcs12ImportPolicy};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256,
 };
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use serde::{Deserialize, Serialize};
 use shardlake_stdx::Timestamp;
 use yasna::Tag;
@@ -28,6 +31,7 @@ use yasna::tags::TAG_UTCTIME;
 use crate::config::{Config, TlsFiles, machine_name};
 use crate::private_file::{self, Secrecy};
 
+const PEM_BEGIN: &[u8] = b"-----BEGIN ";
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const AUTHORITY_DAYS: u32 = 3650;
 /// Clients refuse certificates that are valid for much longer than a year.
@@ -40,6 +44,8 @@ pub struct Tls {
     pub server: Arc<ServerConfig>,
     /// The authority's certificate, to be trusted by clients; `None` with a certificate from outside.
     pub ca_pem: Option<String>,
+    /// The certificate that clients of an emulator are to trust: the authority's, or the one from outside.
+    pub trusted_pem: String,
     /// Where `ca_pem` lies.
     pub ca_file: Option<PathBuf>,
     /// A certificate from outside, which may be good for more names than are configured.
@@ -86,11 +92,23 @@ struct Generated {
 }
 
 impl Tls {
+    /// Whether the certificate that the configuration names can be served. Issues none.
+    pub fn check(config: &Config) -> Result<(), String> {
+        config.tls_files.as_ref().map_or(Ok(()), |files| from_files(files).map(|_| ()))
+    }
+
     pub fn load(config: &Config, now: Timestamp) -> Result<Tls, String> {
         if let Some(files) = &config.tls_files {
             let (server, certificate) = from_files(files)?;
             let ends = ends_of(&certificate);
-            return Ok(Tls { server, ca_pem: None, ca_file: None, certificate: Some(certificate), ends });
+            return Ok(Tls {
+                server,
+                trusted_pem: pem_of(&certificate),
+                ca_pem: None,
+                ca_file: None,
+                certificate: Some(certificate),
+                ends,
+            });
         }
         let names = known_names(config);
         let directory = config.data_dir.as_ref().map(|directory| directory.join("tls"));
@@ -109,7 +127,8 @@ impl Tls {
         let ends = ends.unwrap_or_else(|| after(now, SERVER_DAYS));
         let (server, _known_names) = from_pem(generated.certificate.as_bytes(), generated.key.as_bytes())?;
         let ca_file = directory.map(|directory| directory.join("ca.pem"));
-        Ok(Tls { server, ca_pem: Some(generated.ca), ca_file, certificate: None, ends: Some(ends) })
+        let (ca_pem, trusted_pem) = (Some(generated.ca.clone()), generated.ca);
+        Ok(Tls { server, ca_pem, trusted_pem, ca_file, certificate: None, ends: Some(ends) })
     }
 }
 
@@ -290,13 +309,39 @@ fn from_files(files: &TlsFiles) -> Result<Served, String> {
     let read = |path: &Path| {
         fs::read(path).map_err(|error| format!("the TLS file '{}' cannot be read: {error}", path.display()))
     };
-    from_pem(&read(&files.certificate)?, &read(&files.key)?).map_err(|error| {
-        format!(
-            "--tls-cert '{}' with --tls-key '{}': {error}",
-            files.certificate.display(),
-            files.key.display()
-        )
-    })
+    match files {
+        TlsFiles::Pem { certificate, key } => from_pem(&read(certificate)?, &read(key)?).map_err(|error| {
+            format!("--tls-cert '{}' with --tls-key '{}': {error}", certificate.display(), key.display())
+        }),
+        TlsFiles::Bundle { file, secret } => {
+            let bytes = read(file)?;
+            let secret = secret.as_ref().map_or("", |secret| &secret.0);
+            let is_pem = bytes.windows(PEM_BEGIN.len()).any(|window| window == PEM_BEGIN);
+            let served = if is_pem { from_pem(&bytes, &bytes) } else { from_pkcs12(&bytes, secret) };
+            served.map_err(|error| format!("the certificate of CERT_PATH, '{}': {error}", file.display()))
+        }
+    }
+}
+
+/// Certificates and key of a PKCS#12 file, as .NET and OpenSSL write it.
+fn from_pkcs12(bytes: &[u8], secret: &str) -> Result<Served, String> {
+    let store = KeyStore::from_pkcs12(bytes, secret, Pkcs12ImportPolicy::Relaxed);
+    let store = store.map_err(|error| {
+        format!("it is neither PEM nor PKCS#12 that the passphrase in CERT_SECRET opens ({error})")
+    })?;
+    let Some((_, entry)) = store.private_key_chain() else {
+        return Err("it holds no private key with a certificate".into());
+    };
+    let chain = entry.certs().iter().map(|certificate| certificate.as_der().to_vec().into()).collect();
+    served(chain, PrivatePkcs8KeyDer::from(entry.key().as_der().to_vec()).into())
+}
+
+/// A certificate as text, in lines of 64 characters.
+fn pem_of(certificate: &CertificateDer<'_>) -> String {
+    let text = STANDARD.encode(certificate);
+    let lines = text.as_bytes().chunks(64).map(String::from_utf8_lossy);
+    let lines = lines.collect::<Vec<_>>().join("\n");
+    format!("-----BEGIN CERTIFICATE-----\n{lines}\n-----END CERTIFICATE-----\n")
 }
 
 /// The configuration, and the certificate that it shows.
@@ -306,11 +351,15 @@ fn from_pem(chain: &[u8], key: &[u8]) -> Result<Served, String> {
     let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(chain)
         .collect::<Result<_, _>>()
         .map_err(|error| format!("the certificate chain is not PEM: {error}"))?;
+    let key =
+        PrivateKeyDer::from_pem_slice(key).map_err(|error| format!("the private key is not PEM: {error}"))?;
+    served(chain, key)
+}
+
+fn served(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Result<Served, String> {
     let Some(certificate) = chain.first().cloned() else {
         return Err("the certificate file holds no certificate".into());
     };
-    let key =
-        PrivateKeyDer::from_pem_slice(key).map_err(|error| format!("the private key is not PEM: {error}"))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut server = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -383,7 +432,7 @@ mod tests {
         let (own, key, other) =
             (path.join("tls/server.pem"), path.join("tls/server-key.pem"), path.join("tls/ca-key.pem"));
         let with = |certificate: &Path, key: &Path| {
-            let files = TlsFiles { certificate: certificate.to_owned(), key: key.to_owned() };
+            let files = TlsFiles::Pem { certificate: certificate.to_owned(), key: key.to_owned() };
             Tls::load(&Config { tls_files: Some(files), ..config(path, &[]) }, NOW)
         };
         assert_eq!(with(&own, &key).expect("fits").ca_pem, None);

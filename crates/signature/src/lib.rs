@@ -47,6 +47,12 @@ pub fn sign(key: &str, payload: &Payload<'_>) -> Result<impl AsRef<[u8]> + use<>
     Ok(mac.finalize().into_bytes())
 }
 
+/// The beginning of a key's hash, which logs may show.
+pub fn fingerprint(key: &str) -> String {
+    use sha2::Digest;
+    Sha256::digest(key.trim()).iter().take(4).map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// The state that every signature with a key begins from; fails for a text that is no key.
 pub fn keyed(key: &str) -> Result<Hmac<Sha256>> {
     let secret = STANDARD

@@ -1,8 +1,11 @@
 //! The program's description of itself: how it was started, and its counters and logs outside the engine.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use shardlake_model::{Error, Result};
 use shardlake_stdx::Timestamp;
+
+use crate::account_keys::KeyStore;
 
 use super::{LogRing, ProcessRings};
 
@@ -21,6 +24,34 @@ pub struct Installation {
     pub body_size_bytes_max: usize,
     /// Expiry of the certificate that the server made; a certificate from outside is not inspected.
     pub certificate_ends: Option<Timestamp>,
+    /// Storage directory of the server; `None` where it stores nothing.
+    pub data_dir: Option<String>,
+    /// `None` where keys cannot be seen or changed.
+    pub keys: Option<Arc<dyn KeyStore>>,
+    pub last_backup: Arc<LastBackup>,
     pub process: Arc<ProcessRings>,
     pub log: Arc<LogRing>,
+}
+
+/// Characters of a backup's name.
+const NAME_CHARS_MAX: usize = 64;
+
+/// The last backup that a client of this process has completed.
+#[derive(Debug, Default)]
+pub struct LastBackup(Mutex<Option<(String, Timestamp)>>);
+
+impl LastBackup {
+    pub fn note(&self, name: &str, at: Timestamp) -> Result<()> {
+        let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte));
+        if !is_plain || name.is_empty() || name.len() > NAME_CHARS_MAX {
+            return Err(Error::bad_request(format!("the parameter 'made' is no name of a backup: '{name}'")));
+        }
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((name.to_owned(), at));
+        Ok(())
+    }
+
+    /// Name and time.
+    pub fn get(&self) -> Option<(String, Timestamp)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }

@@ -18,7 +18,7 @@ mod server;
 
 pub(crate) use caller::caller;
 pub use caller::{CallerAccess, TokenAccess};
-pub use installation::Installation;
+pub use installation::{Installation, LastBackup};
 pub(crate) use log::log;
 pub use log_ring::{LogLine, LogRing};
 pub use process::{ProcessGauges, ProcessRings, RequestCounts};

@@ -24,6 +24,8 @@ const FEATURES: &[&str] = &[
     "scriptsRun",
     "schema",
     "indexingPreview",
+    "keys",
+    "lastBackup",
 ];
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
@@ -68,6 +70,10 @@ pub(crate) async fn server(call: &OperatorCall<'_>) -> Result<OperatorReply> {
         "limits": limits(account, told),
         "features": FEATURES,
         "certificateDaysLeft": told.and_then(days_left),
+        "dataDir": told.and_then(|installation| installation.data_dir.as_ref()),
+        "lastBackup": told.and_then(|installation| installation.last_backup.get()).map(|(name, at)| {
+            json!({ "name": name, "endedAt": at.milliseconds() })
+        }),
         "shards": shards,
         "disk": { "usedBytes": disk_bytes, "freeBytes": disk_free_bytes },
         "counts": {

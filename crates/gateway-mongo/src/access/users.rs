@@ -36,12 +36,19 @@ impl std::fmt::Debug for Key {
 
 pub struct Users {
     account: String,
-    keys: Arc<Vec<Key>>,
-    /// What salts are made of.
+    /// Replaced as a whole when a key is rotated.
+    keys: Mutex<Arc<Keys>>,
+    /// Source of the salts.
     secret: Vec<u8>,
-    of_account: [OnceCell<Arc<Vec<Credential>>>; 2],
     /// What users may do, each with the record that says so.
     rights: Mutex<HashMap<u32, Known>>,
+}
+
+/// The account's keys, and the credentials that were derived from them.
+#[derive(Debug, Default)]
+struct Keys {
+    keys: Vec<Key>,
+    credentials: [OnceCell<Arc<Vec<Credential>>>; 2],
 }
 
 /// A user as the catalog has it, and what follows from that.
@@ -53,7 +60,9 @@ pub struct Claimed {
     pub salt: Vec<u8>,
     pub iterations: u32,
     pub credentials: Arc<Vec<Credential>>,
-    /// `None`: the account, or nobody.
+    /// Keys that the credentials were derived from.
+    keys: Arc<Keys>,
+    /// `None`: the account, or an unknown name.
     user: Option<u32>,
 }
 
@@ -64,11 +73,16 @@ impl Users {
         let secret = Mechanism::Sha256.mac(first.as_bytes(), b"salts of the MongoDB protocol");
         Users {
             account: account.to_owned(),
-            keys: Arc::new(keys.to_vec()),
+            keys: Mutex::new(Arc::new(Keys { keys: keys.to_vec(), ..Keys::default() })),
             secret,
-            of_account: Default::default(),
             rights: Mutex::default(),
         }
+    }
+
+    /// Accepts these keys in place of all earlier ones. Connections that are logged in stay so, and salts stay the same.
+    pub fn set_keys(&self, keys: Vec<Key>) {
+        let keys = Arc::new(Keys { keys, ..Keys::default() });
+        *self.keys.lock().unwrap_or_else(PoisonError::into_inner) = keys;
     }
 
     /// Whether this is the name of the account, which no user may have.
@@ -89,9 +103,10 @@ impl Users {
         mechanism: Mechanism,
         (database, user): (&str, &str),
     ) -> Result<Claimed> {
-        let kept = &self.of_account[mechanism as usize];
+        let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let kept = &keys.credentials[mechanism as usize];
         // Also for a name that does not exist, whose first proof takes as long.
-        let derived = kept.get_or_try_init(|| self.derive(mechanism)).await?.clone();
+        let derived = kept.get_or_try_init(|| self.derive(mechanism, &keys)).await?.clone();
         let login = account.login(database, user).filter(|_| !self.is_account(user));
         let proof = login.and_then(|login| {
             let kept = Kept::decoded(&login.kept)?;
@@ -100,15 +115,15 @@ impl Users {
         if let Some((number, proof)) = proof {
             let (salt, iterations) = (proof.salt, proof.iterations);
             let credentials = Arc::new(vec![proof.credential]);
-            return Ok(Claimed { salt, iterations, credentials, user: Some(number) });
+            return Ok(Claimed { salt, iterations, credentials, keys, user: Some(number) });
         }
         let credentials = if self.is_account(user) { derived } else { Arc::default() };
         let (salt, iterations) = (self.salt(mechanism, user), mechanism.iterations());
-        Ok(Claimed { salt, iterations, credentials, user: None })
+        Ok(Claimed { salt, iterations, credentials, keys, user: None })
     }
 
-    async fn derive(&self, mechanism: Mechanism) -> Result<Arc<Vec<Credential>>> {
-        let (keys, user) = (self.keys.clone(), self.account.clone());
+    async fn derive(&self, mechanism: Mechanism, keys: &Keys) -> Result<Arc<Vec<Credential>>> {
+        let (keys, user) = (keys.keys.clone(), self.account.clone());
         let salt = self.salt(mechanism, &user);
         let derive = move || {
             let of_key = |key: &Key| Credential::derive(mechanism, &user, &key.text, &salt);
@@ -127,7 +142,7 @@ impl Users {
     ) -> Option<Principal> {
         let identity = match claimed.user {
             Some(number) => Identity::User(number),
-            None => Identity::Account(self.keys.get(place)?.access),
+            None => Identity::Account(claimed.keys.keys.get(place)?.access),
         };
         Some(Principal { name: user.to_owned(), database: database.to_owned(), identity })
     }

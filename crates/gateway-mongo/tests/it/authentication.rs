@@ -270,3 +270,19 @@ async fn long_messages_are_for_clients_that_have_proved_who_they_are() {
     stranger.send_bytes(&framed(1, OP_MSG, &message(0, &[body]))[..1000]).await;
     assert!(stranger.is_closed().await);
 }
+
+/// A connection that is logged in stays so; the salt of the account stays, too, so that drivers need not derive theirs anew.
+#[tokio::test]
+async fn a_rotated_key_proves_the_account_and_the_old_one_does_not() {
+    let server = server().await;
+    let mut before = server.connect();
+    assert!(prove(&mut before, "localhost", KEY, true).await.value("done").is_true());
+    let new = "bmV3";
+    server.gateway.set_keys(vec![Key { text: new.to_owned(), access: Access::Full }]);
+    before.ok("d", doc([("find", Value::string("c"))])).await;
+    let mut client = server.connect();
+    assert!(!prove(&mut client, "localhost", KEY, true).await.value("ok").is_true(), "the old key");
+    let mut client = server.connect();
+    assert!(prove(&mut client, "localhost", new, true).await.value("done").is_true(), "the new key");
+    client.ok("d", doc([("find", Value::string("c"))])).await;
+}

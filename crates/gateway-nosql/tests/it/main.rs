@@ -40,6 +40,7 @@ mod refusals;
 mod request_headers;
 mod response_headers;
 mod resume_filter;
+mod rotated_keys;
 mod schema;
 mod script_runs;
 mod scripts;

@@ -25,6 +25,9 @@ fn installation() -> Installation {
         limits_scale: "1/1".into(),
         body_size_bytes_max: 4 << 20,
         certificate_ends: None,
+        data_dir: Some("/data".into()),
+        keys: None,
+        last_backup: Arc::default(),
         process: Arc::new(ProcessRings::default()),
         log: Arc::new(LogRing::default()),
     }

@@ -38,7 +38,7 @@ pub async fn create(
     let created = copy_unless_stopped((place, lock), &source, key_file).await;
     // Whatever failed: until its end the source keeps files that would be deleted otherwise.
     let outcome = if created.is_ok() { BackupOutcome::Done } else { BackupOutcome::Failed };
-    source.end(Some(outcome)).await;
+    source.end(Some(outcome), created.as_ref().ok().map(|created| &created.manifest.id)).await;
     created
 }
 

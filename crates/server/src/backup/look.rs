@@ -88,7 +88,7 @@ pub async fn with_running<T>(
         }
     }
     .await;
-    source.end(None).await;
+    source.end(None, None).await;
     looked
 }
 

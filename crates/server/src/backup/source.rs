@@ -17,6 +17,7 @@ use shardlake_stdx::{Clock, Timestamp};
 use shardlake_storage::object::WithLog;
 use shardlake_storage::{KeptFile, KeptFiles, Shard, View};
 
+use super::identifier::BackupId;
 use super::manifest::{PartitionEntry, StampEntry};
 use crate::operate::Client;
 use crate::shards;
@@ -184,13 +185,16 @@ impl Source {
     }
 
     /// Says that nobody needs the state any more. A server that does not hear of it finds out by itself.
-    /// `outcome` is of a backup.
-    pub async fn end(self, outcome: Option<BackupOutcome>) {
+    ///
+    /// `outcome` is of a backup; `made` is the name of a complete one, which the server then reports as its last one.
+    pub async fn end(self, outcome: Option<BackupOutcome>, made: Option<&BackupId>) {
         match self.place {
             Place::Server { client, id } => {
-                let query = outcome.map(|outcome| format!("outcome={}", outcome.name()));
-                let request =
-                    OperatorRequest::of_backups(Method::DELETE, &format!("/{id}")).with_query(query);
+                let outcome = outcome.map(|outcome| format!("outcome={}", outcome.name()));
+                let made = made.map(|made| format!("made={made}"));
+                let query: Vec<String> = outcome.into_iter().chain(made).collect();
+                let request = OperatorRequest::of_backups(Method::DELETE, &format!("/{id}"));
+                let request = request.with_query((!query.is_empty()).then(|| query.join("&")));
                 let _it_finds_out = client.send(&request).await;
             }
             Place::Directory { .. } => {}

@@ -112,7 +112,7 @@ pub fn is_on(config: &Config) -> bool {
     match config.explorer {
         ExplorerMode::On => true,
         ExplorerMode::Off => false,
-        ExplorerMode::Auto => config.is_loopback_only(),
+        ExplorerMode::Auto => config.may_have_well_known_key(),
     }
 }
 

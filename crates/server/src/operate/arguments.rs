@@ -7,6 +7,7 @@ use clap::Args;
 use serde_json::Value;
 
 use super::client::Client;
+use super::color::{Color, Paint};
 use crate::keys::WELL_KNOWN_KEY;
 
 /// Holds the key where neither `--key` nor `--key-file` gives it.
@@ -27,11 +28,18 @@ pub struct Connection {
     /// The authority to trust with https, as PEM
     #[arg(long, value_name = "FILE")]
     ca_file: Option<PathBuf>,
+    /// Whether tables have colours [default: auto]
+    #[arg(long, value_name = "WHEN")]
+    color: Option<Color>,
 }
 
 impl Connection {
     pub fn client(&self) -> Result<Client, String> {
         Client::new(&self.endpoint, self.key()?, self.ca_file.as_deref())
+    }
+
+    pub fn paint(&self) -> Paint {
+        self.color.unwrap_or_default().paint()
     }
 
     fn key(&self) -> Result<String, String> {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response, StatusCode, Uri};
+use http::{Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -78,6 +78,19 @@ impl Client {
         }
         let answer: Value = serde_json::from_slice(&body).unwrap_or_default();
         Err(words_of_failure(status, &answer, &request.path))
+    }
+
+    /// Whether a probe such as `/readyz` answers 200, and its text.
+    pub async fn probe(&self, path: &str) -> Result<(bool, String), String> {
+        let request = OperatorRequest { method: Method::GET, path: path.to_owned(), query: None, body: None };
+        let (status, body) = self.answer(&request).await?;
+        Ok((status.is_success(), String::from_utf8_lossy(&body).trim().to_owned()))
+    }
+
+    /// The server's URL.
+    pub fn endpoint(&self) -> String {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}", self.endpoint.authority())
     }
 
     async fn answer(&self, request: &OperatorRequest) -> Result<(StatusCode, Bytes), String> {

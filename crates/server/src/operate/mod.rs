@@ -1,4 +1,4 @@
-//! The operator's commands: `partitions`, `split`, `merge`, `move`, `abort`, `redistribute`, `projections`.
+//! The operator's commands: `partitions`, `split`, `merge`, `move`, `abort`, `redistribute`, `projections`, `keys`.
 //!
 //! They are clients of a server that runs, here or elsewhere, and need its address and a key; everything they can do can
 //! also be done over HTTP (`/_shardlake/v1/`). A command that sets data in motion waits for the end of it.
@@ -6,8 +6,10 @@
 mod act;
 mod arguments;
 mod client;
+mod color;
 mod descriptions;
 mod evidence;
+mod keys;
 mod projections;
 mod show;
 mod table;
@@ -16,7 +18,9 @@ use std::process::ExitCode;
 
 pub use arguments::{Abort, Connection, KEY_VARIABLE, Merge, Move, Partitions, Redistribute, Split};
 pub use client::Client;
+pub use color::Paint;
 pub use descriptions::counted;
+pub use keys::Keys;
 pub use projections::Projections;
 pub use show::ignore_closed;
 pub use table::{aligned, bytes, thousands, wrapped};
@@ -31,6 +35,7 @@ pub enum Operation {
     Abort(Abort),
     Redistribute(Redistribute),
     Projections(Projections),
+    Keys(Keys),
 }
 
 pub async fn operate(operation: Operation) -> Result<ExitCode, String> {
@@ -42,6 +47,7 @@ pub async fn operate(operation: Operation) -> Result<ExitCode, String> {
         Operation::Abort(arguments) => act::abort(&arguments).await?,
         Operation::Redistribute(arguments) => act::redistribute(&arguments).await?,
         Operation::Projections(arguments) => projections::run(&arguments).await?,
+        Operation::Keys(arguments) => keys::run(&arguments).await?,
     }
     Ok(ExitCode::SUCCESS)
 }

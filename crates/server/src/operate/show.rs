@@ -20,12 +20,13 @@ pub async fn partitions(arguments: &Partitions) -> Result<(), String> {
         Some(container) => request(container, arguments.window.as_deref()),
         None => OperatorRequest::of_account(),
     };
+    let paint = arguments.connection.paint();
     loop {
         let report = client.send(&request).await?;
         let text = match (arguments.json, &arguments.container) {
             (true, _) => format!("{report}\n"),
-            (false, Some(_)) => table::of_container(&report),
-            (false, None) => table::of_account(&report),
+            (false, Some(_)) => paint.table(&table::of_container(&report)),
+            (false, None) => paint.table(&table::of_account(&report)),
         };
         let clear = if arguments.watch && io::stdout().is_terminal() { CLEAR } else { "" };
         let mut out = io::stdout().lock();

@@ -158,7 +158,12 @@ pub fn context(version: u32) -> Vec<u8> {
 impl DirectClient {
     /// A connection whose context was answered.
     pub fn open(server: &ServerProcess) -> DirectClient {
-        let mut client = DirectClient::unopened(server.address(), &ca_of(server));
+        DirectClient::open_at(server.address(), &ca_of(server))
+    }
+
+    /// The same at any address.
+    pub fn open_at(address: SocketAddr, ca: &[u8]) -> DirectClient {
+        let mut client = DirectClient::unopened(address, ca);
         client.send(&context(1));
         let answer = client.read_context();
         assert_eq!(answer, 200);

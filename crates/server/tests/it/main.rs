@@ -4,6 +4,8 @@
 //! |---|---|
 //! | `transports.rs` | plain HTTP, TLS, HTTP/1.1 and HTTP/2 on one port; certificates |
 //! | `lifecycle.rs` | the ready record, probes, metrics, signals, restarts, two servers on one directory |
+//! | `config_command.rs` | settings checked and printed without a start |
+//! | `status.rs` | one look at a server; its keys rotated; colours |
 //! | `settings.rs` | flags, variables and files; which keys are accepted where |
 //! | `shards.rs` | data directories with several shards |
 //! | `stores.rs` | accounts in an object store: who has them |
@@ -16,6 +18,7 @@
 //! | `restore_moments.rs` | restores to moments between two backups |
 //! | `store_faults.rs` | stores that are slow, fail or lose answers |
 //! | `store_places.rs` | logs in a store of their own, and a cache of the store on a local disk |
+//! | `deploy.rs` | the files of `deploy`: compose, Helm |
 //! | `data.rs` | seeds and the demo |
 //! | `hot_tenant.rs` | the demo of a hot tenant |
 //! | `hosts.rs` | which names and origins are answered, and what a request's head must be |
@@ -28,15 +31,20 @@
 //! | `metrics.rs` | metrics by operation and command, alerts and dashboards, JSON log lines, the audit log |
 //! | `traces.rs` | slow requests in the log, spans at a collector |
 //! | `direct.rs`, `direct_client.rs` | connections in Direct mode, by a client that checks TLS records |
+//! | `emulator.rs`, `emulator_support.rs` | emulator mode, by the requests of Aspire and of the Testcontainers modules |
 //! | `mongo_connections.rs` | the MongoDB API's port: TLS and plain messages of any length |
 //! | `support.rs` | what the tests share |
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)] // tests
 
 mod backup_support;
 mod backups;
+mod config_command;
 mod data;
+mod deploy;
 mod direct;
 mod direct_client;
+mod emulator;
+mod emulator_support;
 mod explorer;
 mod hostile;
 mod hosts;
@@ -59,6 +67,7 @@ mod restore_moments;
 mod scripts;
 mod settings;
 mod shards;
+mod status;
 #[cfg(feature = "object-storage")]
 mod store_backups;
 #[cfg(feature = "object-storage")]
