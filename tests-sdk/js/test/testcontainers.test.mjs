@@ -1,5 +1,5 @@
 // The Testcontainers module for Node.js against emulator mode, with a process in the container's place: the module names the variables, the
-// log line and the connection string, and the SDK uses the latter. DEMO_BINARY is the program.
+// log line and the connection string, and the SDK uses the latter. SHARDLAKE_BINARY is the program.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import fs from 'node:fs';
@@ -23,7 +23,7 @@ async function waitForLine(process, words) {
 
 /** Starts the program with the variables of a container. */
 async function startProcess(container, directory) {
-  const child = spawn(process.env.DEMO_BINARY, ['serve', '--emulator'], {
+  const child = spawn(process.env.SHARDLAKE_BINARY, ['serve', '--emulator'], {
     env: {
       EXPLORER_PORT: '0',
       HEALTH_PORT: '0',

@@ -15,8 +15,6 @@ pub fn run(run: &Run<'_>) -> Outcome<Vec<SuiteResult>> {
     let server = run.start_server()?;
     let mut node = Command::new("node");
     node.args(["--test", "--test-reporter=tap", "--test-concurrency=1", "test/"]).current_dir(&directory);
-    // The tests of emulator mode start a server of their own.
-    node.env("DEMO_BINARY", project::server_binary("debug"));
     with_endpoints(&mut node, &server)?;
     let (output, ended_well) = run_and_listen(&mut node)?;
     show_log_if(&server, !ended_well);

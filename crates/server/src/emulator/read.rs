@@ -32,7 +32,7 @@ pub fn take(
         .any(|(name, value)| name == SWITCH_VARIABLE && value.to_str().and_then(truth) == Some(true));
     let begin = match line.get(1).and_then(|first| first.to_str()) {
         Some(COMMAND) => 2,
-        Some(first) if !first.starts_with('-') => return (line, Vec::new()),
+        Some(first) if !first.starts_with('-') || is_version(first) => return (line, Vec::new()),
         _ if is_switched => 1,
         _ => return (line, Vec::new()),
     };
@@ -66,6 +66,10 @@ pub fn take(
 
 fn is_flag(text: &OsStr) -> bool {
     text.to_string_lossy().starts_with('-')
+}
+
+fn is_version(name: &str) -> bool {
+    matches!(name, "--version" | "-V")
 }
 
 fn is_help(name: &str) -> bool {
@@ -233,7 +237,8 @@ mod tests {
         assert_eq!(taken(&["s", "--port", "9"], &on).0, "s serve");
         assert_eq!(taken(&["s", "partitions", "--port"], &on).0, "s partitions --port");
         assert_eq!(taken(&["s", "serve", "--port"], &[]).0, "s serve --port");
-        assert_eq!(taken(&["s", "--version"], &[]).0, "s --version");
+        assert_eq!(taken(&["s", "--version"], &on).0, "s --version");
+        assert_eq!(taken(&["s", "-V"], &[]).0, "s -V");
         assert_eq!(taken(&["s", "serve", "--help"], &on).0, "s serve --help");
     }
 

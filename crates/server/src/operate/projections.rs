@@ -73,7 +73,7 @@ pub async fn run(arguments: &Projections) -> Result<(), String> {
         What::List(list) => {
             let request = OperatorRequest::of_projections(Method::GET, &[]);
             let report = list.connection.client()?.send(&request).await?;
-            say(&if list.json { report.to_string() } else { table(&report) })
+            say(&if list.json { report.to_string() } else { list.connection.paint().table(&table(&report)) })
         }
         What::Show(one) => send(one, Method::GET, None).await,
         What::Pause(one) => send(one, Method::POST, Some("pause")).await,

@@ -246,7 +246,7 @@ fn unknown_names_are_logged_and_end_no_start() {
     let _served = server.client().get("/", &[]).expect_status(200);
 }
 
-/// Without the mode the server takes no argument of an emulator, and serves nobody's well-known key to others.
+/// Without the mode the server takes no argument of an emulator, and refuses the well-known key beyond loopback.
 #[test]
 fn the_mode_alone_lifts_the_rules() {
     let ended = command(&["serve", "--enable-explorer", "false"]).output().unwrap();

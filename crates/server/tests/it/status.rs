@@ -28,9 +28,9 @@ fn the_status_of_a_server_has_its_data_and_its_last_backup() {
         (&first["ready"], &first["readiness"], &first["attention"]),
         (&json!(true), &json!("ready"), &json!([]))
     );
-    let told = &first["server"];
-    assert_eq!((&told["version"], &told["lastBackup"]), (&json!(env!("CARGO_PKG_VERSION")), &Value::Null));
-    assert_eq!(told["dataDir"].as_str(), server.data_dir().to_str());
+    let about = &first["server"];
+    assert_eq!((&about["version"], &about["lastBackup"]), (&json!(env!("CARGO_PKG_VERSION")), &Value::Null));
+    assert_eq!(about["dataDir"].as_str(), server.data_dir().to_str());
     let place = tempfile::tempdir().unwrap();
     let to = place.path().to_str().unwrap();
     let _made =
