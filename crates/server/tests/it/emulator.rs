@@ -6,6 +6,8 @@
 //! | Aspire, `RunAsClassicEmulator` | classic | `aspire_reads_the_account_of_the_classic_emulator` |
 //! | Testcontainers for .NET, Go, Node | vNext | `testcontainers_for_dotnet`, `…_go`, `…_node` |
 //! | Testcontainers for Java, Python | classic | `testcontainers_for_java`, `…_python` |
+//!
+//! `tests-sdk` runs the modules for Python, Node.js and Java themselves, with a process in the container's place.
 
 use serde_json::{Value as Json, json};
 use shardlake_testkit::{Client, EMULATOR_KEY, Request};
