@@ -130,3 +130,26 @@ fn shown(key: &NamedKey) -> Value {
     };
     json!({ "name": key.name.text(), "access": access, "fingerprint": fingerprint(&key.key) })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_name_one_of_the_four_keys() {
+        assert_eq!(KeyTarget::of(&[]).expect("all"), Some(KeyTarget::All));
+        for name in KeyName::ALL {
+            let target = KeyTarget::of(&[name.text(), "rotate"]).expect("a key");
+            assert_eq!(target, Some(KeyTarget::Rotate(name)));
+        }
+        assert_eq!(KeyTarget::of(&["primary"]).expect("no path"), None);
+        assert_eq!(KeyTarget::of(&["Primary", "rotate"]).expect_err("no key").kind(), ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn no_debug_text_has_a_key() {
+        let key = NamedKey { name: KeyName::Primary, key: "c2VjcmV0".to_owned() };
+        assert!(!format!("{key:?}").contains("c2VjcmV0"));
+        assert_ne!(fingerprint("c2VjcmV0"), fingerprint("b3RoZXI="));
+    }
+}

@@ -18,6 +18,9 @@ use shardlake_model::{Error, Result};
 use crate::pieces::written;
 use crate::{OperatorCall, OperatorReply};
 
+/// Characters of a backup's name.
+const NAME_CHARS_MAX: usize = 64;
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum BackupTarget {
     All,
@@ -65,9 +68,10 @@ pub(crate) async fn serve(call: &OperatorCall<'_>, target: &BackupTarget) -> Res
             Ok(OperatorReply::json(StatusCode::CREATED, written(&document(&kept))))
         }
         (BackupTarget::One(id), "DELETE") => {
+            let made = parameters.get("made").map(name_of_backup).transpose()?;
             backups.end(id, outcome).await?;
-            if let (Some(installation), Some(made)) = (call.installation, parameters.get("made")) {
-                installation.last_backup.note(made, call.context.now)?;
+            if let (Some(installation), Some(made)) = (call.installation, made) {
+                installation.last_backup.note(made, call.context.now);
             }
             Ok(OperatorReply::empty(StatusCode::NO_CONTENT))
         }
@@ -81,6 +85,15 @@ pub(crate) async fn serve(call: &OperatorCall<'_>, target: &BackupTarget) -> Res
         }
         _ => Err(crate::wrong_method(call)),
     }
+}
+
+/// The name of a backup, which is shown to operators.
+fn name_of_backup(name: &str) -> Result<&str> {
+    let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte));
+    if is_plain && !name.is_empty() && name.len() <= NAME_CHARS_MAX {
+        return Ok(name);
+    }
+    Err(Error::bad_request(format!("the parameter 'made' is no name of a backup: '{name}'")))
 }
 
 fn document(kept: &KeptState) -> Value {
@@ -127,4 +140,20 @@ fn partition(partition: &MomentOfPartition) -> Value {
         "items": partition.items,
         "sizeBytes": partition.size_bytes,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_backups_are_short_and_plain() {
+        let longest = "x".repeat(NAME_CHARS_MAX);
+        for name in ["2026-11-29T20:00:00Z-ab_c.1", longest.as_str()] {
+            assert_eq!(name_of_backup(name).expect(name), name);
+        }
+        for name in ["", "a b", "a/b", &format!("{longest}x")] {
+            assert!(name_of_backup(name).is_err(), "{name}");
+        }
+    }
 }

@@ -286,6 +286,7 @@ fn listeners(
         let found = ListenAddress::parse("--port", &on_all(given.unwrap_or(default)))?;
         add(ListenAddress { is_optional: given.is_none(), ..found });
     }
+    debug_assert!(!all[0].is_optional, "the API is served, or the start fails");
     Ok(all)
 }
 
@@ -577,6 +578,27 @@ mod tests {
         for wrong in ["8081", "127.0.0.1", "127.0.0.1:x", "127.0.0.1:70000"] {
             assert!(listening(wrong).expect_err(wrong).contains(wrong));
         }
+    }
+
+    #[test]
+    fn emulator_mode_serves_the_ports_of_the_emulators() {
+        let ports = |emulated: Emulated, more: Settings| -> Vec<(u16, bool)> {
+            let config = Config::new(Settings { emulated: Some(emulated), ..more }).expect("valid");
+            assert!(config.may_have_well_known_key());
+            let listen = config.listen.iter();
+            listen.map(|listen| (listen.addresses[0].port(), listen.is_optional)).collect()
+        };
+        let all = vec![(8081, false), (1234, true), (8080, true)];
+        assert_eq!(ports(Emulated::default(), Settings::default()), all);
+        let off = Settings { explorer: Some(ExplorerMode::Off), ..Settings::default() };
+        assert_eq!(ports(Emulated::default(), off), [(8081, false), (8080, true)]);
+        let same = Emulated { port: Some(8080), explorer_port: Some(7), ..Emulated::default() };
+        assert_eq!(ports(same, Settings::default()), [(8080, false), (7, false)]);
+        let listen = |text: &str| Settings { listen: Some(vec![text.to_owned()]), ..Settings::default() };
+        let image = ports(Emulated::default(), listen("0.0.0.0:8081"));
+        assert_eq!(image, all, "a variable of the image names the port of the API");
+        let flag = Emulated { has_listen_flag: true, ..Emulated::default() };
+        assert_eq!(ports(flag, listen("127.0.0.1:9")), [(9, false)]);
     }
 
     #[test]

@@ -47,6 +47,7 @@ use crate::host_check::{Announced, HostCheck};
 use crate::metrics::Metrics;
 use crate::metrics_page::MetricsPage;
 use crate::request_metrics::Transport;
+use crate::tls::Tls;
 use crate::welcome;
 
 /// The gateway ends an operation at its deadline; this much later the server stops waiting for it.
@@ -76,6 +77,12 @@ pub struct Certificates {
     /// `None` with a certificate from outside.
     pub authority: Option<String>,
     pub trusted: String,
+}
+
+impl Certificates {
+    pub fn of(tls: &Tls) -> Certificates {
+        Certificates { authority: tls.ca_pem.clone(), trusted: tls.trusted_pem.clone() }
+    }
 }
 
 pub struct Front {

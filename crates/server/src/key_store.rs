@@ -44,9 +44,10 @@ impl ServedKeys {
         }
     }
 
-    /// Gateways that accept the keys.
-    pub fn serve(&self, gateway: Gateway, mongo: Option<MongoGateway>) {
-        *self.gateways() = Some((gateway, mongo));
+    /// Lets these gateways accept the keys. Returns the first of them.
+    pub fn serve(&self, gateway: Gateway, mongo: Option<MongoGateway>) -> Gateway {
+        *self.gateways() = Some((gateway.clone(), mongo));
+        gateway
     }
 
     /// Lets go of the gateways.
@@ -102,6 +103,7 @@ impl KeyStore for ServedKeys {
             let mut changed: Vec<NamedKey> = keys.iter().filter(|key| key.name != name).cloned().collect();
             changed.push(made.clone());
             changed.sort_by_key(|key| key.name);
+            assert!(changed.iter().any(|key| key.name == KeyName::Primary), "a key file has a primary key");
             keys::write(path, &changed).map_err(|why| Error::new(ErrorKind::Internal, why))?;
             let accepted = keys::accepted(&changed);
             gateway.set_keys(&accepted)?;

@@ -341,6 +341,33 @@ mod tests {
     }
 
     #[test]
+    fn flags_win_over_emulator_variables_over_our_own() {
+        let environment = variables(&[
+            ("SHARDLAKE_EMULATOR", "true"),
+            ("SHARDLAKE_DATA_DIR", "/image"),
+            ("DATA_PATH", "/user"),
+            ("LOG_LEVEL", "debug"),
+            ("GATEWAY_PUBLIC_ENDPOINT", "cosmos"),
+            ("AZURE_COSMOS_EMULATOR_ENABLE_MONGODB_ENDPOINT", "4.0"),
+        ]);
+        let effective = |flags: &Settings, environment: &[(OsString, OsString)]| {
+            let mut settings = merge(flags, None, environment.iter().cloned())?.settings;
+            emulate(&mut settings, flags, &[], environment)?;
+            Ok::<_, String>(settings)
+        };
+        let flags = Settings { log_level: Some("warn".to_owned()), ..Settings::default() };
+        let settings = effective(&flags, &environment).expect("valid");
+        assert_eq!(settings.data_dir.as_deref(), Some(Path::new("/user")));
+        assert_eq!(settings.log_level.as_deref(), Some("warn"));
+        assert_eq!(settings.tls_name, Some(vec!["cosmos".to_owned()]));
+        assert_eq!(settings.mongo_listen, Some(vec![MONGO_LISTEN.to_owned()]));
+        let without = effective(&Settings::default(), &environment[1..]).expect("valid");
+        assert_eq!((without.data_dir.as_deref(), without.emulated), (Some(Path::new("/image")), None));
+        let pem = Settings { emulator_pem: Some("x".into()), ..Settings::default() };
+        assert!(effective(&pem, &[]).expect_err("no emulator").contains("--emulator"));
+    }
+
+    #[test]
     fn unknown_names_and_wrong_values_are_refused_by_name() {
         let nothing = Settings::default();
         let wrong = [

@@ -29,7 +29,7 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
 use crate::backup_metrics;
-use crate::config::{Config, Demo, EmulatorConfig};
+use crate::config::{Config, Demo};
 use crate::connections::Connections;
 use crate::demo::{Tour, WebStore};
 use crate::descriptors::{self, Descriptors};
@@ -99,11 +99,9 @@ pub async fn serve(
     let metrics = Metrics::new(facts(&config, &tls, store_metrics));
     let space = MessageSpace::new(config.limits.message_bytes_max, Limits::default().page_size_bytes_max);
     let timing = (clock.clone(), config.limits.request_max);
-    let certificates = Certificates { authority: tls.ca_pem.clone(), trusted: tls.trusted_pem.clone() };
-    let front = Arc::new(Front::new(metrics, (hosts, Explorer::new(&config)), certificates, space, timing));
-    if let Some(emulator) = &config.emulator {
-        stand_in(emulator, &config, &tls)?;
-    }
+    let served = (hosts, Explorer::new(&config));
+    let front = Arc::new(Front::new(metrics, served, Certificates::of(&tls), space, timing));
+    stand_in(&config, &tls)?;
     let acceptor = TlsAcceptor::from(tls.server.clone());
     let connections = Connections::new(front.clone(), acceptor, config.limits, clock.clone());
     let mut door = Door::open(bound, connections, &descriptors, &bound_for_mongo);
@@ -133,13 +131,10 @@ pub async fn serve(
     let gateway_for_mongo = |connections_max| mongo::gateway(&account, &config, &keys, connections_max);
     let (mongo_authorities, mongo_gateway) = door.open_for_mongo(bound_for_mongo, gateway_for_mongo);
     let served_keys = Arc::new(ServedKeys::new(&keys, config.store.is_some(), random.clone()));
-    let installation =
-        Installation { keys: Some(served_keys.clone()), ..installation(&config, &tls, &clock, log) };
-    let installation = Arc::new(installation);
+    let installation = Arc::new(installation(&config, &tls, &clock, (log, served_keys.clone())));
     let settings = gateway_settings(&config, keys.accepted(), installation.clone());
     let gateway = Gateway::new(account.clone(), settings).map_err(|error| error.to_string())?;
-    served_keys.serve(gateway.clone(), mongo_gateway);
-    front.open(gateway);
+    front.open(served_keys.serve(gateway, mongo_gateway));
     let (rings, metrics) = (installation.process.clone(), front.metrics.clone());
     backup_metrics::recall(&account, backup_metrics::path(&config).as_deref());
     tokio::spawn(backup_metrics::keep(account.clone(), backup_metrics::path(&config)));
@@ -187,8 +182,9 @@ fn announce(
     printed.map_err(|error| format!("the ready record cannot be printed: {error}"))
 }
 
-/// Begins emulator mode: the warning, the names without an effect, and the file with the certificate.
-fn stand_in(emulator: &EmulatorConfig, config: &Config, tls: &Tls) -> Result<(), String> {
+/// Begins emulator mode, where it is on: the warning, the names without an effect, and the file with the certificate.
+fn stand_in(config: &Config, tls: &Tls) -> Result<(), String> {
+    let Some(emulator) = &config.emulator else { return Ok(()) };
     if !config.is_loopback_only() {
         tracing::warn!(
             "EMULATOR MODE: any program and any web page that reaches this server can read, change and delete everything in it. \
@@ -236,7 +232,12 @@ fn facts(config: &Config, tls: &Tls, store: Option<StoreMetrics>) -> Facts {
 }
 
 /// What the program tells operators of itself.
-fn installation(config: &Config, tls: &Tls, clock: &Clock, log: Arc<LogRing>) -> Installation {
+fn installation(
+    config: &Config,
+    tls: &Tls,
+    clock: &Clock,
+    (log, keys): (Arc<LogRing>, Arc<ServedKeys>),
+) -> Installation {
     let kind = if cfg!(debug_assertions) { "debug" } else { "release" };
     Installation {
         version: env!("CARGO_PKG_VERSION"),
@@ -251,7 +252,7 @@ fn installation(config: &Config, tls: &Tls, clock: &Clock, log: Arc<LogRing>) ->
         data_dir: config.data_dir.as_ref().map(|directory| {
             std::path::absolute(directory).unwrap_or_else(|_| directory.clone()).display().to_string()
         }),
-        keys: None,
+        keys: Some(keys),
         last_backup: Arc::default(),
         process: Arc::default(),
         log,

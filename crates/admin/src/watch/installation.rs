@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use shardlake_model::{Error, Result};
 use shardlake_stdx::Timestamp;
 
 use crate::account_keys::KeyStore;
@@ -33,21 +32,13 @@ pub struct Installation {
     pub log: Arc<LogRing>,
 }
 
-/// Characters of a backup's name.
-const NAME_CHARS_MAX: usize = 64;
-
 /// The last backup that a client of this process has completed.
 #[derive(Debug, Default)]
 pub struct LastBackup(Mutex<Option<(String, Timestamp)>>);
 
 impl LastBackup {
-    pub fn note(&self, name: &str, at: Timestamp) -> Result<()> {
-        let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte));
-        if !is_plain || name.is_empty() || name.len() > NAME_CHARS_MAX {
-            return Err(Error::bad_request(format!("the parameter 'made' is no name of a backup: '{name}'")));
-        }
+    pub fn note(&self, name: &str, at: Timestamp) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((name.to_owned(), at));
-        Ok(())
     }
 
     /// Name and time.

@@ -118,23 +118,17 @@ async fn a_server_without_a_store_of_keys_names_the_gap() {
     let _none = server.get(KEYS).send().await.refused(501, 0, "manages no keys");
 }
 
+/// A server on a disk notes complete ones: `crates/server/tests/it/status.rs`.
 #[tokio::test]
-async fn the_end_of_a_complete_backup_is_noted() {
+async fn a_backup_that_is_not_being_copied_is_not_noted() {
     let (server, _store) = server().await;
-    let server_path = "/_shardlake/v1/server";
-    let last = async || server.get(server_path).send().await.expect(200).json()["lastBackup"].clone();
-    assert_eq!(last().await, Value::Null);
-    let begin = async || {
-        let begun = server.post("/_shardlake/v1/backups").send().await.expect(201).json();
-        format!("/_shardlake/v1/backups/{}", begun["id"].as_str().expect("an id"))
-    };
-    let given_up = begin().await;
-    let _ended = server.delete(given_up).send().await.expect(204);
-    assert_eq!(last().await, Value::Null, "no backup was made");
-    let made = begin().await;
-    let _ended = server.delete(format!("{made}?made=2026-11-29-a")).send().await.expect(204);
-    assert_eq!(last().await, json!({ "name": "2026-11-29-a", "endedAt": NOW.milliseconds() }));
-    let odd = begin().await;
-    let _refused =
-        server.delete(format!("{odd}?made=%22x")).send().await.refused(400, 0, "no name of a backup");
+    let backup = "/_shardlake/v1/backups/0a";
+    let _none = server.delete(format!("{backup}?made=a")).send().await.refused(404, 0, "no backup '0a'");
+    for odd in ["%22x", "", &"x".repeat(65)] {
+        let refused = server.delete(format!("{backup}?made={odd}")).send().await;
+        let _refused = refused.refused(400, 0, "no name of a backup");
+    }
+    let _unknown = server.delete(format!("{backup}?x=1")).send().await.refused(400, 0, "'x=1'");
+    let about = server.get("/_shardlake/v1/server").send().await.expect(200).json();
+    assert_eq!(about["lastBackup"], Value::Null);
 }
