@@ -1,9 +1,9 @@
-//! `account.json` in the data directory: that an account lies here, which, and on how many shards.
+//! `account.json` in the data directory: the id of the account stored here, and its number of shards.
 //!
-//! The shards say the same, but a shard that is not there says nothing: a volume that was not mounted looks like a
-//! directory that never had data. This file lies apart from them. It is written at the end of every good start that
-//! finds something else in it, so that a first start which is killed leaves no file and may begin anew, and a directory of
-//! an earlier version gets one. A copy of the whole data directory is as good as the original.
+//! Each shard records the same, but a missing shard cannot: a volume that was not mounted looks like a directory that never had
+//! data. This file lies outside the shards. Every successful start writes the file at its end if the content differs, so that
+//! a first start which is killed leaves no file and may begin anew, and a directory of an earlier version gets one.
+//! A copy of the whole data directory is as good as the original.
 
 use std::io::ErrorKind;
 use std::path::Path;

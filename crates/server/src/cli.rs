@@ -196,7 +196,7 @@ pub fn main() -> ExitCode {
         Command::Version => print_version(),
     };
     outcome.unwrap_or_else(|message| {
-        // One line that says what to do; there may be nobody to read it.
+        // One line with the remedy. Standard error may be closed.
         let _ = writeln!(io::stderr(), "shardlake: {message}");
         ExitCode::FAILURE
     })
@@ -310,7 +310,7 @@ fn store_of(command: &DemoCommand) -> WebStore {
 fn print_demo(command: &DemoCommand) -> Result<ExitCode, String> {
     match demo::print(&store_of(command), &mut BufWriter::new(io::stdout().lock())) {
         Ok(()) => Ok(ExitCode::SUCCESS),
-        // Whoever read has seen enough.
+        // The reader closed the pipe: not an error.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         Err(error) => Err(format!("the data set cannot be printed: {error}")),
     }

@@ -5,8 +5,8 @@
 //! which no method of ours begins with. These bytes are looked at without being taken.
 //!
 //! Limits: the first bytes and the handshake have the header time; `watched_io.rs` notes progress, and a timer closes
-//! what is idle, trickles its headers or takes nothing of its answers. On shutdown a connection finishes the requests in flight, which
-//! includes sending their answers, and closes.
+//! a connection that is idle, trickles its headers or reads none of its answers. On shutdown a connection finishes the requests
+//! in flight, which includes sending their answers, and closes.
 
 use std::convert::Infallible;
 use std::io;
@@ -42,12 +42,12 @@ const PART_LOOKS_MAX: usize = 50;
 pub const PART_LOOKS_APART: Duration = Duration::from_millis(10);
 /// Requests that one HTTP/2 connection may have in flight.
 const STREAMS_MAX: u32 = 256;
-/// What a client may send ahead of what is read, on a stream and on the whole connection. It lies in memory that nothing else bounds,
-/// so it is as little as one upload needs to be fast over a distance.
+/// HTTP/2 flow-control window of a stream and of a connection. These bytes lie in memory that nothing else bounds, so the window
+/// is only as large as one upload needs to be fast over a distance.
 const WINDOW_BYTES: u32 = 1 << 20;
 
 impl Connections {
-    /// Serves a connection to its end. Nobody is interested in why it ended but the log at its lowest level.
+    /// Serves a connection to its end. The reason why it ended is logged at trace level only.
     pub async fn serve(&self, stream: TcpStream) {
         if let Err(error) = self.try_serve(stream).await {
             tracing::trace!(%error, "connection ended");
@@ -137,8 +137,8 @@ impl Connections {
         let requests = self.requests(scheme, Protocol::Http2);
         let activity = requests.activity.clone();
         let io = TokioIo::new(WatchedIo::new(stream, activity.clone()));
-        // Streams are tasks of their own, so they own what they need. What the work needs is boxed, so that it goes when the
-        // answer is made, however long the stream then waits for its client.
+        // Each stream is a task and owns its data. The data of the work is boxed, so that it is freed when the answer is made,
+        // however long the stream then waits for its client.
         let service = service_fn(move |request: Request<Incoming>| {
             let requests = requests.clone();
             Box::pin(async move { Ok::<_, Infallible>(requests.answer(request).await) })
@@ -229,11 +229,11 @@ async fn peek_opening(stream: &TcpStream) -> io::Result<Opening> {
             [] => return Ok(Opening::Nothing),
             [TLS_HANDSHAKE, ..] => return Ok(Opening::Tls),
             opening if opening == HTTP2_OPENING => return Ok(Opening::Http2),
-            // Part of it: the rest must come before anything can be told. Peeking does not wait for more, so time must pass.
+            // A part of the opening: wait for the rest. Peeking does not wait for more bytes, so time must pass.
             part if HTTP2_OPENING.starts_with(part) => tokio::time::sleep(PART_LOOKS_APART).await,
             _ => break,
         }
     }
-    // Also a client that broke off: peeking does not see the end behind what was sent.
+    // Also a client that closed its side: peeking does not report the end behind bytes that are unread.
     Ok(Opening::Http1)
 }

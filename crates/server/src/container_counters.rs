@@ -1,8 +1,8 @@
 //! Requests and request units of each container, counted where they are answered.
 //!
 //! Labels are the names that the container has, as in all other metrics, however a path spells them: encoded, or by resource ids.
-//! Only containers that answered as ones that exist are counted, and only so many: whoever has no key cannot make the page
-//! grow. A container that was deleted stays on the page until the server is started again.
+//! Only existing containers are counted, and only up to a maximum: a client without a key cannot make the page grow.
+//! A container that was deleted stays on the page until the server is started again.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

@@ -1,8 +1,8 @@
-//! A request's body that tells whether it was read to its end.
+//! Request body that counts its unread bytes.
 //!
-//! What a refused request has left unread stands before the next request on an HTTP/1.1 connection. The HTTP library reads past
-//! what has arrived, if it is little, and ends the connection otherwise; clients send a body behind its headers, so that may be
-//! either. The answer must say that the connection ends: a client that is not told sends its next request into a closing one.
+//! The unread bytes of a refused request stand before the next request on an HTTP/1.1 connection. The HTTP library discards them
+//! if they are few and have arrived, and ends the connection otherwise; clients send a body behind its headers, so either may
+//! happen. The answer must announce that the connection ends: otherwise the client sends its next request into a closing one.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub struct CountedBody<B> {
     left: Left,
 }
 
-/// Bytes of a body that nobody has read, as far as its length is known; `None` where there is no body.
+/// Unread bytes of a body, as far as its length is known; `None` where there is no body.
 #[derive(Clone)]
 pub struct Left(Option<Arc<AtomicU64>>);
 

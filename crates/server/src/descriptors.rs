@@ -1,7 +1,7 @@
-//! Who may have how many of the process's open files.
+//! Division of the process's open files among shards, script workers and connections.
 //!
 //! A connection is a file, and so is a table of the storage. Storage that finds no descriptor when it has to make a table refuses all
-//! writes until the next start, so connections get what is left when everything else has its part:
+//! writes until the next start, so connections get only the descriptors that nothing else needs:
 //!
 //! ```text
 //! limit = process + script workers + refusals + shards × (64: tables, journals, merges) + connections
@@ -16,31 +16,31 @@ const PROCESS: u64 = 48;
 /// A worker's socket, and the pipes that are open while one is started.
 const WORKER: u64 = 1;
 const WORKERS_AT_START: u64 = 8;
-/// Of one shard beside the tables that it keeps open: the lock and the journals, the inputs of the largest merge (30 tables of the
-/// first level and one of the next), what merges, sorting and loads write, and what readers have just opened.
+/// Files of one shard in addition to its open tables: the lock and the journals, the inputs of the largest merge (30 tables of the
+/// first level and one of the next), the outputs of merges, sorting and loads, and tables that readers have just opened.
 const SHARD: u64 = 48;
-/// Tables that a shard keeps open: as many as it must to read one of each level, up to what the engine keeps by itself.
+/// Tables that a shard keeps open: at least enough to read one of each level, at most the engine's default.
 const TABLES_MIN: u64 = 16;
 const TABLES_MAX: u64 = 900;
-/// Connections that are told that there are too many, at a time.
+/// Connections that are refused with an answer at the same time.
 const REFUSALS_MIN: u64 = 4;
 const REFUSALS_MAX: u64 = 64;
 /// A server for fewer is of no use.
 const CONNECTIONS_MIN: u64 = 16;
-/// Where the system tells no limit.
+/// Stands for a system without a limit.
 const UNLIMITED: u64 = 1 << 30;
-/// What a system allows that does not say so (macOS).
+/// Limit to try after the reported maximum: macOS does not report the limit that it allows.
 const FALLBACK: u64 = 10_240;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Descriptors {
     pub connections_max: usize,
-    /// Connections beyond those that are told so at a time.
+    /// Connections beyond the maximum that are refused with an answer at the same time.
     pub refusals_max: usize,
     pub tables_of_shard_max: usize,
 }
 
-/// Raises the limit as far as the system allows, and tells it.
+/// Raises the limit as far as the system allows, and returns it.
 pub fn raise_limit() -> u64 {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
@@ -54,7 +54,7 @@ pub fn raise_limit() -> u64 {
 }
 
 impl Descriptors {
-    /// `shards` are those on disk. `Err` says what to do.
+    /// `shards` are those on disk. `Err` holds the remedy.
     pub fn share(limit: u64, shards: u16, connections_asked: usize) -> Result<Descriptors, String> {
         let limit = limit.min(UNLIMITED);
         let least = CONNECTIONS_MIN.min(connections_asked as u64);
@@ -74,7 +74,7 @@ impl Descriptors {
     }
 }
 
-/// Tables of each shard, refusals, and what is left for connections.
+/// Tables of each shard, refusals, and the remaining descriptors for connections.
 fn parts(limit: u64, shards: u16) -> (u64, u64, u64) {
     let shards = u64::from(shards);
     let tables = (limit / 4 / shards.max(1)).clamp(TABLES_MIN, TABLES_MAX);

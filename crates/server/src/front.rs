@@ -1,8 +1,8 @@
-//! What answers a request: first the checks of its head, then the operator's routes, then the gateway once it is there.
+//! Front of the HTTP server: checks the head of a request, then answers the operator's routes, then calls the gateway once it is there.
 //!
-//! | path | needs a key | what |
+//! | path | needs a key | answer |
 //! |---|---|---|
-//! | `/` of a browser | no | 303 to the explorer; where it is switched off, a page that says what this is and how to connect |
+//! | `/` of a browser | no | 303 to the explorer; where it is switched off, a page with a short introduction and how to connect |
 //! | `/_explorer/…` | no | the files of the explorer (`explorer/`) |
 //! | `/_explorer/emulator.pem` | no | the certificate that clients are to trust, at the classic emulator's path |
 //! | `/livez` | no | 200 while the process runs |
@@ -63,7 +63,7 @@ const HTML_TYPE: &str = "text/html; charset=utf-8";
 /// Headers of one request. The HTTP library holds HTTP/1.1 to the same number.
 const HEADERS_MAX: usize = 100;
 
-/// What all requests of a connection share.
+/// State that all requests of a connection share.
 #[derive(Debug, Clone)]
 pub struct Origin {
     pub scheme: Scheme,
@@ -131,7 +131,7 @@ impl Front {
         self.opened.notify_waiters();
     }
 
-    /// The server is stopping: probes are told, requests still work.
+    /// Marks the server as stopping: readiness probes fail, requests still work.
     pub fn drain(&self) {
         self.ready.store(false, Ordering::Release);
     }
@@ -293,7 +293,7 @@ impl Front {
         };
         let endpoint = Endpoint { scheme: origin.scheme, authority, space: &origin.space, door, seen: &seen };
         let mut handled = pin!(AssertUnwindSafe(gateway.handle(request, endpoint)).catch_unwind());
-        // What is answered in the call needs no timer.
+        // A request that is answered in the first poll needs no timer.
         let ended = match poll!(handled.as_mut()) {
             Poll::Ready(ended) => Ok(ended),
             Poll::Pending => tokio::time::timeout(self.request_max + GRACE, handled).await,

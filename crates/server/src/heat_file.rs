@@ -2,8 +2,7 @@
 //!
 //! One line of JSON for each container that had traffic, after a first line that names the format. It is written now and again and
 //! at the end, by replacement; a server that is killed has lost the last minutes of a picture and nothing else. A file that cannot
-//! be read is told of and left behind: nothing rests on it. For data
-//! in memory or in an object store there is none.
+//! be read is logged and ignored: nothing depends on it. There is none for data in memory or in an object store.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Read};
@@ -43,7 +42,7 @@ pub fn path(config: &Config) -> Option<PathBuf> {
     config.data_dir.as_ref().map(|directory| directory.join(NAME))
 }
 
-/// Gives an account what an earlier server has left.
+/// Loads the heat that an earlier server wrote into the account.
 pub fn recall(account: &Account, path: Option<&Path>) {
     let Some(path) = path else { return };
     let file = match File::open(path) {
@@ -68,7 +67,7 @@ pub fn recall(account: &Account, path: Option<&Path>) {
     tracing::debug!(containers, "the heat of earlier times is known");
 }
 
-/// Writes what there is now.
+/// Writes the current heat.
 pub fn keep(account: &Account, path: Option<&Path>) {
     let Some(path) = path else { return };
     let mut text = format!("{FORMAT}\n").into_bytes();

@@ -52,7 +52,7 @@ impl Home {
         Ok(self.shards.insert(store.open(config).await?).clone())
     }
 
-    /// After a good start: the place is to know what lies in it.
+    /// Records account and shards in the place after a successful start.
     pub async fn remember(&self, config: &Config) -> Result<(), String> {
         match (&self.store, &self.shards) {
             (Some(store), Some(shards)) => store.remember(shards).await,
@@ -61,7 +61,7 @@ impl Home {
         }
     }
 
-    /// Ends when another server has taken the account, with what to tell.
+    /// Resolves when another server has taken the account, to the message for the log.
     pub async fn lost(&self) -> String {
         match &self.store {
             Some(store) => store.lost().await,

@@ -1,8 +1,8 @@
-//! By which names requests may call this server, and which of them it repeats.
+//! Check of the host names by which requests may call this server, and of the names that answers may repeat.
 //!
-//! While the well-known key is accepted, whoever can send a request can do everything, and a browser on this machine sends what
-//! any web page tells it to. A page cannot read answers of other origins, unless its own name resolves to a loopback
-//! address at the second look-up (DNS rebinding): then this server is its own origin. What the page cannot change is the name
+//! While the well-known key is accepted, every client that reaches the server can do everything, and a browser on this machine
+//! sends any request that a web page asks for. A page cannot read answers of other origins, unless its own name resolves to a
+//! loopback address at the second look-up (DNS rebinding): then this server is its own origin. The page cannot change the name
 //! in `Host` and `Origin`. So the server answers only to names that no stranger can own.
 //!
 //! | keys | a request by another name | in the account document |
@@ -11,8 +11,8 @@
 //! | its own | is answered: the key protects it | the listener's address instead of the name |
 //! | any, in emulator mode | is answered: the user has taken the risk | the name |
 //!
-//! The account document tells clients where to send all that follows, so it repeats only names that are known. `Host`, the
-//! `:authority` of HTTP/2 and the authority of an absolute target are all looked at, whichever of them a request has.
+//! The account document names the address of all later requests, so it repeats only known names. `Host`, the `:authority` of HTTP/2
+//! and the authority of an absolute target are all checked, whichever of them a request has.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,7 +34,7 @@ const SHOWN_BYTES_MAX: usize = 256;
 /// No name of the Internet is longer.
 const NAME_BYTES_MAX: usize = 253;
 
-/// What a server knows of its own names.
+/// The names of this server.
 #[derive(Debug)]
 pub struct HostCheck {
     /// The machine's, those listened on and those configured. `*.` in front stands for one label.
@@ -44,7 +44,7 @@ pub struct HostCheck {
     /// The well-known key opens the account.
     pub has_well_known_key: bool,
     trust: Trust,
-    /// Told instead of a name that is not known.
+    /// The address in the account document in place of an unknown name.
     listener: String,
     /// The first unknown name was logged.
     has_warned: AtomicBool,
@@ -61,7 +61,7 @@ enum Trust {
     All,
 }
 
-/// What the account document is to name.
+/// The host that the account document names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Announced<'c> {
     /// The host that the request names.
@@ -87,7 +87,7 @@ impl HostCheck {
         }
     }
 
-    /// Lets a request in or says why not.
+    /// Accepts a request or returns the refusal.
     pub fn check<B>(&self, request: &Request<B>) -> Result<Announced<'_>, Refusal> {
         let headers = request.headers();
         let host = one_host(headers)?;
@@ -210,7 +210,7 @@ fn one_host(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
     let mut hosts = headers.get_all(HOST).iter();
     match (hosts.next(), hosts.next()) {
         (None, _) => Ok(None),
-        // What is no text is no name either.
+        // A value that is not text matches no name.
         (Some(host), None) => Ok(Some(host.to_str().unwrap_or("\u{fffd}"))),
         (Some(_), Some(_)) => Err(bad_request("the request names two hosts: send one Host header")),
     }

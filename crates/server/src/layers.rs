@@ -4,7 +4,7 @@
 //! that name. It is told and passed over, unless it looks like a setting that was misspelled ([`near_miss`]).
 //!
 //! A variable is read as the flag of the same name would be, by the same parser; so the two cannot drift apart. The layers are
-//! then laid over one another as JSON objects that hold only what was said.
+//! then merged as JSON objects that hold only the settings that were given.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ struct AsFlags {
     settings: Settings,
 }
 
-/// What all places together say.
+/// Settings merged from flags, variables and the file.
 #[derive(Debug, Default)]
 pub struct Merged {
     pub settings: Settings,

@@ -1,6 +1,6 @@
 //! The server around the engine: configuration, listeners, TLS, keys, operator routes, metrics, seeds and the demo.
 //!
-//! | file | what it does |
+//! | file | responsibility |
 //! |---|---|
 //! | `cli.rs` | the commands |
 //! | `settings.rs`, `layers.rs`, `config.rs`, `byte_size.rs` | what can be set, from where, and what it comes to |

@@ -1,7 +1,7 @@
-//! Accepts connections, counts them, and refuses what is too many.
+//! Listeners: accept connections, count them, and refuse those beyond the maximum.
 //!
-//! A refused plain connection is told so (503); the refusal is done by a bounded number of tasks, so that a flood of
-//! connections costs a bounded amount of memory whatever it does.
+//! A refused plain connection is answered with 503. A bounded number of tasks does the refusals, so that a flood of
+//! connections costs a bounded amount of memory.
 
 use std::io;
 use std::net::SocketAddr;
@@ -31,7 +31,7 @@ pub struct Bound {
     pub local: SocketAddr,
 }
 
-/// Binds what `setting` says.
+/// Binds the addresses of a setting; `setting` is its name for errors.
 pub fn bind(setting: &str, addresses: &[ListenAddress]) -> Result<Vec<Bound>, String> {
     let mut bound = Vec::new();
     for listen in addresses {
@@ -80,7 +80,7 @@ pub struct Slots {
     pub connections: Arc<Semaphore>,
     /// Of this API, which leaves some connections to the others.
     pub own: Arc<Semaphore>,
-    /// Connections that are told that there are too many.
+    /// Permits for connections that are refused with an answer.
     pub refusals: Arc<Semaphore>,
 }
 
@@ -100,7 +100,7 @@ pub fn own_max(connections_max: usize, bound_for_mongo: &[Bound]) -> usize {
     }
 }
 
-/// How a connection that is one too many is told.
+/// How a connection beyond the maximum is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
     Http,
@@ -151,7 +151,7 @@ pub async fn accept<F, S>(
     }
 }
 
-/// Says 503 and waits for the client to have read it. A TLS client sees garbage and a close.
+/// Sends 503 and waits for the client to have read it. A TLS client sees garbage and a close.
 async fn refuse(mut stream: TcpStream) -> io::Result<()> {
     stream.write_all(REFUSAL).await?;
     stream.shutdown().await?;

@@ -1,6 +1,6 @@
-//! Keeps the latest lines of the log for operators, beside those that go to standard error.
+//! Capture of the latest log lines for operators, in addition to those on standard error.
 //!
-//! A line is kept where it would be written: by level and target as `--log-level` says. Fields keep their types as far as JSON has them.
+//! A line is kept if it would be written: `--log-level` filters by level and target. Fields keep their types as far as JSON has them.
 
 use std::sync::Arc;
 

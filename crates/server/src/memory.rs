@@ -3,11 +3,11 @@
 use std::path::Path;
 
 /// Memory planned for a database or container: some 20 KB of definitions and counters when it is
-/// empty, the rest for what is cached while it is used.
+/// empty, the rest for its cached rows while it is used.
 const RESOURCE_BYTES: u64 = 64 << 10;
 /// Part of the memory that databases and containers may take.
 const RESOURCES_SHARE: u64 = 8;
-/// Databases and containers on the smallest machine: what the service allows.
+/// Databases and containers on the smallest machine: the service's limit.
 const RESOURCES_MIN: usize = 500;
 
 /// Databases and containers for which there is memory, up to `most`. An unknown size of the memory is

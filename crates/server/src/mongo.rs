@@ -30,7 +30,7 @@ const TLS_MAJOR_VERSION: u8 = 3;
 const TLS_MINOR_VERSION_MAX: u8 = 4;
 const CLIENT_HELLO: u8 = 1;
 
-/// Binds the listeners. One that nobody asked for is left out where another program has its port.
+/// Binds the listeners. A default listener is left out where another program has its port.
 pub fn bind(config: &MongoConfig) -> Result<Vec<Bound>, String> {
     match listener::bind("--mongo-listen", &config.listen) {
         Err(reason) if config.is_optional => {
@@ -77,14 +77,14 @@ pub fn gateway(
     MongoGateway::new(account.clone(), settings)
 }
 
-/// What the connections of this door share.
+/// State that all connections of MongoDB's protocol share.
 pub struct MongoConnections {
     pub gateway: MongoGateway,
     pub connections: Arc<Connections>,
 }
 
 impl MongoConnections {
-    /// Serves a connection to its end. Nobody is interested in why it ended but the log at its lowest level.
+    /// Serves a connection to its end. The reason why it ended is logged at trace level only.
     pub async fn serve(&self, stream: TcpStream) {
         if let Err(error) = self.try_serve(stream).await {
             tracing::trace!(%error, "connection ended");

@@ -1,4 +1,4 @@
-//! `MOVED` in a data directory: its account lies somewhere else now, and the file says where. Nobody serves what is left.
+//! `MOVED` in a data directory: the new place of its account. Servers refuse to serve the old place.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -18,7 +18,7 @@ pub fn read(data_dir: &Path) -> Result<Option<String>, String> {
     }
 }
 
-/// Refuses to serve what was left behind.
+/// Refuses a data directory whose account was moved.
 pub fn check_is_here(data_dir: &Path) -> Result<(), String> {
     match read(data_dir)? {
         Some(to) => Err(format!(
@@ -29,7 +29,7 @@ pub fn check_is_here(data_dir: &Path) -> Result<(), String> {
     }
 }
 
-/// Says where the account was moved to.
+/// Records the place where the account was moved to.
 #[cfg_attr(not(feature = "object-storage"), allow(dead_code))]
 pub fn set(data_dir: &Path, to: &str) -> io::Result<()> {
     private_file::write(&data_dir.join(NAME), format!("{to}\n").as_bytes(), Secrecy::Public)

@@ -43,7 +43,7 @@ pub struct ReadyRecord {
     start_ms: u64,
 }
 
-/// What shows the partition key at work: the demo data alone does not.
+/// Advice to run the demo that shows the partition key at work: the demo data alone does not.
 const TOUR: &str =
     "  See a hot partition made, explained and cured: shardlake demo hot-tenant, or cargo xtask tour\n\n";
 
@@ -162,7 +162,7 @@ impl ReadyRecord {
             self.durability,
             self.endpoints.join("  "),
         );
-        // Nobody to tell when standard error is closed.
+        // A closed standard error is ignored.
         let _ = io::stderr().lock().write_all(text.as_bytes());
     }
 }

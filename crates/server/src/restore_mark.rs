@@ -1,5 +1,5 @@
-//! `RESTORING` in a data directory: a restore is not complete. It is the first file there and goes when everything else is
-//! on stable storage; until then nobody serves what there is, or takes it for an account.
+//! `RESTORING` in a data directory: a restore is not complete. It is the first file there and is removed when everything else
+//! is on stable storage; until then servers and commands refuse the directory.
 
 use std::fs;
 use std::io;
@@ -25,7 +25,7 @@ pub fn check_is_complete(data_dir: &Path) -> Result<(), String> {
     }
 }
 
-/// What is being restored; `None` where nothing is.
+/// The name of the restore in progress; `None` where there is none.
 pub fn read(data_dir: &Path) -> Result<Option<String>, String> {
     match fs::read_to_string(path(data_dir)) {
         Ok(text) => Ok(Some(text.trim().to_owned())),
@@ -36,7 +36,7 @@ pub fn read(data_dir: &Path) -> Result<Option<String>, String> {
     }
 }
 
-/// Notes what is being restored.
+/// Records the name of the restore in progress.
 pub fn set(data_dir: &Path, what: &str) -> io::Result<()> {
     private_file::write(&path(data_dir), format!("{what}\n").as_bytes(), Secrecy::Public)
 }

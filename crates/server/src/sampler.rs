@@ -1,8 +1,7 @@
-//! Looks once a second at what the process uses, for the course that operators see.
+//! Sampler of connections, requests, processor and memory, once a second, for the operators' charts.
 //!
-//! Requests are counted where they are answered; here their counts are taken, and the system is asked for processor and memory.
-//! The size of the files is asked for now and then, beside the threads that answer requests, since it waits for a journal that is
-//! being synced.
+//! Requests are counted where they are answered; the sampler reads the counts, and asks the system for processor and memory.
+//! The size of the files is read now and then, on the blocking pool, since it waits for a journal that is being synced.
 
 use std::sync::Arc;
 use std::time::Duration;

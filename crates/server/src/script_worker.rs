@@ -1,6 +1,6 @@
 //! The server as its own script worker: the same program, started again with a flag that is for it alone.
 //!
-//! One file to install, and server and workers always understand each other. What workers do is in `crates/script`.
+//! There is one file to install, and server and workers always understand each other. The work of a worker is in `crates/script`.
 
 use std::path::PathBuf;
 
@@ -25,6 +25,6 @@ fn this_program() -> PathBuf {
     if cfg!(target_os = "linux") {
         return PathBuf::from("/proc/self/exe");
     }
-    // A program that cannot be found cannot be started either, and that is said when a script is run.
+    // A program that cannot be found cannot be started either; the error is reported when a script is run.
     std::env::current_exe().unwrap_or_default()
 }

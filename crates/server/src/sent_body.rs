@@ -1,6 +1,6 @@
 //! An answer on its way out: it holds its memory, and keeps its request in flight, until the connection has sent it.
 //!
-//! The HTTP library takes pieces ahead of what a client takes: one for each HTTP/2 stream even where its window is closed, several
+//! The HTTP library takes pieces before the client reads them: one for each HTTP/2 stream even where its window is closed, several
 //! for HTTP/1.1. So a piece counts as sent when the library drops it, which it does once its bytes are written.
 
 use std::convert::Infallible;

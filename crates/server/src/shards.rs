@@ -1,8 +1,8 @@
-//! The shards of a data directory: which there are, and opening them.
+//! The shards of a data directory: listing and opening them.
 //!
 //! Shard 0, which holds the catalog, is `shard/`; the others are `shard-1/`, `shard-2/` and so on without gaps. They are made
 //! in that order, so that a start which is interrupted leaves no gap either. A shard is never left out: partitions may
-//! lie on it. What lies on which shard is the account's business. A shard that the data directory remembers
+//! lie on it. The account assigns partitions to shards. A shard that the data directory remembers
 //! (`account_file.rs`) is opened, never made.
 
 use std::io::ErrorKind;
@@ -21,7 +21,7 @@ use crate::settings::DurabilityMode;
 
 const FIRST: &str = "shard";
 const FURTHER: &str = "shard-";
-/// What to do about data that is somewhere else.
+/// The remedy for data that is missing.
 const BRING_BACK: &str = "mount its volume, or bring it back from where it was moved or from a backup; to begin anew, remove 'account.json'";
 /// Less per shard would mean a file for every few writes.
 const WRITE_BUFFER_SIZE_BYTES_MIN: u64 = 256 << 10;
@@ -65,7 +65,7 @@ pub fn wanted(config: &Config, existing: u16) -> Result<u16, String> {
     Ok(wanted)
 }
 
-/// After a good start: the data directory is to know what lies in it.
+/// Records account and shards in the data directory after a successful start.
 pub async fn remember(config: &Config, shards: &Shards) -> Result<(), String> {
     match &config.data_dir {
         Some(data_dir) if config.durability != DurabilityMode::Memory => {
@@ -75,13 +75,13 @@ pub async fn remember(config: &Config, shards: &Shards) -> Result<(), String> {
     }
 }
 
-/// What was found beside the rows of a shard.
+/// Findings about a shard apart from its rows.
 pub struct Inspected {
     pub directory: PathBuf,
     pub report: InspectionReport,
 }
 
-/// Opens what a data directory holds for reading only, and changes nothing in it.
+/// Opens the shards of a data directory for reading only, and changes nothing in it.
 pub async fn inspect(data_dir: &Path, scratch: &Path) -> Result<(Shards, Vec<Inspected>), String> {
     check_is_no_file(data_dir)?;
     if !data_dir.exists() {
@@ -123,7 +123,7 @@ pub fn logs(data_dir: &Path, places: impl Iterator<Item = Option<u64>>) -> Resul
     logs.map_err(|error| error.to_string())
 }
 
-/// A path that leads to a file or through one is told as such, before anything fails on it.
+/// Refuses a path that leads to a file or through one, before anything fails on it.
 pub fn check_is_no_file(data_dir: &Path) -> Result<(), String> {
     let file = data_dir.ancestors().find(|path| path.exists()).filter(|path| !path.is_dir());
     match file {
@@ -135,7 +135,7 @@ pub fn check_is_no_file(data_dir: &Path) -> Result<(), String> {
     }
 }
 
-/// How many shards there are, and what is remembered of them; all that are remembered are there.
+/// The number of shards and the contents of `account.json`; an error if a remembered shard is missing.
 fn look(data_dir: &Path) -> Result<(u16, Option<AccountMark>), String> {
     restore_mark::check_is_complete(data_dir)?;
     let remembered = account_file::read(data_dir)?;
@@ -234,7 +234,7 @@ fn number_of(name: &str) -> Option<u16> {
     (number > 0 && digits == number.to_string()).then_some(number)
 }
 
-/// What to do about storage that does not open.
+/// The error with the remedy for storage that does not open.
 fn explain(error: &StorageError) -> String {
     let advice = match error {
         StorageError::Missing { .. } => return format!("{error}, though there was one: {BRING_BACK}"),

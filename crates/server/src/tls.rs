@@ -2,11 +2,11 @@
 //!
 //! At first start the server makes itself an authority ("CA") and a certificate for the names it is known under, in `tls/`
 //! of the data directory: `ca.pem` (public, also served at `/_shardlake/ca.pem`), `ca-key.pem` and `server-key.pem` (mode 0600),
-//! `server.pem`, and `server.json`, which says for which names and until when. A later start uses them again. When the
+//! `server.pem`, and `server.json` with the names and the end of its validity. A later start uses them again. When the
 //! names change or the end is near, a new certificate is issued under the same authority, so that clients that
 //! trust `ca.pem` keep working. Without a data directory everything lives in memory and is new at each start.
 //!
-//! A certificate is looked at when the server starts; one that runs for a year without a restart outlives it.
+//! A certificate is checked when the server starts; a server that runs for a year without a restart outlives its certificate.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -39,7 +39,7 @@ const SERVER_DAYS: u32 = 397;
 const RENEW_DAYS: u32 = 60;
 const AUTHORITY_NAME: &str = "Shardlake local authority";
 
-/// What connections are served with.
+/// The TLS configuration of connections.
 pub struct Tls {
     pub server: Arc<ServerConfig>,
     /// The authority's certificate, to be trusted by clients; `None` with a certificate from outside.
@@ -76,7 +76,7 @@ impl Authority {
     }
 }
 
-/// What `server.pem` was issued for.
+/// The names and the end for which `server.pem` was issued: the contents of `server.json`.
 #[derive(Debug, Serialize, Deserialize, PartialEq, Eq)]
 struct Issued {
     names: Vec<String>,

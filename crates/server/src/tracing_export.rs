@@ -1,10 +1,10 @@
 //! Traces of requests for an OpenTelemetry collector, in builds with the feature `otlp`.
 //!
-//! The spans are those of `request` in the gateway and of what it does in account, partition and storage. They are made at level
-//! DEBUG, so that a server that neither logs nor exports them pays one comparison for each. A thread of its own sends them in batches;
-//! what it cannot send in time is dropped.
+//! The spans are those of `request` in the gateway and of its steps in account, partition and storage. They are made at level
+//! DEBUG, so that a server that neither logs nor exports them pays one comparison for each. A separate thread sends them in batches
+//! and drops spans that it cannot send in time.
 
-/// What `--otlp-endpoint` says, or why it cannot be had.
+/// Checks the value of `--otlp-endpoint`; an error where this build cannot export.
 pub fn checked(url: &str) -> Result<String, String> {
     if !cfg!(feature = "otlp") {
         return Err("--otlp-endpoint needs a build with traces: cargo build --release --features otlp".into());
@@ -45,7 +45,7 @@ mod with_collector {
         "shardlake",
     ];
 
-    /// Sends what is left when the server ends.
+    /// Sends the remaining spans when the server ends.
     #[must_use]
     pub struct Export(Option<SdkTracerProvider>);
 
@@ -98,7 +98,7 @@ mod without {
     }
 
     /// `checked` has refused every endpoint.
-    /// No layer, rather than one that does nothing: that would want every span.
+    /// No layer: a layer that does nothing would still enable every span.
     pub fn layer(_endpoint: Option<&str>) -> Result<(Option<Identity>, Export), String> {
         Ok((None, Export))
     }

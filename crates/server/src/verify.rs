@@ -1,4 +1,4 @@
-//! `shardlake verify`: reads everything that a server stored and says whether it agrees with itself.
+//! `shardlake verify`: reads everything that a server stored and checks its consistency.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::backup::Subject;
 use crate::operate::counted;
 use crate::shards::{self, Inspected};
 
-/// Nothing of the subject is changed; what has to be written goes below `scratch`. The exit code is 0 only when nothing is wrong.
+/// The subject is never changed: all writes go below `scratch`. The exit code is 0 only when nothing is wrong.
 pub async fn verify(subject: Subject<'_>, scratch: &Path, as_json: bool) -> Result<ExitCode, String> {
     let (shards, inspected) = match subject {
         Subject::Directory(directory) => shards::inspect(directory, scratch).await?,

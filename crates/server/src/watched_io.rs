@@ -7,7 +7,7 @@
 //! HTTP/2 its stream alone, else the connection.
 //!
 //! A server that closes a socket with unread bytes makes the kernel reset it, and the client loses the answer that was sent
-//! before, a 413 for example. So a close first ends the sending side, then reads what still comes for a short time.
+//! before, a 413 for example. So a close first ends the sending side, then reads the incoming bytes for a short time.
 
 use std::future::Future;
 use std::io;
@@ -31,7 +31,7 @@ const LINGER_QUIET_MAX: Duration = Duration::from_millis(250);
 const LINGER_MAX: Duration = Duration::from_secs(30);
 const NEVER: u64 = 0;
 
-/// What is known of a connection. Shared by its transport, its requests and its timer.
+/// State of a connection. Shared by its transport, its requests and its timer.
 #[derive(Debug)]
 pub struct Activity {
     clock: Clock,
@@ -72,7 +72,7 @@ impl Activity {
         self.answers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the answers of which the client has taken nothing for so long, and says how many. Where a stream does not end, since
+    /// Ends the answers of which the client has read nothing for `patience`, and returns their number. Where a stream does not end, since
     /// part of its answer is stuck in the library, or cannot be ended alone, the connection is overdue.
     pub fn end_stalled(&self, patience: Duration) -> (usize, Option<Overdue>) {
         let now = milliseconds(&self.clock);
@@ -109,7 +109,7 @@ impl Activity {
         }
     }
 
-    /// What is wrong with a connection that does nothing useful, if its time is up.
+    /// The reason to close a connection that has done nothing useful for too long.
     pub fn overdue(&self, header_max: Duration, idle_max: Duration) -> Option<Overdue> {
         if self.in_flight.load(Ordering::Relaxed) > 0 {
             return None;
@@ -180,18 +180,18 @@ impl Drop for Answering {
 impl Drop for InFlight {
     fn drop(&mut self) {
         self.0.idle_since.store(milliseconds(&self.0.clock), Ordering::Relaxed);
-        // The end of a body that nobody read may still arrive; it is not the start of a request.
+        // The end of an unread body may still arrive; it is not the start of a request.
         self.0.headers_since.store(NEVER, Ordering::Relaxed);
         self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 fn milliseconds(clock: &Clock) -> u64 {
-    // Never equal to `NEVER`, whatever the clock says.
+    // Never equal to `NEVER`, whatever the clock shows.
     clock.elapsed().as_millis() as u64 + 1
 }
 
-/// A transport that tells an [`Activity`] what it sees and closes patiently.
+/// A transport that records its reads and writes in an [`Activity`], and closes patiently.
 #[derive(Debug)]
 pub struct WatchedIo<T> {
     inner: T,

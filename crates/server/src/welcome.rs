@@ -1,4 +1,4 @@
-//! The page that a browser gets at `/`: what this is, and how to connect.
+//! The page that a browser gets at `/`: a short introduction, and how to connect.
 //!
 //! It has no script, no style and nothing of the account. The authority in it has passed `host_check.rs`, so it is made of letters,
 //! digits and the few signs that names and addresses have.

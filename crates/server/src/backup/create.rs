@@ -1,4 +1,4 @@
-//! `shardlake backup create`: copies what the place does not have yet, then writes the manifest.
+//! `shardlake backup create`: copies the contents that the place lacks, then writes the manifest.
 
 use std::collections::HashMap;
 use std::io::{self, Read};
@@ -20,7 +20,7 @@ use super::utc;
 /// Of a file with keys: none that is right is longer.
 const KEY_FILE_BYTES_MAX: u64 = 64 << 10;
 
-/// What was made, and how much of it was new.
+/// The backup that was made, and how much of it was new.
 #[derive(Debug)]
 pub struct Created {
     pub manifest: Manifest,
@@ -136,7 +136,7 @@ impl<'a> Copying<'a> {
             stamps: state.stamps.clone(),
             files: self.files,
         };
-        // Read back as whoever restores it will read it.
+        // Decode the manifest as a restore will.
         Manifest::decode(&manifest.encode()?)
             .map_err(|what| format!("the manifest {what}: nothing was made of it"))?;
         self.place.publish(&manifest, self.lock).await?;
@@ -196,7 +196,7 @@ impl<'a> Copying<'a> {
     }
 }
 
-/// What says, beside path and size, which content a table has; `None` of files that change.
+/// The part of a content's identity besides path and size; `None` for files that change.
 fn content_of(path: &str, table_checksum: Option<&String>) -> Option<String> {
     table_checksum.cloned().or_else(|| is_written_once(path).then(String::new))
 }

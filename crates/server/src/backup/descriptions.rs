@@ -1,4 +1,4 @@
-//! What the commands print.
+//! Output of the backup commands.
 
 use std::io::{self, Write};
 use std::path::Path;

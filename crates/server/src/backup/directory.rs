@@ -1,11 +1,11 @@
-//! Backups in a directory, and what may be done in it at the same time.
+//! Backups in a directory, and the lock for concurrent commands.
 //!
-//! | path | what it is |
+//! | path | contents |
 //! |---|---|
 //! | `FORMAT` | one line, so that no other directory is taken for one of these |
 //! | `LOCK` | held alone by who makes or deletes backups, shared by who reads them; it goes with the process |
 //! | `objects/ab/cd…` | a content, by its SHA-256: whichever backups have it, it lies here once |
-//! | `backups/ID.manifest` | the list of what a backup consists of, written last and replaced by nobody |
+//! | `backups/ID.manifest` | the list of the files of a backup, written last and never replaced |
 //! | `unfinished/N` | a content on its way here |
 //!
 //! A crash at any moment leaves complete backups and, beside them, contents that no manifest names. These go when the next
@@ -28,7 +28,7 @@ use crate::private_file::{self, Secrecy};
 #[derive(Debug)]
 pub struct Directory(PathBuf);
 
-/// Whether a directory says of itself that it holds backups.
+/// Whether a directory is marked as one of backups by its `FORMAT`.
 pub fn holds_backups(directory: &Path) -> bool {
     fs::read(directory.join("FORMAT")).is_ok_and(|found| found == FORMAT.as_bytes())
 }
@@ -58,7 +58,7 @@ impl Directory {
             DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
         }
         if !directory.join("FORMAT").exists() {
-            // What a crash may have left of the very first step.
+            // A crash in the very first step may have left this file.
             let is_ours = |entry: &fs::DirEntry| entry.file_name() == "FORMAT.new";
             for entry in fs::read_dir(directory).map_err(failed)? {
                 if !is_ours(&entry.map_err(failed)?) {
@@ -140,7 +140,7 @@ impl Directory {
         Ok(freed)
     }
 
-    /// What may lie there has the same content, or has rotted.
+    /// Moves a content into its place. An existing file has the same content or is damaged.
     fn put_now(&self, spool: Spool, digest: &Digest) -> Result<bool, String> {
         let target = self.object_path(digest);
         let is_new = !target.exists();

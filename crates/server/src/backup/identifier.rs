@@ -1,4 +1,4 @@
-//! Names of backups: a time and a few random digits. They end up in paths, so what comes from outside is checked.
+//! Names of backups: a time and a few random digits. They end up in paths, so names from outside are checked.
 
 use std::fmt;
 use std::str::FromStr;

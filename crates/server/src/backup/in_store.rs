@@ -1,8 +1,8 @@
 //! Backups below a prefix of an object store.
 //!
 //! The names are those of a directory of backups (`directory.rs`). `lock/` holds the lease of who makes or deletes backups: a
-//! command that was killed holds up the next one for some seconds. Who reads takes no lease, and finds a file missing where
-//! somebody deletes the backup meanwhile. Contents wait in a local file without a name until their checksum is known.
+//! command that was killed holds up the next one for some seconds. Readers take no lease, and find a file missing where
+//! another command deletes the backup meanwhile. Contents wait in a local file without a name until their checksum is known.
 
 use std::collections::HashSet;
 use std::fs;
@@ -18,7 +18,7 @@ use super::place::Make;
 use super::shelf::{self, Alone, ENDING, FORMAT, Lock, Shelf, Spool, Work};
 use crate::store::{Prefix, StoreUrl};
 
-/// What is sent at a time.
+/// Bytes of one part of an upload.
 const PART_BYTES: usize = 8 << 20;
 
 pub struct InStore(Prefix);

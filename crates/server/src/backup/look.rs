@@ -18,7 +18,7 @@ use crate::store::{StoreUrl, url_of};
 /// A state is given up after ten minutes of silence.
 const ASK_EVERY: Duration = Duration::from_secs(60);
 
-/// What is looked at.
+/// The data to be checked.
 pub enum Subject<'a> {
     /// As if it were a data directory.
     Directory(&'a Path),
@@ -26,7 +26,7 @@ pub enum Subject<'a> {
     Shards(Shards, Vec<PathBuf>),
 }
 
-/// Whether a directory or a prefix says of itself that it holds backups.
+/// Whether a directory or a prefix is marked as one of backups by its `FORMAT`.
 pub async fn holds_backups(place: &Path) -> Result<bool, String> {
     match url_of(place) {
         None => Ok(directory::holds_backups(place)),
@@ -58,7 +58,7 @@ pub async fn with_backup<T>(
     work(Subject::Directory(scaffold.path())).await
 }
 
-/// Has `work` look at what a running server has now.
+/// Runs `work` on the current state of a running server.
 pub async fn with_running<T>(
     client: Client,
     at: &Path,

@@ -1,11 +1,11 @@
-//! The list of what a backup consists of. It is written last: a backup without one does not exist.
+//! Manifest: the list of the files of a backup. It is written last: a backup without a manifest does not exist.
 //!
 //! ```text
 //! shardlake backup 1 sha256 3b0c…        SHA-256 of everything behind this line
 //! { "id": "20261123-081708-123-3fa9c1", …    JSON
 //! ```
 //!
-//! Whoever reads one believes nothing: ids and paths are checked, since they end up in paths of this machine.
+//! Readers trust nothing in a manifest: ids and paths are checked, since they end up in paths of this machine.
 
 use std::collections::HashSet;
 
@@ -37,7 +37,7 @@ pub struct Manifest {
     pub account: Option<String>,
     pub shards: u16,
     pub partitions: Vec<PartitionEntry>,
-    /// What was under way between partitions at that time, and goes on after a restore.
+    /// Relocations between partitions that were in progress at that time, and continue after a restore.
     pub relocations: Vec<String>,
     /// Where the log of each shard was, of an account whose log is kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -130,7 +130,7 @@ impl Manifest {
         Ok([head.into_bytes(), json].concat())
     }
 
-    /// What is wrong with it, in words that follow "the manifest '…'".
+    /// Decodes and checks a manifest; errors are texts that follow "the manifest '…'".
     pub fn decode(content: &[u8]) -> Result<Manifest, String> {
         let damaged = || "is damaged".to_owned();
         let end = content.iter().position(|byte| *byte == b'\n').ok_or_else(damaged)?;

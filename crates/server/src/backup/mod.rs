@@ -1,22 +1,22 @@
 //! `shardlake backup`: create, list, check, restore and delete backups of an account on local disks or in an object store.
 //!
-//! | file | what it does |
+//! | file | responsibility |
 //! |---|---|
-//! | `arguments.rs`, `descriptions.rs` | the command lines, and what is printed |
+//! | `arguments.rs`, `descriptions.rs` | the command lines, and printed texts |
 //! | `source.rs` | where a backup is made from: a running server, or a directory or store that no server has |
-//! | `create.rs` | copies what is new, and writes the manifest |
+//! | `create.rs` | copies new contents, and writes the manifest |
 //! | `restore.rs`, `restore_store.rs` | makes a data directory of a backup, or an account in a store |
-//! | `moment.rs` | brings what was restored to a later moment, with the log of a later backup |
+//! | `moment.rs` | brings a restored state to a later point in time, with the log of a later backup |
 //! | `review.rs` | list, check, delete |
 //! | `place.rs` | the place that holds backups: contents by their digests, manifests by their ids |
-//! | `shelf.rs`, `directory.rs`, `in_store.rs` | what a place lies on: a directory, a prefix of an object store |
-//! | `manifest.rs`, `identifier.rs`, `digest.rs`, `utc.rs` | what is written down, and how |
+//! | `shelf.rs`, `directory.rs`, `in_store.rs` | storage of a place: a directory, a prefix of an object store |
+//! | `manifest.rs`, `identifier.rs`, `digest.rs`, `utc.rs` | the parts of a manifest and their formats |
 //! | `whole.rs` | whether the files of a backup are a whole account |
 //! | `look.rs`, `scaffold.rs` | backups and running servers, to be looked at by `verify`; links that look like a data directory |
 //!
 //! The client copies; the server keeps a state for it and answers with pieces of files (`crates/backup`). So a server writes
-//! nowhere but into its data directory, is never told a path, and may be on another machine.
-//! Exit codes are those of all commands: 0 when all is well, 1 with one line that says what is wrong, 2 for a wrong command line.
+//! nowhere but into its data directory, never receives a path, and may be on another machine.
+//! Exit codes are those of all commands: 0 when all is well, 1 with one line that names the error, 2 for a wrong command line.
 
 mod arguments;
 mod create;

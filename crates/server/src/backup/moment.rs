@@ -1,5 +1,5 @@
-//! A restore to a moment between two backups: the state of the one before it, and what the log that came with a later one has up
-//! to there.
+//! Restore to a point in time between two backups: the state of the backup before it, and the log that came with a later backup,
+//! up to that point.
 //!
 //! ```text
 //! backup A        backup B                     backup C
@@ -8,8 +8,8 @@
 //!                        ▲ the moment: B, and C's log from B up to here
 //! ```
 //!
-//! A log says of each write when it was made, and continues a state exactly or not at all (`shardlake_storage::Replay`), so that a hole in
-//! it is an error and never a state that nobody saw.
+//! A log holds the time of each write, and continues a state exactly or not at all (`shardlake_storage::Replay`), so that a hole in
+//! it is an error and never a state that did not exist.
 
 use bytes::Bytes;
 use shardlake_account::{Shards, stamp_key};
@@ -23,7 +23,7 @@ use super::utc;
 /// Of one piece of a log, which is read into memory: a journal, or some hundred objects.
 const PIECE_BYTES_MAX: u64 = 1 << 30;
 
-/// What follows the state of a backup.
+/// The part of a log that follows the state of a backup.
 pub struct Ahead {
     until: Timestamp,
     /// With whose log.
@@ -47,7 +47,7 @@ impl StampEntry {
     }
 }
 
-/// The backup whose state to begin with, and what brings it to the moment; nothing where it is the account of the moment.
+/// The backup to begin with, and the log that brings it to `until`; no log where the backup has exactly that state.
 pub fn choose(known: &Known, until: Timestamp) -> Result<(Manifest, Option<Ahead>), String> {
     let mut manifests: Vec<&Manifest> = known.values().filter_map(|known| known.as_ref().ok()).collect();
     manifests.sort_by_key(|manifest| manifest.time_ms);

@@ -14,15 +14,15 @@ use crate::store::{StoreUrl, url_of};
 
 /// Of a manifest: half a million files.
 const MANIFEST_BYTES_MAX: u64 = 256 << 20;
-/// What is read at a time.
+/// Bytes read at a time.
 const PIECE_BYTES: usize = 4 << 20;
 
 pub struct Place(Box<dyn Shelf>);
 
-/// Backups by id; of a damaged one, what is wrong with it.
+/// Backups by id; for a damaged one, the error.
 pub type Known = BTreeMap<BackupId, Result<Manifest, String>>;
 
-/// What is wrong with a file of a backup.
+/// Damage of a file of a backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Damage {
     Missing,
@@ -96,7 +96,7 @@ impl Place {
         format!("{}/{}", self.0.name(), shelf::content_path(digest))
     }
 
-    /// Whether a content is there, as far as its size tells.
+    /// Whether a content exists with this size. Its bytes are not read.
     pub async fn has(&self, digest: &Digest, size_bytes: u64) -> bool {
         self.0.size(digest).await == Ok(Some(size_bytes))
     }
@@ -105,7 +105,7 @@ impl Place {
         self.0.spool()
     }
 
-    /// Puts a content in its place, and says whether it is new there.
+    /// Puts a content in its place, and returns whether it is new there.
     pub async fn finish(&self, mut spool: Spool) -> Result<(Digest, bool), String> {
         let digest = std::mem::take(&mut spool.sum).finish();
         let is_new = self.0.put(spool, &digest).await?;
@@ -116,13 +116,13 @@ impl Place {
         self.0.publish(manifest, lock).await
     }
 
-    /// From here on the backup does not exist; what nobody else needs goes with [`Place::sweep`].
+    /// Deletes the manifest: from here on the backup does not exist. [`Place::sweep`] deletes its contents that no other backup needs.
     pub async fn withdraw(&self, id: &BackupId, lock: &Lock) -> Result<(), String> {
         self.0.withdraw(id, lock).await
     }
 
-    /// Removes what no backup needs, and gives how many bytes that were. Where a manifest is damaged nobody knows what is
-    /// needed: then only what never became a content goes.
+    /// Deletes the contents that no backup needs, and returns their bytes. Where a manifest is damaged, the needed contents are
+    /// unknown: then only unfinished contents are deleted.
     pub async fn sweep(&self, known: &Known, lock: &Lock) -> Result<u64, String> {
         self.0.sweep(needed(known).as_ref(), lock).await
     }
@@ -149,7 +149,7 @@ impl Place {
     }
 }
 
-/// A file that is read piece by piece. What was read is right only when the end has come.
+/// A file that is read piece by piece. The pieces are verified only when the end has been read.
 pub struct Reading<'a> {
     place: &'a Place,
     file: &'a FileEntry,
@@ -158,7 +158,7 @@ pub struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// The next piece; an empty one at the end, where the checksum is what it should be.
+    /// The next piece; an empty one at the end, if the checksum is right.
     pub async fn next(&mut self) -> Result<Bytes, Damage> {
         if self.offset == 0 {
             self.place.look(self.file).await?;

@@ -1,7 +1,7 @@
 //! `shardlake backup restore`: makes a data directory of a backup, with a look at every byte.
 //!
-//! The mark of a restore that goes on is the first file in the directory, and goes last (`restore_mark.rs`). The lines by which
-//! shards say that they are complete come after everything else of theirs, so that a version which does not know the mark
+//! The mark of a restore in progress is the first file in the directory, and is deleted last (`restore_mark.rs`). The lines that
+//! mark a shard as complete are written after everything else of it, so that a version which does not know the mark
 //! refuses the directory, too.
 
 use std::collections::BTreeSet;

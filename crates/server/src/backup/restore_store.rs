@@ -1,7 +1,7 @@
 //! `shardlake backup restore --store URL`: makes an account in an object store of a backup, with a look at every byte.
 //!
-//! The mark of a restore that goes on (`store/marks.rs`) is the first object below the prefix, and goes last. What the shards
-//! were kept under in their old place is forgotten before.
+//! The mark of a restore in progress (`store/marks.rs`) is the first object below the prefix, and is deleted last. The checkpoints
+//! that kept the shards in their old place are removed before.
 
 use std::path::Path;
 
@@ -43,7 +43,7 @@ pub async fn restore(
         if let Some(ahead) = ahead {
             let filling = Filling::open(url, manifest.id.as_str(), manifest.shards, None).await?;
             let replayed = moment::replay(place, (manifest, ahead), filling.shards()).await;
-            // The account belongs to nobody again, whatever came of it.
+            // Release the lease, even after an error.
             let left = filling.leave().await;
             replayed.and(left)?;
         }

@@ -1,4 +1,4 @@
-//! `list`, `check` and `delete`: what there is, whether it is as it was written, and what goes.
+//! `list`, `check` and `delete`: existing backups, their integrity, and their deletion.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -17,11 +17,11 @@ use super::whole;
 #[derive(Debug)]
 pub struct Listed {
     pub id: BackupId,
-    /// Of a backup whose manifest is damaged, what is wrong with it.
+    /// The manifest, or the error of a damaged one.
     pub manifest: Result<Manifest, String>,
-    /// Files that are missing or have another size; what is in the others `check` tells.
+    /// Files that are missing or have another size; `check` reads the contents of the others.
     pub missing_files: u64,
-    /// What deleting it would free.
+    /// Bytes that deleting the backup would free.
     pub own_bytes: u64,
 }
 
@@ -51,7 +51,7 @@ fn distinct(manifest: &Manifest) -> HashMap<Digest, u64> {
     manifest.files.iter().map(|file| (file.sha256, file.size_bytes)).collect()
 }
 
-/// What a look at every byte of backups has found.
+/// Findings of a check of every byte of backups.
 #[derive(Debug, Default)]
 pub struct Checked {
     pub backups: u64,
@@ -111,12 +111,12 @@ pub async fn check((at, place): (&Path, &Place), id: Option<&BackupId>) -> Resul
     Ok(checked)
 }
 
-/// What `delete` has done.
+/// Results of `delete`.
 #[derive(Debug, Default)]
 pub struct Deleted {
     pub ids: Vec<BackupId>,
     pub freed_bytes: u64,
-    /// Damaged backups that are left: nobody knows which files they need, so that all stay.
+    /// Damaged backups that are left: the files that they need are unknown, so that all files stay.
     pub unknown: Vec<BackupId>,
 }
 

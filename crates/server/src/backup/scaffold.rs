@@ -1,4 +1,4 @@
-//! A data directory in a scratch directory, of links to what lies elsewhere: for `verify`, which only reads.
+//! A scratch data directory of links to files elsewhere: for `verify`, which only reads.
 //!
 //! Of a backup each file is a link to its content; of a running server each shard is a link to the checkpoint that it keeps.
 
@@ -49,7 +49,7 @@ impl Scaffold {
         Ok(scaffold)
     }
 
-    /// What a running server keeps of its shards under a name.
+    /// Links to the checkpoint of a running server's shards.
     pub fn of_checkpoint(
         data_dir: &Path,
         shards: usize,
@@ -79,7 +79,7 @@ impl Scaffold {
 
 impl Drop for Scaffold {
     fn drop(&mut self) {
-        // Links go, and what they lead to stays.
+        // Deletes the links; their targets stay.
         let _stays = fs::remove_dir_all(&self.0);
     }
 }

@@ -1,4 +1,4 @@
-//! What backups lie on: a directory (`directory.rs`), or a prefix in an object store (`in_store.rs`).
+//! Storage of backups: a directory (`directory.rs`), or a prefix in an object store (`in_store.rs`).
 //!
 //! Both have the same names: `FORMAT`, `objects/ab/cd…`, `backups/ID.manifest`.
 
@@ -70,7 +70,7 @@ pub trait Shelf {
     /// Of all backups there are.
     fn manifests(&self) -> Work<'_, Result<Vec<BackupId>, String>>;
 
-    /// `None` where there is none. What is longer is cut.
+    /// The manifest; `None` where there is none. Bytes beyond `bytes_max` are cut off.
     fn manifest(&self, id: &BackupId, bytes_max: u64) -> Work<'_, Result<Option<Vec<u8>>, String>>;
 
     /// Of a content; `None` where there is none.
@@ -82,7 +82,7 @@ pub trait Shelf {
     /// Room for a content on its way here: one at a time.
     fn spool(&self) -> Result<Spool, String>;
 
-    /// Puts a content in its place, and says whether it is new there.
+    /// Puts a content in its place, and returns whether it is new there.
     fn put<'a>(&'a self, spool: Spool, digest: &'a Digest) -> Work<'a, Result<bool, String>>;
 
     /// Makes a backup exist: everything that it names is in its place.
@@ -91,8 +91,8 @@ pub trait Shelf {
     /// From here on the backup does not exist.
     fn withdraw<'a>(&'a self, id: &'a BackupId, lock: &'a Lock) -> Work<'a, Result<(), String>>;
 
-    /// Removes the contents that nobody needs, and gives how many bytes that were. Without `needed` it is not known which these
-    /// are: then only what never became a content goes.
+    /// Deletes the contents that no backup needs, and returns their bytes. Without `needed` these are unknown: then only unfinished
+    /// contents are deleted.
     fn sweep<'a>(
         &'a self,
         needed: Option<&'a HashSet<Digest>>,
@@ -110,7 +110,7 @@ pub fn manifest_path(id: &BackupId) -> String {
     format!("backups/{id}{ENDING}")
 }
 
-/// A content on its way, with the sum of what was added.
+/// An unfinished content, with the checksum of its bytes so far.
 pub struct Spool {
     pub file: File,
     pub path: PathBuf,

@@ -1,4 +1,4 @@
-//! Where a backup is made from: a running server, or the data directory or the store of one that is stopped.
+//! Source of a backup: a running server, or the data directory or the store of a stopped one.
 
 use std::path::Path;
 use std::time::Duration;
@@ -46,7 +46,7 @@ enum Place {
     },
 }
 
-/// What is known of the state.
+/// Description of the state to be copied.
 #[derive(Debug)]
 pub struct State {
     pub time: Timestamp,
@@ -72,7 +72,7 @@ pub struct SourceFile {
     pub table_checksum: Option<String>,
 }
 
-/// What a server answers. A newer one may say more.
+/// A server's answer. A newer server may send more fields.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Begun {
@@ -118,7 +118,7 @@ impl Source {
         Ok(Source { state, place: Place::Server { client, id: begun.id } })
     }
 
-    /// Reads what a stopped server left; `scratch` is for copies of its journals.
+    /// Reads the data directory of a stopped server; `scratch` is for copies of its journals.
     pub async fn of_directory(data_dir: &Path, scratch: &Path) -> Result<Source, String> {
         let (shards, inspected) = shards::inspect(data_dir, scratch).await?;
         let mut files = Vec::with_capacity(inspected.len());
@@ -130,7 +130,7 @@ impl Source {
         Ok(Source { state, place: Place::Directory { files } })
     }
 
-    /// Reads what a stopped server left in an object store.
+    /// Reads the store of a stopped server.
     #[cfg(feature = "object-storage")]
     pub async fn of_store(url: &StoreUrl) -> Result<Source, String> {
         let stopped = crate::store::Stopped::take(url, "shardlake backup", None).await?;
@@ -174,7 +174,7 @@ impl Source {
         }
     }
 
-    /// Asks for nothing now and again, so that a server knows that somebody is still there. Ends when the state is lost.
+    /// Sends an empty request every `every`, so that a server keeps the state. Ends when the state is lost.
     pub async fn keep_up(&self, every: Duration) -> String {
         loop {
             tokio::time::sleep(every).await;
@@ -184,7 +184,7 @@ impl Source {
         }
     }
 
-    /// Says that nobody needs the state any more. A server that does not hear of it finds out by itself.
+    /// Releases the state. A server that does not receive this request releases the state after a while.
     ///
     /// `outcome` is of a backup; `made` is the name of a complete one, which the server then reports as its last one.
     pub async fn end(self, outcome: Option<BackupOutcome>, made: Option<&BackupId>) {

@@ -48,7 +48,7 @@ pub fn parse(text: &str) -> Result<Timestamp, String> {
     if is_written_so { Ok(time) } else { Err(wrong()) }
 }
 
-/// Since 1970: what [`civil`] takes apart.
+/// Days since 1970: the inverse of [`civil`].
 fn days(year: u64, month: u64, day: u64) -> u64 {
     let year = year - u64::from(month <= 2);
     let from_march = (month + 9) % 12;

@@ -1,4 +1,4 @@
-//! Where `shardlake demo webstore` stores what nobody gave a place: the user's data home, never the current directory.
+//! Default place of the data of `shardlake demo webstore`: the user's data home, never the current directory.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

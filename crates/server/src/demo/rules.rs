@@ -1,4 +1,4 @@
-//! What keeps the store's denormalised data true, as an application would set it up.
+//! Projections that keep the store's denormalised data true, as an application would set them up.
 
 use serde_json::{Value, json};
 use shardlake_account::ProjectionRule;

@@ -91,7 +91,7 @@ impl<W: Write> Stage<'_, W> {
             self.store(orders).await?;
             let report = self.report().await?;
             let is_split = report.partitions.len() > 1 && report.relocation.is_none();
-            // How it went is told a moment after it is done.
+            // The result is reported shortly after the split is done.
             if let Some(ended) = report.container.last_relocation().filter(|_| is_split) {
                 return self.tell_of_split(&report, ended.map_err(Error::internal)?);
             }

@@ -38,7 +38,7 @@ impl StoreContainer {
     }
 }
 
-/// A customer before it ordered anything, and what it orders, oldest first.
+/// A customer before its first order, and its orders, oldest first.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Customer {
     pub document: Value,
@@ -124,7 +124,7 @@ impl WebStore {
         chosen.into_iter().map(|tag| json!({ "id": self.tag_id(tag), "name": TAGS[tag] })).collect()
     }
 
-    /// `products` is what [`WebStore::products`] gave.
+    /// `products` come from [`WebStore::products`].
     pub fn customer(&self, index: u64, products: &[Value]) -> Customer {
         let random = self.random(Kind::Customer, index);
         let id = identifier(&random);

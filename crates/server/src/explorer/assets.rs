@@ -1,8 +1,8 @@
 //! The explorer's files: those in the program, or in a debug build those of the folder as it is now.
 //!
 //! A *bundle* is all files of one build. Its build is a hash over their names and contents, so a changed file changes the path of all
-//! of them, and what browsers keep is never out of date. `index.html` has a mark where the build goes. A file is compressed
-//! once, when a browser first takes it compressed, and kept: what is kept is bounded by the files that there are.
+//! of them, and browser caches are never out of date. `index.html` has a mark where the build is filled in. A file is compressed
+//! once, when a browser first accepts it compressed, and cached: the cache is bounded by the number of files.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -63,7 +63,7 @@ impl Bundle {
     fn of(files: BTreeMap<String, Cow<'static, [u8]>>) -> Bundle {
         let mut hash = Sha256::new();
         for (name, bytes) in &files {
-            // Lengths keep what is in one file apart from what is in the next.
+            // Lengths separate names and contents, so that bytes cannot move from one to the next.
             for part in [name.as_bytes(), bytes.as_ref()] {
                 hash.update((part.len() as u64).to_le_bytes());
                 hash.update(part);

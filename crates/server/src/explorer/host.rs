@@ -24,7 +24,7 @@ pub fn is_secure_context(scheme: Scheme, authority: &str) -> bool {
     name == "localhost" || name.ends_with(".localhost")
 }
 
-/// The page that says so.
+/// The page that explains the refusal.
 pub fn notice(authority: &str) -> String {
     let authority = escaped(authority);
     format!(

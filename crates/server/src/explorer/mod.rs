@@ -6,13 +6,13 @@
 //! | `/_explorer/assets/{build}/…` | a file that never changes, as its build is in the path; 404 for another build's |
 //! | any other below, of a browser | `index.html`, with the build filled in; the page reads its own path |
 //!
-//! | file | what it does |
+//! | file | responsibility |
 //! |---|---|
 //! | `assets.rs` | the files, their build, and their compressed forms |
-//! | `headers.rs` | what browsers are told besides: content security policy and the like; conditional requests |
+//! | `headers.rs` | headers for browsers: content security policy and the like; conditional requests |
 //! | `host.rs` | which connections are a secure context, without which a browser signs nothing |
 //!
-//! It answers without a key and knows nothing of the account: what the pages show they ask for by signed requests, like any other
+//! It answers without a key and knows nothing of the account: the pages send signed requests for their data, like any other
 //! client. It sets no cookies and no `Access-Control-*` header. Requests here are not counted among those for data.
 
 mod assets;
@@ -38,7 +38,7 @@ const PAGE: &str = "index.html";
 /// Of the explorer's folder, and of its paths.
 const ASSETS: &str = "assets/";
 
-/// Whether pages are served, and from what.
+/// The explorer's pages, if they are served.
 #[derive(Debug)]
 pub struct Explorer {
     /// `None` where it is switched off.
@@ -131,7 +131,7 @@ pub fn takes_html<B>(request: &Request<B>) -> bool {
     accept.split(',').any(|kind| kind.trim().starts_with("text/html"))
 }
 
-/// What the request calls the server. It has passed `host_check.rs`.
+/// The authority by which the request calls the server. It has passed `host_check.rs`.
 fn authority<B>(request: &Request<B>) -> &str {
     let host = request.headers().get(HOST).and_then(|host| host.to_str().ok());
     request.uri().authority().map(|authority| authority.as_str()).or(host).unwrap_or("localhost")

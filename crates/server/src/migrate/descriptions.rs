@@ -1,4 +1,4 @@
-//! What `shardlake migrate` prints.
+//! Output of `shardlake migrate`.
 
 use shardlake_storage::Followed;
 
@@ -7,7 +7,7 @@ use super::rows::Evened;
 use crate::operate::counted;
 use crate::store::url_of;
 
-/// What was done while the source's server went on.
+/// Results of the steps that ran while the source's server was serving.
 #[derive(Default)]
 pub struct Ahead {
     pub copied: Option<Evened>,
@@ -17,7 +17,7 @@ pub struct Ahead {
     pub cut: Option<String>,
 }
 
-/// By what the target got equal to the source.
+/// How the target became equal to the source.
 pub enum Moved {
     Followed(Followed),
     Compared {

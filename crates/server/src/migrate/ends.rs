@@ -1,4 +1,4 @@
-//! Where an account goes: a prefix of a store, or a data directory; and what its old place is told.
+//! Target of a migration: a prefix of a store, or a data directory; and the mark in its old place.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -15,7 +15,7 @@ use crate::{account_file, moved_mark, restore_mark, shards};
 /// There while the copy is complete and follows its source.
 const COPIED: &str = "COPIED";
 
-/// Open to be filled. Nobody serves what is in it.
+/// A target open to be filled. Servers refuse it until it is complete.
 pub enum Target {
     Directory {
         data_dir: PathBuf,
@@ -59,7 +59,7 @@ impl Target {
         }
     }
 
-    /// What is noted of a copy that is complete, and follows its source by the log.
+    /// The note of a copy that is complete and follows its source by the log.
     pub async fn copied(&self) -> Result<Option<Copied>, String> {
         let text = match self {
             Target::Directory { data_dir, .. } => match fs::read(data_dir.join(COPIED)) {
@@ -93,7 +93,7 @@ impl Target {
                 shards.close().await.map_err(|error| error.to_string())?;
                 leave_store(from, &data_dir).await?;
                 restore_mark::clear(&data_dir).map_err(|error| cannot_note(&data_dir, &error))?;
-                // Nobody looks at it any more.
+                // The note is unused from here on, so an error does not matter.
                 let _removed = remove_note(&data_dir);
                 Ok(())
             }
@@ -148,7 +148,7 @@ async fn of_store(url: &StoreUrl, _what: &str, _shards: (u16, Option<&str>)) -> 
     Err(url.unsupported())
 }
 
-/// Takes the keys and the authority along, and says where the account is now.
+/// Copies the keys and the authority to the data directory, and marks the store as moved.
 #[cfg(feature = "object-storage")]
 async fn leave_store(from: &Path, data_dir: &Path) -> Result<(), String> {
     let url = url_of(from).ok_or("--from is no URL")?;

@@ -1,9 +1,9 @@
 //! Following the log of the source: the copy gets the groups of writes that came after the state that it was made of, and was compared with.
 //!
-//! What proves that the copy is equal to the source is a chain. The copy was compared, row by row, with a state of the source. Each
-//! group behind that state has a checksum in the log, and a stamp that no other group has and that says which one it follows; the copy gets it
-//! in one commit with its stamp, or not at all. So when the last stamps of both are the same one, so is everything else. A
-//! link that is missing is seen, and then both sides are read and compared, as without a log.
+//! A chain proves that the copy is equal to the source. The copy was compared, row by row, with a state of the source. In the log,
+//! each group behind that state has a checksum, a unique stamp, and the stamp of the group before it. The copy receives a group
+//! in one commit with its stamp, or not at all. So when the last stamps of both are equal, all rows are equal. A missing
+//! link is detected, and then both sides are read and compared, as without a log.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ const LITTLE_BYTES: u64 = 1 << 20;
 /// A server that writes as fast as the copy follows is followed no longer than that.
 const LOOKS_MAX: usize = 50;
 
-/// What a target says of a copy that is complete, and follows its source by the log.
+/// The target's note of a copy that is complete and follows its source by the log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Copied {
@@ -40,7 +40,7 @@ impl Copied {
 }
 
 pub enum Outcome {
-    /// The copy has what the log had, and the log goes on here.
+    /// The copy has every group of the log; the note holds the new position in the log.
     Followed(Followed, Copied),
     /// The log does not lead on from the copy.
     Cut(String),
@@ -68,12 +68,12 @@ pub fn places(logs: &[LogTail]) -> Copied {
     Copied { log: logs.iter().map(LogTail::place).collect() }
 }
 
-/// Until little is left, while somebody writes to the source.
+/// Follows the log until little is left, while the source's server writes.
 pub async fn nearly(from: &Path, to: &Shards, copied: &Copied) -> Result<Outcome, String> {
     follow(from, to, copied, LITTLE_BYTES).await
 }
 
-/// To the end of the log of a source that nobody writes to any more.
+/// Follows the log of a stopped source to its end.
 pub async fn to_the_end(from: (&Path, &Shards), to: &Shards, copied: &Copied) -> Result<Outcome, String> {
     if from.1.count() != to.count() || usize::from(to.count()) != copied.log.len() {
         return Ok(Outcome::Cut("the source has got more shards".to_owned()));
@@ -121,7 +121,7 @@ async fn follow(from: &Path, to: &Shards, copied: &Copied, little: u64) -> Resul
     Ok(Outcome::Followed(followed, places(&logs)))
 }
 
-/// Whether every shard says where it is in its log.
+/// Whether every shard has a stamp: its position in its log.
 pub async fn are_stamped(shards: &Shards) -> Result<bool, String> {
     for shard in shards.iter() {
         if stamp(shard).await?.is_none() {

@@ -1,13 +1,13 @@
 //! `shardlake migrate`: moves an account from a local disk to an object store, or back.
 //!
-//! | file | what it does |
+//! | file | responsibility |
 //! |---|---|
 //! | `rows.rs` | makes a shard equal to another one by reading both |
-//! | `follow.rs` | brings a copy up to its source by the source's log, and says what proves it |
+//! | `follow.rs` | brings a copy up to its source by the source's log, and how that is proved |
 //! | `ends.rs` | where the account goes: a prefix of a store, a data directory |
-//! | `descriptions.rs` | what is printed |
+//! | `descriptions.rs` | printed texts |
 //!
-//! The account keeps its number of shards, and each shard gets the rows of its original: what is stored does not depend on the
+//! The account keeps its number of shards, and each shard gets the rows of its original: rows do not depend on the
 //! engine. With `--online` the source's server goes on: a state of it is copied and compared, and the copy follows the log until little is
 //! left. The move itself, after the server was stopped, then follows to the end. Without such a copy, or a log, both sides
 //! are read and compared instead. The account changes its place in two steps, of which each is on stable storage before the next one:
@@ -16,7 +16,7 @@
 //!                              source       target
 //! copying                      served       RESTORING           a copy that was cut off is gone on with
 //! following, by --online       served       RESTORING, COPIED   the copy is a state of the source
-//! the source is told           MOVED        RESTORING           nobody serves either
+//! the source is marked         MOVED        RESTORING           servers refuse both
 //! the target is complete       MOVED                            servers of the target
 //! ```
 //!
@@ -171,7 +171,7 @@ async fn copy_state(
     Ok((evened, Some(copied)))
 }
 
-/// Moves an account that nobody serves.
+/// Moves an account that no server serves.
 async fn move_here(command: &Migrate, from: &Shards) -> Result<String, String> {
     let mark = AccountMark::read(from).await.map_err(|error| error.to_string())?;
     let mark = mark.ok_or("there is no account in it: start a server on it once")?;

@@ -1,7 +1,7 @@
 //! Making a shard equal to another one, whatever engines they are over.
 //!
-//! Both are read side by side in the order of their keys; only what differs is written. So a copy that was cut off goes on, and one
-//! that was made while the source was in use is brought up to date by reading both.
+//! Both are read in parallel in the order of their keys; only rows that differ are written. So a copy that was cut off goes on, and
+//! a copy that was made while the source was in use is brought up to date by reading both.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ const COMMITS_MAX: usize = 16;
 /// Behind every key: the first four bytes of one are the number of a partition, which never gets so high.
 const END: [u8; 8] = [0xff; 8];
 
-/// What was done.
+/// Counts of the rows read and written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Evened {
     pub rows: u64,
@@ -72,7 +72,7 @@ async fn push_all(from: &View, load: &mut BulkLoad) -> Result<(), StorageError> 
     Ok(())
 }
 
-/// The number of rows of both; an error says where they differ.
+/// The number of rows of both, or the key of the first difference.
 pub async fn compare(from: &View, to: &View) -> Result<Result<u64, Vec<u8>>, StorageError> {
     let (mut from, mut to) = (Rows::of(from), Rows::of(to));
     let mut rows = 0;

@@ -88,7 +88,7 @@ async fn relocate(
             looks_after += 1;
         }
         tokio::time::sleep(rest).await;
-        // What took a second is known to have ended a sixteenth of one later.
+        // Proportional wait: the end of an operation of one second is seen at most a sixteenth of a second late.
         rest = (rest + rest / 16).min(LOOK_EVERY);
     }
 }

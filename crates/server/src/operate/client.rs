@@ -1,7 +1,7 @@
 //! A client of one server's operator's interface: one connection per request, plain or TLS, signed.
 //!
-//! It speaks HTTP/1.1. Requests are rare, so nothing is pooled; answers and their time are bounded. TLS trusts the
-//! authorities of `--ca-file` and nobody else, since servers make their own.
+//! It speaks HTTP/1.1. Requests are rare, so nothing is pooled; answers and their time are bounded. TLS trusts only the
+//! authorities of `--ca-file`, since servers make their own.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ impl Client {
         Ok(Client { endpoint, key, tls })
     }
 
-    /// The JSON of a good answer, or what the server said was wrong.
+    /// The JSON of a good answer, or the server's error message.
     pub async fn send(&self, request: &OperatorRequest) -> Result<Value, String> {
         let (status, body) = self.answer(request).await?;
         let authority = self.endpoint.authority();
@@ -70,7 +70,7 @@ impl Client {
         if status.is_success() { Ok(answer) } else { Err(words_of_failure(status, &answer, &request.path)) }
     }
 
-    /// The bytes of a good answer, or what the server said was wrong.
+    /// The bytes of a good answer, or the server's error message.
     pub async fn fetch(&self, request: &OperatorRequest) -> Result<Bytes, String> {
         let (status, body) = self.answer(request).await?;
         if status.is_success() {
@@ -130,12 +130,12 @@ where
 {
     let (mut sender, connection) =
         http1::handshake(TokioIo::new(stream)).await.map_err(|error| format!("no HTTP: {error}"))?;
-    // It ends with the last answer; what goes wrong on it is told to whoever waits for that.
+    // The connection ends with the last answer. Its errors are reported to the waiting request.
     let _running = tokio::spawn(connection);
     sender.send_request(request).await.map_err(|error| format!("no answer: {error}"))
 }
 
-/// What is wrong and what to do, out of the wrapping that SDKs expect around it.
+/// The error and its remedy, out of the wrapping that SDKs expect around them.
 fn words_of_failure(status: StatusCode, answer: &Value, path: &str) -> String {
     let message = answer["message"].as_str().unwrap_or_default();
     let nested = message.strip_prefix("Message: ").and_then(|text| text.split("\r\n").next());

@@ -1,7 +1,7 @@
-//! Refusals of the server as an operator reads them: what is wrong, and the command that shows more.
+//! Refusals of the server as an operator reads them: the error, and the command that shows more.
 //!
-//! The server's errors begin with the sentences that SDKs look for, and name things by the protocol's words. Here the sentences are
-//! left out, and what remains is joined with what to do.
+//! The server's errors begin with the sentences that SDKs look for, and name things by the protocol's words. Here those sentences
+//! are left out, and the rest is joined with the remedy.
 
 use http::StatusCode;
 use percent_encoding::percent_decode_str;

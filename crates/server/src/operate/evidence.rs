@@ -69,7 +69,7 @@ fn count(number: f64) -> String {
     if number.fract() == 0.0 && number >= 0.0 { thousands(number as u64) } else { short(number) }
 }
 
-/// One decimal where it says something.
+/// A number with one decimal where it is small and not whole.
 fn short(number: f64) -> String {
     match number.abs() {
         size if size < 9.95 && number.fract() != 0.0 => format!("{number:.1}"),

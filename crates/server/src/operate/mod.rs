@@ -25,7 +25,7 @@ pub use projections::Projections;
 pub use show::ignore_closed;
 pub use table::{aligned, bytes, thousands, wrapped};
 
-/// What to do, with its arguments.
+/// An operation with its arguments.
 #[derive(Debug)]
 pub enum Operation {
     Partitions(Partitions),

@@ -46,7 +46,7 @@ pub fn request(container: &ContainerName, window: Option<&str>) -> OperatorReque
     OperatorRequest::of_container(Method::GET, container.names(), "partitions").with_query(query)
 }
 
-/// Whoever stopped reading has seen enough.
+/// Ignores the error of a pipe whose reader has closed it.
 pub fn ignore_closed(written: io::Result<()>) -> Result<(), String> {
     match written {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {

@@ -1,6 +1,6 @@
 //! Reports as tables for people.
 //!
-//! What a report does not say is left out, so that a newer or older server can be shown too.
+//! Fields that a report lacks are left out, so that a newer or older server can be shown too.
 
 use std::fmt::Write;
 
@@ -10,12 +10,12 @@ use super::descriptions::counted;
 use super::evidence;
 use super::show::members;
 
-/// Hexadecimal digits of a bound that are shown; the rest rarely tells partitions apart.
+/// Hexadecimal digits of a bound that are shown; the rest rarely distinguishes partitions.
 const BOUND_DIGITS: usize = 8;
 const KEYS_SHOWN: usize = 4;
 /// Characters of a key that are shown.
 const KEY_CHARACTERS: usize = 32;
-/// Of what one logical partition may hold: below it nobody need look at its size.
+/// Share of the maximum size of a logical partition below which its size is not shown.
 const NOTABLE_SHARE: f64 = 0.01;
 /// Characters of a line of words.
 const LINE: usize = 110;

@@ -37,7 +37,7 @@ pub struct SeedContainer {
     pub items_file: Option<String>,
 }
 
-/// What may be said of a container besides what a seed adds.
+/// Fields of a container's definition besides those that a seed adds.
 const DEFINITION: &[&str] = &[
     "id",
     "partitionKey",

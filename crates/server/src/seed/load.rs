@@ -1,4 +1,4 @@
-//! Creates what a seed names and the account lacks.
+//! Loading of a seed: creates databases, containers and items that the account lacks.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use super::document::{Seed, SeedContainer, read_items};
 /// Items on their way at once: enough for one sync to serve many.
 const CONCURRENT_ITEMS: usize = 128;
 
-/// What loading did. What exists already was left as it is.
+/// Counts of the resources that loading created. Existing ones are left as they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Loaded {
     pub databases_created: u64,
@@ -22,7 +22,7 @@ pub struct Loaded {
     pub existing: u64,
 }
 
-/// Loads a seed. An error names the place in the seed; what was created before it stays.
+/// Loads a seed. An error names the place in the seed; resources created before the error stay.
 pub async fn load(account: &Account, seed: &Seed, file: &Path) -> Result<Loaded, String> {
     let mut loaded = Loaded::default();
     for (index, database) in seed.databases.iter().enumerate() {

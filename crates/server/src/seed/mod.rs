@@ -1,4 +1,4 @@
-//! Seeds: a JSON file that says which databases, containers and items there should be.
+//! Seeds: JSON files of the databases, containers and items that should exist.
 //!
 //! ```json
 //! { "databases": [ { "id": "shop", "throughput": 400, "containers": [ {
@@ -7,15 +7,15 @@
 //! ```
 //!
 //! A container is defined as in the REST API; `itemsFile` holds a JSON array of items or one item after another, and is
-//! looked for beside the seed file. Loading creates what is missing and leaves what exists as it is, items included, so a
+//! looked for next to the seed file. Loading creates missing resources and leaves existing ones as they are, items included, so a
 //! seed can be loaded at every start. Nothing is ever changed or deleted. Items keep the text they were written in, and the
-//! partition key is taken from the item. Everything goes through the façade: a seed cannot create what a client could not.
+//! partition key is taken from the item. Loading uses the same API as clients: a seed cannot create anything that a client could not.
 //! A file of items is read whole, so it needs memory of about its size while it is loaded.
 //!
-//! | file | what it does |
+//! | file | responsibility |
 //! |---|---|
 //! | `document.rs` | the format, read strictly |
-//! | `load.rs` | creates what is missing |
+//! | `load.rs` | creates missing resources |
 
 mod document;
 mod load;

@@ -1,4 +1,4 @@
-//! A prefix that an account is moved to, and one that it leaves: `shardlake migrate`.
+//! The prefix of a store as the target or the source of `shardlake migrate`.
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
@@ -31,7 +31,7 @@ pub struct Filling {
 }
 
 impl Filling {
-    /// Begins below a prefix that holds nothing, or goes on with what was begun under the same words.
+    /// Begins below an empty prefix, or goes on with an unfinished copy that was begun under the same name.
     ///
     /// The log goes to the store that `log` names, or where it went before.
     pub async fn open(url: &StoreUrl, what: &str, shards: u16, log: Option<&str>) -> Result<Filling, String> {
@@ -70,7 +70,7 @@ impl Filling {
         self.prefix.name()
     }
 
-    /// What is noted of a copy that is complete.
+    /// The note of a copy that is complete.
     pub async fn copied(&self) -> Result<Option<Vec<u8>>, String> {
         self.prefix.get(COPIED, SECRET_BYTES_MAX).await
     }
@@ -104,7 +104,7 @@ impl Filling {
     pub async fn release_to_servers(self) -> Result<(), String> {
         self.claim.check()?;
         self.prefix.clear_restoring().await?;
-        // Nobody looks at it any more.
+        // The note is unused from here on, so an error does not matter.
         let _removed = self.prefix.remove(COPIED).await;
         self.claim.release().await;
         Ok(())
@@ -117,7 +117,7 @@ impl Filling {
     }
 }
 
-/// The account of a prefix goes to a data directory: takes the keys and the authority along, and says where it is.
+/// Copies the keys and the authority of a prefix to a data directory, and marks the prefix as moved there.
 pub async fn leave(url: &StoreUrl, data_dir: &Path) -> Result<(), String> {
     let prefix = Prefix::new(url)?;
     if let Some(keys) = prefix.get("secrets/keys.json", SECRET_BYTES_MAX).await? {

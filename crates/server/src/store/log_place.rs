@@ -1,13 +1,13 @@
-//! An account whose log lies in a store of its own (`--wal-store`): how its two places find each other.
+//! An account whose log lies in a separate store (`--wal-store`): how its two places find each other.
 //!
-//! | object | what it says |
+//! | object | contents |
 //! |---|---|
 //! | `wal.json`, below the account's prefix | where its log is, and a name that the two have in common |
 //! | `log-of.json`, below the log's prefix | whose log it is, and that name |
 //!
-//! The first is there before anything else of the account, and says for good where the log is: commands find it by that. The second
-//! tells a log that is gone, or another account's, from one that is there. Without its log an account lacks what was
-//! acknowledged last, so a log that is missing is never made anew.
+//! The first exists before anything else of the account, and the place of the log never changes: commands find the log by it. The
+//! second distinguishes the right log from a deleted one and from another account's. Without its log an account lacks the latest
+//! acknowledged writes, so a log that is missing is never made anew.
 
 use std::env;
 
@@ -73,7 +73,7 @@ pub async fn of_server(
     Ok(prefix.location.with_log(log.location))
 }
 
-/// For a command, which looks where the account says.
+/// The prefix with its log, for a command: the account's `wal.json` names the place of the log.
 pub async fn of_command(prefix: Prefix) -> Result<Prefix, String> {
     let Some(place) = known(&prefix).await? else { return Ok(prefix) };
     let log = Prefix { location: log_location(&place.url)? };
@@ -134,7 +134,7 @@ fn log_location(url: &str) -> Result<Location, String> {
         .map_err(|error| format!("the store of the log: {error}"))
 }
 
-/// `WAL_AWS_ENDPOINT` is what `AWS_ENDPOINT` is to the other store.
+/// The variables for the log's store: `WAL_AWS_ENDPOINT` becomes its `AWS_ENDPOINT`.
 fn of_the_log(variables: Vec<(String, String)>) -> impl Iterator<Item = (String, String)> {
     let own: Vec<(String, String)> = variables
         .iter()

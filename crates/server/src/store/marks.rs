@@ -1,9 +1,9 @@
-//! What a prefix says of the account below it as a whole.
+//! Marks of a prefix about the account below it as a whole.
 //!
-//! | object | what it says |
+//! | object | meaning |
 //! |---|---|
-//! | `RESTORING` | something is being put here and is not complete: it is there before everything else, and goes last |
-//! | `MOVED` | the account was moved, and says where: nobody serves what is left |
+//! | `RESTORING` | a restore or a migration to this prefix is not complete: the first object written, and the last one deleted |
+//! | `MOVED` | the account was moved; the object names its new place. Servers refuse this one |
 
 use super::Prefix;
 
@@ -29,7 +29,7 @@ impl Prefix {
         }
     }
 
-    /// What is being put here.
+    /// The name of the restore or migration in progress.
     pub async fn restoring(&self) -> Result<Option<String>, String> {
         self.mark(RESTORING).await
     }

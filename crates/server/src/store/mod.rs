@@ -1,14 +1,14 @@
 //! An account in an object store, in builds with the feature `object-storage`.
 //!
-//! | file | what it does |
+//! | file | responsibility |
 //! |---|---|
 //! | `home.rs` | from the URL to shards that this server alone serves, and back |
-//! | `objects.rs` | what lies where below the prefix; opening the shards |
+//! | `objects.rs` | layout of the prefix; opening the shards |
 //! | `log_place.rs` | an account whose log lies in a store of its own |
 //! | `url.rs` | URLs where commands take a path as well |
-//! | `prefix.rs`, `marks.rs` | a prefix as commands see it: its objects, leases, and what it says of itself as a whole |
+//! | `prefix.rs`, `marks.rs` | a prefix as commands see it: its objects, leases, and marks about the account as a whole |
 //! | `stopped.rs`, `filling.rs` | an account to read; a prefix that an account is moved to |
-//! | `node_file.rs` | what the data directory of such a server remembers, and its lock |
+//! | `node_file.rs` | `node.json` in the data directory of such a server, and its lock |
 //! | `absent.rs` | builds without the feature |
 
 #[cfg(not(feature = "object-storage"))]

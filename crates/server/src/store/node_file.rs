@@ -1,8 +1,8 @@
 //! `node.json` in the data directory of a server whose account lies in an object store, and `node.lock` beside it.
 //!
-//! The file says which store the certificates and keys of the directory belong to, and under which name ("incarnation") the last run had
-//! the lease. Who holds the lock knows that this run has ended, and need not wait for the end of its lease. A copy of the directory
-//! has a lock file of its own, so the original may still run: it does not count there.
+//! The file names the store that the certificates and keys of the directory belong to, and the name ("incarnation") under which the
+//! last run had the lease. A server that holds the lock knows that this run has ended, and need not wait for the end of its lease.
+//! A copy of the directory has its own lock file, so the original may still run: the incarnation does not count in a copy.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -30,7 +30,7 @@ struct LastRun {
     lock_inode: u64,
 }
 
-/// Refuses a data directory whose account lies in a store to a server that was not told so.
+/// Refuses a data directory whose account lies in a store, for a server that was started without `--store`.
 pub fn check_is_not_of_a_store(data_dir: &Path) -> Result<(), String> {
     match read(data_dir)? {
         Some(file) => Err(format!(
@@ -79,7 +79,7 @@ mod locked {
     }
 
     impl LockedNode {
-        /// Makes the directory where it is missing. Refuses one with data in it, one of another store, and one that is in use.
+        /// Makes the directory where it is missing. Refuses a directory with data in it, of another store, or in use.
         pub fn open(data_dir: &Path, store: &str) -> Result<LockedNode, String> {
             shards::check_is_no_file(data_dir)?;
             let shown = data_dir.display();

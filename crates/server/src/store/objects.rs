@@ -1,4 +1,4 @@
-//! What lies where below the prefix of an account, and opening its shards.
+//! Layout of the prefix of an account, and opening its shards.
 //!
 //! ```text
 //! account.json          which account, and on how many shards: written at the end of every good start that finds something else
@@ -6,7 +6,7 @@
 //! s/{shard}-1/          the database of a shard; the 1 is for a shard that is built anew beside itself one day
 //! secrets/              keys and the authority of certificates, for every server of the account
 //! wal.json              where the log is, if not here: `log_place.rs`
-//! probe/                what self-tests leave behind, nothing
+//! probe/                for self-tests, which delete their objects
 //! ```
 
 use std::sync::Arc;
@@ -29,19 +29,19 @@ const ACCOUNT: &str = "account.json";
 const SHARDS: &str = "s";
 const GENERATION: &str = "-1";
 const DIGITS: usize = 5;
-/// Of each shard, as on a local disk: one that takes writes, and some that wait to be written to tables.
+/// Memtables of each shard, as on a local disk: one for writes, and some that wait to be written to tables.
 const MEMTABLES: u64 = 4;
-/// What to do about data that is somewhere else.
+/// The remedy for data that is missing.
 const BRING_BACK: &str = "bring it back from a backup or from the store's former versions";
 
-/// What a server has in front of its store; a command has none of it, and waits for a store that fails.
+/// Circuit breakers and disk cache of a server; a command has neither, and waits for a store that fails.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Means<'m> {
     pub circuits: Option<&'m Circuits>,
     pub disk_cache: Option<&'m Arc<DiskCache>>,
 }
 
-/// Opens the shards for whoever has the lease, and makes those that are missing.
+/// Opens the shards for the lease holder, and makes those that are missing.
 pub async fn open_shards(
     config: &Config,
     location: &Location,
@@ -96,7 +96,7 @@ async fn open_shard(options: ObjectOptions, shared: &ShardOptions) -> Result<Sha
     Shard::with_engine(Arc::new(engine), shared).map_err(|error| explain(&error))
 }
 
-/// After a good start: the prefix is to know what lies in it.
+/// Records account and shards in the prefix after a successful start.
 pub async fn remember(location: &Location, shards: &Shards) -> Result<(), String> {
     let found = AccountMark::read(shards).await.map_err(|error| error.to_string())?;
     let Some(found) = found else { return Ok(()) };
@@ -153,7 +153,7 @@ fn failed(error: &object_store::Error) -> String {
     format!("the store: {error}")
 }
 
-/// What to do about a shard that does not open.
+/// The error with the remedy for a shard that does not open.
 fn explain(error: &StorageError) -> String {
     let advice = match error {
         StorageError::Missing { .. } => return format!("{error}, though there was one: {BRING_BACK}"),

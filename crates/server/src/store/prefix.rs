@@ -15,7 +15,7 @@ use crate::config::machine_name;
 
 /// Of the lease of a command: who was killed holds up the next one for about so long.
 const LEASE: Duration = Duration::from_secs(9);
-/// What is longer goes in parts of this size.
+/// Longer contents are sent in parts of this size.
 const PART_BYTES: usize = 8 << 20;
 
 #[derive(Debug, Clone)]
@@ -62,7 +62,7 @@ impl Prefix {
         log_place::of_command(Prefix::new(url)?).await
     }
 
-    /// Likewise of an account that is being put here, whose log is to be where `log` says.
+    /// The prefix with its log, for an account that is being created here; its log lies where `log` names.
     pub async fn with_log(self, log: Option<&str>) -> Result<Prefix, String> {
         match log {
             Some(log) => {
@@ -119,7 +119,7 @@ impl Prefix {
         put.map(|_| ()).map_err(|error| self.failed(name, &error))
     }
 
-    /// Likewise where there is none. What was stored by a request whose answer was lost is as good.
+    /// Writes an object where there is none. A retry accepts the object that the request with the lost answer has written.
     pub async fn create(&self, name: &str, content: Vec<u8>) -> Result<(), String> {
         let create = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
         let place = self.location.place(name);
@@ -175,7 +175,7 @@ impl Prefix {
                 let part = upload.put_part(PutPayload::from_bytes(part)).await;
                 part.map_err(|error| self.failed(name, &error))?;
             }
-            // Nothing is left, and the source says whether all of it was right.
+            // All pieces were read; the last call reports whether the checksum was right.
             next().await.map(|_| ())
         };
         let sent = sent.await;
@@ -187,7 +187,7 @@ impl Prefix {
         ended.map_err(|error| self.failed(name, &error))
     }
 
-    /// The lease in a folder; `None` where somebody else has it.
+    /// The lease in a folder; `None` where another process holds it.
     pub async fn claim(&self, folder: &str, what: &str) -> Result<Option<Claim>, String> {
         let incarnation = Random::System.guid().to_string();
         self_test(&self.location, &incarnation).await.map_err(|error| error.to_string())?;

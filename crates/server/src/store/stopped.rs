@@ -1,4 +1,4 @@
-//! An account in a store as commands see it: to read, with nobody serving it or beside its server.
+//! An account in a store as commands see it: read-only, with its server stopped or running.
 
 use shardlake_account::{AccountMark, Shards};
 use shardlake_storage::object::{
@@ -11,7 +11,7 @@ use super::objects;
 use super::{Claim, Prefix, StoreUrl};
 use crate::shards;
 
-/// What is read of tables is read once.
+/// Block cache of commands: small, since they read each table once.
 const CACHE_BYTES: u64 = 64 << 20;
 
 /// An account that no server has for as long as this is there.
@@ -98,7 +98,7 @@ impl Prefix {
         Ok(())
     }
 
-    /// After files of backups were put here: what the shards were kept under elsewhere is not here.
+    /// Removes the checkpoints of the original place after files of a backup were copied here.
     pub async fn forget_checkpoints(&self) -> Result<(), String> {
         for path in paths(self).await? {
             let forgotten = forget_checkpoints(&self.location.store, &path).await;

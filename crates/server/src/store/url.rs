@@ -7,7 +7,7 @@ use std::path::Path;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreUrl(String);
 
-/// What looks like a URL names no local path.
+/// The URL of a place; `None` for a local path.
 pub fn url_of(place: &Path) -> Option<StoreUrl> {
     let text = place.to_str()?;
     text.contains("://").then(|| StoreUrl(text.trim_end_matches('/').to_owned()))

@@ -1,4 +1,4 @@
-//! What tenants and partitions store and use, as bars.
+//! Bars of the storage and the load of tenants and partitions.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use super::tenants::TENANTS;
 use super::traffic::{Loaded, Served};
 use crate::operate::{bytes, thousands};
 
-/// What each tenant stores, against what one logical partition may hold.
+/// Bytes stored by each tenant, against the maximum of a logical partition.
 pub fn storage_of_tenants(loaded: &[Loaded], item_bytes: u64, max: u64) -> String {
     let mut out = String::new();
     for (tenant, loaded) in TENANTS.iter().zip(loaded) {
@@ -24,7 +24,7 @@ pub fn storage_of_tenants(loaded: &[Loaded], item_bytes: u64, max: u64) -> Strin
     out
 }
 
-/// What each partition stores, against the largest.
+/// Bytes stored by each partition, against the largest.
 pub fn storage_of_partitions(report: &ContainerReport) -> String {
     let largest = report.partitions.iter().map(|partition| partition.size_bytes).max().unwrap_or(0);
     let mut out = String::new();
@@ -42,7 +42,7 @@ pub fn storage_of_partitions(report: &ContainerReport) -> String {
     out
 }
 
-/// What each partition served, against its budget.
+/// RU/s served by each partition, against its budget.
 pub fn load_of_partitions(report: &ContainerReport) -> String {
     let mut out = String::new();
     for partition in &report.partitions {
@@ -65,7 +65,7 @@ pub fn load_of_partitions(report: &ContainerReport) -> String {
     out
 }
 
-/// What each tenant wanted and got, per second.
+/// RU/s requested and served of each tenant.
 pub fn tenants(served: &[Served], seconds: f64) -> String {
     let wanted = |served: &Served| (served.served_ru + served.refused_ru) / seconds;
     let most = served.iter().map(wanted).fold(0.0, f64::max);

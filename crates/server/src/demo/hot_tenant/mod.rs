@@ -4,15 +4,16 @@
 //! exhausts its physical one, while others stand idle; twice the throughput does not help. Keyed by tenant and user, the
 //! same items and the same traffic fit.
 //!
-//! | file | what it does |
+//! | file | responsibility |
 //! |---|---|
 //! | `tenants.rs` | the tenants, their items, the two keys |
-//! | `traffic.rs` | loads and asks, counting what is served and what is refused |
-//! | `bars.rs` | what they store and use, as bars |
+//! | `traffic.rs` | loads items and sends requests, counting those served and those refused |
+//! | `bars.rs` | storage and load, as bars |
 //! | `tour.rs` | the same for a browser: a server whose tenants never stop, to be looked at and cured by hand |
 //!
-//! With `--seconds`, or where nobody sits at a terminal, the story is told as text, from beginning to end. Everything runs in this process, in memory and against the real clock: budgets, refusals, splits and the diagnosis are the
-//! server's own, with limits scaled down so that they are met within seconds.
+//! With `--seconds`, or without a terminal, the demo runs as text, from beginning to end. Everything runs in this process, in memory
+//! and against the real clock: budgets, refusals, splits and the diagnosis are the server's own, with limits scaled down so that
+//! they are met within seconds.
 
 mod bars;
 mod tenants;
@@ -41,14 +42,14 @@ const THROUGHPUT: u64 = 1_800;
 /// Time for the partitions to follow a changed throughput.
 const SETTLE_MAX: Duration = Duration::from_secs(20);
 
-/// How long the traffic of each act is, and what it is made of.
+/// Parameters of the demo: the seconds of traffic of each act, and the seed number.
 #[derive(Debug, Clone, Copy)]
 pub struct HotTenant {
     pub seconds: u64,
     pub seed_number: u64,
 }
 
-/// What one act came to, for the comparison at the end.
+/// Results of one act, for the comparison at the end.
 struct Act {
     title: String,
     throughput: u64,
@@ -183,7 +184,7 @@ impl<W: Write> Stage<'_, W> {
         Ok(act(title, throughput, &report, loaded, &served))
     }
 
-    /// Whoever shares a partition with the busy tenant pays for it, while others stand idle.
+    /// Names the tenants that are refused because they share a partition with the busy tenant, and the idle ones.
     fn tell_of_neighbours(&mut self, report: &ContainerReport, served: &[Served]) -> Result<()> {
         let refused =
             TENANTS.iter().zip(served).filter(|(tenant, served)| tenant.name != BUSY && served.refused > 0);
@@ -201,7 +202,7 @@ impl<W: Write> Stage<'_, W> {
         }
     }
 
-    /// What `shardlake partitions` would say about it.
+    /// Prints the diagnosis, as `shardlake partitions` does.
     fn explain(&mut self, report: &ContainerReport) -> Result<()> {
         self.say("The server's diagnosis:")?;
         for finding in &report.diagnosis {

@@ -1,4 +1,4 @@
-//! Who the tenants are, what they store, and the two keys that their items can be kept under.
+//! The tenants, their items, and the two keys that the items can be kept under.
 
 use serde_json::{Value, json};
 use shardlake_model::KeyComponent;

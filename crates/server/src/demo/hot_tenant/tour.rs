@@ -2,7 +2,7 @@
 //!
 //! Both designs have the same traffic, so that one may be compared with the other. The busy tenant asks for more than its
 //! partition's share and for less than a partition may hand out: the remedy that the server proposes cures it, and another
-//! key would have prevented it. What the steps are is the explorer's to say (`explorer/src/pages/partitions/tour.tsx`).
+//! key would have prevented it. The explorer defines the steps (`explorer/src/pages/partitions/tour.tsx`).
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::{DATABASE, THROUGHPUT};
 
 /// Behind the explorer's root.
 pub const LINK: &str = "c/saas/by-tenant/partitions#tour=1";
-/// Where a machine is too slow for the traffic, what is behind is forgotten this often.
+/// On a machine that is too slow for the traffic, requests that are late are dropped this often.
 const ROUND: Duration = Duration::from_secs(10);
 /// With its writes and its neighbours, less than the 1,000 RU/s that a partition may hand out, and more than 600.
 const BUSY_PERCENT: u64 = 80;
@@ -51,7 +51,7 @@ impl Tour {
             let seed_number = self.seed_number.wrapping_add(round << 8);
             let pace = Pace { duration: ROUND, seed_number, busy_percent: BUSY_PERCENT };
             if let Err(error) = traffic::run(&account, &container, design, &loaded, pace).await {
-                // Somebody has deleted the container, or the server stops.
+                // A user has deleted the container, or the server stops.
                 tracing::info!(container = design.container(), %error, "the tenants' traffic has ended");
                 return;
             }

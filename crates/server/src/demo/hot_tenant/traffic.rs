@@ -1,7 +1,7 @@
 //! The same items and the same traffic for either design: loaded at once, then asked for at a steady rate.
 //!
-//! Every tenant asks at its own rate whatever the answers are, as users do; what is refused is counted and not tried again,
-//! so that served and refused add up to what was wanted. Which items are asked for follows from the seed number alone.
+//! Every tenant sends requests at its own rate whatever the answers are, as users do; a refused request is counted and not retried,
+//! so that served and refused requests add up to all requests. The seed number alone decides which items are requested.
 
 use std::time::Duration;
 
@@ -23,16 +23,16 @@ pub struct Pace {
     pub busy_percent: u64,
 }
 
-/// What became of one tenant's items while they were loaded.
+/// Results of loading one tenant's items.
 #[derive(Debug, Clone, Default)]
 pub struct Loaded {
     pub stored: u64,
-    /// Refused because the logical partition was full, and what was said.
+    /// Items refused because the logical partition was full; `words` holds the message.
     pub refused: u64,
     pub words: String,
 }
 
-/// What one tenant got.
+/// Requests of one tenant that were served and refused, with their request units.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Served {
     pub served: u64,
@@ -78,7 +78,7 @@ pub async fn load(account: &Account, container: &ContainerHandle, design: Design
     Ok(all)
 }
 
-/// All tenants at once; what each got, in the order of [`TENANTS`]. `loaded` says which items there are.
+/// Runs the traffic of all tenants at once; returns the counts in the order of [`TENANTS`]. `loaded` are the existing items.
 pub async fn run(
     account: &Account,
     container: &ContainerHandle,
@@ -119,7 +119,7 @@ struct Traffic {
     random: Random,
 }
 
-/// Requests of one kind: how many there were, and what they cost.
+/// Requests of one kind: their number and request units.
 #[derive(Debug, Default)]
 struct Counted {
     served: u64,
@@ -194,7 +194,7 @@ impl Counted {
         Ok(())
     }
 
-    /// What was refused would have cost what the others cost.
+    /// Sums the counts; a refused request counts with the mean cost of the served ones.
     fn summed(&self) -> Served {
         let mean = self.ru / self.served.max(1) as f64;
         Served {
