@@ -68,7 +68,7 @@ fn a_cancelled_change_is_the_same_before_and_after_a_restart() {
         }
         for (round, operation) in (0..).zip(&cancelled) {
             hang_up_in_a_sync(&server, &weather, operation);
-            // What the server still does of the cancelled change is done before this is.
+            // The server finishes the cancelled change before this one.
             carry_out(client, &mut expected, &create(&place(&format!("fence{round}")), 300 + round));
         }
     });
@@ -84,7 +84,7 @@ fn a_cancelled_change_is_the_same_before_and_after_a_restart() {
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
 
-/// What [`changes_of_every_kind`] need.
+/// Preparations for [`changes_of_every_kind`].
 fn preparations() -> Vec<Operation> {
     let database = || DATABASE.to_owned();
     let user = |user: &str| Operation::CreateUser { database: database(), user: user.to_owned() };
@@ -241,8 +241,8 @@ fn stored(client: &Client) -> State {
     observe::databases(client, &[DATABASE, "gone", "new"].map(str::to_owned))
 }
 
-/// Those of the cancelled operations that explain what is stored better when they took effect;
-/// `expected` then has them.
+/// The cancelled operations whose effects explain the stored state better than their absence;
+/// `expected` then includes them.
 fn applied<'o>(expected: &mut State, cancelled: &'o [Operation], stored: &State) -> Vec<&'o Operation> {
     let mut applied = Vec::new();
     for operation in cancelled {

@@ -1,5 +1,5 @@
-//! What a client does next: mostly what is possible, under names from small sets, so that names are
-//! used again.
+//! Choice of a client's next operation: mostly possible ones, under names from small sets, so that
+//! names are used again.
 
 use crate::model::{
     Container, Database, Definition, ItemChange, Key, Operation, Place, Put, Question, State,
@@ -63,7 +63,7 @@ impl Chooser<'_> {
         self.of_items(at.clone(), container, partition.to_owned(), 30)
     }
 
-    /// About what the operation touches.
+    /// A question about an object that the operation touches.
     pub fn question_about(&self, operation: &Operation) -> Question {
         match operation {
             Operation::Items { at, partition, changes, .. } => {

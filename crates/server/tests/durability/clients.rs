@@ -1,5 +1,5 @@
-//! Clients that own a part of the account each, change it until the server dies, and look
-//! afterwards what became of it.
+//! Clients that own a part of the account each, change it until the server dies, and check
+//! it afterwards.
 
 use crate::choose::{Chooser, Numbers};
 use crate::difference::{Breach, differences, torn};
@@ -17,14 +17,14 @@ use std::io::Result;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What a client owns: nobody else changes it.
+/// The part of the account that only this client changes.
 #[derive(Debug, Clone)]
 pub enum Estate {
     Databases(Vec<String>),
     LogicalPartition { at: Place, partition: String },
 }
 
-/// What all clients of a cycle share.
+/// State that all clients of a cycle share.
 pub struct Cycle<'c> {
     pub client: Client,
     pub numbers: &'c Numbers,
@@ -44,7 +44,7 @@ pub struct Owner {
     pub tally: Tally,
     /// (physical partition, LSN) of every commit acknowledged in this cycle.
     pub commits: Vec<(String, u64)>,
-    /// Saw what cannot be, and does nothing more before the next restart.
+    /// Saw a contradiction, and does nothing more before the next restart.
     is_confused: bool,
 }
 
@@ -201,7 +201,7 @@ impl Owner {
         self.tally.breach(breach, format!("{}: {message}", self.name));
     }
 
-    /// Everything that is stored of the estate has to be what the oracle allows.
+    /// Checks that the oracle allows the stored state of the estate.
     pub fn settle(&mut self, client: &Client) {
         let stored = self.observe(client);
         let pending: Vec<Operation> = self.worlds.pending_operations().cloned().collect();

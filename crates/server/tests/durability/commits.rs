@@ -17,7 +17,7 @@ impl CommitNumbers {
         let mut seen = BTreeSet::new();
         let mut highest = self.highest.clone();
         for owner in owners {
-            // Of a logical partition: what a split or a merge made goes on above its parents.
+            // LSNs of a logical partition continue above those of the parents after a split or a merge.
             let mut previous = 0;
             for (partition, lsn) in owner.commits.drain(..) {
                 let before_the_kill = self.highest.get(&partition).copied().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! What stored state has too little, too much or in part, in words.
+//! Differences between the stored and the expected state: missing, extra or partial objects, as text.
 
 use crate::model::{Operation, State};
 use std::collections::BTreeMap;
@@ -36,7 +36,7 @@ impl Breach {
     }
 }
 
-/// One line for each difference; `possible` is what could have been, `stored` what is.
+/// One line for each difference between a `possible` state and the `stored` one.
 pub fn differences(possible: &State, stored: &State) -> Vec<(Breach, String)> {
     let (possible, stored) = (flat(possible), flat(stored));
     let mut found = Vec::new();

@@ -1,11 +1,11 @@
 //! Two servers that fight for one prefix of a store, and clients that ask whichever they meet.
 //!
-//! Every answer of either server goes into one history, and that has to be one of a single account (`testkit/src/history`): had both
-//! acknowledged at a time, or one told what was true no more, there would be no order of the operations.
+//! All answers of both servers form one history, which must be a history of a single account (`testkit/src/history`): if both servers
+//! had acknowledged writes at the same time, or one had returned stale data, there would be no order of the operations.
 //!
-//! In one fight both stand by, and the one that serves is killed, or frozen for longer than its lease: then every answer counts. In
-//! the other one each takes the account from the other at its start. There the one that lost it may answer from what it knew, as
-//! the documentation says, until its lease ends; so only what writers were told counts, and what is stored at the end.
+//! In one fight both stand by, and the serving one is killed, or frozen for longer than its lease: then every answer counts. In
+//! the other fight each server takes the account from the other at its start. There the loser may answer reads from its memory until
+//! its lease ends, as documented; so only the answers to writers count, and the stored state at the end.
 //!
 //! `SHARDLAKE_FIGHT_SECONDS` is how long a fight lasts, `SHARDLAKE_TEST_STORE` where.
 
@@ -138,8 +138,8 @@ impl Ring {
         more.iter().fold(options, |options, argument| options.argument(argument))
     }
 
-    /// Starts one of the two, lets it serve for a while, and ends it, again and again. Whoever is told by the end of the channel
-    /// that the fight is over leaves in good order.
+    /// Starts one of the two, lets it serve for a while, and ends it, again and again. When the channel is closed, the fight is over
+    /// and the server is stopped in good order.
     fn serve(&self, number: usize, told: &Receiver<()>) {
         let random = Random::seeded(number as u64 + 1);
         let manner = if self.manner == Manner::StandBy { "--standby" } else { "--take-over" };
@@ -223,7 +223,7 @@ impl Ring {
         }
     }
 
-    /// What counts of an answer.
+    /// The reply as the history counts it: in a take-over a failure counts as a refusal.
     fn reply_of(&self, reply: Reply) -> Reply {
         match reply {
             // It was not done, though the reason may be out of date.
@@ -232,7 +232,7 @@ impl Ring {
         }
     }
 
-    /// What is stored in the end is part of the history.
+    /// Adds the state stored at the end to the history.
     fn look_at_the_end(&self) {
         let server = self.options(2, &["--standby"]).start();
         let client = server.client();

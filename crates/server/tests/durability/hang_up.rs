@@ -23,13 +23,13 @@ pub enum HangUp {
     InASync,
     /// After some bytes of the answer.
     InTheAnswer,
-    /// The client says that it sends no more, and listens.
+    /// The client closes its sending half, and keeps reading.
     HalfClose,
     /// RST_STREAM of HTTP/2; the connection stays open.
     ResetOfAStream,
 }
 
-/// What the client knows afterwards.
+/// The client's knowledge afterwards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Heard {
     /// The server cannot have understood the request.

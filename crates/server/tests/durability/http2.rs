@@ -13,7 +13,7 @@ const CANCEL: u32 = 8;
 /// The first that a client may use.
 const STREAM: u32 = 1;
 
-/// Sends what is an HTTP/1.1 request as HTTP/2, and returns its stream.
+/// Sends an HTTP/1.1 request as HTTP/2, and returns its stream.
 pub fn send(stream: &mut TcpStream, request: &[u8]) -> Result<u32> {
     let head_end = request.windows(4).position(|bytes| bytes == b"\r\n\r\n").expect("a request has a head");
     let head = std::str::from_utf8(&request[..head_end]).expect("we write text");

@@ -5,15 +5,15 @@
 //! each, with everything in them: containers, offers, users, permissions, scripts and items, under
 //! few names that are used again and again. Any of them may hang up in the middle of a request,
 //! also in the middle of a sync that is made slow on purpose. An operator splits, merges and moves
-//! partitions. After the restart all that is stored has to be what the oracle allows, and
-//! `shardlake verify` has to find nothing wrong.
+//! partitions. After the restart the oracle has to allow the stored state, and `shardlake verify`
+//! has to find nothing wrong.
 //!
-//! | file | what it is |
+//! | file | contents |
 //! |---|---|
-//! | `model.rs` | what an operation does to an account, as a client understands it |
-//! | `oracle.rs` | which states are possible, given what was acknowledged, refused or is pending |
-//! | `difference.rs`, `commits.rs` | how what is stored breaks a promise; LSNs |
-//! | `choose.rs`, `clients.rs`, `motion.rs` | what clients and the operator do |
+//! | `model.rs` | effects of operations on an account, as a client understands them |
+//! | `oracle.rs` | possible states, given the acknowledged, refused and pending operations |
+//! | `difference.rs`, `commits.rs` | differences between stored and possible states; LSNs |
+//! | `choose.rs`, `clients.rs`, `motion.rs` | operations of clients and of the operator |
 //! | `requests.rs`, `hang_up.rs`, `http2.rs`, `observe.rs` | how they do it on the wire |
 //! | `weather.rs`, `slow_sync.c` | slow syncs |
 //! | `run.rs`, `tally.rs` | cycles and counts |
@@ -29,8 +29,8 @@
 //! its end. With `SHARDLAKE_KILL_POLITE` no client hangs up.
 //!
 //! SIGKILL leaves the page cache of the operating system alone, so this proves the order of
-//! acknowledgement and journal, not the sync itself; that is what the fault-injecting storage of
-//! the engine's own tests is for. For the same reason `--durability async` may lose nothing here.
+//! acknowledgement and journal, not the sync itself. The fault-injecting storage of the engine's
+//! tests proves the sync. For the same reason `--durability async` may lose nothing here.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::print_stdout)] // a test, and its report
 
 mod cancelled;

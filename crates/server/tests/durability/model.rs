@@ -1,4 +1,4 @@
-//! What a client may know of an account, and what each operation does to it.
+//! Model of an account as a client knows it, and of the effect of each operation.
 //!
 //! This is a second, tiny implementation of the server's rules: it answers with the status that the
 //! server has to answer with. Every container has a *tag*, a number no other container ever has.
@@ -31,7 +31,7 @@ pub struct Container {
     pub is_out_of_service: bool,
 }
 
-/// What a replace of a container changes.
+/// The settings that a replace of a container changes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Definition {
     pub ttl: u64,

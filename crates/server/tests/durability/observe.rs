@@ -104,7 +104,7 @@ fn offers(client: &Client) -> BTreeMap<String, u64> {
     offers
 }
 
-/// A database that nobody made, or an offer whose resource is gone.
+/// A database that no client made, or an offer whose resource is deleted.
 pub fn strays(client: &Client, is_known: impl Fn(&str) -> bool) -> Option<String> {
     let mut rids = BTreeSet::new();
     for database in all_pages(client, "/dbs", &[], "Databases") {

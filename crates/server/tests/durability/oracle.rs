@@ -1,10 +1,10 @@
-//! Which states the account may be in, given what one client did to its own part of it.
+//! Possible states of the account, given the operations of one client on its own part.
 //!
 //! A client knows of each operation whether it was answered, or is *pending*: the client hung up or
 //! the server was killed first. A pending operation may take effect at any later moment, once or
 //! never. The oracle therefore keeps every possible *world*, a state with the operations that are
 //! still pending in it. Each answer removes the worlds in which it could not have been given; after
-//! a restart exactly one of the worlds that are left must be what is stored.
+//! a restart exactly one of the remaining worlds must equal the stored state.
 //!
 //! ```text
 //! create a → 201      {a}
@@ -37,11 +37,11 @@ pub struct Worlds {
     next_number: u64,
 }
 
-/// What cannot have happened.
+/// An answer or a stored state that no world explains.
 #[derive(Debug)]
 pub struct Contradiction {
     pub message: String,
-    /// A state that was possible, the one most like what was seen.
+    /// The possible state that is most like the observed one.
     pub nearest: State,
 }
 
@@ -98,7 +98,7 @@ impl Worlds {
         })
     }
 
-    /// The operation was sent and nobody heard the answer.
+    /// The operation was sent and its answer was not received.
     pub fn unanswered(&mut self, operation: Operation) {
         let number = self.next_number;
         self.next_number += 1;
@@ -119,9 +119,9 @@ impl Worlds {
         self.keep(after, || format!("{question:?} showed {seen:?}, only {expected:?} were possible"))
     }
 
-    /// After a restart nothing is pending any more: what is stored is the truth, if it was
+    /// After a restart nothing is pending any more: the stored state is the truth, if it was
     /// possible. Returns how many pending operations took effect; where several numbers explain
-    /// what is stored, the smallest.
+    /// the stored state, the smallest.
     pub fn settle(&mut self, stored: &State) -> Result<usize, Contradiction> {
         let before = self.pending();
         let reachable = self.reachable();
@@ -140,7 +140,7 @@ impl Worlds {
         result
     }
 
-    /// What may still take effect.
+    /// Operations that may still take effect.
     pub fn pending_operations(&self) -> impl Iterator<Item = &Operation> {
         self.operations.values()
     }
@@ -178,8 +178,8 @@ impl Worlds {
     }
 }
 
-/// A world that differs from another only in that less is pending says nothing that the other does
-/// not.
+/// Removes each world that differs from another one only in having fewer pending operations: the
+/// other one allows every state that it allows.
 fn without_dominated(worlds: Vec<World>) -> Vec<World> {
     let mut kept: Vec<World> = Vec::new();
     for world in worlds {
@@ -194,7 +194,7 @@ fn without_dominated(worlds: Vec<World>) -> Vec<World> {
     kept
 }
 
-/// A batch that is refused is told so in the whole or in a part.
+/// A batch may be refused as a whole or in a part.
 fn is_the_same(expected: u16, status: u16) -> bool {
     expected == status || (expected == 207 && (400..=409).contains(&status))
 }

@@ -189,7 +189,7 @@ pub fn question_wire(question: &Question) -> Wire {
     }
 }
 
-/// `None` where the answer says nothing, as under too much load.
+/// `None` where the answer has no information, as under too much load.
 pub fn seen_in(question: &Question, response: &Response) -> Option<Seen> {
     match (response.status, question) {
         (404, _) => Some(Seen::Nothing),
@@ -221,7 +221,7 @@ pub fn definition_of(container: &Value) -> Definition {
     Definition { ttl: ttl - TTL_BASE, excluded: number_in(own.expect("every policy excludes a path")) }
 }
 
-/// Where an item lies as it says itself, and what it is.
+/// An item's key and contents, read from its own members.
 pub fn stored_of(item: &Value) -> (Key, Stored) {
     assert_eq!(item["filler"].as_str().map(str::len), Some(FILLER_LENGTH), "damaged item {item}");
     let number = |name: &str| item[name].as_u64().unwrap_or_else(|| panic!("no '{name}' in {item}"));

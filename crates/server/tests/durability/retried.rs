@@ -1,5 +1,5 @@
-//! Writes over MongoDB's door that are sent until they are answered, while the server is killed under them and partitions
-//! move: each is done once, and answered with what it did.
+//! Writes over MongoDB's protocol that are sent until they are answered, while the server is killed under them and partitions
+//! move: each is executed once, and answered with its result.
 
 use crate::model::Place;
 use crate::motion::Operator;
@@ -80,10 +80,10 @@ fn number(reply: &Document, name: &str) -> i64 {
     }
 }
 
-/// What a writer has under way.
+/// A writer's operation in progress.
 #[derive(Debug, Clone)]
 enum Step {
-    /// Of its own counter, three statements: itself twice, and a document of the number that it makes.
+    /// Three statements: two increments of the writer's own counter, and an upsert of a document of the number that it makes.
     Update,
     /// Of its own counter, which is answered.
     Modify,
@@ -92,7 +92,7 @@ enum Step {
     Transaction,
 }
 
-/// A writer, and what it has done.
+/// A writer, and its operations so far.
 struct Writer {
     name: i64,
     random: Random,
@@ -101,7 +101,7 @@ struct Writer {
     made: i64,
     shared: i64,
     with_transactions: bool,
-    /// What was sent and has not been answered.
+    /// The operation that was sent and has not been answered.
     pending: Option<Step>,
 }
 
@@ -189,7 +189,7 @@ impl Writer {
             }
         };
         if reply.contains_key("writeErrors") {
-            // An error of one statement is told within: those before it are done, and the whole comes again.
+            // The answer holds the error of one statement: those before it are executed, and the whole command is sent again.
             let codes: Vec<_> =
                 reply.get_array("writeErrors").unwrap().iter().map(|error| error.to_string()).collect();
             let may_come_again = codes
@@ -217,7 +217,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Begins anew with another number until it is committed; a commit comes again until it is known what it came to.
+    /// Begins anew with another number until it is committed; a commit is sent again until its outcome is known.
     fn transact(&mut self, connection: &mut Mongo) -> Result<()> {
         loop {
             let commit = doc! { "commitTransaction": 1, "autocommit": false, "$db": "admin" };
@@ -287,7 +287,7 @@ fn write_through_kills(shards: u16) {
         server.restart();
     }
     println!("{moved}");
-    // What was cut off last is answered now.
+    // Operations that the last kill cut off are answered now.
     for writer in &mut writers {
         let mut connection = Mongo::of(&server);
         while writer.pending.is_some() {
@@ -322,7 +322,7 @@ fn write_through_kills(shards: u16) {
     assert!(server.terminate(PATIENCE).success());
     let output = server.verify();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-    // What a kill broke would be seen in the sums at the end, so that cycles are told together.
+    // Only the sums at the end reveal the damage of a kill, so all cycles are reported together.
     for cycle in 1..=CYCLES {
         println!("cycle {cycle} ok: of {CYCLES} whose retried writes add up");
     }
@@ -338,7 +338,7 @@ fn retried_writes_are_done_once_through_kill_9_while_partitions_split_merge_and_
     write_through_kills(2);
 }
 
-/// A unique index that is being made when the server is killed holds what it says once it is made.
+/// A unique index whose build is interrupted by a kill enforces uniqueness once it is built.
 #[test]
 fn a_unique_index_build_that_is_killed_is_finished_by_the_next() {
     let options = ServerOptions::new(crate::server_binary()).argument("--throughput=unlimited");

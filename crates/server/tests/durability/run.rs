@@ -33,7 +33,7 @@ const DELAYS_MS: [u64; 5] = [0, 0, 2, 5, 15];
 /// How many runs share the cycles of `SHARDLAKE_KILL_CYCLES`.
 const RUNS: u64 = if cfg!(feature = "object-storage") { 5 } else { 4 };
 
-/// How the server runs and what happens to it.
+/// Settings of the server in a run, and the events in the run.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
     pub test: &'static str,
@@ -65,7 +65,7 @@ impl Plan {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
     Kill,
-    /// SIGTERM: the server answers what it has begun, and closes.
+    /// SIGTERM: the server answers the requests in progress, and closes.
     Stop,
 }
 
@@ -396,7 +396,7 @@ fn places_to_move() -> Vec<Place> {
     std::iter::once(place(LEDGER.to_owned(), LEDGER)).chain(others).collect()
 }
 
-/// At any moment, in the middle of a sync, or in one that never ends.
+/// Waits for one of three points in time: now, the middle of a sync, or a sync that never ends.
 fn wait_for_a_moment_to_kill(weather: Option<&Weather>, random: &Random) {
     let Some(weather) = weather else { return };
     let choice = random.below(3);

@@ -1,6 +1,6 @@
-//! Scrapers of metrics while a sync stands still: they wait, and nobody else does.
+//! Scrapers of metrics while a sync stands still: they wait, and other clients do not.
 //!
-//! The size of the files is asked of the storage, which tells it when the sync has ended.
+//! The size of the files comes from the storage, which returns it when the sync has ended.
 
 use crate::server_binary;
 use crate::weather::{Weather, wait_until};

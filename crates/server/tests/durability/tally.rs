@@ -8,7 +8,7 @@ pub struct Tally {
     pub counts: BTreeMap<&'static str, u64>,
     pub acknowledged: BTreeMap<&'static str, u64>,
     pub breaches: BTreeMap<Breach, u64>,
-    /// What a person needs to look into a breach.
+    /// Information for the analysis of a breach.
     pub findings: Vec<String>,
 }
 

@@ -1,7 +1,7 @@
-//! Syncs that are slow, or stand still until the test says so, by a small library that is loaded
-//! before the server.
+//! Syncs that are slow, or stand still until the test releases them, by a small library that is
+//! loaded before the server.
 //!
-//! Where there is no C compiler, or no Linux, the weather is always calm, and the tests say so as a
+//! Where there is no C compiler, or no Linux, the weather is always calm, and the tests report a
 //! skip. The library counts the syncs that begin and end, so that a test waits for "a sync is under
 //! way" and not for some time.
 
@@ -11,7 +11,7 @@ use std::process::Command;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Between two looks at what another process does.
+/// Interval of polls of another process.
 pub const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 #[derive(Debug)]

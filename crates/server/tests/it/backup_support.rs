@@ -1,4 +1,4 @@
-//! What tests of backups share: running the command, copies of data to compare, and a network that stops at a moment.
+//! Helpers of the backup tests: running the command, copies of data to compare, and a network that stops at a given time.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -30,7 +30,7 @@ pub fn endpoint(server: &ServerProcess) -> String {
     format!("http://{}", server.address())
 }
 
-/// What a command prints, with the exit code that it must have.
+/// Output of a command, with the exit code that it must have.
 #[track_caller]
 pub fn printed(arguments: &[&str], code: i32) -> String {
     let Output { status, stdout, stderr } = command(arguments).output().unwrap();
@@ -104,7 +104,7 @@ pub fn make_container(client: &Client, container: &str) {
     let _made = client.create_container_of("db", &definition, &throughput).expect_status(201);
 }
 
-/// Everything that a client can list, as the server says it.
+/// Everything that a client can list, as the server returns it.
 pub fn everything(client: &Client) -> BTreeMap<String, Value> {
     let mut found = BTreeMap::new();
     let mut add = |path: &str, member: &str| {
@@ -139,7 +139,7 @@ pub fn everything(client: &Client) -> BTreeMap<String, Value> {
     found
 }
 
-/// What lies on a restored directory, by a server of its own.
+/// The contents of a restored directory, read through a server that is started on it.
 pub fn everything_in(data: &Path) -> BTreeMap<String, Value> {
     let mut server = on_disk().data_dir(data).start();
     let found = everything(&server.client());
@@ -227,7 +227,7 @@ impl Stalling {
         Stalling { address, reached, passes_again }
     }
 
-    /// From here on connections are passed on again; the client still waits for the one that was held.
+    /// From here on connections are passed on again; the held connection stays held, and its client waits.
     pub fn pass_again(&self) {
         self.passes_again.store(true, Ordering::SeqCst);
     }

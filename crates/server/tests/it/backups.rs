@@ -1,4 +1,4 @@
-//! Backups of servers that run, are stopped, or are killed: what is in them, what is not, and what is refused.
+//! Backups of servers that run, are stopped, or are killed: their contents, and the commands that are refused.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -214,7 +214,7 @@ fn a_flipped_bit_in_each_kind_of_file_is_named_and_nothing_is_served() {
             assert!(text.contains("is a restore that was cut off"), "{text}");
         }
         assert!(complaint(&restore).contains("is not empty"));
-        // Of a content that is gone, or cut, the list tells already.
+        // The list alone reports a content that is missing or cut.
         fs::write(&object, &good[..good.len() - 1]).unwrap();
         assert_eq!(list(&place)[0]["complete"], false, "{path}");
         assert!(printed(&check, 1).contains(&format!("'{path}' has {} bytes", good.len() - 1)));
@@ -236,7 +236,7 @@ fn a_flipped_bit_in_each_kind_of_file_is_named_and_nothing_is_served() {
     printed(&check, 0);
     printed(&restore, 0);
     verify(&[text_of(&target)]);
-    // What has rotted is removed by hand, and comes again with the next backup.
+    // A damaged content that is removed by hand is copied again by the next backup.
     let table = paths.iter().find(|path| kinds[0](path)).unwrap();
     fs::remove_file(object_of(&place, id, table)).unwrap();
     printed(&check, 1);
@@ -365,7 +365,7 @@ fn a_later_backup_copies_little_and_deleting_keeps_what_others_need() {
         printed(&["backup", "delete", "--from", text_of(&place), "--keep", "1"], 0)
             .contains("nothing to delete")
     );
-    // Nobody knows what a damaged one needs.
+    // The contents that a damaged backup needs are unknown.
     let fourth = create(&server, &place);
     let contents = files_below(&place.join("objects"));
     let good = flip(&place.join(format!("backups/{}.manifest", id_of(&third))));
@@ -450,7 +450,7 @@ fn hostile_ids_paths_and_directories_are_refused() {
     let text = complaint(&["backup", "check", "--from", text_of(&place), "--id", "nobody"]);
     assert!(text.contains("there is no backup 'nobody'") && text.contains("shardlake backup list"), "{text}");
 
-    // A manifest with a good checksum that leads elsewhere, and one that lies under the name of another.
+    // A manifest with a good checksum and a path out of the directory, and a manifest under the name of another.
     let manifest = place.join(format!("backups/{}.manifest", id_of(&backup)));
     let text = fs::read_to_string(&manifest).unwrap();
     let json = text.split_once('\n').unwrap().1.replace("shard/FORMAT", "shard/../../escaped");

@@ -1,4 +1,4 @@
-//! What a server can begin with: a seed, or the demo.
+//! Initial data of a server: a seed, or the demo.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -101,7 +101,7 @@ fn demo(customers: u32) -> ServerProcess {
     in_memory().argument("--demo=webstore").argument(format!("--demo-customers={customers}")).start()
 }
 
-/// Without what the server adds, in an order of its own.
+/// The items without the server's properties, sorted.
 fn own_members(mut items: Vec<Value>) -> Vec<Value> {
     for item in &mut items {
         item.as_object_mut().unwrap().retain(|name, _| !name.starts_with('_'));

@@ -8,10 +8,10 @@ use serde_json::json;
 
 use crate::support::{PATIENCE, Started, answer_at, command, in_memory, on_disk};
 
-/// What a browser sends when it opens a page.
+/// The header of a browser that opens a page.
 const BROWSER: (&str, &str) = ("accept", "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8");
 
-/// The answer to a request that nobody has signed.
+/// The answer to an unsigned request.
 fn ask(server: &ServerProcess, method: &str, path: &str, headers: &[(&str, &str)]) -> Response {
     let mut head = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n");
     for (name, value) in headers {
@@ -231,7 +231,7 @@ fn a_server_tells_of_itself_and_keeps_its_log() {
     let log = client.get("/_shardlake/v1/log?level=info", &[]).expect_status(200).json();
     let lines = log["lines"].as_array().unwrap();
     assert!(lines.iter().any(|line| line["message"] == "ready"), "{log}");
-    // Somebody looks once a second: the pulse has a process before long.
+    // The sampler runs once a second: the pulse has figures of the process before long.
     loop {
         let pulse = client.get("/_shardlake/v1/pulse", &[]).expect_status(200).json();
         let memory = pulse["memoryBytes"].as_array().unwrap();

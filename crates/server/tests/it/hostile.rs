@@ -44,7 +44,7 @@ fn garbage_is_answered_400_or_closed() {
     assert_healthy(&server);
 }
 
-/// A body in a coding that nobody takes off would be read as something that its sender did not send.
+/// A body in a coding that is not decoded would be read as other bytes than its sender sent.
 #[test]
 fn unknown_transfer_codings_are_refused_and_the_connection_ends() {
     let server = in_memory().start();
@@ -56,7 +56,7 @@ fn unknown_transfer_codings_are_refused_and_the_connection_ends() {
         assert!(answer.starts_with("HTTP/1.1 501") || answer.starts_with("HTTP/1.1 400"), "{answer}");
         assert_eq!(answer.matches("HTTP/1.1").count(), 1, "nothing is read behind it: {answer}");
     }
-    // By a client that goes on listening: one that ends its half takes its request back where work has to be waited for.
+    // The client keeps its half open: for a client that closes it, the server cancels a request that has to wait.
     let plain = "POST /dbs HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ntransfer-encoding: Chunked\r\n\r\n0\r\n\r\n";
     let answer = answer_at(server.address(), plain);
     assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");

@@ -1,4 +1,4 @@
-//! Which names a request may call the server by, and what its head must be.
+//! Names by which a request may call the server, and the rules for its head.
 //!
 //! A web page whose name resolves to this machine (DNS rebinding) can send anything but another `Host` and `Origin`.
 
@@ -213,7 +213,7 @@ fn with_keys_of_its_own_a_server_answers_any_name_and_repeats_only_known_ones() 
     for unknown in ["evil.example", "evil.example:8081", "shop.evil.example"] {
         assert_eq!(endpoint(unknown), listener, "{unknown}");
     }
-    // Names without a dot and those of private networks are nobody's on the Internet: containers call one another so.
+    // Names without a dot and those of private networks have no owner on the Internet: containers call one another by them.
     for known in ["192.168.7.7:1", "localhost:8081", "shardlake:8081", "db.shop.svc.cluster.local", "[::1]:9"]
     {
         assert_eq!(endpoint(known), format!("http://{known}/"));

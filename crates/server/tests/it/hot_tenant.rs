@@ -27,8 +27,8 @@ fn the_demo_finds_the_hot_partition_and_the_better_key_cures_it() {
     let full = row(&text, "items refused: key is full");
     assert!(full[0] > 100.0 && full[2] == 0.0, "{text}");
     let throttled = row(&text, "requests answered 429");
-    // How many are refused depends on the speed of the machine. In two seconds what the budget has saved up may be enough
-    // for all that is asked with more throughput; what the better key refuses is never more.
+    // The number of refusals depends on the speed of the machine. In two seconds the saved-up budget may be enough for all requests
+    // at the higher throughput; the better key never refuses more.
     assert!(throttled[0] > throttled[1] && throttled[1] >= throttled[2], "{text}");
     assert_eq!(row(&text, "throughput paid for"), [1800.0, 3600.0, 1800.0]);
     assert_eq!(row(&text, "physical partitions"), [3.0, 4.0, 3.0], "{text}");

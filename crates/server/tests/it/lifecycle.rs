@@ -23,7 +23,7 @@ fn the_ready_record_says_what_answers() {
     assert_healthy(&server);
 }
 
-/// #154: a readiness probe that says yes before requests are served makes whoever waits for it fail.
+/// #154: a readiness probe that succeeds before requests are served makes its clients fail.
 #[test]
 fn issue_154_the_probe_is_good_exactly_while_requests_are_served() {
     let directory = tempfile::tempdir().unwrap();
@@ -50,7 +50,7 @@ fn issue_154_the_probe_is_good_exactly_while_requests_are_served() {
     assert!(answers.iter().all(|(status, served)| *status == 503 || *served), "{answers:?}");
 }
 
-/// What `/readyz` says, and then whether the account answers.
+/// The status of `/readyz`, and then whether the account answers.
 fn probe(port: u16) -> Option<(u16, bool)> {
     let client = shardlake_testkit::Client::with_emulator_key(([127, 0, 0, 1], port).into());
     let ready = client.try_request("GET", "/readyz", &[], b"").ok()?;

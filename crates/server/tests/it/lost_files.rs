@@ -1,5 +1,5 @@
-//! A data directory of which something is gone: it is refused in one line, by servers and by `verify`, and is whole again once
-//! what was gone is back. Nothing that had data starts empty.
+//! A data directory with missing files: it is refused in one line, by servers and by `verify`, and is whole again once
+//! the files are back. Nothing that had data starts empty.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
-//! The server as a process: what it listens to, how it starts and stops, what it says, and what it survives.
+//! Tests of the server as a process: its listeners, start and stop, output, and recovery.
 //!
-//! | file | what it shows |
+//! | file | subject |
 //! |---|---|
 //! | `transports.rs` | plain HTTP, TLS, HTTP/1.1 and HTTP/2 on one port; certificates |
 //! | `lifecycle.rs` | the ready record, probes, metrics, signals, restarts, two servers on one directory |
@@ -21,9 +21,9 @@
 //! | `deploy.rs` | the files of `deploy`: compose, Helm |
 //! | `data.rs` | seeds and the demo |
 //! | `hot_tenant.rs` | the demo of a hot tenant |
-//! | `hosts.rs` | which names and origins are answered, and what a request's head must be |
-//! | `explorer.rs` | the explorer's files, and what browsers are told with them |
-//! | `newcomer.rs` | what somebody meets in the first minutes |
+//! | `hosts.rs` | names and origins that are answered, and rules for a request's head |
+//! | `explorer.rs` | the explorer's files, and their headers for browsers |
+//! | `newcomer.rs` | a new user's first minutes |
 //! | `unread_answers.rs` | clients that take no answers, and slow uploads: memory is bounded |
 //! | `open_files.rs` | few descriptors: storage has its part, connections get the rest |
 //! | `hostile.rs` | clients that are slow, broken, many or malicious |
@@ -33,7 +33,7 @@
 //! | `direct.rs`, `direct_client.rs` | connections in Direct mode, by a client that checks TLS records |
 //! | `emulator.rs`, `emulator_support.rs` | emulator mode, by the requests of Aspire and of the Testcontainers modules |
 //! | `mongo_connections.rs` | the MongoDB API's port: TLS and plain messages of any length |
-//! | `support.rs` | what the tests share |
+//! | `support.rs` | helpers of the tests |
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)] // tests
 
 mod backup_support;

@@ -1,4 +1,4 @@
-//! Accounts that are moved between a local disk and an object store: nothing is lost, and nobody serves them in two places.
+//! Accounts that are moved between a local disk and an object store: nothing is lost, and only one place is ever served.
 
 use std::fs;
 use std::path::Path;
@@ -35,7 +35,7 @@ fn an_account_is_moved_to_a_store_and_back_with_a_copy_made_ahead() {
         ["migrate", "--online", "--endpoint", &endpoint(&server), "--from", text_of(&data), "--to", &url];
     let said = printed(&ahead, 0);
     assert!(said.contains("without --online"), "{said}");
-    // What is there is not complete, and the account is still where it was.
+    // The copy is not complete, and the account is still in its old place.
     let text = account.refused("early");
     assert!(text.contains("cut off"), "{text}");
     fill(&server.client(), "c", 1000..1020, 3000);
@@ -82,7 +82,7 @@ fn an_account_is_moved_to_a_store_and_back_with_a_copy_made_ahead() {
     assert_healthy(&server);
 }
 
-/// Between the two marks nobody serves the account, and the same command ends the move.
+/// Between the two marks servers refuse the account, and the same command completes the move.
 #[test]
 fn a_move_that_is_cut_off_goes_on_and_is_served_nowhere_until_then() {
     let account = Account::new();

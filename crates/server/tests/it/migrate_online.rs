@@ -1,4 +1,4 @@
-//! Accounts that are moved while clients write: what was acknowledged is there, wherever the move was cut off.
+//! Accounts that are moved while clients write: no acknowledged write is lost, wherever the move was cut off.
 
 use std::process::Stdio;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -17,7 +17,7 @@ const WINDOW: &str = "--restore-window=1h";
 const UNLIMITED: &str = "--throughput=unlimited";
 const WRITERS: usize = 3;
 
-/// What a client was told of an item.
+/// The last answer to a client about an item.
 #[derive(Clone, Debug)]
 enum Told {
     Created(String),
@@ -83,7 +83,7 @@ fn write(client: &Client, name: &str, tell: &Sender<Told>) {
     }
 }
 
-/// Everything acknowledged is there, but for what was deleted, or may have been.
+/// Everything acknowledged is there, except items that were deleted, or may have been.
 #[track_caller]
 fn check(client: &Client, told: &[Told]) {
     let found = everything(client);
@@ -142,7 +142,7 @@ fn clients_that_write_all_the_time_lose_nothing_on_the_way_to_a_store_and_back()
     assert!(!said.contains("copied"), "{said}");
     assert!(server.terminate(PATIENCE).success());
     told.extend(writers.end());
-    // Both sides are compared once more, to find what the log would have missed.
+    // Both sides are compared once more, to find rows that the log would have missed.
     let said = printed(&["migrate", "--compare", "--from", text_of(&data), "--to", &url], 0);
     assert!(said.contains("of the log"), "{said}");
     verify(&[&url]);

@@ -1,4 +1,4 @@
-//! What somebody meets in the first minutes: the words of commands, of a browser, of mistakes.
+//! A new user's first minutes: the texts of commands, of the page for browsers, and of mistakes.
 
 use std::path::Path;
 use std::process::Output;

@@ -1,4 +1,4 @@
-//! A system that allows few open files: storage keeps its part, connections get what is left, and a start that would leave too
+//! A system that allows few open files: storage keeps its part, connections get the rest, and a start that would leave too
 //! little is refused.
 
 use std::fs;

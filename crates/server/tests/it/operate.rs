@@ -1,4 +1,4 @@
-//! The operator's commands against a server: what they print, what they change, and how they fail.
+//! The operator's commands against a server: their output, their effects, and their failures.
 
 use serde_json::{Value, json};
 use shardlake_testkit::ServerProcess;
@@ -28,7 +28,7 @@ fn endpoint(server: &ServerProcess) -> String {
     format!("http://{}", server.client().address())
 }
 
-/// What a command that succeeds prints.
+/// Output of a command that succeeds.
 #[track_caller]
 fn printed(server: &ServerProcess, arguments: &[&str]) -> String {
     let output = command(arguments).args(["--endpoint", &endpoint(server)]).output().unwrap();

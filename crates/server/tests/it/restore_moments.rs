@@ -1,4 +1,4 @@
-//! Restores to moments between two backups: what a restored account has is what was acknowledged before, and nothing that was sent later.
+//! Restores to points in time between two backups: a restored account has the writes acknowledged before, and none sent later.
 
 use std::path::Path;
 
@@ -161,7 +161,7 @@ fn a_local_account_is_restored_to_twenty_moments_between_two_backups() {
         "/nowhere",
     ]);
     assert!(too_late.contains("make one now"), "{too_late}");
-    // Nobody is there any more; what is left of the server is enough.
+    // The server is dead; its data directory is enough.
     server.kill();
     let made = printed(&["backup", "create", "--data-dir", text_of(&data), "--to", text_of(&place)], 0);
     assert!(made.contains("created"), "{made}");

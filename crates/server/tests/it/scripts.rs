@@ -1,4 +1,4 @@
-//! Script workers as processes of the server: the kernel confines them, whoever kills one does not fail its script, and loops of
+//! Script workers as processes of the server: the kernel confines them, killing one does not fail its script, and loops of
 //! one container hold up no other.
 
 use std::fs;
@@ -39,7 +39,7 @@ fn workers(server: &ServerProcess) -> Vec<String> {
     all.iter().flat_map(|children| children.split_whitespace()).map(str::to_owned).collect()
 }
 
-/// A worker that is none of `others`, once there is one that has said that it is there.
+/// A worker that is none of `others`, once it has reported itself as ready.
 fn worker_beside(server: &ServerProcess, others: &[String]) -> String {
     let mut found = None;
     eventually("another worker runs", || {
@@ -62,7 +62,7 @@ fn kill(process: &str) {
 fn a_script_whose_worker_is_killed_is_run_once_more_and_then_told_to_come_again() {
     let server = serving(&[("endless", ENDLESS)]);
     server.expects_log("a script worker was killed from outside");
-    // The one that checked the texts is kept for the first run.
+    // The worker that checked the texts is kept for the first run.
     let idle = workers(&server);
     let before = ticks(&idle[0]);
     thread::scope(|scope| {
@@ -86,7 +86,7 @@ fn ticks(worker: &str) -> u64 {
     after_name.split_whitespace().nth(11).and_then(|ticks| ticks.parse().ok()).unwrap_or(0)
 }
 
-/// What the first run wrote is given up with its worker: the second finds nothing of it, and is one commit.
+/// Writes of the first run are discarded with its worker: the second run finds none of them, and is one commit.
 #[test]
 fn what_a_killed_run_wrote_is_not_there_when_it_is_run_again() {
     let body = "function () {

@@ -64,7 +64,7 @@ fn shards_may_be_added_and_never_left_out() {
     assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stdout));
     assert!(String::from_utf8_lossy(&verified.stdout).contains("5 partitions"));
 
-    // Not said, it is as many as there are.
+    // Without the setting, all existing shards are used.
     let mut server = start_in(&data, &[]);
     assert_eq!(metric(&server, "shardlake_shards"), 4);
     assert_complete(&server.client());

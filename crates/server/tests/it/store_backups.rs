@@ -1,4 +1,4 @@
-//! Backups of accounts in an object store, and backups that lie in one: what is in them, and what is refused.
+//! Backups of accounts in an object store, and backups that lie in a store: their contents, and the commands that are refused.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -190,7 +190,7 @@ fn a_flipped_bit_in_any_object_of_a_backup_is_named_and_nothing_is_served() {
     for (number, path) in paths.iter().enumerate() {
         let object = object_of(&place, id, path);
         if fs::metadata(&object).unwrap().len() == 0 {
-            // What keeps former owners out of the log is an object without a bit in it.
+            // The object that keeps former owners out of the log is empty: no bit can be flipped.
             continue;
         }
         let good = flip(&object);
@@ -279,7 +279,7 @@ fn places_of_backups_in_a_store_are_refused_where_they_are_something_else() {
     assert!(server.terminate(PATIENCE).success());
 }
 
-/// Of a command or a server that was killed nothing stays that anybody has to look after.
+/// A killed command or server leaves nothing behind that requires cleaning up.
 #[test]
 fn kills_leave_no_backup_in_a_store_and_no_kept_state() {
     let account = Account::new();

@@ -1,4 +1,4 @@
-//! Stores that are slow, fail, or lose answers: what a server of an account in one does then.
+//! Stores that are slow, fail, or lose answers: behaviour of a server whose account lies in such a store.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -38,7 +38,7 @@ fn has(client: &Client, (writer, number): (usize, usize)) -> bool {
     client.read_item("db", "c", &json!([writer]), &format!("{writer}-{number}")).status == 200
 }
 
-/// What the writers were told, until `number` writes of each were answered.
+/// The statuses that the writers received, until `number` writes of each were answered.
 pub fn write(
     server: &shardlake_testkit::ServerProcess,
     numbers: std::ops::Range<usize>,
@@ -58,7 +58,7 @@ pub fn write(
     })
 }
 
-/// Faults that leave no doubt about what was done, and delays, are waited out: nobody sees more of them than that it takes longer.
+/// Delays, and faults with a certain outcome, are waited out: clients see only longer times.
 #[test]
 fn failing_requests_of_a_store_cost_time_and_nothing_else() {
     let bucket = Bucket::open();
@@ -79,8 +79,8 @@ fn failing_requests_of_a_store_cost_time_and_nothing_else() {
     assert!(server.terminate(PATIENCE).success());
 }
 
-/// The store has done what was asked, and the answer is lost or says that it was not done. It keeps no metadata, by which SlateDB would
-/// know its own objects again. Sixteen writers see nothing of it, and no restart is needed.
+/// The store has executed the request, and the answer is lost or reports a failure. The store keeps no metadata, by which SlateDB
+/// would recognise its own objects. Sixteen writers see nothing of it, and no restart is needed.
 #[test]
 fn lost_answers_of_a_store_stop_no_writer_and_double_nothing() {
     let bucket = Bucket::open();
@@ -120,7 +120,7 @@ fn a_server_goes_on_when_its_store_is_back() {
     let client = server.client();
     let status = create(&client, 0, 1);
     assert!([408, 503].contains(&status), "{status}");
-    // Past the lease not even what is in memory is told.
+    // Past the end of the lease not even rows in memory are returned.
     eventually("reads end with the lease", || client.read_item("db", "c", &json!([0]), "0-0").status == 503);
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -141,7 +141,7 @@ fn a_server_goes_on_when_its_store_is_back() {
     assert!(server.terminate(PATIENCE).success());
 }
 
-/// Nothing is stored and nothing is served where two creations of one object both succeed, as far as their answers say.
+/// Nothing is stored and nothing is served where two creations of one object both report success.
 #[test]
 fn a_store_that_says_what_is_not_so_is_refused_at_the_start() {
     let bucket = Bucket::open();

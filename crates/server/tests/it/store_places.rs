@@ -52,7 +52,7 @@ fn a_log_in_a_store_of_its_own_is_found_by_whoever_needs_it() {
     let original = everything(&server.client());
     assert_eq!(objects_of_logs(&account.path("account")), 0);
     assert!(objects_of_logs(&account.path("log")) > 0);
-    // A backup beside the server, and one of what it left when it was killed: the log is in that.
+    // A backup of the running server, and one of its store after it was killed: the second has the log.
     let backups = account.path("backups");
     let online = create_at(&endpoint(&server), &backups);
     fill(&server.client(), "c", 2000..2030, 3000);
@@ -114,7 +114,7 @@ fn a_start_without_the_log_of_the_account_is_refused_by_name() {
             .arg(account.path("two")),
     );
     assert!(text.contains("holds the log of the account in") && text.contains(&account.url()), "{text}");
-    // The log is gone: what was acknowledged last was in it.
+    // The log is missing, and with it the latest acknowledged writes.
     fs::rename(account.path("log"), account.path("away")).unwrap();
     let text = refusal(&account, "one", &[&log]);
     assert!(text.contains("is missing in") && text.contains(&log_url), "{text}");

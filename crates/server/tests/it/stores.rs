@@ -103,7 +103,7 @@ fn a_second_server_is_refused_and_a_spare_goes_on_after_a_death() {
     let authority = ca_of(&first);
     let spare = account.node("spare", &["--standby"]);
     let starting = std::thread::spawn(move || spare.start());
-    // It is not ready while the other one is: what is written until then is there afterwards.
+    // The spare is not ready while the first server is: later writes are there afterwards.
     assert_eq!(create(&first.client(), "2"), 201);
     assert!(!starting.is_finished());
     first.kill();
@@ -149,7 +149,7 @@ fn who_is_taken_over_acknowledges_nothing_more_and_ends_with_3() {
             let sent = client.try_request("POST", "/dbs/shop/colls/items/docs", &headers, &body);
             match sent.map(|response| response.status) {
                 Ok(201) => acknowledged.push(format!("w{number}")),
-                // It looks at each answer whether it may still be told.
+                // The server checks before each answer whether it still holds the lease.
                 Ok(status) => assert_eq!(status, 503),
                 Err(_) => break,
             }
@@ -215,7 +215,7 @@ fn places_are_not_mixed_up() {
     let text = refused(command(&["verify"]).arg(account.path("one")));
     assert!(text.contains("no data directory"), "{text}");
 
-    // Part of the data is gone, and what is left is not served.
+    // Part of the data is missing, and the rest is not served.
     std::fs::rename(account.path("account/s/00000-1"), account.path("moved")).unwrap();
     assert!(account.refused("one").contains("is missing"));
 }

@@ -115,7 +115,7 @@ pub fn read_to_close(stream: &mut TcpStream) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// What comes back for a request that asks for the end of the connection, by a client that goes on listening.
+/// The answer to a request with `connection: close`; the client keeps its half open.
 pub fn answer_at(address: SocketAddr, head: &str) -> String {
     let mut stream = connect(address);
     // The server may refuse before it has read everything.
@@ -123,7 +123,7 @@ pub fn answer_at(address: SocketAddr, head: &str) -> String {
     read_to_close(&mut stream)
 }
 
-/// What comes back for these bytes; the client then ends its half.
+/// The answer to these bytes; the client then ends its half.
 pub fn answer_to(address: SocketAddr, bytes: &[u8]) -> String {
     let mut stream = connect(address);
     // The server may refuse before it has read everything.
@@ -165,7 +165,7 @@ pub fn connect(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// An HTTP/2 connection that sends GET requests. It checks nothing but what the tests ask.
+/// An HTTP/2 connection that sends GET requests. It checks only the properties that the tests need.
 pub struct Http2<S> {
     stream: S,
     stream_id: u32,
@@ -192,7 +192,7 @@ impl<S: Read + Write> Http2<S> {
     fn with_settings(mut stream: S, settings: &[u8]) -> Http2<S> {
         stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();
         let mut connection = Http2 { stream, stream_id: 1 };
-        // No table of fields seen before: a status is then always told in full.
+        // An empty dynamic table: a status is then always sent in full.
         connection.send(SETTINGS, 0, 0, &[&[0, 1, 0, 0, 0, 0], settings].concat());
         connection
     }
@@ -237,7 +237,7 @@ impl<S: Read + Write> Http2<S> {
         stream_id
     }
 
-    /// What clients send to keep a connection that has nothing to do.
+    /// The frame that clients send to keep an idle connection.
     pub fn ping(&mut self) {
         self.send(PING, 0, 0, &[7; 8]);
     }

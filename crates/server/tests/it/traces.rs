@@ -1,4 +1,4 @@
-//! What an operator sees of one request: a line where it was slow, and its spans at a collector.
+//! Logs and traces of one request: a line where it was slow, and its spans at a collector.
 
 use serde_json::json;
 
@@ -40,7 +40,7 @@ fn no_request_is_slow_where_the_operator_says_so() {
     assert!(!server.log().contains("slow request"), "{}", server.log());
 }
 
-/// The collector is a listener that keeps what it is sent. Names in the messages are text, so nothing decodes them.
+/// The collector is a listener that keeps its input. Names in the messages are text, so nothing decodes them.
 #[cfg(feature = "otlp")]
 #[test]
 fn a_collector_gets_the_spans_of_a_write() {
@@ -72,7 +72,7 @@ fn a_collector_gets_the_spans_of_a_write() {
         }
         String::from_utf8_lossy(&all).into_owned()
     });
-    // What is left is sent before the process ends.
+    // Remaining spans are sent before the process ends.
     let status = server.terminate(PATIENCE);
     assert!(status.success(), "{status}");
     let sent = collector.join().unwrap();

@@ -55,7 +55,7 @@ fn an_idle_http2_connection_outlives_the_time_for_headers() {
     let server = in_memory().argument("--header-seconds=1").start();
     let mut connection = Http2::new(connect(server.address()));
     assert_eq!(connection.get("/livez", &[]), 200);
-    // A ping is the last that the server hears for longer than its patience, which others run out of twice meanwhile.
+    // After the ping the client is silent for longer than the server's patience, which other clients exceed twice meanwhile.
     connection.ping();
     for _ in 0..2 {
         let mut slow = connect(server.address());

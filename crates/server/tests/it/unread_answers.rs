@@ -1,4 +1,4 @@
-//! Clients that take nothing of their answers, and uploads that stop half-way: what they hold is bounded, others are served, and
+//! Clients that read nothing of their answers, and uploads that stop half-way: their memory is bounded, others are served, and
 //! they are ended in time.
 
 use std::io::{Read, Write};
@@ -164,7 +164,7 @@ fn bodies_that_arrive_slowly_are_bounded_and_small_writes_go_on() {
     let _created = client.create_item("d", "c", &json!(["a"]), &small).expect_status(201);
     let mut statuses = Vec::new();
     for (stream, rest) in &mut uploads {
-        // One that was refused meanwhile may not be read to its end.
+        // The server may not read a refused upload to its end.
         let _refused = stream.write_all(rest);
         let mut status = [0; 12];
         stream.read_exact(&mut status).unwrap();
