@@ -1,4 +1,4 @@
-//! Who may do what: the one place that decides it, for every operation and every kind of caller.
+//! Authorization: the only place that decides it, for every operation and every kind of caller.
 //!
 //! | caller | may |
 //! |---|---|
@@ -10,9 +10,9 @@
 //! | token for a script | read the container, its ranges and their addresses; that script; with mode `All` also run it, if it is a procedure |
 //! | any token | read the account |
 //!
-//! What is not in [`need`] for tokens is denied to tokens. A token is for the one container that its permission led to when
-//! it was made, also where another container has its name by now: handlers take their container from [`Call::container`](crate::call::Call), which asks
-//! once more, so that no container takes another's place between the check and the use.
+//! Tokens are denied every operation that [`need`] does not list for them. A token is for the one container that its permission
+//! named when it was made, also where another container has that name by now: handlers take their container from
+//! [`Call::container`](crate::call::Call), which checks once more, so that no container takes another's place between check and use.
 //!
 //! Bodies are looked at by [`Scope`], where they are parsed: the operations of a bulk request name their own keys, and a replaced item its
 //! own id.
@@ -29,7 +29,7 @@ use crate::items::key_of_text;
 use crate::operation::{FeedOperation, Operation, ResourceOperation};
 use crate::router::Path;
 
-/// What an operation asks of its caller.
+/// The rights that an operation requires of its caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Need {
     /// Any key, any token.
@@ -48,12 +48,12 @@ pub(crate) enum Effect {
     Write,
 }
 
-/// A part of a container, by what a token must be for to reach it.
+/// A part of a container, by the resource that a token must be for to reach it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
     /// Its definition and ranges, which clients need whatever they do: the container, or anything in it.
     Frame,
-    /// The container; no partition key is asked for, since no item is told or touched.
+    /// The container; no partition key is required, since no item is returned or touched.
     Shared,
     /// The container, without limit to a partition key.
     Whole,
@@ -69,7 +69,7 @@ pub(crate) enum Part {
     Procedure,
 }
 
-/// Every operation is here; one that is new has no default.
+/// The rights required by every operation; a new operation has no default.
 pub(crate) fn need(operation: Operation) -> Need {
     use Effect::{Read, Write};
     match operation {
@@ -91,7 +91,7 @@ pub(crate) fn need(operation: Operation) -> Need {
         Operation::Permissions(FeedOperation::List | FeedOperation::Query)
         | Operation::Permission(ResourceOperation::Read) => Need::ReadWriteKey,
         Operation::Permissions(_) | Operation::Permission(_) => Need::Key(Write),
-        // Nothing is done, and the holders of keys are told why.
+        // Nothing is done; holders of keys get the reason.
         Operation::Unsupported(_) => Need::Key(Read),
         Operation::ReadContainer
         | Operation::HeadContainer
@@ -164,7 +164,7 @@ pub(crate) fn allow(caller: &Caller, asked: &Asked<'_>, account: &Account) -> Re
     }
 }
 
-/// What a token reaches.
+/// Scope of a resource token: the resources that it reaches.
 pub(crate) struct Scope<'g> {
     grant: &'g Grant,
     link: ResourceLink<'g>,
@@ -177,7 +177,7 @@ impl<'g> Scope<'g> {
     }
 
     fn allow(&self, asked: &Asked<'_>, account: &Account, part: Part, effect: Effect) -> Result<()> {
-        // Whether there is such a container is nothing that a token for another one tells.
+        // The error must not reveal to a token for another container whether this one exists.
         let container = account.container(asked.path.database(), asked.path.container());
         let container = container.map_err(|_| outside("another container, or one created again"))?;
         self.check_container(&container)?;
@@ -261,7 +261,7 @@ impl<'g> Scope<'g> {
         Ok(())
     }
 
-    /// How much a container holds is told to those alone who may read all of it.
+    /// Only callers who may read all of a container get its size.
     fn check_measures(&self, headers: &RequestHeaders<'_>) -> Result<()> {
         let statistics = flag("x-ms-documentdb-populatepartitionstatistics", headers.populate_statistics)?;
         let quota = flag("x-ms-documentdb-populatequotainfo", headers.populate_quota)?;

@@ -1,7 +1,8 @@
 //! `GET /`: the account document, the first thing every client reads.
 //!
 //! Endpoints are built from the scheme and host that this very request used, because clients send all later traffic to
-//! them; the server says so where a host is not to be repeated ([`Endpoint`](crate::Endpoint)). No member may announce a second protocol: clients would switch to it.
+//! them; the server names another authority where a host is not to be repeated ([`Endpoint`](crate::Endpoint)). No member may
+//! announce a second protocol: clients would switch to it.
 
 use std::sync::LazyLock;
 
@@ -15,8 +16,8 @@ use crate::door::REPLICAS;
 use crate::reply::Reply;
 use crate::resource_document::document;
 
-/// What query planners inside clients may assume; a JSON text inside the document. The limits are those that are enforced; what
-/// follows them concerns the planners alone.
+/// Limits and features for query planners inside clients; a JSON text inside the document. The limits are enforced; the members
+/// after them concern the planners alone.
 static QUERY_ENGINE: LazyLock<String> = LazyLock::new(|| {
     let LanguageLimits { text_length_max, joins_max, ands_max, ors_max, list_items_max, user_functions_max } =
         LanguageLimits::PUBLISHED;

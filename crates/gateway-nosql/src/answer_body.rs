@@ -14,7 +14,7 @@ use hyper::body::{Body, Frame, SizeHint};
 
 use crate::message_space::AnswerHold;
 
-/// What is handed to the connection at once. It is also what a client has to take in its time (`--request-seconds`).
+/// Bytes handed to the connection at once. A client has to read as many within its time (`--request-seconds`).
 const PIECE_BYTES: usize = 32 << 10;
 
 /// A text as it was written: most in one piece, pages in many.
@@ -30,7 +30,7 @@ impl Text {
         self.len() == 0
     }
 
-    /// Whether it is Cosmos binary JSON, which its first byte tells.
+    /// Whether the body is Cosmos binary JSON, by its first byte.
     pub fn is_binary(&self) -> bool {
         self.0.first().is_some_and(|piece| shardlake_document::is_binary(piece))
     }
@@ -74,7 +74,7 @@ pub(crate) struct PageText {
 }
 
 impl PageText {
-    /// `size_bytes` is what the rows will have.
+    /// `size_bytes` is the expected size of the rows.
     pub fn of_container(rid: &str, size_bytes: usize) -> PageText {
         let mut open = Vec::with_capacity((size_bytes + 64).min(PIECE_BYTES + PIECE_BYTES / 8));
         open.extend_from_slice(b"{\"_rid\":\"");

@@ -1,11 +1,11 @@
-//! Who asks: is a request signed with one of the account's keys, or does it bring a resource token, and what may either do?
+//! Authentication: the key of the account that signed a request, or its resource token.
 //!
 //! The signature is HMAC-SHA256 over verb, resource type, resource link and date (wire.md §3.1). Keys are prepared once:
-//! a check clones the keyed state, feeds it the parts and compares in constant time. Where clients disagree on what they
-//! sign (ids or names, two names for one operation), every documented form is tried, the usual one first.
+//! a check clones the keyed state, feeds it the parts and compares in constant time. Clients disagree on the signed text
+//! (ids or names, two names for one operation), so every documented form is tried, the usual one first.
 //!
-//! A resource token is genuine when a key of the account has signed it and its permission still says what it said then
-//! (`resource_token.rs`). What a caller may do with a route is decided in `access.rs`, not here. Entra ID tokens and SAS tokens are
+//! A resource token is genuine when a key of the account has signed it and its permission is unchanged since
+//! (`resource_token.rs`). `access.rs` decides which routes a caller may use. Entra ID tokens and SAS tokens are
 //! recognised and refused by name.
 
 use std::borrow::Cow;
@@ -32,7 +32,7 @@ pub(crate) enum Caller {
     Token(Grant),
 }
 
-/// What a genuine resource token is good for.
+/// The rights of a genuine resource token.
 #[derive(Debug, Clone)]
 pub(crate) struct Grant {
     pub permission: Arc<Permission>,
@@ -48,7 +48,7 @@ impl Grant {
         self.expiry
     }
 
-    /// Whether the token would be let in now: asked again by what has waited long.
+    /// Checks that the token would be accepted now: requests that have waited long check again.
     pub fn check_still_good(&self, account: &Account) -> Result<()> {
         let now = account.permission_by_rid(self.permission.rid);
         if !now.is_some_and(|now| now.definition.grants_the_same(&self.permission.definition)) {
@@ -127,7 +127,7 @@ impl Keyring {
         Ok(access)
     }
 
-    /// A token that was never good and one that no longer is look alike, but for its expiry, which it tells itself.
+    /// A token that was never valid and a revoked one get the same error; an expired one gets another.
     fn check_token(&self, token: &SentToken, account: &Account) -> Result<Grant> {
         let permission = account.permission_by_rid(token.claims.permission);
         let is_genuine = |permission: &Arc<Permission>| {

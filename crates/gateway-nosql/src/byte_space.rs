@@ -77,7 +77,7 @@ impl ByteSpace {
         }
     }
 
-    /// Takes bytes if there is room and nobody waits for it.
+    /// Takes bytes if they are free and no request waits for them.
     pub fn try_take(&self, bytes: u64, lane: Lane) -> bool {
         self.queue(lane).waiting.load(Ordering::SeqCst) == 0 && self.try_take_first(bytes, lane)
     }
@@ -95,7 +95,7 @@ impl ByteSpace {
             return;
         }
         let queue = self.queue(lane);
-        // Counted before the first look: whoever gives bytes back after that look sees somebody waiting.
+        // Counted before the first look: a request that gives bytes back after that look sees a waiting one.
         let _waiting = Waiting::enter(&queue.waiting);
         let _first = queue.first.lock().await;
         while !self.try_take_first(bytes, lane) {
@@ -170,7 +170,7 @@ mod tests {
         assert!(poll!(second.as_mut()).is_pending());
         assert!(poll!(third.as_mut()).is_pending());
         space.give_back(10);
-        // It was told of the room, and leaves without having looked.
+        // The second was notified, and is dropped without having looked.
         drop(second);
         assert!(poll!(third.as_mut()).is_ready());
         assert_eq!(space.held(), 70);

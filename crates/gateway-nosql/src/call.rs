@@ -34,7 +34,7 @@ pub(crate) struct Call<'r> {
 }
 
 impl Call<'_> {
-    /// The container in the path, which is the one that the caller was let in for.
+    /// The container in the path, checked to be the container that the caller was authorized for.
     pub fn container(&self) -> Result<ContainerHandle> {
         self.confirm(self.account.container(self.path.database(), self.path.container())?)
     }
@@ -93,7 +93,7 @@ impl Call<'_> {
         }
     }
 
-    /// What the caller's token reaches; `None` for the holders of keys.
+    /// The scope of the caller's token; `None` for the holders of keys.
     pub fn scope(&self) -> Result<Option<Scope<'_>>> {
         match self.caller {
             Caller::Key(_) => Ok(None),

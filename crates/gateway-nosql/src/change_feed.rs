@@ -1,8 +1,8 @@
 //! The change feed (wire.md §12): a read of the items feed with the header `A-IM`.
 //!
-//! Where a page begins is said by `If-None-Match` (`*` for now, else the etag of the page before) and `If-Modified-Since`, which
-//! clients send with every page and which leaves out what is older. A page with nothing in it is 304 without a body, and every
-//! answer has an etag. `x-shardlake-feed-wait-ms` lets an empty page wait for the next change, and `x-shardlake-feed-previous` shows the
+//! `If-None-Match` names the start of a page (`*` for now, else the etag of the page before). `If-Modified-Since`, which clients
+//! send with every page, leaves out older changes. A page with nothing in it is 304 without a body, and every answer has an
+//! etag. `x-shardlake-feed-wait-ms` lets an empty page wait for the next change, and `x-shardlake-feed-previous` shows the
 //! version before every change.
 
 use std::time::Duration;

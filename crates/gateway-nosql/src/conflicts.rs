@@ -18,7 +18,7 @@ pub(crate) fn list(call: &Call<'_>) -> Result<Reply, Failure> {
     })
 }
 
-/// A query names a partition key or a range, or says that it means all of them.
+/// A query names a partition key or a range, or is marked as crossing partitions.
 fn check_scope(call: &Call<'_>) -> Result<()> {
     let headers = call.headers;
     let crosses = flag("x-ms-documentdb-query-enablecrosspartition", headers.enable_cross_partition)?;

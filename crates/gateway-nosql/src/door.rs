@@ -54,7 +54,7 @@ const RANGE_IS_GONE: u32 = 1007;
 const ADDRESS_IS_STALE: u32 = 0;
 
 impl Routing<'_> {
-    /// The container that the names of a frame lead to, if it is the one that the sender believes it to be, at an address of it.
+    /// The container that a frame names, if its id and its address are those that the sender believes it to have.
     ///
     /// Only a range that is gone is refused, and not a range that does not own the partition key. Ids of ranges are never given out
     /// again and their bounds never change, so the range of a client with an old partition map is gone. The operation itself finds

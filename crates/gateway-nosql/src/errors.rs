@@ -2,7 +2,7 @@
 //!
 //! The body is a JSON object with `code` and `message` for every status from 400 up, because clients read both without
 //! looking. The message nests a second JSON text, as the reference's does; clients and their tests search it for the sentences
-//! that [`Shape::sentence`] puts first. Texts that a test searches for but that belong to one rule come from whoever
+//! that [`Shape::sentence`] puts first. Texts that a test searches for but that belong to one rule come from the code that
 //! enforces the rule.
 
 use std::borrow::Cow;
@@ -109,7 +109,7 @@ pub(crate) fn shape(kind: ErrorKind) -> Shape {
 
 /// Names from paths are repeated up to here.
 const NAME_BYTES_MAX: usize = 256;
-/// More than the 4,000 characters that scripts may say.
+/// More than the 4,000 characters of an error of a script.
 const SENTENCE_BYTES_MAX: usize = 16 << 10;
 
 /// The reference's sentence, then ours.
@@ -129,7 +129,7 @@ fn joined(error: &Error) -> String {
     }
 }
 
-/// Errors repeat what was sent; long texts are cut, so that no request makes a response that is longer than itself.
+/// Errors quote the request; long texts are cut, so that no request makes a response that is longer than itself.
 fn bounded(kind: ErrorKind, sentence: String) -> String {
     let is_of_a_path =
         matches!(kind, ErrorKind::NotFound | ErrorKind::OwnerNotFound | ErrorKind::MethodNotAllowed);
@@ -152,7 +152,7 @@ fn cut(text: &str, bytes_max: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{}…", &text[..text.floor_char_boundary(bytes_max)]))
 }
 
-/// What an error says beyond the reference's sentence, for people who do not speak the protocol.
+/// The part of an error message after the reference's sentence, for people who do not speak the protocol.
 pub fn own_words(sentence: &str) -> &str {
     let kinds = [
         ErrorKind::NotFound,

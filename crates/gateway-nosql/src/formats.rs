@@ -10,8 +10,8 @@
 //!
 //! Batches that are sent in HybridRow are answered in HybridRow, and their items are text but for clients that take `CosmosBinary` alone.
 //!
-//! Only what succeeds is binary: errors are text for every client. What a client sends is told
-//! apart by its first byte.
+//! Only successful answers are binary: errors are text for every client. The first byte of a request's body
+//! shows its format.
 
 use std::borrow::Cow;
 

@@ -50,7 +50,7 @@ use crate::{
 #[derive(Debug, Clone, Copy)]
 pub struct Endpoint<'e> {
     pub scheme: Scheme,
-    /// Told to clients instead of the host that the request names; `None` where that one may be repeated.
+    /// The authority for clients in place of the host that the request names; `None` where that host may be repeated.
     pub authority: Option<&'e str>,
     /// The memory that the requests and answers of the connection may take.
     pub space: &'e Arc<ConnectionSpace>,
@@ -132,7 +132,7 @@ impl Gateway {
     }
 }
 
-/// What everything that is done for the request belongs to, in logs and in traces. Names are those of OpenTelemetry.
+/// The span of a request, the parent of all its work in logs and traces. Names are those of OpenTelemetry.
 fn request_span(activity_id: Guid, method: &Method, path: &str) -> Span {
     tracing::debug_span!(
         "request",
@@ -161,14 +161,14 @@ fn with_owner(reply: Reply, account: &Account, path: &Path<'_>, route: Route) ->
     }
 }
 
-/// What is known of a request before it is read.
+/// Facts about a request before it is read.
 struct Arrival<'r> {
     endpoint: Endpoint<'r>,
     /// Name or address under which the client knows this server.
     host: &'r str,
     activity_id: Guid,
     started: Duration,
-    /// What its answer holds, from when it is let in.
+    /// The memory of its answer, from when the request is let in.
     hold: &'r mut Option<Arc<AnswerHold>>,
 }
 
@@ -400,7 +400,7 @@ impl Inner {
     }
 }
 
-/// The usual error, with what is known besides.
+/// The usual error, with further `members`.
 fn failed(error: &Error, members: &Value, (activity_id, path): (Guid, &str), charge_centi: u64) -> Reply {
     let shape = errors::shape(error.kind());
     let mut body = errors::body(error, activity_id, path);

@@ -64,7 +64,7 @@ pub(crate) struct RequestHeaders<'h> {
     pub populate_statistics: Option<&'h str>,
     pub prefer: Option<&'h str>,
     pub populate_content: Option<&'h str>,
-    /// The formats in which the client takes an answer, and the one that it wants.
+    /// The formats that the client accepts, and the preferred format.
     pub supported_formats: Option<&'h str>,
     pub content_format: Option<&'h str>,
     pub intended_rid: Option<&'h str>,

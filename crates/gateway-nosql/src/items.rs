@@ -18,7 +18,7 @@ use crate::session;
 use crate::triggers::TriggerNames;
 use crate::unsupported;
 
-/// What of the item a reply carries.
+/// The part of the item in a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Content {
     None,
@@ -162,7 +162,7 @@ async fn write(
     Ok(reply)
 }
 
-/// A token for one item must not leave another behind. What cannot be read as an item keeps no id.
+/// A token for one item must not change the item's id. A body that is no item has no id.
 async fn check_replacement(call: &Call<'_>, container: &ContainerHandle, body: Option<&Body>) -> Result<()> {
     let Some(scope) = call.scope()?.filter(Scope::is_for_part) else { return Ok(()) };
     let item = container.item_name(call.path.item());

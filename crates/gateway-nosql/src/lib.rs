@@ -1,6 +1,6 @@
 //! The NoSQL gateway: the REST protocol that the official SDKs speak, over an [`Account`](shardlake_account::Account).
 //!
-//! | file | what it does |
+//! | file | responsibility |
 //! |---|---|
 //! | `gateway.rs`, `settings.rs` | [`Gateway`]: one request from headers to response; its settings |
 //! | `door.rs`, `addresses.rs`, `call.rs` | where a request came in; addresses for Direct mode; a request that has passed the checks |
@@ -16,11 +16,11 @@
 //! | `items.rs`, `patch.rs`, `feed.rs`, `batch.rs`, `partition_key_delete.rs` | item operations |
 //! | `scripts.rs`, `script_execute.rs`, `triggers.rs` | stored procedures, triggers and user-defined functions; running procedures; triggers in headers |
 //! | `query.rs`, `query_body.rs`, `query_headers.rs`, `query_plan.rs` | queries over items, and plans for clients that merge |
-//! | `unsupported.rs` | what is refused, and in which words |
+//! | `unsupported.rs` | refusals of unsupported features, and their texts |
 //!
 //! The crate owns no socket, thread or clock: a server hands it requests and writes out the responses. Every operation is
-//! parse → call → respond, in a file of its own. Only here do status numbers and header names occur; what the engine means by an
-//! error kind is written down once, in `errors.rs`.
+//! parse → call → respond, in a file of its own. Only here do status numbers and header names occur; the meaning of the engine's
+//! error kinds is written down once, in `errors.rs`.
 //!
 //! Anything that is not supported is refused by name before anything is done.
 

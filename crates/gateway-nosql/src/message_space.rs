@@ -8,10 +8,10 @@
 //!                         └─ bodies:  1/2 ─ ConnectionSpace: 1/8 of it ─ BodyHold: one body
 //! ```
 //!
-//! A request takes room before it does its work: every one that passed the door as much as a small answer costs, and an operation that
-//! may answer with a page as much as the largest page, when it is about to make it ([`AnswerSpace`]). When the answer is
-//! made the room is corrected to its size, and it is given back while the answer is sent ([`AnswerHold`]). An answer of one item may
-//! turn out larger than what was taken for it; it is counted then, and whoever comes next waits.
+//! A request takes bytes before it does its work: every authorized request as many as a small answer costs, and an operation that
+//! may answer with a page as many as the largest page, when it is about to make it ([`AnswerSpace`]). When the answer is
+//! made the bytes are corrected to its size, and they are given back while the answer is sent ([`AnswerHold`]). An answer of one item
+//! may turn out larger than the bytes taken for it; it is counted then, and the next request waits.
 //!
 //! A request waits for room of its connection first, then for the process's. Where there is none for too long, or too many wait
 //! already, it is refused with 503 and nothing was done.
@@ -24,7 +24,7 @@ use shardlake_model::{AnswerSpace, Error, ErrorKind, Result, SpaceFuture};
 
 use crate::byte_space::{ByteSpace, Lane, Waiting};
 
-/// What an answer costs beyond its body: headers, a stream, a task. Measured: 7,500 unread answers of 200 bytes took 18 KB each.
+/// Memory of an answer beyond its body: headers, a stream, a task. Measured: 7,500 unread answers of 200 bytes took 18 KB each.
 const ANSWER_BASE_BYTES: u64 = 16 << 10;
 /// Of a page beyond its rows: the envelope, and a comma for each row.
 const PAGE_ENVELOPE_BYTES: u64 = 64 << 10;
@@ -51,7 +51,7 @@ pub struct MessageSpace {
 }
 
 impl MessageSpace {
-    /// `bytes_max` bounds bodies and answers together; `page_size_bytes_max` is what the rows of a page may have.
+    /// `bytes_max` bounds bodies and answers together; `page_size_bytes_max` bounds the rows of a page.
     pub fn new(bytes_max: u64, page_size_bytes_max: usize) -> Arc<MessageSpace> {
         Arc::new(MessageSpace {
             answers: ByteSpace::new(bytes_max / 2),
@@ -107,8 +107,8 @@ enum Kind {
 }
 
 impl ConnectionSpace {
-    /// Whether a request of this connection should be told at once, and with nothing that it has to take, that there is no room: the
-    /// process has none left, and this connection holds some of it.
+    /// Whether a request of this connection should be refused at once, without a body: the process has no memory left for answers,
+    /// and this connection holds some of it.
     pub fn is_exhausted(&self) -> bool {
         self.process.answers.held() >= self.process.bytes_max / 2 && self.answers.held() > 0
     }
@@ -154,7 +154,7 @@ impl ConnectionSpace {
         if self.try_take(kind, bytes, lane) {
             return Ok(());
         }
-        // In memory of its own: every request's future is as large as what it may wait for.
+        // Boxed: every request's future is as large as the largest future that it may wait for.
         Box::pin(self.wait_to_take(kind, bytes, lane, time)).await
     }
 
@@ -226,7 +226,7 @@ impl Drop for BodyHold {
     }
 }
 
-/// What the answer to one request holds: from when the request is let in until the client has taken the answer or is gone.
+/// The memory of the answer to one request, from when the request is let in until the client has read the answer or is gone.
 #[derive(Debug)]
 pub struct AnswerHold {
     connection: Arc<ConnectionSpace>,
@@ -271,7 +271,7 @@ impl AnswerHold {
         self.bytes.load(Ordering::Acquire) > ANSWER_BASE_BYTES
     }
 
-    /// Notes that the page's bytes are taken. Parts of a query ask at once: the second gives back what it took.
+    /// Notes that the page's bytes are taken. Parts of a query take them concurrently: the second gives its bytes back.
     fn note_page(&self) {
         let (base, all) = (ANSWER_BASE_BYTES, ANSWER_BASE_BYTES + self.page_bytes());
         if self.bytes.compare_exchange(base, all, Ordering::AcqRel, Ordering::Acquire).is_err() {

@@ -1,7 +1,7 @@
-//! What a request asks for: its path, method and headers taken together, once.
+//! The operation of a request: determined once, by its path, method and headers together.
 //!
-//! One path serves many operations, which headers tell apart: a POST to a container's items creates, upserts, queries, plans or runs a
-//! batch. Whether the caller may (`access.rs`) and what is done (`gateway.rs`) are both decided by the [`Operation`] found here,
+//! One path serves many operations, which headers distinguish: a POST to a container's items creates, upserts, queries, plans or runs
+//! a batch. Authorization (`access.rs`) and execution (`gateway.rs`) both use the [`Operation`] found here,
 //! so that they cannot see a request differently.
 
 use http::Method;
@@ -164,7 +164,7 @@ impl Operation {
     }
 }
 
-/// What a POST to a container's items asks for.
+/// The operation of a POST to a container's items.
 fn items(headers: &RequestHeaders<'_>) -> Result<Operation> {
     Ok(if flag("x-ms-cosmos-is-query-plan-request", headers.is_query_plan)? {
         Operation::PlanQuery
@@ -197,7 +197,7 @@ impl FeedOperation {
         })
     }
 
-    /// Databases and containers are created or not; the header says nothing about them.
+    /// Databases and containers have no upsert: the header is ignored.
     fn without_upsert(self) -> FeedOperation {
         if self == FeedOperation::Upsert { FeedOperation::Create } else { self }
     }

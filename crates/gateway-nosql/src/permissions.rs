@@ -1,7 +1,7 @@
 //! Permissions of a user: create, upsert, list, query, read, replace, delete (wire.md §16).
 //!
-//! Every document carries a resource token made for it at that moment, good for as long as the request asks. Nobody but the
-//! holder of a read-write key comes here (`access.rs`): a token that writes must not be had for a key that reads.
+//! Every document carries a resource token made for it at that time, valid for as long as the request asks. Only the
+//! holder of a read-write key is admitted (`access.rs`): a token that writes must not be had for a key that reads.
 
 use http::StatusCode;
 use serde::Serialize;

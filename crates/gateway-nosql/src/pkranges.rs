@@ -1,7 +1,7 @@
 //! The partition key ranges of a container, and the protocol by which clients keep up with them (wire.md §7.6).
 //!
-//! The etag is the container, its routing generation and the ranges that are being split, whose `status` says so. A client
-//! that names the current one gets 304 and stops asking; any other gets the full set, which is a correct answer to every
+//! The etag is the container, its routing generation and the ranges that are being split, as their `status` shows. A client
+//! that names the current etag gets 304 and stops asking; any other gets the full set, which is a correct answer to every
 //! question about changes. A loop that never saw 304 would never end.
 
 use http::header::ETAG;

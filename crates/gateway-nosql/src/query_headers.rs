@@ -1,6 +1,6 @@
-//! What a client asks to be told about a query besides its rows, as headers (wire.md §11).
+//! Headers with information about a query besides its rows (wire.md §11).
 //!
-//! | asked with | told in | as |
+//! | request header | response header | format |
 //! |---|---|---|
 //! | `x-ms-documentdb-populatequerymetrics` | `x-ms-documentdb-query-metrics` | `name=value;…` |
 //! | `x-ms-cosmos-populateindexmetrics` | `x-ms-cosmos-index-utilization` | base64 of JSON, the older members |
@@ -173,7 +173,7 @@ fn older_json(utilization: &IndexUtilization) -> Value {
     })
 }
 
-/// How much an index would help is said only of those that do not exist.
+/// Newer form of the index metrics. Only indexes that do not exist have an impact score.
 fn newer_json(utilization: &IndexUtilization) -> Value {
     let utilized = &utilization.utilized;
     let potential = &utilization.potential;

@@ -1,4 +1,4 @@
-//! Replies: what an operation answers, and how that becomes HTTP headers.
+//! Replies of operations, and their HTTP headers.
 //!
 //! A handler fills in a [`Reply`], plain data; [`Renderer`] alone turns replies and failures into responses. Headers that never change
 //! are kept in a map that every response starts from as a copy, so that only those which depend on the request are hashed and written.
@@ -19,7 +19,7 @@ use crate::errors::{self, Failure};
 use crate::item_headers::ItemHeaders;
 use crate::session;
 
-/// What an operation answers.
+/// Reply of an operation.
 #[derive(Default)]
 pub(crate) struct Reply {
     pub status: StatusCode,
@@ -48,7 +48,7 @@ impl Reply {
         Reply { status, meta, ..Reply::default() }
     }
 
-    /// What the body is, where it is neither JSON text nor Cosmos binary JSON.
+    /// Marks the body as bytes that are neither JSON text nor Cosmos binary JSON.
     pub fn of_bytes(mut self) -> Reply {
         self.is_bytes = true;
         self
@@ -79,7 +79,7 @@ pub(crate) struct Renderer {
     requests: AtomicU64,
 }
 
-/// What a response says about the request besides its outcome.
+/// Facts about the request that a response repeats besides the outcome.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Echo<'r> {
     pub activity_id: Guid,

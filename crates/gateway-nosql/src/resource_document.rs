@@ -1,4 +1,4 @@
-//! JSON of metadata resources: what feeds look like, and how bodies of definitions are taken apart.
+//! JSON of metadata resources: feeds, and the parsing of bodies of definitions.
 
 use http::StatusCode;
 use serde::{Deserialize, Serialize};

@@ -1,16 +1,16 @@
-//! Resource tokens: what a permission hands to clients that hold no key (wire.md §3.2).
+//! Resource tokens: credentials of a permission for clients that hold no key (wire.md §3.2).
 //!
 //! ```text
 //! type=resource&ver=1.0&sig=<base64 of the signature>;<base64url of the claims>;
 //! claims    = version u8 | permission: database u32, user u32, number u64 | container: database u32, number u32 | expiry u64
 //! signature = HMAC-SHA256(account key, label | claims | mode u8 | length u32, resource | length u32, partition key)
 //! ```
-//! Numbers are big-endian, the expiry is in Unix seconds. What the permission says is signed and not carried: it is read from the permission
-//! again when the token comes back, so that a token ends when its permission is deleted or grants something else. The container
-//! is the one that the permission's link led to when the token was made, so that a token ends with its container, too.
+//! Numbers are big-endian, the expiry is in Unix seconds. The permission's grant is signed and not carried: a check reads the
+//! permission again, so that a token ends when its permission is deleted or grants something else. The container
+//! is that of the permission's link when the token was made, so that a token ends with its container, too.
 //!
 //! The label begins with a byte that no other signed text can begin with, so no signature is good for two purposes. Only
-//! read-write keys sign and verify: whoever holds a read-only key can make nothing of it.
+//! read-write keys sign and verify: the holder of a read-only key can make nothing of it.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -23,7 +23,7 @@ const LABEL: &[u8] = b"\0shardlake resource token\0";
 const VERSION: u8 = 1;
 const CLAIMS_BYTES: usize = 33;
 
-/// What a token carries in the open.
+/// Claims of a token, readable by its holder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Claims {
     pub permission: PermissionRid,
@@ -41,7 +41,7 @@ pub(crate) struct SentToken {
 }
 
 impl SentToken {
-    /// From what stands behind `sig=`.
+    /// Parses the text behind `sig=`.
     pub fn parse(text: &str) -> Option<SentToken> {
         let (signature, rest) = text.split_once(';')?;
         let claims = rest.strip_suffix(';').unwrap_or(rest);
@@ -51,7 +51,7 @@ impl SentToken {
         })
     }
 
-    /// Whether the holder of a key has made it for what the permission says now.
+    /// Whether the token was signed with this key for the current grant of the permission.
     pub fn is_genuine(&self, key: &Hmac<Sha256>, permission: &Permission) -> bool {
         self.claims.sign(key, permission).verify_slice(&self.signature).is_ok()
     }
@@ -78,7 +78,7 @@ impl Claims {
             PermissionMode::All => 1,
         }]);
         for text in [Some(&definition.resource), definition.partition_key.as_ref()] {
-            // No text and an empty one are told apart.
+            // No text and an empty text have different lengths here.
             let length = text.map_or(u32::MAX, |text| text.len() as u32);
             mac.update(&length.to_be_bytes());
             mac.update(text.map_or(&[], |text| text.as_bytes()));

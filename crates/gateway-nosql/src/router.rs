@@ -1,7 +1,7 @@
-//! Paths: from the request line to what is addressed, and to what a client signs for it.
+//! Paths: from the request line to the addressed resource, and to the resource link that a client signs.
 //!
 //! Segments are split first and percent-decoded once afterwards, so that an encoded `/` stays part of an id. Leading and
-//! trailing slashes do not matter. A segment may hold a name or a resource id; the account tells them apart.
+//! trailing slashes do not matter. A segment may hold a name or a resource id; the account distinguishes them.
 
 use std::borrow::Cow;
 
@@ -28,7 +28,7 @@ pub(crate) struct Path<'p> {
 /// Where the .NET and Rust SDKs send transactions over several containers.
 pub(crate) const DISTRIBUTED_TRANSACTIONS: &str = "distributed transactions";
 
-/// What a path addresses. The names in it are read with [`Path::database`], [`Path::container`] and [`Path::id`].
+/// The resource that a path addresses. The names in it are read with [`Path::database`], [`Path::container`] and [`Path::id`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Route {
     Account,

@@ -1,7 +1,8 @@
 //! Running a stored procedure: POST to its link (wire.md §15).
 //!
-//! The body lists the arguments as `Function.prototype.apply` takes them: a JSON array, an object with a length, or nothing. The reply's body is the one that the procedure set, an empty string if it set none;
-//! what it logged comes in a header, percent-encoded, if the request asks for it.
+//! The body lists the arguments as `Function.prototype.apply` takes them: a JSON array, an object with a length, or nothing. The
+//! procedure sets the reply's body, an empty string by default. Its log is returned in a header, percent-encoded, if the
+//! request asks for it.
 
 use http::{HeaderValue, StatusCode};
 use percent_encoding::utf8_percent_encode;

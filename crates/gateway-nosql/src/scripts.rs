@@ -1,6 +1,6 @@
 //! Stored procedures, triggers and user-defined functions as resources: create, list, query, read, replace, delete.
 //!
-//! The three kinds differ in their feed's name and in that triggers say when they run. Running a procedure is in
+//! The three kinds differ in their feed's name; triggers also have the time of their run. Running a procedure is in
 //! `script_execute.rs`.
 
 use http::StatusCode;

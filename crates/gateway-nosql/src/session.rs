@@ -3,7 +3,7 @@
 //! A reply has one position, also where several ranges were read: SDKs parse one, and fail at two. It is that of the first range
 //! that was read, or of the range that the request named.
 //!
-//! The version is the container's: it tells a container from an earlier one of the same name, whose tokens clients may
+//! The version is the container's: it distinguishes a container from an earlier one of the same name, whose tokens clients may
 //! still hold. No regions are listed; clients take the higher LSN of two tokens, which is all that one region needs.
 
 use shardlake_model::{ConsistencyLevel, Error, Result, SessionToken};

@@ -1,6 +1,6 @@
-//! Requests that took long, one log line each: which it was, what it cost, how it ended.
+//! Log of slow requests, one line each: the request, its charge, its outcome.
 //!
-//! An operator who hears of a slow application finds its requests here by the activity id, which the SDKs put into every
+//! An operator with a report of a slow application finds its requests here by the activity id, which the SDKs put into every
 //! diagnostic. A server in trouble has only slow requests, so that the lines of one second are bounded, and those left out
 //! are counted in the next line. A request that waits for changes because its client asked it to is not slow.
 
@@ -14,7 +14,7 @@ use crate::reply::REQUEST_CHARGE;
 
 /// The header by which a client asks to wait for the next change.
 const FEED_WAIT: &str = "x-shardlake-feed-wait-ms";
-/// More than a person reads, and little beside what the requests themselves cost.
+/// More lines than a person reads, at a small cost compared with the requests themselves.
 const LINES_PER_SECOND_MAX: u64 = 10;
 
 pub(crate) struct SlowLog {
@@ -25,7 +25,7 @@ pub(crate) struct SlowLog {
     left_out: AtomicU64,
 }
 
-/// What a line tells.
+/// The fields of a line.
 #[derive(Clone, Copy)]
 pub(crate) struct Ended<'r> {
     pub activity_id: Guid,

@@ -71,7 +71,7 @@ const OF_SHOWN_OFFERS: [&str; 15] = [
     "content.offerAutopilotSettings.autoUpgrade",
 ];
 
-/// What a creation asks for; `None` shares the database's throughput or takes none.
+/// The throughput of a creation; `None` shares the database's throughput or takes none.
 pub(crate) fn of_headers(headers: &RequestHeaders<'_>) -> Result<Option<Throughput>> {
     let limits = Limits::default();
     match (headers.offer_throughput, headers.autopilot_settings) {
@@ -117,8 +117,8 @@ pub(crate) fn of_creation(
     }
 }
 
-/// What a replace of `offer` asks for. A change between manual and autoscale needs its header, as in the reference, so that nobody
-/// changes the billing model by editing a document. `minimum` is the account's rule.
+/// The throughput that a replace of `offer` requests. A change between manual and autoscale needs its header, as in the reference, so
+/// that editing a document cannot change the billing model by accident. `minimum` is the account's rule.
 pub(crate) fn of_replace(
     body: &[u8],
     offer: &Offer,

@@ -1,7 +1,7 @@
 //! Triggers as requests name them: in two headers, by id, on writes of single items (wire.md §15).
 //!
 //! Triggers never run by themselves. A request that names some for an operation that cannot run them is refused, because
-//! whoever wrote it relies on them.
+//! its author relies on them.
 
 use std::borrow::Cow;
 
@@ -27,7 +27,7 @@ impl TriggerNames {
         TriggerNames { pre: ids(headers.pre_triggers), post: ids(headers.post_triggers) }
     }
 
-    /// With the item as its client wrote it, which is what scripts see; `None` where the request names no triggers.
+    /// The triggers with the item as its client wrote it, for scripts; `None` where the request names no triggers.
     pub fn as_triggers<'t>(&'t self, sent: &'t [u8], limits: &Limits) -> Result<Option<Triggers<'t>>> {
         if self.pre.is_empty() && self.post.is_empty() {
             return Ok(None);

@@ -1,6 +1,6 @@
-//! What is refused, and in which words: every real feature of the reference that this server does not have yet.
+//! Refusals of unsupported features: every real feature of the reference that this server does not have yet.
 //!
-//! Refusals come before anything is done, name the feature, and say so.
+//! Refusals come before anything is done, and name the feature.
 
 use shardlake_model::Error;
 

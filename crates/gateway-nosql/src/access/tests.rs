@@ -1,4 +1,4 @@
-//! Every route with every method, and what it asks of its caller. The table is complete: what is not in it is 405.
+//! Every route with every method, and the rights that it requires. The table is complete: all other combinations are 405.
 
 use http::Method;
 use shardlake_model::ErrorKind;
@@ -57,7 +57,7 @@ fn needed(method: &str, path: &str, headers: &RequestHeaders<'_>) -> Result<Need
     Operation::of(route, &method, headers).map(need)
 }
 
-/// What remains of the table when the headers say nothing.
+/// The table for requests without headers.
 fn expected(method: &str, path: &str) -> Option<Need> {
     use Effect::{Read, Write};
     let segments: Vec<&str> = path.split('/').skip(1).filter(|segment| !segment.is_empty()).collect();
@@ -187,7 +187,7 @@ fn headers_tell_operations_of_one_path_apart() {
         ("/dbs/d/colls/c/conflicts", query(), within(Part::Whole, Effect::Read)),
         ("/dbs/d/colls/c/udfs", query(), within(Part::Shared, Effect::Read)),
         ("/dbs/d/colls/c/udfs", upsert(), Need::Key(Effect::Write)),
-        // Running it is no query, whatever is said of it.
+        // Running a procedure is no query, whatever the headers are.
         ("/dbs/d/colls/c/sprocs/s", query(), within(Part::Procedure, Effect::Write)),
         ("/dbs", query(), Need::Key(Effect::Read)),
         ("/dbs/d/colls", query(), Need::Key(Effect::Read)),
@@ -199,7 +199,7 @@ fn headers_tell_operations_of_one_path_apart() {
     ] {
         assert_eq!(needed("POST", path, &headers).expect("an operation"), expected, "{path} {headers:?}");
     }
-    // Only a POST is a query, whatever its headers say.
+    // Only a POST is a query, whatever its headers are.
     for (method, expected) in
         [("PUT", Effect::Write), ("PATCH", Effect::Write), ("DELETE", Effect::Write), ("GET", Effect::Read)]
     {

@@ -47,7 +47,7 @@ fn expect_accepted(vectors: &[serde_json::Value]) {
     for vector in vectors {
         let member = |name: &str| vector[name].as_str().expect("text");
         let (resource_type, id) = (member("resourceType"), member("resourceId"));
-        // The vectors name an offer as it is; what is signed is its lower-case form, which the router makes.
+        // The vectors name an offer as it is; its lower-case form is signed, which the router makes.
         let link = if resource_type == "offers" { id.to_lowercase() } else { id.to_owned() };
         let date = member("date");
         let form = Payload { ms_date: date, ..payload(member("verb"), resource_type, &link) };

@@ -1,6 +1,6 @@
 //! Request headers that fill no field of `RequestHeaders`: read elsewhere, ignored, or refused by name.
 //!
-//! A header is refused where the answer would differ from the one that its sender relies on. All others are ignored: hints,
+//! A header is refused where the answer would differ from the answer that its sender relies on. All others are ignored: hints,
 //! headers of proxies and caches that are not here, and headers by which parts of the service speak to each other. Headers that
 //! name an account key or claim an internal caller are never acted on; there are more of them than are listed here.
 

@@ -1,4 +1,4 @@
-//! Who may do what, at the wire: every kind of request by every kind of caller.
+//! Authorization at the wire: every kind of request by every kind of caller.
 //!
 //! Denied is 403, but 401 for a write with a read-only key. Allowed is anything else: whether the thing asked for exists is another
 //! matter.
@@ -76,7 +76,7 @@ fn bulk(key: &str) -> String {
     format!(r#"[{{"operationType":"Upsert","resourceBody":{{"id":"bulk","pk":"{body}"}}{named}}}]"#)
 }
 
-/// What destroys comes last.
+/// Destructive requests come last.
 fn table() -> Vec<Row> {
     let mut rows = vec![
         row("++ ++ ++ ++ ++ ++", "GET", "/", &[], ""),

@@ -1,4 +1,4 @@
-//! Tokens limited to a partition key: what they see and write, of plain and of hierarchical keys, and through every door.
+//! Tokens limited to a partition key: their reads and writes, of plain and of hierarchical keys, and through every operation.
 
 use serde_json::{Value, json};
 
@@ -173,7 +173,7 @@ async fn writes_stay_within_the_key() {
     let own = r#"["a","1","x"]"#;
     let create = |key: &str, item: Value| server.post(DOCS).key(key).json(item).token(&token).send();
     create(own, item("a")).await.expect(201);
-    // The header says one thing and the body another.
+    // The header and the body name different keys.
     create(own, item("b")).await.refused(400, 1001, "");
     create(r#"["b","1","x"]"#, item("b")).await.expect(403);
     server.post(DOCS).json(item("a")).token(&token).send().await.refused(403, 0, "partitionkey");

@@ -67,7 +67,7 @@ async fn every_version_comes_with_what_it_replaced_and_every_deletion_with_its_n
     assert_eq!(changes(&asking)[1]["previous"], created["current"]);
     assert!(asking.charge() > page.charge(), "the version before is read, too");
     after(feed(&server), &page).send().await.expect(304);
-    // The latest versions, meanwhile, tell of nothing.
+    // The feed of latest versions, meanwhile, is empty.
     server.get(ITEMS).header("a-im", "Incremental feed").send().await.expect(304);
 }
 

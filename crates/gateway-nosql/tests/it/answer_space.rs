@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::harness::{ITEMS, Server};
 
-/// What every request in flight holds.
+/// Bytes that every request in flight holds.
 const BASE_BYTES: u64 = 16 << 10;
 
 #[tokio::test]
@@ -21,7 +21,7 @@ async fn answers_hold_nothing_after_they_were_taken() {
     assert_eq!((server.space.answer_bytes(), server.space.body_bytes()), (0, 0));
 }
 
-/// A reader that waits for a change holds no room for a page meanwhile: a few of them would take it from everybody.
+/// A reader that waits for a change holds no memory for a page meanwhile: a few readers would leave none for others.
 #[tokio::test]
 async fn a_reader_that_waits_for_a_change_holds_no_room() {
     let server = Server::with_container().await;

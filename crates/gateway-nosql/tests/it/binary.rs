@@ -19,7 +19,7 @@ fn sample(id: &str) -> Value {
     })
 }
 
-/// An item without what the server adds.
+/// An item without the server's properties.
 fn own(item: &Answer) -> Value {
     let mut item = item.json();
     item.as_object_mut().expect("an object").retain(|name, _| !name.starts_with('_'));
@@ -78,7 +78,7 @@ async fn the_answer_comes_in_the_format_that_is_asked_for() {
             assert_eq!(page.is_binary, page_is_binary, "{formats}");
             assert_eq!(page.json()["Documents"][0]["id"], "a");
         }
-        // What fails, and what says nothing, is the same for everybody.
+        // Errors and empty answers are the same for every client.
         server.item("GET", "none", KEY).in_formats(formats).send().await.expect(404);
         let minimal = server.item("PUT", "a", KEY).header("prefer", "return=minimal").in_formats(formats);
         let minimal = minimal.json(json!({ "id": "a", "pk": "k" })).send().await.expect(200);

@@ -204,7 +204,7 @@ async fn positions_hold_across_splits_and_merges() {
     of_range("0").send().await.refused(410, 1002, "");
     after(of_range("0"), &middle).send().await.refused(410, 1002, "");
     write(20, 40).await;
-    // What the parent had left comes from both children, once.
+    // The rest of the parent's changes comes from both children, once.
     let mut rest = Vec::new();
     let mut ends = Vec::new();
     for child in &children {
@@ -266,7 +266,7 @@ async fn a_waiting_reader_hears_of_the_next_change() {
         after(feed(&server), &answer).header("x-shardlake-feed-wait-ms", "20").send().await.expect(304);
     assert_eq!(nothing.header("etag"), Some("\"3\""));
     waiting("60001").send().await.refused(400, 0, "x-shardlake-feed-wait-ms");
-    // Who waits on a range that is split is told; who waits for a key does not notice.
+    // A reader that waits on a range gets an error when the range is split; a reader of a key does not notice.
     let of_range = after(feed(&server), &answer).header("x-ms-documentdb-partitionkeyrangeid", "0");
     let of_key = after(feed(&server), &answer).key(r#"["k"]"#).header("x-shardlake-feed-wait-ms", "60000");
     let motion = async {

@@ -126,7 +126,7 @@ async fn a_container_that_was_made_again_or_deleted_is_stale_before_anything_is_
         let answer = call.framed(&earlier).send().await;
         assert_eq!((answer.status, answer.substatus()), (400, 1024), "{name}: {answer:?}");
     }
-    // Where the frame does not say which container it means, its address does.
+    // A frame without a container's id is checked by its address.
     let nameless = Frame { container_rid: None, ..earlier };
     for (name, call) in point_operations(&server) {
         let answer = call.framed(&nameless).send().await;
@@ -164,7 +164,7 @@ async fn a_range_that_is_gone_is_1007_where_the_address_alone_names_it() {
         assert_eq!((answer.status, answer.substatus()), (410, 1007), "{name}: {answer:?}");
     }
     assert_eq!(items(&server).await, before);
-    // In a header as well: the operation says so itself, and goes by a header that is right.
+    // A range in a header is checked by the operation itself, which accepts the right range.
     query(&server).header(RANGE, "0").framed(&parent).send().await.refused(410, 1002, "range 0");
     server.get(ITEMS).header(RANGE, "0").framed(&parent).send().await.refused(410, 1002, "range 0");
     query(&server).header(RANGE, &children[0]).framed(&parent).send().await.expect(200);

@@ -152,7 +152,7 @@ async fn a_unique_value_is_refused_by_whichever_operation_brings_it_twice() {
     // Values differ by case, and another partition key is another world.
     create(&server, json!({ "id": "4", "pk": "k", "email": "X", "a": 2 })).await.expect(201);
     create(&server, json!({ "id": "1", "pk": "other", "email": "x" })).await.expect(201);
-    // What is not there counts as null, which one item may have.
+    // A missing value counts as null, which one item may have.
     create(&server, json!({ "id": "5", "pk": "k", "email": "v", "a": 2, "b": { "c": null } }))
         .await
         .refused(409, 0, words);

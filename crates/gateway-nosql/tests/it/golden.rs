@@ -1,9 +1,9 @@
-//! Golden scripts: what each statement answers, costs and stores, decoded, in files that people read.
+//! Golden scripts: the answer, charge and stored rows of each statement, decoded, in files that people read.
 //!
-//! `tests/golden/*.txt` holds blocks: a comment, one statement, `---`, and what came of it. `UPDATE=1` writes the files anew, so that
+//! `tests/golden/*.txt` holds blocks: a comment, one statement, `---`, and its results. `UPDATE=1` writes the files anew, so that
 //! a reviewer sees a changed format, charge or plan as a changed line. Every engine must give the same.
 //!
-//! | statement | what it does |
+//! | statement | effect |
 //! |---|---|
 //! | `container {definition}` | creates it in `db`; later statements are about it |
 //! | `create`, `upsert`, `delete`, `replace`, `patch`, `read` | one item: `create KEY BODY`, `read KEY ID`, `replace KEY ID BODY` |
@@ -11,7 +11,7 @@
 //! | `query KEY TEXT` or `query * TEXT` | a query in one logical partition or in all, with its plan |
 //! | `changes` | the change feed from where the last `changes` ended |
 //!
-//! `+` is a row that the commit put, `-` one that it removed, as the engine shows them afterwards.
+//! `+` is a row that the commit put, `-` a row that it removed, as the engine shows them afterwards.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -49,7 +49,7 @@ impl Run {
         Run { server, shard, rows, container: String::new(), etag: None, paths: BTreeMap::new() }
     }
 
-    /// What came of a statement.
+    /// Results of a statement.
     async fn execute(&mut self, statement: &str) -> String {
         let (verb, rest) = statement.split_once(' ').unwrap_or((statement, ""));
         let mut words = Words(rest);
@@ -180,7 +180,7 @@ fn learn(value: &Value, path: &mut Vec<IndexPathSegment>, name: &str, paths: &mu
     }
 }
 
-/// Status, charge, positions, plan and content, without what has no meaning for a reader.
+/// Status, charge, positions, plan and content, without parts that have no meaning for a reader.
 fn summary(answer: &Answer) -> String {
     let mut text = answer.status.to_string();
     for (name, label) in [
@@ -241,7 +241,7 @@ impl Words<'_> {
     }
 }
 
-/// The script with what its statements came to.
+/// The script with the results of its statements.
 async fn run(script: &str, shard: Shard) -> String {
     let mut run = Run::over(shard).await;
     let mut out = String::new();

@@ -27,12 +27,12 @@ pub const NOW: Timestamp = Timestamp(1_700_000_000_000);
 pub struct Server {
     pub gateway: Gateway,
     pub clock: Clock,
-    /// Last, because what ends with the account may warn, too.
     pub space: Arc<MessageSpace>,
+    /// Last, because the account may log warnings when it ends.
     _logs: Logs,
 }
 
-/// A request under construction; signed with the read-write key unless told otherwise.
+/// A request under construction; signed with the read-write key by default.
 pub struct Call<'s> {
     server: &'s Server,
     method: &'static str,
@@ -91,7 +91,7 @@ impl Server {
         server
     }
 
-    /// Over what is stored already.
+    /// A server over a shard with data.
     pub async fn over(shard: Shard) -> Server {
         Server::start_over(shard, GatewaySettings::default(), Limits::default()).await
     }
@@ -109,7 +109,7 @@ impl Server {
         Server::start_as(shard, settings, AccountOptions { limits, ..AccountOptions::default() }).await
     }
 
-    /// Random numbers are seeded and the clock stands still, whatever the options say of them.
+    /// Random numbers are seeded and the clock stands still, whatever the options are.
     async fn start_as(shard: Shard, settings: GatewaySettings, options: AccountOptions) -> Server {
         let clock = Clock::manual(NOW);
         let logs = Logs::watch();
@@ -389,7 +389,7 @@ impl Answer {
         self.json()["message"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// What every response owes every client.
+    /// Checks the properties that every response must have.
     fn is_well_formed(&self) {
         assert!(self.charge() >= 0.0);
         assert_eq!(self.header("x-ms-activity-id").map(str::len), Some(36), "{self:?}");
@@ -439,7 +439,7 @@ pub fn json_of_rows(body: &[u8]) -> Value {
     results_in(body).expect("a segment row").map(|result| one(result.expect("a result"))).collect()
 }
 
-/// Waits for what happens in the background. The guard turns a hang into a failure; no test is about how long something takes.
+/// Waits for background work. The guard turns a hang into a failure; no test is about how long something takes.
 pub async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let waiting = async {
         while !holds().await {

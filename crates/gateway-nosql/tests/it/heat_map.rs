@@ -1,4 +1,4 @@
-//! Heat over time and the hash space at the wire: where it is, what it survives; one key; what a report says in parts.
+//! Heat over time and the hash space at the wire: its place, its persistence; one key; the parts of a report.
 
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ async fn heat_is_where_the_keys_are_and_adds_up() {
     assert!((f64::from(total(now)) - charged).abs() < 0.01, "{} of {charged}", total(now));
     assert!(columns[0].iter().all(|cell| cell.is_nan()), "nobody knows what was before the start");
     assert_eq!((&map["rowBounds"][0], &map["rowBounds"][64]), (&json!(""), &json!("FF")));
-    // The share of one busy key is told of the part it is in.
+    // The share of one busy key is reported with the part of the hash space that it is in.
     let _hot = server.item("GET", "i3", "[\"k3\"]").send().await.expect(200);
     let report = server.get(format!("{OF_ITEMS}/key?key=%5B%22k3%22%5D")).send().await.expect(200).json();
     assert_eq!((&report["key"], &report["partition"]), (&json!(["k3"]), &json!("0")));
@@ -107,7 +107,7 @@ async fn heat_survives_splits_merges_and_moves_and_says_when_they_were() {
     let rows = |range: &Value| (range["firstRow"].as_u64(), range["rows"].as_u64());
     assert_eq!(rows(&epochs[1]["ranges"][0]), (Some(0), Some(16)));
     assert_eq!(rows(&epochs[1]["ranges"][1]), (Some(16), Some(16)));
-    // Only what is new.
+    // Only new cells.
     let next = heat(&server, &format!("window=10m&rows=32&measure=ru&since={sequence}")).await;
     assert_eq!(cells(&next).len(), 16);
     assert_eq!(cells(&next)[0], last_of(&before));
@@ -176,7 +176,7 @@ async fn a_hot_key_has_remedies_with_predictions() {
         finding["actions"].as_array().expect("a list").iter().find(|one| one["kind"] == "redistribute");
     let divide = divide.expect("the other half is idle");
     assert_eq!(divide["predicted"]["throttledShare"], 0.0, "{finding}");
-    // What is proposed can be ordered as it is.
+    // A proposal can be applied as it is.
     let body = json!({ "shares": divide["shares"] });
     let _done = server.put(format!("{OF_ITEMS}/throughput")).json(body).send().await.expect(200);
     let map = heat(&server, "window=10m&rows=2").await;

@@ -196,7 +196,7 @@ async fn items_and_patches_may_be_binary_json() {
     let answer = transaction(&server).rows(&operations).send().await.expect(200);
     assert_eq!(answer.json()[1]["resourceBody"]["n"], 2);
     let read = [operation(Read, "a", "")];
-    // A client that takes nothing but HybridRow, and one that takes items as binary JSON alone.
+    // Clients that accept HybridRow alone, text or binary JSON, and binary JSON alone.
     for (formats, first) in [("HybridRow", b'{'), ("JsonText,CosmosBinary", b'{'), ("CosmosBinary", 0x80)] {
         let call = transaction(&server).rows(&read).in_formats(formats);
         let response = call.prepared().handled().await;

@@ -1,4 +1,4 @@
-//! Partitions that are full: what is refused, with which words, and what still works.
+//! Full partitions: refused operations, their messages, and operations that still work.
 
 use serde_json::{Value, json};
 use shardlake_model::Limits;
@@ -44,7 +44,7 @@ async fn a_full_partition_key_refuses_to_grow_and_others_do_not_notice() {
     assert!(refused.header("x-ms-session-token").is_some());
     assert_eq!(refused.lsn(), 2, "nothing was written");
     server.item("GET", "c", r#"["k"]"#).send().await.expect(404);
-    // Every way to grow is refused; what fits still fits.
+    // Every way to grow is refused; writes that fit are accepted.
     upsert(&server, item("a", "k", 12_000)).await.refused(403, 1014, "Partition key");
     let replace = server.item("PUT", "b", r#"["k"]"#).json(item("b", "k", 12_000));
     replace.send().await.refused(403, 1014, "Partition key");
@@ -83,7 +83,7 @@ async fn items_whose_time_has_run_out_make_room_when_it_is_needed() {
     more().await.expect(201);
     server.item("GET", "a", r#"["k"]"#).send().await.expect(404);
     server.item("GET", "kept", r#"["k"]"#).send().await.expect(200);
-    // The room is no larger than what has gone.
+    // The deleted bytes alone are free again.
     let too_much = server.post(ITEMS).key(r#"["k"]"#).json(item("d", "k", 10_000)).send().await;
     too_much.refused(403, 1014, "Partition key");
 }

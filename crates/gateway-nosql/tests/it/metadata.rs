@@ -68,7 +68,7 @@ async fn feeds_of_resources_come_in_pages_that_miss_and_repeat_nothing() {
         assert!(databases.len() <= 3);
         seen.extend(databases.iter().map(|one| one["id"].as_str().expect("text").to_owned()));
         if seen.len() == 3 {
-            // One that was seen already goes; nobody else moves.
+            // A database that was listed already is deleted; no other one moves.
             server.delete(format!("/dbs/{}", seen[0])).send().await.expect(204);
         }
         match page.header("x-ms-continuation") {
@@ -331,7 +331,7 @@ async fn policies_that_nothing_would_follow_are_refused_by_name() {
         let custom = with("c", "conflictResolutionPolicy", policy);
         create(custom).send().await.refused(501, 0, "conflictResolutionPolicy");
     }
-    // Off is what there is.
+    // Off is the only supported value.
     for (id, ttl) in [("a", json!(0)), ("b", json!(null))] {
         create(with(id, "analyticalStorageTtl", ttl)).send().await.expect(201);
     }
@@ -353,14 +353,14 @@ async fn definitions_show_what_was_sent_and_what_is_in_force() {
         let definition = json!({ "id": id, "partitionKey": key });
         let created = server.post("/dbs/db/colls").json(definition).send().await.expect(201).json();
         assert_eq!(created["partitionKey"], key);
-        // A client may spell out the version that it was not told.
+        // A client may send the version that the server's answer left out.
         let mut spelt = created.clone();
         spelt["partitionKey"]["version"] = json!(if id == "two" { 2 } else { 1 });
         server.put(format!("/dbs/db/colls/{id}")).json(spelt.clone()).send().await.expect(200);
         spelt["partitionKey"]["version"] = json!(if id == "two" { 1 } else { 2 });
         server.put(format!("/dbs/db/colls/{id}")).json(spelt).send().await.expect(400);
     }
-    // Items are indexed as they are written, so this is what is answered, as in the service.
+    // Items are indexed as they are written, so the answer is `true`, as in the service.
     let manual = json!({ "id": "m", "partitionKey": { "paths": ["/pk"] }, "indexingPolicy": { "indexingMode": "consistent", "automatic": false } });
     let created = server.post("/dbs/db/colls").json(manual).send().await.expect(201).json();
     assert_eq!(created["indexingPolicy"]["automatic"], true);

@@ -1,4 +1,4 @@
-//! What users of other emulators ran into, each test named after the public thread that reports it.
+//! Problems of other emulators' users, each test named after the public thread that reports it.
 
 use serde_json::json;
 

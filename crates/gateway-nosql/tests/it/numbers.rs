@@ -1,5 +1,5 @@
 //! Numbers that neither 64 bits nor a double hold: refused by name, or rounded where the server is
-//! told to.
+//! configured to.
 
 use serde_json::{Value, json};
 use shardlake_document::binary_of_json;
@@ -89,8 +89,8 @@ async fn the_binary_form_is_judged_like_the_text() {
     assert!(rounded.text.contains("\"n\":18446744073709551616,"), "{}", rounded.text);
 }
 
-/// What is read back is what was sent: as 64 bits, as the value of a double, or as its shortest
-/// text, which is what JavaScript writes. Fractions are read as everybody reads them.
+/// Numbers are read back as they were sent: as 64 bits, as the value of a double, or as its
+/// shortest text, as JavaScript writes it. Fractions are read as doubles.
 #[tokio::test]
 async fn numbers_that_can_be_kept_are() {
     let server = Server::with_container().await;
@@ -134,7 +134,7 @@ async fn numbers_that_can_be_kept_are() {
     for sent in ["1e400", &"9".repeat(400)] {
         server.post(ITEMS).key(KEY).body(item("b", sent)).send().await.refused(400, 0, "out of range");
     }
-    // Nobody keeps what a system property is sent with.
+    // The sent value of a system property is not kept.
     let with_ts = format!(r#"{{"id":"c","pk":"k","_ts":{LARGE}}}"#);
     server.post(ITEMS).key(KEY).body(with_ts).send().await.expect(201);
 }
@@ -167,7 +167,7 @@ async fn scripts_do_not_get_them() {
     server.post(format!("{container}/triggers")).json(trigger).send().await.expect(201);
     let run = |arguments: String| server.post(format!("{container}/sprocs/create")).key(KEY).body(arguments);
     run(format!("[{{\"x\":{LARGE}}}]")).send().await.refused(400, 0, "at '/0/x'").refused(400, 0, REMEDY);
-    // What a script writes itself is a double, and is kept.
+    // A number that a script computes is a double, and is kept.
     run("[1234567890123456789]".into()).send().await.expect(200);
     let stored = server.item("GET", "a", KEY).send().await.expect(200);
     assert!(stored.text.contains("\"n\":12345678901234567168"), "{}", stored.text);

@@ -1,4 +1,4 @@
-//! The operator's interface: who may use it, what it shows, what it does, and how it refuses.
+//! The operator's interface: access, reports, operations, and refusals.
 
 use std::time::Duration;
 
@@ -108,7 +108,7 @@ async fn a_report_shows_ranges_sizes_and_throughput() {
     let _answer = wrong.refused(400, 0, "the window 'year' is invalid");
     assert_eq!(shown["findings"][0]["kind"], "nothingWrong");
     assert_eq!(shown["findings"][0]["partition"], Value::Null);
-    // Nobody asked for the default throughput, so nobody is held to it.
+    // The default throughput was not requested, so it is not enforced.
     assert_eq!(shown["throughput"]["mode"], "manual");
     assert_eq!(shown["throughput"]["ruPerSecond"], 400);
     assert_eq!(shown["throughput"]["enforced"], false);

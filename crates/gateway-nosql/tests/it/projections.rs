@@ -82,7 +82,7 @@ async fn rules_that_cannot_be_kept_are_refused_with_the_reason() {
     ] {
         let _refused = server.put(NAMES).json(rule.clone()).send().await.refused(400, 0, reason);
     }
-    // Within one container a copy may not be what the rule reads.
+    // Within one container a rule may not write a member that it reads.
     let mut circle = with("target", of_items);
     circle["set"] = json!([{ "from": "/name", "to": "/type" }]);
     let _refused = server.put(NAMES).json(circle.clone()).send().await.refused(400, 0, "would feed itself");

@@ -1,4 +1,4 @@
-//! Queries over items: scopes, pages, tokens, plans, what is told besides the rows, and what is refused.
+//! Queries over items: scopes, pages, tokens, plans, information besides the rows, and refusals.
 
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
@@ -144,7 +144,7 @@ async fn plain_queries_drain_the_partitions_in_order() {
         let mut seen = numbers(&pages);
         seen.sort_unstable();
         assert_eq!(seen, (5..40).collect::<Vec<_>>(), "pages of {size}");
-        // 2.8 for each page, 35 rows at 0.13, and what was read for them.
+        // 2.8 for each page, 35 rows at 0.13, and the reads for them.
         let charge = charge - 2.8 * pages.len() as f64;
         assert!((4.0..11.0).contains(&charge), "{charge} RU in pages of {size}");
     }
@@ -402,7 +402,7 @@ async fn tokens_are_good_for_their_query_and_nothing_else() {
     for broken in ["nonsense", "AAAA", &token[1..], &format!("{token}{token}")] {
         with(text, one.clone(), broken).send().await.refused(400, 0, "Invalid Continuation Token");
     }
-    // What the reference made elsewhere is no token here.
+    // A token of the reference is not valid here, and the query begins anew.
     let foreign = "-RID:~a0NPAOszCpOChB4AAAAAAA==#RT:1#TRC:2#ISV:2#IEO:65567#QCF:8";
     assert_eq!(rows(&with(text, one.clone(), foreign).send().await.expect(200)), rows(&first));
     server.delete("/dbs/db/colls/items").send().await.expect(204);

@@ -1,4 +1,4 @@
-//! Everything the gateway turns away: who may not ask, what does not exist, and what is not supported yet.
+//! Requests that the gateway refuses: unauthorized callers, missing resources, and unsupported features.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What items look like, and what another indexing policy would make of them, at the wire.
+//! The schema of items, and predictions for another indexing policy, at the wire.
 
 use std::time::Duration;
 
@@ -87,7 +87,7 @@ async fn a_preview_charges_as_writes_do() {
     let (now, then) = (&told["termsPerItem"]["now"], &told["termsPerItem"]["then"]);
     assert!(now.as_f64() > then.as_f64(), "{told}");
     assert_eq!(told["rebuild"]["items"], 20);
-    // What it says is what is charged, before and after.
+    // The predicted charge equals the actual one, before and after.
     let item = |id: &str| {
         json!({
             "id": id, "pk": id, "n": 5, "tags": [{ "name": "red" }, { "name": "blue" }], "text": "a rather plain text",
@@ -138,7 +138,7 @@ async fn a_preview_says_what_becomes_of_queries() {
     assert!(told[3]["now"]["refusal"].is_string() && told[3]["then"]["refusal"].is_string(), "{told}");
     assert_eq!(told[0]["then"]["indexes"]["possible"][0]["path"], "/n/?", "{told}");
 
-    // What it predicts is charged, before and after.
+    // The predicted charge equals the actual one, before and after.
     let charged = async || {
         let query = json!({ "query": "SELECT * FROM c WHERE c.n < 5" });
         let call = server.post(format!("{OF_ITEMS}/query")).json(query);

@@ -1,4 +1,4 @@
-//! Procedures and triggers at work, as clients see it: bodies, statuses, headers, and what is left behind.
+//! Procedures and triggers at work, as clients see it: bodies, statuses, headers, and stored items.
 
 use serde_json::{Value, json};
 
@@ -124,11 +124,11 @@ async fn a_procedure_that_fails_leaves_nothing_and_says_why() {
     server.item("GET", "b", r#"["k"]"#).send().await.expect(404);
     run(&server, "throw", json!([])).send().await.refused(400, 0, "plain text");
     run(&server, "syntax", json!([])).send().await.refused(400, 0, "nobody");
-    // A conflict that nobody handles is the script's failure.
+    // A conflict that the script does not handle is the script's failure.
     run(&server, "create", json!(["a", false])).send().await.refused(400, 409, "already exists");
-    // What number an error has is the sub-status, whether it was given to the script or made by it.
+    // The number of an error is the sub-status, whether it was given to the script or made by it.
     run(&server, "number", json!([])).send().await.refused(400, 404, "Exception = Error: no such order");
-    // Another key than that of what it writes.
+    // Run with another partition key than that of the item that it writes.
     let elsewhere =
         server.post(format!("{CONTAINER}/sprocs/create")).key(r#"["other"]"#).json(json!(["c", false]));
     elsewhere.send().await.expect(400);
@@ -423,7 +423,7 @@ async fn a_trigger_after_a_write_is_tried_with_the_write() {
     }
     let deleted = try_out(&server, body(json!({ "operation": "Delete", "id": "there" }))).await.expect(200);
     assert_eq!(deleted.json()["result"], json!({ "stored": null }));
-    // What keeps the write from taking place is the answer, as it would be without a trial.
+    // An error of the write is the answer, as it would be without a trial.
     let _taken = try_out(&server, body(written("Create"))).await.refused(409, 0, "already exists");
     let elsewhere = json!({ "operation": "Create", "body": { "id": "x", "pk": "other" } });
     let _other_key = try_out(&server, body(elsewhere)).await.expect(400);

@@ -124,7 +124,7 @@ async fn scripts_are_created_read_replaced_and_deleted() {
         let page = server.get(feed.as_str()).send().await.expect(200).json();
         assert_eq!((&page[member], &page["_count"]), (&json!([script]), &json!(1)));
 
-        // Clients send back what they read.
+        // Clients send the read document back.
         let mut changed = script.clone();
         changed["body"] = json!("function () { return 1; }");
         let stale = server.put(one.as_str()).json(changed.clone()).header("if-match", "\"x\"");

@@ -1,4 +1,4 @@
-//! What clients see of budgets: 429 with the time to wait, priorities, accounts without throughput.
+//! Budgets as clients see them: 429 with the time to wait, priorities, accounts without throughput.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ async fn upsert(server: &Server, id: &str, priority: Option<&str>) -> Answer {
     call.json(json!({ "id": id, "pk": "k" })).send().await
 }
 
-/// Writes until the budget is spent; the refusal, and what was charged before it.
+/// Writes until the budget is spent; returns the refusal, and the request units charged before it.
 async fn spend(server: &Server, priority: Option<&str>) -> (Answer, f64) {
     let mut charged = 0.0;
     loop {

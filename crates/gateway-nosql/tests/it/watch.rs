@@ -1,4 +1,4 @@
-//! The server as a whole over the operator's interface: what it is, who asks, its load over time, its log.
+//! The server as a whole over the operator's interface: its description, the caller's rights, its load over time, its log.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -117,7 +117,7 @@ async fn the_pulse_adds_up_to_what_was_charged() {
     let container = &pulse["containers"][0];
     assert_eq!((&container["database"], &container["container"]), (&json!("db"), &json!("items")));
     assert!((last(&container["ru"]).as_f64().expect("a number") - charged).abs() < 0.01);
-    // What is new, and the period that was still counted.
+    // The new periods, and the period that was still counted.
     let sequence = pulse["sequence"].as_u64().expect("a number");
     server.clock.advance(Duration::from_secs(2));
     let next = server.get(format!("{PULSE}?since={sequence}")).send().await.expect(200).json();
