@@ -5,7 +5,7 @@
 //! | read-write key | everything |
 //! | read-only key | read and query everything but permissions, which carry tokens; a write or a batch is 401 |
 //! | token for a container | read the container, its ranges, their addresses and scripts, plan queries; read items and feeds and query them; with mode `All` also write items and run procedures |
-//! | the same, limited to a partition key | likewise, where the request names that key or, of a hierarchical one, a longer one |
+//! | the same, limited to a partition key | the same, where the request names that key or, of a hierarchical one, a longer one |
 //! | token for an item | read the container, its ranges and their addresses; that item; with mode `All` also replace, patch and delete it |
 //! | token for a script | read the container, its ranges and their addresses; that script; with mode `All` also run it, if it is a procedure |
 //! | any token | read the account |

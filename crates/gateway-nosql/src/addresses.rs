@@ -70,7 +70,7 @@ impl<'q> AddressQuery<'q> {
         }
     }
 
-    /// Ranges whose addresses are asked for; `None` for all of them.
+    /// Ranges whose addresses the request names; `None` for all ranges.
     pub fn range_ids(&self) -> Result<Option<BTreeSet<u32>>> {
         let Some(text) = &self.range_ids else { return Ok(None) };
         if text.split(',').count() > RANGES_MAX {

@@ -1,4 +1,4 @@
-//! The text of an answer, in pieces whose memory goes when they are sent.
+//! The text of an answer, in pieces whose memory is freed when they are sent.
 //!
 //! A page is written row by row into pieces of some 32 KB ([`PageText`]), and its rows go as they are written: nothing holds the page
 //! twice, and a client that has taken half of it leaves half in memory. The length is known before the first byte is sent.

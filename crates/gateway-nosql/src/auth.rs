@@ -23,7 +23,7 @@ use shardlake_stdx::Timestamp;
 
 use crate::resource_token::{Claims, SentToken};
 
-/// Who asks, as far as the door has found out.
+/// An authenticated caller.
 #[derive(Debug, Clone)]
 pub(crate) enum Caller {
     /// The holder of an account key.
@@ -93,7 +93,7 @@ impl Keyring {
         }
     }
 
-    /// The same where nothing but a key opens.
+    /// The same for operations that only keys may use.
     pub fn authenticate_key(
         &self,
         authorization: Option<&str>,

@@ -117,7 +117,7 @@ fn size_of(reply: &ItemReply) -> usize {
     reply.item.as_ref().map_or(0, |item| item.json_size_bytes())
 }
 
-/// Renders a reply, beside the threads that answer requests where it is long.
+/// Renders a reply, on the blocking pool where it is long.
 async fn rendered(size_bytes: usize, render: impl FnOnce() -> Reply + Send + 'static) -> Result<Reply> {
     if size_bytes > HEAVY_BYTES { offload(render).await } else { Ok(render()) }
 }

@@ -21,14 +21,14 @@ const START: Duration = Duration::from_secs(2);
 const BYTES_PER_SECOND_MIN: u64 = 64 << 10;
 const LOOK: Duration = Duration::from_secs(1);
 
-/// A whole body, with the room that it takes.
+/// A whole body, with its memory permit.
 #[derive(Debug)]
 pub(crate) struct WholeBody {
     pub bytes: Bytes,
     _hold: Option<BodyHold>,
 }
 
-/// Waits for room for a body, then reads it to its end.
+/// Waits for memory for a body, then reads the body to its end.
 pub(crate) async fn receive<B>(
     body: B,
     (size_bytes_max, time_max): (usize, Duration),

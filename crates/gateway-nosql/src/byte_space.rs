@@ -1,8 +1,9 @@
-//! A bounded number of bytes: who wants some takes them, waits for them in order, and gives them back.
+//! Memory budget of a bounded number of bytes: requests take bytes, wait for them in order, and give them back.
 //!
-//! Pages may take three quarters of the space, a connection's first page an eighth more, and single items all of it: clients that read
-//! nothing of many pages leave room for the one page of another, and for items. Each kind has its own queue; the first in it alone looks
-//! for room when some is given back. Taking without waiting is one atomic operation, giving back is one and a look at the queues.
+//! Pages may take three quarters of the budget, a connection's first page an eighth more, and single items all of it: clients that
+//! leave many pages unread leave memory for one page of another client, and for items. Each kind has its own queue; only the first
+//! request in it is woken when bytes are given back. Taking without waiting is one atomic operation, giving back is one and a look
+//! at the queues.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -82,14 +83,14 @@ impl ByteSpace {
         self.queue(lane).waiting.load(Ordering::SeqCst) == 0 && self.try_take_first(bytes, lane)
     }
 
-    /// Takes bytes if there is room, before all that wait. More than the space is has room when nothing else is held.
+    /// Takes bytes if they are free, before all waiting requests. More bytes than the space has are granted when nothing else is held.
     pub fn try_take_first(&self, bytes: u64, lane: Lane) -> bool {
         let mark = self.mark(lane);
         let taken = |held: u64| (held == 0 || held + bytes <= mark).then_some(held + bytes);
         self.held.fetch_update(Ordering::SeqCst, Ordering::SeqCst, taken).is_ok()
     }
 
-    /// Takes bytes when there is room and those that came before have theirs. Dropping the future leaves the queue.
+    /// Takes bytes when they are free and all earlier requests have theirs. Dropping the future leaves the queue.
     pub async fn take(&self, bytes: u64, lane: Lane) {
         if self.try_take(bytes, lane) {
             return;
@@ -103,7 +104,7 @@ impl ByteSpace {
         }
     }
 
-    /// Holds bytes that are there already, whether there was room or not.
+    /// Counts bytes that are in use already, even beyond the maximum.
     pub fn add(&self, bytes: u64) {
         self.held.fetch_add(bytes, Ordering::SeqCst);
     }

@@ -1,4 +1,4 @@
-//! A request that has passed the door, as every operation gets it.
+//! An authorized request, as every operation gets it.
 
 use bytes::Bytes;
 use http::Uri;
@@ -14,7 +14,7 @@ use crate::reply::Reply;
 use crate::router::Path;
 use crate::settings::{GatewaySettings, Scheme};
 
-/// A request that has passed the door.
+/// An authorized request.
 pub(crate) struct Call<'r> {
     pub account: &'r Account,
     pub settings: &'r GatewaySettings,
@@ -22,7 +22,7 @@ pub(crate) struct Call<'r> {
     pub keyring: &'r Keyring,
     pub caller: &'r Caller,
     pub path: &'r Path<'r>,
-    /// As it was sent, with the query.
+    /// The URI as it was sent, with the query.
     pub uri: &'r Uri,
     pub headers: &'r RequestHeaders<'r>,
     /// Name or address under which the client knows this server.
@@ -39,7 +39,7 @@ impl Call<'_> {
         self.confirm(self.account.container(self.path.database(), self.path.container())?)
     }
 
-    /// Likewise for operations on its items and scripts, whose missing container is a missing owner. A frame has to be at an address of it.
+    /// The container for operations on its items and scripts: a missing container is a missing owner. A frame must name an address of it.
     pub fn container_for_items(&self) -> Result<ContainerHandle> {
         let found = self.account.container_for_items(self.path.database(), self.path.container());
         self.confirm(match self.door {
@@ -85,7 +85,7 @@ impl Call<'_> {
         Ok(container)
     }
 
-    /// Whether the caller would be let in now, after a wait.
+    /// Checks that the caller is still authorized, after a wait.
     pub fn check_caller_again(&self) -> Result<()> {
         match self.caller {
             Caller::Key(_) => Ok(()),

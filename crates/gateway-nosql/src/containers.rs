@@ -75,7 +75,7 @@ struct RangeDocument {
 
 pub(crate) async fn create(call: &Call<'_>) -> Result<Reply, Failure> {
     let mut members = members(&call.body)?;
-    // Old clients write them into the body, beside the headers or without them.
+    // Old clients write them into the body, with or without the headers.
     let (units, _size) = (members.remove("offerThroughput"), members.remove("offerType"));
     let definition = definition_of(members)?;
     let throughput = throughput::of_creation(call.headers, units.as_ref())?;
@@ -141,7 +141,7 @@ pub(crate) async fn delete(call: &Call<'_>) -> Result<Reply, Failure> {
     Ok(Reply::empty(StatusCode::NO_CONTENT, METADATA_WRITE_CHARGE_CENTI))
 }
 
-/// The reference's words for a vector policy of another form.
+/// The reference's message for a vector policy of another form.
 const INVALID_VECTOR_PAYLOAD: &str = "The Vector Embedding Policy has an invalid payload. Validate your syntax is correct by [reading the documentation](https://aka.ms/CosmosVectorSearch).";
 
 /// The reference drops them, too.

@@ -50,7 +50,7 @@ pub struct Routing<'d> {
 /// At this substatus of a 410, clients read the ranges of the container again and repeat the request, writes too. At 1002, which is
 /// for ranges that are named in a header, they hand the 410 of a point operation to the application.
 const RANGE_IS_GONE: u32 = 1007;
-/// At a 410 without a substatus, clients ask for the addresses again and repeat the request.
+/// At a 410 without a substatus, clients request the addresses again and repeat the request.
 const ADDRESS_IS_STALE: u32 = 0;
 
 impl Routing<'_> {
@@ -133,7 +133,7 @@ pub(crate) enum ReplicaPath<'p> {
     },
 }
 
-/// The two addresses of a partition. With one, clients would ask for the addresses again at each strong read.
+/// The two addresses of a partition. With one, clients would request the addresses again at each strong read.
 pub(crate) const REPLICAS: [Replica; 2] = [Replica::Primary, Replica::Secondary];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

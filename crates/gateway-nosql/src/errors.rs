@@ -37,7 +37,7 @@ pub(crate) struct Shape {
     /// 0 stands for no sub-status header.
     pub substatus: u32,
     pub code: &'static str,
-    /// The reference's own words, before ours.
+    /// The reference's own sentence, before ours.
     pub sentence: &'static str,
 }
 

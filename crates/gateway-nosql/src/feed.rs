@@ -44,7 +44,7 @@ pub(crate) fn scope(headers: &RequestHeaders<'_>) -> Result<FeedScope> {
         }
         (_, Some(start), Some(end)) => Some((start.to_owned(), end.to_owned())),
         (None, None, None) => None,
-        // The whole of the range that is named besides.
+        // The whole range that another header names.
         (Some(_), None, None) if range_id.is_some() => None,
         _ => {
             return Err(Error::bad_request(
@@ -62,7 +62,7 @@ fn respond(page: FeedPage, container: &ContainerHandle) -> Reply {
     let count = page.items.len();
     let size: usize = page.items.iter().map(|item| item.json_size_bytes() + 1).sum();
     let mut text = PageText::of_container(container.rid_text(), size);
-    // Each item goes as soon as it is written.
+    // The memory of each item is freed as soon as it is written.
     for item in page.items {
         text.row(|out| item.write_json(out));
     }

@@ -59,7 +59,7 @@ impl AnswerFormat {
         }
     }
 
-    /// Of the items in HybridRow results, which have the format of the request. Those that may be text are.
+    /// Format of the items in HybridRow results: text where the client accepts it.
     pub fn of_rows(headers: &RequestHeaders<'_>) -> AnswerFormat {
         match AnswerFormat::of(headers) {
             Ok(AnswerFormat::Binary) => AnswerFormat::Binary,

@@ -252,7 +252,7 @@ impl Inner {
         Ok(with_owner(reply, &self.account, &path, route))
     }
 
-    /// The operator's interface passes the same door.
+    /// Serves the operator's interface, with the same authentication.
     async fn operate<B>(
         &self,
         parts: &Parts,
@@ -363,7 +363,7 @@ impl Inner {
         self.keyring.load().authenticate(headers.authorization, &[form], &self.account).ok()
     }
 
-    /// Lets a request in whose sender may ask: once there is room for a small answer and for the body, which is read.
+    /// Admits an authorized request once there is memory for a small answer and for the body; reads the body.
     async fn admit<B>(
         &self,
         body: B,
@@ -417,7 +417,7 @@ fn failed(error: &Error, members: &Value, (activity_id, path): (Guid, &str), cha
     }
 }
 
-/// Who asks, in the words of the operator's interface.
+/// The caller, as a type of the operator's interface.
 fn caller_of(caller: Caller) -> CallerAccess {
     match caller {
         Caller::Key(access) => CallerAccess::Key(access),
@@ -436,13 +436,13 @@ fn caller_of(caller: Caller) -> CallerAccess {
 /// Stands for the host that a request does not name.
 const UNNAMED_HOST: &str = "localhost";
 
-/// The host that a request names. The one in the request line, where HTTP/2 has it, goes before the header.
+/// The host that a request names. The host in the request line, where HTTP/2 has it, takes precedence over the header.
 fn sent_host(parts: &Parts) -> Option<&str> {
     let in_line = parts.uri.authority().map(|authority| authority.as_str());
     in_line.or_else(|| parts.headers.get(http::header::HOST)?.to_str().ok().filter(|host| !host.is_empty()))
 }
 
-/// As they are signed: the reference's own header and the standard one.
+/// The signed dates: the reference's own header and the standard one.
 fn dates<'r>(headers: &RequestHeaders<'r>) -> (&'r str, &'r str) {
     (headers.ms_date.unwrap_or_default(), headers.date.unwrap_or_default())
 }
@@ -540,7 +540,7 @@ fn list_addresses(call: &Call<'_>, operation: Operation) -> Result<Reply, Failur
     Ok(addresses::of_container(&call.container()?, wanted.as_ref(), &listener))
 }
 
-/// The refusal of a distributed transaction. Without these members, .NET shows its user the number 501 and none of our words.
+/// The refusal of a distributed transaction. Without these members, .NET shows its user the number 501 without our message.
 fn distributed_transaction(call: &Call<'_>) -> Reply {
     let error = unsupported::resource(DISTRIBUTED_TRANSACTIONS);
     let members = serde_json::json!({
@@ -619,7 +619,7 @@ fn apart<'w, T>(work: impl Future<Output = T> + Send + 'w) -> Pin<Box<dyn Future
     Box::pin(work)
 }
 
-/// Operations whose answers hold items, in the format that the client asks for. A point read alone is not [`apart`].
+/// Operations whose answers hold items, in the client's format. A point read alone is not [`apart`].
 async fn on_items(call: &Call<'_>, container: &ContainerHandle, operation: Operation) -> Result<Reply> {
     let is_in_rows = matches!(operation, Operation::Batch | Operation::Bulk) && is_hybrid_row(&call.body);
     let format = match is_in_rows {
@@ -652,7 +652,7 @@ async fn on_items(call: &Call<'_>, container: &ContainerHandle, operation: Opera
     {
         reply = without_links(reply)?;
     }
-    // Tools that plan their reading ask for it with feeds and queries. A token for a part of the container does not show the whole.
+    // Tools that plan their reading request it with feeds and queries. A token for a part of the container does not show the whole.
     if flag("x-ms-documentdb-populatequotainfo", call.headers.populate_quota)?
         && call.scope()?.is_none_or(|scope| scope.is_for_all())
     {

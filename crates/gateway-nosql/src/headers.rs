@@ -68,7 +68,7 @@ pub(crate) struct RequestHeaders<'h> {
     pub supported_formats: Option<&'h str>,
     pub content_format: Option<&'h str>,
     pub intended_rid: Option<&'h str>,
-    /// Both may name the SDK; in a browser only the second does. Only `life.rs` goes by them.
+    /// Both may name the SDK; in a browser only the second does. Only `life.rs` uses them.
     pub user_agent: Option<&'h str>,
     pub ms_user_agent: Option<&'h str>,
     pub throughput_bucket: Option<&'h str>,
@@ -76,7 +76,7 @@ pub(crate) struct RequestHeaders<'h> {
     pub exclude_links: Option<&'h str>,
     /// How long resource tokens are to be good for.
     pub expiry_seconds: Option<&'h str>,
-    /// The first header of [`known::REFUSED`], and the feature that it asks for.
+    /// The first header of [`known::REFUSED`], and the feature that it requests.
     pub refused: Option<(&'static str, &'static str)>,
 }
 
@@ -199,7 +199,7 @@ impl<'h> RequestHeaders<'h> {
         self.plain_slot(name)
     }
 
-    /// A header that asks for nothing refuses nothing.
+    /// Notes a header whose feature is refused; a header that requests nothing is ignored.
     fn note_refused(&mut self, name: &str, value: &[u8]) {
         let asks_nothing = matches!(value.trim_ascii(), b"" | b"0") || value.eq_ignore_ascii_case(b"false");
         if name.starts_with("x-ms-") && !asks_nothing && self.refused.is_none() {
@@ -207,7 +207,7 @@ impl<'h> RequestHeaders<'h> {
         }
     }
 
-    /// Whether the body is a query, or a query whose plan is asked for.
+    /// Whether the body is a query, or a query whose plan is requested.
     pub fn asks_query(&self) -> Result<bool> {
         let query_type = |text: &str| {
             let media_type = text.split(';').next().unwrap_or(text).trim();

@@ -231,7 +231,7 @@ async fn respond(reply: ItemReply, container: &ContainerHandle, content: Content
     })
 }
 
-/// The item that was sent as JSON text or Cosmos binary JSON, and the room that it takes until it is written.
+/// The item that was sent as JSON text or Cosmos binary JSON, and its memory permit until it is written.
 async fn sent_item(call: &Call<'_>, container: &ContainerHandle) -> Result<(Body, Option<BodyPermit>)> {
     match call.body.first() {
         None => {

@@ -13,7 +13,7 @@
 //! made the bytes are corrected to its size, and they are given back while the answer is sent ([`AnswerHold`]). An answer of one item
 //! may turn out larger than the bytes taken for it; it is counted then, and the next request waits.
 //!
-//! A request waits for room of its connection first, then for the process's. Where there is none for too long, or too many wait
+//! A request waits for memory of its connection first, then for the process's. After too long a wait, or where too many requests wait
 //! already, it is refused with 503 and nothing was done.
 
 use std::sync::Arc;
@@ -26,17 +26,17 @@ use crate::byte_space::{ByteSpace, Lane, Waiting};
 
 /// Memory of an answer beyond its body: headers, a stream, a task. Measured: 7,500 unread answers of 200 bytes took 18 KB each.
 const ANSWER_BASE_BYTES: u64 = 16 << 10;
-/// Of a page beyond its rows: the envelope, and a comma for each row.
+/// Memory of a page beyond its rows: the envelope, and a comma for each row.
 const PAGE_ENVELOPE_BYTES: u64 = 64 << 10;
-/// Bodies up to here wait for no room: buffers of the connection are as large.
+/// Bodies up to this size wait for no memory: buffers of the connection are as large.
 const BODY_BYTES_UNCOUNTED: u64 = 16 << 10;
-/// A connection has room for a page and an item, however small the process's part is.
+/// A connection has memory for a page and an item, however small the process's part is.
 const CONNECTION_BYTES_MIN: u64 = 8 << 20;
-/// Requests that wait for room at a time; each costs some 20 KB itself.
+/// Requests that wait for memory at a time; each costs some 20 KB itself.
 const WAITING_MAX: usize = 4096;
-/// Time that a request waits for room: twice as long as clients are waited for while room is short.
+/// Time that a request waits for memory: twice [`PATIENCE_WHILE_SHORT`].
 const WAIT_MAX: Duration = Duration::from_secs(10);
-/// How long an answer may lie untouched while room is short.
+/// How long an answer may lie untouched while memory is short.
 const PATIENCE_WHILE_SHORT: Duration = Duration::from_secs(5);
 const RETRY_AFTER_MS: u64 = 1000;
 
@@ -71,7 +71,7 @@ impl MessageSpace {
         })
     }
 
-    /// Bytes of answers that wait to be taken, with those that requests at work have taken room for.
+    /// Bytes of answers that clients have not read, and bytes that requests in progress have taken for theirs.
     pub fn answer_bytes(&self) -> u64 {
         self.answers.held()
     }
@@ -81,12 +81,12 @@ impl MessageSpace {
         self.bodies.held()
     }
 
-    /// Requests that wait for room.
+    /// Requests that wait for memory.
     pub fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// How long a client may leave an answer untouched: less while others wait for room.
+    /// How long a client may leave an answer untouched: less while other requests wait for memory.
     pub fn patience(&self, ordinary: Duration) -> Duration {
         if self.answers.is_short() { ordinary.min(PATIENCE_WHILE_SHORT) } else { ordinary }
     }
@@ -184,7 +184,7 @@ impl ConnectionSpace {
         self.spaces(kind).iter().for_each(|space| space.give_back(bytes));
     }
 
-    /// Room for a body of this length, or of the greatest length where it is not known.
+    /// Takes memory for a body of this length, or of the greatest length where it is not known.
     pub(crate) async fn take_body(self: &Arc<Self>, bytes: u64, time: Duration) -> Result<Option<BodyHold>> {
         if bytes <= BODY_BYTES_UNCOUNTED {
             return Ok(None);
@@ -193,7 +193,7 @@ impl ConnectionSpace {
         Ok(Some(BodyHold { connection: self.clone(), bytes }))
     }
 
-    /// For an answer to a request that was let in no further: it is counted whether there is room or not.
+    /// The hold of an answer to a request that was not admitted: it is counted even beyond the maximum.
     pub fn hold(self: &Arc<Self>) -> Arc<AnswerHold> {
         Arc::new(AnswerHold { connection: self.clone(), bytes: AtomicU64::new(0) })
     }
@@ -234,7 +234,7 @@ pub struct AnswerHold {
 }
 
 impl AnswerHold {
-    /// Waits until a small answer has room.
+    /// Waits until there is memory for a small answer.
     pub(crate) async fn enter(connection: &Arc<ConnectionSpace>, time: Duration) -> Result<Arc<AnswerHold>> {
         connection.take(Kind::Answer, ANSWER_BASE_BYTES, Lane::Item, time).await?;
         let bytes = AtomicU64::new(ANSWER_BASE_BYTES);
@@ -333,7 +333,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(3600);
     const MEGABYTE: u64 = 1 << 20;
 
-    /// Room for three pages of 4 MB, and one for each connection.
+    /// Memory for three pages of 4 MB, and one for each connection.
     fn small() -> Arc<MessageSpace> {
         MessageSpace::new(32 * MEGABYTE, 4 << 20)
     }

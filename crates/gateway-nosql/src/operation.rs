@@ -121,7 +121,7 @@ impl Operation {
         })
     }
 
-    /// The operation that a frame asks for, among them those that are not defined over HTTP.
+    /// The operation of a frame, among them those that are not defined over HTTP.
     pub fn of_frame(route: Route, method: &Method, headers: &RequestHeaders<'_>) -> Result<Operation> {
         match (route, method) {
             (Route::Container, &Method::HEAD) => Ok(Operation::HeadContainer),

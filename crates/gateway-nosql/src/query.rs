@@ -68,7 +68,7 @@ fn respond(reply: &mut QueryReply, container: &ContainerHandle) -> Reply {
     let rows = std::mem::take(&mut reply.rows);
     let item_count = rows.len();
     let mut text = PageText::of_container(container.rid_text(), rows.size_bytes() + rows.len());
-    // Each part goes as soon as it is written.
+    // The memory of each part is freed as soon as it is written.
     for part in rows.into_parts() {
         part.iter().for_each(|row| text.row(|out| out.extend_from_slice(row)));
     }

@@ -71,7 +71,7 @@ enum HashedType {
     Object,
 }
 
-/// Where a client that merges goes on.
+/// Position from which a client that merges continues.
 struct ResumePosition {
     keys: Vec<SortValue>,
     item: Option<ItemRid>,

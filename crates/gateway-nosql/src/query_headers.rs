@@ -28,7 +28,7 @@ const EXPLANATION_BYTES_MAX: usize = 4 * 1024;
 /// The service cuts longer reports: a recorded one has so many characters of encoded text.
 const UTILIZATION_BYTES_MAX: usize = 4988;
 
-/// Which of them a request asks for.
+/// The headers that a request asks for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct QueryDiagnostics {
     metrics: bool,

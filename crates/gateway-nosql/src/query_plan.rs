@@ -1,4 +1,4 @@
-//! Query plans as SDKs ask for them (wire.md §10).
+//! Query plans for SDKs (wire.md §10).
 
 use http::StatusCode;
 use serde_json::{Map, Value, json};

@@ -52,7 +52,7 @@ pub(crate) enum Route {
     Offer,
     /// Addresses of the ranges of a container. From its signature on, such a request has the path of the items.
     Addresses,
-    /// Addresses of the master partition, likewise with the path of the databases.
+    /// Addresses of the master partition, with the path of the databases.
     MasterAddresses,
     /// A real resource of the reference that this server does not have, by the name users know it.
     Unsupported(&'static str),
@@ -140,12 +140,12 @@ impl<'p> Path<'p> {
         &self.segments[3]
     }
 
-    /// Of an item.
+    /// The id of an item.
     pub fn item(&self) -> &str {
         &self.segments[5]
     }
 
-    /// Of a stored procedure, trigger or user-defined function.
+    /// The id of a stored procedure, trigger or user-defined function.
     pub fn script(&self) -> &str {
         &self.segments[5]
     }
@@ -154,12 +154,12 @@ impl<'p> Path<'p> {
         &self.segments[3]
     }
 
-    /// Of a user.
+    /// The id of a permission of a user.
     pub fn permission(&self) -> &str {
         &self.segments[5]
     }
 
-    /// Of an offer.
+    /// The id of an offer.
     pub fn offer(&self) -> &str {
         &self.segments[1]
     }

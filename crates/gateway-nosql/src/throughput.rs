@@ -98,7 +98,7 @@ pub(crate) fn of_headers(headers: &RequestHeaders<'_>) -> Result<Option<Throughp
     }
 }
 
-/// The same for a creation whose body may have `offerThroughput`, too.
+/// The throughput of a creation whose body may have `offerThroughput`, too.
 pub(crate) fn of_creation(
     headers: &RequestHeaders<'_>,
     in_body: Option<&serde_json::Value>,

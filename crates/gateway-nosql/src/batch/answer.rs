@@ -30,7 +30,7 @@ struct OneResult<'r> {
     status: StatusCode,
     substatus: u32,
     charge_centi: u64,
-    /// Of the item that was read or written.
+    /// The etag of the item that was read or written.
     etag: Option<Guid>,
     /// That item, where the answer has it.
     item: Option<&'r StoredItem>,

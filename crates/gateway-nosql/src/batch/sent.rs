@@ -23,7 +23,7 @@ pub(super) struct Parsed {
 #[derive(Clone, Copy)]
 pub(super) struct Reading<'r> {
     pub limits: &'r Limits,
-    /// Of the text of a body.
+    /// Maximum size of the text of a body.
     pub size_bytes_max: usize,
     pub is_collection: bool,
     /// Which item an id in the request names.

@@ -1,4 +1,4 @@
-//! Positions in outcomes of every kind, by the door that the request came through.
+//! Positions in outcomes of every kind, by the protocol of the request.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ fn rendered(outcome: Result<Reply, Failure>) -> HeaderMap {
     Renderer::new(Timestamp(0)).render(outcome, echo).headers().clone()
 }
 
-/// Outcomes of every kind, as an answer to a request of this key that came through a door.
+/// Outcomes of every kind, as answers to a request with this key over one of the protocols.
 fn answers(
     account: &Account,
     container: &ContainerHandle,

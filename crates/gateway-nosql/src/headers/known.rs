@@ -39,7 +39,7 @@ pub(super) fn is_version(text: &str) -> bool {
     VERSIONS.contains(&text) || (is_date && text > VERSIONS[VERSIONS.len() - 1])
 }
 
-/// Headers that would change the outcome, and the feature that each asks for.
+/// Headers that would change the outcome, and the feature that each requests.
 pub(super) const REFUSED: &[(&str, &str)] = &[
     ("x-ms-binary-id", "an item by its binary id"),
     ("x-ms-cosmos-collection-truncate", "the removal of all items"),

@@ -12,7 +12,7 @@ use crate::harness::{Call, READ_ONLY_KEY, Server};
 enum Who {
     ReadWriteKey,
     ReadOnlyKey,
-    /// Of a permission for the container.
+    /// The token of a permission for the container.
     ContainerRead,
     ContainerAll,
     /// The same, limited to the partition key `["k"]`.

@@ -121,7 +121,7 @@ async fn other_scopes_do_not_widen_that_of_the_key() {
             assert_eq!(keys(&answer), ["a1x", "a1y"], "{headers:?}");
         }
     }
-    // Of several headers of one name the first counts, for the check and for the work.
+    // The first of several headers with one name counts, for the check and for the operation.
     let twice = server.get(DOCS).key(r#"["a","1"]"#).key(r#"["b","1"]"#).token(&token);
     assert_eq!(keys(&twice.send().await.expect(200)), ["a1x", "a1y"]);
     let twice = server.get(DOCS).key(r#"["b","1"]"#).key(r#"["a","1"]"#).token(&token);

@@ -248,7 +248,7 @@ async fn recorded_requests_are_authentic_and_answered_in_the_recorded_form() {
             call.header("x-ms-version", header("x-ms-version")).header("x-ms-date", header("x-ms-date"));
         let answer = call.header("authorization", header("authorization")).send().await;
         if recorded["body"]["_rid"] != "" {
-            // There is no such container here, which only those learn whose signature is right.
+            // There is no such container here; only a caller with a valid signature gets 404.
             answer.expect(404);
             continue;
         }

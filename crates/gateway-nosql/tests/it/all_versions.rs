@@ -113,7 +113,7 @@ async fn with_a_window_of_restores_every_container_keeps_all_versions() {
     feed(&server).send().await.refused(400, 0, "neither from the beginning nor from a time");
     server.clock.advance(Duration::from_secs(3601));
     after(feed(&server), &start).send().await.refused(400, 0, "for 60 minutes");
-    // A policy of the container goes before the window.
+    // A policy of the container takes precedence over the window.
     let key = json!({ "paths": ["/pk"], "kind": "Hash", "version": 2 });
     let definition = |minutes| json!({ "id": "items", "partitionKey": key, "changeFeedPolicy": { "retentionDuration": minutes } });
     server.put(CONTAINER).json(definition(0)).send().await.expect(200);

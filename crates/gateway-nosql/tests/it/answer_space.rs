@@ -1,4 +1,4 @@
-//! Room for answers: who holds how much, and when.
+//! Memory of answers: holders, amounts and times.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Items in Cosmos binary JSON: sent by clients, answered where clients ask for it.
+//! Items in Cosmos binary JSON: sent by clients, and answered where clients request it.
 
 use serde_json::{Value, json};
 use shardlake_document::binary_of_json;

@@ -16,7 +16,7 @@ pub fn after<'s>(call: Call<'s>, answer: &Answer) -> Call<'s> {
     call.header("if-none-match", answer.header("etag").expect("every answer has an etag"))
 }
 
-/// Of a page; none of an answer without one.
+/// Ids of a page's items; none for an answer without a page.
 fn ids(answer: &Answer) -> Vec<String> {
     assert_eq!(answer.header("x-ms-item-count").is_some(), answer.status < 400, "{answer:?}");
     if answer.status == 304 {
@@ -216,7 +216,7 @@ async fn positions_hold_across_splits_and_merges() {
     let mut expected: Vec<String> = (7..40).map(|number| format!("i{number}")).collect();
     expected.sort();
     assert_eq!(rest, expected);
-    // The whole container goes on with a list of positions.
+    // The feed of the whole container continues with a list of positions.
     let (mut seen, position) = read_all(whole, Some(&position)).await;
     seen.sort();
     assert_eq!(seen, (20..40).map(|number| format!("i{number}")).collect::<Vec<_>>());
@@ -231,7 +231,7 @@ async fn positions_hold_across_splits_and_merges() {
     seen.sort();
     assert_eq!(seen, expected);
     assert!(!position.etag().contains(';'), "{position:?}");
-    // Each child's reader goes on in its span of the merged range.
+    // Each child's reader continues in its span of the merged range.
     let mut seen = Vec::new();
     for (end, (min, max)) in ends.iter().zip([("", &bound[..]), (&bound[..], "FF")]) {
         let window = || {
@@ -288,7 +288,7 @@ async fn what_makes_no_sense_is_refused() {
     for etag in ["\"x\"", "\"1;2\"", "\"-4\""] {
         feed(&server).header("if-none-match", etag).send().await.refused(400, 0, "etag");
     }
-    // Of a life of the container that had more.
+    // A position of an earlier life of the container, which had more changes.
     feed(&server).header("if-none-match", "\"99\"").send().await.refused(400, 0, "lies ahead");
     feed(&server)
         .header("x-ms-session-token", "0:1700000000000#99")

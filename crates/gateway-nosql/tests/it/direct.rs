@@ -20,7 +20,7 @@ pub fn master() -> Frame {
     Frame { replica_path: MASTER.into(), container_rid: None }
 }
 
-/// As a client sends it that knows the container `db/items` and its range.
+/// A frame of a client that knows the container `db/items` and its range.
 pub async fn frame_to(server: &Server, range: &str) -> Frame {
     let rid =
         server.get(CONTAINER).send().await.expect(200).json()["_rid"].as_str().expect("text").to_owned();

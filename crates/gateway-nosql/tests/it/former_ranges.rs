@@ -142,7 +142,7 @@ async fn a_page_of_a_range_that_ended_is_answered_under_its_id() {
             assert_eq!(answer.header(RANGE), Some(&*range), "{text}");
             assert_eq!(session_of(answer), (range.clone(), *lsns.iter().min().expect("two")), "{text}");
             assert_eq!(answer.lsn(), *lsns.iter().min().expect("two"));
-            // A client that goes on with this position is behind none of the children.
+            // A client that continues with this position is behind none of the children.
             for child in &children {
                 let session = answer.header(SESSION).expect("a token");
                 Page::of(&server, child).call(None).header(SESSION, session).send().await.expect(200);
@@ -168,11 +168,11 @@ async fn a_token_of_another_range_is_answered_with_410() {
         // Range 2 has ended, and the token is none of its own.
         of("2").call(Some(&token)).send().await.refused(410, 1002, "");
         within(of("2").call(Some(&token)), (&min, &max)).send().await.refused(410, 1002, "");
-        // The client reads the ranges, and goes on in the merged one within its window.
+        // The client reads the ranges, and continues in the merged range within its window.
         let page = Page { text, rows: "100", ..Page::of(&server, &three) };
         let answer = within(page.call(Some(&token)), (&min, &max)).send().await.expect(200);
         assert_eq!((numbers(&answer), answer.header(RANGE)), (left, Some(&*three)), "{text}");
-        // And the range that the token is of goes on under its own id, or in the range that has all of it.
+        // The token's range continues under its own id, or in the range that contains it.
         for range in ["0", three.as_str()] {
             let mut found = [numbers(&first), numbers(&second)].concat();
             found.extend(of(range).rest(Some(token.clone())).await.0);
@@ -276,7 +276,7 @@ async fn a_token_of_a_sibling_is_invalid_and_one_of_an_ancestor_holds() {
         found.extend(Page::of(&server, child).rest(token_of(&parent)).await.0);
     }
     assert_eq!(sorted(found), (0..24).collect::<Vec<_>>());
-    // A merged range goes on with the token of either source, within that source's bounds.
+    // A merged range accepts the token of either source, within that source's bounds.
     let one = sorted(Page::of(&server, "1").rest(None).await.0);
     let three = merge(&server, &["1", "2"]).await;
     let rest = Page::of(&server, &three).rest(token_of(&low)).await.0;
@@ -322,7 +322,7 @@ async fn a_query_with_a_session_of_an_earlier_life_is_answered_with_410() {
     let older = "0:1600000000000#5";
     let stale = Page::of(&server, "0").call(None).header(SESSION, older).send().await;
     stale.refused(410, 1000, "");
-    // Also of a range that this life does not have.
+    // A token of a range that this life of the container does not have.
     Page::of(&server, "7")
         .call(None)
         .header(SESSION, "7:1600000000000#5")

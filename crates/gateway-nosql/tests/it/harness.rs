@@ -69,7 +69,7 @@ pub struct Answer {
     pub text: String,
     /// Whether it came as Cosmos binary JSON.
     pub is_binary: bool,
-    /// Whether it came as HybridRow, whose results are shown as those of JSON.
+    /// Whether the answer is HybridRow, whose results are shown as those of JSON.
     pub is_rows: bool,
 }
 
@@ -124,7 +124,7 @@ impl Server {
         Server { gateway, clock, space, _logs: logs }
     }
 
-    /// With a database `db` and a container `items`, whose key is `/pk`.
+    /// A server with a database `db` and a container `items`, whose key is `/pk`.
     pub async fn with_container() -> Server {
         let server = Server::start().await;
         server.create_items_container().await;
@@ -196,7 +196,7 @@ impl Server {
         self.permit_in("db", json!({ "id": id, "permissionMode": mode, "resource": resource })).await
     }
 
-    /// As requests are dated that are sent now.
+    /// The date of requests that are sent now.
     fn date(&self) -> String {
         http_date_after_epoch(std::time::Duration::from_millis(self.clock.now().milliseconds()))
     }

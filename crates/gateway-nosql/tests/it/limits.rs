@@ -93,7 +93,7 @@ async fn a_batch_is_measured_as_a_whole() {
     let server = nearly_full().await;
     let create = |id: &str, padding: usize| json!({ "operationType": "Create", "resourceBody": item(id, "k", padding) });
     let delete = |id: &str| json!({ "operationType": "Delete", "id": id });
-    // More than there is room for in between, not in the end.
+    // The size exceeds the limit in between, but not at the end.
     let answer = atomic(&server, json!([create("c", 9_000), delete("a")])).await.expect(200);
     assert_eq!(statuses(&answer), [201, 204]);
     let answer = atomic(

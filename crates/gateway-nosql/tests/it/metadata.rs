@@ -475,7 +475,7 @@ async fn databases_and_containers_are_queried_like_offers() {
     query("/dbs", "SELECT * FORM x", "").send().await.expect(400);
 }
 
-/// Also where it is the bytes that end the first page, and no count was named.
+/// The same where the bytes end the first page, without a count.
 #[tokio::test]
 async fn pages_of_resources_have_each_of_them_once() {
     let server = Server::start().await;

@@ -65,7 +65,7 @@ fn headers_of(letter: char) -> &'static [&'static str] {
 
 const LETTERS: &str = "enopvsqtcm";
 
-/// Headers that the answer lacks, and headers that it has beside those of its letters.
+/// Headers that the answer lacks, and headers that it has in addition to those of its letters.
 fn differences(letters: &str, answer: &Answer) -> Vec<String> {
     let has = |header: &str| answer.header(header).is_some_and(|value| !value.is_empty());
     let missing = ALWAYS.iter().filter(|header| !has(header)).map(|header| format!("no {header}"));

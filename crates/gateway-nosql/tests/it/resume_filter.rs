@@ -1,4 +1,4 @@
-//! Ordered queries that a client which merges goes on with by the sort keys of its last row, in `resumeFilter`.
+//! Ordered queries that a merging client continues by the sort keys of its last row, in `resumeFilter`.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

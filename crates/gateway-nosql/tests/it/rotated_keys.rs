@@ -1,4 +1,4 @@
-//! The account's keys over the operator's interface: who may see them, and a new one in place of one.
+//! The account's keys over the operator's interface: access to them, and their rotation.
 
 use std::sync::{Arc, Mutex};
 

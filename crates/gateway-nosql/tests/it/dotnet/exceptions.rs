@@ -37,7 +37,7 @@ impl Exceptions {
         Exceptions(own)
     }
 
-    /// The faults of an exchange, in words.
+    /// The faults of an exchange, as text.
     pub fn judge(&self, exchange: &Exchange, answer: &Answer, differences: Vec<String>) -> Vec<String> {
         let got = (answer.status, answer.substatus());
         match self.0.get(&exchange.seq) {
