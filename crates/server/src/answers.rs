@@ -1,4 +1,4 @@
-//! Answers that the server gives by itself, before or beside the gateway.
+//! Answers that the server gives by itself, without the gateway.
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
@@ -7,7 +7,7 @@ use shardlake_gateway_nosql::AnswerBody;
 
 pub type Reply = Response<AnswerBody>;
 
-/// Why a request is not let in.
+/// The reason why a request is refused.
 #[derive(Debug)]
 pub struct Refusal {
     pub status: StatusCode,

@@ -1,4 +1,4 @@
-//! The shared parts of all connections, and of one: limits, the account's door, and the watch over time.
+//! The shared parts of all connections, and of one: limits, the account's front, and the watch over time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::failed_openings::FailedOpenings;
 use crate::front::{Front, Origin};
 use crate::watched_io::{Activity, Protocol};
 
-/// How often a connection is looked at: seldom enough to cost nothing, and twice in the time that answers have while room is short.
+/// How often a connection is checked: seldom enough to cost nothing, and twice in the time that answers have while memory is short.
 const WATCH_PERIOD_MIN: Duration = Duration::from_millis(100);
 const WATCH_PERIOD_MAX: Duration = Duration::from_millis(2500);
 

@@ -86,7 +86,7 @@ impl ContainerCounters {
             return Some(counts.clone());
         }
         drop(known);
-        // Refused at the door, or not there.
+        // Refused by the gateway's checks, or a missing container.
         if matches!(status, 400 | 401 | 403 | 404 | 405 | 501) {
             return None;
         }

@@ -11,7 +11,7 @@
 
 use shardlake_account::ScriptSettings;
 
-/// Standard streams, the runtime's own, the certificate, the seed: some 20, and room.
+/// Standard streams, the runtime's own, the certificate, the seed: some 20, and a reserve.
 const PROCESS: u64 = 48;
 /// A worker's socket, and the pipes that are open while one is started.
 const WORKER: u64 = 1;

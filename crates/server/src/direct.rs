@@ -52,7 +52,7 @@ const CONTEXT_BYTES_MAX: usize = 4 << 10;
 const ONE_WRITE_BYTES_MAX: usize = 16 << 10;
 /// While the server stops, a connection on which no frame came for so long is closed.
 const QUIET_AT_STOP: Duration = Duration::from_millis(500);
-/// A client that goes on sending is closed behind the answer that it has then.
+/// Time after which a client that keeps sending is closed, behind the answer that it has then.
 const STOP_MAX: Duration = Duration::from_secs(5);
 
 /// The shared parts of a connection's requests.
@@ -68,7 +68,7 @@ struct Session<T> {
 }
 
 impl Connections {
-    /// Serves a connection whose first bytes are those of a context.
+    /// Serves a connection that begins with the first bytes of a context.
     pub async fn serve_direct<T>(&self, stream: T, first: BytesMut) -> io::Result<()>
     where
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -100,7 +100,7 @@ impl Connections {
     where
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        // Dropping them ends the work for a client that is gone.
+        // Dropping the tasks ends the work for a client that has disconnected.
         let mut tasks = JoinSet::new();
         let stopping = self.stopping.subscribe();
         {

@@ -363,7 +363,7 @@ fn names_of(account: &Account, database: &str, container: &str) -> Option<Contai
     })
 }
 
-/// Browsers ask for HTML and have no key; the SDKs ask for JSON, or sign.
+/// Whether a browser sent the request: browsers accept HTML and have no key; the SDKs accept JSON, or sign.
 fn is_of_a_browser<B>(request: &Request<B>) -> bool {
     matches!(*request.method(), Method::GET | Method::HEAD)
         && explorer::takes_html(request)

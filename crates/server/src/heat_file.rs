@@ -84,7 +84,7 @@ pub fn keep(account: &Account, path: Option<&Path>) {
     }
 }
 
-/// Goes on as long as the server.
+/// Writes the heat periodically, as long as the server runs.
 pub async fn keep_now_and_again(account: Account, path: Option<PathBuf>) {
     let Some(path) = path else { return };
     let mut ticks = tokio::time::interval(EVERY);

@@ -1,4 +1,4 @@
-//! Whether the log of the account is kept, for restores to a moment: `--restore-window`.
+//! Archiving of the account's log, for restores to a point in time: `--restore-window`.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;

@@ -118,7 +118,7 @@ impl HostCheck {
         Ok(announced)
     }
 
-    /// For a name that is not known, of a request that is let in.
+    /// The announced address for an accepted request with an unknown name.
     fn instead_of(&self, unknown: &str) -> Announced<'_> {
         if !self.has_warned.swap(true, Ordering::Relaxed) {
             tracing::warn!(

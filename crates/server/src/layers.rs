@@ -169,7 +169,7 @@ pub fn is_setting(name: &str) -> bool {
     name == "config" || AsFlags::command().get_arguments().any(|argument| argument.get_long() == Some(name))
 }
 
-/// Where a service is whose name begins with `shardlake`: `…_SERVICE_HOST`, `…_SERVICE_PORT_HTTP`, `…_PORT`, `…_PORT_8081_TCP_ADDR`.
+/// Address variables of a service whose name begins with `shardlake`: `…_SERVICE_HOST`, `…_PORT`, `…_PORT_8081_TCP_ADDR` and others.
 fn is_of_kubernetes(name: &str) -> bool {
     if name.ends_with("_SERVICE_HOST") || name.contains("_SERVICE_PORT") || name.ends_with("_PORT") {
         return true;

@@ -27,7 +27,7 @@ pub struct Bound {
     pub listener: TcpListener,
     /// Host and port as clients should use them.
     pub authority: String,
-    /// As bound.
+    /// The bound address.
     pub local: SocketAddr,
 }
 
@@ -76,9 +76,9 @@ fn explain(setting: &str, address: SocketAddr, error: &io::Error) -> String {
 /// Bounds of the connections of one API's listeners.
 #[derive(Clone)]
 pub struct Slots {
-    /// Of all APIs together.
+    /// Permits of all APIs together.
     pub connections: Arc<Semaphore>,
-    /// Of this API, which leaves some connections to the others.
+    /// Permits of this API, which leave some connections to the others.
     pub own: Arc<Semaphore>,
     /// Permits for connections that are refused with an answer.
     pub refusals: Arc<Semaphore>,
@@ -104,7 +104,7 @@ pub fn own_max(connections_max: usize, bound_for_mongo: &[Bound]) -> usize {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
     Http,
-    /// By its end: the protocol has no words before a request.
+    /// By closing it: the protocol has no message before a request.
     Close,
 }
 

@@ -11,9 +11,9 @@ use shardlake_model::Throughput;
 use crate::exposition::Page;
 use crate::metric_table as table;
 
-/// Of all containers together.
+/// Partitions shown, of all containers together.
 const PARTITIONS_MAX: usize = 1_000;
-/// As the service reports it: the busiest second of each minute.
+/// Window of the reported maximum, as in the service: the busiest second of each minute.
 const WINDOW: Duration = Duration::from_secs(60);
 
 /// The page's part about containers and partitions.

@@ -18,7 +18,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// Periods between two looks at the files.
 const DISK_PERIODS: u64 = 10;
 
-/// Goes on as long as the server.
+/// Takes samples as long as the server runs.
 pub async fn sample(rings: Arc<ProcessRings>, metrics: Arc<Metrics>, account: Account, clock: Clock) {
     let mut ticks = tokio::time::interval(PERIOD);
     // After a pause of the machine there is nothing to make up for.

@@ -54,7 +54,7 @@ pub async fn open(config: &Config, files_max: u64) -> Result<(Shards, Descriptor
     Ok((shards, descriptors))
 }
 
-/// As many as there are, or more.
+/// The number of shards: at least the existing ones.
 pub fn wanted(config: &Config, existing: u16) -> Result<u16, String> {
     let wanted = config.shards.unwrap_or(existing.max(1));
     if wanted < existing {

@@ -9,7 +9,7 @@ use shardlake_stdx::DurationHistogram;
 use crate::exposition::Page;
 use crate::metric_table as table;
 
-/// As in price lists. Builds without object storage make no requests.
+/// Kinds of requests, as in price lists. Builds without object storage make no requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(not(feature = "object-storage"), allow(dead_code))]
 pub enum Operation {
@@ -21,7 +21,7 @@ pub enum Operation {
 
 const OPERATIONS: [&str; 4] = ["Get", "Put", "List", "Delete"];
 
-/// Of a read or a write of a part.
+/// Outcome of a read or a write of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(not(feature = "object-storage"), allow(dead_code))]
 enum Outcome {

@@ -14,7 +14,7 @@ tokio::task_local! {
 pub struct StreamEnd(Arc<OnceLock<AbortHandle>>);
 
 impl StreamEnd {
-    /// Of the stream that this task serves; `None` elsewhere.
+    /// The end of the stream that this task serves; `None` elsewhere.
     pub fn current() -> Option<StreamEnd> {
         STREAM.try_with(StreamEnd::clone).ok()
     }

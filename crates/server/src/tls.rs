@@ -54,7 +54,7 @@ pub struct Tls {
     pub ends: Option<Timestamp>,
 }
 
-/// Who signs certificates, for servers that are to be trusted as one. Both are PEM texts.
+/// The authority that signs certificates, for servers that are to be trusted as one. Both are PEM texts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Authority {
     certificate: String,
@@ -162,7 +162,7 @@ impl Store<'_> {
 
     fn write_authority(&self, authority: &Authority) -> Result<(), String> {
         self.write("ca-key.pem", &authority.key, Secrecy::Secret)?;
-        // A certificate of an authority that is gone must not be used again.
+        // A certificate of a lost authority must not be used again.
         let _none_is_fine = fs::remove_file(self.path("server.json"));
         self.write("ca.pem", &authority.certificate, Secrecy::Public)
     }
@@ -194,7 +194,7 @@ impl Store<'_> {
         serde_json::from_str(&text).ok()
     }
 
-    /// Of the certificate that was issued last.
+    /// End of the certificate that was issued last.
     fn ends(&self) -> Option<Timestamp> {
         self.issued().map(|issued| Timestamp(issued.not_after))
     }
@@ -229,7 +229,7 @@ fn new_authority(now: Timestamp) -> Result<(String, KeyPair), String> {
     Ok((certificate.pem(), key))
 }
 
-/// The same at every start, but for the dates: an issuer is known by its name and its key.
+/// Parameters of the authority. Only the dates differ between starts: an issuer is known by its name and its key.
 fn authority_params(now: Timestamp) -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name = distinguished_name(AUTHORITY_NAME);

@@ -161,7 +161,7 @@ pub struct Answering {
 }
 
 impl Answering {
-    /// So many bytes were written to the connection.
+    /// Notes the number of bytes written to the connection.
     pub fn note_sent(&self, bytes: usize) {
         self.hold.sent(bytes as u64);
         self.since.store(milliseconds(&self.in_flight.0.clock), Ordering::Relaxed);

@@ -17,7 +17,7 @@ use super::shelf::{Lock, Spool};
 use super::source::{Source, SourceFile};
 use super::utc;
 
-/// Of a file with keys: none that is right is longer.
+/// Maximum size of a file with keys; no valid file is longer.
 const KEY_FILE_BYTES_MAX: u64 = 64 << 10;
 
 /// The backup that was made, and how much of it was new.

@@ -3,13 +3,13 @@
 //! | path | contents |
 //! |---|---|
 //! | `FORMAT` | one line, so that no other directory is taken for one of these |
-//! | `LOCK` | held alone by who makes or deletes backups, shared by who reads them; it goes with the process |
+//! | `LOCK` | held exclusively to make or delete backups, shared to read them; released when the process ends |
 //! | `objects/ab/cd…` | a content, by its SHA-256: whichever backups have it, it lies here once |
 //! | `backups/ID.manifest` | the list of the files of a backup, written last and never replaced |
 //! | `unfinished/N` | a content on its way here |
 //!
-//! A crash at any moment leaves complete backups and, beside them, contents that no manifest names. These go when the next
-//! backup is made or deleted.
+//! A crash at any time leaves complete backups, and perhaps contents that no manifest names. Such contents are deleted when the
+//! next backup is made or deleted.
 
 use std::collections::HashSet;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};

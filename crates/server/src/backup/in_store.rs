@@ -1,6 +1,6 @@
 //! Backups below a prefix of an object store.
 //!
-//! The names are those of a directory of backups (`directory.rs`). `lock/` holds the lease of who makes or deletes backups: a
+//! The names are those of a directory of backups (`directory.rs`). `lock/` holds the lease to make or delete backups: a
 //! command that was killed holds up the next one for some seconds. Readers take no lease, and find a file missing where
 //! another command deletes the backup meanwhile. Contents wait in a local file without a name until their checksum is known.
 
@@ -88,7 +88,7 @@ impl Shelf for InStore {
     fn spool(&self) -> Result<Spool, String> {
         let number = Random::System.guid();
         let spool = Spool::at(std::env::temp_dir().join(format!("shardlake-backup-{number}")))?;
-        // It goes with the process, however that ends.
+        // The unlinked file is freed when the process ends, however it ends.
         fs::remove_file(&spool.path).map_err(|error| shelf::unwritten(&spool.path, &error))?;
         Ok(spool)
     }

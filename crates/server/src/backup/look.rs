@@ -20,7 +20,7 @@ const ASK_EVERY: Duration = Duration::from_secs(60);
 
 /// The data to be checked.
 pub enum Subject<'a> {
-    /// As if it were a data directory.
+    /// A directory with the layout of a data directory.
     Directory(&'a Path),
     /// Shards that are open to be read, and where they lie.
     Shards(Shards, Vec<PathBuf>),
@@ -149,7 +149,7 @@ mod in_store {
         Ok(Subject::Shards(shards, places))
     }
 
-    /// Has `work` look at an account whose server is stopped, and which may be on its way to another place.
+    /// Runs `work` on an account whose server is stopped, and which may be in the middle of a migration.
     pub async fn with_stopped<T>(
         url: &StoreUrl,
         (what, moving_to): (&str, Option<&str>),

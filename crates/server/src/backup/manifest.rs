@@ -19,10 +19,10 @@ const HEAD: &str = "shardlake backup 1 sha256 ";
 /// The deepest path is that of a table.
 const SEGMENTS_MAX: usize = 8;
 const SEGMENT_BYTES_MAX: usize = 64;
-/// Files beside the shards.
+/// Files outside the shards.
 pub const ACCOUNT_FILE: &str = "account.json";
 pub const KEY_FILE: &str = "keys.json";
-/// Of shards in an object store.
+/// Folder of shards in an object store.
 const STORE_FOLDER: &str = "s/";
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,14 +32,14 @@ pub struct Manifest {
     /// Everything acknowledged before this time is in it, on all partitions.
     pub time: String,
     pub time_ms: u64,
-    /// Of the program that kept the state.
+    /// Version of the program that kept the state.
     pub version: String,
     pub account: Option<String>,
     pub shards: u16,
     pub partitions: Vec<PartitionEntry>,
     /// Relocations between partitions that were in progress at that time, and continue after a restore.
     pub relocations: Vec<String>,
-    /// Where the log of each shard was, of an account whose log is kept.
+    /// Positions in the logs of the shards, for an account with an archived log.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stamps: Vec<StampEntry>,
     /// In the order in which they are put back.
@@ -78,7 +78,7 @@ pub struct FileEntry {
     pub path: String,
     pub size_bytes: u64,
     pub sha256: Digest,
-    /// Of a table: the checksum that its shard has for it. One of this account, path, size and checksum never changes.
+    /// For a table: its checksum in the shard. Within an account, a table with the same path, size and checksum never changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub table_checksum: Option<String>,
 }
@@ -99,7 +99,7 @@ pub fn is_written_once(path: &str) -> bool {
     is_table || (is_of_log(path) && !path.contains("-open."))
 }
 
-/// Of the kept log, which only a restore to a moment reads.
+/// Whether a file is part of the archived log, which only a restore to a point in time reads.
 pub fn is_of_log(path: &str) -> bool {
     let below_shard = path.strip_prefix(STORE_FOLDER).unwrap_or(path);
     below_shard.split('/').nth(1) == Some("history")

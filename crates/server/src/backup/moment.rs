@@ -20,13 +20,13 @@ use super::manifest::{FileEntry, Manifest, StampEntry, folder_of, is_of_log};
 use super::place::{Known, Place};
 use super::utc;
 
-/// Of one piece of a log, which is read into memory: a journal, or some hundred objects.
+/// Maximum size of one piece of a log, which is read into memory: a journal, or some hundred objects.
 const PIECE_BYTES_MAX: u64 = 1 << 30;
 
 /// The part of a log that follows the state of a backup.
 pub struct Ahead {
     until: Timestamp,
-    /// With whose log.
+    /// The backup whose log is replayed.
     later: Manifest,
 }
 
@@ -89,7 +89,7 @@ pub fn choose(known: &Known, until: Timestamp) -> Result<(Manifest, Option<Ahead
     Ok((state.clone(), Some(Ahead { until, later: later.clone() })))
 }
 
-/// Brings the shards from the state of the backup to the moment. They are on stable storage afterwards.
+/// Brings the shards from the state of the backup to the point in time. They are on stable storage afterwards.
 pub async fn replay(
     place: &Place,
     (state, ahead): (&Manifest, &Ahead),

@@ -12,7 +12,7 @@ use super::manifest::{FileEntry, Manifest};
 use super::shelf::{self, Alone, Lock, Shelf, Spool};
 use crate::store::{StoreUrl, url_of};
 
-/// Of a manifest: half a million files.
+/// Maximum size of a manifest: half a million files.
 const MANIFEST_BYTES_MAX: u64 = 256 << 20;
 /// Bytes read at a time.
 const PIECE_BYTES: usize = 4 << 20;

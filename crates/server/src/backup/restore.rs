@@ -21,7 +21,7 @@ use crate::shards;
 
 /// The caller has locked the place.
 ///
-/// `ahead` brings it to a later moment than that of the backup.
+/// `ahead` brings the data to a later point in time than that of the backup.
 pub async fn restore(
     (from, place): (&Path, &Place),
     manifest: &Manifest,

@@ -11,7 +11,7 @@ use super::place::Place;
 use super::whole;
 use crate::store::{Filling, Prefix, StoreUrl};
 
-/// `ahead` brings it to a later moment than that of the backup.
+/// `ahead` brings the data to a later point in time than that of the backup.
 pub async fn restore(
     (from, place): (&Path, &Place),
     manifest: &Manifest,

@@ -58,7 +58,7 @@ pub struct Checked {
     /// Contents that several backups share are read once.
     pub files: u64,
     pub size_bytes: u64,
-    /// In words, with the names of the files.
+    /// Descriptions, with the names of the files.
     pub damages: Vec<String>,
 }
 

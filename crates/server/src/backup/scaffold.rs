@@ -1,6 +1,6 @@
 //! A scratch data directory of links to files elsewhere: for `verify`, which only reads.
 //!
-//! Of a backup each file is a link to its content; of a running server each shard is a link to the checkpoint that it keeps.
+//! For a backup each file is a link to its content; for a running server each shard is a link to its checkpoint.
 
 use std::fs;
 use std::io;

@@ -24,16 +24,16 @@ pub type Work<'a, T> = LocalBoxFuture<'a, T>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Alone {
-    /// For who makes or deletes backups.
+    /// To make or delete backups.
     Yes,
-    /// For who reads them.
+    /// To read backups.
     No,
 }
 
-/// Keeps others out, or those who change something.
+/// A lock against all other commands, or against those that change something.
 #[derive(Debug)]
 pub enum Lock {
-    /// Of those who read from where nothing can be locked.
+    /// For readers of a place where nothing can be locked.
     None,
     /// Held until it is dropped.
     File(#[allow(dead_code)] File),
@@ -62,24 +62,24 @@ impl Lock {
 }
 
 pub trait Shelf {
-    /// As it was given.
+    /// The place as it was given.
     fn name(&self) -> String;
 
     fn lock(&self, alone: Alone) -> Work<'_, Result<Lock, String>>;
 
-    /// Of all backups there are.
+    /// The ids of all backups.
     fn manifests(&self) -> Work<'_, Result<Vec<BackupId>, String>>;
 
     /// The manifest; `None` where there is none. Bytes beyond `bytes_max` are cut off.
     fn manifest(&self, id: &BackupId, bytes_max: u64) -> Work<'_, Result<Option<Vec<u8>>, String>>;
 
-    /// Of a content; `None` where there is none.
+    /// The size of a content; `None` where there is none.
     fn size(&self, digest: &Digest) -> Work<'_, Result<Option<u64>, String>>;
 
     /// A piece of a content, shorter at its end only.
     fn read(&self, digest: &Digest, offset: u64, bytes_max: usize) -> Work<'_, Result<Bytes, String>>;
 
-    /// Room for a content on its way here: one at a time.
+    /// Opens a spool for an unfinished content: one at a time.
     fn spool(&self) -> Result<Spool, String>;
 
     /// Puts a content in its place, and returns whether it is new there.

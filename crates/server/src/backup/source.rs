@@ -38,7 +38,7 @@ enum Place {
     Directory {
         files: Vec<KeptFiles>,
     },
-    /// Whose lease keeps servers away.
+    /// The lease that keeps servers away.
     #[cfg(feature = "object-storage")]
     Store {
         files: Vec<KeptFiles>,
@@ -56,7 +56,7 @@ pub struct State {
     pub is_of_store: bool,
     pub partitions: Vec<PartitionEntry>,
     pub relocations: Vec<String>,
-    /// Of all shards, or none.
+    /// The stamps of all shards, or none.
     pub stamps: Vec<StampEntry>,
     /// The files of each shard, in the order in which they are put back.
     pub shards: Vec<Vec<SourceFile>>,
@@ -68,7 +68,7 @@ pub struct SourceFile {
     /// Below the shard.
     pub path: String,
     pub size_bytes: u64,
-    /// Of a table, in 32 hexadecimal digits.
+    /// The checksum of a table, in 32 hexadecimal digits.
     pub table_checksum: Option<String>,
 }
 
@@ -203,7 +203,7 @@ impl Source {
         }
     }
 
-    /// The name of the checkpoints in the server's data directory, for who can reach that.
+    /// The name of the checkpoints in the server's data directory, for commands that can reach the directory.
     pub fn checkpoint(&self) -> Option<String> {
         match &self.place {
             Place::Server { id, .. } => Some(format!("backup-{id}")),

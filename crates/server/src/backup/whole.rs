@@ -19,7 +19,7 @@ const LOCAL_FILES: [&str; 4] = ["FORMAT", "db/version", "db/keyspaces/0/current"
 const JOURNALS: &str = "JOURNALS";
 const JOURNALS_BYTES_MAX: usize = 16 << 20;
 
-/// The fault of the list, in words that follow "the manifest '…'".
+/// Checks the list of files; errors are texts that follow "the manifest '…'".
 pub fn check_list(manifest: &Manifest) -> Result<(), String> {
     let count = usize::from(manifest.shards);
     if !(1..=SHARDS_MAX).contains(&count) {
@@ -50,7 +50,7 @@ pub fn check_list(manifest: &Manifest) -> Result<(), String> {
     }
 }
 
-/// The paths of files below the folders of their shards; those beside the shards below "".
+/// The paths of files, relative to the folder of their shard; files outside the shards are under "".
 fn by_shard(manifest: &Manifest) -> BTreeMap<&str, BTreeSet<&str>> {
     let mut shards: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for file in &manifest.files {

@@ -1,4 +1,4 @@
-//! Words that names, addresses and products are made of.
+//! Parts of names, addresses and products.
 
 pub const TITLES: [&str; 4] = ["", "Mr.", "Ms.", "Dr."];
 

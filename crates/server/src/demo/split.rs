@@ -82,7 +82,7 @@ impl<W: Write> Stage<'_, W> {
         self.show(&self.report().await?)
     }
 
-    /// Stores orders until the partition is full, and goes on until it has been split.
+    /// Stores orders until the partition is full, and continues until it has been split.
     async fn fill(&mut self) -> Result<()> {
         let max = self.account.limits().physical_partition_size_bytes_max;
         let (mut quarters, mut looks) = (0, 0);

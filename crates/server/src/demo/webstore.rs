@@ -32,7 +32,7 @@ pub const PRODUCT: StoreContainer = StoreContainer { id: "product", partition_ke
 pub const PRODUCT_META: StoreContainer = StoreContainer { id: "productMeta", partition_key: "/type" };
 
 impl StoreContainer {
-    /// As the REST API takes it.
+    /// The definition for the REST API.
     pub fn definition(self) -> Value {
         json!({ "id": self.id, "partitionKey": { "paths": [self.partition_key], "kind": "Hash", "version": 2 } })
     }

@@ -55,7 +55,7 @@ impl FrameBody {
 }
 
 impl BodySender {
-    /// Waits until there is room for the part. `false`: the request was answered without the body.
+    /// Waits until the channel accepts the part. `false`: the request was answered without the body.
     pub async fn send(&self, part: Bytes) -> bool {
         self.0.send(part).await.is_ok()
     }

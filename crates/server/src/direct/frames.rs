@@ -12,7 +12,7 @@ use crate::direct::frame_body::{BodySender, FrameBody};
 
 /// The size of a read: as much as a TLS record holds.
 const READ_BYTES: usize = 16 << 10;
-/// With less room than this left, the buffer grows.
+/// With fewer free bytes than this, the buffer grows.
 const ROOM_BYTES_MIN: usize = 1 << 10;
 /// So much of a refused body is read, so that the connection can go on.
 const SKIPPED_BYTES_MAX: u64 = 16 << 20;
@@ -25,7 +25,7 @@ pub fn bad(bad: BadFrame) -> io::Error {
 pub struct Frames<R> {
     io: R,
     buffer: BytesMut,
-    /// Of head and tokens.
+    /// Maximum size of head and tokens.
     frame_bytes_max: usize,
     /// From the first byte of a frame to its last token.
     header_max: Duration,

@@ -13,7 +13,7 @@ const OTLP_ENDPOINT_VARIABLE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 /// An argument that is not one of our flags.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Argument {
-    /// As written, without a value.
+    /// The name as written, without a value.
     written: String,
     value: Option<String>,
 }

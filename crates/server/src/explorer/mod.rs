@@ -35,7 +35,7 @@ use crate::settings::ExplorerMode;
 /// Where browsers find it.
 pub const ROOT: &str = "/_explorer/";
 const PAGE: &str = "index.html";
-/// Of the explorer's folder, and of its paths.
+/// Folder of assets, in the explorer's files and in its paths.
 const ASSETS: &str = "assets/";
 
 /// The explorer's pages, if they are served.
@@ -125,7 +125,7 @@ pub fn redirect(status: StatusCode) -> Reply {
     reply
 }
 
-/// Browsers ask for HTML when a page is opened.
+/// Whether the client accepts HTML, as browsers do when a page is opened.
 pub fn takes_html<B>(request: &Request<B>) -> bool {
     let accept = request.headers().get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
     accept.split(',').any(|kind| kind.trim().starts_with("text/html"))

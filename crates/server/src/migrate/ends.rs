@@ -26,7 +26,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// Begins at a place that holds nothing, or goes on with a move of this account that was cut off.
+    /// Opens an empty place, or one with an unfinished move of this account.
     pub async fn open(to: &Path, mark: &AccountMark, log: Option<&str>) -> Result<Target, String> {
         let what = format!("move of the account {}", mark.account);
         if let Some(url) = url_of(to) {
@@ -108,7 +108,7 @@ impl Target {
         }
     }
 
-    /// It stays as it is, to be gone on with.
+    /// Leaves the target as it is, so that a later command can continue.
     pub async fn leave(self) -> Result<(), String> {
         match self {
             Target::Directory { shards, .. } => shards.close().await.map_err(|error| error.to_string()),
@@ -129,7 +129,7 @@ fn cannot_note(data_dir: &Path, error: &io::Error) -> String {
     format!("'{}' cannot be written: {error}", data_dir.display())
 }
 
-/// A directory whose account was moved elsewhere has nothing to move; one whose move to this place was cut off has.
+/// Refuses a directory whose account was moved elsewhere, unless its move to this place was cut off.
 pub fn check_local_source(from: &Path, to: &Path) -> Result<(), String> {
     let to = url_of(to).map_or_else(String::new, |url| url.to_string());
     match moved_mark::read(from)? {

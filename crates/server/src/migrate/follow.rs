@@ -46,7 +46,7 @@ pub enum Outcome {
     Cut(String),
 }
 
-/// Which account lies in a place whose server may run.
+/// The account mark of a place whose server may run.
 pub async fn mark_of(from: &Path) -> Result<AccountMark, String> {
     let mark = match url_of(from) {
         None => account_file::read(from)?,

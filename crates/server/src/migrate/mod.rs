@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `rows.rs` | makes a shard equal to another one by reading both |
 //! | `follow.rs` | brings a copy up to its source by the source's log, and how that is proved |
-//! | `ends.rs` | where the account goes: a prefix of a store, a data directory |
+//! | `ends.rs` | the target: a prefix of a store, a data directory |
 //! | `descriptions.rs` | printed texts |
 //!
 //! The account keeps its number of shards, and each shard gets the rows of its original: rows do not depend on the
@@ -20,7 +20,7 @@
 //! the target is complete       MOVED                            servers of the target
 //! ```
 //!
-//! Whatever is cut off goes on when the same command is given again.
+//! A step that was cut off continues when the same command is given again.
 
 mod descriptions;
 mod ends;

@@ -13,7 +13,7 @@ use super::descriptions::counted;
 use super::{show, table};
 
 /// Between two looks at a relocation.
-/// The first looks follow one another quickly, since a small partition is done within moments.
+/// The first polls follow one another quickly, since a small partition is done within milliseconds.
 const LOOK_FIRST: Duration = Duration::from_millis(5);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Looks after the new routing is in force, until the server has cleaned up and reports how it went.

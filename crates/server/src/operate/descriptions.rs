@@ -7,7 +7,7 @@ use http::StatusCode;
 use percent_encoding::percent_decode_str;
 use shardlake_gateway_nosql::own_words;
 
-/// Words for a refusal of the request to `path`.
+/// Description of a refusal of the request to `path`.
 pub fn of_refusal(status: StatusCode, sentence: &str, path: &str) -> String {
     let one_line: Vec<&str> = sentence.split_whitespace().collect();
     let one_line = one_line.join(" ");

@@ -1,4 +1,4 @@
-//! The numbers behind a finding, with words and units for people. Programs read the names (`--json`).
+//! The numbers behind a finding, with descriptions and units for people. Programs read the names (`--json`).
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use super::table::{bytes, text, thousands};
 #[derive(Debug, Clone, Copy)]
 enum Unit {
     RequestUnits,
-    /// Of one.
+    /// A share of one.
     Share,
     Bytes,
     Seconds,
@@ -17,7 +17,7 @@ enum Unit {
 
 use Unit::{Bytes, Count, RequestUnits, Seconds, Share, Times};
 
-/// Name in the report, words, unit.
+/// Name in the report, description, unit.
 const KNOWN: [(&str, &str, Unit); 22] = [
     ("ruPerSecond", "load", RequestUnits),
     ("keyRuPerSecond", "of the key", RequestUnits),
@@ -115,7 +115,7 @@ mod tests {
         }
     }
 
-    /// The rules that make evidence live in another crate; a number that they add must get its words here.
+    /// The rules that make evidence live in another crate; a number that they add must get its description here.
     #[test]
     fn every_number_of_the_diagnosis_has_words() {
         let rules = include_str!("../../../capacity/src/diagnosis/rules.rs");

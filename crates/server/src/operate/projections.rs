@@ -11,7 +11,7 @@ use super::arguments::Connection;
 use super::show::{ignore_closed, members};
 use super::table::{aligned, number, text, thousands};
 
-/// Of a rule's file: none that is right is longer.
+/// Maximum size of a rule's file; no valid rule is longer.
 const RULE_BYTES_MAX: u64 = 1024 * 1024;
 
 #[derive(Debug, Args)]

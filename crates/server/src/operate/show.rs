@@ -11,7 +11,7 @@ use super::arguments::{ContainerName, Partitions};
 use super::table;
 
 const WATCH_EVERY: Duration = Duration::from_secs(2);
-/// Clears a terminal and goes to its first line.
+/// Clears a terminal and moves to its first line.
 const CLEAR: &str = "\x1b[2J\x1b[H";
 
 pub async fn partitions(arguments: &Partitions) -> Result<(), String> {

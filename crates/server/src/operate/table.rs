@@ -17,7 +17,7 @@ const KEYS_SHOWN: usize = 4;
 const KEY_CHARACTERS: usize = 32;
 /// Share of the maximum size of a logical partition below which its size is not shown.
 const NOTABLE_SHARE: f64 = 0.01;
-/// Characters of a line of words.
+/// Characters of a line of text.
 const LINE: usize = 110;
 
 /// Every container in one line.

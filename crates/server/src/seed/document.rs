@@ -32,7 +32,7 @@ pub struct SeedContainer {
     pub definition: Map<String, Value>,
     pub throughput: Option<u64>,
     pub autoscale_max_throughput: Option<u64>,
-    /// As the text they were written in, so that numbers keep their exact form.
+    /// The items as they were written, so that numbers keep their exact form.
     pub items: Vec<Box<RawValue>>,
     pub items_file: Option<String>,
 }

@@ -20,7 +20,7 @@ const KEYS: &str = "keys.json";
 const AUTHORITY: &str = "authority.json";
 /// There while the copy is complete and follows its source.
 const COPIED: &str = "COPIED";
-/// Of a file with keys or an authority.
+/// Maximum size of a file with keys or an authority.
 const SECRET_BYTES_MAX: u64 = 64 << 10;
 
 /// Open to be filled, with the lease of the account.

@@ -12,7 +12,7 @@ const MOVED: &str = "MOVED";
 const BYTES_MAX: u64 = 4096;
 
 impl Prefix {
-    /// Refuses a prefix of which a part may be missing, or whose account is elsewhere.
+    /// Refuses a prefix of an unfinished restore or migration, or one whose account was moved.
     pub async fn check_is_served_here(&self) -> Result<(), String> {
         if self.restoring().await?.is_some() {
             return Err(format!(

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `home.rs` | from the URL to shards that this server alone serves, and back |
 //! | `objects.rs` | layout of the prefix; opening the shards |
-//! | `log_place.rs` | an account whose log lies in a store of its own |
+//! | `log_place.rs` | an account with a separate WAL store |
 //! | `url.rs` | URLs where commands take a path as well |
 //! | `prefix.rs`, `marks.rs` | a prefix as commands see it: its objects, leases, and marks about the account as a whole |
 //! | `stopped.rs`, `filling.rs` | an account to read; a prefix that an account is moved to |

@@ -16,7 +16,7 @@ const NAME: &str = "node.json";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct NodeFile {
-    /// As `--store` named it.
+    /// The URL of `--store`.
     store: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     last_run: Option<LastRun>,

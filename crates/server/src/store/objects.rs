@@ -23,7 +23,7 @@ use crate::config::Config;
 use crate::shards;
 use crate::stored_json;
 
-/// Of the server that has the account.
+/// Folder of the lease of the serving server.
 pub const LEASE: &str = "lease";
 const ACCOUNT: &str = "account.json";
 const SHARDS: &str = "s";
@@ -119,7 +119,7 @@ pub async fn read_mark(location: &Location) -> Result<Option<AccountMark>, Strin
     stored_json::read(&text, &format!("the object '{place}'"), remedy).map(Some)
 }
 
-/// How many shards there are. A gap is an error: the data of that shard is gone.
+/// The number of shards. A gap is an error: the data of that shard is missing.
 pub async fn count(location: &Location) -> Result<u16, String> {
     let listed = location.store.list_with_delimiter(Some(&location.place(SHARDS))).await;
     let found = listed.map_err(|error| failed(&error))?.common_prefixes;

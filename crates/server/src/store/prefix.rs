@@ -13,7 +13,7 @@ use shardlake_storage::object::object_store::{
 use super::{StoreUrl, log_place};
 use crate::config::machine_name;
 
-/// Of the lease of a command: who was killed holds up the next one for about so long.
+/// Duration of a command's lease: a killed command holds up the next one for about this time.
 const LEASE: Duration = Duration::from_secs(9);
 /// Longer contents are sent in parts of this size.
 const PART_BYTES: usize = 8 << 20;
@@ -51,13 +51,13 @@ impl Claim {
 }
 
 impl Prefix {
-    /// Of anything. The log of an account may lie elsewhere: [`Prefix::of_account`].
+    /// A prefix of any kind. The log of an account may lie elsewhere: [`Prefix::of_account`].
     pub fn new(url: &StoreUrl) -> Result<Prefix, String> {
         let location = Location::parse(url.as_str(), std::env::vars()).map_err(|error| error.to_string())?;
         Ok(Prefix { location })
     }
 
-    /// Of an account, with its log wherever that is.
+    /// The prefix of an account, with the place of its log.
     pub async fn of_account(url: &StoreUrl) -> Result<Prefix, String> {
         log_place::of_command(Prefix::new(url)?).await
     }
@@ -74,7 +74,7 @@ impl Prefix {
         }
     }
 
-    /// As it was given.
+    /// The URL as it was given.
     pub fn name(&self) -> String {
         self.location.url.clone()
     }
@@ -86,7 +86,7 @@ impl Prefix {
         Ok(listed.objects.is_empty() && listed.common_prefixes.is_empty())
     }
 
-    /// Of an object up to so many bytes; `None` where there is none.
+    /// The contents of an object, up to a maximum size; `None` where there is no object.
     pub async fn get(&self, name: &str, bytes_max: u64) -> Result<Option<Vec<u8>>, String> {
         let Some(size) = self.size(name).await? else { return Ok(None) };
         if size == 0 {
@@ -212,7 +212,7 @@ impl Prefix {
     }
 }
 
-/// As many bytes as were asked for, in one piece.
+/// The requested bytes, in one piece.
 async fn gather(
     size_bytes: usize,
     next: &mut impl AsyncFnMut() -> Result<Bytes, String>,

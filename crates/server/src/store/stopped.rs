@@ -108,7 +108,7 @@ impl Prefix {
     }
 }
 
-/// Of the shards.
+/// The paths of the shards.
 async fn paths(prefix: &Prefix) -> Result<Vec<String>, String> {
     let count = objects::count(&prefix.location).await?;
     let remembered = objects::read_mark(&prefix.location).await?.map_or(0, |mark| mark.shards);

@@ -192,7 +192,7 @@ fn write_until(is_over: &AtomicBool, client: &Client, at: &Place, writer: u64) {
     }
 }
 
-/// The request is on its way while a sync is held, and the client is gone before the sync ends.
+/// Sends a request while a sync is held, and disconnects before the sync ends.
 fn hang_up_in_a_sync(server: &ServerProcess, weather: &Weather, operation: &Operation) {
     let client = server.client();
     let offer = match operation {
@@ -216,7 +216,7 @@ fn hang_up_in_a_sync(server: &ServerProcess, weather: &Weather, operation: &Oper
     weather.release();
 }
 
-/// As the system counts them: `/metrics` waits for the sync that is held.
+/// Sockets as the system counts them: `/metrics` waits for the held sync.
 fn sockets(server: &ServerProcess) -> usize {
     let files = std::fs::read_dir(format!("/proc/{}/fd", server.process_id())).expect("our own child");
     let links = files.flatten().filter_map(|file| std::fs::read_link(file.path()).ok());

@@ -31,7 +31,7 @@ pub struct Cycle<'c> {
     pub weather: Option<&'c Weather>,
     pub clients_hang_up: bool,
     pub acknowledged: &'c AtomicU64,
-    /// Of these, changes of definitions.
+    /// Changes of definitions, a part of the count above.
     pub defined: &'c AtomicU64,
     pub is_being_killed: &'c AtomicBool,
 }
@@ -138,7 +138,7 @@ impl Owner {
         response: Option<&Response>,
     ) {
         match status {
-            // Too much load, or the wrong moment: nothing was done.
+            // Too much load, or a conflict with another change: nothing was done.
             429 | 449 => {
                 self.tally.count("refused under load");
                 std::thread::sleep(Duration::from_millis(2));
@@ -146,7 +146,7 @@ impl Owner {
             408 | 503 => {
                 self.tally.count("answered with 408 or 503");
                 self.worlds.unanswered(operation);
-                // A store that does not answer needs a moment.
+                // Wait for a store that does not answer.
                 std::thread::sleep(RETRY_AFTER);
             }
             _ => {

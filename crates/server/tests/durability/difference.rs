@@ -73,7 +73,7 @@ pub fn torn<'o>(
     let mut found = Vec::new();
     for operation in pending {
         let Operation::Items { changes, .. } = operation else { continue };
-        // Of an item that a batch changes twice only the last version can be stored.
+        // Only the last version of an item that a batch changes twice can be stored.
         let mut last = BTreeMap::new();
         for change in changes {
             last.insert(change.id(), change.version());

@@ -50,7 +50,7 @@ struct Ring {
     manner: Manner,
     url: String,
     directory: TempDir,
-    /// Of the two, when they serve.
+    /// Addresses of the two servers, while they serve.
     addresses: [Mutex<Option<SocketAddr>>; 2],
     acknowledged: [AtomicU64; 2],
     starts: AtomicU64,
@@ -144,7 +144,7 @@ impl Ring {
         let random = Random::seeded(number as u64 + 1);
         let manner = if self.manner == Manner::StandBy { "--standby" } else { "--take-over" };
         while !self.is_over.load(Ordering::SeqCst) {
-            // Who is taken over while it starts is refused.
+            // The start fails if the other server takes over meanwhile.
             let Ok(mut server) = self.options(number, &[manner]).try_start() else { continue };
             self.starts.fetch_add(1, Ordering::SeqCst);
             *self.addresses[number].lock().unwrap() = Some(server.address());

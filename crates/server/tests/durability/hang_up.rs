@@ -1,4 +1,4 @@
-//! A client that goes away in the middle of a request, over HTTP/1.1 or HTTP/2.
+//! A client that disconnects in the middle of a request, over HTTP/1.1 or HTTP/2.
 
 use crate::http2;
 use crate::requests::Wire;
@@ -9,11 +9,11 @@ use std::io::{ErrorKind, Read, Result, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
-/// How often a client looks for a sync before it goes away without having seen one.
+/// How often a client looks for a sync before it disconnects without having seen one.
 const LOOKS_MAX: u64 = 300;
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// When a client goes away.
+/// When a client disconnects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HangUp {
     /// A byte or more of the request is missing.
@@ -57,7 +57,7 @@ impl HangUp {
     }
 }
 
-/// Sends the request on a connection of its own and goes away.
+/// Sends the request on its own connection and disconnects.
 pub fn send_and_hang_up(
     client: &Client,
     wire: &Wire,

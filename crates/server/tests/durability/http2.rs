@@ -1,4 +1,4 @@
-//! As much of HTTP/2 as it takes to send one request and to reset it.
+//! The part of HTTP/2 that is needed to send one request and to reset it.
 
 use std::io::{Result, Write};
 use std::net::TcpStream;

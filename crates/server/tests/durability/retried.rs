@@ -13,12 +13,12 @@ use std::time::Duration;
 
 const CYCLES: u64 = 3;
 const WRITERS: i64 = 6;
-/// Of all writers together, before a kill.
+/// Answered writes of all writers together, before a kill.
 const ANSWERED_MIN: u64 = 120;
 const OP_MSG: i32 = 2013;
 /// Only a server that hangs takes as long; no verdict depends on it.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The server has seen to the partition that a transaction or a write was about, or is too busy: drivers come again.
+/// Error codes after which drivers retry: the partition of a transaction or a write has moved, or the server is too busy.
 const RETRIED: [i32; 6] = [112, 251, 263, 91, 189, 16500];
 
 /// A connection that sends commands as a driver would.
@@ -85,7 +85,7 @@ fn number(reply: &Document, name: &str) -> i64 {
 enum Step {
     /// Three statements: two increments of the writer's own counter, and an upsert of a document of the number that it makes.
     Update,
-    /// Of its own counter, which is answered.
+    /// An increment of the writer's own counter; the answer holds the new document.
     Modify,
     Insert,
     /// Its own counter and one of all writers.
@@ -139,7 +139,7 @@ impl Writer {
         })
     }
 
-    /// Until the server is gone.
+    /// Writes until the server is killed.
     fn write_until_killed(&mut self, address: &str, answered: &AtomicU64) {
         while let Ok(mut connection) = Mongo::connect(address) {
             while self.write_once(&mut connection).is_ok() {
@@ -163,7 +163,7 @@ impl Writer {
         write
     }
 
-    /// Sends something and goes away without waiting for the answer. A transaction has an end of its own.
+    /// Sends a write and disconnects without waiting for the answer. A transaction ends in its own way.
     fn hang_up(&mut self, connection: &mut Mongo) -> Result<()> {
         let write = self.begin();
         if !matches!(write, Step::Transaction) {

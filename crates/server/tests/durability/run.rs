@@ -42,7 +42,7 @@ pub struct Plan {
     pub partitions_move: bool,
     /// A small one sorts writes to disk, and drops journals, several times in a run.
     pub write_buffer: &'static str,
-    /// In a store beside the data directory.
+    /// Whether the account lies in a store next to the data directory.
     pub is_stored: bool,
 }
 
@@ -268,7 +268,7 @@ impl Run {
         }
     }
 
-    /// Some starts are killed at any moment of the recovery.
+    /// Kills some starts at a random time of the recovery.
     fn kill_in_recovery(&mut self) {
         for _ in 0..self.random.below(3) {
             let mut command = Command::new(crate::server_binary());
@@ -388,7 +388,7 @@ impl Run {
     }
 }
 
-/// Mostly the ledger, at times a container that comes and goes.
+/// The ledger mostly, at times a container that is created and deleted.
 fn places_to_move() -> Vec<Place> {
     let place = |database: String, container: &str| Place { database, container: container.to_owned() };
     let others = (0..DEFINERS).flat_map(|number| ["a", "b"].map(|letter| format!("d{number}{letter}")));

@@ -101,7 +101,7 @@ fn a_backup_made_while_four_writers_write_has_all_that_was_acknowledged_in_whole
             assert!((least..=most).contains(&found), "writer {writer}: {found} is not in {least} to {most}");
             items += 2 * found;
         }
-        // Of each writer, the last round may have no follower yet.
+        // The last round of each writer may have no follower yet.
         let told = backup["items"].as_u64().unwrap();
         assert_eq!(metric(&client, "shardlake_items"), told);
         assert!(told as usize >= items && told as usize <= items / 2 * 3, "{told} for {items}");
@@ -342,7 +342,7 @@ fn a_later_backup_copies_little_and_deleting_keeps_what_others_need() {
     fill(&server.client(), "c", 400..402, 100);
     let second = create(&server, &place);
     let new = |backup: &Value| backup["newBytes"].as_u64().unwrap();
-    // Shards share some words.
+    // Shards share some contents.
     assert!(new(&first) * 10 > first["sizeBytes"].as_u64().unwrap() * 9, "{first}");
     assert!(new(&second) * 10 < new(&first), "{} after {}", new(&second), new(&first));
     let stored: u64 =

@@ -156,12 +156,12 @@ pub fn context(version: u32) -> Vec<u8> {
 }
 
 impl DirectClient {
-    /// A connection whose context was answered.
+    /// Opens a connection, after the answer to its context.
     pub fn open(server: &ServerProcess) -> DirectClient {
         DirectClient::open_at(server.address(), &ca_of(server))
     }
 
-    /// The same at any address.
+    /// Opens a connection to any address.
     pub fn open_at(address: SocketAddr, ca: &[u8]) -> DirectClient {
         let mut client = DirectClient::unopened(address, ca);
         client.send(&context(1));

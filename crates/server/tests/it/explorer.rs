@@ -1,4 +1,4 @@
-//! The explorer's door: which files are served, with which headers, to whom, and where not.
+//! The explorer's files over HTTP: their headers, their clients, and the cases that serve none.
 
 use shardlake_testkit::{Request, Response, ServerProcess};
 
@@ -278,7 +278,7 @@ fn a_query_whose_client_leaves_ends() {
     }
     // They are at work, and all are left.
     drop(asked);
-    // It has its turn behind those that were left, and is the last of them to be done.
+    // The server runs it after the requests that were left, so it is the last to be done.
     let after = client.request("POST", path, &[], body.as_bytes()).expect_status(200).json();
     assert_eq!(after["rows"], serde_json::json!([8 * 60 * 60 * 60]));
     let left = (processor_ticks(&server) - before).saturating_sub(whole);

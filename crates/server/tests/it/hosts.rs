@@ -46,7 +46,7 @@ fn machine() -> String {
     rustix::system::uname().nodename().to_str().unwrap().to_owned()
 }
 
-/// The status of an unsigned request whose head has these lines besides.
+/// The status of an unsigned request with these additional lines in its head.
 fn status(server: &ServerProcess, target: &str, lines: &str) -> u16 {
     let head = format!("GET {target} HTTP/1.1\r\n{lines}connection: close\r\n\r\n");
     let answer = answer_at(server.address(), &head);

@@ -58,7 +58,7 @@ fn probe(port: u16) -> Option<(u16, bool)> {
     Some((ready.status, account.status == 200))
 }
 
-/// A port that was free a moment ago. The only test that needs to know it before the server does.
+/// A port that was free just now. Only this test needs the port before the server does.
 fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
@@ -154,7 +154,7 @@ fn half_of_a_request(server: &ServerProcess, body: &[u8]) -> (TcpStream, Vec<u8>
     let (first, rest) = bytes.split_at(bytes.len() - 6);
     let mut stream = connect(server.address());
     stream.write_all(first).unwrap();
-    // The server asks for the body when it begins to serve the request.
+    // The server sends 100 Continue when it begins to serve the request.
     let mut line = [0; 25];
     stream.read_exact(&mut line).unwrap();
     assert_eq!(&line, b"HTTP/1.1 100 Continue\r\n\r\n");

@@ -8,14 +8,14 @@
 //! | `status.rs` | one look at a server; its keys rotated; colours |
 //! | `settings.rs` | flags, variables and files; which keys are accepted where |
 //! | `shards.rs` | data directories with several shards |
-//! | `stores.rs` | accounts in an object store: who has them |
+//! | `stores.rs` | accounts in an object store: leases and take-overs |
 //! | `store_backups.rs` | backups of such accounts, and backups in a store |
 //! | `migrate.rs`, `migrate_online.rs` | accounts that are moved between a local disk and a store; while clients write |
-//! | `lost_files.rs` | data directories of which something is gone; `verify` only reads |
+//! | `lost_files.rs` | data directories with missing files; `verify` only reads |
 //! | `operate.rs` | the operator's commands |
-//! | `backups.rs`, `backup_support.rs` | backups: made beside writers, restored, damaged, interrupted, deleted |
+//! | `backups.rs`, `backup_support.rs` | backups: made while clients write, restored, damaged, interrupted, deleted |
 //! | `whole_backups.rs` | backups and logs that are not whole |
-//! | `restore_moments.rs` | restores to moments between two backups |
+//! | `restore_moments.rs` | restores to points in time between two backups |
 //! | `store_faults.rs` | stores that are slow, fail or lose answers |
 //! | `store_places.rs` | logs in a store of their own, and a cache of the store on a local disk |
 //! | `deploy.rs` | the files of `deploy`: compose, Helm |

@@ -93,7 +93,7 @@ fn a_move_that_is_cut_off_goes_on_and_is_served_nowhere_until_then() {
     assert!(server.terminate(PATIENCE).success());
     let to_store = ["migrate", "--from", text_of(&data), "--to", &url];
     printed(&to_store, 0);
-    // As if it had been killed after its first mark.
+    // The state of a command that was killed after its first mark.
     let remembered: Value =
         serde_json::from_str(&fs::read_to_string(account.path("account/account.json")).unwrap()).unwrap();
     let words = format!("move of the account {}\n", remembered["account"].as_str().unwrap());
@@ -102,7 +102,7 @@ fn a_move_that_is_cut_off_goes_on_and_is_served_nowhere_until_then() {
     assert!(refused_at(&data, &[]).contains("was moved to"));
     let said = printed(&to_store, 0);
     assert!(said.contains("of which 0 were written and 0 removed"), "{said}");
-    // One of another account is not gone on with.
+    // An unfinished move of another account is not continued.
     fs::write(account.path("account/RESTORING"), "move of the account of somebody else\n").unwrap();
     assert!(complaint(&to_store).contains("cut off"));
     fs::remove_file(account.path("account/RESTORING")).unwrap();

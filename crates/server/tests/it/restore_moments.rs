@@ -88,9 +88,9 @@ impl History {
                 Shown::Item(name) | Shown::Gone(name) | Shown::Container(name) => name,
             };
             match &step.shown {
-                // Deleted before the moment, or perhaps.
+                // Deleted before the point in time, or perhaps.
                 Shown::Item(id) if is_undone(id, moment) => {}
-                // Of before it was there.
+                // Read before the item existed.
                 Shown::Gone(_) if step.sent > moment => {}
                 shown if step.acknowledged < moment => {
                     assert!(has(shown), "{name} is not as it was before {moment}")

@@ -69,7 +69,7 @@ fn a_script_whose_worker_is_killed_is_run_once_more_and_then_told_to_come_again(
         let run = scope.spawn(|| execute(&server.client(), "a", "endless"));
         eventually("the worker computes", || ticks(&idle[0]) > before + 5);
         kill(&idle[0]);
-        // The same request, in another worker.
+        // The same request runs in another worker.
         let second = worker_beside(&server, &idle);
         eventually("the worker computes", || ticks(&second) > 20);
         kill(&second);

@@ -289,7 +289,7 @@ fn kills_leave_no_backup_in_a_store_and_no_kept_state() {
     let path = "/_shardlake/v1/backups";
     let state = server.client().request("POST", path, &[], b"").expect_status(201).json();
     assert_eq!(state["isOfStore"], true);
-    // As if the client had got so far and no further.
+    // The state of a client that stopped at this step.
     let piece = format!("{path}/{}/shards/0/files/0/0", state["id"].as_str().unwrap());
     let _piece = server.client().get(&piece, &[]).expect_status(200);
     server.kill();

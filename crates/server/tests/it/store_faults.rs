@@ -109,7 +109,7 @@ fn lost_answers_of_a_store_stop_no_writer_and_double_nothing() {
     assert!(server.terminate(PATIENCE).success());
 }
 
-/// A store that is gone for longer than the lease: 503 and 408, nothing out of date, and then it goes on by itself.
+/// A store that is unreachable for longer than the lease: 503 and 408, no stale reads, and recovery without a restart.
 #[test]
 fn a_server_goes_on_when_its_store_is_back() {
     let bucket = Bucket::open();

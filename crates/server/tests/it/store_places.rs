@@ -126,7 +126,7 @@ fn a_start_without_the_log_of_the_account_is_refused_by_name() {
     let _found = server.client().get("/dbs/db", &[]).expect_status(200);
     assert!(server.terminate(PATIENCE).success());
 
-    // An account that has its log beside its data keeps it there.
+    // An account whose log lies with its data keeps the log there.
     let plain = Account::new();
     let mut server = plain.node("one", &[]).start();
     assert!(server.terminate(PATIENCE).success());
@@ -181,7 +181,7 @@ fn fill_a_container(client: &Client) {
 fn a_disk_cache_is_used_by_the_next_start_and_may_be_lost_or_damaged() {
     let account = Account::new();
     let cache = format!("--disk-cache={}", account.path("cache").display());
-    // Blocks have no room in memory.
+    // The memory cache is too small for blocks.
     let arguments = ["--write-buffer-size=1MiB", "--cache-size=256KiB", &cache];
     let mut server = account.node("one", &arguments).start();
     fill_a_container(&server.client());

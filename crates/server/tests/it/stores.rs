@@ -135,7 +135,7 @@ fn who_is_taken_over_acknowledges_nothing_more_and_ends_with_3() {
     let account = Account::new();
     let mut first = account.node("first", &[]).start();
     define(&first.client());
-    // Before the other one asks for its keys: a request that hangs over the take-over.
+    // A client with the keys, made before the take-over; its requests continue during the take-over.
     let client = first.client();
     assert_eq!(create(&client, "1"), 201);
     first.expects_log("this server ends");
@@ -264,7 +264,7 @@ fn a_server_whose_store_refuses_its_log_is_not_ready_until_it_is_written() {
     while readiness() != 200 {}
 }
 
-/// The store of a living server goes away and comes back: nothing is acknowledged in between, and the server goes on.
+/// The store of a running server fails and recovers: nothing is acknowledged in between, and the server continues.
 #[test]
 fn a_server_that_cannot_reach_its_store_answers_503_and_goes_on() {
     let account = Account::new();

@@ -29,7 +29,7 @@ pub fn command(arguments: &[&str]) -> Command {
     program_without_variables(env!("CARGO_BIN_EXE_shardlake"), arguments)
 }
 
-/// Likewise for a program that starts ours.
+/// The same for a program that starts the server.
 pub fn program_without_variables(program: impl AsRef<OsStr>, arguments: &[&str]) -> Command {
     let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
@@ -183,7 +183,7 @@ impl<S: Read + Write> Http2<S> {
         Http2::with_settings(stream, b"")
     }
 
-    /// A client that never has room for a byte of an answer's body.
+    /// A client whose flow-control window never admits a byte of an answer's body.
     pub fn without_window(stream: S) -> Http2<S> {
         const INITIAL_WINDOW_SIZE: u8 = 4;
         Http2::with_settings(stream, &[0, INITIAL_WINDOW_SIZE, 0, 0, 0, 0])
@@ -202,7 +202,7 @@ impl<S: Read + Write> Http2<S> {
         self.get_from("localhost", path, headers)
     }
 
-    /// The same with an `:authority` of its own.
+    /// The same with another `:authority`.
     pub fn get_from(&mut self, authority: &str, path: &str, headers: &[(&str, &str)]) -> u16 {
         let stream_id = self.ask_of(authority, path, headers);
         loop {

@@ -37,7 +37,7 @@ pub use tour::{LINK as TOUR_LINK, Tour};
 
 pub const DEFAULT_SECONDS: u64 = 8;
 const DATABASE: &str = "saas";
-/// RU/s: three partitions of 600, with room for all that the tenants ask for together.
+/// RU/s: three partitions of 600, enough for all tenants together.
 const THROUGHPUT: u64 = 1_800;
 /// Time for the partitions to follow a changed throughput.
 const SETTLE_MAX: Duration = Duration::from_secs(20);
@@ -212,7 +212,7 @@ impl<W: Write> Stage<'_, W> {
         Ok(())
     }
 
-    /// Asks for more throughput, and waits until the partitions have been split for it.
+    /// Raises the throughput, and waits until the partitions have been split for it.
     async fn raise(&mut self, container: &ContainerHandle, throughput: u64) -> Result<()> {
         let offer = self.account.throughput_of(container).own;
         let offer = offer.ok_or_else(|| Error::internal("the container has lost its throughput"))?;

@@ -1,4 +1,4 @@
-//! The hot tenant in a browser: a server in memory, whose tenants ask and ask, and an address that shows it step by step.
+//! The hot tenant in a browser: a server in memory, whose tenants send requests without end, and an address that shows it in steps.
 //!
 //! Both designs have the same traffic, so that one may be compared with the other. The busy tenant asks for more than its
 //! partition's share and for less than a partition may hand out: the remedy that the server proposes cures it, and another
@@ -26,7 +26,7 @@ pub struct Tour {
 }
 
 impl Tour {
-    /// As of the story: near enough that they are met.
+    /// The limits of the story: low enough to be met.
     pub fn limits() -> Limits {
         super::limits()
     }

@@ -19,7 +19,7 @@ const TICK: Duration = Duration::from_millis(5);
 pub struct Pace {
     pub duration: Duration,
     pub seed_number: u64,
-    /// Of the busy tenant's reads, in hundredths.
+    /// Share of the busy tenant's reads, in percent.
     pub busy_percent: u64,
 }
 
@@ -169,7 +169,7 @@ impl Traffic {
         Ok(written.reply.meta.charge_centi)
     }
 
-    /// As a client's request has it, so that budgets hold.
+    /// The context of a client's request, so that budgets apply.
     fn context(&self) -> RequestContext {
         let context = RequestContext::internal(self.account.clock(), self.account.random().guid());
         RequestContext { priority: Priority::High, ..context }
