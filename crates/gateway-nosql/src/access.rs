@@ -11,10 +11,10 @@
 //! | any token | read the account |
 //!
 //! Tokens are denied every operation that [`need`] does not list for them. A token is for the one container that its permission
-//! named when it was made, also where another container has that name by now: handlers take their container from
+//! named when it was made, also where another container has that name now: handlers take their container from
 //! [`Call::container`](crate::call::Call), which checks once more, so that no container takes another's place between check and use.
 //!
-//! Bodies are looked at by [`Scope`], where they are parsed: the operations of a bulk request name their own keys, and a replaced item its
+//! [`Scope`] checks bodies, where they are parsed: the operations of a bulk request name their own keys, and a replaced item its
 //! own id.
 
 use shardlake_account::{Account, ContainerHandle, GrantedChild, KeyedOperation, ResourceLink};
@@ -137,7 +137,7 @@ impl ResourceOperation {
     }
 }
 
-/// A request as far as access depends on it.
+/// The parts of a request on which authorization depends.
 pub(crate) struct Asked<'r> {
     pub operation: Operation,
     pub path: &'r Path<'r>,

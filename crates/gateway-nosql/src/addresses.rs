@@ -1,8 +1,8 @@
-//! The address feed: where clients in Direct mode send the frames for each partition.
+//! The address feed: the addresses to which clients in Direct mode send the frames for each partition.
 //!
 //! `$resolveFor` names the resources that the client will address: the items of a container, or the databases, which are in the
 //! master partition. It is signed, and allowed, as a read of those resources. Each partition has two addresses, which both lead
-//! to this listener, by the host and port that the client called. A range that is gone is left out: at the missing range, clients
+//! to this listener, by the host and port that the client called. A range that has ended is left out: at the missing range, clients
 //! read the ranges again.
 
 use std::borrow::Cow;

@@ -77,7 +77,7 @@ impl Keyring {
         Ok(Keyring { keys, clock_skew_max })
     }
 
-    /// Finds out who sent an `Authorization` header. A signature is compared with the forms that the request may have been
+    /// Finds the sender of an `Authorization` header. A signature is compared with the forms that the request may have been
     /// signed in; a resource token speaks for itself.
     pub fn authenticate(
         &self,

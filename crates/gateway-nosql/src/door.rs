@@ -28,8 +28,8 @@ impl Door<'_> {
         matches!(self, Door::Direct(_))
     }
 
-    /// The error of an operation in a container. Clients in Direct mode look up a container that is gone again and repeat the request,
-    /// where they hand a 404 of an owner to the application.
+    /// The error of an operation in a container. At a stale container, clients in Direct mode read the container again and repeat the
+    /// request; a 404 of an owner they hand to the application.
     pub fn error_within(self, error: Error) -> Error {
         if self.is_direct() && error.kind() == ErrorKind::OwnerNotFound {
             return stale_container(&error);
@@ -56,10 +56,10 @@ const ADDRESS_IS_STALE: u32 = 0;
 impl Routing<'_> {
     /// The container that a frame names, if its id and its address are those that the sender believes it to have.
     ///
-    /// Only a range that is gone is refused, and not a range that does not own the partition key. Ids of ranges are never given out
-    /// again and their bounds never change, so the range of a client with an old partition map is gone. The operation itself finds
+    /// Only a range that has ended is refused, and not a range that does not own the partition key. Ids of ranges are never reused
+    /// and their bounds never change, so the range of a client with an old partition map has ended. The operation itself finds
     /// its partition by key, as over HTTP: a split after the check, or a client that computes hashes in another way, makes no answer
-    /// wrong. A range in a header (`names_range`) is checked by the operation.
+    /// wrong. The operation checks a range in a header (`names_range`).
     pub fn checked(&self, found: Result<ContainerHandle>, names_range: bool) -> Result<ContainerHandle> {
         let container = found.map_err(|error| match error.kind() {
             ErrorKind::NotFound | ErrorKind::OwnerNotFound => stale_container(&error),

@@ -76,7 +76,7 @@ impl MessageSpace {
         self.answers.held()
     }
 
-    /// Bytes of requests that arrive or are at work.
+    /// Bytes of requests that arrive or are in progress.
     pub fn body_bytes(&self) -> u64 {
         self.bodies.held()
     }
@@ -226,7 +226,7 @@ impl Drop for BodyHold {
     }
 }
 
-/// The memory of the answer to one request, from when the request is let in until the client has read the answer or is gone.
+/// The memory of the answer to one request, from its admission until the client has read the answer or has disconnected.
 #[derive(Debug)]
 pub struct AnswerHold {
     connection: Arc<ConnectionSpace>,

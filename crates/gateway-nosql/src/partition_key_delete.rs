@@ -1,6 +1,6 @@
 //! Delete every item of one logical partition.
 //!
-//! The reference answers at once and deletes in the background; here the items are gone when the reply arrives, so no
+//! The reference answers at once and deletes in the background; here the items are deleted when the reply arrives, so no
 //! pending header is sent.
 
 use http::StatusCode;

@@ -101,7 +101,7 @@ impl QueryBody {
         Ok(QueryBody { text: json.query, parameters, resume_filter })
     }
 
-    /// A query of a kind that has no order to go on in.
+    /// A query of a kind that has no order in which a client could continue it.
     pub fn read_whole(call: &Call<'_>) -> Result<QueryBody> {
         let body = QueryBody::read(call)?;
         match body.resume_filter {

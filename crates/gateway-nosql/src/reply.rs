@@ -90,7 +90,7 @@ pub(crate) struct Echo<'r> {
     pub duration: Duration,
 }
 
-/// Room for every header of an item response.
+/// Capacity for every header of an item response.
 const HEADERS_MAX: usize = 48;
 
 const VERSION: &str = concat!("version=shardlake-", env!("CARGO_PKG_VERSION"));

@@ -51,10 +51,10 @@ pub(crate) fn feed(parent_rid: &str, member: &str, documents: &[Vec<u8>]) -> Rep
     Reply { item_count: Some(documents.len()), ..reply }
 }
 
-/// A page of a feed of resources: all of them, or as many as the client asks for at once and a page has room for.
+/// A page of a feed of resources: all of them, or as many as the client accepts at once and fit into a page.
 ///
-/// A feed that takes several pages is in the order of the resources' own ids, and the continuation token is the last one
-/// returned, so that nothing is missed or repeated when resources come and go in between.
+/// A feed of several pages is in the order of the resources' own ids, and the continuation token is the last one
+/// returned, so that nothing is missed or repeated when resources are created or deleted in between.
 pub(crate) fn page(call: &Call<'_>, parent_rid: &str, member: &str, rows: Vec<Vec<u8>>) -> Result<Reply> {
     let max = max_items(call)?;
     let size_max = call.account.limits().page_size_bytes_max;

@@ -1,7 +1,7 @@
 //! Throughput as clients write it: two headers at creation, an offer's `content` afterwards.
 //!
-//! Numbers may be negative on the wire; such a request gets the same answer as any other below the minimum. Whether a
-//! number fits the other rules is the account's business.
+//! Numbers may be negative on the wire; such a request gets the same answer as any other below the minimum. The account
+//! checks the other rules.
 
 use serde::{Deserialize, Deserializer};
 use shardlake_model::{Autoscale, Error, Limits, Offer, Result, Throughput};

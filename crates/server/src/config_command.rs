@@ -54,7 +54,7 @@ struct Given {
     settings: Settings,
 }
 
-/// A setting as a server would have it.
+/// A setting with the value that a server would use.
 struct Row {
     name: String,
     value: Value,

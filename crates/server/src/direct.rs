@@ -1,8 +1,8 @@
 //! A connection in Direct mode: frames in, answers out in any order.
 //!
-//! The first frame introduces the client. Each frame behind it is a request, signed for itself, and goes the way that HTTP requests go:
-//! through `front.rs` to the gateway. An answer that is there after the first step is written at once; other work goes on in tasks, so that
-//! a slow query holds up nothing behind it.
+//! The first frame introduces the client. Each later frame is a request with its own signature, and passes through `front.rs` to the
+//! gateway, as HTTP requests do. An answer that is ready at the first poll is written at once; other requests continue in tasks, so
+//! that a slow query holds up nothing behind it.
 //!
 //! An answer is written by itself, so that no TLS record has bytes of two answers: the Java client's decoder overwrites the first one
 //! with the second. A frame that cannot be right ends the connection, since the number of its request is unknown.

@@ -1,8 +1,8 @@
-//! Why clients could not connect, in the log.
+//! Log of the reasons why clients could not connect.
 //!
 //! The error of a client that does not trust the certificate is misleading: in Direct mode it comes after half a minute and is about an
-//! unavailable service. The server gets the reason, as an alert of TLS. Handshakes can be made to fail on purpose, so that only one
-//! of them is logged in a while.
+//! unavailable service. The server receives the reason, as an alert of TLS. Handshakes can be made to fail on purpose, so that the
+//! log has only one of them per period.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,7 +1,7 @@
-//! `heat` in the data directory: the heat of containers over time, so that a map goes on after a restart.
+//! `heat` in the data directory: the heat of containers over time, so that a heat map continues after a restart.
 //!
-//! One line of JSON for each container that had traffic, after a first line that names the format. It is written now and again and
-//! at the end, by replacement; a server that is killed has lost the last minutes of a picture and nothing else. A file that cannot
+//! One line of JSON for each container that had traffic, after a first line that names the format. The file is replaced periodically
+//! and at the end; a server that is killed has lost the last minutes of a heat map and nothing else. A file that cannot
 //! be read is logged and ignored: nothing depends on it. There is none for data in memory or in an object store.
 
 use std::fs::File;

@@ -55,7 +55,7 @@ pub struct HostCheck {
 enum Trust {
     /// Refused, as pages of other origins: the well-known key is accepted.
     Strict,
-    /// Answered: the account has keys of its own.
+    /// Answered: the account has its own keys.
     Keys,
     /// Answered, and the name repeated: emulator mode.
     All,

@@ -1,4 +1,4 @@
-//! The keys of a running server, for operators: each can be replaced by a new one while clients go on.
+//! The keys of a running server, for operators: each can be replaced by a new one while clients keep working.
 //!
 //! A rotation writes the key file first, whole and synced, then accepts the new keys. A crash in between leaves the new key in the file, so
 //! that the next start accepts it. The log has a line with the fingerprints of both keys.

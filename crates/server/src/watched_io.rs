@@ -3,7 +3,7 @@
 //! The HTTP library would need a timer per request to time headers and idleness. Here the transport notes when things happen,
 //! and one slow timer per connection (`connection.rs`) looks at the notes.
 //!
-//! A request is in flight until its answer has been sent. An answer of which a client takes nothing for too long is ended: on
+//! A request is in flight until its answer has been sent. An answer of which a client reads nothing for too long is ended: on
 //! HTTP/2 its stream alone, else the connection.
 //!
 //! A server that closes a socket with unread bytes makes the kernel reset it, and the client loses the answer that was sent
@@ -131,7 +131,7 @@ pub enum Overdue {
     Idle,
     /// A request has begun, but its headers do not end.
     Headers,
-    /// The client takes nothing of an answer.
+    /// The client reads nothing of an answer.
     Answer,
 }
 

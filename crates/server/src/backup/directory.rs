@@ -4,9 +4,9 @@
 //! |---|---|
 //! | `FORMAT` | one line, so that no other directory is taken for one of these |
 //! | `LOCK` | held exclusively to make or delete backups, shared to read them; released when the process ends |
-//! | `objects/ab/cd…` | a content, by its SHA-256: whichever backups have it, it lies here once |
+//! | `objects/ab/cd…` | a content, by its SHA-256: stored once, however many backups share it |
 //! | `backups/ID.manifest` | the list of the files of a backup, written last and never replaced |
-//! | `unfinished/N` | a content on its way here |
+//! | `unfinished/N` | an unfinished content |
 //!
 //! A crash at any time leaves complete backups, and perhaps contents that no manifest names. Such contents are deleted when the
 //! next backup is made or deleted.

@@ -92,8 +92,8 @@ pub fn folder_of(shard: usize, is_of_store: bool) -> String {
     }
 }
 
-/// Of a table in a store, or of a complete piece of the kept log: its name is never used again, so that one of this account, path and
-/// size never changes.
+/// Whether a file never changes: a table in a store, or a complete piece of the archived log. Its name is never used again, so that
+/// account, path and size identify its content.
 pub fn is_written_once(path: &str) -> bool {
     let is_table = path.starts_with(STORE_FOLDER) && path.contains("/compacted/");
     is_table || (is_of_log(path) && !path.contains("-open."))

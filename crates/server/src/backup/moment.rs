@@ -5,7 +5,7 @@
 //! backup A        backup B                     backup C
 //! state           state                        state
 //!                   └── log of C, kept since … ──┘
-//!                        ▲ the moment: B, and C's log from B up to here
+//!                        ▲ the point in time: B, and C's log from B up to here
 //! ```
 //!
 //! A log holds the time of each write, and continues a state exactly or not at all (`shardlake_storage::Replay`), so that a hole in

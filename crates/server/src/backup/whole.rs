@@ -1,8 +1,8 @@
-//! Whether the files of a backup are a whole account: a forged or an incomplete list of files is refused before anything is restored.
+//! Completeness of a backup's files: a forged or an incomplete list of files is refused before anything is restored.
 //!
-//! Two looks. *At the list*: each shard has the files without which no shard opens, the numbers of its journals or of the objects of its
-//! log have no gap, and nothing belongs to a shard that the account has not. *At the contents* ([`check_contents`]): the
-//! newest journals or objects are there, as far as the shard itself records them.
+//! There are two checks. *The list*: each shard has the files without which no shard opens, the numbers of its journals or of the
+//! objects of its log have no gap, and nothing belongs to a shard that the account does not have. *The contents*
+//! ([`check_contents`]): the newest journals or objects are there, as far as the shard itself records them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

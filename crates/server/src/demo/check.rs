@@ -1,4 +1,4 @@
-//! `shardlake demo webstore --check`: every access pattern of the web store, through a real SDK, against a server of its own.
+//! `shardlake demo webstore --check`: every access pattern of the web store, through a real SDK, against its own server.
 //!
 //! The server is this program again, with everything in memory on a free port. The SDK is the `azure-cosmos` package of the
 //! user's Python: the script that drives it is part of this program.

@@ -4,8 +4,8 @@
 //! `placeOrder` creates the order and increments the customer's count, both or neither. An order that exists already counts
 //! nothing twice, so loading can be repeated. Two projections keep the products' copies of category and tag names true.
 //!
-//! A database that is there already is left alone, because it belongs to the user by then. A load that was interrupted is
-//! known by a mark in the data directory and goes on at the next start.
+//! A database that exists already is left alone, because it belongs to the user. An interrupted load leaves a mark in the data
+//! directory and continues at the next start.
 
 use std::path::Path;
 use std::sync::Arc;

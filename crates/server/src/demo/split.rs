@@ -1,4 +1,4 @@
-//! `shardlake demo split`: a partition grows until it is split, while items go on being stored, in one command.
+//! `shardlake demo split`: a partition grows until it is split, while items are being stored, in one command.
 //!
 //! Everything runs in this process, in memory and against the real clock, with the size of a partition scaled down to a megabyte.
 

@@ -1,4 +1,4 @@
-//! The generator. Every item has a random source of its own, made of the seed number and the item's place; so customer 7 is
+//! The generator. Every item has its own random source, made of the seed number and the item's place; so customer 7 is
 //! the same customer in a store of ten and in a store of a million, and items can be made in any order.
 
 use serde_json::{Value, json};

@@ -14,7 +14,7 @@ use crate::direct::frame_body::{BodySender, FrameBody};
 const READ_BYTES: usize = 16 << 10;
 /// With fewer free bytes than this, the buffer grows.
 const ROOM_BYTES_MIN: usize = 1 << 10;
-/// So much of a refused body is read, so that the connection can go on.
+/// Bytes of a refused body that are read, so that the connection can be used further.
 const SKIPPED_BYTES_MAX: u64 = 16 << 20;
 
 /// A protocol error as an error of the connection.

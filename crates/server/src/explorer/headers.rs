@@ -57,7 +57,7 @@ pub fn file<B>(request: &Request<B>, build: &str, sent: Sent<'_>) -> Reply {
     guarded(reply)
 }
 
-/// A page of its own, which nothing keeps.
+/// A page that is no file of the explorer, and is not cached.
 pub fn notice(text: String) -> Reply {
     let mut reply = Response::new(AnswerBody::from(Bytes::from(text)));
     reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));

@@ -1,4 +1,4 @@
-//! Where a browser lets a page sign: a *secure context*, which is `https:` or a loopback address.
+//! Secure contexts, in which a browser lets a page sign: `https:` or a loopback address.
 //!
 //! Elsewhere the pages could not sign a single request. A browser that opens the explorer over plain HTTP at such an address gets a
 //! few words and the link to the same port over TLS. Which names a request may use at all is decided before, by `host_check.rs`.

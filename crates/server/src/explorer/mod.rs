@@ -116,7 +116,7 @@ pub fn is_on(config: &Config) -> bool {
     }
 }
 
-/// To the explorer, whichever page that is.
+/// A redirect to the explorer.
 pub fn redirect(status: StatusCode) -> Reply {
     let mut reply = Response::new(AnswerBody::from(Bytes::new()));
     *reply.status_mut() = status;

@@ -13,7 +13,7 @@ pub struct Ahead {
     pub copied: Option<Evened>,
     /// `None` where the server keeps no log.
     pub followed: Option<Followed>,
-    /// Why an earlier copy could not go on.
+    /// The reason why an earlier copy could not continue.
     pub cut: Option<String>,
 }
 
@@ -22,7 +22,7 @@ pub enum Moved {
     Followed(Followed),
     Compared {
         evened: Evened,
-        /// Why a copy that was made ahead could not go on.
+        /// The reason why a copy that was made ahead could not continue.
         cut: Option<String>,
     },
 }

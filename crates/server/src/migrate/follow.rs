@@ -1,4 +1,4 @@
-//! Following the log of the source: the copy gets the groups of writes that came after the state that it was made of, and was compared with.
+//! Following the log of the source: the copy receives the groups of writes after the state that it was made of and compared with.
 //!
 //! A chain proves that the copy is equal to the source. The copy was compared, row by row, with a state of the source. In the log,
 //! each group behind that state has a checksum, a unique stamp, and the stamp of the group before it. The copy receives a group
@@ -25,7 +25,7 @@ const LOOKS_MAX: usize = 50;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Copied {
-    /// Where to go on in the log of each shard.
+    /// Position from which to continue in the log of each shard.
     pub log: Vec<u64>,
 }
 

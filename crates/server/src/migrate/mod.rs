@@ -7,14 +7,14 @@
 //! | `ends.rs` | the target: a prefix of a store, a data directory |
 //! | `descriptions.rs` | printed texts |
 //!
-//! The account keeps its number of shards, and each shard gets the rows of its original: rows do not depend on the
-//! engine. With `--online` the source's server goes on: a state of it is copied and compared, and the copy follows the log until little is
+//! The account keeps its number of shards, and each shard receives the rows of its original: rows do not depend on the engine. With
+//! `--online` the source's server keeps running: a state of it is copied and compared, and the copy follows the log until little is
 //! left. The move itself, after the server was stopped, then follows to the end. Without such a copy, or a log, both sides
 //! are read and compared instead. The account changes its place in two steps, of which each is on stable storage before the next one:
 //!
 //! ```text
 //!                              source       target
-//! copying                      served       RESTORING           a copy that was cut off is gone on with
+//! copying                      served       RESTORING           a copy that was cut off is continued
 //! following, by --online       served       RESTORING, COPIED   the copy is a state of the source
 //! the source is marked         MOVED        RESTORING           servers refuse both
 //! the target is complete       MOVED                            servers of the target
@@ -104,7 +104,7 @@ async fn opened(subject: Subject<'_>, scratch: &Path) -> Result<Shards, String> 
     }
 }
 
-/// Copies and follows while the source's server goes on.
+/// Copies and follows while the source's server keeps running.
 async fn online(command: &Migrate, scratch: &Path) -> Result<String, String> {
     let mark = follow::mark_of(&command.from).await?;
     let target = Target::open(&command.to, &mark, command.wal_store.as_deref()).await?;

@@ -1,6 +1,6 @@
 //! Making a shard equal to another one, whatever engines they are over.
 //!
-//! Both are read in parallel in the order of their keys; only rows that differ are written. So a copy that was cut off goes on, and
+//! Both are read in parallel in the order of their keys; only rows that differ are written. So a copy that was cut off continues, and
 //! a copy that was made while the source was in use is brought up to date by reading both.
 
 use std::collections::VecDeque;
@@ -11,7 +11,7 @@ const COMMIT_OPS_MAX: usize = 2048;
 const COMMIT_BYTES_MAX: usize = 1 << 20;
 /// Commits that may be under way at a time.
 const COMMITS_MAX: usize = 16;
-/// Behind every key: the first four bytes of one are the number of a partition, which never gets so high.
+/// Upper bound of all keys: their first four bytes are the number of a partition, which never gets so high.
 const END: [u8; 8] = [0xff; 8];
 
 /// Counts of the rows read and written.

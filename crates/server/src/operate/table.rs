@@ -203,7 +203,7 @@ fn findings(out: &mut String, report: &Value) {
     }
 }
 
-/// Lines of at most [`LINE`] characters, each after `indent`; a longer word has a line of its own.
+/// Lines of at most [`LINE`] characters, each after `indent`; a longer word has its own line.
 pub fn wrapped(words: &str, indent: &str) -> String {
     let mut out = String::new();
     let mut length = 0;

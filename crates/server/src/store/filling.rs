@@ -31,9 +31,9 @@ pub struct Filling {
 }
 
 impl Filling {
-    /// Begins below an empty prefix, or goes on with an unfinished copy that was begun under the same name.
+    /// Begins below an empty prefix, or continues an unfinished copy that was begun under the same name.
     ///
-    /// The log goes to the store that `log` names, or where it went before.
+    /// The log is written to the store that `log` names, or to the same place as before.
     pub async fn open(url: &StoreUrl, what: &str, shards: u16, log: Option<&str>) -> Result<Filling, String> {
         let prefix = Prefix::new(url)?;
         match prefix.restoring().await? {
@@ -100,7 +100,7 @@ impl Filling {
         self.shards.close().await.map_err(|error| error.to_string())
     }
 
-    /// Servers may have it from now on.
+    /// Servers may take the account from now on.
     pub async fn release_to_servers(self) -> Result<(), String> {
         self.claim.check()?;
         self.prefix.clear_restoring().await?;

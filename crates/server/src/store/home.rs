@@ -32,7 +32,7 @@ pub struct StoreHome {
 }
 
 impl StoreHome {
-    /// Everything that needs no lease: the store is tried, and the data directory gets the keys and the authority of the account.
+    /// Steps that need no lease: tests the store, and copies the keys and the authority of the account to the data directory.
     pub async fn prepare(
         config: &Config,
         store: &StoreConfig,
@@ -101,7 +101,7 @@ impl StoreHome {
     }
 }
 
-/// Two where the log lies in a store of its own.
+/// The circuit breakers: two where the log lies in a separate store.
 fn circuits(store: &StoreConfig, clock: &Clock, metrics: &StoreMetrics) -> Circuits {
     let data = Arc::new(Circuit::new(clock.clone(), metrics.observe_circuit()));
     match store.log_url {

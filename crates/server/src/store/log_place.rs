@@ -103,7 +103,7 @@ async fn known(prefix: &Prefix) -> Result<Option<LogPlace>, String> {
     read(prefix, LOG_PLACE).await
 }
 
-/// The log is there, and that of this account. Of an account that has no shard yet it may have to be made.
+/// Checks that the log exists and belongs to this account. For an account without shards the log may have to be made.
 async fn check(prefix: &Prefix, log: &Prefix, place: &LogPlace, is_new: bool) -> Result<(), String> {
     let own = Owner { store: prefix.name(), name: place.name.clone() };
     let found: Option<Owner> = read(log, OWNER).await?;

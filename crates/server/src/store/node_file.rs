@@ -1,4 +1,4 @@
-//! `node.json` in the data directory of a server whose account lies in an object store, and `node.lock` beside it.
+//! `node.json` in the data directory of a server whose account lies in an object store, and `node.lock` next to it.
 //!
 //! The file names the store that the certificates and keys of the directory belong to, and the name ("incarnation") under which the
 //! last run had the lease. A server that holds the lock knows that this run has ended, and need not wait for the end of its lease.

@@ -1,9 +1,9 @@
 //! Layout of the prefix of an account, and opening its shards.
 //!
 //! ```text
-//! account.json          which account, and on how many shards: written at the end of every good start that finds something else
-//! lease/{number}.json   who serves the account (shardlake_lease)
-//! s/{shard}-1/          the database of a shard; the 1 is for a shard that is built anew beside itself one day
+//! account.json          the account's id and number of shards: written at the end of every successful start if the content differs
+//! lease/{number}.json   the server that serves the account (shardlake_lease)
+//! s/{shard}-1/          the database of a shard; the 1 allows for a later rebuild of the shard next to the old one
 //! secrets/              keys and the authority of certificates, for every server of the account
 //! wal.json              where the log is, if not here: `log_place.rs`
 //! probe/                for self-tests, which delete their objects

@@ -14,8 +14,8 @@ pub struct Tenant {
     pub writes_per_second: u64,
 }
 
-/// A is large: it stores more than one logical partition may hold. D is busy: it asks for more than one physical partition
-/// hands out. The others are ordinary.
+/// A is large: it stores more than one logical partition may hold. D is busy: it requests more than one physical partition
+/// may serve. The others are ordinary.
 pub const TENANTS: [Tenant; 6] = [
     Tenant { name: "A", users: 100, items: 3_000, reads_per_second: 12, writes_per_second: 2 },
     Tenant { name: "B", users: 20, items: 300, reads_per_second: 12, writes_per_second: 2 },

@@ -1,7 +1,7 @@
 //! The hot tenant in a browser: a server in memory, whose tenants send requests without end, and an address that shows it in steps.
 //!
-//! Both designs have the same traffic, so that one may be compared with the other. The busy tenant asks for more than its
-//! partition's share and for less than a partition may hand out: the remedy that the server proposes cures it, and another
+//! Both designs have the same traffic, so that one may be compared with the other. The busy tenant requests more than its
+//! partition's share and less than the maximum of a partition: the remedy that the server proposes cures it, and another
 //! key would have prevented it. The explorer defines the steps (`explorer/src/pages/partitions/tour.tsx`).
 
 use std::time::Duration;
@@ -17,7 +17,7 @@ use super::{DATABASE, THROUGHPUT};
 pub const LINK: &str = "c/saas/by-tenant/partitions#tour=1";
 /// On a machine that is too slow for the traffic, requests that are late are dropped this often.
 const ROUND: Duration = Duration::from_secs(10);
-/// With its writes and its neighbours, less than the 1,000 RU/s that a partition may hand out, and more than 600.
+/// With its writes and its neighbours, less than the 1,000 RU/s that a partition may serve, and more than 600.
 const BUSY_PERCENT: u64 = 80;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
