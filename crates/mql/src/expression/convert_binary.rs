@@ -1,4 +1,4 @@
-//! Conversions from and to binary values, UUIDs, hashes, parts of timestamps.
+//! Conversions from and to binary values, UUIDs, parts of timestamps.
 
 use super::conversion::unsupported;
 use crate::error::{CONVERSION_FAILURE, Result, error, fail};
@@ -179,9 +179,4 @@ pub(super) fn timestamp_part(value: &Value, seconds: bool) -> Result<Value> {
             fail!(code, "{name} requires a timestamp argument, found: {}", other.type_name())
         }
     }
-}
-
-/// The hash that a hashed index has of a value: eight bytes of MD5 over seed, type class and value.
-pub(super) fn hashed(_: &Value) -> Result<Value> {
-    fail!(303, "$toHashedIndexKey is not supported")
 }

@@ -25,6 +25,7 @@ mod date_parts;
 mod date_text;
 mod dates;
 mod env;
+mod hashed_key;
 mod lists;
 mod math;
 mod number;
@@ -44,6 +45,7 @@ mod tree;
 mod trims;
 
 pub use env::{Env, TimeTest};
+pub use hashed_key::hashed_key;
 pub use number::Sum;
 pub(crate) use parse::meta_name;
 pub use parse::parse;

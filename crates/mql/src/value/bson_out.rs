@@ -52,6 +52,13 @@ impl Value {
             Value::CodeWithScope(code) => 4 + 5 + code.0.len() + code.1.size(),
         }
     }
+
+    /// The value as in BSON, without type and name.
+    pub(crate) fn content_bytes(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.size());
+        write_value(&mut out, self);
+        out
+    }
 }
 
 fn write_document(out: &mut Vec<u8>, document: &Document) {

@@ -282,3 +282,33 @@ fn conditions_of_pull_look_into_elements_one_by_one() {
     let pulled = updated(r#"{"$pull": {"l": {"$all": [1, 2]}}}"#, r#"{"l": [[1, 2], [2, 3], [3, 2, 1], 1]}"#);
     assert_eq!(pulled.unwrap().0, "{ l: [ [ 2, 3 ], 1 ] }");
 }
+
+/// Numbers and the first text as in MongoDB's documentation; the others computed apart from this code.
+#[test]
+fn keys_of_hashed_indexes() {
+    let decimal = |text: &str| format!(r#"{{"$toDecimal": "{text}"}}"#);
+    let double = |text: &str| format!(r#"{{"$toDouble": "{text}"}}"#);
+    let (half, infinite, nan) = (decimal("2.5"), decimal("-Infinity"), decimal("NaN"));
+    let (beyond, far) = (double("9223372036854775808"), double("1e300"));
+    let cases = [
+        ("1", "5902408780260971510"),
+        ("5", "4470791281878691347"),
+        (r#"{"@long": "10"}"#, "7766103514953448109"),
+        ("15.9", "6704049549995522780"),
+        (r#""string to hash""#, "763543691661428748"),
+        ("null", "2338878944348059895"),
+        (r#""$nothing""#, "2338878944348059895"),
+        ("true", "6405873908747105701"),
+        ("[[1, 2, 3, [4, 5], 6]]", "4601754525556174086"),
+        (r#"{"$literal": {"a": 1, "b": "x"}}"#, "-9120163015462966597"),
+        (&half, "848411777775835583"),
+        (&infinite, "4532067210535695462"),
+        (&nan, "4854801880128277513"),
+        (&beyond, "4532067210535695462"),
+        (&far, "921523596458303250"),
+    ];
+    for (value, key) in cases {
+        let expression = format!(r#"{{"$toHashedIndexKey": {value}}}"#);
+        assert_eq!(evaluated(&expression), format!("[ {{ v: {key}, t: \"long\" }} ]"), "{value}");
+    }
+}
