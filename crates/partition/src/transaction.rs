@@ -313,6 +313,13 @@ impl<'a> Transaction<'a> {
         self.sized.as_ref().map_or(0, |sized| sized.change.size_bytes)
     }
 
+    /// The same with the items that it has gained; nothing where it has shrunk.
+    pub fn growth(&self) -> LogicalSize {
+        let change = self.sized.as_ref().map(|sized| sized.change).unwrap_or_default();
+        let grown = |by: i64| u64::try_from(by).unwrap_or_default();
+        LogicalSize { items: grown(change.items), size_bytes: grown(change.size_bytes) }
+    }
+
     /// The size of a logical partition before the transaction.
     fn size_before(&self, key: &[u8]) -> Plan<LogicalSize> {
         let committed = match self.view.sizes.and_then(|sizes| sizes.get(key)) {

@@ -10,7 +10,7 @@ use tracing::Instrument;
 use crate::commit::{Done, Task, Work, Writer};
 use crate::cpu_pool::{HEAVY_BYTES, offload};
 use crate::deferred::Deferred;
-use crate::item::{StoredItem, rendered_size};
+use crate::item::StoredItem;
 use crate::keys;
 use crate::make_room::{LOOKS_MAX, is_full, trim_for};
 use crate::operation::{BatchFailure, BatchReply, CommandContext, ItemReply, LogicalKey, Operation};
@@ -37,6 +37,8 @@ pub(crate) struct Written {
     outcome: std::result::Result<Vec<ItemReply>, BatchFailure>,
     /// Charge of the operations that succeeded.
     charge_centi: u64,
+    /// By how much they enlarge the logical partition.
+    growth: LogicalSize,
 }
 
 impl Partition {
@@ -62,14 +64,13 @@ impl Partition {
     ) -> Result<BatchReply> {
         let PartitionWrite { key, context, .. } = &**command;
         let writer = Writer::Passing(key, context.patience);
-        let mut reply = self.execute_once(shape, command, writer).await?;
+        let (mut reply, mut growth) = self.execute_once(shape, command, writer).await?;
         let mut looks = 0;
         while is_full(&reply) && looks < LOOKS_MAX {
             let has_room = match shape.bounds {
                 // As many commits as it takes, each of which removes something.
                 Some(_) => {
-                    let room_for = (key, command.room_for(shape));
-                    let goes_on = trim_for(self, shape, context.now, room_for, writer).await?;
+                    let goes_on = trim_for(self, shape, context.now, (key, growth), writer).await?;
                     looks += usize::from(!goes_on);
                     true
                 }
@@ -81,38 +82,39 @@ impl Partition {
             if !has_room {
                 break;
             }
-            reply = self.execute_once(shape, command, writer).await?;
+            (reply, growth) = self.execute_once(shape, command, writer).await?;
         }
         Ok(reply)
     }
 
+    /// One attempt, and by how much it enlarges the logical partition, or would.
     async fn execute_once(
         self: &Arc<Self>,
         shape: &Arc<ContainerSchema>,
         write: &Arc<PartitionWrite>,
         writer: Writer<'_>,
-    ) -> Result<BatchReply> {
+    ) -> Result<(BatchReply, LogicalSize)> {
         let (now, rows, is_heavy) = (write.context.now, write.rows(), write.is_heavy());
         let task =
             Task { shape, now, is_decided: false, writer, is_clients: true, rows, is_heavy, base: None };
         let plan = tracing::debug_span!("plan");
         let done = self.carry_out(task, ReadSet::default(), write).instrument(plan).await?;
-        let Done { outcome: Written { outcome, charge_centi }, rests_on, last_lsn, commit } = done;
+        let Done { outcome: Written { outcome, charge_centi, growth }, rests_on, last_lsn, commit } = done;
         let deferred = write.context.commit.deferred.as_deref();
-        match (outcome, commit) {
+        let reply = match (outcome, commit) {
             (Ok(mut replies), Some((lsn, commit))) => {
                 match deferred {
                     Some(deferred) => self.acknowledge_later(lsn, commit, deferred),
                     None => self.acknowledge(lsn, commit).await?,
                 }
                 replies.iter_mut().for_each(|reply| reply.meta.lsn = lsn);
-                Ok(BatchReply { outcome: Ok(replies), meta: self.origin().meta(charge_centi, lsn) })
+                BatchReply { outcome: Ok(replies), meta: self.origin().meta(charge_centi, lsn) }
             }
             (Ok(mut replies), None) => {
                 let seen = replies.iter().map(|reply| reply.meta.item_lsn).max().unwrap_or(0);
                 self.rest_on(rests_on, seen, deferred).await?;
                 replies.iter_mut().for_each(|reply| self.tell_lsn(&mut reply.meta));
-                Ok(BatchReply { outcome: Ok(replies), meta: self.meta(charge_centi, 0) })
+                BatchReply { outcome: Ok(replies), meta: self.meta(charge_centi, 0) }
             }
             (Err(mut failure), _) => {
                 let error = &mut failure.error;
@@ -121,9 +123,10 @@ impl Partition {
                 let charge = error.meta().charge_centi.max(shape.charges.not_found().0);
                 *error.meta_mut() = self.meta(charge, error.meta().item_lsn);
                 let meta = self.meta(charge_centi + charge, 0);
-                Ok(BatchReply { outcome: Err(failure), meta })
+                BatchReply { outcome: Err(failure), meta }
             }
-        }
+        };
+        Ok((reply, growth))
     }
 
     /// Until an answer may be given that rests on the commit `seq` and names the LSN `seen`.
@@ -167,21 +170,9 @@ impl PartitionWrite {
         self.operations.iter().any(is_heavy) || self.operations.iter().map(size).sum::<usize>() > MUCH_BYTES
     }
 
-    /// The size of the items that it may create.
-    fn room_for(&self, shape: &ContainerSchema) -> LogicalSize {
-        let items = self.operations.iter().filter_map(|operation| match operation {
-            Operation::Create { item } | Operation::Upsert { item, .. } => Some(item),
-            _ => None,
-        });
-        let seconds = self.context.now.seconds();
-        items.fold(LogicalSize::default(), |size, item| LogicalSize {
-            items: size.items + 1,
-            size_bytes: size.size_bytes + rendered_size(item.members.len(), shape, seconds) as u64,
-        })
-    }
-
     fn add_to(&self, transaction: &mut Transaction<'_>) -> Plan<Written> {
-        let mut written = Written { outcome: Ok(Vec::new()), charge_centi: 0 };
+        let mut written =
+            Written { outcome: Ok(Vec::new()), charge_centi: 0, growth: LogicalSize::default() };
         let mut replies = Vec::with_capacity(self.operations.len());
         let (mut last_growth, mut answered_bytes) = (0, 0);
         let limits = &transaction.shape.limits;
@@ -209,6 +200,7 @@ impl PartitionWrite {
                 last_growth = index;
             }
         }
+        written.growth = transaction.growth();
         match transaction.keep_within_bounds(&self.key) {
             Ok(charge_centi) => written.charge_centi += charge_centi,
             Err(Stop::Error(error)) => return written.failed(last_growth, error, &replies),

@@ -341,20 +341,33 @@ async fn one_large_document_takes_the_place_of_very_many() {
     const SMALL: i32 = 6000;
     let server = Server::start().await;
     let mut client = server.connect();
-    capped(&mut client, 1 << 20, None).await;
-    for first in (0..SMALL).step_by(1000) {
-        insert(&mut client, first..first + 1000).await;
-    }
-    assert_eq!(found(&mut client, doc! {}).await.len(), SMALL as usize);
     let large = doc! { "_id": SMALL, "s": "x".repeat((1 << 20) - 2000) };
-    ok(&mut client, doc! { "insert": "c", "documents": [large] }).await;
-    let kept = found(&mut client, doc! {}).await;
-    assert!((2..200).contains(&kept.len()), "{}", kept.len());
-    assert_eq!(kept, (i64::from(SMALL) + 1 - kept.len() as i64..=i64::from(SMALL)).collect::<Vec<_>>());
-    // A document that is there already makes no room.
-    let again = doc! { "_id": SMALL, "s": "x".repeat((1 << 20) - 2000) };
-    ok(&mut client, doc! { "insert": "c", "documents": [again] }).await;
-    assert_eq!(found(&mut client, doc! {}).await, kept);
+    let insert_of_it = doc! { "insert": "c", "documents": [large.clone()] };
+    let upsert = |update: bson::Document| doc! { "q": { "_id": SMALL }, "u": update, "upsert": true };
+    let fields = doc! { "$set": { "s": "x".repeat((1 << 20) - 2000) } };
+    let modify =
+        doc! { "findAndModify": "c", "query": { "_id": SMALL }, "update": fields.clone(), "upsert": true };
+    for write in [
+        insert_of_it.clone(),
+        doc! { "update": "c", "updates": [upsert(large)] },
+        doc! { "update": "c", "updates": [upsert(fields)] },
+        modify,
+    ] {
+        capped(&mut client, 1 << 20, None).await;
+        for first in (0..SMALL).step_by(1000) {
+            insert(&mut client, first..first + 1000).await;
+        }
+        assert_eq!(found(&mut client, doc! {}).await.len(), SMALL as usize);
+        let reply = ok(&mut client, write).await;
+        assert!(!reply.has("writeErrors"), "{reply}");
+        let kept = found(&mut client, doc! {}).await;
+        assert!((2..200).contains(&kept.len()), "{}", kept.len());
+        assert_eq!(kept, (i64::from(SMALL) + 1 - kept.len() as i64..=i64::from(SMALL)).collect::<Vec<_>>());
+        // A document that is there already makes no room.
+        ok(&mut client, insert_of_it.clone()).await;
+        assert_eq!(found(&mut client, doc! {}).await, kept);
+        ok(&mut client, doc! { "drop": "c" }).await;
+    }
 }
 
 #[tokio::test]
