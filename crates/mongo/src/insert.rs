@@ -67,11 +67,11 @@ impl Batch {
         batch
     }
 
-    fn has_room(&self, ready: &Ready, operations_max: usize) -> bool {
+    fn has_room(&self, ready: &Ready, bounds: BatchBounds) -> bool {
         let Some(first) = self.ready.first() else { return true };
         first.key.same(&ready.key)
-            && self.ready.len() < operations_max
-            && self.bytes + ready.body.as_bytes().len() <= BATCH_BYTES_MAX
+            && self.ready.len() < bounds.documents_max
+            && self.bytes + ready.body.as_bytes().len() <= bounds.bytes_max
     }
 
     fn push(&mut self, ready: Ready) {
@@ -84,10 +84,24 @@ impl Batch {
     }
 }
 
-/// The documents of one commit: of a capped collection no more than it may hold.
-fn operations_max(collection: &Collection, max: usize) -> usize {
-    let capped = collection.meta.capped_max().and_then(|max| usize::try_from(max).ok());
-    capped.map_or(max, |capped| max.min(capped.max(1)))
+/// The documents of one commit. A capped collection refuses a commit of more than it may hold.
+#[derive(Clone, Copy)]
+struct BatchBounds {
+    documents_max: usize,
+    bytes_max: usize,
+}
+
+impl BatchBounds {
+    fn of(collection: &Collection, documents_max: usize) -> BatchBounds {
+        let within = |max: usize, capped: Option<u64>| {
+            let capped = capped.and_then(|capped| usize::try_from(capped).ok());
+            capped.map_or(max, |capped| max.min(capped.max(1)))
+        };
+        BatchBounds {
+            documents_max: within(documents_max, collection.meta.capped_max()),
+            bytes_max: within(BATCH_BYTES_MAX, collection.meta.capped_size()),
+        }
+    }
 }
 
 fn too_large_for_capped() -> Failure {
@@ -134,11 +148,11 @@ impl Collections {
         is_ordered: bool,
     ) -> Result<Inserted> {
         let (mut inserted, mut batch) = (Inserted::default(), Batch::default());
-        let operations_max = operations_max(collection, self.queries.limits().batch_operations_max);
+        let bounds = BatchBounds::of(collection, self.queries.limits().batch_operations_max);
         for made in documents {
             match made {
                 Ok(ready) => {
-                    if !batch.has_room(&ready, operations_max) {
+                    if !batch.has_room(&ready, bounds) {
                         self.flush(request, collection, batch.take(), is_ordered, &mut inserted).await?;
                         if is_ordered && !inserted.failures.is_empty() {
                             return Ok(inserted);
@@ -168,7 +182,7 @@ impl Collections {
         collection: &Collection,
         documents: impl Iterator<Item = Made>,
     ) -> Result<Inserted> {
-        let operations_max = self.queries.limits().batch_operations_max;
+        let bounds = BatchBounds::of(collection, self.queries.limits().batch_operations_max);
         let mut inserted = Inserted::default();
         let mut documents = documents.peekable();
         while documents.peek().is_some() {
@@ -185,7 +199,7 @@ impl Collections {
                 };
                 bytes += ready.body.as_bytes().len();
                 let mut latest = batches.iter_mut().rev().take(BATCHES_SEARCHED);
-                match latest.find(|batch| batch.has_room(&ready, operations_max)) {
+                match latest.find(|batch| batch.has_room(&ready, bounds)) {
                     Some(batch) => batch.push(ready),
                     None => batches.push(Batch::of(ready)),
                 }

@@ -371,6 +371,36 @@ async fn one_large_document_takes_the_place_of_very_many() {
 }
 
 #[tokio::test]
+async fn documents_beyond_the_size_of_a_collection_take_few_commits() {
+    const DOCUMENTS: i32 = 600;
+    let engine = FaultEngine::new();
+    let server = over(&engine).await;
+    let mut client = server.connect();
+    for (is_ordered, broken) in [(true, None), (false, None), (true, Some(450)), (false, Some(450))] {
+        capped(&mut client, 8192, None).await;
+        let mut documents: Vec<_> =
+            (0..DOCUMENTS).map(|id| doc! { "_id": id, "s": "x".repeat(500) }).collect();
+        broken.into_iter().for_each(|place: usize| documents[place] = documents[place - 1].clone());
+        let before = engine.applies();
+        let insert = doc! { "insert": "c", "documents": documents, "ordered": is_ordered };
+        let reply = ok(&mut client, insert).await;
+        let commits = engine.applies() - before;
+        let last = match (is_ordered, broken) {
+            (true, Some(place)) => place as i64 - 1,
+            _ => i64::from(DOCUMENTS) - 1,
+        };
+        assert_eq!(number(&reply, "n"), last + 1 - i64::from(!is_ordered && broken.is_some()), "{reply}");
+        let kept = found(&mut client, doc! {}).await;
+        let expected: Vec<i64> =
+            (0..=last).filter(|id| is_ordered || Some(*id) != broken.map(|id| id as i64)).collect();
+        assert!((8..20).contains(&kept.len()), "{}", kept.len());
+        assert_eq!(kept, expected[expected.len() - kept.len()..]);
+        assert!(commits < 150, "{commits} commits for {DOCUMENTS} documents");
+        ok(&mut client, doc! { "drop": "c" }).await;
+    }
+}
+
+#[tokio::test]
 async fn the_other_front_end_keeps_to_the_bounds() {
     let server = Server::start().await;
     let mut client = server.connect();
