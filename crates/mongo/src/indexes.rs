@@ -1,7 +1,10 @@
 //! Indexes by name: what may be made, what is there, what is dropped (spec mongo.md §17).
 
-use shardlake_mql::{Document, Value, document_of_collation, identical_documents};
+use shardlake_mql::{
+    Collation, Document, Value, by_collation, document_of_collation, has_strings, identical_documents,
+};
 
+use crate::collation::kept_collation;
 use crate::collections::{Collection, Collections};
 use crate::failure::{Failure, Result};
 use crate::meta::flag;
@@ -100,11 +103,14 @@ impl Collection {
         }
     }
 
-    /// The filter that a hint adds: an index that holds part of the documents, read alone, gives these.
-    pub fn rows_of_hint(&self, hint: &Value) -> Result<Option<Document>> {
+    /// The filter that a hint adds to one that goes by `collation`: an index that holds part of the documents, read alone,
+    /// gives these.
+    pub fn rows_of_hint(&self, hint: &Value, collation: &Collation) -> Result<Option<Document>> {
         let Some(index) = self.hinted(hint)? else { return Ok(None) };
         if let Some(filter) = index.get("partialFilterExpression").and_then(Value::as_document) {
-            return Ok(Some(Document::clone(filter)));
+            let own = kept_collation(&index)?;
+            let is_alike = own == *collation || !has_strings(&Value::Document(filter.clone()));
+            return Ok(Some(if is_alike { Document::clone(filter) } else { by_collation(filter, &own) }));
         }
         if !flag(&index, "sparse") {
             return Ok(None);

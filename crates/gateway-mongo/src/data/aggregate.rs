@@ -78,7 +78,7 @@ pub async fn aggregate(call: &Call) -> Result<Reply> {
         let watched = change_stream::watched(call, collection, &fields)?;
         return change_stream::open(call, (watched, fields), rest, (&scope, env), batch_size).await;
     }
-    let stages = match rows_of_hint(call, &namespace, hint.as_ref())? {
+    let stages = match rows_of_hint(call, &namespace, (hint.as_ref(), &collation))? {
         // This stage has to be the first.
         Some(rows) if first_name(&stages) != "$geoNear" => {
             let narrowed = Value::document(Document::one("$match", Value::document(rows)));

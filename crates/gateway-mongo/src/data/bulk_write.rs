@@ -270,7 +270,12 @@ impl Running<'_> {
                 constants.iter().for_each(|(name, value)| variables.set(name, value.clone()));
                 let filters = fields.array("arrayFilters").unwrap_or_default();
                 let order = sort(&document(&fields, "sort"), &collation)?;
-                let filter = hinted_write(call, namespace, document(&fields, "filter"), (hint, is_upsert))?;
+                let filter = hinted_write(
+                    call,
+                    namespace,
+                    (document(&fields, "filter"), &collation),
+                    (hint, is_upsert),
+                )?;
                 let mut statement = statement(
                     call,
                     filter,
@@ -286,7 +291,7 @@ impl Running<'_> {
             }
             Kind::Delete => {
                 let (scope, env) = request.bound(&collation, lets)?;
-                let filter = hinted_filter(call, namespace, document(&fields, "filter"), hint)?;
+                let filter = hinted_filter(call, namespace, (document(&fields, "filter"), &collation), hint)?;
                 let parsed = Filter::parse_ordering(&filter, &scope)?;
                 let mut statement = Statement {
                     filter,

@@ -8,7 +8,9 @@ use futures::future::BoxFuture;
 use shardlake_account::collections::{
     Collection, Find, Finding, Found, Namespace, Point, RESULT_BYTES_MAX, Request, Source, too_large,
 };
-use shardlake_mql::{Document, Filter, FindProjection, Pipeline, Scope, SortPattern, Str, Value, compare_by};
+use shardlake_mql::{
+    Collation, Document, Filter, FindProjection, Pipeline, Scope, SortPattern, Str, Value, compare_by,
+};
 use shardlake_stdx::Clock;
 
 use super::admin_database::ADMIN;
@@ -63,7 +65,7 @@ pub async fn find(call: &Call) -> Result<Reply> {
     let request = call.request();
     let (scope, env) = request.bound(&collation, &document(&arguments, "let"))?;
     let filter = document(&arguments, "filter");
-    let filter = hinted_filter(call, &namespace, filter, arguments.given("hint"))?;
+    let filter = hinted_filter(call, &namespace, (filter, &collation), arguments.given("hint"))?;
     let parsed = Filter::parse_ordering(&filter, &scope)?;
     let projection = document(&arguments, "projection");
     let projection = match projection.is_empty() {
@@ -229,14 +231,14 @@ pub fn hint_of(call: &Call) -> Result<Option<Value>> {
 pub fn hinted_filter(
     call: &Call,
     namespace: &Namespace,
-    filter: Document,
+    (filter, collation): (Document, &Collation),
     hint: Option<&Value>,
 ) -> Result<Document> {
     if filter.has("$text") && hint.is_none() && !asks_near(&filter) {
         // No collection has an index of this kind.
         fail!(27, "text index required for $text query");
     }
-    let Some(rows) = rows_of_hint(call, namespace, hint)? else { return Ok(filter) };
+    let Some(rows) = rows_of_hint(call, namespace, (hint, collation))? else { return Ok(filter) };
     if filter.is_empty() {
         return Ok(rows);
     }
@@ -256,21 +258,25 @@ fn asks_near(filter: &Document) -> bool {
 pub fn hinted_write(
     call: &Call,
     namespace: &Namespace,
-    filter: Document,
+    (filter, collation): (Document, &Collation),
     (hint, is_upsert): (Option<&Value>, bool),
 ) -> Result<Document> {
     if !is_upsert {
-        return hinted_filter(call, namespace, filter, hint);
+        return hinted_filter(call, namespace, (filter, collation), hint);
     }
-    rows_of_hint(call, namespace, hint)?;
+    rows_of_hint(call, namespace, (hint, collation))?;
     Ok(filter)
 }
 
-/// The filter that a hint comes to, if it has one.
-pub fn rows_of_hint(call: &Call, namespace: &Namespace, hint: Option<&Value>) -> Result<Option<Document>> {
+/// The filter that a hint adds to one that goes by a collation, if it adds one.
+pub fn rows_of_hint(
+    call: &Call,
+    namespace: &Namespace,
+    (hint, collation): (Option<&Value>, &Collation),
+) -> Result<Option<Document>> {
     let Some(hint) = hint else { return Ok(None) };
     match call.collections().find_name(namespace)? {
-        Found::Collection(collection) => Ok(collection.rows_of_hint(hint)?),
+        Found::Collection(collection) => Ok(collection.rows_of_hint(hint, collation)?),
         _ => Ok(None),
     }
 }
@@ -353,7 +359,7 @@ pub async fn count(call: &Call) -> Result<Reply> {
     let arguments = call.arguments(COUNT)?;
     let hint = hint_of(call)?;
     let collation = call.collation(&namespace, arguments.given("collation"))?;
-    let query = hinted_filter(call, &namespace, document(&arguments, "query"), hint.as_ref())?;
+    let query = hinted_filter(call, &namespace, (document(&arguments, "query"), &collation), hint.as_ref())?;
     let skip = arguments.count("skip")?.unwrap_or(0);
     let limit = arguments.i64("limit").unwrap_or(0).unsigned_abs();
     let request = call.request();
@@ -391,7 +397,7 @@ pub async fn distinct(call: &Call) -> Result<Reply> {
     if key.contains('\0') {
         fail!(code::FAILED_TO_PARSE, "Key field cannot contain an embedded null byte");
     }
-    let query = hinted_filter(call, &namespace, document(&arguments, "query"), hint.as_ref())?;
+    let query = hinted_filter(call, &namespace, (document(&arguments, "query"), &collation), hint.as_ref())?;
     let request = call.request();
     let (scope, mut env) = request.bound(&collation, &Document::new())?;
     let filter = Filter::parse_ordering(&query, &scope)?;

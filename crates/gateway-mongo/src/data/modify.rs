@@ -123,7 +123,7 @@ pub async fn find_and_modify(call: &Call) -> Result<Reply> {
     {
         return Ok(Document::clone(&reply).into());
     }
-    let filter = hinted_write(call, &namespace, filter, (arguments.given("hint"), upserts))?;
+    let filter = hinted_write(call, &namespace, (filter, &collation), (arguments.given("hint"), upserts))?;
     if upserts {
         check_created(&namespace)?;
     }

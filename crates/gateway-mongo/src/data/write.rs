@@ -338,7 +338,12 @@ fn update_statement(
     let array_filters = fields.array("arrayFilters").unwrap_or_default();
     let is_upsert = fields.bool("upsert") == Some(true);
     let sort = sort(&document(fields, "sort"), &collation)?;
-    let filter = hinted_write(call, namespace, document(fields, "q"), (fields.given("hint"), is_upsert))?;
+    let filter = hinted_write(
+        call,
+        namespace,
+        (document(fields, "q"), &collation),
+        (fields.given("hint"), is_upsert),
+    )?;
     statement(
         call,
         filter,
@@ -429,7 +434,8 @@ pub async fn delete(call: &Call) -> Result<Reply> {
         let fields = Arguments::of_document("delete", statement, DELETE_STATEMENT)?;
         let collation = call.collation(&namespace, fields.given("collation"))?;
         let (scope, env) = call.request().bound(&collation, &lets)?;
-        let filter = hinted_filter(call, &namespace, document(&fields, "q"), fields.given("hint"))?;
+        let filter =
+            hinted_filter(call, &namespace, (document(&fields, "q"), &collation), fields.given("hint"))?;
         let parsed = Filter::parse_ordering(&filter, &scope)?;
         Ok(Statement {
             filter,

@@ -316,3 +316,47 @@ async fn a_partial_unique_index_is_about_values_of_any_type() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_hint_of_a_partial_index_goes_by_the_collation_of_the_index() {
+    let server = Server::start().await;
+    let mut client = server.connect();
+    let documents: Vec<bson::Document> = ["on", "ON", "off"]
+        .iter()
+        .enumerate()
+        .map(|(n, s)| doc! { "_id": n as i32, "email": *s, "t": "X" })
+        .collect();
+    ok(&mut client, doc! { "insert": "c", "documents": documents }).await;
+    let no_case = doc! { "locale": "en", "strength": 2 };
+    index(&mut client, "bytes", doc! { "partialFilterExpression": { "email": "on" } }).await;
+    let folded = doc! { "key": { "t": 1 }, "name": "folded", "collation": no_case.clone(), "partialFilterExpression": { "email": "on" } };
+    ok(&mut client, doc! { "createIndexes": "c", "indexes": [folded] }).await;
+    let match_any = doc! { "t": { "$in": ["x", "X"] } };
+    for (hint, collation, expected) in [
+        ("bytes", None, 1),
+        ("bytes", Some(no_case.clone()), 1),
+        ("folded", None, 2),
+        ("folded", Some(no_case.clone()), 2),
+    ] {
+        let with = |mut command: bson::Document| {
+            collation.iter().for_each(|collation| drop(command.insert("collation", collation.clone())));
+            command
+        };
+        let words = format!("{hint} {collation:?}");
+        let number = |reply: &Document| reply.value("n").to_i64_exact();
+        let find = with(doc! { "find": "c", "filter": match_any.clone(), "hint": hint });
+        assert_eq!(first_batch(&ok(&mut client, find).await).len(), expected, "{words}");
+        let count = with(doc! { "count": "c", "hint": hint });
+        assert_eq!(number(&ok(&mut client, count).await), Some(expected as i64), "{words}");
+        let aggregate = with(doc! { "aggregate": "c", "pipeline": [], "hint": hint, "cursor": {} });
+        assert_eq!(first_batch(&ok(&mut client, aggregate).await).len(), expected, "{words}");
+        let update =
+            with(doc! { "q": match_any.clone(), "u": { "$inc": { "m": 1 } }, "multi": true, "hint": hint });
+        let update = doc! { "update": "c", "updates": [update] };
+        assert_eq!(number(&ok(&mut client, update).await), Some(expected as i64), "{words}");
+        // The filter of the command goes by the collation of the command.
+        let lower = with(doc! { "find": "c", "filter": { "t": "x" }, "hint": hint });
+        let lower = first_batch(&ok(&mut client, lower).await).len();
+        assert_eq!(lower, if collation.is_some() { expected } else { 0 }, "{words}");
+    }
+}

@@ -30,6 +30,11 @@ impl Scope {
         &self.collation
     }
 
+    /// The same variables where another collation compares strings.
+    pub fn comparing_by(&self, collation: Collation) -> Scope {
+        Scope { collation, ..self.clone() }
+    }
+
     /// Adds a variable, which hides others of its name; answers its slot.
     pub(crate) fn bind(&mut self, name: &str) -> usize {
         let slot = self.next;

@@ -31,6 +31,7 @@ use crate::value::{Document, Str, Value};
 use leaf::{Comparison, Leaf};
 use near::NEAR_NOT_ALLOWED;
 pub use near::Near;
+pub use parse::by_collation;
 pub use places::Places;
 use schema::Schema;
 use shardlake_collation::Collation;

@@ -3,9 +3,23 @@
 use super::Node;
 use super::operators::{equality, is_operator_document, parse_operators};
 use super::schema_parse;
-use crate::error::{BAD_VALUE, Result, fail};
+use crate::collation::{collation_of, document_of_collation};
+use crate::error::{BAD_VALUE, Result, error, fail};
 use crate::expression::{self, Scope};
 use crate::value::{Document, Str, Value};
+use shardlake_collation::Collation;
+
+/// A filter whose strings are compared by another collation than those around it. It stands for a partial index that a hint
+/// names, and is the server's own.
+const BY_COLLATION: &str = "$_internalFilterByCollation";
+
+/// A filter as a part of another one that goes by another collation.
+pub fn by_collation(filter: &Document, collation: &Collation) -> Document {
+    let simple = || Document::one("locale", "simple");
+    let mut own = Document::one("collation", document_of_collation(collation).unwrap_or_else(simple));
+    own.push("filter", Value::document(filter.clone()));
+    Document::one(BY_COLLATION, own)
+}
 
 /// Levels of `$and`, `$or`, `$nor`, `$not`.
 const DEPTH_MAX: usize = 100;
@@ -59,6 +73,15 @@ fn parse_top(name: &str, value: &Value, scope: &Scope, depth: usize) -> Result<O
             Some(_) => fail!(BAD_VALUE, "numeric argument to $sampleRate must be in [0, 1]"),
             None => fail!(BAD_VALUE, "argument to $sampleRate must be a numeric type"),
         },
+        BY_COLLATION => {
+            let own = |name: &str| value.as_document().and_then(|own| own.get(name)?.as_document());
+            let (Some(filter), Some(collation)) = (own("filter"), own("collation")) else {
+                fail!(BAD_VALUE, "{name} must be an object with a filter and a collation");
+            };
+            let collation =
+                collation_of(collation).map_err(|unsupported| error!(BAD_VALUE, "{}", unsupported.0))?;
+            parse_at(filter, &scope.comparing_by(collation), depth + 1)?
+        }
         "$where" | "$text" => fail!(BAD_VALUE, "{name} is not supported"),
         other => fail!(
             BAD_VALUE,
