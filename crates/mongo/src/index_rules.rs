@@ -112,7 +112,7 @@ pub(crate) fn checked(specification: Document) -> Result<Document> {
     for (option, value) in specification.iter() {
         let is_off =
             matches!(&**option, "unique" | "sparse" | "hidden" | "prepareUnique") && !value.is_true();
-        let is_told_elsewhere = matches!(&**option, "v" | "key" | "name" | "ns" | "background");
+        let is_told_elsewhere = matches!(&**option, "v" | "key" | "name" | "ns");
         if !is_told_elsewhere && !FORMER.contains(&&**option) && !is_off {
             let value = match &**option {
                 "unique" | "sparse" | "hidden" => Value::Bool(true),

@@ -149,3 +149,25 @@ async fn a_transaction_that_began_before_a_unique_index_was_made_is_not_committe
     let found = first_batch(&ok(&mut client, doc! { "find": "c", "filter": { "a": 5 } }).await);
     assert_eq!(found.len(), 1);
 }
+
+#[tokio::test]
+async fn an_index_shows_whether_it_was_to_be_made_in_the_background() {
+    let server = Server::start().await;
+    let mut client = server.connect();
+    let index = |name: &str| doc! { "key": { name: 1 }, "name": name };
+    let with = |name: &str, background: bson::Bson| {
+        let mut index = index(name);
+        index.insert("background", background);
+        index
+    };
+    let wanted =
+        [index("plain"), with("no", false.into()), with("yes", true.into()), with("number", 1.into())];
+    let create = doc! { "createIndexes": "c", "indexes": wanted.to_vec() };
+    ok(&mut client, create.clone()).await;
+    // The same again, and once more with another word about it, are no other indexes.
+    ok(&mut client, create).await;
+    ok(&mut client, doc! { "createIndexes": "c", "indexes": [with("plain", true.into())] }).await;
+    let listed = first_batch(&ok(&mut client, doc! { "listIndexes": "c" }).await);
+    let shown: Vec<String> = listed.iter().map(|index| index.value("background").to_string()).collect();
+    assert_eq!(shown, ["MISSING", "MISSING", "false", "true", "1"]);
+}

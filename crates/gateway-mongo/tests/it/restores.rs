@@ -151,7 +151,7 @@ async fn every_kind_of_collection_is_restored_or_refused_by_its_name() {
     assert!(without_indexes.iter().all(|name| may_lack_indexes.contains(name)), "{without_indexes:?}");
     // Unknown options of indexes are left out, and those of earlier versions have no effect.
     let indexes = first_batch(&ok(&mut client, "d", doc! { "listIndexes": "old" }).await);
-    assert_eq!(indexes[1].to_string(), "{ v: 2, key: { a: 1 }, name: \"a_1\" }");
+    assert_eq!(indexes[1].to_string(), "{ v: 2, key: { a: 1 }, name: \"a_1\", background: true }");
     let unknown = index(doc! { "b": 1 }, "b_1", doc! { "odd": 1 });
     let strict = doc! { "createIndexes": "old", "indexes": [unknown] };
     assert_eq!(client.fails("d", of(&strict)).await, 197);
