@@ -111,6 +111,7 @@ const FOR_EVERYBODY: &[&str] = &[
 /// What the server is and does.
 const OF_MONITOR: &[&str] = &[
     "serverStatus",
+    "getDiagnosticData",
     "hostInfo",
     "getLog",
     "getParameter",

@@ -4,7 +4,7 @@ use shardlake_mql::{Document, Value};
 
 use super::handshake::OBJECT_SIZE_BYTES_MAX;
 use super::parameters::get_parameter;
-use super::status::{host_info, server_status};
+use super::status::{diagnostic_data, host_info, server_status};
 use crate::access::Identity;
 use crate::arguments::{Arguments, Field, Types, optional, required};
 use crate::call::{Call, Command, command};
@@ -20,6 +20,7 @@ pub static DIAGNOSTIC: &[Command] = &[
     command!("setParameter", set_parameter).admin_only(),
     command!("getCmdLineOpts", get_cmd_line_opts).admin_only(),
     command!("serverStatus", server_status),
+    command!("getDiagnosticData", diagnostic_data).admin_only(),
     command!("hostInfo", host_info),
     command!("getLog", get_log).admin_only(),
     command!("features", features),

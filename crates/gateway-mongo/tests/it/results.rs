@@ -355,3 +355,25 @@ async fn what_open_cursors_keep_is_bounded() {
         assert_eq!(server.gateway.message_bytes(), 0);
     }
 }
+
+#[tokio::test]
+async fn diagnostic_data_hold_the_status_of_the_server() {
+    let server = Server::start().await;
+    let mut client = server.connect();
+    let reply = client.ok("admin", of(&doc! { "getDiagnosticData": 1 })).await;
+    let data = reply.value("data");
+    let data = data.as_document().expect("a section");
+    let status = data.value("serverStatus");
+    let status = status.as_document().expect("a section");
+    for section in [data, status] {
+        let names: Vec<&str> = section.iter().map(|(name, _)| &**name).collect();
+        assert_eq!((names.first(), names.last()), (Some(&"start"), Some(&"end")));
+        assert!(
+            section
+                .iter()
+                .all(|(name, value)| !["start", "end"].contains(&&**name) || matches!(value, Value::Date(_)))
+        );
+    }
+    assert!(status.has("opcounters") && status.has("connections"));
+    assert_eq!(client.fails("d", of(&doc! { "getDiagnosticData": 1 })).await, 13);
+}
