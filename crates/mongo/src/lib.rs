@@ -13,6 +13,7 @@
 //! | `plan.rs`, `collated.rs`, `conditions.rs`, `collation.rs` | from a filter to what the engine is asked; strings under a collation; collations that are kept |
 //! | `point.rs` | one document by its key |
 //! | `reads.rs`, `order.rs`, `aggregate.rs`, `needed.rs`, `output.rs` | finding documents; pipelines, what they look at, and where their results go |
+//! | `shown.rs` | keys of indexes and numbers of documents in place of documents |
 //! | `capped.rs`, `tail.rs` | capped collections; cursors that wait for what is inserted next |
 //! | `temporary.rs`, `interrupted.rs` | collections that a command makes for its own use; what a start finishes |
 //! | `insert.rs`, `update.rs`, `change.rs`, `effect.rs` | writes, each document as one step, and what they did |
@@ -63,6 +64,7 @@ mod point;
 mod reads;
 mod request;
 mod shard_key;
+mod shown;
 mod stored;
 mod tail;
 mod temporary;
@@ -99,6 +101,7 @@ pub use point::Point;
 pub use reads::{Find, Finding, MEMORY_BYTES_MAX, Source};
 pub use request::{Ending, Request};
 pub use shard_key::ShardKey;
+pub use shown::{IndexKeys, Shown, reach};
 pub use stored::{body_of, document_of};
 pub use tail::{Tail, TailBatch, TailRoom};
 pub use update::{Action, Statement};

@@ -20,6 +20,7 @@ use crate::order::Order;
 use crate::own_writes::OwnWrites;
 use crate::plan::{Access, Plan, access_of, plan};
 use crate::request::Request;
+use crate::shown::Shown;
 use crate::stored::{document_of, members_of};
 
 /// Bytes that a sort, or whatever needs all documents, may hold.
@@ -373,6 +374,7 @@ pub struct Finding {
     /// Documents that the next page is to have: what lies ready in an idle cursor takes memory, and was paid for.
     page: Option<u32>,
     is_done: bool,
+    shown: Shown,
 }
 
 impl Finding {
@@ -381,7 +383,13 @@ impl Finding {
         let to_skip = find.skip;
         let order = Order::of(&find.sort, &find.parsed);
         let (unmatched, ready, handed) = (VecDeque::new(), VecDeque::new(), Vec::new());
-        Finding { find, source, unmatched, ready, handed, left, to_skip, order, page: None, is_done: false }
+        let (page, is_done, shown) = (None, false, Shown::default());
+        Finding { find, source, unmatched, ready, handed, left, to_skip, order, page, is_done, shown }
+    }
+
+    /// Answers keys or numbers of the documents.
+    pub fn showing(self, shown: Shown) -> Finding {
+        Finding { shown, ..self }
     }
 
     /// Up to so many documents and about so many bytes, one at least where there is one; and whether there may be more. A call that
@@ -422,10 +430,18 @@ impl Finding {
             }
             self.handed.push((document.clone(), matched));
             self.left -= 1;
-            let shown = match &self.find.projection {
+            let mut shown = match &self.find.projection {
                 Some(projection) => projection.apply(&document, matched, &mut self.find.env)?,
-                None => document,
+                None => document.clone(),
             };
+            if !self.shown.is_plain() {
+                let Some(other) = self.shown_of(request, &document, shown).await? else {
+                    self.handed.pop();
+                    self.left += 1;
+                    continue;
+                };
+                shown = other;
+            }
             let size = shown.size();
             if !out.is_empty() && bytes + size > bytes_max {
                 self.handed.pop().into_iter().for_each(|found| self.ready.push_front(found));
@@ -438,6 +454,28 @@ impl Finding {
         // A batch that is full knows whether it was the last one.
         let more = self.left > 0 && (!self.ready.is_empty() || self.look(request).await?);
         Ok((out, more))
+    }
+
+    /// The key or the number of a document besides; `None` where it has been removed meanwhile.
+    async fn shown_of(
+        &mut self,
+        request: &Request,
+        document: &Value,
+        projected: Value,
+    ) -> Result<Option<Value>> {
+        let Value::Document(document) = document else { return Ok(Some(projected)) };
+        let shown = match &self.shown.keys {
+            Some(keys) => Value::document(keys.key_of(document, &mut self.find.env)?),
+            None => projected,
+        };
+        let Some((collections, collection)) = &self.shown.numbered else { return Ok(Some(shown)) };
+        let number = collections.number_of(request, collection, document).await?;
+        let numbered = |number| {
+            let mut numbered = shown.as_document().map(|shown| Document::clone(shown)).unwrap_or_default();
+            numbered.push("$recordId", Value::Long(number));
+            Value::document(numbered)
+        };
+        Ok(number.map(numbered))
     }
 
     /// What a batch of so many documents needs, and one more where it has to know whether it is the last.

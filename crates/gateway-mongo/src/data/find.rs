@@ -6,7 +6,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use shardlake_account::collections::{
-    Collection, Find, Finding, Found, Namespace, Point, RESULT_BYTES_MAX, Request, Source, too_large,
+    Collection, Find, Finding, Found, Namespace, Point, RESULT_BYTES_MAX, Request, Shown, Source, reach,
+    too_large,
 };
 use shardlake_mql::{
     Collation, Document, Filter, FindProjection, Pipeline, Scope, SortPattern, Str, Value, compare_by,
@@ -27,6 +28,8 @@ use crate::reply::Reply;
 
 /// Of all values of a `distinct` together.
 const DISTINCT_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Of a view, which is read by a pipeline.
+const INVALID_PIPELINE_OPERATOR: i32 = 168;
 
 pub const FIND: &[Field] = &[
     optional("filter", Types::OBJECT).not_null(code::TYPE_MISMATCH),
@@ -85,6 +88,7 @@ pub async fn find(call: &Call) -> Result<Reply> {
     let skip = arguments.count("skip")?.unwrap_or(0);
     let limit = arguments.count("limit")?.unwrap_or(0);
     let batch_size = arguments.count("batchSize")?;
+    let shown = shown(call, &arguments, (&found, &filter), &scope)?;
     let mut find = Find { filter, parsed, projection, sort, skip, limit, env };
     let is = |name: &str| arguments.bool(name) == Some(true);
     let options =
@@ -93,6 +97,7 @@ pub async fn find(call: &Call) -> Result<Reply> {
         return Box::pin(tail(call, namespace, find, (is("awaitData"), options))).await;
     }
     if batch_size != Some(0)
+        && shown.is_none()
         && arguments.given("hint").is_none()
         && let Some((collection, point)) = point_of(&namespace, &found, &find)
     {
@@ -105,16 +110,38 @@ pub async fn find(call: &Call) -> Result<Reply> {
         arguments.given("sort").filter(|sort| sort.as_document().is_some_and(|sort| sort.has("$natural")));
     let hint = arguments.given("hint").or(natural);
     // In memory of its own: a document by its key does without.
-    Box::pin(find_many(call, &request, namespace, (find, hint), options)).await
+    Box::pin(find_many(call, &request, namespace, (find, hint, shown), options)).await
+}
+
+/// Keys of the index that answers, or numbers of documents, where the command asks for them.
+fn shown(
+    call: &Call,
+    arguments: &Arguments<'_>,
+    (found, filter): (&Found, &Document),
+    scope: &Scope,
+) -> Result<Option<Shown>> {
+    let asked = ["returnKey", "showRecordId"].map(|option| arguments.bool(option) == Some(true));
+    let [shows_keys, shows_numbers] = asked;
+    if asked == [false; 2] {
+        return Ok(None);
+    }
+    match found {
+        Found::Nothing => Ok(None),
+        Found::View(_) => {
+            let option = if shows_keys { "returnKey" } else { "showRecordId" };
+            fail!(INVALID_PIPELINE_OPERATOR, "Option {option} not supported in aggregation.")
+        }
+        Found::Collection(collection) => {
+            let keys = || collection.index_keys(filter, arguments.given("hint"), scope);
+            let keys = shows_keys.then(keys).transpose()?;
+            let numbered = shows_numbers.then(|| (call.collections().clone(), collection.clone()));
+            Ok(Some(Shown { keys, numbered }))
+        }
+    }
 }
 
 /// Options that are refused.
 fn check_options(arguments: &Arguments<'_>) -> Result<()> {
-    for option in ["returnKey", "showRecordId"] {
-        if arguments.bool(option) == Some(true) {
-            fail!(code::NOT_IMPLEMENTED, "find with {option} is not supported");
-        }
-    }
     check_tailable(arguments)?;
     for (bound, missing) in [("min", 51173), ("max", 51174)] {
         if arguments.document(bound).is_some_and(|bound| !bound.is_empty()) {
@@ -146,7 +173,7 @@ async fn find_many(
     call: &Call,
     request: &Arc<Request>,
     namespace: Namespace,
-    (mut find, hint): (Find, Option<&Value>),
+    (mut find, hint, shown): (Find, Option<&Value>, Option<Shown>),
     options: CursorOptions,
 ) -> Result<Reply> {
     let is_from_end = find.sort.is_from_end();
@@ -157,7 +184,8 @@ async fn find_many(
         // The documents come in this order.
         find.sort = SortPattern::default();
     }
-    let source = FindSource { finding: Finding::new(find, source), clock: call.clock() };
+    let finding = Finding::new(find, source).showing(shown.unwrap_or_default());
+    let source = FindSource { finding, clock: call.clock() };
     call.open_cursor(namespace.to_string(), Box::new(source), options).await
 }
 
@@ -299,13 +327,12 @@ pub fn check_hint(
 
 /// A view is read by a pipeline, so its projection is one of pipelines.
 fn check_projection_of_view(projection: &Document, scope: &Scope) -> Result<()> {
-    const UNKNOWN_OPERATOR: i32 = 168;
     let operator = |value: &Value| {
         let document = value.as_document()?;
         document.first().map(|(name, _)| name.clone())
     };
     if projection.iter().any(|(_, value)| operator(value).as_deref() == Some("$elemMatch")) {
-        fail!(UNKNOWN_OPERATOR, "Unrecognized expression '$elemMatch'");
+        fail!(INVALID_PIPELINE_OPERATOR, "Unrecognized expression '$elemMatch'");
     }
     let stage = Document::one("$project", Value::document(projection.clone()));
     Pipeline::parse(&[Value::document(stage)], scope)?;
@@ -412,24 +439,4 @@ pub async fn distinct(call: &Call) -> Result<Reply> {
         fail!(17217, "distinct too big, 16mb cap");
     }
     Ok(Document::one("values", Value::array(values)).into())
-}
-
-/// The values at a path, arrays taken apart.
-fn reach(value: &Value, path: &[Str], found: &mut Vec<Value>) {
-    match (value, path.split_first()) {
-        (Value::Array(items), None) => found.extend(items.iter().cloned()),
-        (Value::Missing, _) => {}
-        (value, None) => found.push(value.clone()),
-        (Value::Document(document), Some((name, rest))) => reach(&document.value(name), rest, found),
-        (Value::Array(items), Some((name, rest))) => {
-            if let Some(item) = name.parse::<usize>().ok().and_then(|at| items.get(at)) {
-                reach(item, rest, found);
-            }
-            items
-                .iter()
-                .filter(|item| item.as_document().is_some())
-                .for_each(|item| reach(item, path, found));
-        }
-        _ => {}
-    }
 }

@@ -22,6 +22,7 @@ mod endings;
 mod expiring;
 mod explained;
 mod fail_points;
+mod find_options;
 mod frames;
 mod gathered;
 mod index_builds;
