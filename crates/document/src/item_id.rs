@@ -95,14 +95,20 @@ fn identity(value: RawValue<'_>) -> Option<Cow<'_, str>> {
         RawValue::Null => Cow::Borrowed("$null"),
         RawValue::Bool(value) => Cow::Owned(format!("$bool:{value}")),
         RawValue::Int(number) => Cow::Owned(format!("$num:{number}")),
-        RawValue::Double(number) => Cow::Owned(of_double(number)),
+        RawValue::Double(number) => Cow::Owned(text_of_double(number)),
         RawValue::NonJson(value) => Cow::Owned(of_non_json(value)?),
         RawValue::Object(_) => Cow::Owned(of_hash(value)),
         RawValue::Array(_) => return None,
     })
 }
 
-fn of_double(number: f64) -> String {
+pub(crate) fn text_of_double(number: f64) -> String {
+    if number.is_nan() {
+        return "$num:NaN".to_owned();
+    }
+    if number.is_infinite() {
+        return of_infinity(number < 0.0);
+    }
     const TWO_POW_63: f64 = 9_223_372_036_854_775_808.0;
     if number.fract() == 0.0 && (-TWO_POW_63..TWO_POW_63).contains(&number) {
         return format!("$num:{}", number as i64);
@@ -114,11 +120,17 @@ fn of_double(number: f64) -> String {
 }
 
 fn of_decimal(bits: u128) -> String {
-    let (negative, mut coefficient, mut exponent) = match decimal_parts(bits) {
-        DecimalParts::Nan => return "$num:NaN".to_owned(),
-        DecimalParts::Infinity { negative } => return of_infinity(negative),
-        DecimalParts::Finite { negative, coefficient, exponent } => (negative, coefficient, exponent),
-    };
+    match decimal_parts(bits) {
+        DecimalParts::Nan => text_of_double(f64::NAN),
+        DecimalParts::Infinity { negative } => of_infinity(negative),
+        DecimalParts::Finite { negative, coefficient, exponent } => {
+            text_of_parts(negative, coefficient, exponent)
+        }
+    }
+}
+
+/// Of a decimal number.
+pub(crate) fn text_of_parts(negative: bool, mut coefficient: u128, mut exponent: i32) -> String {
     if coefficient == 0 {
         return "$num:0".to_owned();
     }
@@ -136,7 +148,7 @@ fn of_decimal(bits: u128) -> String {
     }
     let double: f64 = format!("{sign}{coefficient}e{exponent}").parse().unwrap_or(f64::NAN);
     if double.is_finite() && is_exactly(double.abs(), coefficient, exponent) {
-        return of_double(double);
+        return text_of_double(double);
     }
     format!("$dec:{sign}{coefficient}E{exponent}")
 }
@@ -153,36 +165,6 @@ fn is_exactly(double: f64, coefficient: u128, exponent: i32) -> bool {
 
 fn of_infinity(negative: bool) -> String {
     if negative { "$num:-Infinity".to_owned() } else { "$num:Infinity".to_owned() }
-}
-
-/// Prefixes of ids of values that are not texts.
-const TYPED_FORMS: [&str; 9] =
-    ["$bool:", "$num:", "$dec:", "$hash:", "$oid:", "$date:", "$ts:", "$uuid:", "$bin:"];
-const TYPED_WORDS: [&str; 3] = ["$null", "$minKey", "$maxKey"];
-/// The form of a text that cannot be its own id; bytes are hidden as `%2F`.
-const HIDDEN_TEXT: &str = "$str:";
-
-/// The text of an id; `None` for ids of other values.
-pub fn text_of_id(id: &str) -> Option<Cow<'_, str>> {
-    if let Some(hidden) = id.strip_prefix(HIDDEN_TEXT) {
-        return Some(unhidden(hidden).map_or(Cow::Borrowed(id), Cow::Owned));
-    }
-    let is_typed = TYPED_WORDS.contains(&id) || TYPED_FORMS.iter().any(|form| id.starts_with(form));
-    (!is_typed).then_some(Cow::Borrowed(id))
-}
-
-fn unhidden(text: &str) -> Option<String> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut bytes = text.bytes();
-    while let Some(byte) = bytes.next() {
-        if byte != b'%' {
-            out.push(byte);
-            continue;
-        }
-        let digit = |byte: u8| char::from(byte).to_digit(16);
-        out.push((digit(bytes.next()?)? * 16 + digit(bytes.next()?)?) as u8);
-    }
-    String::from_utf8(out).ok()
 }
 
 /// A text that is equal for equal values only: also of arrays and regular expressions, which cannot be ids.
@@ -240,8 +222,8 @@ fn of_non_json(value: NonJson<'_>) -> Option<String> {
     let bytes = value.bytes();
     Some(match value.kind()? {
         BsonKind::Double => match f64::from_le_bytes(*bytes.first_chunk()?) {
-            infinite if infinite.is_infinite() => of_infinity(infinite < 0.0),
-            _ => "$num:NaN".to_owned(),
+            number if number.is_infinite() => of_infinity(number < 0.0),
+            _ => text_of_double(f64::NAN),
         },
         BsonKind::Decimal128 => of_decimal(u128::from_le_bytes(*bytes.first_chunk()?)),
         BsonKind::Symbol | BsonKind::Code | BsonKind::CodeWithScope | BsonKind::DbPointer => {
@@ -252,20 +234,31 @@ fn of_non_json(value: NonJson<'_>) -> Option<String> {
         BsonKind::Date => format!("$date:{}", i64::from_le_bytes(*bytes.first_chunk()?)),
         BsonKind::Timestamp => {
             let both = u64::from_le_bytes(*bytes.first_chunk()?);
-            format!("$ts:{}.{}", both >> 32, both & u64::from(u32::MAX))
+            text_of_timestamp((both >> 32) as u32, both as u32)
         }
-        BsonKind::Binary => match bytes.get(4..)?.split_first()? {
-            (4, uuid) if uuid.len() == 16 => {
-                let digits = hex(uuid);
-                let parts = [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]];
-                format!("$uuid:{}", parts.join("-"))
-            }
-            (subtype, content) => format!("$bin:{subtype:02x}:{}", URL_SAFE_NO_PAD.encode(content)),
-        },
+        BsonKind::Binary => {
+            let (subtype, content) = bytes.get(4..)?.split_first()?;
+            text_of_binary(*subtype, content)
+        }
         BsonKind::MinKey => "$minKey".to_owned(),
         BsonKind::MaxKey => "$maxKey".to_owned(),
         _ => return None,
     })
+}
+
+pub(crate) fn text_of_timestamp(seconds: u32, increment: u32) -> String {
+    format!("$ts:{seconds}.{increment}")
+}
+
+pub(crate) fn text_of_binary(subtype: u8, content: &[u8]) -> String {
+    match (subtype, content.len()) {
+        (4, 16) => {
+            let digits = hex(content);
+            let parts = [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]];
+            format!("$uuid:{}", parts.join("-"))
+        }
+        _ => format!("$bin:{subtype:02x}:{}", url_text_of_bytes(content)),
+    }
 }
 
 #[cfg(test)]

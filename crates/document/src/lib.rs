@@ -14,7 +14,7 @@
 //! | `index_value.rs` | values as index keys hold them |
 //! | `item_view.rs` | an item with the properties that the server owns |
 //! | `record.rs` | the stored record: envelope, checksum, body |
-//! | `item_id.rs` | which items are the same: ids of any kind |
+//! | `item_id.rs`, `id_text.rs` | which items are the same: ids of any kind; the values that texts of ids stand for |
 //! | `patch.rs`, `patch_tree.rs` | partial updates |
 //! | `builder.rs`, `limits.rs` | containers, names and limits, for every format that is read |
 //! | `key_text.rs` | partition keys as JSON text |
@@ -32,6 +32,7 @@ mod body;
 mod bson_writer;
 mod builder;
 mod error;
+mod id_text;
 mod index_value;
 mod item_id;
 mod item_view;
@@ -55,12 +56,13 @@ pub use binary_in::{json_of_binary, parse_binary_document};
 pub use binary_out::{binary_of_json, write_binary};
 pub use body::{Body, SYSTEM_PROPERTIES, is_system_property};
 pub use error::DocumentError;
+pub use id_text::{IdValue, escaped_id, id_of_text, text_of_id, unescaped_id, value_of_id};
 pub use index_value::{
     INDEX_STRING_BYTES_MAX, decode_index_value, encode_index_value, encode_index_value_raw,
     index_value_length,
 };
 pub use item_id::{
-    ItemId, ItemName, bytes_of_url_text, hash_text, hash_text_by, identity_of, text_of_id, url_text_of_bytes,
+    ItemId, ItemName, bytes_of_url_text, hash_text, hash_text_by, identity_of, url_text_of_bytes,
 };
 pub use item_view::{ItemProperty, ItemView};
 pub use json_in::{check_numbers, parse_document};

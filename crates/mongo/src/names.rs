@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use crate::identity::{escaped, unescaped};
+use shardlake_document::{escaped_id, unescaped_id};
 
 /// In front of the id of a container whose collection has a name that no container may have.
 const ESCAPED: &str = "$str:";
@@ -19,7 +19,7 @@ pub fn container_id(name: &str) -> Cow<'_, str> {
     let is_plain = !name.contains(['/', '\\', '?', '#']) && !name.ends_with(' ');
     match is_plain && collection_of_escaped(name).is_none() {
         true => Cow::Borrowed(name),
-        false => Cow::Owned(format!("{ESCAPED}{}", escaped(name))),
+        false => Cow::Owned(format!("{ESCAPED}{}", escaped_id(name))),
     }
 }
 
@@ -30,7 +30,7 @@ pub fn collection_name(id: &str) -> Cow<'_, str> {
 
 /// The name that an id is the escaped form of, in its one spelling.
 fn collection_of_escaped(id: &str) -> Option<String> {
-    let name = unescaped(id.strip_prefix(ESCAPED)?)?;
+    let name = unescaped_id(id.strip_prefix(ESCAPED)?)?;
     (container_id(&name) == id).then_some(name)
 }
 

@@ -81,11 +81,12 @@ mod tests {
 
     #[test]
     fn ids_of_other_values_are_compared_as_they_are() {
-        assert_eq!(sort_text("$oid:65fa", "id"), None);
+        assert_eq!(sort_text("$oid:0123456789abcdef01234567", "id"), None);
         assert_eq!(sort_text("$null", "id"), None);
         assert_eq!(sort_text("$str:A%2Fb", "id"), rule().collation.sort_text("a/B").into());
         assert_eq!(sort_text("$Abc", "id"), sort_text("$aBC", "id"));
         assert!(sort_text("$oid:65fa", "a").is_some());
+        assert!(sort_text("$oid:65fa", "id").is_some(), "a text that only begins like another id");
     }
 
     #[test]

@@ -478,3 +478,24 @@ async fn collations_that_the_tables_lack_are_refused_by_name() {
     let shard = doc! { "shardCollection": "d.s", "key": { "k": "hashed" }, "collation": no_case() };
     assert_eq!(client.fails("admin", of(&shard)).await, 2);
 }
+
+#[tokio::test]
+async fn texts_that_begin_like_other_ids_are_found_by_their_collation() {
+    let server = Server::start().await;
+    let mut client = server.connect();
+    let no_case = doc! { "locale": "en", "strength": 2 };
+    ok(&mut client, doc! { "create": "c", "collation": no_case }).await;
+    let texts =
+        ["$num:abc", "$NUM:1", "$oid:x", "$hash:y", "$null:", "$str:z", "$bin:02:QUJD", "a/b", "$num:1"];
+    let mut documents: Vec<_> = texts.iter().map(|id| doc! { "_id": *id }).collect();
+    documents.push(doc! { "_id": 1 });
+    let reply = ok(&mut client, doc! { "insert": "c", "documents": documents, "ordered": false }).await;
+    assert_eq!(reply.value("n").to_i64_exact(), Some(9), "two of the texts differ in case only: {reply}");
+    for text in texts {
+        for asked in [text.to_lowercase(), text.to_uppercase()] {
+            let find = doc! { "find": "c", "filter": { "_id": &asked } };
+            assert_eq!(first_batch(&ok(&mut client, find).await).len(), 1, "{asked}");
+        }
+    }
+    assert_eq!(first_batch(&ok(&mut client, doc! { "find": "c", "filter": { "_id": 1 } }).await).len(), 1);
+}

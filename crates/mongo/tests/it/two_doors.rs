@@ -1,9 +1,13 @@
 //! The vectors that a second implementation of spec mongo.md §11 made: names, identities, components of keys.
 
+use std::collections::HashMap;
+
 use serde_json::Value as Json;
+use shardlake_document::text_of_id;
 use shardlake_model::{KeyComponent, KeyPath};
 use shardlake_mongo::{Identity, ShardKey, body_of, document_of, shown_name, stored_name, text_of, value_of};
-use shardlake_mql::{Document, Value, identical, identical_documents};
+use shardlake_mql::{Decimal, Document, Value, identical, identical_documents};
+use shardlake_stdx::Random;
 
 use crate::tagged;
 
@@ -89,4 +93,80 @@ fn members_with_names_of_the_other_door_come_back() {
     assert_eq!(names, ["id", "$id", "$$id", "$_rid", "$$_rid", "$_ts", "_id", "$_id", "ttl", "plain", "$a"]);
     let again = document_of(body.as_bytes()).unwrap();
     assert!(identical_documents(&again, &document), "{}", Value::document(again));
+}
+
+/// A text of an id, or a text that looks like one: forms of all kinds, cut, lengthened and with letters in the other case.
+fn adversarial(random: &Random, typed: &[String]) -> String {
+    const PIECES: [&str; 24] = [
+        "$", "$num:", "$dec:", "$str:", "$hash:", "$oid:", "$bin:00:", "$bin:04:", "$uuid:", "$ts:",
+        "$date:", "$bool:", "null", "0", "-", "E", "%2F", "%", "/", "é", "a", "A", ".", " ",
+    ];
+    let one = |of: &[&str]| of[random.below(of.len() as u64) as usize].to_owned();
+    let mut text = match random.below(3) {
+        0 => typed[random.below(typed.len() as u64) as usize].clone(),
+        _ => one(&PIECES),
+    };
+    for _ in 0..random.below(4) {
+        match random.below(5) {
+            0 => drop(text.pop()),
+            1 => text = text.to_uppercase(),
+            2 => text.insert_str(0, &one(&PIECES)),
+            _ => text.push_str(&one(&PIECES)),
+        }
+    }
+    text
+}
+
+fn scalar(random: &Random) -> Value {
+    let number = random.below(1 << 20) as i64 - (1 << 19);
+    let bytes: Vec<u8> = (0..random.below(20)).map(|_| random.below(256) as u8).collect();
+    let decimal = format!("{number}E{}", random.below(40) as i64 - 20);
+    match random.below(14) {
+        0 => Value::Int(number as i32),
+        1 => Value::Long(number << random.below(44)),
+        2 => Value::Double(number as f64 / 8.0),
+        3 => Value::Double(
+            [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 1e300, 5e-324][random.below(6) as usize],
+        ),
+        4 => Value::Decimal(Decimal::parse(&decimal).unwrap()),
+        5 => Value::Bool(number % 2 == 0),
+        6 => [Value::Null, Value::MinKey, Value::MaxKey][random.below(3) as usize].clone(),
+        7 => Value::ObjectId(std::array::from_fn(|at| bytes.get(at).copied().unwrap_or_default())),
+        8 => Value::Date(number << 20),
+        9 => Value::Timestamp(number as u32, bytes.len() as u32),
+        10 => Value::Binary(
+            4,
+            std::array::from_fn::<u8, 16, _>(|at| bytes.get(at).copied().unwrap_or(7)).to_vec().into(),
+        ),
+        11 => Value::Symbol("$num:1".into()),
+        12 => Value::document(Document::one("a", number)),
+        _ => Value::Binary(random.below(9) as u8, bytes.into()),
+    }
+}
+
+#[test]
+fn ids_of_all_kinds_come_back_and_are_texts_where_they_stand_for_texts() {
+    let random = Random::seeded(11);
+    let scalars: Vec<Value> = (0..3000).map(|_| scalar(&random)).collect();
+    let typed: Vec<String> = scalars.iter().map(|value| text_of(value).unwrap()).collect();
+    let texts: Vec<Value> = (0..20_000).map(|_| Value::string(adversarial(&random, &typed))).collect();
+    let mut seen = HashMap::new();
+    for value in scalars.iter().chain(&texts) {
+        let Identity { text, stored } = Identity::of(value).unwrap();
+        // What is stored stands for the value, to documents and to sort keys alike.
+        if let Value::String(id) = &stored {
+            assert!(identical(&value_of(id), value), "{value} is kept as {id}");
+            assert_eq!(text_of_id(id).as_deref(), value.as_str(), "{id}");
+        } else {
+            assert!(identical(&stored, value), "{value}");
+        }
+        // Two values have one identity only where they are equal.
+        let other = seen.entry(text).or_insert_with(|| value.clone());
+        assert!(shardlake_mql::equal(other, value), "{value} and {other} have one identity");
+    }
+    for text in &texts {
+        // An id that the other door may have written.
+        let id = text.as_str().unwrap();
+        assert_eq!(text_of_id(id).as_deref(), value_of(id).as_str(), "{id}");
+    }
 }
