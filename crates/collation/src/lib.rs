@@ -25,6 +25,12 @@ use std::sync::Arc;
 /// Version of the tables and the code that make sort keys; a test compares it with the crates that bring them.
 pub const DATA_VERSION: &str = "icu4x-2.4.0";
 
+/// Bytes of a sort key in memory. A text of 16 MB in the letters of one language has less; a character that stands for a
+/// sentence takes ten times as many bytes as in the text.
+pub const SORT_KEY_BYTES_MAX: usize = 32 << 20;
+/// A text of so many bytes has a shorter sort key, whatever its characters.
+const SHORT_TEXT_BYTES: usize = 64 << 10;
+
 /// Languages with the common order of letters, for which the accents of Canadian French are all that `backwards` changes.
 const COMMON_ORDER: &[&str] = &["en", "fr", "de", "it", "nl", "pt", "ga", "id", "ms", "sw", "ca", "lb", "gd"];
 
@@ -129,6 +135,18 @@ impl Collation {
         let mut key = Vec::with_capacity(text.len() * 2 + 4);
         let Ok(()) = language.collator.write_sort_key_to(text, &mut key);
         key
+    }
+
+    /// The same as text, see [`Collation::sort_text`]; `None` where it has more bytes than [`SORT_KEY_BYTES_MAX`].
+    pub fn bounded_sort_text(&self, text: &str) -> Option<String> {
+        match &self.0 {
+            Some(language) if text.len() > SHORT_TEXT_BYTES => {
+                let mut key = vec![0; SORT_KEY_BYTES_MAX];
+                let length = language.collator.write_sort_key_to(text, &mut key[..]).ok()?;
+                Some(key[..length].iter().copied().map(char::from).collect())
+            }
+            _ => Some(self.sort_text(text)),
+        }
     }
 
     /// The sort key as text: each byte is the character of its number, which keeps the order of bytes.

@@ -35,6 +35,11 @@ impl Order {
         }
     }
 
+    /// Bytes that a key holds besides its document.
+    pub fn key_bytes(&self, key: &SortKey) -> usize {
+        if self.near.is_some() { 0 } else { self.pattern.key_bytes(key) }
+    }
+
     pub fn compare(&self, left: &SortKey, right: &SortKey) -> Ordering {
         self.pattern.compare_keys(left, right)
     }

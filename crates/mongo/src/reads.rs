@@ -578,7 +578,7 @@ impl Sorter {
 
     fn push(&mut self, value: Value, matched: Matched) -> Result<()> {
         let key = self.order.key(&value)?;
-        self.bytes += value.size();
+        self.bytes += value.size() + self.order.key_bytes(&key);
         self.kept.push((key, value, matched));
         if self.kept.len() >= self.wanted.saturating_mul(2).max(1024) {
             self.cut();
@@ -600,7 +600,7 @@ impl Sorter {
             self.kept.sort_by(|(left, ..), (right, ..)| order.compare(left, right));
             self.kept.truncate(self.wanted);
         }
-        self.bytes = self.kept.iter().map(|(_, value, _)| value.size()).sum();
+        self.bytes = self.kept.iter().map(|(key, value, _)| value.size() + order.key_bytes(key)).sum();
     }
 
     fn finish(mut self) -> Vec<(Value, Matched)> {

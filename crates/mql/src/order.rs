@@ -1,8 +1,9 @@
 //! The order of all values (spec §12.1), equality that goes with it, and the class of a type.
 
 use crate::decimal::Decimal;
-use crate::value::{Document, Value};
-use shardlake_collation::{Collation, SIMPLE};
+use crate::error::{MEMORY_LIMIT, Result, fail};
+use crate::value::{Document, Str, Value};
+use shardlake_collation::{Collation, SIMPLE, SORT_KEY_BYTES_MAX};
 use std::cmp::Ordering;
 
 /// Compares two values; nothing at all is below everything but `MinKey` and equals only itself.
@@ -137,19 +138,31 @@ pub fn equal_by(collation: &Collation, left: &Value, right: &Value) -> bool {
 }
 
 /// The value with its sort keys in place of its strings, at every depth: [`compare`] of two such values is [`compare_by`] of the
-/// values that they stand for.
-pub fn collated(collation: &Collation, value: &Value) -> Value {
+/// values that they stand for. Error 292 where a sort key is too long.
+pub fn collated(collation: &Collation, value: &Value) -> Result<Value> {
     if collation.is_simple() {
-        return value.clone();
+        return Ok(value.clone());
     }
-    match value {
-        Value::String(text) | Value::Symbol(text) => Value::string(collation.sort_text(text)),
-        Value::Array(items) => Value::array(items.iter().map(|item| collated(collation, item)).collect()),
-        Value::Document(members) => Value::document(
-            members.iter().map(|(name, member)| (name.clone(), collated(collation, member))).collect(),
-        ),
+    Ok(match value {
+        Value::String(text) | Value::Symbol(text) => {
+            let Some(key) = collation.bounded_sort_text(text) else {
+                fail!(
+                    MEMORY_LIMIT,
+                    "the sort key of a string of {} bytes has more than {SORT_KEY_BYTES_MAX}: use the simple collation",
+                    text.len()
+                );
+            };
+            Value::string(key)
+        }
+        Value::Array(items) => {
+            Value::array(items.iter().map(|item| collated(collation, item)).collect::<Result<_>>()?)
+        }
+        Value::Document(members) => {
+            let member = |(name, member): (&Str, &Value)| Ok((name.clone(), collated(collation, member)?));
+            Value::document(members.iter().map(member).collect::<Result<_>>()?)
+        }
         other => other.clone(),
-    }
+    })
 }
 
 /// Whether strings are a part of a value, so that a collation may find it equal to others.
@@ -168,8 +181,13 @@ pub struct Key(pub Value);
 
 impl Key {
     /// The key of a value where a collation compares strings. The value itself is not in it.
-    pub fn by(collation: &Collation, value: &Value) -> Key {
-        Key(collated(collation, value))
+    pub fn by(collation: &Collation, value: &Value) -> Result<Key> {
+        Ok(Key(collated(collation, value)?))
+    }
+
+    /// Bytes that the key holds besides the value that it is of.
+    pub fn bytes_beside(&self, collation: &Collation) -> usize {
+        if collation.is_simple() { 0 } else { self.0.size() }
     }
 }
 

@@ -95,7 +95,7 @@ impl SortPattern {
                 continue;
             }
             let mut through = None;
-            keys.push(self.collated(field_key(document, field, (&self.collation, &mut through))));
+            keys.push(self.collated(field_key(document, field, (&self.collation, &mut through)))?);
             arrays.extend(through);
         }
         // Two arrays side by side have no order; two paths through one array have.
@@ -114,16 +114,26 @@ impl SortPattern {
 
     /// Sorts elements of an array by their members as they are: an array among them counts as a whole.
     /// Elements with equal keys stay in their order.
-    pub(crate) fn sort_elements(&self, elements: Vec<Value>) -> Vec<Value> {
+    pub(crate) fn sort_elements(&self, elements: Vec<Value>) -> Result<Vec<Value>> {
         let part = |element: &Value, field: &Field| self.collated(member(element, &field.path));
-        let key = |element: &Value| SortKey(self.fields.iter().map(|field| part(element, field)).collect());
-        let mut keyed: Vec<_> = elements.into_iter().map(|element| (key(&element), element)).collect();
+        let key = |element: &Value| {
+            let parts: Result<_> = self.fields.iter().map(|field| part(element, field)).collect();
+            parts.map(SortKey)
+        };
+        let keyed: Result<Vec<_>> =
+            elements.into_iter().map(|element| Ok((key(&element)?, element))).collect();
+        let mut keyed = keyed?;
         keyed.sort_by(|(left, _), (right, _)| self.compare_keys(left, right));
-        keyed.into_iter().map(|(_, element)| element).collect()
+        Ok(keyed.into_iter().map(|(_, element)| element).collect())
     }
 
-    fn collated(&self, value: Value) -> Value {
-        if self.collation.is_simple() { value } else { order::collated(&self.collation, &value) }
+    fn collated(&self, value: Value) -> Result<Value> {
+        if self.collation.is_simple() { Ok(value) } else { order::collated(&self.collation, &value) }
+    }
+
+    /// Bytes that a key holds besides the document that it is of.
+    pub fn key_bytes(&self, key: &SortKey) -> usize {
+        if self.collation.is_simple() { 0 } else { key.0.iter().map(Value::size).sum() }
     }
 
     pub fn compare_keys(&self, left: &SortKey, right: &SortKey) -> Ordering {
@@ -137,13 +147,9 @@ impl SortPattern {
         Ordering::Equal
     }
 
-    /// Sorts documents; those with equal keys stay in their order.
-    pub fn sort(&self, documents: Vec<Value>) -> Result<Vec<Value>> {
-        let keyed: Result<Vec<(SortKey, Value)>> =
-            documents.into_iter().map(|document| Ok((self.key(&document)?, document))).collect();
-        let mut keyed = keyed?;
+    /// Sorts documents by their keys; those with equal keys stay in their order.
+    pub(crate) fn sort(&self, keyed: &mut [(SortKey, Value)]) {
         keyed.sort_by(|(left, _), (right, _)| self.compare_keys(left, right));
-        Ok(keyed.into_iter().map(|(_, document)| document).collect())
     }
 }
 

@@ -6,6 +6,7 @@ use crate::order::{self, Key};
 use crate::sort::{SortKey, SortPattern};
 use crate::value::{Document, Value};
 use shardlake_collation::Collation;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,10 +94,7 @@ impl State {
             }
             Kind::Last => self.best = Some(value),
             Kind::Push | Kind::Percentile if !value.is_missing() => self.keep(value),
-            Kind::AddToSet if !value.is_missing() => {
-                self.bytes += 16 + value.size();
-                self.set.entry(Key::by(&self.collation, &value)).or_insert(value);
-            }
+            Kind::AddToSet if !value.is_missing() => self.add_to_set(value)?,
             Kind::Merge => self.add_merged(&value)?,
             Kind::Concat => match value {
                 Value::Missing => {}
@@ -109,9 +107,7 @@ impl State {
             },
             Kind::Union => match value {
                 Value::Missing => {}
-                Value::Array(items) => items.iter().for_each(|item| {
-                    self.set.entry(Key::by(&self.collation, item)).or_insert_with(|| item.clone());
-                }),
+                Value::Array(items) => items.iter().try_for_each(|item| self.add_to_set(item.clone()))?,
                 other => {
                     fail!(14, "$setUnion requires array inputs, but input is of type {}", other.type_name())
                 }
@@ -126,6 +122,14 @@ impl State {
             Kind::LeastN | Kind::GreatestN if !value.is_nullish() => self.add_extreme_n(value),
             Kind::Top { .. } => self.add_top(value.or_null(), document)?,
             _ => {}
+        }
+        Ok(())
+    }
+
+    fn add_to_set(&mut self, value: Value) -> Result<()> {
+        if let Entry::Vacant(free) = self.set.entry(Key::by(&self.collation, &value)?) {
+            self.bytes += 16 + value.size() + free.key().bytes_beside(&self.collation);
+            free.insert(value);
         }
         Ok(())
     }
@@ -172,10 +176,13 @@ impl State {
         let Some(order) = &self.order else { return Ok(()) };
         let key = order.key(document)?;
         let at = self.sorted.partition_point(|(known, _)| order.compare_keys(known, &key).is_le());
+        let bytes_of = |key: &SortKey, value: &Value| 16 + value.size() + order.key_bytes(key);
+        self.bytes += bytes_of(&key, &value);
         self.sorted.insert(at, (key, value));
         if self.sorted.len() > self.count {
             let at = if matches!(self.kind, Kind::Top { top: true, .. }) { self.sorted.len() - 1 } else { 0 };
-            self.sorted.remove(at);
+            let (key, value) = self.sorted.remove(at);
+            self.bytes = self.bytes.saturating_sub(bytes_of(&key, &value));
         }
         Ok(())
     }

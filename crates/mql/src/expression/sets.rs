@@ -23,16 +23,17 @@ pub(super) fn operator(name: &str) -> Option<Operator> {
 /// Elements by their keys. Of equal elements the first stays.
 type Set = BTreeMap<Key, Value>;
 
-fn set_of(collation: &Collation, items: &[Value]) -> Set {
+fn set_of(collation: &Collation, items: &[Value]) -> Result<Set> {
     let mut set = Set::new();
-    add(collation, items, &mut set);
-    set
+    add(collation, items, &mut set)?;
+    Ok(set)
 }
 
-fn add(collation: &Collation, items: &[Value], set: &mut Set) {
+fn add(collation: &Collation, items: &[Value], set: &mut Set) -> Result<()> {
     for item in items {
-        set.entry(Key::by(collation, item)).or_insert_with(|| item.clone());
+        set.entry(Key::by(collation, item)?).or_insert_with(|| item.clone());
     }
+    Ok(())
 }
 
 /// Refuses constants that are no arrays while `$setEquals` is parsed.
@@ -58,7 +59,7 @@ fn union(collation: &Collation, arrays: &[Value]) -> Result<Value> {
     for array in arrays {
         match array {
             array if array.is_nullish() => return Ok(Value::Null),
-            Value::Array(items) => add(collation, items, &mut all),
+            Value::Array(items) => add(collation, items, &mut all)?,
             other => fail!(
                 17043,
                 "All operands of $setUnion must be arrays. One argument is of type: {}",
@@ -75,7 +76,7 @@ fn intersection(collation: &Collation, arrays: &[Value]) -> Result<Value> {
         match array {
             array if array.is_nullish() => return Ok(Value::Null),
             Value::Array(items) => {
-                let own = set_of(collation, items);
+                let own = set_of(collation, items)?;
                 common = Some(match common {
                     None => own,
                     Some(common) => common.into_iter().filter(|(key, _)| own.contains_key(key)).collect(),
@@ -109,8 +110,15 @@ fn difference(collation: &Collation, left: &Value, right: &Value) -> Result<Valu
             right.type_name()
         );
     };
-    let mut seen: BTreeSet<Key> = others.iter().map(|item| Key::by(collation, item)).collect();
-    Ok(Value::array(items.iter().filter(|item| seen.insert(Key::by(collation, item))).cloned().collect()))
+    let mut seen: BTreeSet<Key> =
+        others.iter().map(|item| Key::by(collation, item)).collect::<Result<_>>()?;
+    let mut left = Vec::new();
+    for item in items.iter() {
+        if seen.insert(Key::by(collation, item)?) {
+            left.push(item.clone());
+        }
+    }
+    Ok(Value::array(left))
 }
 
 fn equals(collation: &Collation, arrays: &[Value]) -> Result<Value> {
@@ -120,7 +128,7 @@ fn equals(collation: &Collation, arrays: &[Value]) -> Result<Value> {
     let mut sets = Vec::new();
     for array in arrays {
         match array {
-            Value::Array(items) => sets.push(set_of(collation, items)),
+            Value::Array(items) => sets.push(set_of(collation, items)?),
             other => fail!(
                 17044,
                 "All operands of $setEquals must be arrays. One argument is of type: {}",
@@ -146,8 +154,13 @@ fn is_subset(collation: &Collation, left: &Value, right: &Value) -> Result<Value
             right.type_name()
         );
     };
-    let others = set_of(collation, others);
-    Ok(Value::Bool(items.iter().all(|item| others.contains_key(&Key::by(collation, item)))))
+    let others = set_of(collation, others)?;
+    for item in items.iter() {
+        if !others.contains_key(&Key::by(collation, item)?) {
+            return Ok(Value::Bool(false));
+        }
+    }
+    Ok(Value::Bool(true))
 }
 
 fn any_true(value: &Value) -> Result<Value> {

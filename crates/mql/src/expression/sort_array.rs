@@ -80,7 +80,7 @@ impl Evaluate for SortArray {
                 let order = order::compare_by(&self.collation, left, right);
                 if *descending { order.reverse() } else { order }
             }),
-            Order::Pattern(pattern) => items = pattern.sort_elements(items),
+            Order::Pattern(pattern) => items = pattern.sort_elements(items)?,
         }
         Ok(Value::array(items))
     }

@@ -109,7 +109,7 @@ impl Leaf {
             Leaf::Compare(comparison, wanted, collation) => compare((*comparison, collation), value, wanted),
             Leaf::In(values, patterns, collation) => {
                 let value_or_null = if value.is_missing() { &Value::Null } else { value };
-                if contains(values, value_or_null, collation) {
+                if contains(values, value_or_null, collation)? {
                     return Ok(true);
                 }
                 for pattern in patterns {
@@ -155,9 +155,9 @@ impl Leaf {
 }
 
 /// Whether a value is one of [collated](order::collated) values that are in order.
-fn contains(values: &[Value], value: &Value, collation: &Collation) -> bool {
+fn contains(values: &[Value], value: &Value, collation: &Collation) -> Result<bool> {
     let is_one = |value: &Value| values.binary_search_by(|wanted| order::compare(wanted, value)).is_ok();
-    if collation.is_simple() { is_one(value) } else { is_one(&order::collated(collation, value)) }
+    Ok(if collation.is_simple() { is_one(value) } else { is_one(&order::collated(collation, value)?) })
 }
 
 /// Compares within a class of types; null also means no value.

@@ -153,7 +153,7 @@ fn parse_in(name: &str, value: &Value, scope: &Scope) -> Result<Leaf> {
                 fail!(BAD_VALUE, "cannot nest $ under {name}")
             }
             Value::Undefined => fail!(BAD_VALUE, "InMatchExpression equality cannot be undefined"),
-            item => values.push(order::collated(scope.collation(), item)),
+            item => values.push(order::collated(scope.collation(), item)?),
         }
     }
     values.sort_by(order::compare);

@@ -207,7 +207,11 @@ impl Operator for DensifyRun {
         let mut partitions: BTreeMap<Key, (Value, Vec<(Value, Value)>)> = BTreeMap::new();
         for row in rows {
             let partition = self.partition_of(&row.1);
-            let place = Key::by(&self.stage.collation, &partition);
+            let place = Key::by(&self.stage.collation, &partition)?;
+            if !partitions.contains_key(&place) {
+                self.bytes += place.bytes_beside(&self.stage.collation);
+                context.check_memory("$densify", self.bytes)?;
+            }
             partitions.entry(place).or_insert_with(|| (partition, Vec::new())).1.push(row);
         }
         if let Bounds::Between(..) = self.stage.bounds

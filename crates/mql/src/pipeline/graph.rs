@@ -124,9 +124,16 @@ impl Operator for GraphRun {
         let (mut asked, mut taken, mut found) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
         let (mut depth, mut bytes) = (0, 0);
         while !frontier.is_empty() && stage.depth_max.is_none_or(|most| depth <= most) {
-            let wanted: Vec<Value> =
-                frontier.into_iter().filter(|value| asked.insert(Key::by(&stage.collation, value))).collect();
-            frontier = Vec::new();
+            let mut wanted = Vec::new();
+            for value in std::mem::take(&mut frontier) {
+                let key = Key::by(&stage.collation, &value)?;
+                let key_bytes = key.bytes_beside(&stage.collation);
+                if asked.insert(key) {
+                    bytes += key_bytes;
+                    context.check_memory("$graphLookup", bytes)?;
+                    wanted.push(value);
+                }
+            }
             for (at, candidate) in foreign.iter().enumerate() {
                 if taken.contains(&at) || !stage.connects(candidate, &wanted, context)? {
                     continue;

@@ -129,11 +129,11 @@ struct GroupRun {
 impl Operator for GroupRun {
     fn push(&mut self, document: Value, context: &mut Context<'_>, _: &mut Vec<Value>) -> Result<bool> {
         let id = self.group.id.of(&document, &mut context.env)?;
-        let place = Key::by(&self.group.collation, &id);
+        let place = Key::by(&self.group.collation, &id)?;
         let at = match self.places.get(&place) {
             Some(at) => *at,
             None => {
-                self.bytes += 64 + id.size();
+                self.bytes += 64 + id.size() + place.bytes_beside(&self.group.collation);
                 // The number of values that `$firstN` and its kin keep may depend on the members of the key.
                 let key = if id.as_document().is_some() { id.clone() } else { Document::new().into() };
                 context.env.set_root(key);
@@ -148,7 +148,7 @@ impl Operator for GroupRun {
         for ((_, output), state) in self.group.outputs.iter().zip(&mut self.groups[at].1) {
             let before = state.bytes();
             output.add(state, &document, &mut context.env)?;
-            self.bytes += state.bytes().saturating_sub(before);
+            self.bytes = (self.bytes + state.bytes()).saturating_sub(before);
         }
         context.check_memory("$group", self.bytes)?;
         Ok(true)

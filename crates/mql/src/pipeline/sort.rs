@@ -40,13 +40,15 @@ impl Operator for SortRun {
     fn push(&mut self, document: Value, context: &mut Context<'_>, _: &mut Vec<Value>) -> Result<bool> {
         self.bytes += document.size();
         context.check_memory("$sort", self.bytes)?;
-        self.rows.push((self.stage.pattern.key(&document)?, document));
+        let key = self.stage.pattern.key(&document)?;
+        self.bytes += self.stage.pattern.key_bytes(&key);
+        context.check_memory("$sort", self.bytes)?;
+        self.rows.push((key, document));
         Ok(true)
     }
 
     fn finish(&mut self, _: &mut Context<'_>, out: &mut Vec<Value>) -> Result<()> {
-        let pattern = &self.stage.pattern;
-        self.rows.sort_by(|(left, _), (right, _)| pattern.compare_keys(left, right));
+        self.stage.pattern.sort(&mut self.rows);
         out.extend(self.rows.drain(..).map(|(_, document)| document));
         Ok(())
     }

@@ -193,6 +193,9 @@ impl Stage for SetWindowFields {
     }
 }
 
+/// The name of the stage in errors.
+const SET_WINDOW_FIELDS: &str = "$setWindowFields";
+
 struct WindowRun {
     stage: Arc<SetWindowFields>,
     rows: Vec<Value>,
@@ -202,7 +205,7 @@ struct WindowRun {
 impl Operator for WindowRun {
     fn push(&mut self, document: Value, context: &mut Context<'_>, _: &mut Vec<Value>) -> Result<bool> {
         self.bytes += document.size();
-        context.check_memory("$setWindowFields", self.bytes)?;
+        context.check_memory(SET_WINDOW_FIELDS, self.bytes)?;
         self.rows.push(document);
         Ok(true)
     }
@@ -217,21 +220,38 @@ impl Operator for WindowRun {
             if matches!(key, Value::Array(_)) {
                 fail!(14, "An expression used to partition cannot evaluate to value of type array");
             }
-            partitions.entry(Key::by(&self.stage.collation, &key)).or_default().push(row);
+            let place = Key::by(&self.stage.collation, &key)?;
+            if !partitions.contains_key(&place) {
+                self.bytes += place.bytes_beside(&self.stage.collation);
+                context.check_memory(SET_WINDOW_FIELDS, self.bytes)?;
+            }
+            partitions.entry(place).or_default().push(row);
         }
         for (_, rows) in partitions {
-            self.stage.compute(rows, context, out)?;
+            self.stage.compute((rows, self.bytes), context, out)?;
         }
         Ok(())
     }
 }
 
 impl SetWindowFields {
-    fn compute(&self, rows: Vec<Value>, context: &mut Context<'_>, out: &mut Vec<Value>) -> Result<()> {
+    fn compute(
+        &self,
+        (rows, mut bytes): (Vec<Value>, usize),
+        context: &mut Context<'_>,
+        out: &mut Vec<Value>,
+    ) -> Result<()> {
         let pattern = self.sort_by.clone().unwrap_or_default();
-        let rows = pattern.sort(rows)?;
-        let keys: Result<Vec<SortKey>> = rows.iter().map(|row| pattern.key(row)).collect();
-        let partition = Partition { rows, keys: keys? };
+        let mut keyed = Vec::with_capacity(rows.len());
+        for row in rows {
+            let key = pattern.key(&row)?;
+            bytes += pattern.key_bytes(&key);
+            context.check_memory(SET_WINDOW_FIELDS, bytes)?;
+            keyed.push((key, row));
+        }
+        pattern.sort(&mut keyed);
+        let (keys, rows): (Vec<SortKey>, Vec<Value>) = keyed.into_iter().unzip();
+        let partition = Partition { rows, keys };
         let mut results = partition.rows.clone();
         for (path, function, window) in &self.outputs {
             let places = 0..partition.rows.len();

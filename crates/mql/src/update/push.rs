@@ -254,7 +254,7 @@ fn sorted(mut items: Vec<Value>, sort: &SortBy, collation: &Collation) -> Result
             });
             Ok(items)
         }
-        SortBy::Pattern(pattern) => Ok(pattern.sort_elements(items)),
+        SortBy::Pattern(pattern) => pattern.sort_elements(items),
     }
 }
 

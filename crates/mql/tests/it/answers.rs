@@ -2,7 +2,10 @@
 
 use crate::commands::{Server, env};
 use crate::tagged;
-use shardlake_mql::{Context, Document, Filter, Matched, Pipeline, Result, Scope, Update, Value};
+use shardlake_mql::{
+    Collation, Context, Document, Filter, Matched, Pipeline, Result, Scope, SortPattern, Update, Value,
+    collation_of,
+};
 
 fn json(text: &str) -> Value {
     tagged::value(&serde_json::from_str(text).unwrap())
@@ -311,4 +314,66 @@ fn keys_of_hashed_indexes() {
         let expression = format!(r#"{{"$toHashedIndexKey": {value}}}"#);
         assert_eq!(evaluated(&expression), format!("[ {{ v: {key}, t: \"long\" }} ]"), "{value}");
     }
+}
+
+/// Runs a pipeline over documents with the members `_id` and `s` in a megabyte of memory; the code of its error.
+fn code_within_a_megabyte(collation: &Collation, texts: &[String], stages: &str) -> Option<i32> {
+    let stages = json(stages);
+    let pipeline =
+        Pipeline::parse(stages.as_array().unwrap(), &Scope::with_collation(collation.clone())).unwrap();
+    let server = Server::default();
+    let collections = crate::commands::Database { server: &server, name: "test" };
+    let mut context =
+        Context { env: env(), collections: &collections, indexes: Vec::new(), memory_bytes_max: 1 << 20 };
+    let documents = texts.iter().enumerate().map(|(id, text)| {
+        let mut document = Document::one("_id", id as i32);
+        document.push("s", Value::string(text));
+        Ok(Value::document(document))
+    });
+    pipeline.run(documents, &mut context).err().map(|error| error.code())
+}
+
+#[test]
+fn sort_keys_count_as_memory_of_a_stage() {
+    let collation = collation_of(&Document::one("locale", "de")).unwrap();
+    // 700 KB of texts, whose sort keys take as much again.
+    let texts: Vec<String> = (0..70).map(|n| format!("{n}{}", "é".repeat(5000))).collect();
+    for stage in [
+        r#"{"$sort": {"s": 1}}"#,
+        r#"{"$group": {"_id": "$s"}}"#,
+        r#"{"$group": {"_id": null, "all": {"$addToSet": "$s"}}}"#,
+        r#"{"$set": {"s": ["$s"]}}, {"$group": {"_id": null, "all": {"$setUnion": "$s"}}}"#,
+        r#"{"$group": {"_id": null, "top": {"$topN": {"n": 100, "sortBy": {"s": 1}, "output": "$s"}}}}"#,
+        r#"{"$setWindowFields": {"partitionBy": "$s", "output": {"n": {"$sum": 1}}}}"#,
+        r#"{"$setWindowFields": {"sortBy": {"s": 1}, "output": {"n": {"$sum": 1}}}}"#,
+    ] {
+        let stages = format!("[{stage}]");
+        assert_eq!(code_within_a_megabyte(&Collation::simple(), &texts, &stages), None, "{stages}");
+        assert_eq!(code_within_a_megabyte(&collation, &texts, &stages), Some(292), "{stages}");
+    }
+}
+
+#[test]
+fn values_that_a_set_has_already_take_no_memory() {
+    let texts: Vec<String> = (0..40_000).map(|n| format!("{}{}", n % 3, "x".repeat(20))).collect();
+    for accumulator in
+        [r#"{"$addToSet": "$s"}"#, r#"{"$topN": {"n": 2, "sortBy": {"s": -1}, "output": "$s"}}"#]
+    {
+        let stages = format!(r#"[{{"$group": {{"_id": null, "all": {accumulator}}}}}]"#);
+        for collation in [Collation::simple(), collation_of(&Document::one("locale", "de")).unwrap()] {
+            assert_eq!(code_within_a_megabyte(&collation, &texts, &stages), None, "{stages}");
+        }
+    }
+}
+
+#[test]
+fn a_sort_key_has_a_bound() {
+    let collation = collation_of(&Document::one("locale", "en")).unwrap();
+    // One character whose key is as long as that of eighteen letters.
+    let text = "\u{FDFA}".repeat(2_500_000);
+    let long = Value::document(Document::one("s", Value::string(text)));
+    let pattern = SortPattern::parse(&document(r#"{"s": 1}"#), &collation).unwrap();
+    assert_eq!(pattern.key(&long).unwrap_err().code(), 292);
+    let short = Value::document(Document::one("s", Value::string("x".repeat(1 << 24))));
+    assert!(pattern.key(&short).is_ok(), "a text of 16 MB in Latin letters has a key");
 }
