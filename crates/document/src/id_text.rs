@@ -12,9 +12,9 @@ use crate::item_id::{
 use crate::non_json::hex;
 
 const TEXT: &str = "$str:";
-/// Of values that have no spelling. Only the identity of an item is such a text, never its id.
-const HASH: &str = "$hash:";
-/// Its content begins with a length of its own, so that an id of this kind is kept as a value.
+/// Identities of values that are kept as values: no id has such a text, and no text such an identity.
+const KEPT_AS_VALUES: [&str; 2] = ["$hash:", "$bin:02:"];
+/// Binary values whose content begins with a length of its own.
 const OLD_BINARY: u8 = 2;
 const UUID: u8 = 4;
 
@@ -55,7 +55,8 @@ pub fn text_of_id(id: &str) -> Option<Cow<'_, str>> {
 pub fn id_of_text(text: &str) -> Cow<'_, str> {
     let can_be_an_id = !text.is_empty() && !text.contains(['/', '\\', '?', '#']);
     let stands_for_itself = || matches!(value_of_id(text), IdValue::Text(Cow::Borrowed(_)));
-    match can_be_an_id && !text.starts_with(HASH) && stands_for_itself() {
+    let is_of_a_value = KEPT_AS_VALUES.iter().any(|form| text.starts_with(form));
+    match can_be_an_id && !is_of_a_value && stands_for_itself() {
         true => Cow::Borrowed(text),
         false => Cow::Owned(format!("{TEXT}{}", escaped_id(text))),
     }
@@ -225,7 +226,16 @@ mod tests {
 
     #[test]
     fn a_text_that_is_spelled_like_a_value_is_hidden() {
-        for text in ["$num:1", "$null", "$hash:0", "$str:%2F", "a/b", "$oid:0123456789abcdef01234567", ""] {
+        for text in [
+            "$num:1",
+            "$null",
+            "$hash:0",
+            "$bin:02:AAAA",
+            "$str:%2F",
+            "a/b",
+            "$oid:0123456789abcdef01234567",
+            "",
+        ] {
             let id = id_of_text(text);
             assert!(id.starts_with(TEXT), "{id}");
             assert_eq!(text_of_id(&id).as_deref(), Some(text));
