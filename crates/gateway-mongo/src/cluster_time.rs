@@ -3,16 +3,16 @@
 //!
 //! `$clusterTime` is the clock's, in the form that events of change streams have. There is one copy of
 //! the data, so nothing waits for it. `operationTime` lies before every commit that the command did
-//! not see: a stream that begins with it tells all of those.
+//! not see, so a stream that begins with it returns all of those commits.
 
 use shardlake_account::collections::{cluster_time_now, operation_time};
 use shardlake_stdx::Timestamp;
 
-/// Appends `$clusterTime` and `operationTime` to the members of a reply, as BSON: every reply has them, and nobody else reads them.
+/// Appends `$clusterTime` and `operationTime` to the members of a reply, as BSON. Every reply has them, and only drivers read them.
 /// The client has seen every commit before `seen_before`.
 pub fn append(out: &mut Vec<u8>, (now, seen_before): (Timestamp, Timestamp)) {
     let now = now.max(seen_before);
-    // Nobody is kept from moving it: a signature would have no key.
+    // The signature is empty because there is no key to sign with: any client may advance the cluster time.
     out.extend_from_slice(b"\x03$clusterTime\0\x58\0\0\0\x11clusterTime\0");
     out.extend_from_slice(&bytes_of(cluster_time_now(now.milliseconds())));
     out.extend_from_slice(b"\x03signature\0\x33\0\0\0\x05hash\0\x14\0\0\0\0");

@@ -1,7 +1,7 @@
 //! One connection from its first message to its end: read, answer, write, in the order in which messages came.
 //!
 //! A client may send the next message before it has the answer to the last one; it waits in the connection's buffer. The loop ends when
-//! the client ends it, breaks the protocol, says nothing for too long, or the server stops: a command that is being carried out is answered first.
+//! the client disconnects, breaks the protocol or stays idle for too long, or when the server stops. A running command is answered first.
 
 use std::io;
 use std::pin::Pin;
@@ -32,7 +32,7 @@ pub struct Loop<'s, T> {
     pub deployment: &'s Arc<Deployment>,
     pub connection: Arc<Connection>,
     pub io: BufReader<T>,
-    /// The server stops. Asked by all messages alike, as the next field is: what waits once need not be set up for each.
+    /// Resolves when the server stops. All messages share this future and `ended`, so that no message has to set up a wait of its own.
     stopped: BoxFuture<'static, ()>,
     /// Looks now and then whether the connection has been idle for too long.
     alarm: Pin<Box<Sleep>>,
@@ -309,7 +309,7 @@ impl<'s, T: AsyncRead + AsyncWrite + Unpin + Send> Loop<'s, T> {
     }
 }
 
-/// Waits until the client has closed its side. One that has sent more is there.
+/// Waits until the client has closed its side. A client that has sent more data is still connected.
 async fn gone<T: AsyncRead + Unpin>(io: &mut BufReader<T>) {
     if io.buffer().is_empty() && matches!(io.fill_buf().await, Ok([]) | Err(_)) {
         return;

@@ -1,4 +1,4 @@
-//! What all connections share: the account, the settings, the open sessions and cursors, and what is counted.
+//! State that all connections share: the account, the settings, the open sessions and cursors, and the counters.
 
 use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -45,7 +45,7 @@ pub struct MongoSettings {
     pub message_bytes_max: u64,
     /// The version of this program.
     pub version: &'static str,
-    /// What the server was started with, for `getCmdLineOpts`.
+    /// Command line of the server, for `getCmdLineOpts`.
     pub arguments: Vec<String>,
     pub sessions: SessionLimits,
     pub transactions: TransactionLimits,
@@ -110,7 +110,7 @@ pub struct Counters {
     pub operations: OperationCounters,
 }
 
-/// Commands by kind, as `serverStatus` tells them.
+/// Commands by kind, as `serverStatus` reports them.
 #[derive(Debug, Default)]
 pub struct OperationCounters {
     pub insert: AtomicU64,
@@ -164,7 +164,7 @@ impl Deployment {
         }
     }
 
-    /// Where sessions learn of what they did before the server was started.
+    /// Source from which sessions learn of their writes before the server was started.
     pub fn past(&self) -> Past<'_> {
         let clock = self.account.clock();
         let runs_for = clock.elapsed().saturating_sub(self.started);
@@ -175,12 +175,12 @@ impl Deployment {
         }
     }
 
-    /// Deletes what is stored of writes for those who come again, where nobody may any more. Somebody calls this now and then.
+    /// Deletes stored answers of retryable writes that no client may repeat any more. Called periodically.
     pub async fn forget_answers(&self) {
         match self.account.collections().forget_answers(self.account.clock().now()).await {
             Ok(0) => {}
             Ok(rows) => tracing::debug!(rows, "answers of old writes were deleted"),
-            // The next turn meets it again.
+            // The next call tries again.
             Err(failure) => {
                 tracing::warn!(reason = failure.message, "answers of old writes were not deleted")
             }
@@ -192,7 +192,7 @@ impl Deployment {
         self.last_connection.fetch_add(1, Ordering::Relaxed).wrapping_add(1) & i32::MAX
     }
 
-    /// Ends what nobody has used for too long, with what belonged to it. Somebody calls this now and then.
+    /// Ends sessions and cursors that were idle for too long, and the cursors of ended sessions. Called periodically.
     pub fn expire(&self) {
         let ended = self.sessions.expire();
         if !ended.is_empty() {

@@ -1,7 +1,7 @@
-//! From a message to a command and back: looks the command up, checks what holds for all of them, runs it, and makes a reply of what it
-//! answers.
+//! Dispatch of a message to its command: looks the command up, checks the rules common to all commands, runs it, and makes a reply of its
+//! answer.
 //!
-//! The order of the checks is the reference's: is there such a command; may this client run it; is what every command may have well formed; may it
+//! The checks have the reference's order: the command exists; this client may run it; its generic fields are well formed; it may
 //! run in this session. Only then is the session entered and the command's own fields are read.
 
 use std::panic::AssertUnwindSafe;
@@ -39,7 +39,7 @@ pub struct Answered {
     pub document: Vec<u8>,
     /// The command by the name in the table; empty where none was found.
     pub name: &'static str,
-    /// Instead of an answer, where a fail point says so.
+    /// A fail point ends the connection instead of sending the answer.
     pub closes_connection: bool,
 }
 
@@ -49,7 +49,7 @@ pub fn has_batch(body: &Document) -> bool {
     row.is_some_and(|row| row.rules.has_batch)
 }
 
-/// What is part of proving an identity is not compressed: how well secrets pack tells of them.
+/// Whether a command is part of authentication. Such messages are not compressed, because their compressed size would reveal secrets.
 pub fn is_never_compressed(name: &str) -> bool {
     const PLAIN: &[&str] =
         &["hello", "isMaster", "saslStart", "saslContinue", "authenticate", "createUser", "updateUser"];
@@ -120,12 +120,12 @@ async fn answer_of(
     }
 }
 
-/// The answer to what is no command at all.
+/// The answer to a message without a valid command.
 pub fn failed(name: &'static str, error: &CommandError) -> Answered {
     Answered { document: error.reply().to_bytes(), name, closes_connection: false }
 }
 
-/// What a driver repeats when a command has failed for a moment.
+/// The unit that a driver repeats after a transient error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Repeats {
     Nothing,
@@ -164,7 +164,7 @@ fn is_of_stream(deployment: &Deployment, name: &str, body: &Document) -> bool {
     }
 }
 
-/// Only what drivers may repeat carries a label that makes them, and all of that does; likewise change streams.
+/// Error with labels for retries. Drivers repeat a command or resume a change stream by its label, so only errors that allow it carry one.
 fn told(repeats: Repeats, is_of_stream: bool, error: CommandError) -> CommandError {
     if error.has_given_labels() {
         return error;
@@ -187,7 +187,7 @@ fn told(repeats: Repeats, is_of_stream: bool, error: CommandError) -> CommandErr
     }
 }
 
-/// What a fail point does to this command, after the time for which it holds it up.
+/// Effect of a fail point on this command, after its delay.
 async fn strike(
     deployment: &Deployment,
     connection: &Connection,
@@ -196,7 +196,7 @@ async fn strike(
     if !deployment.settings.has_test_commands {
         return None;
     }
-    // A first greeting says who the client is.
+    // The first handshake carries the client's metadata itself.
     let application = connection.application().or_else(|| application_of(body.get("client")?));
     let database = body.get("$db").and_then(Value::as_str).unwrap_or_default();
     let collection = body.first().and_then(|(_, first)| first.as_str());
@@ -259,7 +259,7 @@ async fn run(
     transactions::check(row, body, &generic)?;
     check_variables(row.name, body)?;
     let mut call = enter(deployment, connection, row, (asked, generic), principal).await?;
-    // The time that a cursor's next batch is given is for waiting; what it then reads has a command's.
+    // A client's time for the next batch of a cursor limits the wait for documents. The reads after it have a command's time.
     let time = match row.name {
         "getMore" => deployment.settings.request_timeout,
         _ => call.time_left(),
@@ -366,7 +366,7 @@ fn check_access(deployment: &Deployment, row: &Command, principal: Option<&Princ
     }
 }
 
-/// What the roles of a user that was made say of a command; as they are now.
+/// Checks the current rights of a user made by `createUser`.
 fn check_rights(
     deployment: &Deployment,
     row: &Command,
@@ -461,7 +461,7 @@ async fn enter(
     };
     let collections =
         transaction.as_ref().map(|turn| account.collections().within(turn.transaction().clone()));
-    // Whoever has a number may have waited for its turn.
+    // A command with a number may have waited for its session's lock.
     let now = if generic.transaction_number.is_some() { account.clock().now() } else { now };
     let context = RequestContext {
         activity_id: account.random().guid(),
@@ -517,7 +517,7 @@ async fn turn(
     })
 }
 
-/// Adds what every reply has.
+/// Adds the fields that every reply has.
 fn finish(row: &Command, call: &Call, mut reply: Reply, given: Option<Arc<Document>>) -> Vec<u8> {
     let fields = &mut reply.fields;
     let mut concern_error = given.map(|error| Document::clone(&error));

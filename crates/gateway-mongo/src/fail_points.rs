@@ -19,7 +19,7 @@ pub struct Mode {
     pub times: Option<u64>,
 }
 
-/// What it strikes, and how.
+/// Targets and effects of the fail point.
 #[derive(Debug, Clone, Default)]
 pub struct FailCommand {
     pub commands: Vec<String>,
@@ -38,7 +38,7 @@ pub struct FailCommand {
     pub write_concern_error: Option<Arc<Document>>,
 }
 
-/// What happens to one command.
+/// Effect of the fail point on one command.
 #[derive(Debug, Clone)]
 pub struct Strike {
     pub closes_connection: bool,
@@ -63,7 +63,7 @@ impl FailPoints {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What happens to this command, by each of its spellings.
+    /// Effect on this command, by each of its spellings.
     pub fn strike(&self, aim: &Aim<'_>) -> Option<Strike> {
         let mut point = self.lock();
         let (mode, data, struck) = point.as_mut()?;
@@ -122,7 +122,7 @@ impl FailCommand {
 }
 
 impl Strike {
-    /// The error instead of the command, or what is told of its write concern after it.
+    /// The error instead of the command, or the write concern error to report after it.
     pub fn into_outcome(self) -> Result<Option<Arc<Document>>> {
         match self.error {
             Some(error) => Err(error),

@@ -1,4 +1,4 @@
-//! The gateway: what a server opens once, and hands every connection to.
+//! The gateway: a server opens one, and hands every connection to it.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,12 +17,12 @@ use crate::connection_loop::Loop;
 use crate::deployment::{Deployment, MongoSettings};
 use crate::table;
 
-/// How often transactions that nobody uses are looked for: others may wait for them.
+/// Interval at which idle transactions are ended. Other transactions may wait for them.
 const TRANSACTION_PERIOD: Duration = Duration::from_secs(1);
 /// Sessions and cursors are looked for every so many times. Each is looked at when it is used, too.
 const EXPIRY_TURNS: u32 = 30;
 
-/// How often stored answers are looked through that nobody may ask for any more.
+/// Interval at which stored answers are deleted that no client may ask for any more.
 const FORGET_PERIOD: Duration = Duration::from_secs(300);
 
 /// Serves the protocol over an account. Cloning is cheap and shares everything.
@@ -34,7 +34,7 @@ struct Inner {
 }
 
 impl MongoGateway {
-    /// Needs a runtime, for the tasks that end what nobody uses.
+    /// Needs a runtime, for the tasks that end idle sessions, cursors and transactions.
     pub fn new(account: Account, settings: MongoSettings) -> MongoGateway {
         let commands = CommandMetrics::new(table::names());
         let deployment = Deployment::new(account, settings, (commands, |name| table::find(name).is_some()));

@@ -1,4 +1,4 @@
-//! What a command cost, for the one that asks afterwards.
+//! Cost of a client's last command, for `getLastRequestStatistics`.
 
 use std::time::Duration;
 

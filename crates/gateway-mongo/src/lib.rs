@@ -5,20 +5,20 @@
 //! ```text
 //! connection_loop   reads a message within its bounds (`memory`)
 //!   wire            frame, checksum, compression, sections → one document, the command
-//!   dispatch        finds its row in the `table`, checks what holds for all commands, enters the session → a [`call::Call`]
-//!     commands/     what needs no documents: greetings, sessions, cursors, what the server says of itself
-//!     data/         what needs the engine: documents, collections, indexes
+//!   dispatch        finds its row in the `table`, checks the common rules, enters the session → a [`call::Call`]
+//!     commands/     without documents: handshake, sessions, cursors, server status
+//!     data/         with the engine: documents, collections, indexes
 //!   dispatch        `ok`, write concern, or the error with its code, name and labels → bytes
 //!   wire            a message again, in the compression of the request
 //! ```
 //!
 //! # A command
 //!
-//! A row `command!("count", count).read()` and an `async fn count(call: &Call) -> Result<Reply>`. The row says what holds before the command runs: who
-//! may run it, in a transaction or not, with which concerns ([`call::Command`]). The function first reads its fields by a table,
-//! `call.arguments(FIELDS)?`, which answers unknown, missing and mistyped ones; what every command may have is in `call.generic`. It answers a `Document`
-//! (`.into()`), to which the dispatcher adds `ok`. Errors are [`errors::CommandError`], made of a code and words, or by `?` from an error of the engine or
-//! the language.
+//! A row `command!("count", count).read()` and an `async fn count(call: &Call) -> Result<Reply>`. The row states the rules that are checked
+//! before the command runs: who may run it, in a transaction or not, with which concerns ([`call::Command`]). The function first reads its
+//! fields by a table, `call.arguments(FIELDS)?`, which refuses unknown, missing and mistyped fields. Generic fields are in `call.generic`.
+//! The function returns a `Document` (`.into()`), to which the dispatcher adds `ok`. Errors are [`errors::CommandError`], made of a code and
+//! words, or by `?` from an error of the engine or the language.
 //!
 //! # A cursor
 //!
@@ -29,14 +29,15 @@
 //!
 //! # A retryable write
 //!
-//! `call.retryable` is there where the command has a `txnNumber`. Before a statement runs, `replay(statement)` tells what it answered when it ran before;
-//! after its write is acknowledged, `record(statement, result)` keeps it in memory. `call.numbered(statement, form)` goes with the write to where it is
-//! committed, and stores the result there.
+//! `call.retryable` is there where the command has a `txnNumber`. Before a statement runs, `replay(statement)` returns its answer if it has
+//! run before. After its write is acknowledged, `record(statement, result)` keeps the result in memory. `call.numbered(statement, form)`
+//! accompanies the write to its commit, and stores the result with it.
 //!
 //! # A transaction
 //!
-//! `call.transaction` is there where the command is part of one, and `call.collections()` reads and writes in it. A command that fails aborts it; what fails
-//! as one of several statements and is the end of the transaction all the same goes through `call.check_goes_on(&error)?`.
+//! `call.transaction` is there where the command is part of one, and `call.collections()` reads and writes in it. A command that fails
+//! aborts it. An error of one statement of several goes through `call.check_goes_on(&error)?`, which fails the command if the error ends
+//! the transaction.
 
 mod access;
 mod arguments;

@@ -10,7 +10,7 @@
 //! Messages that arrive and answers that are larger than expected hold a part of the room and need more, so they could wait for each other.
 //! One of them at a time goes on without room when there is none. The bound is therefore the room and one message or answer.
 //!
-//! A cursor that stays open is counted with what it keeps in memory. Cursors do not wait for room: they are refused.
+//! An open cursor is counted with the results that it keeps in memory. A cursor for which there is no memory is refused and does not wait.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ pub struct Memory {
 pub struct Room {
     units: Arc<Semaphore>,
     units_max: usize,
-    /// Held by the one that goes on without room.
+    /// Held by the one message or answer that may exceed the budget.
     beyond: Arc<Semaphore>,
 }
 
@@ -115,7 +115,7 @@ impl Room {
     pub fn resize(&self, hold: &mut Hold, bytes: usize) -> bool {
         let bytes = if bytes <= SMALL_BYTES { 0 } else { bytes };
         self.shrink(hold, bytes);
-        // One that is larger than the room is not refused where it is the only one.
+        // A request larger than the whole budget is granted if nothing else is held.
         let more = self.units(bytes).saturating_sub(hold.units());
         if more == 0 {
             return true;
@@ -132,7 +132,7 @@ impl Room {
         let _surplus = hold.permit.as_mut().and_then(|permit| permit.split(surplus));
     }
 
-    /// What is larger than all the room takes all of it.
+    /// Units of a size. A size above the whole budget counts as all of it.
     fn units(&self, bytes: usize) -> usize {
         bytes.div_ceil(UNIT_BYTES).min(self.units_max)
     }

@@ -1,11 +1,11 @@
-//! What a command answers: fields, and a batch of documents where it opens or goes on with a cursor.
+//! A command's answer: fields, and a batch of documents if it reads from a cursor.
 //!
 //! Documents of a batch are BSON already and are copied into the message as they are.
 
 use bytes::Bytes;
 use shardlake_mql::Document;
 
-/// An answer before the dispatcher adds `ok` and what every reply has.
+/// An answer before the dispatcher adds `ok` and the other fields of every reply.
 #[derive(Debug, Default)]
 pub struct Reply {
     pub fields: Document,

@@ -1,6 +1,6 @@
 //! Bounds that users share: how many sessions, cursors, transactions and connections one user may hold.
 //!
-//! A user holds at most half of what the other users leave, so that something is left for the next user. Of 100 the first user holds 50
+//! A user holds at most half of the capacity that other users leave, so that some is left for the next user. Of 100 the first user holds 50
 //! at most, a second one 25, a third one 13. Where clients need not authenticate there is one user, who may hold everything.
 //!
 //! A [`Share`] is given back when it is dropped: it lies in the entry that it stands for.

@@ -1,4 +1,4 @@
-//! What of a pipeline is part of the stable interface, for clients that want nothing else.
+//! Parts of pipelines within the stable API, for clients that allow nothing else.
 
 use shardlake_mql::{Document, Value};
 

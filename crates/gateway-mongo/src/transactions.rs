@@ -1,4 +1,4 @@
-//! What holds for the commands of a transaction, whatever they are: which may be part of one, and how it goes on.
+//! Rules for all commands in a transaction: which commands may be part of one, and how it goes on.
 
 use shardlake_mql::{Document, Value};
 
@@ -7,7 +7,7 @@ use crate::call::{Call, Command};
 use crate::errors::{CommandError, Result, code, error, fail};
 use crate::reply::Reply;
 
-/// Stages that write, or that tell of the server instead of documents.
+/// Stages that write, or that report the server's state instead of documents.
 const REFUSED_STAGES: &[&str] = &[
     "$out",
     "$merge",
@@ -53,7 +53,7 @@ pub fn check_session(generic: &Generic) -> Result<()> {
     Ok(())
 }
 
-/// What the command is about. A command that is refused has neither begun a transaction nor ended one.
+/// Refuses namespaces and stages that a transaction does not allow. A refused command neither begins a transaction nor ends one.
 pub fn check(row: &Command, body: &Document, generic: &Generic) -> Result<()> {
     if generic.transaction_part.is_none() || row.rules.ends_transaction {
         return Ok(());

@@ -1,8 +1,8 @@
 //! Connections whose clients have to authenticate and have not: strangers, clients that are about to, and the connections by which
 //! drivers watch a server, which never do.
 //!
-//! There are so many at most. A new one ends the one that has sent nothing for the longest time, so strangers that hold connections keep
-//! no client from authenticating, which takes milliseconds.
+//! Their number is bounded. At the bound, a new connection ends the connection that has been silent for the longest time. Strangers that
+//! hold connections therefore keep no client from authenticating, which takes milliseconds.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -28,11 +28,11 @@ enum State {
         exchange: Exchange,
         claimed: Claimed,
     },
-    /// The proof is good; the client has to say that the server's is, too.
+    /// The client's proof is valid. The client has yet to confirm the server's proof.
     Proved(Principal),
 }
 
-/// What the server says next, and who has been proved with it.
+/// The server's next message, and the user whose proof it confirms.
 #[derive(Debug)]
 pub struct Step {
     pub payload: Vec<u8>,
@@ -42,7 +42,7 @@ pub struct Step {
 }
 
 impl Conversation {
-    /// Answers a client's opening. What is wrong with it is not told.
+    /// Answers a client's first message. The error for an invalid one gives no reason.
     pub async fn begin(
         users: &Users,
         account: &Account,

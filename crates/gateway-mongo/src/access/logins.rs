@@ -1,4 +1,4 @@
-//! Users that were made here: what the catalog keeps of each, as text that only this door reads. It is secret, is never shown, and has
+//! Users made by `createUser`: the catalog's record of each, as text that only the MongoDB API reads. It is secret, is never shown, and has
 //! no `Debug`.
 
 use shardlake_document::{bytes_of_url_text, url_text_of_bytes};
@@ -10,7 +10,7 @@ use super::roles::{Rights, Role};
 use super::scram::Credential;
 use crate::errors::Result;
 
-/// What proves a password by one mechanism.
+/// Stored credential for a password under one mechanism.
 #[derive(Clone)]
 pub struct Proof {
     pub mechanism: Mechanism,
@@ -55,7 +55,7 @@ impl Proof {
 /// All that is kept of a user.
 #[derive(Clone)]
 pub struct Kept {
-    /// Told as `userId`.
+    /// Returned as `userId`.
     pub id: [u8; 16],
     pub roles: Vec<Role>,
     pub proofs: Vec<Proof>,
@@ -83,7 +83,7 @@ impl Kept {
         url_text_of_bytes(&kept.to_bytes())
     }
 
-    /// `None` for what this version does not understand: nobody is let in by it.
+    /// `None` for a record that this version does not understand: it lets no client in.
     pub fn decoded(text: &str) -> Option<Kept> {
         let kept = Document::from_bytes(&bytes_of_url_text(text)?).ok()?;
         let list = |name: &str| kept.get(name).and_then(Value::as_array);

@@ -1,4 +1,4 @@
-//! The two hashes that SCRAM is used with, and what is computed with them.
+//! The two hash functions of SCRAM, and the values computed with them.
 
 use hmac::{Hmac, KeyInit, Mac};
 use md5::Md5;

@@ -1,13 +1,13 @@
-//! Who may use the server, how they prove who they are, and what they may do.
+//! Authentication and authorization.
 //!
-//! | file | what it does |
+//! | file | contents |
 //! |---|---|
 //! | `scram.rs`, `mechanism.rs`, `conversation.rs` | proofs of a password, message by message |
-//! | `users.rs` | who there is: the account, and those whom the catalog keeps |
-//! | `logins.rs` | what the catalog keeps of a user |
-//! | `system_users.rs` | the same as `admin.system.users` of the reference has it |
+//! | `users.rs` | the account, and the users in the catalog |
+//! | `logins.rs` | the catalog's record of a user |
+//! | `system_users.rs` | the same record as a document of the reference's `admin.system.users` |
 //! | `roles.rs` | the built-in roles |
-//! | `privileges.rs` | what a command asks of somebody's roles |
+//! | `privileges.rs` | privileges that a command requires |
 
 mod conversation;
 mod logins;
@@ -28,7 +28,7 @@ pub use roles::{Rights, Role};
 pub use system_users::SystemUser;
 pub use users::{Key, Users};
 
-/// What a key of the account lets its holder do.
+/// Access granted by a key of the account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     Full,
@@ -46,26 +46,26 @@ impl Access {
     }
 }
 
-/// By what somebody has proved an identity.
+/// Kind of identity that a client has proved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Identity {
     /// A key of the account.
     Account(Access),
-    /// The password of a user that was made: its number in the catalog, which says what it may do now.
+    /// The password of a user made by `createUser`, by its number in the catalog. The catalog holds its current roles.
     User(u32),
 }
 
-/// Somebody who has proved an identity.
+/// An authenticated user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Principal {
     pub name: String,
-    /// Where the client said that the user is.
+    /// The authentication database that the client named.
     pub database: String,
     pub identity: Identity,
 }
 
 impl Principal {
-    /// Tells users apart.
+    /// Unique key of the user.
     pub fn key(&self) -> Arc<str> {
         format!("{}.{}", self.database, self.name).into()
     }

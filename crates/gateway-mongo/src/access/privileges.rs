@@ -1,4 +1,4 @@
-//! What a command asks of somebody's roles: kinds of access, each on a database. A command that is not named here is for `root`.
+//! Privileges that a command requires: kinds of access, each on a database. A command that is not named here requires `root`.
 //!
 //! Some commands reach other databases than their own: with stages of pipelines, with lists of namespaces, as the inner command of an
 //! `explain`. All that a body may reach is asked for, also where the command would not get as far.
@@ -14,12 +14,12 @@ pub enum Privilege {
     Inspect,
     /// Makes and removes collections and indexes.
     Shape,
-    /// Changes what collections are, and databases.
+    /// Changes options of collections, and databases.
     Manage,
     Users,
-    /// What the server does.
+    /// Reads the server's state and activity.
     Monitor,
-    /// Reads users with what proves their passwords, for backups.
+    /// Reads users with their stored credentials, for backups.
     ReadUsers,
     /// Makes users of the documents that were read.
     RestoreUsers,
@@ -27,7 +27,7 @@ pub enum Privilege {
 }
 
 impl Privilege {
-    /// The reference's names of what it allows.
+    /// The reference's names of the actions that it allows.
     pub fn actions(self) -> &'static [&'static str] {
         match self {
             Privilege::Read => &["changeStream", "find", "killCursors"],
@@ -71,7 +71,7 @@ impl Privilege {
     }
 }
 
-/// What a connection, a session or a cursor of the user's own needs. Commands on users look themselves.
+/// Commands that a user needs for its own connection, session or cursors. Commands on users check their rights themselves.
 const FOR_EVERYBODY: &[&str] = &[
     "hello",
     "isMaster",
@@ -108,7 +108,7 @@ const FOR_EVERYBODY: &[&str] = &[
     "dropRole",
 ];
 
-/// What the server is and does.
+/// Commands that read the server's state and activity.
 const OF_MONITOR: &[&str] = &[
     "serverStatus",
     "getDiagnosticData",
@@ -131,7 +131,7 @@ const OF_MONITOR: &[&str] = &[
 /// A privilege on a database, or on all where none is named.
 pub type Want<'b> = (Privilege, Option<&'b str>);
 
-/// All that the holder of roles needs for a command; nothing for what every user may do. `name` is the command's own spelling.
+/// Privileges that a command requires; none for commands that every user may run. `name` is the command's own spelling.
 pub fn wanted<'b>(name: &str, database: &'b str, body: &'b Document) -> Vec<Want<'b>> {
     let here = |privilege| vec![(privilege, Some(database))];
     match name {
@@ -174,7 +174,7 @@ pub fn wanted<'b>(name: &str, database: &'b str, body: &'b Document) -> Vec<Want
     }
 }
 
-/// The database of a namespace as a text; what is none is for `root`, and the command refuses it.
+/// The database of a namespace in a text. A value that is no namespace requires `root`, and the command refuses it.
 fn of_namespace<'b, N>(member: Option<(N, &'b Value)>, privilege: Privilege) -> Vec<Want<'b>> {
     let database = member.and_then(|(_, value)| value.as_str()).and_then(|text| text.split_once('.'));
     match database {
@@ -223,7 +223,7 @@ fn of_aggregate<'b>(body: &'b Document, database: &'b str) -> Vec<Want<'b>> {
     [vec![first], of_pipelines(body, database)].concat()
 }
 
-/// What stages anywhere in a body read besides, and where they write.
+/// Further databases that stages anywhere in a body read, and those that they write.
 fn of_pipelines<'b>(body: &'b Document, database: &'b str) -> Vec<Want<'b>> {
     let mut wants = Vec::new();
     body.iter().for_each(|(name, value)| visit((&**name, value), database, &mut wants));

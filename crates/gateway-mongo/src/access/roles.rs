@@ -1,4 +1,4 @@
-//! The built-in roles, and what each lets its holder do on which databases. Roles of an application's own are not there.
+//! The built-in roles, and the privileges of each. Roles defined by an application are not supported.
 
 use shardlake_mql::{Document, Value};
 
@@ -153,13 +153,13 @@ impl Role {
         role
     }
 
-    /// `None` for what is to hold on all databases.
+    /// A `database` of `None` asks for the privilege on all databases.
     pub fn grants(&self, privilege: Privilege, database: Option<&str>) -> bool {
         let reaches = self.kind.is_of_all() || database == Some(&*self.database);
         reaches && self.kind.privileges().contains(&privilege)
     }
 
-    /// As `showPrivileges` tells it.
+    /// As `showPrivileges` returns it.
     pub fn privileges(&self) -> Document {
         let database = if self.kind.is_of_all() { "" } else { &*self.database };
         let mut resource = Document::one("db", database);
@@ -179,12 +179,12 @@ impl Role {
     }
 }
 
-/// What somebody with some roles may do.
+/// Rights of a user: the union of its roles.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Rights(pub Vec<Role>);
 
 impl Rights {
-    /// `None` for what is to hold on all databases.
+    /// A `database` of `None` asks for the privilege on all databases.
     pub fn has(&self, privilege: Privilege, database: Option<&str>) -> bool {
         self.0.iter().any(|role| role.grants(privilege, database))
     }

@@ -1,4 +1,4 @@
-//! SCRAM (RFC 5802, RFC 7677): what a server keeps instead of a password, and the proof that a client knows it.
+//! SCRAM (RFC 5802, RFC 7677): the credential that a server stores instead of a password, and the proof that a client knows the password.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::mechanism::Mechanism;
 use crate::errors::Result;
 
-/// What is kept of a password.
+/// Stored credential for a password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credential {
     pub stored_key: Vec<u8>,
@@ -48,7 +48,7 @@ pub struct ClientFirst {
 }
 
 impl ClientFirst {
-    /// `None` for anything that is no opening: also for one that wants its channel bound, or to act for somebody else.
+    /// `None` for an invalid first message. Channel binding and authorization as another user are not supported, so both are invalid.
     pub fn parse(payload: &[u8]) -> Option<ClientFirst> {
         let text = std::str::from_utf8(payload).ok()?;
         let mut parts = text.splitn(3, ',');
@@ -92,7 +92,7 @@ pub struct Exchange {
     mechanism: Mechanism,
     header: String,
     nonce: String,
-    /// What both sides sign, up to the client's last message.
+    /// The messages that both sides sign, except the client's last one.
     signed: String,
 }
 
@@ -123,7 +123,7 @@ impl Exchange {
         }
         let proof = STANDARD.decode(proof).ok()?;
         let message = format!("{}{unproved}", self.signed);
-        // All are tried, so that the time tells nothing.
+        // All are tried, so that the duration reveals nothing.
         let proved = credentials.iter().enumerate().filter(|(_, credential)| {
             let signature = self.mechanism.mac(&credential.stored_key, message.as_bytes());
             let client_key: Vec<u8> = signature.iter().zip(&proof).map(|(a, b)| a ^ b).collect();

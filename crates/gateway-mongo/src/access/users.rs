@@ -1,8 +1,8 @@
 //! Who there is: the account, by its name, with any of its keys; and the users that were made, which the catalog keeps.
 //!
-//! Nothing tells a name that exists from one that does not: both have a salt, the same number of rounds, and a proof for a name that does
-//! not exist fails as one with a wrong password does. The salt of the account and of a name that does not exist is a keyed hash of the
-//! name. What is kept of keys is derived when somebody first proves one.
+//! Replies do not reveal whether a name exists. Every name has a salt and the same number of rounds, and a proof for an unknown name fails
+//! like one with a wrong password. The salt of the account and of an unknown name is a keyed hash of the name. Credentials of keys are
+//! derived at the first login.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -40,7 +40,7 @@ pub struct Users {
     keys: Mutex<Arc<Keys>>,
     /// Source of the salts.
     secret: Vec<u8>,
-    /// What users may do, each with the record that says so.
+    /// Rights of users, each with the record that they were decoded from.
     rights: Mutex<HashMap<u32, Known>>,
 }
 
@@ -51,10 +51,10 @@ struct Keys {
     credentials: [OnceCell<Arc<Vec<Credential>>>; 2],
 }
 
-/// A user as the catalog has it, and what follows from that.
+/// A user's record in the catalog, and the rights decoded from it.
 type Known = (Arc<Login>, Arc<Rights>);
 
-/// What a proof of a name is checked with.
+/// Credentials to verify a login against.
 #[derive(Debug)]
 pub struct Claimed {
     pub salt: Vec<u8>,
@@ -96,7 +96,7 @@ impl Users {
         salt
     }
 
-    /// What a proof of this name has to agree with; one that nobody has is one that no proof agrees with.
+    /// Credentials to verify a login against. An unknown user has none, so no proof matches.
     pub async fn claimed(
         &self,
         account: &Account,
@@ -147,7 +147,7 @@ impl Users {
         Some(Principal { name: user.to_owned(), database: database.to_owned(), identity })
     }
 
-    /// What a user may do now; `None` where it was removed.
+    /// Current rights of a user; `None` if the user was removed.
     pub fn rights(&self, account: &Account, number: u32) -> Option<Arc<Rights>> {
         let login = account.login_of_number(number)?;
         let mut at_hand = self.rights.lock().unwrap_or_else(PoisonError::into_inner);

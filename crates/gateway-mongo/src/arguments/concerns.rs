@@ -1,5 +1,5 @@
-//! Read and write concerns: checked for form. There is one copy, and what is acknowledged is durable, so most of them ask for what is so
-//! anyway.
+//! Read and write concerns, checked for form. There is one copy, and an acknowledged write is durable, so the server meets most concerns
+//! without further work.
 
 use shardlake_mql::{Document, Value};
 
@@ -104,7 +104,7 @@ fn read_level(name: &str) -> Result<ReadLevel> {
 /// Who has to have a write before it is acknowledged.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Acknowledgement {
-    /// Nobody: the client wants no result.
+    /// `w: 0`: the client wants no result.
     Nobody,
     /// So many servers.
     Servers(u32),
@@ -147,12 +147,12 @@ impl WriteConcern {
         Ok(WriteConcern { acknowledgement, is_journaled })
     }
 
-    /// Whether the client wants to hear no result.
+    /// Whether the client wants no result.
     pub fn is_unacknowledged(&self) -> bool {
         self.acknowledgement == Acknowledgement::Nobody && !self.is_journaled
     }
 
-    /// What is told of a write that is done, where fewer servers have it than were asked for.
+    /// The write concern error of a completed write that asked for more servers than hold it.
     pub fn unsatisfied(&self) -> Option<CommandError> {
         match &self.acknowledgement {
             Acknowledgement::Servers(2..) => {

@@ -1,7 +1,7 @@
 //! The fields that a command has: each with its types, in one table, checked in the order in which the client wrote them.
 //!
-//! An unknown field is 40415, one that is there twice 40413, a wrong type 14, a missing one 40414. Null and undefined stand for a field
-//! that is not there. A table says where the reference has another code: [`Field::coded`], [`Field::not_null`].
+//! Error codes: 40415 for an unknown field, 40413 for a repeated one, 14 for a wrong type, 40414 for a missing one. Null and undefined
+//! count as missing. A table marks fields for which the reference has another code: [`Field::coded`], [`Field::not_null`].
 
 use std::sync::Arc;
 
@@ -58,8 +58,8 @@ pub struct Arguments<'b> {
 }
 
 impl<'b> Arguments<'b> {
-    /// The fields of a command. Its first field, which names it, may be of any type unless `fields` says more of it;
-    /// what every command may have is passed over.
+    /// The fields of a command. Its first field, which names it, may be of any type unless `fields` lists it. Fields that every command may
+    /// have are skipped.
     pub fn of_command(body: &'b Document, fields: &[Field]) -> Result<Arguments<'b>> {
         let name = body.first().map_or("", |(name, _)| &**name);
         let is_free = |place: usize, field: &str| {
@@ -68,7 +68,7 @@ impl<'b> Arguments<'b> {
         Arguments::checked(name, body, fields, is_free)
     }
 
-    /// The same for a command that passes over what it does not know, as greetings and commands on sessions do.
+    /// The fields of a command that ignores unknown fields, as greetings and commands on sessions do.
     pub fn of_open_command(body: &'b Document, fields: &[Field]) -> Result<Arguments<'b>> {
         let name = body.first().map_or("", |(name, _)| &**name);
         Arguments::checked(name, body, fields, |_, field| fields.iter().all(|known| known.name != field))

@@ -1,4 +1,4 @@
-//! What every command may have besides its own fields.
+//! Generic fields: those that every command may have besides its own.
 
 use std::time::Duration;
 

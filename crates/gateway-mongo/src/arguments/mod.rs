@@ -1,4 +1,4 @@
-//! What a command says, read once and checked: its own fields by a table, those of every command, names.
+//! Arguments of a command, read once and checked: its own fields by a table, generic fields, names.
 
 mod concerns;
 mod fields;

@@ -20,7 +20,7 @@ pub fn check_database(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Whether a command may name a collection like this. What may be created is a narrower question.
+/// Whether a command may name a collection like this. Rules for new names are stricter.
 pub fn check_collection(database: &str, name: &str) -> Result<()> {
     let is_bad = |character: char| character == '\0';
     if name.is_empty() || name.starts_with('.') || name.contains(is_bad) {

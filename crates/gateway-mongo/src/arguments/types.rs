@@ -1,4 +1,4 @@
-//! Sets of BSON types, for saying what a field may be.
+//! Sets of BSON types that a field may have.
 
 use shardlake_mql::Value;
 
@@ -43,7 +43,7 @@ impl Types {
     pub const LONG: Types = Types(1 << 18);
     pub const INTEGER: Types = Types(1 << 16 | 1 << 18);
     pub const NUMBER: Types = Types(1 << 1 | 1 << 16 | 1 << 18 | 1 << 19);
-    /// What most flags may be: a number that is not zero is true.
+    /// Types of most flags: a number other than zero is true.
     pub const BOOL: Types = Types::NUMBER.or(Types::BOOL_ONLY);
 
     pub const fn or(self, other: Types) -> Types {

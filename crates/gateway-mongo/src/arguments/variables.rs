@@ -79,7 +79,7 @@ fn check_filter(filter: &Document, unavailable: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Every path of a field or a variable in an expression; what `$literal` holds is none.
+/// Every path of a field or a variable in an expression, except within `$literal`.
 fn each_path(expression: &Value, check: &mut impl FnMut(&str) -> Result<()>) -> Result<()> {
     match expression {
         Value::String(text) if text.len() > 1 && text.starts_with('$') => check(text),

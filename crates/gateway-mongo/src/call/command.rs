@@ -6,13 +6,13 @@ use super::Call;
 use crate::errors::Result;
 use crate::reply::Reply;
 
-/// Does what a command asks. An error is told as it is.
+/// Runs a command. The dispatcher returns its error to the client unchanged.
 pub type Handler = for<'c> fn(&'c Call) -> BoxFuture<'c, Result<Reply>>;
 
-/// A command: its name, what holds for it before it is run, and what runs it.
+/// A command: its names, its rules, and its handler.
 ///
 /// A command reads, needs a user where the server asks for one, may not run in a transaction and is not part of the stable interface, unless the
-/// methods below say otherwise.
+/// methods below change that.
 #[derive(Clone, Copy)]
 pub struct Command {
     pub name: &'static str,

@@ -1,4 +1,4 @@
-//! What is known of a connection beyond its bytes: who speaks on it, and what was agreed at its beginning.
+//! State of a connection beyond its bytes: the authenticated user, and the terms agreed in the handshake.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +24,7 @@ pub struct Ends {
 #[derive(Debug)]
 pub struct Connection {
     pub id: i32,
-    /// As clients are told; numbers begin anew with every start.
+    /// Unique identifier that clients see. Numbers start again with the server.
     pub guid: Guid,
     pub ends: Ends,
     /// Notified when other clients need its place.
@@ -36,13 +36,13 @@ pub struct Connection {
 
 #[derive(Debug, Default)]
 pub struct State {
-    /// Who has proved to be somebody.
+    /// The authenticated user.
     pub principal: Option<Arc<Principal>>,
     /// Of the user's connections.
     pub share: Option<Share>,
     /// A proof in progress.
     pub conversation: Option<Conversation>,
-    /// What the client says that it is; once.
+    /// The client's metadata, set once.
     pub client: Option<Arc<Document>>,
     pub last_request: Option<LastRequest>,
 }
@@ -73,7 +73,7 @@ impl Connection {
         self.state().principal.clone()
     }
 
-    /// Notes what the client says that it is; saying it again differently is an error.
+    /// Records the client's metadata. Different metadata later is an error.
     pub fn introduce(&self, client: &Arc<Document>) -> Result<()> {
         let mut state = self.state();
         if state.client.as_ref().is_some_and(|known| known.to_bytes() != client.to_bytes()) {
@@ -92,7 +92,7 @@ impl Connection {
     }
 }
 
-/// The name of the application in what a client says of itself.
+/// The application's name in the client's metadata.
 pub fn application_of(client: &Value) -> Option<String> {
     let application = client.as_document()?.value("application");
     application.as_document()?.value("name").as_str().map(str::to_owned)

@@ -1,4 +1,4 @@
-//! One command as it is carried out: what it says, who says it, and what of the server it may use.
+//! One command while it runs: its body, its user, and the parts of the server that it may use.
 
 mod command;
 mod connection;
@@ -47,15 +47,14 @@ pub struct Call {
     pub collections: Option<Collections>,
     /// Deadline, activity and time, for the engine.
     pub context: RequestContext,
-    /// What the command reads shows every commit before this time: taken before it begins, or
-    /// before its transaction began. `None` where it writes, which is told with the time of its
-    /// end.
+    /// Time before which the command sees every commit: taken before it begins, or before its
+    /// transaction began. `None` for a write, whose reply carries the time of its end.
     pub seen_before: Option<Timestamp>,
     /// A batch has no more bytes, but one document at least.
     pub batch_bytes_max: usize,
     /// Hundredths of a request unit, of all that is done in its name.
     pub charged: Arc<AtomicU64>,
-    /// What it has drawn by chance so far.
+    /// Number of random seeds drawn so far.
     pub seeds: AtomicU64,
     /// It ends by `killOp`, with its session, or when the client of a read has gone.
     pub end: Arc<End>,
@@ -64,7 +63,7 @@ pub struct Call {
 /// How a client wants to read a result.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CursorOptions {
-    /// `None`: 101 documents, or what the bytes allow. Zero opens the cursor and reads nothing.
+    /// `None`: 101 documents, within the limit in bytes. Zero opens the cursor and reads nothing.
     pub batch_size: Option<u64>,
     /// The cursor ends with its first batch.
     pub is_single_batch: bool,
@@ -73,7 +72,7 @@ pub struct CursorOptions {
 }
 
 impl Call {
-    /// A statement of this command as it is stored with what it writes, where it may come again.
+    /// A statement of this command as its result is stored with its write, if a client may repeat it.
     pub fn numbered(
         &self,
         statement: i32,
@@ -83,8 +82,8 @@ impl Call {
         Some(Numbered { write, statement, form: Arc::new(form) })
     }
 
-    /// For what is drawn by chance, another one for each statement. The activity's name is random already, and asking the system for
-    /// more takes as long as looking a document up.
+    /// Random seed, a new one for each statement. It is made of the activity's random name, because asking the system for random bytes
+    /// costs as much as looking a document up.
     pub fn seed(&self) -> u64 {
         const GOLDEN_GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
         let name = u128::from_le_bytes(self.context.activity_id.0);
@@ -96,8 +95,8 @@ impl Call {
         &self.generic.database
     }
 
-    /// Whether the client may do something on a database, or on all. Who has a key of the account, or need not say who it is, may do
-    /// what was looked at before the command ran.
+    /// Whether the client may do something on a database, or on all. Always true for a key of the account and for a server without
+    /// authentication: the dispatcher has checked their access before the command runs.
     pub fn may(&self, privilege: Privilege, database: Option<&str>) -> bool {
         self.rights().is_none_or(|rights| rights.has(privilege, database))
     }
@@ -132,14 +131,14 @@ impl Call {
         Arguments::of_command(&self.body, fields)
     }
 
-    /// Who may go on with what the command opens.
+    /// Owner of the cursors that the command opens.
     pub fn owner(&self) -> Owner {
         let user = self.principal.as_ref().map(|principal| principal.key());
         let session = self.session.as_ref().map(|session| session.key.id);
         Owner { user, session, transaction: self.transaction.as_ref().map(TransactionTurn::number) }
     }
 
-    /// Answers with the first batch of a source, and keeps what is left of it for `getMore`. `namespace` is `database.collection`.
+    /// Returns the first batch of a source, and keeps the rest for `getMore`. `namespace` is `database.collection`.
     pub async fn open_cursor(
         &self,
         namespace: String,

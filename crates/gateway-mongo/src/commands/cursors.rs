@@ -10,7 +10,7 @@ use crate::cursors::{Killed, Wants};
 use crate::errors::{Result, code, fail};
 use crate::reply::{CursorReply, Reply};
 
-/// How long a cursor waits for something new where the client does not say.
+/// Default time for which a cursor waits for new documents.
 const WAIT: Duration = Duration::from_secs(1);
 
 pub static CURSORS: &[Command] = &[
@@ -42,7 +42,7 @@ async fn get_more(call: &Call) -> Result<Reply> {
     }
     let (mut context, mut wait) = (call.context.clone(), Duration::ZERO);
     if waits {
-        // The time is for waiting, not for what follows when it is over.
+        // The client's time limits the wait alone, not the reads after it.
         wait = match call.body.get("maxTimeMS").filter(|_| has_time).map(Value::to_f64) {
             None => WAIT.min(call.time_left()),
             // Of other commands zero is no limit.

@@ -1,4 +1,4 @@
-//! What drivers, shells and tools ask about the server.
+//! Queries of drivers, shells and tools about the server.
 
 use shardlake_mql::{Document, Value};
 
@@ -39,7 +39,7 @@ async fn ping(call: &Call) -> Result<Reply> {
     Ok(Reply::ok())
 }
 
-/// The version of the reference whose behaviour is kept to; drivers and tools decide by it what they may use.
+/// The version of the reference that this server is compatible with. Drivers and tools choose features by it.
 pub const VERSION: [i32; 4] = [8, 0, 15, 0];
 
 pub fn version_text() -> String {

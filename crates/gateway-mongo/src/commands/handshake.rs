@@ -1,4 +1,4 @@
-//! The greeting: what a driver asks first, and again every few seconds.
+//! Handshake: a driver's first command, which it repeats every few seconds.
 //!
 //! The server shows itself as a router (`msg: "isdbgrid"`), so that drivers use sessions, retryable writes and transactions without
 //! having to know addresses. `topologyVersion` is left out: with it drivers would wait in a greeting for news.
@@ -98,7 +98,7 @@ fn check_user(value: &Value) -> Result<()> {
     }
 }
 
-/// Those that a user was made with; all of every other name, so that nothing tells which there are.
+/// Mechanisms of a user; for an unknown user all of them, so that the reply does not reveal whether the user exists.
 fn mechanisms_of(call: &Call, user: &Value) -> Vec<Mechanism> {
     let kept = match user {
         Value::Document(user) => {
@@ -114,7 +114,8 @@ fn mechanisms_of(call: &Call, user: &Value) -> Vec<Mechanism> {
     kept.map_or_else(|| Mechanism::ALL.to_vec(), |kept| kept.mechanisms())
 }
 
-/// Drivers that begin a proof before they know the user's mechanisms go on with it where it is answered: so one that this greeting leaves out is not.
+/// Whether the server answers a speculative login. A driver continues an answered login with its mechanism, so a mechanism that the user
+/// does not have gets no answer.
 fn is_offered(call: &Call, asked: &Document) -> bool {
     let Some(user) = call.body.get("saslSupportedMechs") else { return true };
     let mechanism = asked.get("mechanism").and_then(Value::as_str);

@@ -1,4 +1,4 @@
-//! Commands that need no documents: greetings, what the server says of itself, sessions, cursors.
+//! Commands that need no documents: handshake, server status, sessions, cursors.
 
 mod authentication;
 mod cursors;

@@ -38,7 +38,7 @@ pub fn describe_operation(call: &Call, operation: &Operation) -> Document {
     described
 }
 
-/// Says nothing of whether there is such an operation; it may have ended a moment ago.
+/// Succeeds also for an unknown operation, which may have ended just before.
 async fn kill_op(call: &Call) -> Result<Reply> {
     let Some(value) = call.body.get("op") else {
         fail!(code::NO_SUCH_KEY, "Missing expected field \"op\"");

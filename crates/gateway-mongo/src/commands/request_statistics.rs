@@ -1,4 +1,4 @@
-//! `getLastRequestStatistics`: what the command before cost (spec mongo.md §10.3).
+//! `getLastRequestStatistics`: cost of the previous command (spec mongo.md §10.3).
 
 use shardlake_mql::{Document, Value};
 

@@ -1,4 +1,4 @@
-//! `serverStatus` and `hostInfo`: what is counted, and what is known of the machine. Sections that would be made up are left out.
+//! `serverStatus` and `hostInfo`: the server's counters, and facts about the machine. Sections without real data are left out.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,7 +15,7 @@ pub async fn server_status(call: &Call) -> Result<Reply> {
     Ok(status(call).into())
 }
 
-/// The status within what MongoDB samples for its own diagnosis, which monitors ask for instead.
+/// `getDiagnosticData`: the server status within the section that MongoDB samples for its own diagnosis. Some monitors read it instead.
 pub async fn diagnostic_data(call: &Call) -> Result<Reply> {
     call.arguments(&[])?;
     let now = || Value::Date(call.deployment.account.clock().now().milliseconds() as i64);
@@ -69,7 +69,7 @@ fn connections(counters: &Counters, connections_max: usize) -> Document {
     section
 }
 
-/// Commands that failed are the clients' mistakes; what is wrong with the server itself ends in its log.
+/// Counts of errors. Failed commands count as user errors; faults of the server itself are in its log.
 fn asserts(counters: &Counters) -> Document {
     let mut section = Document::one("regular", 0);
     section.push("warning", Value::Int(0));
@@ -97,7 +97,7 @@ fn catalog(call: &Call) -> Document {
     section
 }
 
-/// In megabytes, as the operating system tells it; `None` where it does not.
+/// Memory in megabytes, as the operating system reports it; `None` where it does not.
 fn memory() -> Option<Document> {
     const PAGE_SIZE_BYTES: u64 = 4096;
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;

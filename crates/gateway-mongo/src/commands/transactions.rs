@@ -1,6 +1,6 @@
 //! `commitTransaction` and `abortTransaction`.
 //!
-//! A commit is carried to its end also where its client goes away: what it came to is there for whoever asks again.
+//! A commit runs to its end even if its client disconnects. Its outcome is kept for a client that asks again.
 
 use shardlake_account::Uncommitted;
 use shardlake_account::collections::Failure;
@@ -48,7 +48,7 @@ async fn commit(call: &Call) -> Result<Reply> {
             committed(call, *turn).await
         }
         Ending::Committed => Ok(Reply::ok()),
-        // Without a label: a commit is remembered for as long as a session lives, and one that is older may have happened.
+        // Without a label: a commit is remembered for as long as a session lives, and an older commit may have succeeded.
         Ending::Unknown => Err(unknown(number)),
     }
 }

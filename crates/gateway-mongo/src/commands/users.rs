@@ -174,7 +174,7 @@ fn named_roles(call: &Call, command: &'static str) -> Result<(String, Vec<Role>)
     Ok((arguments.string(command).unwrap_or_default().to_owned(), roles))
 }
 
-/// Changes what is kept of a user of the command's database, in one step.
+/// Changes the record of a user of the command's database, in one step.
 async fn change(
     call: &Call,
     name: &str,
@@ -260,7 +260,7 @@ fn check_options(arguments: &Arguments<'_>) -> Result<()> {
     Ok(())
 }
 
-/// What is kept of a password; made beside the threads that answer requests, since it takes long on purpose.
+/// Stored credentials for a password. Derived on the blocking pool, because deriving is slow on purpose.
 async fn derived(call: &Call, name: &str, password: &str, mechanisms: Vec<Mechanism>) -> Result<Vec<Proof>> {
     let (name, password) = (name.to_owned(), password.to_owned());
     let random = call.deployment.account.random().clone();

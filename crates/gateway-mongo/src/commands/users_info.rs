@@ -1,4 +1,4 @@
-//! `usersInfo` and `rolesInfo`: who there is, and which roles. What proves a password is never shown.
+//! `usersInfo` and `rolesInfo`: the users and the roles. Stored credentials are never shown.
 
 use shardlake_mql::{Document, Env, Filter, Scope, Value};
 
@@ -43,7 +43,7 @@ pub async fn users_info(call: &Call) -> Result<Reply> {
     Ok(Document::one("users", Value::array(shown)).into())
 }
 
-/// All that is told of a user.
+/// Details of a user that a reply may show.
 struct Told {
     database: String,
     name: String,
@@ -95,7 +95,7 @@ impl Named {
         }
     }
 
-    /// Everybody may ask for themselves.
+    /// Every user may ask for its own details.
     fn is_client(&self, call: &Call) -> bool {
         let own = call.principal.as_ref();
         own.is_some_and(|own| own.name == self.name && own.database == self.database)

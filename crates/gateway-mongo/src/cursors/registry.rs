@@ -1,6 +1,6 @@
-//! The open cursors of a server: who owns each, when it was last used, and what ends it.
+//! Registry of the server's open cursors: the owner of each, its last use, and its end.
 //!
-//! A cursor is in the registry while nobody reads from it; `getMore` takes it out and puts it back ([`Borrowed`]). A cursor that is killed
+//! An idle cursor is in the registry. `getMore` takes it out and puts it back ([`Borrowed`]). A cursor that is killed
 //! while it is out is not put back. One lock guards the table, and nothing is awaited under it.
 
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ use crate::shares::{Share, Shares};
 /// Who may go on with a cursor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
-    /// `None` where no client has to say who it is.
+    /// `None` on a server without authentication.
     pub user: Option<Arc<str>>,
     /// `None` where the command that opened it had none.
     pub session: Option<SessionId>,
@@ -27,7 +27,7 @@ pub struct Owner {
     pub transaction: Option<i64>,
 }
 
-/// What ends cursors that nobody uses, and how many there may be.
+/// Limits on the idle time and the number of cursors.
 #[derive(Debug, Clone, Copy)]
 pub struct CursorLimits {
     pub idle_max: Duration,
@@ -48,7 +48,7 @@ pub struct NewCursor {
     pub source: Box<dyn BatchSource>,
     /// It ends with its session and not before.
     pub is_kept: bool,
-    /// The one that it ends with, where it has no session.
+    /// The connection that it ends with, if it has no session.
     pub connection: i32,
     /// Its batches evaluate expressions of its client: see `offload.rs`.
     pub is_evaluated: bool,
@@ -80,16 +80,16 @@ enum State {
     Idle(Box<dyn BatchSource>),
     /// A command reads from it, and ends when this is notified.
     Borrowed(Arc<Notify>),
-    /// Its collection is gone: the next command is told so.
+    /// Its collection was dropped or renamed. The next command returns this reason.
     Ended(&'static str),
 }
 
-/// What became of a cursor that was to be killed.
+/// Outcome of killing a cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Killed {
     Yes,
     NotFound,
-    /// It belongs to somebody else.
+    /// It belongs to another client.
     Alive,
 }
 
@@ -217,8 +217,8 @@ impl Cursors {
         self.table().get(&id).is_some_and(|entry| entry.is_evaluated)
     }
 
-    /// A collection is gone, or a whole database: `is_gone` says of which names. Their cursors tell why at their next use; change
-    /// streams tell it as an event.
+    /// Ends the cursors of dropped or renamed collections, whose namespaces `is_gone` selects. Their next use returns the reason.
+    /// Change streams stay open and return the drop or rename as an event.
     pub fn end_of_namespaces(&self, is_gone: impl Fn(&str) -> bool, reason: &'static str) {
         let mut table = self.table();
         let ended = table.values_mut().filter(|entry| !entry.is_stream && is_gone(&entry.namespace));
@@ -227,7 +227,7 @@ impl Cursors {
         }
     }
 
-    /// Ends what nobody has used for too long.
+    /// Ends cursors that were idle for too long.
     pub fn expire(&self) {
         let now = self.clock.elapsed();
         remove_idle(&mut self.table(), now, self.limits.idle_max);

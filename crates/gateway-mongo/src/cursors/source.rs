@@ -1,4 +1,4 @@
-//! Where a cursor's documents come from: what a command that reads hands to the registry.
+//! Sources of a cursor's documents: a reading command hands one to the registry.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -12,7 +12,7 @@ use shardlake_mql::Document;
 
 use crate::errors::Result;
 
-/// Documents of a first batch whose client did not say how many.
+/// Default number of documents in a first batch.
 pub const FIRST_BATCH_DOCUMENTS: u64 = 101;
 
 /// Something that gives its documents batch by batch. Between two calls it holds no snapshot and no lock, only the position
@@ -21,7 +21,7 @@ pub trait BatchSource: Send {
     /// The next documents, within the bounds. After an error the position is where it was before, and the call may be made again.
     fn next<'s>(&'s mut self, wants: &'s Wants) -> BoxFuture<'s, Result<Batch>>;
 
-    /// Waits for documents that are still to come: a change stream. It outlives its collection, whose end it tells.
+    /// Whether this is a change stream, which waits for future events. It outlives its collection and returns the drop as an event.
     fn is_stream(&self) -> bool {
         false
     }
@@ -53,7 +53,7 @@ pub struct Wants {
     pub wait: Duration,
     /// Deadline, activity and time of the command.
     pub context: RequestContext,
-    /// What the command has been charged, in hundredths of a request unit.
+    /// The command's charge so far, in hundredths of a request unit.
     pub charged: Arc<AtomicU64>,
     /// Whether the command is to end.
     pub end: Arc<dyn Ending>,

@@ -1,5 +1,5 @@
-//! Collections of the database `admin` that backups carry: the users, and the versions of what is stored. They are made of the catalog
-//! when they are read; a restore brings users back by `_mergeAuthzCollections`.
+//! Collections of the database `admin` that backups carry: users, and versions of stored data. They are generated from the catalog
+//! at each read; a restore creates users by `_mergeAuthzCollections`.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ pub const ADMIN: &str = "admin";
 const ROLES: &str = "system.roles";
 const USERS: &str = "system.users";
 const VERSIONS: &str = "system.version";
-/// Of what is stored of users.
+/// Version of stored users.
 const AUTHENTICATION_VERSION: i32 = 5;
 
 /// Names of those that there is something in, for a client that may back them up.

@@ -131,7 +131,7 @@ fn begun(
     })
 }
 
-/// Whether the results may go where the pipeline says.
+/// Checks that the pipeline may write to its output collection.
 fn check_output(call: &Call, pipeline: &Pipeline) -> Result<()> {
     let (stage, database, collection) = match pipeline.output() {
         None => return Ok(()),

@@ -325,7 +325,7 @@ impl Totals {
     }
 }
 
-/// With what the statement has done nevertheless.
+/// The error of a statement, with the writes that it did before it failed.
 fn failure(error: &CommandError, done: &Document) -> Document {
     let mut told = error.write_error(0);
     told.remove("index");
@@ -396,7 +396,7 @@ fn targets(arguments: &Arguments<'_>) -> Result<Vec<Target>> {
     Ok(targets)
 }
 
-/// What a statement did, and what ended it before its end.
+/// Result of a statement, and the error that ended it early.
 type Ended = (Document, Option<CommandError>);
 
 /// Refuses a write that is meant for another collection of this name.

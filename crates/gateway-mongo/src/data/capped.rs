@@ -65,7 +65,7 @@ fn check_max(field: &str, max: i64) -> Result<()> {
     Ok(())
 }
 
-/// What `collMod` is to change; `None` where it says nothing of it.
+/// The change that a `collMod` requests; `None` if it requests none.
 pub fn change_of(arguments: &Arguments<'_>) -> Result<Option<CappedChange>> {
     let change = CappedChange { size: arguments.i64("cappedSize"), max: arguments.i64("cappedMax") };
     change.size.map_or(Ok(()), |size| check_size("collMod.cappedSize", size))?;
@@ -104,7 +104,7 @@ fn size_of(call: &Call, own: &[Field]) -> Result<i64> {
     Ok(size)
 }
 
-/// Refuses what a tailable cursor cannot be asked for.
+/// Refuses options that a tailable cursor does not support.
 pub fn check_tailable(arguments: &Arguments<'_>) -> Result<()> {
     let is = |name: &str| arguments.bool(name) == Some(true);
     if is("awaitData") && !is("tailable") {

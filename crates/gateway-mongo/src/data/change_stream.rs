@@ -1,4 +1,4 @@
-//! `$changeStream`: what a client asks for, and the stream as a cursor.
+//! `$changeStream`: the options of a client, and the stream as a cursor.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ pub fn asked(stages: &[Value]) -> Result<Option<(Arc<Document>, &[Value])>> {
     }
 }
 
-/// What the stream is about.
+/// Scope of the stream: a collection, a database, or the whole cluster.
 pub fn watched(call: &Call, collection: Option<String>, fields: &Document) -> Result<Watched> {
     let database = call.database();
     let is_everything = fields.value("allChangesForCluster").is_true();
@@ -168,7 +168,7 @@ struct StreamSource {
     stream: ChangeStream,
     /// The size of an event that no client takes. The stream ends before it, so that no client goes on behind it.
     too_large: Option<usize>,
-    /// Decides what is drawn by chance.
+    /// Random seed of the pipeline.
     seed: u64,
     clock: Clock,
 }

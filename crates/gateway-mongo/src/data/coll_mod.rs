@@ -138,7 +138,7 @@ async fn change_view(
         _ => {}
     }
     if on.is_some() || stages.is_some() {
-        // What is not said stays.
+        // Options that the command leaves out keep their values.
         let (on, stages) = (on.unwrap_or(&view.on), stages.unwrap_or(&view.pipeline));
         let changed = View {
             name: view.name.clone(),
@@ -228,7 +228,7 @@ fn is_hinted(known: &Document, hint: &Value) -> bool {
     }
 }
 
-/// What a command does to the uniqueness of an index that is as it is.
+/// Change of an existing index's uniqueness.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum UniquenessChange {
     Nothing,
@@ -305,7 +305,7 @@ async fn change_uniqueness(
     Ok(())
 }
 
-/// The options that are to change; what they were and will be is told.
+/// The options to change. The reply gets their old and new values.
 fn options_of(fields: &Arguments<'_>, known: &Document, reply: &mut Document) -> Result<Document> {
     let mut options = Document::new();
     if let Some(seconds) = fields.given("expireAfterSeconds") {

@@ -22,7 +22,7 @@ const FIELDS: &[Field] = &[
     optional("version", Types::STRING),
 ];
 
-/// Languages whose rules the reference has; what follows an underscore, a hyphen or `@` is a variant.
+/// Languages whose rules the reference has. An underscore, a hyphen or `@` begins a variant.
 const LANGUAGES: &[&str] = &[
     "simple", "af", "agq", "ak", "am", "ar", "as", "asa", "az", "bas", "be", "bem", "bez", "bg", "bm", "bn",
     "bo", "br", "brx", "bs", "ca", "ce", "cgg", "chr", "ckb", "cs", "cy", "da", "dav", "de", "dje", "dsb",
@@ -75,7 +75,7 @@ impl Call {
     }
 }
 
-/// The collation that a command states, else that of what its name stands for.
+/// The collation that a command states, else that of the collection or view.
 pub fn in_force(namespace: &Namespace, found: &Found, stated: Option<Collation>) -> Result<Collation> {
     match (found, stated) {
         (Found::View(view), Some(stated)) if view.collation != stated => {

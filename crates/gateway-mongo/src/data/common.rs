@@ -1,4 +1,4 @@
-//! What commands on documents share.
+//! Helpers shared by the commands on documents.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ impl Call {
         }
     }
 
-    /// What the engine does for this command is done in its name.
+    /// Request under which the engine works for this command.
     pub(super) fn request(&self) -> Arc<Request> {
         let request =
             Request::charged_to(self.context.clone(), self.seed(), self.charged.clone(), self.clock());
@@ -47,7 +47,7 @@ impl Call {
         Arc::new(request.ending_with(self.end.clone()))
     }
 
-    /// What deadlines are told by.
+    /// Clock of the deadlines.
     pub(super) fn clock(&self) -> Clock {
         self.deployment.account.clock().clone()
     }

@@ -1,6 +1,5 @@
-//! The database `config`, read only: what tools for sharded clusters read in it, made of the catalog and the partition maps as
-//! they are now. A chunk is a physical partition; its bounds are places in the hash space, as 64-bit numbers, and a shard is a
-//! storage shard.
+//! The database `config`, read only, for tools for sharded clusters. Its documents are generated from the current catalog and partition
+//! maps. A chunk is a physical partition; its bounds are places in the hash space, as 64-bit numbers, and a shard is a storage shard.
 
 use shardlake_account::collections::{Collection, Namespace};
 use shardlake_mql::{Document, Value};
@@ -71,7 +70,7 @@ fn of_database(name: &str) -> Document {
     shown
 }
 
-/// The numbers that name the container, for what wants an ObjectId.
+/// The container's numbers in the form of an ObjectId.
 fn epoch(collection: &Collection, last: u32) -> [u8; 12] {
     let rid = collection.handle.container().rid;
     let mut id = [0; 12];
@@ -122,7 +121,7 @@ fn chunks_of(collection: &Collection) -> Vec<Document> {
     chunks.collect()
 }
 
-/// The upper 64 bits of a place in the hash space, which is written in hex; what lies above the largest number is there.
+/// The upper 64 bits of a place in the hash space, which is written in hex. Larger values become the largest number.
 fn place(bound: &str) -> Value {
     let digits: String = bound.chars().chain(std::iter::repeat('0')).take(16).collect();
     let upper = u64::from_str_radix(&digits, 16).unwrap_or(u64::MAX);

@@ -1,4 +1,4 @@
-//! `explain`: how a command would be answered, and what that takes. Nothing is written.
+//! `explain`: how a command would be answered, and its cost. Nothing is written.
 
 use shardlake_account::collections::{Access, Aggregation, Collection, Find, Found, Namespace, access};
 use shardlake_mql::{Collation, Document, Filter, Pipeline, Value};
@@ -16,7 +16,7 @@ mod sharded;
 
 use counted::Counted;
 
-/// How much is told.
+/// Level of detail of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verbosity {
     Planner,
@@ -24,7 +24,7 @@ pub enum Verbosity {
     AllPlans,
 }
 
-/// What is read for a command.
+/// The read of a command.
 struct Question {
     namespace: Namespace,
     filter: Document,
@@ -71,7 +71,7 @@ pub async fn explain(call: &Call) -> Result<Reply> {
     Ok(finished(told, command).into())
 }
 
-/// The command that is explained is one that could be run.
+/// Checks that the explained command could be run.
 fn check_explained(name: &str, command: &Document) -> Result<()> {
     let statements = |arguments: &Arguments<'_>, list: &str, fields: &[Field]| {
         arguments.documents(list)?.into_iter().try_for_each(|statement| {
@@ -282,14 +282,14 @@ fn finished(mut told: Document, command: &Document) -> Document {
     told
 }
 
-/// Stages that a `find` could do as well are told as one.
+/// Whether a `find` could run these stages. They are then shown as one plan.
 fn is_plain(stages: &[Value]) -> bool {
     stages.iter().filter_map(Value::as_document).all(|stage| {
         stage.first().is_some_and(|(name, _)| matches!(&**name, "$match" | "$sort" | "$limit" | "$skip"))
     })
 }
 
-/// A pipeline: its reading, and behind it the stages that work on what was read.
+/// Explanation of a pipeline: its read, followed by the stages that process the documents read.
 pub async fn explain_aggregate(call: &Call, command: &Document, verbosity: Verbosity) -> Result<Reply> {
     let Some(Value::Array(stages)) = command.get("pipeline") else {
         fail!(code::MISSING_FIELD, "BSON field 'aggregate.pipeline' is missing but a required field");

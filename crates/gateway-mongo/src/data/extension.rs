@@ -48,7 +48,7 @@ pub async fn custom_action(call: &Call) -> Result<Reply> {
     }
 }
 
-/// What a command asks for; at most one of the two kinds.
+/// Throughput that a command requests, of one kind at most.
 fn throughput_of(arguments: &Arguments<'_>) -> Result<Option<Throughput>> {
     let manual = arguments.i64("offerThroughput");
     let autoscale = arguments.document("autoScaleSettings");

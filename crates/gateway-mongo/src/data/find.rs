@@ -254,7 +254,7 @@ pub fn hint_of(call: &Call) -> Result<Option<Value>> {
     Ok(Some(hint.clone()))
 }
 
-/// A filter with what a hint of a sparse or partial index adds. The engine chooses its access by what is there, so a hint of
+/// A filter, extended by the filter of a hinted sparse or partial index. The engine chooses its own access path, so a hint of
 /// another index changes nothing.
 pub fn hinted_filter(
     call: &Call,
@@ -282,7 +282,7 @@ fn asks_near(filter: &Document) -> bool {
         .any(|operators| ["$near", "$nearSphere", "$geoNear"].iter().any(|operator| operators.has(operator)))
 }
 
-/// The same for a write. What an upsert inserts comes from its filter as it is, so its hint is checked and changes nothing.
+/// The filter of a write with a hint. An upsert inserts values of its filter, so its hint is checked and changes nothing.
 pub fn hinted_write(
     call: &Call,
     namespace: &Namespace,
@@ -296,7 +296,7 @@ pub fn hinted_write(
     Ok(filter)
 }
 
-/// The filter that a hint adds to one that goes by a collation, if it adds one.
+/// The filter of a hinted sparse or partial index, in a form for queries with this collation; `None` for other hints.
 pub fn rows_of_hint(
     call: &Call,
     namespace: &Namespace,

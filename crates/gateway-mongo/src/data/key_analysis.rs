@@ -1,4 +1,4 @@
-//! `analyzeShardKey`: what a field would be worth as shard key, from the documents that are there.
+//! `analyzeShardKey`: suitability of a field as shard key, measured on the stored documents.
 
 use shardlake_account::collections::{Collection, Found, KeyCharacteristics, Namespace};
 use shardlake_mql::{Document, Value};

@@ -31,7 +31,7 @@ pub async fn list_databases(call: &Call) -> Result<Reply> {
     }
     known.sort_unstable();
     for database in known {
-        // What this door could not name is not shown, nor what the client may do nothing on.
+        // Databases are hidden if the MongoDB API cannot name them or the client has no rights on them.
         if check_database(&database).is_err() || !call.may_see(&database) {
             continue;
         }

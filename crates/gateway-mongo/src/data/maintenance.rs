@@ -1,4 +1,4 @@
-//! Commands by which tools look after a server: most of what they ask for the server does by itself.
+//! Maintenance commands of tools. The server does most of this work by itself.
 
 use md5::{Digest, Md5};
 use shardlake_account::collections::{Aggregation, Collection, Found, Namespace};

@@ -1,19 +1,19 @@
-//! Commands on documents, collections, databases and indexes: what needs the engine.
+//! Commands on documents, collections, databases and indexes, which need the engine.
 //!
-//! | file | what it does |
+//! | file | contents |
 //! |---|---|
 //! | `find.rs`, `aggregate.rs` | `find`, `count`, `distinct`; pipelines |
 //! | `change_stream.rs` | `$changeStream` |
 //! | `explain.rs` | how a command would be answered |
 //! | `write.rs`, `modify.rs`, `bulk_write.rs` | `insert`, `update`, `delete`; `findAndModify`; `bulkWrite` |
-//! | `catalog.rs`, `coll_mod.rs`, `listing.rs`, `indexes.rs` | databases, collections and views; what there is; indexes |
-//! | `extension.rs`, `sharding.rs`, `key_analysis.rs` | throughput, as Cosmos DB for MongoDB has it; commands that shard, and what a shard key would be worth |
+//! | `catalog.rs`, `coll_mod.rs`, `listing.rs`, `indexes.rs` | databases, collections and views; lists of them; indexes |
+//! | `extension.rs`, `sharding.rs`, `key_analysis.rs` | throughput commands of Cosmos DB for MongoDB; commands that shard; analysis of shard keys |
 //! | `admin_database.rs` | users and versions as backups carry them |
 //! | `capped.rs` | capped collections, and cursors at their end |
-//! | `maintenance.rs` | `compact`, `fsync`, `dbHash` and their kin |
+//! | `maintenance.rs` | `compact`, `fsync`, `dbHash` and similar commands |
 //! | `config_database.rs` | the database `config` as tools for sharded clusters read it |
-//! | `statistics.rs`, `server_stages.rs` | how much there is; stages that say something of the server |
-//! | `common.rs`, `collation.rs` | what these share: filters, sorts, options, failures; collations |
+//! | `statistics.rs`, `server_stages.rs` | sizes and counts; stages that report the server's state |
+//! | `common.rs`, `collation.rs` | shared helpers: filters, sorts, options, failures; collations |
 //!
 //! The commands read their fields and hand the work to `shardlake-mongo`, which knows nothing of messages.
 

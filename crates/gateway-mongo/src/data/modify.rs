@@ -31,7 +31,7 @@ pub const FIELDS: &[Field] = &[
     optional("runtimeConstants", Types::OBJECT),
 ];
 
-/// What goes together: an update or a removal, and of a removal only what there was.
+/// Refuses contradictory options: a command either updates or removes, and a removal can only return the old document.
 fn check_modes(arguments: &Arguments<'_>) -> Result<()> {
     let is = |name: &str| arguments.bool(name) == Some(true);
     let (removes, upserts, shows_new) = (is("remove"), is("upsert"), is("new"));
@@ -58,7 +58,7 @@ fn check_modes(arguments: &Arguments<'_>) -> Result<()> {
     Ok(())
 }
 
-/// What is shown of the document.
+/// Form in which the document is returned.
 struct Shown {
     removes: bool,
     shows_new: bool,

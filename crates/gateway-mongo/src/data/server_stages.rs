@@ -1,4 +1,4 @@
-//! First stages of pipelines that say something of the server: `$currentOp`, `$listLocalSessions`, `$listSessions`, `$planCacheStats`,
+//! First stages of pipelines that report the server's state: `$currentOp`, `$listLocalSessions`, `$listSessions`, `$planCacheStats`,
 //! `$querySettings`, `$queryStats`, `$listClusterCatalog`, `$shardedDataDistribution`. Those of one collection are in `statistics.rs`.
 //!
 //! Plans are made anew for every query, and there are neither settings nor statistics of queries: the stages for those answer no documents.
@@ -94,7 +94,7 @@ fn check_admin(call: &Call, stage: &str, has_collection: bool) -> Result<()> {
     Ok(())
 }
 
-/// What is in the memory of this server has no other read concern.
+/// Refuses read concerns other than `local` for state in this server's memory.
 fn check_local(call: &Call, stage: &str) -> Result<()> {
     let level = call.generic.read_concern.and_then(|concern| concern.level);
     match level {

@@ -101,7 +101,7 @@ pub fn check_pattern(pattern: &Document) -> Result<bool> {
     Ok(is_hashed)
 }
 
-/// Storage shards are the nearest to what the reference calls so.
+/// `listShards`. Storage shards are the nearest equivalent to the reference's shards.
 pub async fn list_shards(call: &Call) -> Result<Reply> {
     let shards = config_database::shards(call).into_iter().map(Value::document).collect();
     Ok(Document::one("shards", Value::array(shards)).into())
@@ -141,7 +141,7 @@ pub async fn flush_router_config(_call: &Call) -> Result<Reply> {
     Ok(Reply::ok())
 }
 
-/// Names what a client may do instead.
+/// Refuses a command and names an alternative.
 pub async fn refuse(call: &Call) -> Result<Reply> {
     let instead = match call.name {
         "configureQueryAnalyzer" => {

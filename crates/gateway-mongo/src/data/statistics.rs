@@ -1,4 +1,4 @@
-//! How much there is: `collStats`, `dbStats`, `dataSize`, `validate`, and the stages that say the same.
+//! Sizes and counts: `collStats`, `dbStats`, `dataSize`, `validate`, and the stages that return the same values.
 
 use shardlake_account::collections::{Collection, Found, Namespace, Validation};
 use shardlake_mql::{Document, Value};
@@ -26,7 +26,7 @@ fn scale_of(value: Option<i64>) -> Result<u64> {
     }
 }
 
-/// What of a collection lies on a storage shard.
+/// Part of a collection on one storage shard.
 struct Part {
     shard: u16,
     items: u64,
@@ -160,7 +160,7 @@ pub async fn db_stats(call: &Call) -> Result<Reply> {
     }
     stats.push("totalSize", double(size));
     if arguments.bool("freeStorage") == Some(true) {
-        // What is not in use is given back to the file system.
+        // Unused space is given back to the file system.
         for name in ["freeStorageSize", "indexFreeStorageSize", "totalFreeStorageSize"] {
             stats.push(name, Value::Double(0.0));
         }
@@ -326,7 +326,7 @@ pub fn answered_stage(
     }
 }
 
-/// The options of `$collStats`. Null stands for one that is not there.
+/// The options of `$collStats`. Null counts as missing.
 struct CollStats {
     /// Whether histograms are shown with the latencies, where latencies are.
     latency_histograms: Option<bool>,

@@ -19,7 +19,7 @@ use crate::reply::Reply;
 const STATEMENTS_MAX: usize = 100_000;
 const DOCUMENT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// What all write commands have.
+/// The option `ordered` of all write commands.
 fn is_ordered(arguments: &Arguments<'_>) -> bool {
     arguments.bool("ordered") != Some(false)
 }
@@ -113,7 +113,7 @@ pub async fn insert(call: &Call) -> Result<Reply> {
     Ok(answer.reply(false))
 }
 
-/// What a statement answered when it was run before.
+/// The answer of a statement that ran before.
 fn replayed(call: &Call, id: i32) -> Result<Option<Arc<Document>>> {
     match &call.retryable {
         Some(retryable) => retryable.replay(id),
@@ -143,7 +143,7 @@ impl WriteAnswer {
         }
     }
 
-    /// Notes how a statement ended, and answers whether the next one is run. `form` makes what is kept of it.
+    /// Notes how a statement ended, and returns whether the next one is run. `form` makes the result that is kept of it.
     fn end(
         &mut self,
         call: &Call,
@@ -173,7 +173,7 @@ impl WriteAnswer {
         Ok(!is_ordered)
     }
 
-    /// What was done is durable.
+    /// Keeps the results of completed statements for repetitions. Their writes are durable.
     fn record(&mut self, call: &Call) {
         for (id, result) in self.done.drain(..) {
             if let Some(retryable) = &call.retryable {
@@ -198,7 +198,7 @@ impl WriteAnswer {
     }
 }
 
-/// What is kept of a statement that is done.
+/// The result that is kept of a completed statement.
 fn result_of(done: &Done) -> Document {
     let mut result = Document::one("n", Value::Int(done.matched as i32));
     result.push("nModified", Value::Int(done.modified as i32));
@@ -309,7 +309,7 @@ async fn run_all(
     ran.map(|()| answer)
 }
 
-/// The stages of a pipeline are known before a statement runs: one that is no stage fails the command.
+/// Checks the stages of a pipeline before a statement runs. An unknown stage fails the command.
 fn check_stages(update: Option<&Value>) -> Result<()> {
     const UNKNOWN_STAGE: i32 = 40324;
     const SEVERAL_STAGES: i32 = 40323;

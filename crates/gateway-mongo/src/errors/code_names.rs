@@ -1,6 +1,6 @@
 //! The names of error codes, as drivers and people know them.
 //!
-//! A code that belongs to one place in the reference has no name of its own; it is told as `Location` and the number.
+//! A code that belongs to one place in the reference has no name of its own. Its name is `Location` and the number.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! What a command answers when it fails: a code, words, and labels that drivers act on.
+//! Errors of commands: a code, words, and labels that drivers act on.
 
 pub mod code;
 mod code_names;
@@ -23,7 +23,7 @@ struct Inner {
     code: i32,
     message: String,
     labels: Vec<Cow<'static, str>>,
-    /// Somebody else has said which labels there are.
+    /// The labels were given explicitly: the dispatcher neither adds nor removes any.
     has_given_labels: bool,
     /// Further fields of the reply.
     fields: Document,

@@ -1,4 +1,4 @@
-//! The logical sessions of a server: made at first use, ended by their clients, by time, or by whoever may kill them.
+//! The logical sessions of a server: made at first use, and ended by their clients, by users with the right to kill them, or after a time.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ use crate::errors::{Result, code, error};
 use crate::last_request::LastRequest;
 use crate::shares::{Share, Shares};
 
-/// How long a session lives after its last use, as clients are told.
+/// How long a session lives after its last use, as the handshake reports it.
 pub const TIMEOUT_MINUTES: i32 = 30;
 
 #[derive(Debug, Clone, Copy)]
@@ -34,12 +34,12 @@ impl Default for SessionLimits {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SessionKey {
     pub id: SessionId,
-    /// `None` where no client has to say who it is.
+    /// `None` on a server without authentication.
     pub user: Option<Arc<str>>,
 }
 
 impl SessionKey {
-    /// What stands for it where it is stored.
+    /// Hash that stands for the session in stored data.
     fn digest(&self) -> SessionName {
         let mut hash = Sha256::new();
         hash.update(self.id.0);
@@ -57,7 +57,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// What its last command cost.
+    /// Cost of its last command.
     pub fn last_request(&self) -> Option<LastRequest> {
         *self.last_request.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -146,7 +146,7 @@ impl Sessions {
         }
     }
 
-    /// Ends the sessions that `ends` names, with their transactions. What else belonged to them is ended by the caller.
+    /// Ends the sessions that `ends` selects, with their transactions. The caller ends their cursors and operations.
     pub fn end(&self, ends: impl Fn(&SessionKey) -> bool) {
         let mut ended = Vec::new();
         self.table().retain(|key, entry| {
@@ -159,7 +159,7 @@ impl Sessions {
         ended.iter().for_each(|session| session.statements.kill_transaction());
     }
 
-    /// Ends transactions that nobody has used for too long, or that have lasted too long.
+    /// Ends transactions that were idle or open for too long.
     pub fn expire_transactions(&self) {
         if self.open.count() == 0 {
             return;
@@ -169,7 +169,7 @@ impl Sessions {
         sessions.iter().for_each(|session| session.statements.expire_transaction(now));
     }
 
-    /// Ends what nobody has used for too long, and names it.
+    /// Ends sessions that were idle for too long, and returns their keys.
     pub fn expire(&self) -> Vec<SessionKey> {
         let now = self.clock.elapsed();
         remove_idle(&mut self.table(), now, self.limits.idle_max)

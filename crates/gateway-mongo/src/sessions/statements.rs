@@ -1,8 +1,8 @@
-//! What the statements of a session's last retryable write answered, so that a repetition is answered alike and writes nothing.
+//! Answers of the statements of a session's last retryable write, so that a repetition gets the same answer and writes nothing.
 //!
-//! Kept in memory, and with what was written: after a start of the server, the first command of a session that has a number reads what is stored of its
-//! last write. The results in memory of all sessions together are bounded; a session whose results had to go answers a repetition with error 217 and
-//! never writes twice.
+//! They are kept in memory, and stored with the write. After a start of the server, the first command of a session that has a number reads
+//! the stored answers of its last write. The results in memory of all sessions together are bounded. A session whose results were dropped
+//! answers a repetition with error 217 and never writes twice.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -36,16 +36,16 @@ pub struct Statements {
     pub(super) open: Arc<OpenTransactions>,
     name: SessionName,
     pub(super) user: Option<Arc<str>>,
-    /// What was stored before has been read, or is too old to be asked for.
+    /// Answers stored before the server was started have been read, or are too old to be asked for.
     is_learned: AtomicBool,
 }
 
-/// Where a session learns of what it did before the server was started.
+/// Source from which a session learns of its writes before the server was started.
 #[derive(Clone, Copy)]
 pub struct Past<'p> {
     pub collections: &'p Collections,
     pub now: Timestamp,
-    /// The server has not run for so long that nobody can ask for what was before.
+    /// The server was started so recently that clients may still repeat writes of the time before.
     pub is_recent: bool,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct State {
     pub transaction: Option<Phase>,
     results: HashMap<i32, Arc<Document>>,
     size_bytes: usize,
-    /// A result found no room: what is not here may have been written all the same.
+    /// Results were dropped for lack of memory. A statement without a result may have been written.
     is_incomplete: bool,
 }
 
@@ -105,7 +105,7 @@ impl Statements {
         Ok(RetryableWrite { statements: self.clone(), number, _turn: turn })
     }
 
-    /// The session's turn, once it is known what it did before.
+    /// The session's lock, taken once its earlier writes are known.
     pub(super) async fn turn_with(&self, past: Past<'_>) -> Result<OwnedMutexGuard<()>> {
         let turn = self.turn.clone().lock_owned().await;
         if self.is_learned.load(Ordering::Acquire) {
@@ -153,7 +153,7 @@ impl Statements {
         state.results.insert(statement, Arc::new(result));
     }
 
-    /// A write of this session, for what is stored of it.
+    /// A write of this session, under which its answers are stored.
     pub(super) fn write(&self, number: i64, now: Timestamp) -> SessionWrite {
         SessionWrite { session: self.name, number, now }
     }
@@ -177,7 +177,7 @@ impl Drop for Statements {
 }
 
 impl RetryableWrite {
-    /// What the statement answered when it was run; `None` where it was not.
+    /// The statement's answer if it ran before, else `None`.
     pub fn replay(&self, statement: i32) -> Result<Option<Arc<Document>>> {
         let state = self.statements.state();
         match state.results.get(&statement) {
@@ -190,12 +190,12 @@ impl RetryableWrite {
         }
     }
 
-    /// Keeps what a statement answered. To be called once the write is acknowledged, without an await in between.
+    /// Keeps the answer of a statement. To be called once the write is acknowledged, without an await in between.
     pub fn record(&self, statement: i32, result: Document) {
         self.statements.keep(&mut self.statements.state(), statement, result);
     }
 
-    /// For what is stored with what it writes.
+    /// The write under which its answers are stored.
     pub fn write(&self, now: Timestamp) -> SessionWrite {
         self.statements.write(self.number, now)
     }

@@ -3,13 +3,13 @@
 //! ```text
 //!              begin                      commit
 //! no number ──────────► at work ◄──► idle ───────► committed
-//!                          │          │     ╲ failed, and nobody knows how
+//!                          │          │     ╲ failed, outcome unknown
 //!                          ▼          ▼      ▼
 //!                        aborted ◄────┘    in doubt
 //! ```
 //!
-//! A command takes the transaction with the session's turn and gives it back when it has succeeded; however else it ends, the
-//! transaction is aborted. One that is idle is aborted by time, by the end of its session, and by a higher number.
+//! A command takes the transaction with the session's lock and gives it back when it has succeeded. If it ends otherwise, the
+//! transaction is aborted. An idle transaction is aborted by time, by the end of its session, and by a higher number.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,7 +80,7 @@ pub(super) enum Phase {
 #[derive(Debug)]
 pub(super) struct Open {
     transaction: Arc<OpenTransaction>,
-    /// What it reads shows every commit before this time.
+    /// Its reads see every commit before this time.
     seen_before: Timestamp,
     begun: Duration,
     last_used: Duration,
@@ -131,13 +131,13 @@ pub struct TransactionTurn {
     _turn: OwnedMutexGuard<()>,
 }
 
-/// What there is to end.
+/// Transaction that a command is to end.
 #[derive(Debug)]
 pub enum Ending {
     /// Boxed, because the others are nothing.
     Open(Box<TransactionTurn>),
     Committed,
-    /// The session has used no number that anybody remembers any more.
+    /// The session is known by no number, so the transaction may have been committed long ago.
     Unknown,
 }
 
@@ -201,7 +201,7 @@ impl Statements {
         }
     }
 
-    /// Takes the transaction that a command is to end, or says how it has ended.
+    /// Takes the transaction that a command is to end, or returns how it has ended.
     pub async fn end_transaction(
         self: &Arc<Self>,
         number: i64,
@@ -213,7 +213,7 @@ impl Statements {
         match state.number {
             Some(highest) if number < highest => return Err(too_old(number, highest)),
             Some(highest) if number > highest => return Err(no_match(number)),
-            // What was committed would be known.
+            // The stored answers of a committed transaction would have given the session its number.
             None if past.is_recent => return Err(no_match(number)),
             None => return Ok(Ending::Unknown),
             Some(_) => {}
@@ -268,8 +268,7 @@ impl TransactionTurn {
         self.number
     }
 
-    /// What the transaction reads shows every commit before this time, which its first command
-    /// notes.
+    /// Time before which the transaction sees every commit. Its first command sets it.
     pub fn seen_before(&mut self, first: Option<Timestamp>) -> Timestamp {
         let open = self.open.as_mut().expect("it has the transaction until it ends");
         open.seen_before = first.unwrap_or(open.seen_before);
@@ -283,7 +282,7 @@ impl TransactionTurn {
         }
     }
 
-    /// Commits. What it comes to is noted, also where nobody waits for it any more.
+    /// Commits, and records the outcome even if the client no longer waits for it.
     pub async fn commit(mut self, now: Timestamp) -> Result<(), shardlake_account::Uncommitted> {
         let row = self.statements.write(self.number, now).commit_row();
         let outcome = self.transaction().commit(Some(row)).await;
@@ -296,7 +295,7 @@ impl TransactionTurn {
         outcome
     }
 
-    /// Unless somebody else has ended the transaction. What has ended is as good as aborted, and what is committed is committed.
+    /// Sets the phase after a command, unless the transaction was ended meanwhile. A commit that succeeded or is in doubt always counts.
     fn give_back(&self, phase: Phase) {
         let mut state = self.statements.state();
         let is_own = state.number == Some(self.number);

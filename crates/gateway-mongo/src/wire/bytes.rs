@@ -32,7 +32,7 @@ impl<'m> Bytes<'m> {
         Ok(text)
     }
 
-    /// The bytes of a document, as far as its first four say; whether they are one is not looked at.
+    /// The bytes of a document, by the length in its first four bytes. Their content is not checked.
     pub fn document(&mut self) -> Result<&'m [u8], Fault> {
         let length = Bytes(self.0).i32()?;
         match usize::try_from(length) {

@@ -74,7 +74,7 @@ impl Compressor {
     }
 }
 
-/// At most one byte more than `size`, which tells a longer content from one that is as long as it says.
+/// Reads at most one byte more than `size`, so that the caller detects a content longer than announced.
 fn read_up_to(reader: impl Read, size: usize) -> Option<Vec<u8>> {
     let mut content = Vec::new();
     reader.take(size as u64 + 1).read_to_end(&mut content).ok()?;
@@ -86,7 +86,7 @@ pub struct Compressed<'m> {
     pub compressor: Compressor,
     /// Of the message inside.
     pub opcode: i32,
-    /// What the message inside takes when it is unpacked.
+    /// Unpacked size of the message inside.
     pub size_bytes: usize,
     content: &'m [u8],
 }
@@ -116,7 +116,7 @@ impl<'m> Compressed<'m> {
     }
 }
 
-/// What stands behind the header of a compressed message.
+/// The payload of a compressed message.
 pub fn pack(compressor: Compressor, opcode: i32, content: &[u8]) -> Option<Vec<u8>> {
     let compressed = compressor.compress(content)?;
     let mut payload = Vec::with_capacity(9 + compressed.len());

@@ -1,4 +1,4 @@
-//! What is wrong with a message, and whether its connection can go on.
+//! Faults of a message, and whether its connection can go on.
 
 use std::fmt;
 
@@ -8,9 +8,9 @@ use crate::errors::CommandError;
 pub enum Fault {
     /// The frame cannot be trusted, or is of a kind that nothing answers: the connection ends.
     Close(String),
-    /// The client is told, then the connection ends.
+    /// The client gets the error, then the connection ends.
     RefuseAndClose(CommandError),
-    /// The client is told; the next message begins where its header says.
+    /// The client gets the error. The next message begins at the end that the header gives.
     Refuse { error: CommandError, answer_as: AnswerAs },
 }
 

@@ -10,7 +10,7 @@ pub const OP_QUERY: i32 = 2004;
 pub const OP_COMPRESSED: i32 = 2012;
 pub const OP_MSG: i32 = 2013;
 
-/// What every message begins with.
+/// Header of every message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     /// Of the whole message, with these sixteen bytes.

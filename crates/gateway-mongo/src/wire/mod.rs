@@ -1,7 +1,7 @@
 //! Messages: frames, sections, compression and checksums. Nothing here knows a command.
 //!
-//! [`decode`] makes a command of what a client sent, [`encode`] a message of an answer. What cannot be understood is a
-//! [`Fault`], which says whether the client is told and whether its connection goes on.
+//! [`decode`] makes a command of a client's message, [`encode`] a message of an answer. An invalid message results in a
+//! [`Fault`], which decides whether the client gets an error and whether its connection goes on.
 
 mod bytes;
 mod compression;
@@ -28,7 +28,7 @@ pub struct Incoming {
     /// With the arrays of other sections, and with `$db`.
     pub body: Document,
     pub answer_as: AnswerAs,
-    /// What the answer is packed with.
+    /// Compressor for the answer.
     pub compressor: Option<Compressor>,
 }
 

@@ -28,7 +28,7 @@ pub struct Message {
     pub answer_as: AnswerAs,
 }
 
-/// Reads what stands behind the header. `header` is what the checksum covers besides.
+/// Parses the payload of a message. `header` is also covered by the checksum.
 pub fn parse(header: &[u8], payload: &[u8]) -> Result<Message, Fault> {
     let mut bytes = Bytes(payload);
     let flags = bytes.i32()? as u32;
@@ -45,7 +45,7 @@ pub fn parse(header: &[u8], payload: &[u8]) -> Result<Message, Fault> {
     Ok(Message { body, answer_as })
 }
 
-/// What stands behind the header of an answer: no flags, one body.
+/// The payload of an answer: no flags, one body.
 pub fn reply(document: &[u8]) -> Vec<u8> {
     let mut payload = Vec::with_capacity(PREFIX.len() + document.len());
     payload.extend_from_slice(&PREFIX);

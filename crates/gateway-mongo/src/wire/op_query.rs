@@ -38,7 +38,7 @@ fn command(namespace: &[u8], query: &[u8]) -> Result<Document, CommandError> {
     let database = std::str::from_utf8(namespace).ok().and_then(|text| text.strip_suffix(".$cmd"));
     let Some(database) = database else { return Err(unsupported("a query")) };
     let query = Document::from_bytes(query)?;
-    // Old drivers wrap a command to say which servers may answer it.
+    // Old drivers wrap a command to add a read preference.
     let mut body = match query.get("$query").or_else(|| query.get("query")) {
         Some(Value::Document(inner)) => (**inner).clone(),
         _ => query,
@@ -60,7 +60,7 @@ fn unsupported(what: &str) -> CommandError {
 }
 
 /// The payload of an OP_REPLY. `is_refused` marks an answer to a message of which no command was run; a
-/// command that fails says so in its document.
+/// failed command has its error in the document.
 pub fn reply(document: &[u8], is_refused: bool) -> Vec<u8> {
     const QUERY_FAILURE: i32 = 1 << 1;
     let mut payload = Vec::with_capacity(20 + document.len());

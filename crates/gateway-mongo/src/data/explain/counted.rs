@@ -12,7 +12,7 @@ pub fn number(value: u64) -> Value {
     i32::try_from(value).map_or(Value::Long(value as i64), Value::Int)
 }
 
-/// What an execution took.
+/// Cost of an execution.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Counted {
     pub returned: u64,

@@ -71,7 +71,7 @@ pub fn execution_of_one(collection: &Collection, asked: Asked, counted: &Counted
     shown(collection, counted, &[(asked, *counted)], ("SINGLE_SHARD", stage))
 }
 
-/// Asks one partition after the other, so that the work of each can be told. Each has to find as many documents as the command may
+/// Reads one partition after the other, so that the work of each can be shown. Each has to find as many documents as the command may
 /// need of it.
 pub async fn execution_of_all(
     call: &Call,
