@@ -146,7 +146,7 @@ impl Sessions {
         }
     }
 
-    /// Ends the sessions that `ends` selects, with their transactions. The caller ends their cursors and operations.
+    /// Ends the sessions that `ends` selects, with their transactions. The caller ends their cursors.
     pub fn end(&self, ends: impl Fn(&SessionKey) -> bool) {
         let mut ended = Vec::new();
         self.table().retain(|key, entry| {

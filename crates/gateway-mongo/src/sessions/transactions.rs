@@ -137,7 +137,7 @@ pub enum Ending {
     /// Boxed, because the others are nothing.
     Open(Box<TransactionTurn>),
     Committed,
-    /// The session is known by no number, so the transaction may have been committed long ago.
+    /// The server remembers no number of the session, so the transaction may have been committed long ago.
     Unknown,
 }
 

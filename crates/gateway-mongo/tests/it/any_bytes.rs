@@ -1,4 +1,4 @@
-//! Messages that chance has made or damaged: what the fuzzer asserts (`any_message.rs`), over a fixed number of inputs.
+//! Random and damaged messages: the fuzzer's assertions (`any_message.rs`) over a fixed number of inputs.
 
 use shardlake_gateway_mongo::wire::{
     Answer, AnswerAs, Compressor, HEADER_SIZE_BYTES, OP_COMPRESSED, OP_MSG, OP_QUERY, encode,
@@ -74,7 +74,7 @@ fn bytes_of_chance_do_no_harm() {
     }
 }
 
-/// What ends a connection ends nothing else, and leaves nothing behind.
+/// A damaged message ends its own connection alone, and no connection stays open.
 #[tokio::test]
 async fn damaged_messages_leave_a_server_that_answers() {
     const MESSAGES: usize = 3_000;

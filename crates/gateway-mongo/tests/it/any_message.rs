@@ -1,13 +1,13 @@
-//! What holds for any bytes as a message: no panic, nothing unpacked beyond its bounds, and commands that survive being sent again.
+//! Assertions on any bytes as a message: no panic, nothing unpacked beyond its bounds, and commands that survive being sent again.
 //!
-//! `fuzz/fuzz_targets/mongo_message.rs` is this file, too: what the fuzzer asserts is what the tests run (`any_bytes.rs`).
+//! `fuzz/fuzz_targets/mongo_message.rs` is this file, too, so the fuzzer and the tests (`any_bytes.rs`) share their assertions.
 
 use shardlake_gateway_mongo::wire::{
     Answer, AnswerAs, HEADER_SIZE_BYTES, Header, OP_COMPRESSED, OP_MSG, OP_QUERY, decode, encode,
     unpacked_size_bytes,
 };
 
-/// The first byte chooses the kind of the message, the others are its payload. Says whether it was understood.
+/// The first byte chooses the kind of the message, the others are its payload. Returns whether the message was valid.
 pub fn check(input: &[u8]) -> bool {
     let Some((kind, payload)) = input.split_first() else { return false };
     let opcode = [OP_MSG, OP_QUERY, OP_COMPRESSED, i32::from(*kind)][usize::from(kind % 4)];

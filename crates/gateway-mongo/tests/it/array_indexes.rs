@@ -1,4 +1,4 @@
-//! Arrays in indexes: what is unique of them, what an index cannot take, and what `validate` counts.
+//! Arrays in indexes: unique values in arrays, arrays that an index refuses, and the counts of `validate`.
 
 use bson::doc;
 use shardlake_mql::{Document, Value};
@@ -93,7 +93,7 @@ async fn arrays_side_by_side_are_refused() {
     assert_eq!(insert(&mut client, doc! { "a": [1], "b": [2] }).await, 0);
     let late = doc! { "createIndexes": "c", "indexes": [{ "key": { "a": 1, "b": 1 }, "name": "i" }] };
     assert_eq!(client.fails("d", of(&late)).await, 171);
-    // One that is not about the document takes it.
+    // A partial index that does not cover the document is made.
     let partial = doc! { "key": { "a": 1, "b": 1 }, "name": "p", "partialFilterExpression": { "x": 1 } };
     ok(&mut client, doc! { "createIndexes": "c", "indexes": [partial] }).await;
     assert_eq!(insert(&mut client, doc! { "a": [1], "b": [2], "x": 1 }).await, 171);

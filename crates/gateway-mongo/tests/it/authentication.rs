@@ -1,4 +1,4 @@
-//! Proofs of identity, right and wrong, and what may be done without one.
+//! Valid and invalid logins, and the commands that need none.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

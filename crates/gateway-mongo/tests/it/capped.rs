@@ -192,7 +192,7 @@ struct Model {
     max: usize,
 }
 
-/// What a document has besides its text, at most.
+/// Bytes of a document besides its text, at most.
 const BESIDES: usize = 64;
 
 impl Model {

@@ -1,5 +1,5 @@
-//! Collections that come and go between two looks of a change stream: told, or lost history, and
-//! never silence.
+//! Collections that are made and dropped between two reads of a change stream: the stream returns their drops or
+//! an error for lost history, and never skips them silently.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +43,7 @@ async fn a_collection_that_came_and_went_is_told_to_its_database() {
     client.ok("elsewhere", of(&doc! { "insert": "x", "documents": [{ "_id": 1 }] })).await;
     client.ok("elsewhere", of(&doc! { "drop": "x" })).await;
     come_and_go(&mut client, "b").await;
-    // Behind each token the rest is told.
+    // Each token resumes with the events after it.
     let first = stream.next(&mut client, 1).await;
     let token = doc! { "resumeAfter": bson_of(first[0].value("_id").as_document().expect("a token")) };
     assert_eq!(told(&mut stream, &mut client).await, ["drop b"]);
@@ -53,7 +53,7 @@ async fn a_collection_that_came_and_went_is_told_to_its_database() {
     assert_eq!(told(&mut again, &mut client).await, ["drop b"]);
     insert(&mut client, "other", 1).await;
     assert_eq!(told(&mut stream, &mut client).await, ["insert other 1"]);
-    // What was written to this one is gone.
+    // The history of this collection's writes is lost.
     let behind = doc! { "resumeAfter": bson_of(&stream.token) };
     come_and_go_written(&mut client, "a").await;
     is_lost(&mut client, &stream).await;
@@ -78,7 +78,7 @@ async fn each_collection_that_had_the_name_ends_a_stream() {
     }
     insert(&mut client, "c", 1).await;
     assert_eq!(told(&mut stream, &mut client).await, ["insert c 1"]);
-    // One that was followed, one that nobody wrote to, and one whose changes are gone.
+    // The stream's own collection, one without writes, and one whose changes are lost.
     ok(&mut client, doc! { "drop": "c" }).await;
     come_and_go(&mut client, "c").await;
     come_and_go_written(&mut client, "c").await;

@@ -1,4 +1,4 @@
-//! Change streams: what they tell, where they go on, what ends them.
+//! Change streams: their events, their resumption, and their ends.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Opens a stream on a collection of the database `d`; what the first batch has is left to `getMore`.
+    /// Opens a stream on a collection of the database `d`. Events of the first batch are left to `getMore`.
     pub async fn open(client: &mut Client, collection: &str, fields: bson::Document) -> Stream {
         Stream::open_with(client, collection, fields, vec![]).await
     }
@@ -450,7 +450,7 @@ async fn what_cannot_be_told_right_is_refused() {
     let stream = Stream::open_with(&mut client, "c", doc! {}, stages).await;
     set(&mut client, "c", 1, 5).await;
     assert_eq!(client.fails("d", of(&doc! { "getMore": stream.id, "collection": "c" })).await, 280);
-    // A container of the other door keeps no versions unless it is told to.
+    // A container of the NoSQL API keeps versions only if it is configured to.
     let ctx = RequestContext::internal(&server.clock, Guid([1; 16]));
     let definition = shardlake_model::ContainerDefinition::new(
         "theirs",
@@ -462,7 +462,7 @@ async fn what_cannot_be_told_right_is_refused() {
     Stream::open(&mut client, "theirs", doc! {}).await;
 }
 
-/// Document → the numbers that events told of it, in their order.
+/// Document → its numbers in the events, in their order.
 type Histories = BTreeMap<i32, Vec<i32>>;
 
 fn note(histories: &mut Histories, event: &Document) {
@@ -552,7 +552,7 @@ async fn changes_of_several_partitions_come_in_the_order_of_their_times() {
     assert_eq!(ids, (0..40).collect::<Vec<_>>());
 }
 
-/// What a stream tells from now on, as kind, collection and document.
+/// The next events of a stream, as kind, collection and document.
 pub async fn told(stream: &mut Stream, client: &mut Client) -> Vec<String> {
     let describe = |event: &Document| {
         let name = |field: &str| {
@@ -573,7 +573,7 @@ pub async fn rename(client: &mut Client, from: &str, to: &str) {
     client.ok("admin", of(&names)).await;
 }
 
-/// The token of a stream that has told its end.
+/// The token of a stream's last event.
 pub async fn end_of(stream: &mut Stream, client: &mut Client) -> bson::Document {
     let events = stream.rest(client).await;
     assert_eq!((kinds(&events).last().map(String::as_str), stream.id), (Some("invalidate"), 0));

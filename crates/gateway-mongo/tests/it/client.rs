@@ -1,4 +1,4 @@
-//! An account in memory behind the gateway, and connections to it that send what they are told.
+//! An account in memory behind the gateway, and connections that send the messages of a test.
 
 use std::net::SocketAddr;
 
@@ -22,7 +22,7 @@ pub struct Server {
     pub gateway: MongoGateway,
     pub clock: Clock,
     pub stopping: watch::Sender<bool>,
-    /// Last, because what ends with the account may warn, too.
+    /// Last, because parts that end with the account may log warnings, too.
     _logs: Logs,
 }
 
@@ -32,7 +32,7 @@ pub struct Client {
     request_id: i32,
 }
 
-/// What came back.
+/// A received message.
 #[derive(Debug)]
 pub struct Answer {
     pub opcode: i32,
@@ -56,7 +56,7 @@ impl Server {
         Server::with_options(shards, settings, clock, AccountOptions::default()).await
     }
 
-    /// As these options say, but for clock and random numbers.
+    /// With these options, except for clock and random numbers.
     pub async fn with_options(
         shards: Vec<Shard>,
         settings: MongoSettings,

@@ -1,4 +1,4 @@
-//! What tools for sharded clusters read: the database `config`, the commands that shard, and what a shard key would be worth.
+//! Support for tools for sharded clusters: the database `config`, the commands that shard, and the analysis of shard keys.
 
 use bson::doc;
 use shardlake_account::SplitAt;

@@ -283,7 +283,7 @@ async fn merges_need_an_index_of_their_collation() {
 const DOCUMENTS: i32 = 120;
 const QUESTIONS: usize = 150;
 
-/// Often one that an index has.
+/// A random collation, often that of an index.
 fn any_collation(random: &Random) -> bson::Document {
     match random.below(4) {
         0 => return no_case(),

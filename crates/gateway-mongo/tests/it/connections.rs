@@ -36,7 +36,7 @@ async fn a_thousand_connections_are_served_at_once() {
     assert_eq!(counted.value("n").to_i64_exact(), Some(i64::from(CONNECTIONS)));
 }
 
-/// What a client says in one life; the document that it inserts has this identity.
+/// All commands of a client. The document that it inserts has this identity.
 fn conversation(id: i32) -> Vec<Document> {
     let commands = [
         doc! { "hello": 1, "$db": "admin" },

@@ -1,4 +1,4 @@
-//! Cursors: batches, owners, and what ends them.
+//! Cursors: batches, owners, and ends.
 
 use std::time::Duration;
 

@@ -259,7 +259,7 @@ async fn an_index_on_the_time_of_the_last_write_is_the_time_to_live() {
 async fn options_of_a_collection_mean_what_they_say() {
     let server = Server::start().await;
     let mut client = server.connect();
-    // Of the level moderate: what was not valid need not become so.
+    // Level moderate: a document that was invalid before may stay invalid.
     ok(&mut client, doc! { "insert": "c", "documents": [{ "_id": 1, "n": "old" }, { "_id": 2, "n": 2 }] })
         .await;
     let moderate =
@@ -317,7 +317,7 @@ async fn expressions_that_double_a_value_are_ended_by_a_bound() {
     assert_eq!(reply.value("code").to_i32_exact(), Some(146));
 }
 
-/// Each of these would take years; one that did not end would keep this test from ending, too.
+/// Each command would take years, so this test ends only if the server ends all of them.
 #[tokio::test]
 async fn expressions_and_stages_that_repeat_without_end_are_ended_when_the_command_has_had_its_time() {
     let server = Server::start().await;

@@ -1,4 +1,4 @@
-//! What holds for all commands.
+//! Rules for all commands.
 
 use shardlake_gateway_mongo::MongoSettings;
 use shardlake_mql::{Document, Value};

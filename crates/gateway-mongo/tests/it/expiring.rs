@@ -1,4 +1,4 @@
-//! Documents whose time is over by an index: they go, whichever door wrote them, and everybody is told.
+//! TTL indexes: expired documents are deleted, whichever API wrote them, and change streams return the deletions.
 
 use std::time::Duration;
 

@@ -9,7 +9,7 @@ use crate::client::{
     sequence_section,
 };
 
-/// What the server answers to these bytes; `None` where it ends the connection.
+/// The server's answer to these bytes; `None` if the server ends the connection.
 async fn reply_to(server: &Server, bytes: &[u8]) -> Option<Document> {
     let mut client = server.connect();
     client.send_bytes(bytes).await;
@@ -126,7 +126,7 @@ async fn pipelined_commands_are_answered_in_order_and_more_to_come_not_at_all() 
     for number in (1..=50).filter(|number| number % 5 != 0) {
         assert_eq!(client.receive().await.response_to, number);
     }
-    // An error is not told either, and what was written without an answer is there for the next command.
+    // Errors get no answer either, and the next command sees a write without an answer.
     let insert = doc([
         ("insert", Value::string("c")),
         ("documents", Value::array(vec![doc([("_id", Value::Int(1))]).into()])),
@@ -182,7 +182,7 @@ async fn nine_commands_are_taken_as_old_queries() {
         assert_eq!((answer.opcode, answer.payload[0]), (1, 0), "{name}");
         assert_eq!(answer.document_of_reply().value("ok").to_f64(), Some(1.0), "{name}");
     }
-    // They run, and say by their own codes what is wrong.
+    // They run, and report errors by their own codes.
     let wrong = [
         ("saslStart", 40414),
         ("saslContinue", 40414),

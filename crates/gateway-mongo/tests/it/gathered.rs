@@ -187,7 +187,7 @@ fn number(reply: &Document, name: &str) -> i64 {
     reply.value(name).to_i64_exact().unwrap_or(0)
 }
 
-/// What a reply counts.
+/// Counts of a reply.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Counts {
     n: i64,

@@ -44,7 +44,7 @@ async fn fill(client: &mut Client, count: i32) {
 async fn clients_that_ask_for_the_same_unique_index_at_once_all_get_it() {
     let server = Server::start().await;
     let mut client = server.connect();
-    // What a driver's file store does with each new file while there is none.
+    // As a driver's file store does with each new file while its index is missing.
     for is_there in [false, true] {
         if is_there {
             ok(&mut client, doc! { "dropIndexes": "c", "index": "*" }).await;
@@ -120,7 +120,7 @@ async fn a_write_that_began_before_a_unique_index_was_made_goes_by_it() {
     let mut client = server.connect();
     fill(&mut client, 8).await;
     let ctx = RequestContext::internal(&server.clock, Guid([1; 16]));
-    // What a write holds from its beginning.
+    // The container as a write gets it at its beginning.
     let before = server.account.container_for_items("d", "c").expect("the container");
     ok(&mut client, made("a", true)).await;
     let write = |text: &str| {

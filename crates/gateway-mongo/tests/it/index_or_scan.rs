@@ -1,4 +1,4 @@
-//! Whatever index there is, a filter means the same documents: those that the language says it means.
+//! A filter selects the same documents with any index: those that the query language defines.
 
 use bson::{Bson, doc};
 use shardlake_account::AccountOptions;

@@ -1,4 +1,4 @@
-//! Writes whose server ends before their clients have the answer: the next one knows what was done.
+//! Writes whose server ends before their clients have the answer: the next server knows their results.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ fn numbered(command: &bson::Document, session: u8, number: i64) -> Document {
     command
 }
 
-/// Without what tells the time.
+/// The reply without its times.
 fn told(reply: &Document) -> String {
     let mut reply = reply.clone();
     for name in ["$clusterTime", "operationTime", "cursor"] {
@@ -179,7 +179,7 @@ async fn a_commit_that_comes_again_after_a_restart_is_known() {
     client.ok("admin", session.commit()).await;
     assert_eq!(client.fails("admin", session.abort()).await, 256, "it is committed");
     assert_eq!(documents(&mut client).await[0].value("n").to_i64_exact(), Some(1));
-    // One that was not committed is gone, and drivers may do all of it again.
+    // An uncommitted transaction is lost, and drivers may repeat all of it.
     session.begin();
     client.ok("d", session.part(&increment)).await;
     let next = servers.next().await;

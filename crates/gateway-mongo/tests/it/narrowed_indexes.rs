@@ -58,7 +58,7 @@ async fn a_sparse_unique_index_leaves_out_documents_without_its_fields() {
             server.account.write(&ctx, &container, write, None).await.err().map(|error| error.kind());
         assert_eq!(refused, outcome, "{text}");
     }
-    // What leaves the index gives its value back, and what enters it claims one.
+    // A document that leaves the index frees its value, and a document that enters it claims one.
     let update = |id: i32, change: bson::Document| doc! { "update": "c", "updates": [{ "q": { "_id": id }, "u": change }] };
     ok(&mut client, update(3, doc! { "$unset": { "email": 1 } })).await;
     ok(&mut client, update(4, doc! { "$set": { "email": "a" } })).await;
@@ -155,7 +155,7 @@ async fn an_index_becomes_unique_in_two_steps() {
     let listed = first_batch(&ok(&mut client, doc! { "listIndexes": "c" }).await);
     assert!(listed[1].value("unique").is_true() && !listed[1].has("prepareUnique"), "{listed:?}");
     assert!(!inserts(&mut client, doc! { "_id": 3, "email": "a" }).await);
-    // One that is made prepared is enforced, too, until it is not wanted any more.
+    // An index that is made with `prepareUnique` is enforced, too, until the option is removed.
     let made = doc! { "key": { "n": 1 }, "name": "n", "prepareUnique": true };
     ok(&mut client, doc! { "createIndexes": "c", "indexes": [made] }).await;
     assert!(inserts(&mut client, doc! { "_id": 4, "n": 1, "email": "b" }).await);
@@ -236,7 +236,7 @@ async fn names_with_slashes_and_numbers_that_json_lacks_are_told_apart() {
         inserts(&mut client, doc! { "_id": 2, "email": "a", "v": f64::NAN }).await,
         "no number is above 1"
     );
-    // More elements than are told apart.
+    // More elements than a unique index compares.
     ok(&mut client, doc! { "drop": "c" }).await;
     index(&mut client, "e", doc! { "unique": true }).await;
     let many: Vec<i32> = (0..1001).collect();

@@ -1,4 +1,4 @@
-//! A document that is read by its key is the one that a query would find, whatever the filter says besides.
+//! A read by key finds the document that a query would find, whatever else the filter contains.
 
 use bson::{Bson, doc};
 use shardlake_mql::{Document, Value};

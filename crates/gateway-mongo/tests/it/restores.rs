@@ -88,7 +88,7 @@ fn kinds() -> Vec<(&'static str, bson::Document, Vec<bson::Document>)> {
     ]
 }
 
-/// What a restore sends for a collection. Answers the refusal of the collection, and that of its indexes.
+/// Sends the commands of a restore for a collection. Returns the errors of the collection and of its indexes.
 async fn restore(
     client: &mut Client,
     (name, options, indexes): (&str, bson::Document, Vec<bson::Document>),

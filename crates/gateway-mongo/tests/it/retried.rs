@@ -1,4 +1,4 @@
-//! Connections that end before the answer has come: what is sent again is done once.
+//! Connections that end before the answer has come: a repeated write is done once.
 
 use bson::doc as bson_doc;
 use shardlake_mql::{Document, Value};

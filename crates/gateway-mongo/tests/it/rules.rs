@@ -33,7 +33,7 @@ fn batch_of(reply: &Document) -> Vec<Document> {
     documents.map(|document| Document::clone(document.as_document().expect("a document"))).collect()
 }
 
-/// Compares what was answered with what is wanted, byte for byte.
+/// Compares answers with expected documents, byte for byte.
 fn assert_are(found: &[Document], wanted: &[bson::Document], of_what: &dyn std::fmt::Display) {
     let shown = |document: &Document| Value::from(document.clone()).to_string();
     let wanted: Vec<Document> = wanted.iter().map(of).collect();
@@ -59,7 +59,7 @@ async fn result(client: &mut Client, expression: impl Into<Bson>) -> Document {
 
 #[tokio::test]
 async fn of_several_conditions_on_an_array_the_last_kind_tells_the_positional_element() {
-    // `$lt` is looked at before `$gt`, however they are written, and the last one that holds counts.
+    // `$lt` is evaluated before `$gt`, in whichever order they are written, and the last match counts.
     for filter in [
         doc! { "a": { "$gt": 80, "$lt": 90 } },
         doc! { "a": { "$lt": 90, "$gt": 80 } },

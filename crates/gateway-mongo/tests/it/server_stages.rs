@@ -1,4 +1,4 @@
-//! First stages that say something of the server.
+//! First stages that report the server's state.
 
 use bson::doc;
 use shardlake_mql::Value;

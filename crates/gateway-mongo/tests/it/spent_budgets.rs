@@ -1,4 +1,4 @@
-//! What clients are told when the budget of their collection is spent. The clock stands still, so that no budget comes back by itself.
+//! Errors when the budget of a collection is spent. The clock stands still, so that no budget comes back by itself.
 
 use std::time::Duration;
 
@@ -149,7 +149,7 @@ async fn read_through(server: &Server, client: &mut Client, find: bson::Document
         if cursor.value("id").to_i64_exact() == Some(0) {
             return (ids, refusals);
         }
-        // Others spend what there is, so that the next batch is refused, or broken off between two pages.
+        // Other requests spend the budget, so that the next batch is refused, or broken off between two pages.
         spend(client, &of(&doc! { "find": "c", "filter": { "_id": 1 } })).await;
         server.clock.advance(Duration::from_millis(3));
     }

@@ -1,5 +1,5 @@
-//! A client takes a time, reads, and watches from that time: what it read and what it is told hold
-//! every write, whatever was under way.
+//! A client takes a time, reads, and opens a change stream from that time. Its read and its events
+//! together contain every write, whatever was under way.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ fn insert(ids: impl IntoIterator<Item = i64>) -> bson::Document {
     doc! { "insert": "c", "documents": documents }
 }
 
-/// What a client knows that has taken a time and read then.
+/// A client's time, and the documents that it read then.
 #[derive(Debug)]
 struct Snapshot {
     time: bson::Timestamp,
@@ -52,7 +52,7 @@ impl Snapshot {
         Snapshot { time: operation_time(&reply), read: read(client).await }
     }
 
-    /// The documents that a stream from the time tells.
+    /// The documents in the events of a stream from the time.
     async fn told(&self, client: &mut Client) -> BTreeSet<i64> {
         let stream = doc! { "$changeStream": { "startAtOperationTime": self.time } };
         let command = doc! { "aggregate": "c", "pipeline": [stream], "cursor": { "batchSize": 0 } };
@@ -129,7 +129,7 @@ async fn so_does_a_write_whose_client_has_gone_away() {
     server.clock.advance(Duration::from_millis(10));
     let snapshot = Snapshot::take(&mut reader).await;
     engine.stall_syncs(false);
-    // Behind the one that nobody waits for.
+    // Committed after the write whose client has gone away.
     reader.ok("d", of(&insert([2]))).await;
     let all = read(&mut reader).await;
     assert_eq!((snapshot.read.len(), all.len()), (1, 3));
@@ -150,7 +150,7 @@ async fn a_transaction_has_the_time_of_its_commit() {
     server.clock.advance(Duration::from_secs(3));
     let snapshot = Snapshot::take(&mut reader).await;
     assert_eq!(snapshot.read, BTreeSet::from([0]));
-    // What it reads is older than the time of the other client.
+    // The transaction reads a state older than the time of the other client.
     let find = session.part(&doc! { "find": "c" });
     let seen = writer.ok("d", find).await;
     assert_eq!(operation_time(&seen), operation_time(&began));
@@ -230,7 +230,7 @@ async fn what_is_read_and_what_is_told_since_hold_every_write() {
 
     let all = read(&mut client).await;
     assert_eq!(all.len(), 3 * WRITTEN as usize);
-    // Neighbours differ little: some thirty of them say enough.
+    // Neighbours differ little, so some thirty of them are enough.
     let step = snapshots.len().div_ceil(30);
     for snapshot in snapshots.iter().step_by(step) {
         snapshot.expect_no_gap(&mut client, &all).await;

@@ -42,7 +42,7 @@ type State = BTreeMap<i32, i64>;
 
 /// An open transaction as the model has it.
 struct Open {
-    /// What was committed when it began, with the count of commits then.
+    /// The committed state when it began, with the count of commits then.
     began: (State, usize),
     seen: State,
     written: Vec<i32>,
@@ -71,7 +71,7 @@ impl Model {
     fn conflicts(&mut self, session: usize, id: i32) -> bool {
         let began = &self.begun(session).began;
         let (was_there, commit) = (began.0.contains_key(&id), began.1);
-        // What was not there and is not there has not changed.
+        // A document that was missing then and is missing now has not changed.
         let is_same = !was_there && !self.committed.contains_key(&id);
         let is_newer = self.last.get(&id).is_some_and(|last| *last > commit);
         self.is_taken(Some(session), id) || (is_newer && !is_same)

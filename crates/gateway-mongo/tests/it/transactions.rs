@@ -1,4 +1,4 @@
-//! Transactions, command by command: what they see, what others see of them, and how they end.
+//! Transactions, command by command: their reads, the reads of other clients, and how they end.
 
 use std::time::Duration;
 
@@ -223,7 +223,7 @@ async fn of_two_that_write_the_same_document_the_first_wins() {
     conflicts(&mut other, right.part(&increment("c", 1))).await;
     assert_eq!(other.fails("admin", right.commit()).await, 251, "the conflict has aborted it");
     client.ok("admin", left.commit()).await;
-    // What was written since a transaction began is a conflict, too, and so is what was inserted.
+    // A write or an insert after the beginning of the transaction is a conflict, too.
     right.begin();
     other.ok("d", right.part(&find("c"))).await;
     client.ok("d", of(&increment("c", 2))).await;

@@ -1,4 +1,4 @@
-//! One container, two doors: what one writes, the other one reads (spec mongo.md §11).
+//! One container, two APIs: documents written through one can be read through the other (spec mongo.md §11).
 
 use bson::doc;
 use shardlake_account::{

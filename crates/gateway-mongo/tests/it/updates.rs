@@ -80,7 +80,7 @@ async fn find_and_modify_says_that_its_change_failed() {
     );
 }
 
-/// What every command that writes stores in the place of an empty timestamp, at the top level and below it.
+/// The time that every write command stores in the place of an empty timestamp, at the top level and below it.
 #[tokio::test]
 async fn empty_timestamps_become_the_time_unless_the_command_keeps_them() {
     let server = Server::start().await;

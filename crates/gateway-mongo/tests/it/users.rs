@@ -1,4 +1,4 @@
-//! Users that are made: how they prove who they are, what their roles let them do, and what is told of them.
+//! Users made by `createUser`: their logins, the rights of their roles, and the replies about them.
 
 use bson::doc;
 use shardlake_gateway_mongo::{Access, Key, MongoSettings};
