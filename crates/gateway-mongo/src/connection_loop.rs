@@ -25,7 +25,7 @@ use crate::wire::{
 
 /// Most commands fit in it with their headers.
 const BUFFER_SIZE_BYTES: usize = 8 << 10;
-/// Of a message of a client that has to authenticate and has not. Such messages are not counted: the number of connections bounds them.
+/// Limit of a message from a client that has yet to authenticate. Such messages are not counted: the number of connections bounds them.
 const UNAUTHENTICATED_SIZE_BYTES_MAX: usize = 16 << 10;
 
 pub struct Loop<'s, T> {
@@ -43,7 +43,7 @@ pub struct Loop<'s, T> {
     last_reply: i32,
 }
 
-/// How long nothing may come.
+/// Idle time of a connection, and its limit.
 struct Idle {
     since: Instant,
     max: Duration,
@@ -60,7 +60,7 @@ enum Next {
     End,
 }
 
-/// How an answer goes back.
+/// Envelope of an answer.
 struct Way {
     response_to: i32,
     answer_as: AnswerAs,
@@ -75,7 +75,7 @@ impl<'s, T: AsyncRead + AsyncWrite + Unpin + Send> Loop<'s, T> {
         mut stopping: watch::Receiver<bool>,
     ) -> Loop<'s, T> {
         let io = BufReader::with_capacity(BUFFER_SIZE_BYTES, io);
-        // A server that is gone has stopped, too.
+        // A dropped sender counts as a stop, too.
         let stopped = Box::pin(async move { drop(stopping.wait_for(|stopping| *stopping).await) });
         let alarm = Box::pin(tokio::time::sleep(deployment.settings.idle_max));
         let place = connection.ended.clone();
@@ -142,7 +142,7 @@ impl<'s, T: AsyncRead + AsyncWrite + Unpin + Send> Loop<'s, T> {
         tokio::time::timeout_at(deadline, self.io.read_exact(out)).await?.map(|_| ())
     }
 
-    /// Of a message, or an answer, that begins now.
+    /// Deadline of a message or an answer that begins now.
     fn deadline(&self) -> Instant {
         Instant::now()
             + match self.is_authenticated {
@@ -208,7 +208,7 @@ impl<'s, T: AsyncRead + AsyncWrite + Unpin + Send> Loop<'s, T> {
         answering.await
     }
 
-    /// Reads and unpacks a message, with room for it.
+    /// Reads and unpacks a message within the memory budget.
     async fn incoming(
         &mut self,
         header: &Header,
@@ -239,7 +239,7 @@ impl<'s, T: AsyncRead + AsyncWrite + Unpin + Send> Loop<'s, T> {
         Ok(wire::decode(header, &payload).map(|incoming| (incoming, hold)))
     }
 
-    /// Reads a message with room for as much again as has arrived. `None` where there was no room in time.
+    /// Reads a message in steps that at most double it. `None` if the memory budget had no room in time.
     async fn payload(
         &mut self,
         header: &Header,

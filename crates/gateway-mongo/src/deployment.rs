@@ -17,7 +17,7 @@ use crate::sessions::{Past, SessionLimits, Sessions, TIMEOUT_MINUTES, Transactio
 use crate::shares::Shares;
 use crate::unauthenticated::Unauthenticated;
 
-/// How the gateway behaves.
+/// Settings of the gateway.
 #[derive(Debug, Clone)]
 pub struct MongoSettings {
     /// The name of the user that every key of the account stands for.
@@ -27,21 +27,21 @@ pub struct MongoSettings {
     pub requires_authentication: bool,
     /// Commands that only tests need, such as fail points.
     pub has_test_commands: bool,
-    /// Connections at once, which the server bounds itself: one user may have half of those that other users leave, and clients that
-    /// have not authenticated may have half.
+    /// Maximum of open connections, which the server enforces itself. One user may hold half of those that other users leave, and clients
+    /// that have not authenticated may hold half.
     pub connections_max: usize,
     /// Time for a command.
     pub request_timeout: Duration,
     /// A connection that sends nothing for so long is closed.
     pub idle_max: Duration,
-    /// The same for a client that has to authenticate and has not: longer than drivers wait between two greetings of the connection by
-    /// which they watch the server, which never authenticates.
+    /// The same for a client that has yet to authenticate. It is longer than the interval of a driver's monitoring connection, which never
+    /// authenticates.
     pub unauthenticated_idle_max: Duration,
     /// Time for the first message of such a client, and for the rest of any message that has begun.
     pub unauthenticated_message_max: Duration,
     /// Time for the rest of a message whose beginning is there, and for a client to take an answer.
     pub message_max: Duration,
-    /// Of messages, answers and open cursors of all connections together.
+    /// Memory budget for messages, answers and open cursors of all connections together.
     pub message_bytes_max: u64,
     /// The version of this program.
     pub version: &'static str,
@@ -91,7 +91,7 @@ pub struct Deployment {
     pub counters: Counters,
     pub latencies: Latencies,
     pub commands: CommandMetrics,
-    /// Whether there is a command of this name. The table stands above the commands, which may ask.
+    /// Whether there is a command of this name. A function, because the commands must not depend on the table.
     pub knows_command: fn(&str) -> bool,
     /// When the gateway was opened, in terms of the account's clock.
     pub started: Duration,
@@ -187,7 +187,7 @@ impl Deployment {
         }
     }
 
-    /// A number for a connection. They begin anew after two thousand million.
+    /// A number for a connection. Numbers start again after 2^31.
     pub fn next_connection(&self) -> i32 {
         self.last_connection.fetch_add(1, Ordering::Relaxed).wrapping_add(1) & i32::MAX
     }

@@ -30,7 +30,7 @@ use crate::reply::Reply;
 use crate::sessions::{RetryableWrite, Session, SessionKey, TransactionTurn};
 use crate::{cluster_time, stable, table, transactions};
 
-/// The engine ends an operation at its deadline; so much later it is no longer waited for.
+/// Time after its deadline for which an operation is still waited for. The engine ends it at its deadline.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Carries a command out. Failures are replies, too.
@@ -56,7 +56,7 @@ pub fn is_never_compressed(name: &str) -> bool {
     PLAIN.contains(&name)
 }
 
-/// A command as it came, and the room for its answer.
+/// A received command, and the memory for its answer.
 pub struct Asked {
     pub body: Document,
     /// A batch has no more bytes, but one document at least.
@@ -94,7 +94,7 @@ async fn answer_of(
     let repeats = Repeats::of(row, body);
     let is_of_stream = is_of_stream(deployment, row.name, body);
     let strike = strike(deployment, connection, (row, body)).await;
-    // An error instead of the command is none of the stream.
+    // An error before the command runs is no error of the stream.
     let is_of_stream = is_of_stream && strike.as_ref().is_none_or(|strike| strike.is_inside);
     if let Some(Strike { closes_connection: true, .. }) = strike {
         let answered = Answered { document: Vec::new(), name: row.name, closes_connection: true };
@@ -232,8 +232,8 @@ fn find(deployment: &Deployment, body: &Document) -> Result<(usize, &'static Com
     })
 }
 
-/// Commands of the search that MongoDB has beside the database. A database without it answers them with a code of its own, and
-/// drivers and Spring find the word Atlas in its message.
+/// Commands of MongoDB's separate search service. A database without it answers them with a code of its own, and
+/// drivers and Spring look for the word Atlas in its message.
 const SEARCH_COMMANDS: [&str; 4] =
     ["createSearchIndexes", "dropSearchIndex", "listSearchIndexes", "updateSearchIndex"];
 
@@ -277,7 +277,7 @@ async fn run(
     let is_read = work.is_read;
     let at_work = deployment.operations.begin(work, call.end.clone());
     if is_read && connection.is_gone() {
-        // It went before the command could be ended.
+        // The client disconnected before the operation was listed, so nothing else ends the command.
         return Err(interrupted(Interruption::ClientGone));
     }
     let outcome = tokio::select! {
@@ -329,8 +329,8 @@ fn has_output(body: &Document) -> bool {
     last.is_some_and(|stage| stage.has("$out") || stage.has("$merge"))
 }
 
-/// For `getLastRequestStatistics`, which does not count itself; nor do the commands by which drivers keep connections. And for the
-/// latencies of the collection that the command names.
+/// Records a command for `getLastRequestStatistics`, and for the latencies of the collection that it names. That command itself is not
+/// recorded, nor are the commands by which drivers keep connections.
 fn note_request(call: &Call, row: &Command, started: Duration) {
     if !row.rules.needs_user || row.name == "getLastRequestStatistics" {
         return;
@@ -405,7 +405,7 @@ fn check_rules(row: &Command, generic: &Generic) -> Result<()> {
         Some(part) => transactions::check_fields(row, generic, part)?,
         None => check_retryable(row, generic)?,
     }
-    // Pipelines take one, also those that write nothing.
+    // Pipelines accept a write concern even if they write nothing.
     let takes_write_concern = row.rules.has_write_concern || row.name == "aggregate";
     if generic.write_concern.is_some() && row.rules.needs_user && !takes_write_concern {
         fail!(code::INVALID_OPTIONS, "Command does not support writeConcern");
@@ -442,10 +442,10 @@ async fn enter(
 ) -> Result<Call> {
     let account = &deployment.account;
     let user = principal.as_ref().map(|principal| principal.key());
-    // As in the reference, an `lsid` is passed over where the client has to authenticate and has not.
+    // As in the reference, an `lsid` is ignored while the client has yet to authenticate.
     let id = generic.session.filter(|_| connection.is_authenticated(deployment));
     let session = id.map(|id| deployment.sessions.enter(SessionKey { id, user })).transpose()?;
-    // Before anything is read.
+    // Taken before anything is read.
     let now = account.clock().now();
     let seen_before = account.times().seen_before_at(now);
     let time = deployment.settings.request_timeout;
@@ -496,7 +496,7 @@ async fn enter(
     })
 }
 
-/// Waits for the command's turn in its session, where it has a number.
+/// Waits for the session's lock if the command has a number.
 async fn turn(
     deployment: &Deployment,
     row: &Command,

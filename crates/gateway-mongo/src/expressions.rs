@@ -1,16 +1,17 @@
-//! Which commands evaluate beside the threads that serve connections, and how many of them at once.
+//! Commands that are evaluated on the blocking pool, and the limit on their number.
 
 use std::sync::Arc;
 
 use shardlake_mql::{Document, Value};
 use tokio::sync::Semaphore;
 
-/// Evaluations of all clients at the same time; more of them wait.
+/// Maximum of concurrent evaluations of all clients. Further ones wait.
 const AT_ONCE_MAX: usize = 16;
-/// Values and names of a filter that is compared on a thread that serves connections: each may be compared with each element of an array.
+/// Largest filter, in values and names, that is compared on a thread that serves connections. Each of them may be compared with each
+/// element of an array.
 const NODES_MAX: usize = 64;
 
-/// Places of commands that evaluate.
+/// Permits of evaluations.
 pub struct Places(pub Arc<Semaphore>);
 
 impl Default for Places {
@@ -24,7 +25,7 @@ impl Default for Places {
 pub fn is_evaluated(body: &Document) -> bool {
     let mut nodes = 0;
     body.iter().any(|(name, value)| match (&**name, value) {
-        // Stored as they come, or evaluated beside by the command itself.
+        // Documents are stored as they are, and `aggregate` evaluates its pipeline on the blocking pool by itself.
         ("documents" | "pipeline", _) => false,
         ("update", _) => is_update_evaluated(value),
         ("projection" | "fields" | "let", _) => computes(value) || scan(value, &mut nodes),

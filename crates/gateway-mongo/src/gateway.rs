@@ -19,7 +19,7 @@ use crate::table;
 
 /// Interval at which idle transactions are ended. Other transactions may wait for them.
 const TRANSACTION_PERIOD: Duration = Duration::from_secs(1);
-/// Sessions and cursors are looked for every so many times. Each is looked at when it is used, too.
+/// Sessions and cursors are expired at every such period. Each is also checked when it is used.
 const EXPIRY_TURNS: u32 = 30;
 
 /// Interval at which stored answers are deleted that no client may ask for any more.
@@ -101,7 +101,7 @@ impl MongoGateway {
     }
 }
 
-/// A connection among the others, as long as it is there.
+/// Registration of an open connection.
 pub struct Place {
     deployment: Arc<Deployment>,
     number: i32,
@@ -119,7 +119,7 @@ impl Place {
         Place { deployment: deployment.clone(), number, ended }
     }
 
-    /// Waits until the place is needed for another connection. A connection that is served looks itself.
+    /// Waits until the place is needed for another connection. A connection that is being served waits for this itself.
     pub async fn ended(&self) {
         self.ended.notified().await;
     }
@@ -133,7 +133,7 @@ impl Drop for Place {
     }
 }
 
-/// Until the gateway is gone.
+/// Ends idle sessions, cursors and transactions until the gateway is dropped.
 async fn expire(deployment: Weak<Deployment>) {
     let mut period = tokio::time::interval(TRANSACTION_PERIOD);
     for turn in 0u32.. {
@@ -146,7 +146,7 @@ async fn expire(deployment: Weak<Deployment>) {
     }
 }
 
-/// Until the gateway is gone. By itself, because a store may be slow.
+/// Deletes old answers until the gateway is dropped. A task of its own, because a store may be slow.
 async fn forget(deployment: Weak<Deployment>) {
     let mut period = tokio::time::interval(FORGET_PERIOD);
     loop {

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use shardlake_mql::{Document, Value};
 
-/// Collections that are counted; beyond it the counts of new ones are not kept.
+/// Maximum of collections with counts. New collections beyond it are not counted.
 const COLLECTIONS_MAX: usize = 10_000;
 /// Ranges of a histogram. Each is twice as wide as the one before, and above 2 ms there are half steps.
 const RANGES: usize = 44;
 
-/// Kind of a command, as far as statistics know it.
+/// Kind of a command in the statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Read,
@@ -134,7 +134,7 @@ impl Latencies {
         Some(of_database.entry(collection.to_owned()).or_default().clone())
     }
 
-    /// As the reference shows it. There are no statements of transactions apart.
+    /// Latencies in the reference's form. Statements of transactions have no counts of their own.
     pub fn describe(&self, (database, collection): (&str, &str), has_histograms: bool) -> Document {
         let counted = self.of(database, collection).unwrap_or_default();
         let mut described = Document::new();

@@ -1,6 +1,6 @@
 //! The MongoDB wire protocol: messages, sessions, cursors and commands over the account.
 //!
-//! # The way of a request
+//! # The path of a request
 //!
 //! ```text
 //! connection_loop   reads a message within its bounds (`memory`)
@@ -17,15 +17,15 @@
 //! A row `command!("count", count).read()` and an `async fn count(call: &Call) -> Result<Reply>`. The row states the rules that are checked
 //! before the command runs: who may run it, in a transaction or not, with which concerns ([`call::Command`]). The function first reads its
 //! fields by a table, `call.arguments(FIELDS)?`, which refuses unknown, missing and mistyped fields. Generic fields are in `call.generic`.
-//! The function returns a `Document` (`.into()`), to which the dispatcher adds `ok`. Errors are [`errors::CommandError`], made of a code and
-//! words, or by `?` from an error of the engine or the language.
+//! The function returns a `Document` (`.into()`), to which the dispatcher adds `ok`. Errors are [`errors::CommandError`], made of a code
+//! and words, or by `?` from an error of the engine or the language.
 //!
 //! # A cursor
 //!
-//! A command that reads makes a [`cursors::BatchSource`]: "the next documents, at most so many and so large, until this deadline". It hands it to
-//! `call.open_cursor(namespace, source, options)`, which asks it for the first batch, keeps it for `getMore` unless that was all, and makes the
-//! reply. Documents are handed over as BSON. A source that is not being read holds its position and nothing else. `Listed` is a source of
-//! documents that are in memory.
+//! A command that reads makes a [`cursors::BatchSource`], which returns the next documents up to a number, a size and a deadline. The
+//! command hands the source to `call.open_cursor(namespace, source, options)`, which reads the first batch, keeps the source for `getMore`
+//! unless that was all, and makes the reply. Documents are handed over as BSON. An idle source holds its position and nothing else.
+//! `Listed` is a source of documents that are in memory.
 //!
 //! # A retryable write
 //!

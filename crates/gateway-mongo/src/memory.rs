@@ -1,14 +1,14 @@
-//! Memory for messages, answers and open cursors of all connections together. Each has a part of its own, so that none stops the others:
-//! three eighths for messages, a quarter for answers, three eighths for cursors.
+//! Memory budgets for messages, answers and open cursors of all connections together. Each kind has a budget of its own, so that none stops
+//! the others: three eighths for messages, a quarter for answers, three eighths for cursors.
 //!
 //! A message is counted as it arrives, so an announced length costs nothing. When it is whole it is counted with the values that are made
 //! of it. Small messages are not counted: the number of connections bounds them.
 //!
-//! A command that may answer with a batch takes room before it runs, and its batch has no more bytes than that, but one document at least.
-//! The answer is counted whole until the client has taken it.
+//! A command that may answer with a batch reserves memory before it runs. Its batch has no more bytes than that, but one document at least.
+//! The answer is counted whole until the client has received it.
 //!
-//! Messages that arrive and answers that are larger than expected hold a part of the room and need more, so they could wait for each other.
-//! One of them at a time goes on without room when there is none. The bound is therefore the room and one message or answer.
+//! Messages that arrive and answers that are larger than expected hold a part of the budget and need more, so they could wait for each
+//! other. When the budget is spent, one of them at a time goes on beyond it. The bound is therefore the budget and one message or answer.
 //!
 //! An open cursor is counted with the results that it keeps in memory. A cursor for which there is no memory is refused and does not wait.
 
@@ -19,12 +19,12 @@ use tokio::time::Instant;
 
 /// Messages up to here are not counted.
 pub const SMALL_BYTES: usize = 16 << 10;
-/// A whole message takes so many times its bytes: they, the values made of them, and the results of those.
+/// Factor from the bytes of a message to its memory: the message, the values made of it, and the results of those.
 pub const FACTOR: usize = 3;
 /// Bytes of a batch when little memory is left, and when much is left.
 pub const BATCH_BYTES_MIN: usize = 1 << 20;
 pub const BATCH_BYTES_MAX: usize = 16 << 20;
-/// A batch takes this part of the room that is left at most, so that many commands run at once.
+/// A batch reserves at most this fraction of the free budget, so that many commands run at once.
 const BATCH_SHARE: usize = 8;
 const UNIT_BYTES: usize = 1 << 10;
 
@@ -43,7 +43,7 @@ pub struct Room {
     beyond: Arc<Semaphore>,
 }
 
-/// Room that was taken. It is given back when this is dropped.
+/// Reserved memory, released on drop.
 #[derive(Debug, Default)]
 pub struct Hold {
     permit: Option<OwnedSemaphorePermit>,
@@ -56,7 +56,7 @@ impl Memory {
         Memory { messages: parts(3), answers: parts(2), cursors: parts(3) }
     }
 
-    /// Bytes that are taken.
+    /// Bytes that are reserved.
     pub fn held_bytes(&self) -> u64 {
         self.messages.held_bytes() + self.answers.held_bytes() + self.cursors.held_bytes()
     }
@@ -69,13 +69,13 @@ impl Room {
         Room { units: Arc::new(Semaphore::new(units_max)), units_max, beyond: Arc::new(Semaphore::new(1)) }
     }
 
-    /// Room for so many bytes; `None` where there was none in time.
+    /// Reserves so many bytes; `None` if they were not free in time.
     pub async fn take(&self, bytes: usize, deadline: Instant) -> Option<Hold> {
         let mut hold = Hold::default();
         self.grow(&mut hold, bytes, deadline).await.then_some(hold)
     }
 
-    /// Enlarges a hold to so many bytes. `false` where there was no room in time.
+    /// Enlarges a hold to so many bytes. `false` if they were not free in time.
     pub async fn grow(&self, hold: &mut Hold, bytes: usize, deadline: Instant) -> bool {
         let more = self.units(bytes).saturating_sub(hold.units());
         if more == 0 || hold.beyond.is_some() {
@@ -94,7 +94,7 @@ impl Room {
         tokio::time::timeout_at(deadline, growing).await.is_ok()
     }
 
-    /// Room for a batch, and the bytes that it may have.
+    /// Reserves memory for a batch, and returns the bytes that the batch may have.
     pub async fn take_for_batch(&self, deadline: Instant) -> Option<(Hold, usize)> {
         let mut hold = self.take(BATCH_BYTES_MIN, deadline).await?;
         let share = self.units.available_permits() / BATCH_SHARE;
@@ -104,14 +104,14 @@ impl Room {
         Some((hold, bytes))
     }
 
-    /// Corrects a hold to the size of an answer. `false` where there was no room in time.
+    /// Corrects a hold to the size of an answer. `false` if the memory was not free in time.
     pub async fn settle(&self, hold: &mut Hold, bytes: usize, deadline: Instant) -> bool {
         let bytes = if bytes <= SMALL_BYTES { 0 } else { bytes };
         self.shrink(hold, bytes);
         self.grow(hold, bytes, deadline).await
     }
 
-    /// Corrects a hold to so many bytes at once. `false` where there is no room; the hold is then as it was.
+    /// Corrects a hold to so many bytes at once. `false` if they are not free; the hold is then unchanged.
     pub fn resize(&self, hold: &mut Hold, bytes: usize) -> bool {
         let bytes = if bytes <= SMALL_BYTES { 0 } else { bytes };
         self.shrink(hold, bytes);

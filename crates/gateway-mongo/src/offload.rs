@@ -1,15 +1,15 @@
-//! Commands that evaluate run beside the threads that serve connections.
+//! Offloading of commands that evaluate expressions to the blocking pool.
 //!
-//! An expression may take as long as its command may, and a filter of many parts compares each of them with each element of an array. On
-//! a thread that serves connections this would stop all clients of both APIs, and its own client could neither end it nor be seen to
-//! have gone. So the command's future is polled on the blocking pool:
+//! An expression may run for as long as its command may, and a filter of many parts compares each of them with each element of an array. On
+//! a thread that serves connections this would block the clients of both APIs. The server could neither kill the command nor notice that
+//! its client has disconnected. So the command's future is polled on the blocking pool:
 //!
 //! ```text
 //! connection   waits ──────────────┬─ woken ── waits ───────┬─ ready
 //! a place          poll ── pending ┘              poll ─────┘
 //! ```
-//! While a command waits, for a document that a transaction holds or for its store, it has neither a place nor a thread. Pipelines
-//! (`aggregate`) evaluate their stages beside by themselves.
+//! While a command waits, for a document that a transaction holds or for its store, it has neither a permit (`a place`) nor a thread.
+//! Pipelines (`aggregate`) offload their stages by themselves.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -30,14 +30,14 @@ use crate::expressions;
 /// Commands whose documents a validator may refuse.
 const WRITES: [&str; 5] = ["insert", "update", "findAndModify", "findandmodify", "bulkWrite"];
 
-/// [`dispatch::answer`], wherever the command has to run.
+/// [`dispatch::answer`], on this thread or on the blocking pool.
 pub fn answer<'a>(
     deployment: &'a Arc<Deployment>,
     connection: &'a Arc<Connection>,
     asked: Asked,
 ) -> BoxFuture<'a, Answered> {
     if !is_evaluated(deployment, &asked.body) {
-        // In memory of its own: a connection that waits for its client should be small.
+        // Boxed, so that the future of a connection that waits for its client is small.
         return dispatch::answer(deployment, connection, asked).boxed();
     }
     let time = time_of(deployment, &asked.body);
@@ -58,7 +58,7 @@ pub fn answer<'a>(
     .boxed()
 }
 
-/// `None` where a poll panicked.
+/// Polls a future on the blocking pool. `None` if a poll panicked.
 async fn polled_beside<T: Send + 'static>(
     mut future: BoxFuture<'static, T>,
     places: &Arc<Semaphore>,
@@ -82,7 +82,7 @@ async fn polled_beside<T: Send + 'static>(
     }
 }
 
-/// Keeps one ring for the next wait.
+/// Waker that remembers one wake for the next wait.
 struct Bell(Notify);
 
 impl Wake for Bell {

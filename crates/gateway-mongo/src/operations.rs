@@ -1,4 +1,4 @@
-//! The commands that are being carried out, by numbers, so that they can be listed and ended.
+//! Running commands by number, so that they can be listed and killed.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -23,7 +23,7 @@ pub struct Work {
     pub started: Duration,
 }
 
-/// A command at work.
+/// A running command.
 #[derive(Debug, Clone)]
 pub struct Operation {
     pub number: i32,
@@ -31,7 +31,7 @@ pub struct Operation {
     end: Arc<End>,
 }
 
-/// Why a command ends before its result.
+/// Reason to end a command before its result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Interruption {
     /// By `killOp`, or with its session.
@@ -51,7 +51,7 @@ pub struct Operations {
     last: AtomicI32,
 }
 
-/// Takes the operation out when the command ends, however it does.
+/// Removes the operation from the list when the command ends in any way.
 pub struct AtWork<'o> {
     operations: &'o Operations,
     number: i32,
@@ -69,12 +69,12 @@ impl Operations {
         AtWork { operations: self, number, end }
     }
 
-    /// Those at work, oldest number first.
+    /// Running commands, oldest number first.
     pub fn list(&self) -> Vec<Operation> {
         self.table().values().cloned().collect()
     }
 
-    /// Ends a command, if it is at work.
+    /// Ends a command, if it is running.
     pub fn kill(&self, number: i32) {
         if let Some(operation) = self.table().get(&number) {
             operation.end.begin(Interruption::Killed);

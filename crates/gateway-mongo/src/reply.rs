@@ -15,7 +15,7 @@ pub struct Reply {
 /// The field `cursor`, before all others.
 #[derive(Debug)]
 pub struct CursorReply {
-    /// 0 where nothing is left to be had.
+    /// 0 if the cursor is exhausted.
     pub id: i64,
     pub namespace: String,
     pub is_first: bool,
@@ -30,19 +30,19 @@ impl From<Document> for Reply {
 }
 
 impl Reply {
-    /// Nothing but success.
+    /// A reply with `ok` alone.
     pub fn ok() -> Reply {
         Reply::default()
     }
 
-    /// A result that is there as a whole, in one batch.
+    /// A complete result, in one batch.
     pub fn of_all(namespace: String, documents: impl IntoIterator<Item = Bytes>) -> Reply {
         let documents = documents.into_iter().collect();
         let cursor = CursorReply { id: 0, namespace, is_first: true, documents, resume_token: None };
         Reply { fields: Document::new(), cursor: Some(cursor) }
     }
 
-    /// The whole reply as BSON, with members behind its own that the caller appends.
+    /// The whole reply as BSON. `append` adds members after its own.
     pub fn to_bytes(&self, append: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
         let mut out = Vec::with_capacity(512 + self.cursor.as_ref().map_or(0, CursorReply::size_bytes));
         let start = open(&mut out);

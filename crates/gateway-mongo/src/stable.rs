@@ -4,7 +4,7 @@ use shardlake_mql::{Document, Value};
 
 use crate::errors::{Result, code, fail};
 
-/// Stages that may change, or go, between versions.
+/// Stages that may change or disappear between versions.
 const UNSTABLE_STAGES: &[&str] = &[
     "$currentOp",
     "$indexStats",
@@ -23,10 +23,10 @@ const UNSTABLE_STAGES: &[&str] = &[
     "$shardedDataDistribution",
     "$vectorSearch",
 ];
-/// Pipelines are nested so deep at most.
+/// Maximum depth of nested pipelines.
 const DEPTH_MAX: usize = 20;
 
-/// Refuses a strict client's pipeline with something in it that is not stable. Whether it is well formed is looked at later.
+/// Refuses unstable parts in a strict client's pipeline. Its form is checked later.
 pub fn check(command: &str, body: &Document) -> Result<()> {
     if command != "aggregate" {
         return Ok(());

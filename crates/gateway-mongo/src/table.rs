@@ -1,4 +1,4 @@
-//! The table of commands: every room's rows, by each spelling.
+//! The table of commands: the rows of every module, by each spelling.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -20,7 +20,7 @@ static TABLE: LazyLock<HashMap<&'static str, (usize, &'static Command)>> = LazyL
     rows().enumerate().flat_map(spellings).collect()
 });
 
-/// All of them. Commands on data have a room of their own.
+/// All rows. The commands on data have a table of their own.
 fn rows() -> impl Iterator<Item = &'static Command> {
     let rooms = [
         OWN,
@@ -52,7 +52,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     rows().map(|row| row.name)
 }
 
-/// Other fields of the command are passed over, as in the reference.
+/// `listCommands`. Other fields of the command are ignored, as in the reference.
 async fn list_commands(_call: &Call) -> Result<Reply> {
     let mut rows: Vec<&Command> = rows().collect();
     rows.sort_unstable_by_key(|row| row.name);

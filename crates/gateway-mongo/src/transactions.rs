@@ -21,7 +21,7 @@ const REFUSED_STAGES: &[&str] = &[
     "$changeStream",
 ];
 
-/// The generic fields of a command that has `autocommit`.
+/// Checks the generic fields of a command that has `autocommit`.
 pub fn check_fields(row: &Command, generic: &Generic, part: TransactionPart) -> Result<()> {
     let name = row.name;
     if generic.transaction_number.is_none() {
@@ -45,7 +45,7 @@ pub fn check_fields(row: &Command, generic: &Generic, part: TransactionPart) -> 
     Ok(())
 }
 
-/// A number is one of a session.
+/// Checks that a command with a number has a session.
 pub fn check_session(generic: &Generic) -> Result<()> {
     if generic.transaction_number.is_some() && generic.session.is_none() {
         fail!(code::INVALID_OPTIONS, "Transaction number requires a session ID to also be specified");
@@ -112,7 +112,7 @@ fn check_stages(pipeline: Option<&Value>) -> Result<()> {
     Ok(())
 }
 
-/// After the command: the transaction goes on where it has succeeded, in all that it was to write.
+/// Gives the transaction back after a command. It goes on if the command has succeeded with all its statements.
 pub fn give_back(call: &mut Call, outcome: &Result<Reply, CommandError>) {
     let Some(turn) = call.transaction.take() else { return };
     let now = call.deployment.account.clock().elapsed();

@@ -1,4 +1,4 @@
-//! A proof of identity from its first message to its last.
+//! Authentication conversation from its first message to its last.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -17,7 +17,7 @@ const NONCE_SIZE_BYTES: usize = 24;
 pub struct Conversation {
     database: String,
     user: String,
-    /// Who is proved without the empty round that older drivers want.
+    /// The client accepts the proof without the empty round that older drivers expect.
     skips_empty_exchange: bool,
     state: State,
 }
@@ -37,7 +37,7 @@ enum State {
 pub struct Step {
     pub payload: Vec<u8>,
     pub proved: Option<Principal>,
-    /// `None` where nothing follows.
+    /// `None` if the conversation ends with this step.
     pub next: Option<Conversation>,
 }
 
@@ -84,7 +84,7 @@ impl Conversation {
     }
 }
 
-/// The same words whatever is wrong.
+/// The same message for every reason.
 fn failed() -> CommandError {
     error!(code::AUTHENTICATION_FAILED, "Authentication failed.")
 }

@@ -20,7 +20,7 @@ pub struct Proof {
 }
 
 impl Proof {
-    /// Takes some milliseconds of a processor, on purpose.
+    /// Costs some milliseconds of processor time, on purpose.
     pub fn derive(mechanism: Mechanism, user: &str, password: &str, random: &Random) -> Result<Proof> {
         let mut salt = vec![0; mechanism.salt_size_bytes()];
         random.fill(&mut salt);
@@ -52,7 +52,7 @@ impl Proof {
     }
 }
 
-/// All that is kept of a user.
+/// The stored record of a user.
 #[derive(Clone)]
 pub struct Kept {
     /// Returned as `userId`.

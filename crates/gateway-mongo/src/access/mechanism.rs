@@ -22,7 +22,7 @@ macro_rules! with_hash {
             mac.finalize().into_bytes().to_vec()
         }
 
-        /// One block of PBKDF2, which is all that SCRAM wants.
+        /// One block of PBKDF2, which is all that SCRAM needs.
         fn $derive(password: &[u8], salt: &[u8], iterations: u32) -> Vec<u8> {
             let keyed = Hmac::<$hash>::new_from_slice(password).expect("HMAC takes keys of any length");
             let mut mac = keyed.clone();

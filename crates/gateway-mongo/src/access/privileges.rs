@@ -1,7 +1,7 @@
 //! Privileges that a command requires: kinds of access, each on a database. A command that is not named here requires `root`.
 //!
-//! Some commands reach other databases than their own: with stages of pipelines, with lists of namespaces, as the inner command of an
-//! `explain`. All that a body may reach is asked for, also where the command would not get as far.
+//! Some commands reach other databases than their own: by stages of pipelines, by lists of namespaces, or by the inner command of an
+//! `explain`. The client needs rights on all databases that a body may reach, even if the command would end before it reaches them.
 
 use shardlake_mql::{Document, Value};
 
@@ -21,7 +21,7 @@ pub enum Privilege {
     Monitor,
     /// Reads users with their stored credentials, for backups.
     ReadUsers,
-    /// Makes users of the documents that were read.
+    /// Creates users from restored documents.
     RestoreUsers,
     Everything,
 }

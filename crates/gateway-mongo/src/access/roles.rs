@@ -5,7 +5,7 @@ use shardlake_mql::{Document, Value};
 use super::privileges::Privilege;
 use crate::errors::{Result, code, fail};
 
-/// Where roles lie that are about all databases, or about the server.
+/// Database of the roles that concern all databases or the server.
 const ADMIN: &str = "admin";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +69,7 @@ impl BuiltIn {
         BuiltIn::ALL.into_iter().find(|role| role.name() == name)
     }
 
-    /// About all databases; such roles are roles of `admin`.
+    /// Whether the role concerns all databases. Such roles belong to `admin`.
     fn is_of_all(self) -> bool {
         !matches!(self, Read | ReadWrite | DbAdmin | UserAdmin | DbOwner)
     }
@@ -109,7 +109,7 @@ pub struct Role {
 }
 
 impl Role {
-    /// A name, which is of the database of the command, or a document that names both.
+    /// Parses a name, which is of the database of the command, or a document that names both.
     pub fn parse(value: &Value, database: &str) -> Result<Role> {
         let (name, database) = match value {
             Value::String(name) => (name.to_string(), database.to_owned()),
@@ -189,7 +189,7 @@ impl Rights {
         self.0.iter().any(|role| role.grants(privilege, database))
     }
 
-    /// Whether there is anything that they may do there.
+    /// Whether the user has any right on the database.
     pub fn reaches(&self, database: &str) -> bool {
         self.0.iter().any(|role| role.kind.is_of_all() || role.database == database)
     }

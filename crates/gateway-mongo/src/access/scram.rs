@@ -20,7 +20,7 @@ impl std::fmt::Debug for Credential {
 }
 
 impl Credential {
-    /// Takes some milliseconds of a processor, on purpose.
+    /// Costs some milliseconds of processor time, on purpose.
     pub fn derive(mechanism: Mechanism, user: &str, password: &str, salt: &[u8]) -> Result<Credential> {
         let password = mechanism.prepare(user, password)?;
         Ok(Credential::of_prepared(mechanism, &password, salt, mechanism.iterations()))
@@ -36,7 +36,7 @@ impl Credential {
     }
 }
 
-/// A client's opening words.
+/// A client's first message.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ClientFirst {
     pub user: String,
@@ -86,7 +86,7 @@ fn unescape(name: &str) -> Option<String> {
     (!plain.is_empty()).then_some(plain)
 }
 
-/// The server's side between its two answers.
+/// The server's state between its two answers.
 #[derive(Debug)]
 pub struct Exchange {
     mechanism: Mechanism,
@@ -111,7 +111,7 @@ impl Exchange {
         (Exchange { mechanism, header: first.header.clone(), nonce, signed }, answer)
     }
 
-    /// Which of the credentials the client has proved to know, and the server's last answer; `None` where it is none of them.
+    /// The place of the credential that the client has proved, and the server's last answer; `None` if the proof matches no credential.
     pub fn finish(&self, payload: &[u8], credentials: &[Credential]) -> Option<(usize, String)> {
         let text = std::str::from_utf8(payload).ok()?;
         let (unproved, proof) = text.rsplit_once(",p=")?;
@@ -145,7 +145,7 @@ fn are_same(left: &[u8], right: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// Of RFC 5802, whose password is not hashed first.
+    /// Example of RFC 5802, whose password is not hashed first.
     #[test]
     fn the_exchange_of_rfc_5802_comes_out_as_written() {
         let salt = STANDARD.decode("QSXCR+Q6sek8bf92").expect("base64");
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!((place, verifier.as_str()), (0, "v=rmF9pqV8S7suAoZWja4dJRkFsKQ="));
     }
 
-    /// Of RFC 7677.
+    /// Example of RFC 7677.
     #[test]
     fn the_exchange_of_rfc_7677_comes_out_as_written() {
         let salt = STANDARD.decode("W22ZaJ0SNY7soEsUEjb6gQ==").expect("base64");

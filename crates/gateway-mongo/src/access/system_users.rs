@@ -1,4 +1,4 @@
-//! Users as documents of `admin.system.users`, by which backups carry them from one server to another.
+//! Users as documents of `admin.system.users`, in which backups carry them from one server to another.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,7 +10,7 @@ use super::mechanism::Mechanism;
 use super::roles::Role;
 use super::scram::Credential;
 
-/// A user of a database, with all that is kept of it.
+/// A user of a database, with its stored record.
 pub struct SystemUser {
     pub database: String,
     pub name: String,
@@ -46,8 +46,8 @@ impl SystemUser {
         user
     }
 
-    /// `None` for a document without a name or without a proof that this server can verify: of a user of certificates, or
-    /// of mechanisms that are gone.
+    /// `None` for a document without a name or without a proof that this server can verify, such as a user of certificates or
+    /// of removed mechanisms.
     pub fn of(user: &Document, random: &Random) -> Option<SystemUser> {
         let text = |name: &str| user.value(name).as_str().map(str::to_owned);
         let credentials = user.get("credentials")?.as_document()?;

@@ -1,4 +1,4 @@
-//! Who there is: the account, by its name, with any of its keys; and the users that were made, which the catalog keeps.
+//! Users: the account, by its name, with any of its keys; and the users made by `createUser`, which the catalog stores.
 //!
 //! Replies do not reveal whether a name exists. Every name has a salt and the same number of rounds, and a proof for an unknown name fails
 //! like one with a wrong password. The salt of the account and of an unknown name is a keyed hash of the name. Credentials of keys are
@@ -18,7 +18,7 @@ use super::scram::Credential;
 use super::{Access, Identity, Principal};
 use crate::errors::{Result, code, error};
 
-/// Users whose rights are at hand; beyond that all are read anew.
+/// Size of the rights cache. A full cache is cleared.
 const RIGHTS_AT_HAND_MAX: usize = 1024;
 
 /// A key of the account, as text.
@@ -68,7 +68,7 @@ pub struct Claimed {
 
 impl Users {
     pub fn new(account: &str, keys: &[Key]) -> Users {
-        // Salts stay the same as long as the first key does, so drivers need not derive theirs anew.
+        // Salts depend on the first key alone, so drivers can cache derived keys until it changes.
         let first = keys.first().map_or("", |key| &key.text);
         let secret = Mechanism::Sha256.mac(first.as_bytes(), b"salts of the MongoDB protocol");
         Users {
@@ -105,7 +105,7 @@ impl Users {
     ) -> Result<Claimed> {
         let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let kept = &keys.credentials[mechanism as usize];
-        // Also for a name that does not exist, whose first proof takes as long.
+        // Derived for unknown names, too, so that their first login costs the same time.
         let derived = kept.get_or_try_init(|| self.derive(mechanism, &keys)).await?.clone();
         let login = account.login(database, user).filter(|_| !self.is_account(user));
         let proof = login.and_then(|login| {
@@ -133,7 +133,7 @@ impl Users {
         derived.map_err(|_| error!(code::INTERNAL_ERROR, "a key cannot be read"))?.map(Arc::new)
     }
 
-    /// Who has proved to know the password at this place of the credentials.
+    /// The user whose credential at this place was proved.
     pub fn principal(
         &self,
         (database, user): (&str, &str),

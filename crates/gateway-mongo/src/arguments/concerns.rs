@@ -71,7 +71,7 @@ impl ReadConcern {
     }
 }
 
-/// Where a concern comes from; nothing follows from it.
+/// Checks the field `provenance`, which has no effect.
 fn check_provenance(arguments: &Arguments<'_>, concern: &str) -> Result<()> {
     const NAMES: &[&str] = &[
         "clientSupplied",
@@ -101,15 +101,15 @@ fn read_level(name: &str) -> Result<ReadLevel> {
     })
 }
 
-/// Who has to have a write before it is acknowledged.
+/// Servers that must have a write before it is acknowledged.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Acknowledgement {
     /// `w: 0`: the client wants no result.
     Nobody,
-    /// So many servers.
+    /// A number of servers.
     Servers(u32),
     Majority,
-    /// A name, or a document of tags, that no configuration has.
+    /// A name, or a document of tags. No configuration has them.
     Unknown(String),
 }
 

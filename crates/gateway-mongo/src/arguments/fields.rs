@@ -17,9 +17,9 @@ pub struct Field {
     name: &'static str,
     types: Types,
     is_required: bool,
-    /// Of a value of another type.
+    /// Error code for a value of another type.
     type_code: i32,
-    /// Of null, where it does not stand for a field that is not there.
+    /// Error code for null, if null does not count as missing.
     null_code: Option<i32>,
 }
 
@@ -37,13 +37,13 @@ pub const fn hint() -> Field {
 }
 
 impl Field {
-    /// Of a field that the reference reads by a parser of its own, which has a code of its own for other types.
+    /// Sets the code for other types, for a field that the reference reads by a parser of its own.
     pub const fn coded(mut self, code: i32) -> Field {
         self.type_code = code;
         self
     }
 
-    /// Null is refused.
+    /// Refuses null with this code.
     pub const fn not_null(mut self, code: i32) -> Field {
         self.null_code = Some(code);
         self
@@ -68,13 +68,13 @@ impl<'b> Arguments<'b> {
         Arguments::checked(name, body, fields, is_free)
     }
 
-    /// The fields of a command that ignores unknown fields, as greetings and commands on sessions do.
+    /// The fields of a command that ignores unknown fields, as handshakes and commands on sessions do.
     pub fn of_open_command(body: &'b Document, fields: &[Field]) -> Result<Arguments<'b>> {
         let name = body.first().map_or("", |(name, _)| &**name);
         Arguments::checked(name, body, fields, |_, field| fields.iter().all(|known| known.name != field))
     }
 
-    /// The fields of a document that is the field `context` of something.
+    /// The fields of a document that is itself the field `context`.
     pub fn of_document(context: &'b str, body: &'b Document, fields: &[Field]) -> Result<Arguments<'b>> {
         Arguments::checked(context, body, fields, |_, _| false)
     }
@@ -120,7 +120,7 @@ impl<'b> Arguments<'b> {
         }
     }
 
-    /// A field that is there and not null.
+    /// A field that is present and not null.
     pub fn given(&self, name: &str) -> Option<&'b Value> {
         self.body.get(name).filter(|value| !matches!(value, Value::Null | Value::Undefined))
     }
@@ -146,7 +146,7 @@ impl<'b> Arguments<'b> {
         self.given(name).and_then(truncated)
     }
 
-    /// A whole number of at least zero: below it 2.
+    /// A whole number of at least zero; error 2 for a negative one.
     pub fn count(&self, name: &str) -> Result<Option<u64>> {
         match self.i64(name) {
             None => Ok(None),
@@ -160,7 +160,7 @@ impl<'b> Arguments<'b> {
         }
     }
 
-    /// The documents of an array; another item is 14.
+    /// The documents of an array; error 14 for an item of another type.
     pub fn documents(&self, name: &str) -> Result<Vec<&'b Arc<Document>>> {
         let items = self.array(name).unwrap_or_default();
         let document = |(place, item): (usize, &'b Value)| {
@@ -171,8 +171,8 @@ impl<'b> Arguments<'b> {
     }
 }
 
-/// A number as an integer, in the reference's way: a double loses its fraction, a decimal is rounded, half to even. A number that is
-/// none is zero, one beyond 64 bits the last of them.
+/// A number as an integer, in the reference's way: a double loses its fraction, a decimal is rounded, half to even. NaN becomes zero, and a
+/// number beyond 64 bits becomes the nearest integer.
 pub fn truncated(value: &Value) -> Option<i64> {
     match value {
         Value::Int(number) => Some(i64::from(*number)),

@@ -10,7 +10,7 @@ use super::namespace;
 use super::types::Types;
 use crate::errors::{CommandError, Result, code, error, fail};
 
-/// Fields that a command need not know to be passed.
+/// Names of the generic fields.
 const NAMES: &[&str] = &[
     "$db",
     "lsid",
@@ -52,7 +52,7 @@ pub fn is_generic(name: &str) -> bool {
     NAMES.contains(&name)
 }
 
-/// The name of a session, as its client made it.
+/// The id of a session, made by its client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SessionId(pub [u8; 16]);
 
@@ -86,7 +86,7 @@ impl SessionId {
     }
 }
 
-/// How a statement belongs to a transaction.
+/// Position of a command in its transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransactionPart {
     First,
@@ -144,7 +144,7 @@ impl Generic {
     }
 }
 
-/// A command is read by the names of its fields, so none may be there twice.
+/// Refuses repeated fields. Commands read fields by name, so none may occur twice.
 fn check_duplicates(body: &Document) -> Result<()> {
     let mut names: Vec<&str> = body.iter().map(|(name, _)| &**name).collect();
     names.sort_unstable();
@@ -186,7 +186,7 @@ fn transaction_part(autocommit: Option<&Value>, start: Option<&Value>) -> Result
     }
 }
 
-/// The time that the command may take. `find` has a parser of its own for it, with one code for all that is wrong.
+/// Time limit of the command. `find` parses it differently, with one code for every error.
 fn time_limit(body: &Document) -> Result<Option<Duration>> {
     let is_find = body.first().is_some_and(|(name, _)| &**name == "find");
     let found = match body.get("maxTimeMS") {
@@ -200,7 +200,7 @@ fn time_limit(body: &Document) -> Result<Option<Duration>> {
     })
 }
 
-/// `None` stands for no limit.
+/// `None` for no limit.
 fn time_max(value: &Value) -> Result<Option<Duration>> {
     milliseconds("maxTimeMS", value).map(|time| (!time.is_zero()).then_some(time))
 }
@@ -222,12 +222,12 @@ fn milliseconds(name: &str, value: &Value) -> Result<Duration> {
     }
 }
 
-/// The reference reads a decimal as an integer of 64 bits, and takes one beyond it for a fraction.
+/// The reference reads a decimal as a 64-bit integer, and treats a larger one as a fraction.
 fn is_huge_decimal(value: &Value) -> bool {
     matches!(value, Value::Decimal(_)) && value.to_i64_exact().is_none()
 }
 
-/// Whether the client wants nothing but the stable API.
+/// Whether the client allows the stable API alone.
 fn api<'b>(given: &impl Fn(&str) -> Option<&'b Value>) -> Result<bool> {
     let flag = |name: &str| match given(name) {
         None => Ok(None),

@@ -36,7 +36,7 @@ pub fn check_collection(database: &str, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// The collection that a command's first field names: no string, or an impossible name, is 73.
+/// The collection that a command's first field names; error 73 for another type or an invalid name.
 pub fn collection<'b>(database: &str, value: &'b Value) -> Result<&'b str> {
     let Some(name) = value.as_str() else {
         return Err(error!(

@@ -9,7 +9,7 @@ const NO_SUCH_VARIABLE: i32 = 51144;
 const FIELD_IN_LET: i32 = 4_890_500;
 const TIMES: [&str; 2] = ["NOW", "CLUSTER_TIME"];
 
-/// Commands, a field of each with a filter, and the variables that its expressions do not have.
+/// Commands, their field with a filter, and the variables that its expressions may not use.
 const FILTERS: [(&str, &str, [&str; 2]); 4] = [
     ("count", "query", TIMES),
     ("distinct", "query", TIMES),
@@ -30,7 +30,7 @@ pub fn check_variables(command: &str, body: &Document) -> Result<()> {
             Some(variable) => {
                 let name = variable.split('.').next().unwrap_or_default();
                 match command {
-                    // Its variables are evaluated before the time is known.
+                    // Variables of `let` are evaluated before the time is known.
                     "aggregate" if TIMES.contains(&name) => not_available(name),
                     _ if matches!(name, "ROOT" | "CURRENT") => field_in_let(),
                     _ => Ok(()),
@@ -53,7 +53,7 @@ fn field_in_let() -> Result<()> {
     )
 }
 
-/// The expressions of a filter stand behind `$expr`, at any depth.
+/// Checks the expressions of a filter, which follow `$expr` at any depth.
 fn check_filter(filter: &Document, unavailable: &[&str]) -> Result<()> {
     for (name, value) in filter.iter() {
         if &**name == "$expr" {

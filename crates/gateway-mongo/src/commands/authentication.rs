@@ -31,7 +31,7 @@ async fn sasl_start(call: &Call) -> Result<Reply> {
     Ok(start(call, call.arguments(START)?, call.database()).await?.into())
 }
 
-/// Of a greeting: the answer to the first message, or nothing where it fails, which is no error.
+/// Login within a handshake: the answer to the first message, or `None` if it fails, which is no error of the handshake.
 pub async fn start_speculatively(call: &Call, asked: &Document) -> Option<Document> {
     const FREE: &[Field] = &[optional("$db", Types::STRING)];
     let fields: Vec<Field> = START.iter().chain(FREE).copied().collect();
@@ -93,7 +93,7 @@ fn step_document(call: &Call, step: Step) -> Result<Document> {
     let is_done = step.next.is_none();
     state.conversation = step.next;
     if let Some(principal) = step.proved {
-        // Of the user that the connection was of before.
+        // The share of the connection's previous user.
         state.share = None;
         let share = call.deployment.authenticated.take(Some(&principal.key())).map_err(|full| {
             let held = full.held;
@@ -124,14 +124,14 @@ async fn logout(call: &Call) -> Result<Reply> {
     Ok(Reply::ok())
 }
 
-/// Of a mechanism that is gone; some old clients still ask.
+/// `getnonce` of a removed mechanism, which some old clients still call.
 async fn get_nonce(call: &Call) -> Result<Reply> {
     call.arguments(&[])?;
     let nonce = format!("{:016x}", call.deployment.account.random().u64());
     Ok(Document::one("nonce", nonce.as_str()).into())
 }
 
-/// Certificates of clients, and a mechanism that is gone.
+/// `authenticate`, by client certificates or a removed mechanism: always an error.
 async fn authenticate(call: &Call) -> Result<Reply> {
     const FIELDS: &[Field] = &[
         required("mechanism", Types::STRING),

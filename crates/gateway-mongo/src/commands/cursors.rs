@@ -53,7 +53,7 @@ async fn get_more(call: &Call) -> Result<Reply> {
         context.deadline = now + call.deployment.settings.request_timeout;
     }
     let wants = Wants {
-        // None and zero leave it to the bytes.
+        // `None` and zero set no limit besides the bytes.
         documents_max: batch_size.filter(|size| *size > 0),
         size_bytes_max: call.batch_bytes_max,
         wait,
@@ -62,7 +62,7 @@ async fn get_more(call: &Call) -> Result<Reply> {
         end: call.end.clone(),
     };
     let batch = match cursor.next(&wants).await {
-        // Drivers take such a cursor for closed.
+        // Drivers regard the cursor as closed after these errors.
         Err(error) if matches!(error.code(), code::QUERY_PLAN_KILLED | code::CAPPED_POSITION_LOST) => {
             cursor.close();
             return Err(error);
@@ -93,7 +93,7 @@ async fn kill_cursors(call: &Call) -> Result<Reply> {
         Value::Long(id) => Ok(*id),
         other => Err(wrong_type(&format!("killCursors.cursors.{place}"), other, Types::LONG)),
     };
-    // All are read before any is killed.
+    // All ids are parsed before a cursor is killed.
     let ids = present.map(id).collect::<Result<Vec<i64>>>()?;
     let owner = call.owner();
     let (mut killed, mut missing, mut alive) = (Vec::new(), Vec::new(), Vec::new());

@@ -46,7 +46,7 @@ pub fn version_text() -> String {
     format!("{}.{}.{}", VERSION[0], VERSION[1], VERSION[2])
 }
 
-/// Version whose stored form is kept to.
+/// Major and minor version, as in `featureCompatibilityVersion`.
 pub fn release_text() -> String {
     format!("{}.{}", VERSION[0], VERSION[1])
 }
@@ -124,7 +124,7 @@ async fn get_log(call: &Call) -> Result<Reply> {
     match arguments.string("getLog").unwrap_or_default() {
         "*" => Ok(Document::one("names", names()).into()),
         "startupWarnings" => Ok(log_of(&[])),
-        // Lines are not kept.
+        // The server keeps no log lines in memory.
         "global" => Ok(log_of(&["the log of this server goes to its standard error"])),
         name => Err(error!(code::OPERATION_FAILED, "No log named '{name}'")),
     }

@@ -52,7 +52,7 @@ fn mode(value: Option<&Value>) -> Result<Option<Mode>> {
     }
 }
 
-/// The commands that are struck, and how. Fields that are not known are passed over, as in the reference.
+/// The commands that the fail point strikes, and its effects. Unknown fields are ignored, as in the reference.
 fn data(document: Option<&Document>, is_of_get_more: bool) -> Result<FailCommand> {
     const FIELDS: &[Field] = &[
         optional("failCommands", Types::ARRAY),

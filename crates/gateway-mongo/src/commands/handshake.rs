@@ -1,7 +1,7 @@
 //! Handshake: a driver's first command, which it repeats every few seconds.
 //!
 //! The server shows itself as a router (`msg: "isdbgrid"`), so that drivers use sessions, retryable writes and transactions without
-//! having to know addresses. `topologyVersion` is left out: with it drivers would wait in a greeting for news.
+//! having to know addresses. `topologyVersion` is left out: with it drivers would hold a handshake open to wait for news.
 
 use shardlake_mql::{Document, Value};
 
@@ -122,7 +122,7 @@ fn is_offered(call: &Call, asked: &Document) -> bool {
     mechanisms_of(call, user).iter().any(|offered| Some(offered.name()) == mechanism)
 }
 
-/// Those of the client's that this server has, in the client's order.
+/// The client's compressors that this server has, in the client's order.
 fn shared_compressors(offered: &[Value]) -> Vec<Value> {
     let is_known = |name: &&Value| name.as_str().and_then(Compressor::of_name).is_some();
     offered.iter().filter(is_known).cloned().collect()

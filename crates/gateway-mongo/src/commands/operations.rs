@@ -11,7 +11,7 @@ use crate::reply::Reply;
 pub static OPERATIONS: &[Command] =
     &[command!("currentOp", current_op).admin_only(), command!("killOp", kill_op).admin_only()];
 
-/// All commands that are being carried out, this one too.
+/// All running commands, this one included.
 async fn current_op(call: &Call) -> Result<Reply> {
     const FIELDS: &[Field] = &[optional("$ownOps", Types::BOOL), optional("$all", Types::BOOL)];
     call.arguments(FIELDS)?;
@@ -20,7 +20,7 @@ async fn current_op(call: &Call) -> Result<Reply> {
     Ok(Document::one("inprog", Value::array(listed)).into())
 }
 
-/// A command at work, as `currentOp` and the stage of this name show it.
+/// A running command in the form of `currentOp` and of the stage of this name.
 pub fn describe_operation(call: &Call, operation: &Operation) -> Document {
     let now = call.deployment.account.clock().elapsed();
     let work = &operation.work;

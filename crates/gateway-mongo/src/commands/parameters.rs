@@ -47,7 +47,7 @@ pub async fn get_parameter(call: &Call) -> Result<Reply> {
     Ok(reply.into())
 }
 
-/// Whether all parameters are wanted, and with details.
+/// Whether the client asks for all parameters, and for details.
 fn wanted(first: &Value) -> Result<(bool, bool)> {
     const FIELDS: &[Field] = &[
         optional("showDetails", Types::BOOL),

@@ -1,4 +1,4 @@
-//! Commands on sessions. A session that ends takes its cursors along.
+//! Commands on sessions. The end of a session ends its cursors.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ async fn start_session(call: &Call) -> Result<Reply> {
     Ok(reply.into())
 }
 
-/// The sessions of this user that the command names: a set, because a client may name a million and a server have as many.
+/// The sessions of this user that the command names. A set, because a client may name a million and a server may have as many.
 fn named(call: &Call) -> Result<HashSet<SessionKey>> {
     let name = call.name;
     let arguments = Arguments::of_open_command(&call.body, &[required(name, Types::ARRAY)])?;
@@ -43,7 +43,7 @@ fn named(call: &Call) -> Result<HashSet<SessionKey>> {
     present(name, arguments.array(name).unwrap_or_default())?.into_iter().map(key).collect()
 }
 
-/// The documents of an array; nulls in it are nothing.
+/// The documents of an array; nulls in it are ignored.
 fn present<'b>(name: &str, items: &'b [Value]) -> Result<Vec<&'b Arc<Document>>> {
     let items = items.iter().enumerate().filter(|(_, item)| !matches!(item, Value::Null | Value::Undefined));
     let document = |(place, item): (usize, &'b Value)| {
@@ -80,7 +80,7 @@ async fn end_sessions(call: &Call) -> Result<Reply> {
 async fn kill_sessions(call: &Call) -> Result<Reply> {
     let keys = named(call)?;
     if keys.is_empty() {
-        // All of the user's.
+        // All sessions of the user.
         let user = user(call);
         kill(call, |key| key.user == user);
     } else {

@@ -1,4 +1,4 @@
-//! Users that are made: their passwords, roles and data. Roles of an application's own are refused.
+//! Commands on users: passwords, roles and custom data. Roles defined by an application are refused.
 
 use shardlake_model::ErrorKind;
 use shardlake_mql::Document;
@@ -69,7 +69,7 @@ async fn create_user(call: &Call) -> Result<Reply> {
     let mechanisms = mechanisms_of(&arguments)?.unwrap_or_else(|| Mechanism::ALL.to_vec());
     check_options(&arguments)?;
     let Some(password) = arguments.string("pwd").filter(|password| !password.is_empty()) else {
-        // A password that is there and empty has a code of its own.
+        // An empty password has an error code of its own.
         let code = if arguments.string("pwd").is_some() { code::EMPTY_PASSWORD } else { code::BAD_VALUE };
         fail!(code, "Must provide a non-empty 'pwd' field for all user documents");
     };
@@ -193,7 +193,7 @@ async fn change(
     }
 }
 
-/// Whether the client may change users of a database, and grant its roles.
+/// Checks that the client may change users of a database and grant its roles.
 fn check_may(call: &Call, database: &str) -> Result<()> {
     match call.may(Privilege::Users, Some(database)) {
         true => Ok(()),
@@ -216,7 +216,7 @@ fn check_name(database: &str, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// The roles that a command names, which its client has to be allowed to grant.
+/// The roles that a command names. The client must be allowed to grant them.
 fn roles_of(call: &Call, arguments: &Arguments<'_>) -> Result<Option<Vec<Role>>> {
     let Some(roles) = arguments.array("roles") else { return Ok(None) };
     let roles = Role::parse_all(roles, call.database())?;

@@ -53,7 +53,7 @@ struct Told {
     custom_data: Option<Document>,
 }
 
-/// The users that a command asks for: by a name or a document, a list of those, all of the database, or all there are.
+/// The users that a command asks for: by a name or a document, a list of those, all of the database, or all users.
 fn asked(call: &Call) -> Result<Vec<Told>> {
     let all = all_users(call);
     match call.first() {
@@ -113,7 +113,7 @@ fn check_sees(call: &Call, database: Option<&str>) -> Result<()> {
     }
 }
 
-/// With the account, whose name is one of `admin`.
+/// All users and the account, whose name belongs to `admin`.
 fn all_users(call: &Call) -> Vec<Told> {
     let account = Told {
         database: "admin".to_owned(),
@@ -171,7 +171,7 @@ pub async fn roles_info(call: &Call) -> Result<Reply> {
     let roles = match call.first() {
         number if number.is_number() => match arguments.bool("showBuiltinRoles") {
             Some(true) => Role::of_database(database),
-            // Those of an application's own, which are not there.
+            // Roles defined by an application, which are not supported.
             _ => Vec::new(),
         },
         Value::Array(list) => list.iter().filter_map(|role| Role::parse(role, database).ok()).collect(),

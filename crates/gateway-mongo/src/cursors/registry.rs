@@ -16,7 +16,7 @@ use crate::errors::{CommandError, Result, code, error, fail};
 use crate::memory::{Hold, Room};
 use crate::shares::{Share, Shares};
 
-/// Who may go on with a cursor.
+/// Client that may continue a cursor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
     /// `None` on a server without authentication.
@@ -40,7 +40,7 @@ impl Default for CursorLimits {
     }
 }
 
-/// A cursor as a command hands it in.
+/// A cursor to be opened.
 pub struct NewCursor {
     /// `database.collection`.
     pub namespace: String,
@@ -104,7 +104,7 @@ impl Cursors {
         locked(&self.table)
     }
 
-    /// Keeps a cursor for its owner, and names it.
+    /// Keeps a cursor for its owner, and returns its id.
     pub fn open(&self, cursor: NewCursor) -> Result<i64> {
         let now = self.clock.elapsed();
         let held_bytes = cursor.source.held_bytes();
@@ -174,7 +174,7 @@ impl Cursors {
         Ok(Borrowed { id, source: Some(source), killed, table, clock, room: self.room.clone() })
     }
 
-    /// Whatever collection the command names: the id is enough.
+    /// Kills a cursor by its id. The collection that the command names is not checked.
     pub fn kill(&self, id: i64, owner: &Owner) -> Killed {
         let mut table = self.table();
         match table.get(&id) {
@@ -319,7 +319,7 @@ fn locked(table: &Mutex<HashMap<i64, Entry>>) -> MutexGuard<'_, HashMap<i64, Ent
     table.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A cursor that a command reads from. It goes back when this is dropped, as it was: also when the command is.
+/// A cursor that a command reads from. Dropping it, also with its command, puts the cursor back unchanged.
 pub struct Borrowed {
     pub id: i64,
     source: Option<Box<dyn BatchSource>>,
@@ -359,7 +359,7 @@ impl Borrowed {
         Ok(())
     }
 
-    /// Its last batch was read: it does not go back.
+    /// Closes the cursor after its last batch: it is not put back.
     pub fn close(mut self) {
         self.source = None;
     }

@@ -15,7 +15,7 @@ use crate::errors::Result;
 /// Default number of documents in a first batch.
 pub const FIRST_BATCH_DOCUMENTS: u64 = 101;
 
-/// Something that gives its documents batch by batch. Between two calls it holds no snapshot and no lock, only the position
+/// Source of documents, batch by batch. Between two calls it holds no snapshot and no lock, only the position
 /// that it has reached, so that an idle cursor costs memory and nothing else.
 pub trait BatchSource: Send {
     /// The next documents, within the bounds. After an error the position is where it was before, and the call may be made again.
@@ -26,7 +26,7 @@ pub trait BatchSource: Send {
         false
     }
 
-    /// Whether a batch without documents waits for some.
+    /// Whether it waits for documents if a batch would be empty.
     fn waits(&self) -> bool {
         self.is_stream()
     }
@@ -36,20 +36,20 @@ pub trait BatchSource: Send {
         0
     }
 
-    /// Where a change stream begins, for a first batch that is to be empty.
+    /// Start of a change stream, for a first batch that is to be empty.
     fn resume_token(&self) -> Option<Document> {
         None
     }
 }
 
-/// How much a client wants.
+/// Limits of a batch.
 #[derive(Debug)]
 pub struct Wants {
-    /// No more documents than this; `None` leaves it to the bytes. Never zero.
+    /// No more documents than this; `None` for no limit besides the bytes. Never zero.
     pub documents_max: Option<u64>,
     /// The batch ends before the document that would go beyond it, but has at least one.
     pub size_bytes_max: usize,
-    /// How long a stream with nothing new waits for something.
+    /// Time for which a stream without new documents waits.
     pub wait: Duration,
     /// Deadline, activity and time of the command.
     pub context: RequestContext,

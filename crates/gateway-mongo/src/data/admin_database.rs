@@ -21,7 +21,7 @@ const VERSIONS: &str = "system.version";
 /// Version of stored users.
 const AUTHENTICATION_VERSION: i32 = 5;
 
-/// Names of those that there is something in, for a client that may back them up.
+/// Names of the collections with contents, for a client that may back them up.
 pub fn names(call: &Call) -> Vec<&'static str> {
     match may_read(call) {
         true if has_users(call) => vec![USERS, VERSIONS],
@@ -55,7 +55,7 @@ pub fn documents(call: &Call, namespace: &Namespace) -> Result<Option<Vec<Value>
     let documents = match name {
         USERS => users(call),
         VERSIONS => versions(call),
-        // Roles of an application's own are not there.
+        // Roles defined by an application are not supported.
         _ => Vec::new(),
     };
     Ok(Some(documents.into_iter().map(Value::document).collect()))
@@ -105,8 +105,8 @@ fn versions(call: &Call) -> Vec<Document> {
     }
 }
 
-/// Makes users of the documents of a collection that a restore has filled. With `drop`, users that are there and not among them are
-/// removed, and others are replaced; without it those that are there stay as they are. A user that cannot be kept is passed over and
+/// Creates users from the documents of a collection that a restore has filled. With `drop`, existing users that are not among them are
+/// removed, and the others are replaced. Without `drop`, existing users stay as they are. A user that cannot be kept is skipped and
 /// named in the log and in the reply, so that a restore goes on.
 pub async fn merge_users(call: &Call) -> Result<Reply> {
     const FIELDS: &[Field] = &[

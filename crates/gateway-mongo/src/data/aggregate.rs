@@ -43,7 +43,7 @@ pub async fn aggregate(call: &Call) -> Result<Reply> {
     let name = collection.clone().unwrap_or_else(|| "$cmd.aggregate".to_owned());
     let namespace = Namespace::new(call.database(), name);
     let collation = match &*first_name(&stages) {
-        // A stream compares by bytes, unless it states a collation.
+        // A stream without a collation of its own compares by bytes.
         "$changeStream" => stated(arguments.given("collation"))?.unwrap_or_default(),
         _ => call.collation(&namespace, arguments.given("collation"))?,
     };
@@ -117,7 +117,7 @@ pub async fn aggregate(call: &Call) -> Result<Reply> {
     answer(call, namespace, results, (&request, &parsed, &collation), &arguments, batch_size).await
 }
 
-/// The documents that the server itself answers a first stage with, and the stages with that one.
+/// Documents of the server itself, in place of the first stage's, and the stages including the first.
 fn begun(
     call: &Call,
     namespace: &Namespace,
@@ -125,7 +125,7 @@ fn begun(
     stages: Vec<Value>,
 ) -> Result<(Option<Vec<Value>>, Vec<Value>)> {
     Ok(match own_documents(call, namespace)? {
-        // They stand for the documents of a first stage.
+        // An empty stage stands for the first stage that these documents replace.
         Some(documents) => (Some(documents), [vec![Value::document(Document::new())], stages].concat()),
         None => (server_stages::answered(call, namespace, has_collection, &stages)?, stages),
     })
@@ -148,7 +148,7 @@ fn check_output(call: &Call, pipeline: &Pipeline) -> Result<()> {
     Ok(())
 }
 
-/// The collection that the pipeline is over; none for 1.
+/// The collection of the pipeline; `None` for 1.
 fn collection_of(call: &Call) -> Result<Option<String>> {
     Ok(match call.first() {
         Value::String(_) => Some(call.collection()?.to_owned()),
@@ -163,7 +163,7 @@ fn collection_of(call: &Call) -> Result<Option<String>> {
     })
 }
 
-/// Answers with the first batch, which is empty where the results go into a collection.
+/// Answers with the first batch, which is empty if the results are written to a collection.
 async fn answer(
     call: &Call,
     namespace: Namespace,
@@ -184,7 +184,7 @@ async fn answer(
     call.open_cursor(namespace.to_string(), Box::new(source), options).await
 }
 
-/// A pipeline as a cursor reads it.
+/// A pipeline as the source of a cursor.
 struct AggregateSource {
     results: Aggregating,
     /// Seed of random choices.

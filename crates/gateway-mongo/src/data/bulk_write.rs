@@ -61,7 +61,7 @@ const DELETE: &[Field] = &[
     optional("sampleId", Types::BINARY),
 ];
 
-/// One write, and the collection that it is for.
+/// One write, and its target collection.
 struct Operation {
     kind: Kind,
     fields: Arc<Document>,
@@ -145,7 +145,7 @@ pub async fn bulk_write(call: &Call) -> Result<Reply> {
     Ok(reply)
 }
 
-/// A command at work.
+/// A running command.
 struct Running<'c> {
     call: &'c Call,
     collections: Collections,

@@ -92,7 +92,7 @@ pub async fn clone_as_capped(call: &Call) -> Result<Reply> {
     Ok(Reply::ok())
 }
 
-/// The size that a command asks for, besides its own fields.
+/// The field `size` of a command, whose further fields are `own`.
 fn size_of(call: &Call, own: &[Field]) -> Result<i64> {
     let fields = [own, &[required("size", Types::NUMBER), optional("temp", Types::BOOL)]].concat();
     call.arguments(&fields)?;

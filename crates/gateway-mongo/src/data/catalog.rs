@@ -27,7 +27,7 @@ const KEPT: [&str; 6] = [
     "storageEngine",
     "indexOptionDefaults",
 ];
-/// Versions are kept for a year at most.
+/// Maximum retention of versions: a year.
 const IMAGES_SECONDS_MAX: i64 = 366 * 24 * 3600;
 /// Levels and actions of validators.
 const LEVELS: [&str; 3] = ["off", "strict", "moderate"];
@@ -117,7 +117,7 @@ pub async fn create(call: &Call) -> Result<Reply> {
     let is_same = |found: &Collection| {
         let known = found.meta.shard_key_pattern(&found.shard_key).unwrap_or_default();
         let mut known_options = found.meta.options.clone();
-        // A command that states no collation asks for none.
+        // A command without a collation matches any.
         if !options.has("collation") {
             known_options.remove("collation");
         }
@@ -143,7 +143,7 @@ fn with(mut options: Document, collation: Value) -> Document {
     options
 }
 
-/// A refusal of a kind of collection. A restore ends with it, so its words name the collection and the way around it.
+/// Refusal of a kind of collection. It ends a restore, so its message names the collection and a workaround.
 fn not_restored(namespace: &Namespace, error: CommandError) -> CommandError {
     match error.code() {
         code::FEATURE_NOT_SUPPORTED => error!(
@@ -155,7 +155,7 @@ fn not_restored(namespace: &Namespace, error: CommandError) -> CommandError {
     }
 }
 
-/// The index that every collection has, as a client may write it.
+/// Checks the index on `_id`, as a client may specify it.
 fn check_id_index(index: &Value, of_collection: Option<&Value>) -> Result<()> {
     let Value::Document(index) = index else { return Ok(()) };
     const FIELDS: [&str; 5] = ["v", "key", "name", "ns", "collation"];
@@ -229,7 +229,7 @@ pub fn check_images(images: Option<&Arc<Document>>) -> Result<()> {
     Ok(())
 }
 
-/// Options of engines that are not here are checked for form, and have no effect.
+/// Checks the form of options for other storage engines, which have no effect.
 fn check_storage_engine(field: &str, engines: Option<&Arc<Document>>) -> Result<()> {
     for (name, options) in engines.iter().flat_map(|engines| engines.iter()) {
         let Some(options) = options.as_document() else {
@@ -253,7 +253,7 @@ fn check_storage_engine(field: &str, engines: Option<&Arc<Document>>) -> Result<
     Ok(())
 }
 
-/// Names of the settings in `name=value,name=(name=value)` are those that the reference's engine knows.
+/// Checks that the reference's engine knows the names of the settings in `name=value,name=(name=value)`.
 fn check_engine_configuration(text: &str) -> Result<()> {
     const KNOWN: [&str; 30] = [
         "access_pattern_hint",
@@ -372,7 +372,7 @@ async fn create_view(
     Ok(Reply::ok())
 }
 
-/// A view whose pipeline reads, and does not end in itself.
+/// Checks a view: its pipeline only reads, and its chain of views has no cycle.
 pub fn checked_view(
     call: &Call,
     namespace: &Namespace,
@@ -380,7 +380,7 @@ pub fn checked_view(
     stages: &[Value],
 ) -> Result<View> {
     check_collection(&namespace.database, on)?;
-    // As of every list of documents, null is no member.
+    // Nulls are ignored, as in every list of documents.
     let stages: Vec<Value> = stages.iter().filter(|stage| !matches!(stage, Value::Null)).cloned().collect();
     let stages = stages.as_slice();
     for stage in stages {
@@ -421,7 +421,7 @@ pub fn checked_view(
     }
 }
 
-/// A view begins with the documents of a collection.
+/// Checks that a view begins with the documents of a collection.
 fn check_first_of_view(stages: &[Value]) -> Result<()> {
     const WITHOUT_COLLECTION: [&str; 4] = ["$documents", "$currentOp", "$listSessions", "$listLocalSessions"];
     let first = stages.first().and_then(Value::as_document).and_then(|stage| stage.first());
@@ -458,7 +458,7 @@ fn reads(stages: &[Value], collection: &str) -> bool {
     })
 }
 
-/// Databases whose names differ by case only are one too many.
+/// Refuses a database whose name differs from an existing one by case only.
 pub fn check_case(call: &Call, database: &str) -> Result<()> {
     let collections = call.collections();
     let twin = collections

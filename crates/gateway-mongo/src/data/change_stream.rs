@@ -30,14 +30,14 @@ const FIELDS: &[Field] = &[
     optional("showSystemEvents", Types::BOOL_ONLY),
     optional("matchCollectionUUIDForUpdateLookup", Types::BOOL_ONLY),
 ];
-/// Drivers do not resume behind these by themselves.
+/// Label of errors after which drivers do not resume by themselves.
 const NON_RESUMABLE: &str = "NonResumableChangeStreamError";
 const CHANGE_STREAM_FATAL: i32 = 280;
 const HISTORY_LOST: i32 = 286;
-/// Databases that have nothing to watch.
+/// Databases without change streams.
 const OWN_DATABASES: [&str; 3] = ["admin", "config", "local"];
 
-/// The argument of `$changeStream` and the stages behind it, where a pipeline begins with it.
+/// The argument of `$changeStream` and the stages after it, if a pipeline begins with it.
 pub fn asked(stages: &[Value]) -> Result<Option<(Arc<Document>, &[Value])>> {
     let Some((first, rest)) = stages.split_first() else { return Ok(None) };
     let first = first.as_document().filter(|stage| stage.len() == 1).and_then(|stage| stage.first());
@@ -156,7 +156,7 @@ fn start(fields: &Document, arguments: &Arguments<'_>) -> Result<StreamStart> {
     })
 }
 
-/// With the label that keeps drivers from resuming in vain.
+/// The error, with the label that keeps drivers from resuming in vain.
 fn told(error: CommandError) -> CommandError {
     match error.code() {
         CHANGE_STREAM_FATAL | HISTORY_LOST => error.with_label(NON_RESUMABLE),
@@ -166,7 +166,7 @@ fn told(error: CommandError) -> CommandError {
 
 struct StreamSource {
     stream: ChangeStream,
-    /// The size of an event that no client takes. The stream ends before it, so that no client goes on behind it.
+    /// Size of an event too large for any client. The stream ends before it, so that no client skips it.
     too_large: Option<usize>,
     /// Random seed of the pipeline.
     seed: u64,

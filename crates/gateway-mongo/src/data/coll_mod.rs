@@ -1,4 +1,4 @@
-//! `collMod`: validators, views and options of indexes, changed.
+//! `collMod`: changes of validators, views and options of indexes.
 
 use std::sync::Arc;
 
@@ -235,7 +235,7 @@ enum UniquenessChange {
     Prepare,
     Unprepare,
     Convert,
-    /// Duplicates are taken from now on.
+    /// Allows duplicates from now on.
     Allow,
 }
 
@@ -314,7 +314,7 @@ fn options_of(fields: &Arguments<'_>, known: &Document, reply: &mut Document) ->
             _ => seconds.to_f64().map(f64::trunc),
         };
         let whole = whole.map_or(-1.0, |whole| if whole.is_nan() { 0.0 } else { whole });
-        // More than the most is the most.
+        // Larger values count as the maximum.
         let whole = whole.min(2_147_483_647.0);
         let key = known.get("key").and_then(Value::as_document);
         // Wildcard indexes have many fields.

@@ -47,7 +47,7 @@ pub fn stated(value: Option<&Value>) -> Result<Option<Collation>> {
     }
 }
 
-/// The collation of a collection, an index or a view as it is made: an empty document is no collation.
+/// The collation for a new collection, index or view. An empty document counts as none.
 pub fn stated_default(value: Option<&Value>) -> Result<Option<Collation>> {
     match value {
         Some(Value::Document(collation)) => read(collation).map(Some),

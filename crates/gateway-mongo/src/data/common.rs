@@ -27,7 +27,7 @@ impl Call {
         self.collections.as_ref().unwrap_or_else(|| self.deployment.account.collections())
     }
 
-    /// An error of a statement, where the whole command ends with it.
+    /// Returns the error of a statement if it fails the whole command.
     pub(super) fn check_goes_on(&self, error: &CommandError) -> Result<()> {
         let code = error.code();
         match refuses_command(code) || self.transaction.is_some() && ends_transaction(code) {
@@ -52,7 +52,7 @@ impl Call {
         self.deployment.account.clock().clone()
     }
 
-    /// The client may not write.
+    /// Whether the client has a read-only key.
     pub(super) fn is_read_only(&self) -> bool {
         self.principal.as_ref().is_some_and(|principal| principal.is_read_only())
     }
@@ -62,7 +62,7 @@ impl Call {
         Ok(Namespace::new(self.database(), self.collection()?))
     }
 
-    /// The same for a write: names that belong to the server are refused.
+    /// The namespace for a write. Names that belong to the server are refused.
     pub(super) fn written_namespace(&self) -> Result<Namespace> {
         let namespace = self.namespace()?;
         check_written(&namespace)?;
@@ -70,10 +70,10 @@ impl Call {
     }
 }
 
-/// Bytes of a container's id. A name with characters that no id may have is longer as an id.
+/// Maximum length of a container's id. Characters that an id may not have are escaped, which makes the id longer than the name.
 const CONTAINER_ID_BYTES_MAX: usize = 255;
 
-/// Whether a client may write to a collection of this name.
+/// Checks that a client may write to a collection of this name.
 pub fn check_written(namespace: &Namespace) -> Result<()> {
     let name = &namespace.collection;
     if name.contains('$') {
@@ -88,7 +88,7 @@ pub fn check_written(namespace: &Namespace) -> Result<()> {
     Ok(())
 }
 
-/// Whether a collection of this name may be made.
+/// Checks that a collection of this name may be created.
 pub fn check_created(namespace: &Namespace) -> Result<()> {
     check_written(namespace)?;
     let id = namespace.container_id();
@@ -108,7 +108,7 @@ pub fn document(arguments: &Arguments<'_>, name: &str) -> Document {
     arguments.document(name).map(|found| Document::clone(found)).unwrap_or_default()
 }
 
-/// The order that a command asks for. The order of storage needs no sort, unless it is to be reversed.
+/// The sort order of a command. The order of storage needs no sort, unless it is to be reversed.
 pub fn sort(pattern: &Document, collation: &Collation) -> Result<SortPattern> {
     if pattern.has("$natural") {
         if pattern.len() > 1 {
@@ -119,7 +119,7 @@ pub fn sort(pattern: &Document, collation: &Collation) -> Result<SortPattern> {
     Ok(SortPattern::parse(pattern, collation)?)
 }
 
-/// Whether a sort or a hint asks for the order of storage from its end.
+/// Whether a sort or a hint asks for the reverse order of storage.
 pub fn is_from_end(pattern: &Document) -> bool {
     pattern.get("$natural").and_then(Value::to_f64).is_some_and(|direction| direction < 0.0)
 }

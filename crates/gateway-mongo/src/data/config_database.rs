@@ -10,7 +10,7 @@ use crate::errors::Result;
 
 pub const CONFIG: &str = "config";
 
-/// Collections that are there; some stay empty.
+/// Names of the collections; some are always empty.
 pub const COLLECTIONS: [&str; 9] =
     ["changelog", "chunks", "collections", "databases", "mongos", "settings", "shards", "tags", "version"];
 
@@ -138,7 +138,7 @@ fn router(call: &Call) -> Document {
     shown
 }
 
-/// Partitions are split and moved by the server itself, always.
+/// State of the balancer: the server itself always splits and moves partitions.
 fn balancer() -> Document {
     let mut shown = Document::one("_id", "balancer");
     shown.push("mode", Value::string("full"));

@@ -148,7 +148,7 @@ fn question(name: &str, command: &Document, namespace: Namespace) -> Result<Ques
     Ok(question)
 }
 
-/// The planner's part and, where it is asked for, that of an execution.
+/// The planner's part of the answer and, if requested, that of an execution.
 async fn answer(call: &Call, question: &Question, verbosity: Verbosity) -> Result<Document> {
     let request = call.request();
     let collation = call.collation(&question.namespace, question.collation.as_ref())?;

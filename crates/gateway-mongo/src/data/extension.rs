@@ -97,7 +97,7 @@ async fn create_collection(call: &Call, arguments: &Arguments<'_>) -> Result<Rep
             "a collection without a shardKey takes at most {units_max} RU/s: it is one partition"
         );
     }
-    // More than a container gets one partition for when it is made: it is made with that, and raised.
+    // A new container has one partition. A throughput that needs more is set after the creation with the maximum of one partition.
     let raised = throughput.filter(|wanted| shard_key.is_none() && wanted.partition_count(limits) > 1);
     if let Some(wanted) = raised {
         wanted.validate(limits, 0)?;
@@ -123,7 +123,7 @@ async fn update_collection(call: &Call, arguments: &Arguments<'_>) -> Result<Rep
         set_throughput(call, &rid, throughput).await?;
     }
     if let Some(indexes) = indexes {
-        // Those that are wanted still are not made anew.
+        // Indexes that stay are not rebuilt.
         let is_wanted = |name: &str| {
             indexes
                 .iter()
@@ -152,7 +152,7 @@ fn get_collection(call: &Call, arguments: &Arguments<'_>) -> Result<Reply> {
     Ok(reply.into())
 }
 
-/// One token, which is good for all partitions: a stream follows them through splits, merges and moves.
+/// One token, which is valid for all partitions: a stream follows them through splits, merges and moves.
 async fn change_stream_tokens(call: &Call, arguments: &Arguments<'_>) -> Result<Reply> {
     let collection = found(call, arguments)?;
     let start = match arguments.given("startAtOperationTime") {
@@ -218,7 +218,7 @@ async fn set_throughput(call: &Call, rid: &str, throughput: Option<Throughput>) 
     Ok(())
 }
 
-/// Nothing, where it has no throughput of its own.
+/// Adds the throughput to the reply, if the resource has one of its own.
 fn show_throughput(call: &Call, rid: &str, reply: &mut Document) {
     let Some(offer) = offer_of(call, rid) else { return };
     reply.push("provisionedThroughput", Value::Int(offer.throughput.current() as i32));

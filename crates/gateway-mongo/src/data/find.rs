@@ -26,9 +26,9 @@ use crate::cursors::{Batch, BatchSource, Wants};
 use crate::errors::{Result, code, fail};
 use crate::reply::Reply;
 
-/// Of all values of a `distinct` together.
+/// Limit of all values of a `distinct` together.
 const DISTINCT_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Of a view, which is read by a pipeline.
+/// Error for options that a view, which is read by a pipeline, does not support.
 const INVALID_PIPELINE_OPERATOR: i32 = 168;
 
 pub const FIND: &[Field] = &[
@@ -105,15 +105,15 @@ pub async fn find(call: &Call) -> Result<Reply> {
         let found = call.collections().find_at(&request, collection, point, asked, &mut find.env).await?;
         return Ok(Reply::of_all(namespace.to_string(), found.map(Bytes::from)));
     }
-    // The order of insertion is a way of access, too.
+    // A sort by the order of insertion acts as a hint, too.
     let natural =
         arguments.given("sort").filter(|sort| sort.as_document().is_some_and(|sort| sort.has("$natural")));
     let hint = arguments.given("hint").or(natural);
-    // In memory of its own: a document by its key does without.
+    // Boxed, because a read by key does not need this future's memory.
     Box::pin(find_many(call, &request, namespace, (find, hint, shown), options)).await
 }
 
-/// Keys of the index that answers, or numbers of documents, where the command asks for them.
+/// Index keys or record numbers to show, if the command asks for them.
 fn shown(
     call: &Call,
     arguments: &Arguments<'_>,
@@ -140,7 +140,7 @@ fn shown(
     }
 }
 
-/// Options that are refused.
+/// Refuses unsupported options.
 fn check_options(arguments: &Arguments<'_>) -> Result<()> {
     check_tailable(arguments)?;
     for (bound, missing) in [("min", 51173), ("max", 51174)] {
@@ -154,7 +154,7 @@ fn check_options(arguments: &Arguments<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Where the one document lies that a `find` can mean, if it asks for that document as it is: then no cursor is opened.
+/// The place of the one document that a `find` can match, if no option needs a cursor.
 fn point_of<'f>(namespace: &Namespace, found: &'f Found, find: &Find) -> Option<(&'f Collection, Point)> {
     let is_plain = find.projection.is_none()
         && find.skip == 0
@@ -181,7 +181,7 @@ async fn find_many(
     let source = source(call, request, &namespace, asked, (hint, is_from_end)).await?;
     let is_view = || call.collections().find_name(&namespace).map(|found| matches!(found, Found::View(_)));
     if is_from_end && (source.is_backwards() || is_view()?) {
-        // The documents come in this order.
+        // The documents are already read in this order.
         find.sort = SortPattern::default();
     }
     let finding = Finding::new(find, source).showing(shown.unwrap_or_default());
@@ -229,7 +229,7 @@ pub async fn source(
     })
 }
 
-/// A hint as `count`, `distinct` and `aggregate` take it: one of another type is 9, and storage has two directions.
+/// A hint as `count`, `distinct` and `aggregate` accept it: error 9 for another type, and `$natural` needs a direction.
 pub fn hint_of(call: &Call) -> Result<Option<Value>> {
     let Some(hint) = call.body.get("hint") else { return Ok(None) };
     match hint {
@@ -339,7 +339,7 @@ fn check_projection_of_view(projection: &Document, scope: &Scope) -> Result<()> 
     Ok(())
 }
 
-/// A `find` as a cursor reads it.
+/// A `find` as the source of a cursor.
 struct FindSource {
     finding: Finding,
     clock: Clock,
@@ -394,7 +394,7 @@ pub async fn count(call: &Call) -> Result<Reply> {
     let filter = Filter::parse_ordering(&query, &scope)?;
     let found = call.collections().find_name(&namespace)?;
     let all = match &found {
-        // Counted as it goes.
+        // The item count is kept up to date, so nothing is read.
         Found::Collection(collection)
             if query.is_empty() && collection.handle.container().definition.default_ttl.is_none() =>
         {

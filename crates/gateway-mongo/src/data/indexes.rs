@@ -61,7 +61,7 @@ pub async fn create_indexes(call: &Call) -> Result<Reply> {
     Ok(reply.into())
 }
 
-/// Every index is made on the one copy that there is.
+/// Checks the form of a commit quorum. There is one copy, so it has no effect.
 fn check_quorum(quorum: Option<&Value>) -> Result<()> {
     match quorum {
         None => Ok(()),
@@ -123,7 +123,7 @@ pub async fn list_indexes(call: &Call) -> Result<Reply> {
     call.open_cursor(namespace.to_string(), Box::new(Listed::new(indexes)), options).await
 }
 
-/// An index as the list shows it: the bounds of a plane are doubles, however they were given.
+/// An index in the form of the list: the bounds of a plane are doubles, however they were given.
 fn shown(mut index: Document) -> Document {
     for bound in ["min", "max"] {
         if let Some(number) = index.get(bound).and_then(Value::to_f64) {

@@ -72,7 +72,7 @@ pub async fn analyze_shard_key(call: &Call) -> Result<Reply> {
     Ok(reply.into())
 }
 
-/// The probability with which a document is looked at.
+/// The probability with which a document is sampled.
 fn rate_of(arguments: &Arguments<'_>, collection: &Collection) -> Result<f64> {
     let rate = arguments.given("sampleRate").and_then(Value::to_f64);
     match (rate, arguments.i64("sampleSize")) {

@@ -135,7 +135,7 @@ fn description(listed: &Listed) -> Document {
     shown
 }
 
-/// A collection that the server shows of itself.
+/// Description of a collection that the server generates.
 fn own_description(name: &str) -> Document {
     let mut shown = Document::one("name", name);
     shown.push("type", Value::string("collection"));

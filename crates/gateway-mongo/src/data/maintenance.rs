@@ -9,7 +9,7 @@ use crate::call::Call;
 use crate::errors::{CommandError, Result, code, error, fail};
 use crate::reply::Reply;
 
-/// Space is given back in the background.
+/// `compact` only checks its arguments: space is given back in the background.
 pub async fn compact(call: &Call) -> Result<Reply> {
     const FIELDS: &[Field] = &[
         optional("force", Types::BOOL),
@@ -32,7 +32,7 @@ pub async fn refuse_rebuild(call: &Call) -> Result<Reply> {
     )))
 }
 
-/// Makes acknowledged writes durable, which they are already unless the server was started otherwise.
+/// `fsync`: makes acknowledged writes durable, which is needed only if the server was started with weaker durability.
 pub async fn fsync(call: &Call) -> Result<Reply> {
     const FIELDS: &[Field] = &[
         optional("lock", Types::BOOL),
@@ -55,7 +55,7 @@ pub async fn fsync_unlock(call: &Call) -> Result<Reply> {
     fail!(code::ILLEGAL_OPERATION, "fsyncUnlock called when not locked")
 }
 
-/// A router does not apply operations of a log.
+/// `applyOps`: refused, as by a router.
 pub async fn apply_ops(_call: &Call) -> Result<Reply> {
     Err(error!(code::COMMAND_NOT_SUPPORTED, "applyOps not allowed through mongos"))
 }

@@ -90,7 +90,7 @@ impl Shown {
     }
 }
 
-/// The failure of a change, in the words that the reference puts before it.
+/// The failure of a change, with the reference's prefix.
 fn in_execution(failure: Failure) -> Failure {
     if !failure.is_of_document {
         return failure;

@@ -157,7 +157,7 @@ fn current_op(call: &Call, has_collection: bool, options: &Value) -> Result<Vec<
     Ok(shown)
 }
 
-/// The name of a session with a digest of its user's.
+/// The id of a session with a digest of its user.
 fn named(id: &Document, user: Option<&str>) -> Document {
     let mut named = id.clone();
     let digest = Mechanism::Sha256.digest(user.unwrap_or_default().as_bytes());

@@ -1,4 +1,4 @@
-//! Commands that shard (spec mongo.md §9): all keys are spread by hash; which physical partition has a key is the server's business.
+//! Commands that shard (spec mongo.md §9). Every shard key is hashed, and the server decides which physical partition holds a key.
 
 use shardlake_account::collections::{Collection, Creation, Found, Namespace};
 use shardlake_mql::{Document, Value, identical_documents};
@@ -107,7 +107,7 @@ pub async fn list_shards(call: &Call) -> Result<Reply> {
     Ok(Document::one("shards", Value::array(shards)).into())
 }
 
-/// Partitions are split and moved by the server itself, by size and throughput; that goes on always.
+/// `balancerStatus`: the server itself always splits and moves partitions, by size and throughput.
 pub async fn balancer_status(call: &Call) -> Result<Reply> {
     call.arguments(&[])?;
     let mut reply = Document::one("mode", "full");
@@ -127,7 +127,7 @@ pub async fn balancer_collection_status(call: &Call) -> Result<Reply> {
     let Some(found) = found.filter(Collection::is_sharded) else {
         fail!(NAMESPACE_NOT_SHARDED, "Expected collection {name} to be sharded");
     };
-    // It is, unless a partition is being cut or moved this moment.
+    // A collection is balanced, unless a partition is being split or moved.
     let is_moving = found.handle.entry.record.relocation.is_some();
     let mut reply = Document::one("balancerCompliant", Value::Bool(!is_moving));
     if is_moving {
@@ -136,7 +136,7 @@ pub async fn balancer_collection_status(call: &Call) -> Result<Reply> {
     Ok(reply.into())
 }
 
-/// Where partitions are is never remembered beside the catalog.
+/// `flushRouterConfig`: the catalog is the only record of partitions, so there is no cache to flush.
 pub async fn flush_router_config(_call: &Call) -> Result<Reply> {
     Ok(Reply::ok())
 }

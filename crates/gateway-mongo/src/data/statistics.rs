@@ -33,7 +33,7 @@ struct Part {
     size_bytes: u64,
 }
 
-/// By storage shard; those without a partition of the collection are left out.
+/// The parts of a collection, for each storage shard with a partition of it.
 fn parts_of(collection: &Collection) -> Vec<Part> {
     let entry = &collection.handle.entry;
     let mut parts: Vec<Part> = Vec::new();
@@ -103,7 +103,7 @@ fn storage_stats(
     stats.push("nindexes", number(indexes.len() as u64));
     stats.push("indexBuilds", Value::array(Vec::new()));
     if collection.is_none() {
-        // Of indexes that are there the sizes are not known.
+        // Only for a missing collection: sizes of existing indexes are not known.
         stats.push("totalIndexSize", Value::Int(0));
         stats.push("indexSizes", Value::document(Document::new()));
     }
@@ -379,7 +379,7 @@ fn coll_stats_stage(call: &Call, namespace: &Namespace, options: &Value) -> Resu
     let options = CollStats::of(options)?;
     let collection = match call.collections().find_name(namespace)? {
         Found::Collection(collection) => Some(collection),
-        // Statistics of a view are those of the commands that name it.
+        // A view has latencies alone.
         Found::View(_) if options.scale.is_some() || options.has_count => {
             fail!(166, "Namespace {namespace} is a view, not a collection")
         }

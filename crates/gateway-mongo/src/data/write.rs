@@ -36,7 +36,7 @@ fn statements<'b>(arguments: &Arguments<'b>, name: &str) -> Result<Vec<&'b Arc<D
     Ok(statements)
 }
 
-/// The number that a statement of a retryable write goes by.
+/// The numbers of the statements of a retryable write.
 fn statement_ids(call: &Call, count: usize) -> Vec<i32> {
     let first = call.body.get("stmtId").and_then(Value::to_i64_exact).unwrap_or(0) as i32;
     match call.body.get("stmtIds") {
@@ -268,8 +268,8 @@ pub async fn update(call: &Call) -> Result<Reply> {
     Ok(answer.reply(true))
 }
 
-/// Runs the statements of a command one after the other. They wait for the disk together: a later one sees the work of the earlier ones
-/// before it is durable, and the command is answered when all of it is.
+/// Runs the statements of a command one after the other. They share one wait for the disk: a statement sees the earlier ones before they
+/// are durable, and the command is answered when all are durable.
 async fn run_all(
     call: &Call,
     namespace: &Namespace,
@@ -355,7 +355,7 @@ fn update_statement(
     )
 }
 
-/// An update as the engine is asked for it.
+/// An update in the engine's form.
 pub fn statement(
     call: &Call,
     filter: Document,
@@ -377,7 +377,7 @@ pub fn statement(
     Ok(Statement { filter, parsed, action, is_multi, sort, env, checks, numbered: None })
 }
 
-/// A replacement with the time in the place of its empty timestamps; another update as it is.
+/// A replacement with the current time in place of its empty timestamps; another update unchanged.
 fn with_timestamps<'v>(call: &Call, request: &Request, update: &'v Value) -> Cow<'v, Value> {
     match update {
         Value::Document(replacement)

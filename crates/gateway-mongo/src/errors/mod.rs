@@ -29,23 +29,23 @@ struct Inner {
     fields: Document,
 }
 
-/// Drivers repeat the write.
+/// Label: drivers repeat the write.
 pub const RETRYABLE_WRITE: &str = "RetryableWriteError";
 /// Whether drivers may repeat a write that failed with this code.
 pub fn is_retryable_code(code: i32) -> bool {
     matches!(code, 6 | 7 | 89 | 91 | 134 | 189 | 262 | 9001 | 10107 | 11600 | 11602 | 13435 | 13436)
 }
 
-/// Drivers open the change stream anew behind the last event.
+/// Label: drivers reopen the change stream after the last event.
 pub const RESUMABLE_CHANGE_STREAM: &str = "ResumableChangeStreamError";
-/// Whether a change stream that failed with this code can be gone on with.
+/// Whether drivers may resume a change stream that failed with this code.
 pub fn is_resumable_code(code: i32) -> bool {
     is_retryable_code(code) || matches!(code, 63 | 133 | 150 | 234 | 13388)
 }
 
-/// Drivers repeat the transaction.
+/// Label: drivers repeat the transaction.
 pub const TRANSIENT_TRANSACTION: &str = "TransientTransactionError";
-/// Whether a command of a transaction that failed with this code may be repeated with the whole transaction.
+/// Whether drivers may repeat the whole transaction after a command of it failed with this code.
 pub fn is_transient_code(code: i32) -> bool {
     const LOCK_TIMEOUT: i32 = 24;
     const SNAPSHOT_UNAVAILABLE: i32 = 246;
@@ -61,7 +61,7 @@ pub fn is_transient_code(code: i32) -> bool {
         )
 }
 
-/// Whether this is the end of a transaction, so that a statement which fails so fails its command.
+/// Whether this error ends the transaction. A statement that fails with it fails its command.
 pub fn ends_transaction(code: i32) -> bool {
     is_transient_code(code)
         || matches!(
@@ -81,7 +81,7 @@ impl CommandError {
         CommandError(Box::new(Inner { code, message, labels, has_given_labels: false, fields }))
     }
 
-    /// A feature of the reference that this server does not have; the words name it.
+    /// A feature of the reference that this server does not have. The message names it.
     pub fn not_supported(message: impl Into<String>) -> CommandError {
         CommandError::new(code::COMMAND_NOT_SUPPORTED, message)
     }
@@ -93,7 +93,7 @@ impl CommandError {
         self
     }
 
-    /// Exactly these labels, whatever the code.
+    /// Sets exactly these labels, whatever the code.
     pub fn with_given_labels(mut self, labels: impl IntoIterator<Item = String>) -> CommandError {
         self.0.labels = labels.into_iter().map(Cow::Owned).collect();
         self.0.has_given_labels = true;
@@ -139,7 +139,7 @@ impl CommandError {
         reply
     }
 
-    /// The field `writeConcernError` of a write that is done, but not as widely as its client asked for.
+    /// The field `writeConcernError` of a completed write whose concern is not satisfied.
     pub fn write_concern_error(&self) -> Document {
         let mut field = Document::with_capacity(3);
         field.push("code", Value::Int(self.code()));

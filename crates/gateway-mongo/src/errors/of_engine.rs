@@ -1,4 +1,4 @@
-//! The engine's errors in the words of this protocol: one exhaustive table.
+//! Conversion of the engine's errors to those of this protocol, in one exhaustive table.
 
 use shardlake_model::{Error, ErrorKind};
 use shardlake_mql::Value;
@@ -13,7 +13,7 @@ impl From<Error> for CommandError {
         }
         let told = CommandError::new(code_of(kind), error.message());
         match kind {
-            // Nothing was written, or it is not known that anything was.
+            // Either nothing was written, or the outcome is unknown.
             ErrorKind::Timeout | ErrorKind::PartitionGone | ErrorKind::Unavailable => {
                 told.with_label(RETRYABLE_WRITE)
             }
@@ -51,7 +51,7 @@ fn code_of(kind: ErrorKind) -> i32 {
     }
 }
 
-/// Applications parse these words.
+/// Applications parse this message.
 fn too_many_requests(error: &Error) -> CommandError {
     let wait = error.retry_after_ms().unwrap_or(1);
     let message = format!("Error=16500, RetryAfterMs={wait}, Details='{}'", error.message());

@@ -30,7 +30,7 @@ impl Default for SessionLimits {
     }
 }
 
-/// The same id of two users names two sessions.
+/// Key of a session. The same id of two users names two sessions.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SessionKey {
     pub id: SessionId,
@@ -106,7 +106,7 @@ impl Sessions {
         self.enter(SessionKey { id, user })
     }
 
-    /// The session of this name, which is made if there is none, and lives on.
+    /// The session of this key, which is created if missing. Its time to live starts again.
     pub fn enter(&self, key: SessionKey) -> Result<Arc<Session>> {
         let now = self.clock.elapsed();
         let mut table = self.table();
@@ -135,7 +135,7 @@ impl Sessions {
         Ok(session)
     }
 
-    /// Lets sessions that are there live on.
+    /// Restarts the time to live of existing sessions.
     pub fn refresh<'k>(&self, keys: impl IntoIterator<Item = &'k SessionKey>) {
         let now = self.clock.elapsed();
         let mut table = self.table();

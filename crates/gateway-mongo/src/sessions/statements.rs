@@ -17,12 +17,12 @@ use tokio::sync::OwnedMutexGuard;
 use super::transactions::{OpenTransactions, Phase};
 use crate::errors::{Result, code, error, fail};
 
-/// Of all sessions together.
+/// Maximum of all sessions together.
 const RESULTS_SIZE_BYTES_MAX: usize = 128 << 20;
-/// Of an entry of the table beyond its document.
+/// Size of an entry of the table without its document.
 const ENTRY_SIZE_BYTES: usize = 64;
 
-/// Bytes that results of all sessions take.
+/// Memory for results of all sessions.
 #[derive(Debug, Default)]
 pub struct ResultSpace(AtomicUsize);
 
@@ -30,7 +30,7 @@ pub struct ResultSpace(AtomicUsize);
 #[derive(Debug)]
 pub struct Statements {
     state: Mutex<State>,
-    /// A repetition waits until the command that it repeats has ended.
+    /// The session's lock: a repetition waits until the command that it repeats has ended.
     pub(super) turn: Arc<tokio::sync::Mutex<()>>,
     space: Arc<ResultSpace>,
     pub(super) open: Arc<OpenTransactions>,
@@ -53,7 +53,7 @@ pub struct Past<'p> {
 pub(super) struct State {
     /// The highest number that the session has used.
     pub number: Option<i64>,
-    /// Where the number is a transaction's.
+    /// Set if the number is that of a transaction.
     pub transaction: Option<Phase>,
     results: HashMap<i32, Arc<Document>>,
     size_bytes: usize,
@@ -61,7 +61,7 @@ pub(super) struct State {
     is_incomplete: bool,
 }
 
-/// The statements of one command that may be repeated.
+/// The statements of one retryable command.
 #[derive(Debug)]
 pub struct RetryableWrite {
     statements: Arc<Statements>,
@@ -124,7 +124,7 @@ impl Statements {
         Ok(turn)
     }
 
-    /// For a write that comes again: it may have been broken off after its commit was queued and before it was answered.
+    /// Reads the stored answers for a repeated write, which may have been cancelled after its commit was queued and before it was answered.
     async fn learn_again(&self, number: i64, past: Past<'_>) -> Result<()> {
         let kept = past.collections.kept_answers(self.name, past.now, true).await?;
         if let Some(kept) = kept.filter(|kept| kept.number == number) {
@@ -158,7 +158,7 @@ impl Statements {
         SessionWrite { session: self.name, number, now }
     }
 
-    /// Goes on to a higher number. A transaction that was open ends.
+    /// Moves to a higher number, and ends an open transaction.
     pub(super) fn renumber(&self, state: &mut State, number: i64, transaction: Option<Phase>) {
         self.space.0.fetch_sub(state.size_bytes, Ordering::Relaxed);
         *state = State { number: Some(number), transaction, ..State::default() };

@@ -29,7 +29,7 @@ pub struct TransactionLimits {
     /// Between two commands.
     pub idle_max: Duration,
     pub count_max: usize,
-    /// That the writes of all of them take in memory.
+    /// Memory for the writes of all open transactions.
     pub size_bytes_max: usize,
 }
 
@@ -63,20 +63,20 @@ impl OpenTransactions {
     }
 }
 
-/// How far the transaction of a session is.
+/// State of a session's transaction.
 #[derive(Debug)]
 pub(super) enum Phase {
     /// Between two commands.
     Idle(Open),
-    /// A command is at work in it.
+    /// A command is running in it.
     AtWork,
     Committed,
     Aborted,
-    /// Its commit failed, and may be there all the same.
+    /// Its commit failed with an unknown outcome.
     InDoubt,
 }
 
-/// A transaction that goes on. Dropping it gives everything up.
+/// An open transaction. Dropping it aborts the transaction.
 #[derive(Debug)]
 pub(super) struct Open {
     transaction: Arc<OpenTransaction>,
@@ -92,7 +92,7 @@ impl Open {
     fn begin(all: &OpenTransactions, user: Option<&Arc<str>>, now: Duration) -> Result<Open> {
         let share = all.shares.take(user).map_err(|full| {
             let held = full.held;
-            // Drivers begin the transaction again after a pause.
+            // Drivers repeat the transaction after a pause.
             error!(
                 code::WRITE_CONFLICT,
                 "this user has {held} open transactions, and the rest is for other users: retry when some have ended"
@@ -122,7 +122,7 @@ impl Drop for Open {
     }
 }
 
-/// A command's turn in a transaction. Dropped without a word, it aborts the transaction.
+/// A command's exclusive use of its transaction. Dropping it without `keep` or `commit` aborts the transaction.
 #[derive(Debug)]
 pub struct TransactionTurn {
     statements: Arc<Statements>,
@@ -134,7 +134,7 @@ pub struct TransactionTurn {
 /// Transaction that a command is to end.
 #[derive(Debug)]
 pub enum Ending {
-    /// Boxed, because the others are nothing.
+    /// Boxed, because the other variants are empty.
     Open(Box<TransactionTurn>),
     Committed,
     /// The server remembers no number of the session, so the transaction may have been committed long ago.
@@ -184,7 +184,7 @@ impl Statements {
         Ok(TransactionTurn { statements: self.clone(), number, open: Some(open), _turn: turn })
     }
 
-    /// Goes on with a transaction.
+    /// Continues a transaction.
     pub async fn resume_transaction(
         self: &Arc<Self>,
         number: i64,
@@ -241,14 +241,14 @@ impl Statements {
         Ok(Ending::Open(Box::new(turn)))
     }
 
-    /// Ends the transaction; a command that is at work in it finds out.
+    /// Aborts the transaction; a command that runs in it notices this later.
     pub fn kill_transaction(&self) {
         if let Some(phase @ (Phase::Idle(_) | Phase::AtWork)) = &mut self.state().transaction {
             *phase = Phase::Aborted;
         }
     }
 
-    /// Ends the transaction where it has lasted, or waited, too long.
+    /// Ends a transaction that was open or idle for too long.
     pub fn expire_transaction(&self, now: Duration) {
         if let Some(phase) = &mut self.state().transaction
             && let Phase::Idle(open) = phase

@@ -81,7 +81,7 @@ fn read_up_to(reader: impl Read, size: usize) -> Option<Vec<u8>> {
     Some(content)
 }
 
-/// A compressed message whose head was looked at, and nothing else.
+/// A compressed message of which only the head was parsed.
 pub struct Compressed<'m> {
     pub compressor: Compressor,
     /// Of the message inside.

@@ -6,7 +6,7 @@ use crate::errors::CommandError;
 
 #[derive(Debug)]
 pub enum Fault {
-    /// The frame cannot be trusted, or is of a kind that nothing answers: the connection ends.
+    /// The frame is invalid, or of an unsupported kind: the connection ends.
     Close(String),
     /// The client gets the error, then the connection ends.
     RefuseAndClose(CommandError),
@@ -14,13 +14,13 @@ pub enum Fault {
     Refuse { error: CommandError, answer_as: AnswerAs },
 }
 
-/// In which kind of message an answer goes back.
+/// Kind of message for an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AnswerAs {
     Message,
-    /// For the first message of old clients.
+    /// OP_REPLY, for the first message of old clients.
     Reply,
-    /// The client wants none.
+    /// The client wants no answer.
     Nothing,
 }
 

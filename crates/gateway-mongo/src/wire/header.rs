@@ -1,8 +1,8 @@
-//! The sixteen bytes before every message.
+//! The header of sixteen bytes before every message.
 
-/// A message with its header has at least so many bytes.
+/// Size of a header, and minimum size of a message.
 pub const HEADER_SIZE_BYTES: usize = 16;
-/// And at most so many.
+/// Maximum size of a message with its header.
 pub const MESSAGE_SIZE_BYTES_MAX: usize = 48_000_000;
 
 pub const OP_REPLY: i32 = 1;
@@ -21,7 +21,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// `None` where the length is none that a message may have.
+    /// `None` for a length that no message may have.
     pub fn parse(bytes: &[u8; HEADER_SIZE_BYTES]) -> Option<Header> {
         let [length, request_id, response_to, opcode] = [0, 4, 8, 12].map(|at| int(bytes, at));
         let length = usize::try_from(length).ok()?;

@@ -22,17 +22,17 @@ use shardlake_mql::Document;
 
 use compression::Compressed;
 
-/// A command as it came.
+/// A received command.
 #[derive(Debug)]
 pub struct Incoming {
-    /// With the arrays of other sections, and with `$db`.
+    /// The command with `$db` and with the arrays of other sections.
     pub body: Document,
     pub answer_as: AnswerAs,
     /// Compressor for the answer.
     pub compressor: Option<Compressor>,
 }
 
-/// The bytes that a message takes when it is unpacked; its own where it is not compressed.
+/// Unpacked size of a message's payload; the payload's own size if it is not compressed.
 pub fn unpacked_size_bytes(header: &Header, payload: &[u8]) -> Result<usize, Fault> {
     match header.opcode {
         OP_COMPRESSED => Ok(Compressed::parse(payload)?.size_bytes),
@@ -86,7 +86,7 @@ pub fn encode(answer: &Answer<'_>) -> Vec<u8> {
     message
 }
 
-/// An answer before it becomes a message.
+/// Content of a message with an answer.
 pub struct Answer<'a> {
     /// BSON.
     pub document: &'a [u8],

@@ -15,13 +15,13 @@ use crate::errors::{CommandError, code};
 
 const CHECKSUM_PRESENT: u32 = 1;
 const MORE_TO_COME: u32 = 1 << 1;
-/// Bits that a receiver has to know.
+/// Flags that a receiver must know.
 const REQUIRED_BITS: u32 = 0xFFFF;
 const CHECKSUM_SIZE_BYTES: usize = 4;
-/// Before the one document of an answer: no flags, and the kind of a body.
+/// Bytes before the one document of an answer: no flags, and the kind of a body.
 const PREFIX: [u8; 5] = [0; 5];
 
-/// A command, and how it wants to be answered.
+/// A command, and the kind of its answer.
 #[derive(Debug)]
 pub struct Message {
     pub body: Document,
@@ -53,7 +53,7 @@ pub fn reply(document: &[u8]) -> Vec<u8> {
     payload
 }
 
-/// The same with its header, in one piece: the answer of most commands is copied once.
+/// A whole answer with its header, made in one piece, so that most answers are copied once.
 pub fn message(id: i32, response_to: i32, document: &[u8]) -> Vec<u8> {
     let length = HEADER_SIZE_BYTES + PREFIX.len() + document.len();
     let header = Header { length, request_id: id, response_to, opcode: OP_MSG };
@@ -64,7 +64,7 @@ pub fn message(id: i32, response_to: i32, document: &[u8]) -> Vec<u8> {
     message
 }
 
-/// The sections, without the checksum behind them.
+/// The sections of a message whose checksum matches.
 fn checked<'m>(header: &[u8], payload: &'m [u8], sections: Bytes<'m>) -> Result<Bytes<'m>, Fault> {
     let Some((content, checksum)) = sections.0.split_last_chunk::<CHECKSUM_SIZE_BYTES>() else {
         return Err(Fault::close("a message is too short for its checksum"));
@@ -77,7 +77,7 @@ fn checked<'m>(header: &[u8], payload: &'m [u8], sections: Bytes<'m>) -> Result<
     Ok(Bytes(content))
 }
 
-/// Where the parts of a message lie; the documents are not read yet.
+/// The sections of a message, whose documents are not parsed yet.
 struct Sections<'m> {
     body: &'m [u8],
     sequences: Vec<(&'m [u8], Vec<&'m [u8]>)>,

@@ -1,4 +1,4 @@
-//! OP_QUERY, by which many drivers greet and some log in, and OP_REPLY to it.
+//! OP_QUERY, by which many drivers send their first handshake and some log in, and OP_REPLY to it.
 
 use shardlake_mql::{Document, Value};
 
@@ -7,7 +7,7 @@ use super::fault::{AnswerAs, Fault};
 use super::op_msg::Message;
 use crate::errors::{CommandError, code};
 
-/// Commands that the reference still takes as OP_QUERY: greetings, and logins by drivers that do not
+/// Commands that the reference still accepts as OP_QUERY: handshakes, and logins by drivers that do not
 /// send OP_MSG before they have the server's wire version.
 const ALLOWED: [&str; 9] = [
     "_isSelf",

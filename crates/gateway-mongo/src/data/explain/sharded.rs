@@ -1,5 +1,5 @@
-//! `explain` of a sharded collection in the form of a router: the shards that are asked, and the work of each. A shard stands for a physical
-//! partition here: the storage shard is its name, and its number and charge are beside it.
+//! `explain` of a sharded collection in the form of a router: the shards that are read, and the work of each. A physical partition appears
+//! as a shard. It has the name of its storage shard, with the partition's number and charge.
 
 use shardlake_account::collections::{Asked, Collection, Find};
 use shardlake_mql::{Document, Value};
@@ -23,7 +23,7 @@ fn named(asked: Asked) -> Document {
     shard
 }
 
-/// The plan of a partition, which is that of each one asked.
+/// The plan, which is the same for each partition that is read.
 pub fn planner(plan: Document, asked: &[Asked], is_sorted: bool) -> Document {
     let of_partition = |asked: &Asked| {
         let mut shard = named(*asked);
@@ -66,7 +66,7 @@ fn shown(
     stats
 }
 
-/// Of a read that one partition answers.
+/// Execution of a read that one partition answers.
 pub fn execution_of_one(collection: &Collection, asked: Asked, counted: &Counted, stage: &str) -> Document {
     shown(collection, counted, &[(asked, *counted)], ("SINGLE_SHARD", stage))
 }
