@@ -97,7 +97,8 @@ async fn create_collection(call: &Call, arguments: &Arguments<'_>) -> Result<Rep
             "a collection without a shardKey takes at most {units_max} RU/s: it is one partition"
         );
     }
-    // A new container has one partition. A throughput that needs more is set after the creation with the maximum of one partition.
+    // This throughput would create several partitions. A collection without a shard key has one, so it is created with the throughput of
+    // one new partition, which is then raised.
     let raised = throughput.filter(|wanted| shard_key.is_none() && wanted.partition_count(limits) > 1);
     if let Some(wanted) = raised {
         wanted.validate(limits, 0)?;

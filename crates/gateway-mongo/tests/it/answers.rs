@@ -1,4 +1,4 @@
-//! Answers that applications rely on without a word about them: generated values, the order of storage, reasons of refusals.
+//! Implicit behaviour that applications rely on: generated values, the order of storage, reasons of refusals.
 
 use bson::doc;
 use shardlake_mql::{Document, Value};

@@ -85,7 +85,7 @@ async fn damaged_messages_leave_a_server_that_answers() {
     for _ in 0..MESSAGES {
         let mut bytes = corpus[random.below(corpus.len() as u64) as usize].clone();
         for _ in 0..=random.below(4) {
-            // The length stays right, so that the whole is looked at.
+            // The length stays valid, so that the whole message is parsed.
             let place = 4 + random.below(bytes.len() as u64 - 4) as usize;
             bytes[place] ^= 1 << random.below(8);
         }
@@ -113,7 +113,7 @@ async fn connections_of(client: &mut Client) -> i32 {
     connections.value("current").to_i32_exact().expect("a number")
 }
 
-/// With the header that the input's kind stands for.
+/// Adds the header of the input's kind.
 fn framed_of(input: &[u8]) -> Vec<u8> {
     framed(1, [OP_MSG, OP_QUERY, OP_COMPRESSED][usize::from(input[0])], &input[1..])
 }

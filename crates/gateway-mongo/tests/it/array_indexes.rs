@@ -60,7 +60,7 @@ async fn unique_indexes_know_positions_arrays_in_arrays_and_regular_expressions(
         assert_eq!(insert(&mut client, first.clone()).await, 0, "{key} {first}");
         assert_eq!(insert(&mut client, other.clone()).await, 0, "{key} {other}");
         assert_eq!(insert(&mut client, taken.clone()).await, 11000, "{key} {taken}");
-        // Found out, too, when the index comes later.
+        // The arrays are also found when the index is made later.
         let server = Server::start().await;
         let mut client = server.connect();
         assert_eq!(insert(&mut client, first).await, 0);
@@ -150,7 +150,7 @@ async fn validate_reads_documents_and_counts_what_indexes_hold() {
     let expected = [("_id_", 3), ("a", 5), ("sparse", 5), ("partial", 1)];
     assert_eq!(counted, expected.map(|(name, count)| (name.to_owned(), count)));
     assert!(ok(&mut client, doc! { "validate": "c", "metadata": true }).await.has("valid"));
-    // As PyMongo sends it: the documents are read where `scandata` or `full` asks for that.
+    // PyMongo's options: the documents are read if `scandata` or `full` is set.
     for (scans, full, is_read) in [(false, false, false), (false, true, true), (true, false, true)] {
         let told = ok(&mut client, doc! { "validate": "c", "scandata": scans, "full": full }).await;
         assert_eq!(told.value("nrecords").to_i64_exact(), Some(3));

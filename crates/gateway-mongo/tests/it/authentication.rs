@@ -55,7 +55,7 @@ fn text_of(reply: &Document) -> String {
     }
 }
 
-/// The client's last words, and the words that the server has to end with.
+/// The client's last message, and the required end of the server's.
 fn last_words(password: &str, first: &str, challenge: &str) -> (String, String) {
     let field = |name: &str| challenge.split(',').find_map(|part| part.strip_prefix(name)).expect("there");
     let salt = STANDARD.decode(field("s=")).expect("base64");
@@ -82,7 +82,7 @@ fn go_on(text: &str) -> Document {
     doc([("saslContinue", Value::Int(1)), ("conversationId", Value::Int(1)), ("payload", payload(text))])
 }
 
-/// The reply to the last words of a user of a database.
+/// The reply to the last message of a user of a database.
 pub async fn prove_at(client: &mut Client, database: &str, user: &str, password: &str) -> Document {
     prove_with(client, (database, user), password, true).await
 }
@@ -107,7 +107,7 @@ async fn prove_with(
     reply
 }
 
-/// Sends a command as drivers of .NET do until they are logged in.
+/// Sends a command as .NET drivers do before they are logged in.
 async fn ask(client: &mut Client, command: Document) -> Document {
     client.send(OP_QUERY, &query("admin.$cmd", &command)).await;
     client.receive().await.document_of_reply()

@@ -109,7 +109,7 @@ async fn a_capped_collection_is_described_by_its_options() {
     assert_eq!(fails(&mut client, doc! { "create": "c", "size": 4096 }).await, 72);
     for (asked, given) in [(1, 4096), (4096, 4096), (4097, 4352), (5000, 5120)] {
         capped(&mut client, asked, Some(7)).await;
-        // The same again is no error.
+        // Repeating the same command is no error.
         capped(&mut client, asked, Some(7)).await;
         let listed = first_batch(&ok(&mut client, doc! { "listCollections": 1 }).await);
         let options = listed[0].value("options");
@@ -184,7 +184,7 @@ async fn commands_that_a_capped_collection_does_not_take_are_refused() {
     );
 }
 
-/// A capped collection as it should be.
+/// Model of a capped collection.
 #[derive(Default)]
 struct Model {
     documents: VecDeque<(i32, usize)>,
@@ -200,7 +200,7 @@ impl Model {
         self.documents.iter().map(|(id, _)| i64::from(*id)).collect()
     }
 
-    /// Takes over which documents are there, which have to be the newest, and as many as fit.
+    /// Takes over the documents found, which must be the newest, and as many as fit.
     fn keep(&mut self, found: &[i64], words: &str) {
         let gone = self.documents.len().checked_sub(found.len()).expect("no more than were inserted");
         assert_eq!(self.ids()[gone..], *found, "{words}: the newest are kept");
@@ -325,7 +325,7 @@ async fn concurrent_writers_never_bring_a_collection_beyond_its_bounds() {
             }
         });
         futures::future::join_all(writers).await;
-        // The documents of each writer are in its order.
+        // The documents of each writer keep its order.
         let kept = found(&mut client, doc! {}).await;
         assert_eq!(kept.len(), max as usize);
         for writer in 0..8 {
@@ -363,7 +363,7 @@ async fn one_large_document_takes_the_place_of_very_many() {
         let kept = found(&mut client, doc! {}).await;
         assert!((2..200).contains(&kept.len()), "{}", kept.len());
         assert_eq!(kept, (i64::from(SMALL) + 1 - kept.len() as i64..=i64::from(SMALL)).collect::<Vec<_>>());
-        // A document that is there already makes no room.
+        // A refused duplicate removes no document.
         ok(&mut client, insert_of_it.clone()).await;
         assert_eq!(found(&mut client, doc! {}).await, kept);
         ok(&mut client, doc! { "drop": "c" }).await;
@@ -456,7 +456,7 @@ async fn filled(engine: &FaultEngine) -> (Server, Client) {
     (server, client)
 }
 
-/// Whether the collection is capped; then it is within its bounds, else it has all documents.
+/// Whether the collection is capped. A capped collection must be within its bounds, another one must have all documents.
 async fn check_ended(engine: &FaultEngine, place: &str) -> bool {
     let server = over(engine).await;
     let mut client = server.connect();
@@ -586,7 +586,7 @@ async fn a_tailable_cursor_goes_on_with_what_is_inserted() {
     assert_eq!(two.id, 0, "it has returned its limit");
     insert(&mut client, [100]).await;
     assert_eq!(none.next(&mut client).await, [100]);
-    // Behind its position nothing was removed.
+    // No document after the cursor's position was removed.
     insert(&mut client, 101..104).await;
     assert_eq!(cursor.next(&mut client).await, [100, 101, 102, 103]);
     assert_eq!(even.next(&mut client).await, [100, 102]);

@@ -127,7 +127,7 @@ async fn a_stream_from_a_time_hears_of_what_ended_since() {
         let lost = aggregate(collection, times[0].clone(), vec![]);
         assert_eq!(client.fails("d", of(&lost)).await, 286, "an insert of {collection}");
     }
-    // Nothing was written to it since.
+    // No write to the collection came after this token.
     let mut stream = Stream::open(&mut client, DATABASE, times[1].clone()).await;
     assert_eq!(told(&mut stream, &mut client).await, ["drop c", "insert other 1"]);
     let mut stream = Stream::open(&mut client, "c", times[1].clone()).await;

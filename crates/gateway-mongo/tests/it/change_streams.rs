@@ -11,11 +11,11 @@ use shardlake_stdx::Guid;
 
 use crate::client::{Client, Server, of};
 
-/// A change stream as a driver goes through it.
+/// A change stream, read as a driver does.
 pub struct Stream {
     pub id: i64,
     pub collection: String,
-    /// Of the last batch.
+    /// The token of the last batch.
     pub token: Document,
 }
 
@@ -40,7 +40,7 @@ impl Stream {
         Stream { id, collection: collection.to_owned(), token: token(cursor) }
     }
 
-    /// The next events that are there, at most so many; waits for none.
+    /// The next available events, at most so many, without waiting.
     pub async fn next(&mut self, client: &mut Client, batch_size: i32) -> Vec<Document> {
         self.wait(client, batch_size, 1).await
     }
@@ -59,7 +59,7 @@ impl Stream {
         events.map(|event| Document::clone(event.as_document().expect("a document"))).collect()
     }
 
-    /// All events that are there.
+    /// All available events.
     async fn rest(&mut self, client: &mut Client) -> Vec<Document> {
         let mut all = Vec::new();
         loop {
@@ -179,7 +179,7 @@ async fn a_stream_goes_on_behind_every_token() {
             assert_eq!(again.rest(&mut client).await.len(), 7 - done, "{option} behind {done}");
         }
     }
-    // Stages leave events out, and the tokens go on all the same.
+    // Stages drop events, and the tokens still advance.
     let filter = doc! { "$match": { "updateDescription.updatedFields.n": { "$gt": 100 } } };
     let mut narrow = Stream::open_with(&mut client, "c", doc! {}, vec![filter]).await;
     let before = narrow.token.clone();
@@ -244,7 +244,7 @@ async fn documents_are_shown_before_after_and_as_they_are() {
     let mut stream = Stream::open(&mut client, "c", from(doc! { "fullDocument": "updateLookup" })).await;
     let events = stream.rest(&mut client).await;
     assert!(events.iter().all(|event| inner(event, "fullDocument") == doc! { "_id": 1, "n": 2 }));
-    // Images are for collections that keep them.
+    // Images need a collection that keeps them.
     let available = doc! { "fullDocument": "whenAvailable", "fullDocumentBeforeChange": "whenAvailable" };
     let mut stream = Stream::open(&mut client, "c", from(available.clone())).await;
     let events = stream.rest(&mut client).await;
@@ -445,7 +445,7 @@ async fn what_cannot_be_told_right_is_refused() {
     assert_eq!(client.fails("config", of(&internal)).await, 73);
     ok(&mut client, doc! { "create": "v", "viewOn": "c" }).await;
     assert_eq!(client.fails("d", of(&aggregate("v", doc! {}, vec![]))).await, 166);
-    // An event whose token is gone cannot be gone on with.
+    // Stages that remove the token of an event fail the stream.
     let stages = vec![doc! { "$project": { "_id": 0 } }];
     let stream = Stream::open_with(&mut client, "c", doc! {}, stages).await;
     set(&mut client, "c", 1, 5).await;
@@ -500,7 +500,7 @@ async fn splits_and_merges_lose_nothing_and_tell_nothing_twice() {
                 ok(&mut writer, doc! { "update": "s", "updates": [update] }).await;
             }
         }
-        // One stream reads through; the other one is opened anew behind whatever event it saw last.
+        // One stream reads to the end; the other one is reopened after its last event.
         for event in whole.next(&mut client, 7).await {
             note(&mut told, &event);
         }

@@ -85,7 +85,7 @@ impl Client {
         self.stream.write_all(bytes).await.expect("the server reads");
     }
 
-    /// Sends a message and answers its number.
+    /// Sends a message and returns its number.
     pub async fn send(&mut self, opcode: i32, payload: &[u8]) -> i32 {
         self.request_id += 1;
         self.send_bytes(&framed(self.request_id, opcode, payload)).await;
@@ -96,7 +96,7 @@ impl Client {
         self.receive_or_end().await.expect("an answer comes")
     }
 
-    /// Nothing more is sent.
+    /// Closes the client's side.
     pub async fn finish(&mut self) {
         self.stream.shutdown().await.expect("it can be told");
     }
@@ -116,7 +116,7 @@ impl Client {
         matches!(self.stream.read(&mut [0; 1]).await, Ok(0))
     }
 
-    /// Runs a command and answers its reply, an error too.
+    /// Runs a command and returns its reply, also if it is an error.
     pub async fn run(&mut self, database: &str, command: Document) -> Document {
         let mut body = command;
         body.push("$db", Value::string(database));

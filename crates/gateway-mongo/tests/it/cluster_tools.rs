@@ -35,7 +35,7 @@ async fn the_database_config_shows_shards_collections_and_chunks() {
     assert_eq!(collections[0].value("_id").as_str(), Some("d.s"));
     assert!(equal(&collections[0].value("key"), &Value::document(Document::one("k", "hashed"))));
     let uuid = collections[0].value("uuid");
-    // As sh.status() counts them.
+    // The query of `sh.status()`.
     let pipeline = vec![doc! { "$group": { "_id": "$shard", "cnt": { "$sum": 1 } } }];
     let counted =
         ok(&mut client, "config", doc! { "aggregate": "chunks", "pipeline": pipeline, "cursor": {} }).await;

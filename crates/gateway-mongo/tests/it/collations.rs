@@ -1,4 +1,4 @@
-//! Collations: stated by commands, and of collections, indexes and views; one answer whatever index and however many partitions.
+//! Collations of commands, collections, indexes and views. Answers do not depend on indexes or the number of partitions.
 
 use bson::{Bson, doc};
 use shardlake_account::{ItemWrite, SplitAt, WriteCommand, item_of_json};
@@ -337,7 +337,7 @@ fn any_filter(random: &Random) -> bson::Document {
     }
 }
 
-/// Random questions, answered by the server and by the language over all documents.
+/// Compares the server's answers to random queries with those of the language over all documents.
 async fn check(create: bson::Document, indexes: Vec<bson::Document>, splits: &[u32]) {
     let server = Server::start().await;
     let (mut client, random) = (server.connect(), Random::seeded(23));

@@ -1,4 +1,4 @@
-//! Many connections at once, and clients that go away in the middle.
+//! Many concurrent connections, and clients that disconnect in the middle of a command.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ fn conversation(id: i32) -> Vec<Document> {
     commands.iter().map(of).collect()
 }
 
-/// Plays a conversation up to a command, of which only some bytes are sent, and goes away.
+/// Sends a conversation up to a command, of which only some bytes are sent, and disconnects.
 async fn play(mut client: Client, commands: Vec<Document>, whole: usize, share: (usize, usize)) {
     let mut cursor = 0;
     for (place, command) in commands.into_iter().enumerate() {

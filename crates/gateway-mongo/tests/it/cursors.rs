@@ -114,7 +114,7 @@ async fn cursors_are_killed_by_name_time_or_with_their_session() {
     assert_eq!(listed("cursorsKilled"), Some(1));
     assert_eq!(listed("cursorsNotFound"), Some(1));
     assert_eq!(client.fails("d", with_session(get_more(first), 1)).await, 43);
-    // One wrong id, and none is killed.
+    // One invalid id, and no cursor is killed.
     let ids = Value::array(vec![Value::Long(second), Value::string("x")]);
     assert_eq!(client.fails("d", doc([("killCursors", Value::string("c")), ("cursors", ids)])).await, 14);
     client.ok("d", with_session(get_more(second), 1)).await;

@@ -271,7 +271,7 @@ async fn options_of_a_collection_mean_what_they_say() {
     assert!(client.run("d", of(&update(2))).await.has("writeErrors"));
     let insert = doc! { "insert": "c", "documents": [{ "_id": 3, "n": "x" }] };
     assert!(client.run("d", of(&insert)).await.has("writeErrors"));
-    // One with another shard key is another collection.
+    // The same name with another shard key is an error.
     ok(&mut client, doc! { "create": "s", "shardKey": { "a": "hashed" } }).await;
     ok(&mut client, doc! { "create": "s", "shardKey": { "a": "hashed" } }).await;
     assert_eq!(client.fails("d", of(&doc! { "create": "s", "shardKey": { "b": "hashed" } })).await, 48);
@@ -342,7 +342,7 @@ async fn expressions_and_stages_that_repeat_without_end_are_ended_when_the_comma
         doc! { "$count": "n" },
     ];
     let time = 60_000;
-    // Time goes on beside the commands.
+    // The clock advances while the commands run.
     let is_done = Arc::new(AtomicBool::new(false));
     let ticking = std::thread::spawn({
         let (clock, is_done) = (server.clock.clone(), is_done.clone());

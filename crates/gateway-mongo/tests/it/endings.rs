@@ -38,7 +38,7 @@ fn watch() -> bson::Document {
     doc! { "aggregate": "c", "pipeline": [{ "$changeStream": {} }], "cursor": {} }
 }
 
-/// Sends a `getMore` that waits for an event, and waits until it is at work.
+/// Sends a `getMore` that waits for an event, and waits until it is running.
 async fn send_waiting(waiting: &mut Client, other: &mut Client, id: i64, more: bson::Document) {
     let command = doc! { "getMore": id, "collection": "c", "maxTimeMS": FOR_EVER.as_millis() as i64 };
     let command = with(with(command, more), doc! { "$db": "d" });
@@ -52,7 +52,7 @@ pub async fn is_at_work(client: &mut Client, command: &str) -> bool {
     number_at_work(client, command).await.is_some()
 }
 
-/// For `killOp`.
+/// The number of a running command, for `killOp`.
 pub async fn number_at_work(client: &mut Client, command: &str) -> Option<i32> {
     let listed = client.ok("admin", of(&doc! { "currentOp": 1 })).await.value("inprog");
     let mut operations = listed.as_array().expect("a list").iter().filter_map(Value::as_document);

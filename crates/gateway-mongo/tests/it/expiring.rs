@@ -49,12 +49,12 @@ async fn documents_go_when_their_date_is_over() {
         doc! { "_id": 9, "at": [] },
         doc! { "_id": 10, "at": date(-1_000_000_000_000) },
         doc! { "_id": 11, "at": null },
-        // A second less than over.
+        // Expires a second later.
         doc! { "_id": 12, "at": date(NOW.0 as i64 - 99_000) },
     ];
     ok(&mut client, doc! { "insert": "c", "documents": documents }).await;
     ok(&mut client, doc! { "createIndexes": "c", "indexes": [ttl("at", 100)] }).await;
-    // Through the other door.
+    // Through the NoSQL API.
     let ctx = RequestContext::internal(&server.clock, Guid([1; 16]));
     let container = server.account.container_for_items("d", "c").expect("the container");
     let text = br#"{"id":"rest","at":{"$date":"2001-01-01T00:00:00Z"}}"#;

@@ -1,4 +1,4 @@
-//! `explain` of a sharded collection: which partitions are asked, and the work of each.
+//! `explain` of a sharded collection: the partitions that are read, and the work of each.
 
 use bson::doc;
 use shardlake_account::SplitAt;

@@ -75,7 +75,7 @@ async fn errors_of_fail_points_have_the_labels_of_their_commands() {
     set(&mut client, doc! { "times": 1 }, data).await;
     let reply = client.ok("admin", session.commit()).await;
     assert!(labels(&reply).contains("RetryableWriteError"), "{reply}");
-    // An error instead of a getMore is none of the stream; one inside it is.
+    // An error before the `getMore` runs is no error of the stream; one within it is.
     let pipeline = vec![doc! { "$changeStream": {} }];
     let opened = client.ok("d", of(&doc! { "aggregate": "c", "pipeline": pipeline, "cursor": {} })).await;
     let cursor = opened.value("cursor");

@@ -1,4 +1,4 @@
-//! `returnKey` and `showRecordId`: keys of the index that answers, and numbers of documents.
+//! `returnKey` and `showRecordId`: keys of the index in use, and record numbers.
 
 use std::collections::BTreeSet;
 
@@ -50,7 +50,7 @@ async fn keys_are_those_of_the_index_that_answers() {
         (doc! { "filter": { "_id": 2 } }, vec!["{ _id: 2 }"]),
         (doc! { "filter": { "n": 2 }, "projection": { "s": 1 } }, vec![r#"{ n: 2, s: "b" }"#]),
         (doc! { "filter": { "n": 3 } }, vec!["{ n: 3, s: null }"]),
-        // Of an array the element that the condition means, the first of them in the order of the index.
+        // The key of an array is its first matching element in the order of the index.
         (doc! { "filter": { "n": { "$gt": 6 } } }, vec![r#"{ n: 9, s: "c" }"#]),
         (doc! { "filter": { "n": { "$gt": 4 } } }, vec![r#"{ n: 5, s: "c" }"#]),
         (doc! { "filter": { "h": "string to hash" } }, vec!["{ h: 763543691661428748 }"]),

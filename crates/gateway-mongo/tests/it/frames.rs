@@ -1,4 +1,4 @@
-//! Messages of every right and wrong kind.
+//! Valid and invalid messages of every kind.
 
 use shardlake_gateway_mongo::wire::crc32c;
 use shardlake_gateway_mongo::{MongoSettings, wire};
@@ -261,7 +261,7 @@ async fn what_does_not_fit_into_memory_waits_or_ends() {
         ..MongoSettings::default()
     };
     let server = Server::start_with(settings).await;
-    // Takes all the room there is, and does not come whole.
+    // Takes the whole memory budget with an incomplete message.
     let mut greedy = server.connect();
     let large = framed(1, OP_MSG, &vec![0; 200 << 10]);
     greedy.send_bytes(&large[..100]).await;

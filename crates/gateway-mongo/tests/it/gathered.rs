@@ -1,4 +1,4 @@
-//! Commands of many statements: they wait for the disk together, and each statement sees the work of those before it.
+//! Commands of many statements share one wait for the disk, and each statement sees the earlier ones.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +36,7 @@ async fn over(engine: &FaultEngine) -> (Server, Client) {
     (server, client)
 }
 
-/// Commands of as many statements, by name.
+/// Commands with equally many statements, by name.
 fn commands() -> Vec<(&'static str, bson::Document)> {
     let each = |statement: fn(i32) -> bson::Document| (0..STATEMENTS).map(statement).collect::<Vec<_>>();
     let updates = each(|id| doc! { "q": { "_id": id }, "u": { "$inc": { "n": 1 } } });
@@ -74,7 +74,7 @@ async fn statements_of_a_command_wait_for_the_disk_together() {
             let (command, database) = (of(&command), database_of(&command));
             tokio::spawn(async move { client.run(database, command).await })
         };
-        // A clock that is paused moves only when nothing can be done any more: then the command has planned all that it can.
+        // A paused clock advances only when every task waits: then the command has planned all that it can.
         tokio::time::pause();
         let early = tokio::time::timeout(Duration::from_secs(1), &mut running).await;
         assert!(early.is_err(), "{name}: nothing is durable yet");
@@ -83,7 +83,7 @@ async fn statements_of_a_command_wait_for_the_disk_together() {
         let reply = running.await.expect("no panic");
         assert_eq!(reply.value("ok").to_f64(), Some(1.0), "{name}: {}", Value::from(reply.clone()));
         assert!(!reply.has("writeErrors"), "{name}: {}", Value::from(reply));
-        // The first statement's, and one for all that came while it was under way.
+        // One sync for the first statement, and one for all that were planned meanwhile.
         assert!(engine.syncs() - before <= 2, "{name}: {} syncs", engine.syncs() - before);
         let again = on(&engine.crash(0)).await;
         let all = of(&doc! { "find": "c", "batchSize": 1000, "sort": { "_id": 1 } });
@@ -157,7 +157,7 @@ fn update(random: &Random) -> bson::Document {
     let change = change(random);
     let is_replacement = change.contains_key("k");
     let mut statement = doc! { "q": filter(random), "u": change, "upsert": random.below(3) == 0 };
-    // Without an order any of the documents may be the one.
+    // Without a sort, any matching document may be chosen.
     match is_replacement || random.below(2) == 0 {
         true => drop(statement.insert("sort", doc! { "n": -1, "_id": 1 })),
         false => drop(statement.insert("multi", true)),
@@ -165,7 +165,7 @@ fn update(random: &Random) -> bson::Document {
     statement
 }
 
-/// Statements of one kind, and the command and the field that they go by.
+/// Statements of one kind, with their command and its field.
 fn statements(random: &Random) -> (&'static str, &'static str, Vec<bson::Document>) {
     let count = 2 + random.below(12);
     match random.below(3) {
@@ -206,7 +206,7 @@ impl Counts {
     }
 }
 
-/// Ids of upserts are given, so that both collections get the same documents.
+/// Sets the ids of upserts, so that both collections get the same documents.
 fn with_id(mut statement: bson::Document, id: i32) -> bson::Document {
     let is_upsert = statement.get_bool("upsert").unwrap_or(false);
     let names_id = statement.get_document("q").is_ok_and(|filter| filter.get_i32("_id").is_ok());

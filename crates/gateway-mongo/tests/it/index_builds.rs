@@ -1,4 +1,4 @@
-//! Indexes that several clients make at once, and index builds that are broken off.
+//! Concurrent builds of the same index, and index builds that are interrupted.
 
 use bson::doc;
 use shardlake_account::{ItemWrite, WriteCommand, item_of_json};
@@ -21,7 +21,7 @@ fn made(path: &str, is_unique: bool) -> bson::Document {
     doc! { "createIndexes": "c", "indexes": [index] }
 }
 
-/// The names of indexes, `!` after those that are unique, `?` after those that are about to be.
+/// The names of indexes, with `!` if unique, and `?` if prepared to be unique.
 async fn indexes(client: &mut Client) -> Vec<String> {
     let listed = first_batch(&ok(client, doc! { "listIndexes": "c" }).await);
     let told = |index: &Document| {
@@ -164,7 +164,7 @@ async fn an_index_shows_whether_it_was_to_be_made_in_the_background() {
         [index("plain"), with("no", false.into()), with("yes", true.into()), with("number", 1.into())];
     let create = doc! { "createIndexes": "c", "indexes": wanted.to_vec() };
     ok(&mut client, create.clone()).await;
-    // The same again, and once more with another word about it, are no other indexes.
+    // Repeated definitions, also with a further option, create no other indexes.
     ok(&mut client, create).await;
     ok(&mut client, doc! { "createIndexes": "c", "indexes": [with("plain", true.into())] }).await;
     let listed = first_batch(&ok(&mut client, doc! { "listIndexes": "c" }).await);

@@ -13,7 +13,7 @@ use crate::client::{NOW, Server, first_batch, of};
 const DOCUMENTS: i32 = 200;
 const FILTERS: usize = 400;
 
-/// A small world of values, so that filters meet some.
+/// A value of a small set, so that filters match some.
 fn value(random: &Random, depth: u32) -> Bson {
     let small = random.below(4) as i32;
     match random.below(if depth == 0 { 11 } else { 13 }) {

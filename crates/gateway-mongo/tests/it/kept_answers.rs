@@ -12,7 +12,7 @@ use tokio::runtime::Runtime;
 use crate::client::{Client, Server, first_batch, of};
 use crate::transactions::Session;
 
-/// The shards of servers that come one after the other.
+/// The shards of consecutive servers.
 struct Servers {
     shards: Vec<Shard>,
     clock: Clock,
@@ -27,8 +27,8 @@ impl Servers {
         Servers { shards, clock: Clock::manual(Timestamp(1_700_000_000_000)) }
     }
 
-    /// A server that starts after the end of the one before it, whose memory is lost. A process that ended writes nothing more;
-    /// here its shards go on, so that the next server waits for the commits that are queued.
+    /// A server that starts after the end of the previous one, whose memory is lost. An ended process writes nothing more;
+    /// here its shards go on, so the next server waits for the queued commits.
     async fn next(&self) -> Server {
         for shard in &self.shards {
             let behind_all = shard.commit(Batch::default()).expect("the shard is open");
@@ -115,14 +115,14 @@ async fn a_write_that_comes_again_after_a_restart_is_answered_as_before() {
     drop(server);
 }
 
-/// A server that is gone at once, with all that is under way in it, when this is dropped.
+/// A runtime that ends at once, with all running tasks, when it is dropped.
 fn runtime() -> Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
 }
 
 #[test]
 fn a_write_that_was_half_done_is_finished_when_it_comes_again() {
-    // More than wait for the disk together.
+    // More than one wait for the disk covers.
     const DOCUMENTS: i64 = 600;
     let servers = runtime().block_on(Servers::new(1));
     let mut halves = 0;
@@ -136,7 +136,7 @@ fn a_write_that_was_half_done_is_finished_when_it_comes_again() {
             let (mut client, mut other) = (server.connect(), server.connect());
             let write = client.run("d", command.clone());
             futures::pin_mut!(write);
-            // Until the first updates are seen, and a few more with each round.
+            // Polled until the first updates are visible, and some more in each round.
             while futures::poll!(&mut write).is_pending() {
                 let done = documents(&mut other).await.iter().filter(|at| count(at) == round).count();
                 if done as i64 > 5 * (round - 1) {

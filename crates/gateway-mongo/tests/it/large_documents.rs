@@ -1,4 +1,4 @@
-//! Documents of nearly 16 MiB in collections of this door: written, changed, moved about, and seen by the other door.
+//! Documents of nearly 16 MiB in collections of the MongoDB API: written, changed, relocated, and read through the NoSQL API.
 
 use bson::doc;
 use shardlake_account::{
@@ -27,7 +27,7 @@ fn document_of(id: i32, size_bytes: usize) -> bson::Document {
     document
 }
 
-/// As drivers send it: in a section of its own.
+/// Inserts as drivers do: the documents are in a section of their own.
 async fn insert(client: &mut Client, collection: &str, documents: &[bson::Document]) -> Document {
     let command = of(&doc! { "insert": collection, "$db": "d" });
     let documents: Vec<Document> = documents.iter().map(of).collect();
@@ -182,7 +182,7 @@ async fn large_documents_go_along_when_partitions_are_split_merged_and_moved() {
     let split = server.account.split(&handle(), 0, SplitAt::Middle).await.expect("begins");
     split.finished().await.expect("ends well");
     client.ok("d", of(&doc! { "update": "c", "updates": [update] })).await;
-    // The split has put one of the halves on the other shard.
+    // The split has moved one of the halves to the other shard.
     let of_place = |place: usize| (ranges()[place], handle().entry.record.ranges[place].shard);
     let (moved, shard) = (of_place(0).0, of_place(1).1);
     let moved = match shard == of_place(0).1 {

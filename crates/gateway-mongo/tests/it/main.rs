@@ -1,4 +1,4 @@
-//! The gateway over an account in memory, spoken to as a driver would: bytes in, bytes out, no socket.
+//! Tests of the gateway over an account in memory, by bytes as a driver sends and receives them, without a socket.
 //!
 //! `client.rs` makes messages with code of its own.
 

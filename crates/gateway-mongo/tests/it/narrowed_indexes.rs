@@ -1,4 +1,4 @@
-//! Sparse and partial indexes: which documents they are about, for uniqueness and for hints; indexes that become unique.
+//! Sparse and partial indexes: the documents that they cover, for uniqueness and for hints; indexes that become unique.
 
 use bson::doc;
 use shardlake_account::{ItemWrite, WriteCommand, item_of_json};
@@ -44,7 +44,7 @@ async fn a_sparse_unique_index_leaves_out_documents_without_its_fields() {
     assert!(inserts(&mut client, doc! { "_id": 5, "email": null }).await, "null is a value");
     assert!(!inserts(&mut client, doc! { "_id": 6, "email": null }).await);
     assert!(!inserts(&mut client, doc! { "_id": 6, "email": "a" }).await);
-    // Through the other door, too.
+    // Through the NoSQL API, too.
     let ctx = RequestContext::internal(&server.clock, Guid([1; 16]));
     let container = server.account.container_for_items("d", "c").expect("the container");
     for (text, outcome) in [
@@ -354,7 +354,7 @@ async fn a_hint_of_a_partial_index_goes_by_the_collation_of_the_index() {
             with(doc! { "q": match_any.clone(), "u": { "$inc": { "m": 1 } }, "multi": true, "hint": hint });
         let update = doc! { "update": "c", "updates": [update] };
         assert_eq!(number(&ok(&mut client, update).await), Some(expected as i64), "{words}");
-        // The filter of the command goes by the collation of the command.
+        // The filter of the command uses the collation of the command.
         let lower = with(doc! { "find": "c", "filter": { "t": "x" }, "hint": hint });
         let lower = first_batch(&ok(&mut client, lower).await).len();
         assert_eq!(lower, if collation.is_some() { expected } else { 0 }, "{words}");

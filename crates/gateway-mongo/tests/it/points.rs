@@ -30,7 +30,7 @@ fn value(random: &Random) -> Bson {
     }
 }
 
-/// Names that the other door spells otherwise, and some that it does not.
+/// A document with names that the NoSQL API spells differently, and some that it does not.
 fn document(random: &Random) -> bson::Document {
     let mut document = doc! { "k": value(random), "_id": value(random) };
     for name in ["id", "_ts", "$id", "$_id", "_etag", "a", "indeed"] {

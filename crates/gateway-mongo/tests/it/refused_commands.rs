@@ -1,5 +1,5 @@
-//! Commands of which the store refuses a statement: the command fails as a whole, and a driver that
-//! retries it does each statement once.
+//! Commands with a statement that the store refuses: the command fails as a whole, and a driver that
+//! retries it runs each statement once.
 
 use std::sync::Arc;
 
@@ -85,7 +85,7 @@ fn is_done(reply: &Document) -> bool {
     is_ok
 }
 
-/// The store may stop answering at every read of a command.
+/// The store may fail at every read of a command.
 #[tokio::test]
 async fn commands_that_the_store_refuses_are_done_once_when_they_are_retried() {
     for (database, command, after) in commands() {

@@ -22,7 +22,7 @@ fn collation() -> bson::Document {
     }
 }
 
-/// An index as a dump has it.
+/// An index in the form of a dump.
 fn index(key: bson::Document, name: &str, options: bson::Document) -> bson::Document {
     let mut index = doc! { "v": 2, "key": key, "name": name };
     index.extend(options);
@@ -144,7 +144,7 @@ async fn every_kind_of_collection_is_restored_or_refused_by_its_name() {
         let found = first_batch(&ok(&mut client, "d", doc! { "find": name }).await);
         assert!(matches!(found[0].value("t"), Value::Timestamp(0, 0)), "{name}: {}", found[0]);
     }
-    // Nothing of a kind that has a use here may get lost.
+    // Collections of supported kinds must be restored.
     let may_be_refused = ["series", "clustered", "encrypted", "expiring"];
     assert!(refused.iter().all(|name| may_be_refused.contains(name)), "{refused:?}");
     let may_lack_indexes = ["text", "unique", "boolean", "many", "underscore", "compoundwild"];
@@ -157,7 +157,7 @@ async fn every_kind_of_collection_is_restored_or_refused_by_its_name() {
     assert_eq!(client.fails("d", of(&strict)).await, 197);
 }
 
-/// As a dump of everything, an export, an import and a monitor ask.
+/// The commands of a full dump, an export, an import and a monitor.
 #[tokio::test]
 async fn the_commands_of_tools_are_answered() {
     let server = Server::start().await;
@@ -346,7 +346,7 @@ async fn users_of_a_dump_sign_in_with_their_passwords_where_they_are_restored() 
             "writeConcern": { "w": "majority" },
         }
     };
-    // One database, where others stay.
+    // One database; users of others stay.
     ok(&mut mender, "admin", merge(false, "d")).await;
     let mut ada = signed_in(&server, ("d", "ada"), "secret of ada").await;
     ok(&mut ada, "d", doc! { "insert": "c", "documents": [{ "_id": 1 }] }).await;
@@ -354,7 +354,7 @@ async fn users_of_a_dump_sign_in_with_their_passwords_where_they_are_restored() 
     signed_in(&server, ("d", "other"), "secret of other").await;
     let reply = prove_at(&mut server.connect(), "admin", "keeper", "secret of keeper").await;
     assert_eq!(reply.value("code").to_i32_exact(), Some(18));
-    // Everything, and only that.
+    // All databases: users that are not among the restored ones are removed.
     let reply = ok(&mut mender, "admin", merge(true, "")).await;
     assert!(reply.value("notes").to_string().contains("$external.cn"), "{reply}");
     signed_in(&server, ("admin", "keeper"), "secret of keeper").await;

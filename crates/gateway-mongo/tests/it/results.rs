@@ -1,4 +1,4 @@
-//! Results of pipelines: made as they are asked for, in documents and replies that clients take.
+//! Results of pipelines: made on demand, in documents and replies of a size that clients accept.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::client::{Client, OP_MSG, Server, body_section, first_batch, message, 
 use crate::endings::{is_at_work, number_at_work};
 
 const TOO_LARGE: i32 = 10334;
-/// Of a reply, as the greeting has it.
+/// Limit of a reply, as the handshake reports it.
 const MESSAGE_BYTES_MAX: usize = 48_000_000;
 
 /// A collection `c` of documents of a million bytes each.
@@ -139,7 +139,7 @@ async fn results_are_made_as_they_are_asked_for() {
     assert!(seen.windows(2).all(|pair| pair[0] == pair[1]));
 }
 
-/// A number that takes hours to compute; the thread that evaluates it has to end, or the test does not.
+/// A number that takes hours to compute. The thread that evaluates it must end, or the test does not.
 fn slow() -> bson::Bson {
     let range = doc! { "$range": [0, 1000] };
     (0..6).fold(bson::Bson::Int32(1), |slow, _| {
@@ -148,12 +148,12 @@ fn slow() -> bson::Bson {
 }
 
 async fn patient_server() -> Server {
-    // No other end comes in the time of a test.
+    // Nothing else ends the command during the test.
     let request_timeout = Duration::from_secs(24 * 3600);
     Server::start_with(MongoSettings { request_timeout, ..MongoSettings::default() }).await
 }
 
-/// On the runtime's only thread other clients are answered meanwhile.
+/// Other clients are answered meanwhile on the runtime's only thread.
 #[tokio::test]
 async fn expressions_end_when_their_client_has_gone_and_stop_nobody_before() {
     let server = patient_server().await;
@@ -242,7 +242,7 @@ async fn writes_whose_expressions_take_long_are_killed_and_stop_nobody_before() 
     assert_eq!(first_batch(&found).len(), 1);
 }
 
-/// A million documents from one, and a thousand million from that: no list of them is made.
+/// A million documents from one, and a billion from those, without a list of them.
 #[tokio::test]
 async fn results_that_nobody_asks_for_are_not_made() {
     let server = Server::start().await;
@@ -333,7 +333,7 @@ async fn what_open_cursors_keep_is_bounded() {
         of(&doc! { "find": "c", "sort": { "k": 1 }, "batchSize": 1 }),
     ];
     for command in &keep {
-        // Twelve megabytes hold two of five.
+        // Twelve megabytes hold two results of five megabytes.
         let first = client.ok("d", command.clone()).await;
         client.ok("d", command.clone()).await;
         assert_eq!(client.fails("d", command.clone()).await, 16500);

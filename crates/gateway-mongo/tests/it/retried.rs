@@ -17,7 +17,7 @@ fn retryable(command: &bson::Document, number: i64) -> Document {
     command
 }
 
-/// Sends a command until an answer comes. The connection often ends first: before the command is read, or behind it.
+/// Sends a command until an answer comes. The connection often ends before that: before the command is read, or after it.
 async fn sent_until_answered(
     server: &Server,
     random: &Random,

@@ -1,4 +1,4 @@
-//! Rules of the language that are easy to get almost right: which element the positional `$` is, places at the edge of shapes,
+//! Rules of the language that are easy to get almost right: the element of the positional `$`, points at the edge of shapes,
 //! variables of `$merge`, positions of parts of strings.
 
 use bson::{Bson, doc};
@@ -169,7 +169,7 @@ async fn merge_knows_the_variables_of_its_command_and_documents_without_the_fiel
     let merged = doc! { "_id": 1, "x": 99, "got": "told", "a": 10 };
     assert_are(&found(&mut client, "t", doc! {}).await, &[merged], &"no variables");
 
-    // By a field of a unique index that has documents without it.
+    // Replaces by a field of a unique index that some documents lack.
     for (collection, is_sparse) in [("u", false), ("s", true)] {
         let index = doc! { "key": { "key": 1 }, "name": "i", "unique": true, "sparse": is_sparse };
         run(&mut client, doc! { "createIndexes": collection, "indexes": [index] }).await;

@@ -1,4 +1,4 @@
-//! Sessions, and writes that are sent twice.
+//! Sessions, and repeated writes.
 
 use std::time::Duration;
 

@@ -8,7 +8,7 @@ use shardlake_mql::{Document, Value};
 use crate::client::{Client, Server, of};
 
 const DOCUMENTS: i32 = 600;
-/// Budgets that were overdrawn are whole again.
+/// Time after which an overdrawn budget is full again.
 const REST: Duration = Duration::from_secs(60);
 
 /// A collection of 400 RU/s.
@@ -44,7 +44,7 @@ async fn count(server: &Server, client: &mut Client, query: bson::Document) -> i
     number(&client.ok("d", of(&doc! { "count": "c", "query": query })).await, "n")
 }
 
-/// Finds until the budget is spent, and answers the refusal.
+/// Repeats a command until the budget is spent, and returns the refusal.
 async fn spend(client: &mut Client, command: &Document) -> Document {
     for _ in 0..10_000 {
         let reply = client.run("d", command.clone()).await;
@@ -127,7 +127,7 @@ async fn a_bulk_write_counts_what_a_refused_statement_did() {
     assert_eq!(count(&server, &mut client, doc! { "n": 1 }).await, done);
 }
 
-/// All documents of a cursor, asked for until each batch has come; and how often a batch was refused.
+/// All documents of a cursor, whose refused batches are requested again, and the number of refusals.
 async fn read_through(server: &Server, client: &mut Client, find: bson::Document) -> (Vec<i64>, usize) {
     let opened = client.ok("d", of(&find)).await;
     let cursor = opened.value("cursor");

@@ -1,4 +1,4 @@
-//! Clients that have to authenticate and have not hold nothing of the server; users share its bounds.
+//! Limits of clients that have yet to authenticate, which hold nothing of the server; users share its bounds.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ async fn as_user(server: &Server, database: &str, name: &str, password: &str) ->
     client
 }
 
-/// A user of database `d`, and a connection of it.
+/// A new user of database `d`, and a connection of it.
 async fn user(server: &Server, owner: &mut Client, name: &str) -> Client {
     owner.ok("d", of(&doc! { "createUser": name, "pwd": "secret", "roles": ["readWrite"] })).await;
     as_user(server, "d", name, "secret").await

@@ -1,5 +1,5 @@
-//! Temporary collections of `$out`: none stays, wherever the command is killed or the process ends, and no collection of a
-//! client is taken for one.
+//! Temporary collections of `$out`: none stays after the command is killed or the process ends at any point, and no collection of a
+//! client is mistaken for one.
 
 use bson::doc;
 use shardlake_gateway_mongo::MongoSettings;
@@ -57,7 +57,7 @@ fn expected() -> Vec<String> {
     [&["from"], &OWN[..], &["to"]].concat().into_iter().map(str::to_owned).collect()
 }
 
-/// The collections of the client and no others; the target as it was, or as it was to be.
+/// Checks that only the client's collections exist, and that the target is in its old or its new state.
 async fn check(server: &Server, client: &mut Client, place: &str) {
     let deleted = async {
         while names_of(server) != expected() {
@@ -72,7 +72,7 @@ async fn check(server: &Server, client: &mut Client, place: &str) {
     assert!([(1, 0), (20, 20)].contains(&is_whole), "{place}: {is_whole:?}");
 }
 
-/// `None` where the command has ended, and a commit of the background waits.
+/// The operation number of the running `aggregate`; `None` if it has ended and a background commit waits.
 async fn number_of_aggregate(client: &mut Client) -> Option<Value> {
     let running = client.ok("admin", of(&doc! { "currentOp": 1 })).await;
     let Value::Array(running) = running.value("inprog") else { panic!("a list") };

@@ -1,4 +1,4 @@
-//! Throughput, charges and shard keys, as applications for Cosmos DB for MongoDB ask for them.
+//! Throughput, charges and shard keys, in the commands of applications for Cosmos DB for MongoDB.
 
 use bson::doc;
 use shardlake_mql::{Document, Value};
@@ -89,7 +89,7 @@ async fn collections_have_throughput_by_custom_actions() {
     ] {
         assert_eq!(client.fails("d", of(&command)).await, code, "{command}");
     }
-    // One partition takes more than a container gets one for when it is made.
+    // Created with the throughput of one new partition, then raised.
     let create =
         doc! { "customAction": "CreateCollection", "collection": "fixed", "offerThroughput": 10_000 };
     ok(&mut client, create).await;

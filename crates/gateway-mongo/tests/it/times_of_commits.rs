@@ -144,7 +144,7 @@ async fn a_transaction_has_the_time_of_its_commit() {
     let mut session = Session::new(1);
     session.begin();
     let began = writer.ok("d", session.part(&insert([1, 2]))).await;
-    // It waits until the transaction has ended.
+    // This write waits until the transaction has ended.
     let mut waiter = server.connect();
     let waiting = tokio::spawn(async move { waiter.run("d", of(&insert([2]))).await });
     server.clock.advance(Duration::from_secs(3));
@@ -165,7 +165,7 @@ async fn a_transaction_has_the_time_of_its_commit() {
 /// Documents that each writer writes.
 const WRITTEN: i64 = 240;
 
-/// Writes on and on, in one of several ways.
+/// Writes repeatedly, in one of several ways.
 async fn write(server: Arc<Server>, way: i64) {
     let mut client = server.connect();
     let mut ids = (way * 10_000..).take(WRITTEN as usize).peekable();
@@ -197,7 +197,7 @@ async fn what_is_read_and_what_is_told_since_hold_every_write() {
 
     let is_over = Arc::new(AtomicBool::new(false));
     let at_work = Arc::new(AtomicUsize::new(3));
-    // Syncs take their time now and then, so that commits of several partitions are under way.
+    // Syncs stall now and then, so that commits of several partitions are under way.
     let stalls = std::thread::spawn({
         let (engine, is_over) = (engine.clone(), is_over.clone());
         move || {

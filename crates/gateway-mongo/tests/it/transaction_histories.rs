@@ -1,4 +1,4 @@
-//! Any transactions of several sessions, step by step beside each other, against a model of snapshot isolation.
+//! Random concurrent transactions of several sessions, step by step, against a model of snapshot isolation.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ enum Step {
     ReadAll(usize),
     Commit(usize),
     Abort(usize),
-    /// A write by itself, of a document that no transaction has.
+    /// A write outside of transactions, of a document that no transaction holds.
     Plain(i32),
 }
 
@@ -51,7 +51,7 @@ struct Open {
 #[derive(Default)]
 struct Model {
     committed: State,
-    /// Of each document, the commit that wrote it last.
+    /// The last commit of each document.
     last: BTreeMap<i32, usize>,
     commits: usize,
     open: BTreeMap<usize, Open>,

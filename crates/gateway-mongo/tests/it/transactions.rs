@@ -350,7 +350,7 @@ async fn idle_and_old_transactions_are_aborted_and_so_are_those_of_ended_session
     session.begin();
     client.ok("d", session.part(&increment("c", 1))).await;
     client.ok("admin", of(&bson_doc! { "killAllSessions": [] })).await;
-    // Nothing is kept from others any more.
+    // The transaction has released its documents.
     client.ok("d", of(&increment("c", 1))).await;
     assert_eq!(client.fails("admin", session.commit()).await, 251);
     assert_eq!(stored(&mut client, "c").await, [(1, 1)]);
@@ -399,7 +399,7 @@ async fn the_writes_of_a_transaction_are_counted_and_a_hundred_thousand_may_be()
     client.ok("d", session.part(&many(0, 5_000))).await;
     client.ok("admin", session.commit()).await;
     assert_eq!(client.ok("d", of(&bson_doc! { "count": "c" })).await.value("n").to_i64_exact(), Some(5_000));
-    // Entries of the index are not counted apart: a batch of another protocol may change 100,000.
+    // Index entries are not counted separately: a batch of another protocol may change 100,000.
     let fields: Vec<i32> = (0..30).collect();
     let wide = |id: i32| bson_doc! { "_id": id, "list": fields.clone() };
     let documents: Vec<bson::Bson> = (20_000..24_000).map(|id| wide(id).into()).collect();
@@ -460,7 +460,7 @@ async fn a_transaction_spans_keys_and_collections() {
     assert_eq!(stored(&mut client, "c").await, [(1, 1)]);
 }
 
-/// Commands that wait for a transaction's document take no place from the transaction's own commands.
+/// Commands that wait for a transaction's document take no permit from the transaction's own commands.
 #[tokio::test]
 async fn writes_that_evaluate_and_wait_for_a_transaction_do_not_hold_it_up() {
     let server = Server::start().await;
@@ -489,7 +489,7 @@ async fn writes_that_evaluate_and_wait_for_a_transaction_do_not_hold_it_up() {
     assert_eq!(stored(&mut client, "c").await, [(1, 41)]);
 }
 
-/// How many commands of this name are at work.
+/// Number of running commands of this name.
 async fn operations(client: &mut Client, command: &str) -> usize {
     let listed = client.ok("admin", of(&bson_doc! { "currentOp": 1 })).await.value("inprog");
     let listed = listed.as_array().expect("a list").iter().filter_map(Value::as_document);

@@ -87,7 +87,7 @@ async fn an_id_whose_text_does_not_tell_its_type_is_a_text_at_the_other_door() {
         [r#""$num:2.5""#, r#""$num:5""#, r#""$num:6""#, r#""$num:7""#]
     );
     assert_eq!(rows("SELECT c.id, c.n FROM c WHERE c.id = '$num:6'").await, [r#"{"id":"$num:6","n":1}"#]);
-    // This door has the types that it was given, also behind an update and by each way to read.
+    // The MongoDB API keeps the types that it was given, also after an update and in each kind of read.
     let update = doc! { "update": "c", "updates": [{ "q": { "_id": { "$gt": 1 } }, "u": { "$inc": { "n": 1 } }, "multi": true }] };
     assert_eq!(client.ok("d", of(&update)).await.value("nModified").to_i64_exact(), Some(4));
     for id in &ids {
@@ -124,7 +124,7 @@ async fn what_the_other_door_reads_and_writes_again_keeps_its_kinds() {
     let is_collection = container.entry.shape.is_collection;
     let body = item_of_json_in(&item.json_text(), server.account.limits(), is_collection).expect("an item");
     assert_eq!(body.as_bytes(), item.body().as_bytes());
-    // In a container of the other door an object stays one.
+    // In a container of the NoSQL API an object stays an object.
     let definition = ContainerDefinition::new("other", PartitionKeyDefinition::hash("/tenant"));
     let other = server.account.create_container(&ctx, "d", definition, None).await.expect("a container");
     let is_collection = other.entry.shape.is_collection;
@@ -179,7 +179,7 @@ async fn indexes_leave_what_the_other_door_has_asked_for() {
     assert_eq!(before.unique_key_policy, after.unique_key_policy);
 }
 
-/// The other protocol addresses the container by its id, in which the name is escaped as an `_id` is.
+/// The NoSQL API addresses the container by its id, in which the name is escaped like an `_id`.
 #[tokio::test]
 async fn a_collection_may_have_a_name_that_no_container_has() {
     let server = Server::start().await;
@@ -216,7 +216,7 @@ async fn a_collection_may_have_a_name_that_no_container_has() {
         assert!(dropped.has("nIndexesWas"), "{name}");
     }
     assert!(server.account.container_for_items("d", "$str:so%2Fthat").is_err());
-    // The escaped form is a name of its own, and one whose form is too long for an id is refused by the code of names.
+    // The escaped form is a name of its own. A name whose escaped form is too long for an id is refused with the code for names.
     let found = client.ok("d", of(&doc! { "count": "$str:logs%2F2026" })).await;
     assert_eq!(found.value("n").to_i32_exact(), Some(0));
     assert_eq!(client.fails("d", of(&doc! { "create": "/".repeat(100) })).await, 73);

@@ -71,7 +71,7 @@ async fn find_and_modify_says_that_its_change_failed() {
     let error =
         errors.as_array().and_then(|errors| errors.first()?.as_document().cloned()).expect("an error");
     assert_eq!(error.value("errmsg").as_str(), Some(words), "{reply}");
-    // Words about the command itself stand alone.
+    // Messages about the command itself have no prefix.
     let wrong = doc! { "findAndModify": "c", "query": { "_id": 1 }, "update": { "$no": 1 } };
     let reply = client.run("d", of(&wrong)).await;
     assert!(

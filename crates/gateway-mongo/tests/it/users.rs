@@ -29,7 +29,7 @@ async fn fails(client: &mut Client, database: &str, command: bson::Document) -> 
     client.fails(database, of(&command)).await
 }
 
-/// A connection on which the account has proved itself.
+/// A connection of the account.
 async fn owner(server: &Server) -> Client {
     let mut client = server.connect();
     assert!(prove_at(&mut client, "admin", "localhost", KEY).await.value("done").is_true());
@@ -93,7 +93,7 @@ async fn roles_decide_what_a_user_may_do_and_where() {
     ] {
         make(&mut account, user, vec![role]).await;
     }
-    // Who may: by the first letter of each kind of user; a capital on another database.
+    // Permitted users by the first letter of each kind; a capital for another database.
     let commands: Vec<(&str, bson::Document, &[&str])> = vec![
         ("d", doc! { "find": "c" }, &["reader", "writer", "owner", "anyreader", "root"]),
         ("e", doc! { "find": "c" }, &["anyreader", "root"]),
@@ -148,7 +148,7 @@ async fn roles_decide_what_a_user_may_do_and_where() {
         }
         let listed = ok(&mut client, "admin", doc! { "listDatabases": 1, "nameOnly": true }).await;
         let listed = listed.value("databases").as_array().expect("a list").len();
-        // Of `admin` users are listed, which `root` may back up.
+        // `root` sees the users in `admin`, because it may back them up.
         let expected = match user {
             "root" => 3,
             "monitor" | "anyreader" => 2,

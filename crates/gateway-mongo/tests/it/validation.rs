@@ -1,4 +1,4 @@
-//! Options of commands and stages that are wrong: each kind of mistake has the code that the reference gives it.
+//! Invalid options of commands and stages: each kind of mistake has the reference's code.
 
 use bson::{Bson, doc};
 use shardlake_mql::Document;
@@ -29,7 +29,7 @@ async fn check(client: &mut Client, cases: Vec<(&str, bson::Document, Option<i32
     }
 }
 
-/// A value of every kind but those that a field may have.
+/// A value of every type except those that a field may have.
 fn others(taken: &[&str]) -> Vec<Bson> {
     let all = [
         ("text", Bson::from("x")),
