@@ -17,12 +17,12 @@ use crate::needed::Needed;
 use crate::reads::{MEMORY_BYTES_MAX, Page, Position, Scan, Source};
 use crate::request::Request;
 
-/// Of a document that is made for a client: 16 MiB, and what the reference adds for itself.
+/// Size limit of a result document: 16 MiB and the reference server's internal allowance.
 pub const RESULT_BYTES_MAX: usize = (16 << 20) + (16 << 10);
 const OBJECT_TOO_LARGE: i32 = 10334;
 const CURSOR_NOT_FOUND: i32 = 43;
 
-/// A pipeline with what it runs on.
+/// A pipeline with its database, collection and variables.
 #[derive(Debug)]
 pub struct Aggregation {
     pub database: String,
@@ -194,7 +194,7 @@ impl Aggregating {
         Ok(self.rows(request, usize::MAX).await?.0)
     }
 
-    /// The next results, which are complete with the first one that reaches so many bytes, and whether they were the last.
+    /// The next results until they reach this size (the last result may exceed it), and whether they were the last.
     pub async fn rows(
         &mut self,
         request: &Arc<Request>,
@@ -437,10 +437,10 @@ impl Batch {
     }
 }
 
-/// What the engine refused to a pipeline, whole: the language knows code and message alone.
+/// The complete failure behind an error of the engine: the expression language keeps only code and message.
 type Refused = Arc<Mutex<Option<Failure>>>;
 
-/// Notes a failure, and tells the language of it.
+/// Records a failure and returns it as an error of the language.
 fn told(failure: Failure, refused: &Refused) -> shardlake_mql::Error {
     let error = shardlake_mql::Error::new(failure.code, failure.message.as_str());
     *refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure);
@@ -475,7 +475,7 @@ fn shows_no_order(stages: &[Value]) -> bool {
     }
 }
 
-/// The filter that a pipeline begins with: what it does not let through need not be read.
+/// The filter of a leading `$match`: documents that do not match it need not be read.
 fn first_match(stages: &[Value]) -> Document {
     let first = stages.first().and_then(Value::as_document);
     let filter = first.and_then(|stage| stage.get("$match")).and_then(Value::as_document);

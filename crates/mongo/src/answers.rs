@@ -1,4 +1,4 @@
-//! What the statements of writes that may come again have answered, kept with what they wrote.
+//! Answers of retryable statements, stored with their writes.
 
 use shardlake_mql::{Document, Value};
 use shardlake_partition::{CommitNote, StatementRow, forget_statements, kept_statements, wait_for_queued};
@@ -36,7 +36,7 @@ pub fn inserted_answer() -> Document {
     Document::one("n", Value::Int(1))
 }
 
-/// What is known of a session's last write.
+/// Stored answers of a session's last write.
 #[derive(Debug)]
 pub struct KeptAnswers {
     pub number: i64,
@@ -46,7 +46,7 @@ pub struct KeptAnswers {
 }
 
 impl Collections {
-    /// What is stored of the last write of a session, on any shard. `waits` for the writes that are on their way.
+    /// The stored answers of a session's last write, from any shard. `waits` for queued writes.
     pub async fn kept_answers(
         &self,
         session: SessionName,
@@ -69,7 +69,7 @@ impl Collections {
         Ok(Some(KeptAnswers { number: kept.number, is_committed: kept.is_committed, answers }))
     }
 
-    /// Deletes answers that nobody may ask for any more; says how many rows.
+    /// Deletes answers that no client may ask for any more; returns the number of rows.
     pub async fn forget_answers(&self, now: Timestamp) -> Result<usize> {
         let mut forgotten = 0;
         for shard in self.queries.shards.iter() {

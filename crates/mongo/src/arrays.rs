@@ -1,5 +1,6 @@
-//! Arrays that an index of a collection cannot take: two of them side by side (171), and positions that are names as well (16746).
-//! Checked before a document is stored and when an index is made; the other door is held to it by unique indexes alone.
+//! Arrays that an index of a collection refuses: two of them side by side (171), and positions that are also names
+//! (16746). Checked before a document is stored and when an index is made. Writes through the REST protocol are
+//! checked by unique indexes alone.
 
 use shardlake_document::RawDocument;
 use shardlake_model::KeyPath;

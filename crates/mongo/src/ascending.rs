@@ -12,7 +12,7 @@ const COUNTER_MASK: u64 = (1 << COUNTER_BITS) - 1;
 /// Sequences of this process. A sequence never goes back, also where the clock does.
 #[derive(Debug, Default)]
 pub(crate) struct Ascending {
-    /// Bytes that tell this process from others, and the first value of the counter.
+    /// Random bytes of this process, and the first value of the counter.
     process: OnceLock<([u8; 5], u64)>,
     /// Seconds and counter of the latest ObjectId.
     object_id: AtomicU64,
@@ -47,7 +47,7 @@ impl Ascending {
     }
 }
 
-/// Raises a value to the one that `next` makes of it, but at least by one.
+/// Raises a value to the result of `next`, but at least by one.
 fn raised(value: &AtomicU64, next: impl Fn(u64) -> u64) -> u64 {
     let raise = |latest: u64| Some(next(latest).max(latest + 1));
     match value.fetch_update(Ordering::Relaxed, Ordering::Relaxed, raise) {

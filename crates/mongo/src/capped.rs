@@ -1,9 +1,9 @@
 //! Capped collections: of bounded size, with the newest documents in the order of their insertion.
 //!
-//! The options say how large a collection may be, as clients see them. The bounds that follow from them are kept with the
-//! container, and the partition keeps to them with every write, whichever front end it comes from. So a collection is converted
-//! where it is: from the change of its definition on nothing is added without the oldest documents giving way, and what is too
-//! much at that time is removed before the command ends, or before the next start serves clients.
+//! The options state the size of a collection as clients see it. The bounds that follow from the options are kept with
+//! the container, and the partition enforces them at every write, whichever front end it comes from. So a collection is
+//! converted in place: once its definition has changed, each insert removes the oldest documents. Documents beyond the
+//! bounds at that time are removed before the command ends, or before the next start serves clients.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,7 +71,7 @@ fn whole(number: i64) -> Value {
     i32::try_from(number).map_or(Value::Long(number), Value::Int)
 }
 
-/// What `collMod` changes.
+/// Changes of bounds by `collMod`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CappedChange {
     pub size: Option<i64>,
@@ -122,7 +122,7 @@ pub async fn change_capped(
     .await
 }
 
-/// Changes bounds, and removes what is beyond them, also where the client goes away.
+/// Changes bounds and removes documents beyond them, even if the client disconnects.
 async fn redefine_capped(
     collections: &Collections,
     request: &Arc<Request>,

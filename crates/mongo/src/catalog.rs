@@ -17,7 +17,7 @@ use crate::meta::{DatabaseMeta, Meta, Rename, View};
 use crate::request::Request;
 use crate::shard_key::{ShardKey, UNSHARDED_PATH};
 
-/// What a collection is made with.
+/// Options of a new collection.
 #[derive(Debug, Clone, Default)]
 pub struct Creation {
     /// As `listCollections` shows them.
@@ -147,7 +147,7 @@ impl Collections {
         .await
     }
 
-    /// Changes what is kept with a collection, and what of its definition follows from that.
+    /// Changes the metadata of a collection, and the parts of its definition that follow from the metadata.
     pub async fn redefine(
         &self,
         request: &Request,
@@ -207,7 +207,7 @@ impl Collections {
             if meta.is_own {
                 definition.indexing_policy = policy;
             } else {
-                // What another front end has asked for stays.
+                // Paths that another front end has asked for stay.
                 add_paths(&mut definition.indexing_policy, policy);
             }
             let after = default_ttl_of(meta);
@@ -237,7 +237,7 @@ impl Collections {
         .await
     }
 
-    /// Changes what is kept with a database.
+    /// Changes the metadata of a database.
     pub async fn change_database(
         &self,
         database: &str,
@@ -378,9 +378,8 @@ impl Collections {
         Ok(last)
     }
 
-    /// Waits for the turn of each partition: what was planned before a rename is queued, and what
-    /// is planned from now on has no earlier time, not even where a partition's log is ahead of the
-    /// clock.
+    /// Passes the time of the last rename in each partition: changes planned before the rename are queued, and later
+    /// changes have no earlier time, even where a partition's log is ahead of the clock.
     async fn pass_rename(&self, namespace: &Namespace) -> Result<()> {
         let Some(collection) = self.collection(namespace)? else { return Ok(()) };
         let Some(rename) = collection.meta.renames.last() else { return Ok(()) };
@@ -391,7 +390,7 @@ impl Collections {
     }
 }
 
-/// For how long versions are kept where nothing is said: so far back a change stream can be resumed.
+/// Default retention of versions: a change stream can be resumed this far back.
 const VERSIONS_MINUTES: i64 = 60;
 
 /// As long as the collection's images are to be kept.
@@ -413,7 +412,7 @@ fn set_properties(meta: &Meta, definition: &mut ContainerDefinition) -> Result<(
     let room = PROPERTIES_MAX.saturating_sub(properties.len());
     properties.extend(wanted.into_iter().take(room));
     definition.computed_properties = (!properties.is_empty()).then_some(properties);
-    // One of a client of the other door may have a name that an index needs.
+    // A computed property of another API's client may have a name that an index needs.
     shardlake_partition::validate_computed_properties(definition).map_err(|error| {
         Failure::new(67, format!("the container's computed properties rule out the index: {error}"))
     })

@@ -1,4 +1,5 @@
-//! Changing one document as one step: matched again, updated and checked on the version that is stored when its turn comes.
+//! Change of one document as one step: matched again, updated and checked against the stored version under the write's
+//! lock.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,7 +18,7 @@ use crate::failure::{Failure, Result};
 use crate::request::Request;
 use crate::stored::{body_of, document_of};
 
-/// What is to become of a document.
+/// The intended change of a document.
 #[derive(Debug, Clone)]
 pub(crate) enum Intent {
     Update(Arc<Update>),
@@ -28,7 +29,7 @@ pub(crate) enum Intent {
     Rewrite,
 }
 
-/// A change of one document, and what it came to when it was planned last.
+/// A change of one document, and the result of its latest planning.
 #[derive(Debug)]
 struct DocumentChange {
     collection: Collection,
@@ -45,7 +46,7 @@ struct DocumentChange {
 struct CameTo {
     failure: Option<Failure>,
     effect: Option<Effect>,
-    /// What was to be stored, for the words about a value that is taken.
+    /// The document to be stored, for the message of a duplicate key error.
     written: Document,
 }
 
@@ -211,8 +212,8 @@ impl Collections {
         }
     }
 
-    /// Whether a document may be what a filter means. A transaction knows before it writes: what it does not see, or does not
-    /// mean, it may pass over, whatever others make of it.
+    /// Whether a document may match a statement's filter. A transaction checks this before it writes: it may skip a
+    /// document that it does not see or that does not match, whatever other clients write to it.
     async fn is_meant(
         &self,
         request: &Request,

@@ -5,8 +5,9 @@
 //! filter {a.b: "X"}, strength 2  SORTKEY(c.a.b, "en/2-------") = sort key of "X", or an array or an object may hide the value
 //! ```
 //!
-//! The name holds the version of the tables, so that sort keys of two versions are never compared. A condition says how its sort
-//! key is made and names no property: where an index comes or goes while a cursor is open, it means the same.
+//! The name holds the version of the tables, so that sort keys of two versions are never compared. A condition holds
+//! the rules of its sort key and names no property: it stays valid when an index is created or dropped while a cursor
+//! is open.
 
 use shardlake_model::{ComputedProperty, ContainerDefinition};
 use shardlake_mql::{COLLATION_DATA_VERSION, Collation, Document, Str, Value};
@@ -19,7 +20,7 @@ use crate::names::stored_path;
 
 /// How the names of these properties begin, as the name of no field that a filter can name.
 const PREFIX: &str = "$collated:";
-/// What a container takes. Of further fields, strings are matched on documents.
+/// Computed properties of one container. Strings of further fields are matched on documents.
 pub(crate) const PROPERTIES_MAX: usize = 20;
 
 /// The sort key of a field; `None` for a path that a query cannot name.
@@ -81,7 +82,7 @@ pub(crate) fn served(definition: &ContainerDefinition, collation: &Collation) ->
     properties.filter_map(|property| property.name.strip_prefix(&start)).map(str::to_owned).collect()
 }
 
-/// A condition on sort keys that every document meets which meets the filter; `None` where nothing can be said.
+/// A condition on sort keys that holds for every document that matches the filter; `None` if there is none.
 pub(crate) fn condition(filter: &Document, collation: &Collation, served: &[String]) -> Option<Predicate> {
     let part = |(name, value): (&Str, &Value)| member(name, value, collation, served);
     let parts: Vec<Predicate> = filter.iter().filter_map(part).collect();
@@ -98,7 +99,7 @@ fn member(name: &str, value: &Value, collation: &Collation, served: &[String]) -
             let known: Vec<Predicate> = parts()?.flatten().collect();
             (!known.is_empty()).then_some(Predicate::All(known))
         }
-        // One branch that says nothing says that anything may be.
+        // A branch without a condition makes the whole alternative unconditional.
         "$or" => parts()?.collect::<Option<Vec<_>>>().map(Predicate::Any),
         path if path.starts_with('$') || !served.iter().any(|served| served == path) => None,
         path => match value {

@@ -1,4 +1,4 @@
-//! The collections of an account: finding them, and reading what is stored in them.
+//! The collections of an account: lookup by name, and reads of their documents.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -39,14 +39,14 @@ pub struct Collections {
     validators_evaluate: Arc<AtomicBool>,
     pub(crate) turns: Turns,
     pub(crate) ascending: Arc<Ascending>,
-    /// What is read and written is so in this transaction.
+    /// Reads and writes belong to this transaction.
     pub(crate) transaction: Option<Arc<OpenTransaction>>,
     /// Of a command that waits for its writes later.
     pub(crate) own: Option<Arc<OwnWrites>>,
 }
 
 impl Collections {
-    /// What an error of the engine means here: some mean something else in a transaction.
+    /// An error of the engine as a failure; some errors have another code in a transaction.
     pub(crate) fn failed(&self, error: Error) -> Failure {
         let code = match error.kind() {
             _ if self.transaction.is_none() => None,
@@ -118,7 +118,7 @@ impl Collection {
     }
 }
 
-/// What a name stands for.
+/// The object behind a name.
 #[derive(Debug, Clone)]
 pub enum Found {
     Nothing,
@@ -153,8 +153,7 @@ impl Collections {
         }
     }
 
-    /// The same collections as a transaction sees them. Definitions are nobody's but everybody's: what is made or changed of
-    /// them is so at once.
+    /// The same collections within a transaction. Definitions are not transactional: changes of them apply at once.
     pub fn within(&self, transaction: Arc<OpenTransaction>) -> Collections {
         Collections { transaction: Some(transaction), ..self.clone() }
     }

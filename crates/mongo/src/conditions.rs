@@ -1,4 +1,4 @@
-//! What conditions of filters share, whatever they compare by.
+//! Rules that conditions of filters share under every collation.
 
 use shardlake_mql::Document;
 use shardlake_sql::Predicate;

@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::names::stored_path;
 use crate::stored::document_of;
 
-/// Error 11000 for a conflict that the engine found; `body` is what was to be stored.
+/// Error 11000 for a conflict that the engine found; `body` is the rejected item.
 pub(crate) fn duplicate(collection: &Collection, error: &Error, body: Option<&[u8]>) -> Failure {
     let document = body.and_then(|body| document_of(body).ok()).unwrap_or_default();
     duplicate_of(collection, error, &document)

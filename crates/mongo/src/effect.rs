@@ -1,4 +1,4 @@
-//! What a change of a document did, what its statement did, and how that is answered.
+//! Effects of a change and of its statement, and their answer.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use shardlake_partition::{SessionWrite, StatementRow};
 
 use crate::failure::{Failure, Result};
 
-/// What a change did.
+/// Effect of a change of one document.
 #[derive(Debug, Clone)]
 pub(crate) struct Effect {
     pub before: Option<Document>,
@@ -19,7 +19,7 @@ pub(crate) struct Effect {
     pub upserted: Option<Value>,
 }
 
-/// What a statement did.
+/// Effect of a statement.
 #[derive(Debug, Default)]
 pub struct Done {
     pub matched: u64,
@@ -31,7 +31,7 @@ pub struct Done {
     pub after: Option<Document>,
     /// How the filter met the document.
     pub met: Matched,
-    /// What ended a statement for many documents before its end: the counts are of what it has done.
+    /// The failure that ended a statement for many documents early: the counts cover its changes up to then.
     pub failure: Option<Failure>,
 }
 
@@ -56,7 +56,7 @@ impl Done {
     }
 }
 
-/// How a command answers what a statement did.
+/// Converts the effect of a statement to its answer.
 pub type Form = Arc<dyn Fn(&Done) -> Result<Document> + Send + Sync>;
 
 /// A statement that may come again, and how it is answered.

@@ -1,9 +1,10 @@
-//! Documents whose time is over by an index with `expireAfterSeconds`: their date, or the earliest of an array of dates, lies so
-//! many seconds back. Whichever door wrote them, they are removed like a client removes them: change streams tell of it, and
-//! unique values are free again. (An index on `_ts` is the container's own time to live, which the partitions look after.)
+//! Expiry by an index with `expireAfterSeconds`: the document's date, or the earliest of an array of dates, lies so
+//! many seconds back. The API that wrote a document makes no difference. It is removed like by a client: change streams
+//! report the delete, and its unique values are free again. (An index on `_ts` is the container's own time to live,
+//! which the partitions look after.)
 //!
-//! Nothing is kept of it. A sweep asks each of these indexes for what is over, page by page, so that splits, moves and restarts
-//! are of no consequence. The caller paces it.
+//! Expiry stores no state. A sweep reads the expired documents of each of these indexes page by page, so splits, moves
+//! and restarts have no effect on it. The caller paces it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,16 +25,16 @@ use crate::plan::{plan, shown};
 use crate::request::Request;
 use crate::stored::document_of;
 
-/// How long one step may take; a document that a transaction holds for longer has its turn in the next sweep.
+/// Time limit of one step; a document that a transaction locks for longer is left to the next sweep.
 const STEP_MAX: Duration = Duration::from_secs(5);
 /// A collection that has spent its request units is left alone but for one step in this time.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What is left of one look at all collections.
+/// The rest of one pass over all collections.
 #[derive(Debug)]
 pub struct ExpirySweep {
     rules: VecDeque<Rule>,
-    /// What is over is so at this moment.
+    /// Documents are expired relative to this time.
     now: Timestamp,
     removed: u64,
 }
@@ -78,7 +79,7 @@ impl Collections {
         ExpirySweep { rules, now: self.queries.clock().now(), removed: 0 }
     }
 
-    /// Removes up to so many documents; says how long to wait before the next step, where there is a reason besides the pace.
+    /// Removes up to so many documents. Returns the wait before the next step if there is a reason besides the pace.
     pub async fn expire_some(&self, sweep: &mut ExpirySweep, documents_max: usize) -> Option<Duration> {
         let mut rule = sweep.rules.pop_front()?;
         let was_spent = match self.rule_in_force(&rule) {
@@ -89,11 +90,11 @@ impl Collections {
             Ok(removed) => {
                 sweep.removed += removed;
                 if rule.continuation.is_some() {
-                    // Others have their turn first.
+                    // Other rules are served first.
                     sweep.rules.push_back(rule);
                 }
             }
-            // The next sweep goes on.
+            // The next sweep continues.
             Err(failure) => {
                 tracing::debug!(namespace = %rule.namespace, index = rule.index, code = failure.code, "removing documents whose time is over was broken off");
             }
@@ -101,7 +102,7 @@ impl Collections {
         was_spent.then_some(PATIENCE)
     }
 
-    /// The collection and the index of a rule, unless they are gone or others by now.
+    /// The collection and the index of a rule, unless they were dropped or replaced.
     fn rule_in_force(&self, rule: &Rule) -> Option<(Collection, Document)> {
         let collection = self.collection(&rule.namespace).ok()??;
         if collection.handle.container().rid != rule.rid {
@@ -117,8 +118,8 @@ impl Collections {
         let Some((collection, index)) = self.rule_in_force(rule) else { return Ok(0) };
         let Some(dates) = dates_of(&index, now) else { return Ok(0) };
         let filter = filter_of(&index, &dates);
-        // Which documents the index has is for its collation to say. Dates as the other door writes them are compared as they are: all
-        // have one form.
+        // The index's collation decides which documents the index holds. Dates in the other API's form are compared
+        // byte by byte: all have one form.
         let collation = kept_collation(&index)?;
         let planned = if collation.is_simple() { &filter } else { &dates };
         let plan = plan(planned, &SIMPLE, &collection.shard_key);
@@ -142,7 +143,7 @@ impl Collections {
                 continue;
             }
             let name = collection.name_of(&document)?;
-            // It is matched again when its turn comes: who gave it another date in time keeps it.
+            // The document is matched again under its write lock: a document with a new date stays.
             let what = (&parsed, Intent::Remove, None);
             match self.change(&request, &collection, name, what, &request.env(), false).await {
                 Ok(effect) => removed += u64::from(effect.is_some()),
@@ -159,7 +160,7 @@ impl Collections {
         !reports.is_empty() && reports.iter().all(|(_, report)| report.level_centi <= 0)
     }
 
-    /// Nothing is charged for it, except in serverless accounts, where it costs what deletes cost.
+    /// Expiry is free, except in serverless accounts, where it costs as much as deletes.
     pub(crate) fn request_of_its_own(&self) -> Request {
         self.request_for(STEP_MAX)
     }
@@ -193,7 +194,7 @@ fn date_path(index: &Document) -> Option<&str> {
     (is_timed && &**path != "_ts").then_some(&**path)
 }
 
-/// What is over of the documents that an index has.
+/// The filter for expired documents of an index.
 fn filter_of(index: &Document, dates: &Document) -> Document {
     let Some(rows) = index.get("partialFilterExpression").and_then(Value::as_document) else {
         return dates.clone();
@@ -202,7 +203,7 @@ fn filter_of(index: &Document, dates: &Document) -> Document {
     Document::one("$and", Value::array(parts.to_vec()))
 }
 
-/// What is over at a moment. Dates compare with dates alone, and of an array the earliest decides whether one is before it.
+/// The filter for expired dates. Dates compare with dates alone, and the earliest date of an array decides.
 fn dates_of(index: &Document, now: Timestamp) -> Option<Document> {
     let seconds = index.get("expireAfterSeconds")?.to_f64().filter(|seconds| seconds.is_finite())?;
     let last = (now.milliseconds() as i64).saturating_sub((seconds * 1000.0) as i64);
@@ -211,7 +212,7 @@ fn dates_of(index: &Document, now: Timestamp) -> Option<Document> {
         Value::document(Document::one(path, Value::document(Document::one(operator, value))))
     };
     let mut either = vec![over(path, "$lte", Value::Date(last))];
-    // The other door writes a date as the object that it is shown by. Its text sorts right to the second.
+    // The REST protocol stores a date as the object that JSON shows. Its text sorts correctly to the second.
     let second = (last.div_euclid(1000) - 1).saturating_mul(1000);
     if let Some((member, text)) = shown(&Value::Date(second)) {
         either.push(over(&format!("{path}.{member}"), "$lt", Value::string(text)));

@@ -1,4 +1,4 @@
-//! What goes wrong, in MongoDB's codes (spec mongo.md §7).
+//! Failures in MongoDB's codes (spec mongo.md §7).
 
 use shardlake_model::{Error, ErrorKind};
 use shardlake_mql::{Document, Value};

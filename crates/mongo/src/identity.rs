@@ -1,7 +1,7 @@
 //! `_id` and the identity that it gives an item (spec mongo.md §11.2).
 //!
-//! The stored `id` is the identity's text wherever the text tells the value again, type and all; else the value itself, whose
-//! identity the engine finds out.
+//! The stored `id` is the identity's text if the text encodes value and type. Otherwise it is the value itself, and the
+//! engine derives the identity from it.
 
 use shardlake_document::{IdValue, ItemId, RawDocument, id_of_text, value_of_id};
 use shardlake_mql::{Decimal, Document, Value, identical};
@@ -11,7 +11,7 @@ use crate::failure::{Failure, Result};
 /// Bytes of an item's id.
 const ID_BYTES_MAX: usize = 1023;
 
-/// What an `_id` becomes.
+/// Stored forms of an `_id`.
 #[derive(Debug, Clone)]
 pub struct Identity {
     /// In the item's key.
@@ -41,7 +41,7 @@ pub fn text_of(value: &Value) -> Result<String> {
     }
 }
 
-/// The typed form of a value that is no string; `None` for one that has none.
+/// The typed form of a value other than a string; `None` for a value without such a form.
 pub(crate) fn typed_text(value: &Value) -> Option<String> {
     let bytes = Document::one("", value.clone()).to_bytes();
     let raw = RawDocument::assume_valid(&bytes).get("")?;

@@ -27,8 +27,8 @@ pub struct IndexChange {
 }
 
 impl Collections {
-    /// Makes indexes, and the collection where there is none. Returns when they serve. What was broken off before its end,
-    /// by a crash or because the client went, is finished by the next command that asks for the same.
+    /// Creates indexes, and the collection if it does not exist. Returns when the indexes serve reads. Builds that were
+    /// interrupted, by a crash or a disconnect, are finished by the next command that asks for the same indexes.
     pub async fn create_indexes(
         &self,
         request: &Request,
@@ -66,7 +66,7 @@ impl Collections {
             true => Box::pin(self.build(request, &collection, &meta, wanted)).await?,
             false => collection,
         };
-        // What is not ready in time goes on being built.
+        // Builds that are not ready in time continue.
         let words = "the index is being built, which takes longer than the command may: see listIndexes";
         let rid = changed.handle.container().rid;
         self.in_time(request, words, self.queries.wait_for_index(rid)).await?;
@@ -87,8 +87,8 @@ impl Collections {
             collection.meta.indexes.iter().any(|known| known.value("name").as_str() == name.as_str())
         };
         let is_more_unique = uniqueness_of(meta)? != uniqueness_of(&collection.meta)?;
-        // Prepared until every document has claimed its values, so that a command that is broken off leaves no index that says
-        // more than it holds.
+        // Prepared until every document has claimed its values, so that an interrupted command leaves no unique index
+        // without all its values.
         let prepares = |index: &&Document| {
             let is_prepared_now = is_more_unique && flag(index, "unique") && !is_known(index);
             is_prepared_now || is_unfinished(&collection.meta, index)
@@ -151,7 +151,7 @@ impl Collections {
         tokio::time::timeout(time, work).await.map_err(|_| Failure::new(OUT_OF_TIME, words))
     }
 
-    /// Takes out what a command made that failed, and nothing else.
+    /// Removes the indexes that a failed command made, and nothing else.
     async fn take_back_indexes(
         &self,
         request: &Request,
@@ -237,7 +237,7 @@ fn with_indexes(meta: &Meta, wanted: &[Document]) -> Result<Meta> {
     Ok(meta)
 }
 
-/// An index that is not finished is compared as what it is to become.
+/// The definition that an unfinished index is going to have; comparisons use this one.
 fn as_it_is_to_be(meta: &Meta, known: &Document) -> Document {
     let mut known = known.clone();
     if meta.unfinished.contains(&name_of(&known)) {

@@ -51,7 +51,7 @@ pub(crate) fn policy_of(meta: &Meta, definition: &ContainerDefinition) -> Indexi
     }
 }
 
-/// Adds the paths that a policy lacks. One that indexes nothing, or what is below the root, stays as it is.
+/// Adds the paths that a policy lacks. A policy that indexes nothing, or everything below the root, stays as it is.
 pub(crate) fn add_paths(policy: &mut IndexingPolicy, wanted: IndexingPolicy) {
     let has_root = policy.included_paths.iter().any(|path| path.path == "/*");
     if has_root || policy.indexing_mode != IndexingMode::Consistent {
@@ -64,7 +64,7 @@ pub(crate) fn add_paths(policy: &mut IndexingPolicy, wanted: IndexingPolicy) {
     }
 }
 
-/// The path itself with all that lies below it, through arrays, and what is on the way: a filter asks whether that is an array.
+/// Adds the path, all paths below it through arrays, and its parents: a filter asks whether a parent is an array.
 fn add(parts: &[String], paths: &mut Vec<String>) {
     let quoted = |part: &String| format!("\"{part}\"");
     if parts.len() > PARTS_MAX {
@@ -122,7 +122,7 @@ pub(crate) fn uniqueness_of(meta: &Meta) -> Result<Uniqueness> {
     Ok(unique)
 }
 
-/// The paths of an index's key, quoted, because a name may hold what separates the parts of a path.
+/// The paths of an index's key. A name is quoted if it contains separators of paths.
 pub(crate) fn unique_key_of(key: &Document) -> UniqueKey {
     let quoted = |part: &String| match part.contains(['/', '"', '\'']) {
         true => format!("/\"{}\"", part.replace('"', "\\\"")),
@@ -137,7 +137,7 @@ pub(crate) fn is_enforced(index: &Document) -> bool {
     flag(index, "unique") || flag(index, "prepareUnique")
 }
 
-/// What a TTL index on the time of the last write means for the container.
+/// The container's time to live, from a TTL index on the time of the last write.
 pub(crate) fn default_ttl_of(meta: &Meta) -> Option<i64> {
     meta.indexes.iter().find_map(|index| {
         let key = index.get("key")?.as_document()?;

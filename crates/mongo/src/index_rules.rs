@@ -1,4 +1,4 @@
-//! What an index may be: its fields, kinds and options, and the errors of those that cannot be (spec mongo.md §17).
+//! Rules for fields, kinds and options of indexes, and the errors of invalid ones (spec mongo.md §17).
 
 use shardlake_mql::{Collation, Document, Filter, Scope, Value, document_of_collation};
 

@@ -1,4 +1,4 @@
-//! Indexes by name: what may be made, what is there, what is dropped (spec mongo.md §17).
+//! Indexes by name: creation rules, listing and dropping (spec mongo.md §17).
 
 use shardlake_mql::{
     Collation, Document, Value, by_collation, document_of_collation, has_strings, identical_documents,
@@ -33,7 +33,7 @@ impl Collection {
     pub fn indexes(&self) -> Vec<Document> {
         let mut indexes = vec![self.identity_index()];
         if !self.meta.is_open {
-            // Another front end's policy, as far as this one can say it.
+            // Another front end's policy, as close as an index by name can express it.
             let mut all = Document::one("v", Value::Int(2));
             all.push("key", Value::document(Document::one("$**", Value::Int(1))));
             all.push("name", Value::string("$**_1"));
@@ -86,8 +86,8 @@ impl Collection {
         }
     }
 
-    /// Whether the index of a hint can answer a filter. A wildcard index answers conditions on fields that it has, and only a geographic
-    /// one finds what is near.
+    /// Whether the index of a hint can answer a filter. A wildcard index answers conditions on its fields. Only a
+    /// geographic index finds documents near a point.
     pub fn is_answered_by(&self, hint: &Value, filter: &Document, is_near: bool) -> Result<bool> {
         let Some(index) = self.hinted(hint)? else { return Ok(true) };
         if is_near {
@@ -103,8 +103,8 @@ impl Collection {
         }
     }
 
-    /// The filter that a hint adds to one that goes by `collation`: an index that holds part of the documents, read alone,
-    /// gives these.
+    /// The filter that a hint adds to a command with `collation`: read alone, an index of part of the documents returns
+    /// only that part.
     pub fn rows_of_hint(&self, hint: &Value, collation: &Collation) -> Result<Option<Document>> {
         let Some(index) = self.hinted(hint)? else { return Ok(None) };
         if let Some(filter) = index.get("partialFilterExpression").and_then(Value::as_document) {
@@ -138,7 +138,7 @@ pub(crate) fn same_key(left: &Document, right: &Document) -> bool {
 }
 
 impl Collections {
-    /// Drops the indexes that a name, a key, a list of names or `*` means; says how many there were.
+    /// Drops the indexes that a name, a key, a list of names or `*` selects; returns how many there were.
     pub async fn drop_indexes(
         &self,
         request: &Request,

@@ -26,7 +26,7 @@ const BATCHES_SEARCHED: usize = 64;
 /// Commits of one command that wait for the disk together.
 const BATCHES_AT_WORK: usize = 4;
 
-/// What a write command of several statements came to.
+/// Result of a write command of several statements.
 #[derive(Debug, Default)]
 pub struct Inserted {
     pub count: u64,
@@ -50,7 +50,7 @@ struct Ready {
     statement: Option<(SessionWrite, i32)>,
 }
 
-/// A document that can be written, or the place of one that cannot, and why.
+/// A document ready to be written, or the statement index and the failure of an invalid document.
 type Made = std::result::Result<Ready, (usize, Failure)>;
 
 /// Documents of one logical partition, for one commit.
@@ -415,7 +415,8 @@ impl Collections {
         }
     }
 
-    /// A document that is larger than an item of the other door is inserted when few others are.
+    /// A permit for documents that are larger than an item of the REST protocol: few of them are inserted at a
+    /// time.
     async fn room_for(
         &self,
         request: &Request,
@@ -438,7 +439,7 @@ impl Collections {
         Ok(())
     }
 
-    /// All or nothing. The error says which document was at fault, if one was.
+    /// Inserts all documents or none. The error names the document at fault, if there is one.
     async fn insert_batch(
         &self,
         request: &Request,

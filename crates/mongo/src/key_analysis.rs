@@ -1,4 +1,4 @@
-//! What a field would be worth as shard key: how many values it has in the documents, and how often the commonest come.
+//! Quality of a field as shard key: the number of its values, and the frequencies of the commonest ones.
 
 use std::collections::HashMap;
 
@@ -13,10 +13,10 @@ use crate::reads::{MEMORY_BYTES_MAX, Scan};
 use crate::request::Request;
 use crate::stored::body_of;
 
-/// The commonest values that are told.
+/// Number of commonest values in the report.
 const COMMONEST: usize = 5;
 
-/// What the documents say of a shard key.
+/// Statistics of the documents under a shard key.
 #[derive(Debug, Default)]
 pub struct KeyCharacteristics {
     pub documents: u64,

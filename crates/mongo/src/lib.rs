@@ -1,28 +1,28 @@
-//! Collections of documents over containers of items: what MongoDB's commands ask for, on the engine that all front ends share
-//! (spec mongo.md). A collection is a container, a document is an item; there is no second copy.
+//! Collections of documents over containers of items: MongoDB's commands on the engine that all front ends share (spec
+//! mongo.md). A collection is a container, a document is an item; there is no second copy.
 //!
-//! | file | what it does |
+//! | file | purpose |
 //! |---|---|
 //! | `collections.rs` | finds a collection or a view by its name |
-//! | `catalog.rs`, `meta.rs` | databases, collections and views as they are made, listed and dropped; what is kept with them |
-//! | `indexes.rs`, `index_builds.rs`, `index_rules.rs`, `wildcard_rules.rs`, `index_policy.rs`, `uniqueness.rs`, `narrowing.rs`, `places.rs`, `arrays.rs` | indexes by name, the one policy that serves them, unique and geographic ones, what they cannot take |
+//! | `catalog.rs`, `meta.rs` | databases, collections and views: creation, listing, drops; their metadata |
+//! | `indexes.rs`, `index_builds.rs`, `index_rules.rs`, `wildcard_rules.rs`, `index_policy.rs`, `uniqueness.rs`, `narrowing.rs`, `places.rs`, `arrays.rs` | indexes by name, the one policy that serves them, unique and geographic ones, values that they refuse |
 //! | `expiry.rs` | removes documents whose time is over by an index |
-//! | `validation.rs`, `key_analysis.rs` | read a collection from end to end: whether it is valid, what a shard key would be worth |
+//! | `validation.rs`, `key_analysis.rs` | read a collection from end to end: its validity, the quality of a shard key |
 //! | `names.rs`, `identity.rs`, `stored.rs` | documents to bodies of items and back, one for one |
 //! | `shard_key.rs` | the partition key as documents name it |
-//! | `plan.rs`, `collated.rs`, `conditions.rs`, `collation.rs` | from a filter to what the engine is asked; strings under a collation; collations that are kept |
+//! | `plan.rs`, `collated.rs`, `conditions.rs`, `collation.rs` | from a filter to queries of the engine; strings under a collation; stored collations |
 //! | `point.rs` | one document by its key |
-//! | `reads.rs`, `order.rs`, `aggregate.rs`, `needed.rs`, `output.rs` | finding documents; pipelines, what they look at, and where their results go |
+//! | `reads.rs`, `order.rs`, `aggregate.rs`, `needed.rs`, `output.rs` | finding documents; pipelines, their inputs, and where their results go |
 //! | `shown.rs` | keys of indexes and numbers of documents in place of documents |
-//! | `capped.rs`, `tail.rs` | capped collections; cursors that wait for what is inserted next |
-//! | `temporary.rs`, `interrupted.rs` | collections that a command makes for its own use; what a start finishes |
-//! | `insert.rs`, `update.rs`, `change.rs`, `effect.rs` | writes, each document as one step, and what they did |
+//! | `capped.rs`, `tail.rs` | capped collections; cursors that wait for the next insert |
+//! | `temporary.rs`, `interrupted.rs` | collections that a command makes for its own use; commands that a start finishes |
+//! | `insert.rs`, `update.rs`, `change.rs`, `effect.rs` | writes, each document as one step, and their effects |
 //! | `ascending.rs` | ObjectIds and timestamps that the server makes |
-//! | `answers.rs` | what statements answered that may come again |
-//! | `change_stream/` | what changed, event by event |
+//! | `answers.rs` | answers of retryable statements |
+//! | `change_stream/` | changes, event by event |
 //! | `turns.rs` | commands that wait for each other |
 //! | `uses.rs` | how often indexes were used |
-//! | `duplicates.rs`, `failure.rs`, `request.rs` | errors in MongoDB's codes; what a command carries |
+//! | `duplicates.rs`, `failure.rs`, `request.rs` | errors in MongoDB's codes; the context of a command |
 //!
 //! Nothing here knows messages, sessions or cursors. Times to wait, connections and users are the gateway's.
 

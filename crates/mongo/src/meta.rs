@@ -1,7 +1,7 @@
-//! What is kept with containers and databases for this door: indexes by name, validators, views.
+//! MongoDB metadata of containers and databases: indexes by name, validators, views.
 //!
-//! It is a BSON document as base64url text. A container that another front end made has none; what it would say follows from
-//! the definition.
+//! The metadata is a BSON document as base64url text. A container that another front end made has none; its metadata
+//! follows from the definition.
 
 use std::sync::Arc;
 
@@ -22,34 +22,33 @@ pub struct Rename {
     pub to: String,
 }
 
-/// Renames that are remembered; a stream that needs an earlier one is told that its history is
-/// lost.
+/// Renames that are remembered; a stream that needs an earlier one fails because its history is lost.
 const RENAMES_MAX: usize = 16;
 
 /// How the name of a collection begins that `$out` fills before it takes the place of another.
 pub const BESIDE: &str = "tmp.agg_out.";
 
-/// What a collection is besides its container.
+/// Metadata of a collection.
 #[derive(Debug, Clone, Default)]
 pub struct Meta {
-    /// Made by this door, or opened to it by a write.
+    /// Made by MongoDB's API, or opened to it by a write.
     pub is_open: bool,
-    /// Made by this door: its indexing policy and its unique keys are those of its indexes.
+    /// Made by MongoDB's API: its indexing policy and its unique keys are those of its indexes.
     pub is_own: bool,
     /// As `listIndexes` shows them, without `_id_`.
     pub indexes: Vec<Document>,
-    /// Names of prepared indexes that are to be unique when every document has claimed its values. Other prepared ones
-    /// stay so until `collMod` says more.
+    /// Names of prepared indexes that are to be unique when every document has claimed its values. Other prepared
+    /// indexes stay so until `collMod` changes them.
     pub unfinished: Vec<String>,
     /// As `listCollections` shows them.
     pub options: Document,
-    /// The pattern as it was declared, which tells `1` from `"hashed"`.
+    /// The pattern as it was declared, which distinguishes `1` from `"hashed"`.
     pub shard_key: Option<Document>,
-    /// Names that it had, the last ones: change streams tell of them.
+    /// Its last renames, for change streams.
     pub renames: Vec<Rename>,
     /// Renames up to this time are not in the list; zero where all are.
     pub forgotten_ms: u64,
-    /// Of `options`: by what operations compare strings that state nothing else.
+    /// From `options`: the default collation of operations.
     pub collation: Collation,
     /// Of `options`.
     pub validator: Option<Filter>,
@@ -81,7 +80,7 @@ impl Meta {
         let renames: Vec<Rename> = documents("renames").iter().filter_map(Rename::of).collect();
         let forgotten_ms = match kept.get("renamesForgotten").and_then(Value::to_i64_exact) {
             Some(time_ms) => u64::try_from(time_ms).unwrap_or_default(),
-            // Earlier versions did not say: of a full list, the ones before may be missing.
+            // Earlier versions did not store the time: before a full list, renames may be missing.
             None if renames.len() >= RENAMES_MAX => renames[0].at_ms.saturating_sub(1),
             None => 0,
         };
@@ -127,7 +126,7 @@ impl Meta {
         url_text_of_bytes(&kept.to_bytes())
     }
 
-    /// Indexes that are gone are not unfinished either.
+    /// Removes dropped indexes from the unfinished ones.
     pub(crate) fn forget_gone(&mut self) {
         let Meta { indexes, unfinished, .. } = self;
         unfinished.retain(|name| indexes.iter().any(|index| index.value("name").as_str() == Some(name)));
@@ -155,8 +154,8 @@ impl Meta {
         })
     }
 
-    /// For a document that takes the place of another as [`Meta::check`]. With the level `moderate` one that was not valid before need not
-    /// become so.
+    /// Checks a document that replaces another, as [`Meta::check`]. With the level `moderate`, a document that was not
+    /// valid before need not become valid.
     pub fn check_change(&self, old: &Document, new: &Document, env: &mut shardlake_mql::Env) -> Result<()> {
         let is_moderate = self.options.get("validationLevel").and_then(Value::as_str) == Some("moderate");
         match &self.validator {
@@ -210,7 +209,7 @@ pub struct View {
     pub collation: Collation,
 }
 
-/// What a database has besides its containers.
+/// Metadata of a database.
 #[derive(Debug, Clone, Default)]
 pub struct DatabaseMeta {
     pub views: Vec<View>,
@@ -268,7 +267,7 @@ fn decoded(text: &str) -> Result<Document> {
     Ok(Document::from_bytes(&bytes)?)
 }
 
-/// The same, for as long as the container is what it is.
+/// The metadata of a container, valid for one `etag`.
 #[derive(Debug, Clone)]
 pub(crate) struct KnownMeta {
     pub etag: [u8; 16],

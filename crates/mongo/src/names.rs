@@ -34,7 +34,7 @@ fn collection_of_escaped(id: &str) -> Option<String> {
     (container_id(&name) == id).then_some(name)
 }
 
-/// What comes behind a name's leading dollars.
+/// A name without its leading dollars.
 fn bare(name: &str) -> &str {
     name.trim_start_matches('$')
 }
@@ -93,7 +93,7 @@ mod tests {
             ("end ", "$str:end%20"),
             (" ", "$str:%20"),
             ("é/ü", "$str:é%2Fü"),
-            // One that is an escaped form itself.
+            // A name that is an escaped form itself.
             ("$str:a%2Fb", "$str:%24str:a%252Fb"),
         ] {
             assert_eq!(container_id(name), id);

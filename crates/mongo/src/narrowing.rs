@@ -1,7 +1,7 @@
 //! Which documents a sparse or partial index is about, in the engine's words.
 //!
-//! The engine enforces uniqueness, also of what other front ends write, and knows the scalars of JSON. A filter that says more
-//! is refused where the index is unique, and has no other effect where it is not: an index changes no answer but by a hint.
+//! The engine enforces uniqueness, also for writes of other front ends, and knows the scalars of JSON. A filter beyond
+//! these is refused for a unique index and ignored otherwise: an index changes results only through a hint.
 
 use shardlake_model::{ItemRule, Narrowing, RuleScalar, ValueKind, ValueTest};
 use shardlake_mql::{COLLATION_DATA_VERSION, Collation, Document, Value};

@@ -1,4 +1,4 @@
-//! The order in which a command wants documents: what its sort says, else by distance where its filter has a condition on that.
+//! The order of a command's documents: by its sort, else by distance if its filter has a condition on distance.
 
 use std::cmp::Ordering;
 

@@ -248,7 +248,7 @@ fn in_order_of(update: &Update, new: Document, request: &Request) -> Document {
     made.map_or(new, |made| made.document)
 }
 
-/// What a field without a value, or with null, means where documents are told apart by it.
+/// Treatment of a missing or null value in a field that identifies documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Nullish {
     Refused,
@@ -283,7 +283,7 @@ fn filter_of(new: &mut Document, (on, nullish): (&[Str], Nullish)) -> Result<Doc
     Ok(filter)
 }
 
-/// Whether documents are told apart by these fields under a collation, and by what is no value; `None` where they are not.
+/// How a unique index over these fields and this collation treats missing values; `None` if there is no such index.
 fn uniqueness(on: &[Str], collection: Option<&Collection>, collation: &Collation) -> Result<Option<Nullish>> {
     let is = |paths: &[&str]| {
         paths.len() == on.len() && paths.iter().all(|path| on.iter().any(|own| **own == **path))

@@ -66,7 +66,7 @@ impl OwnWrites {
         }
     }
 
-    /// Whether the command should wait before it goes on.
+    /// Whether the command should wait before it continues.
     pub fn is_full(&self) -> bool {
         let kept = self.kept();
         kept.count >= DOCUMENTS_MAX || kept.size_bytes >= BYTES_MAX

@@ -1,4 +1,4 @@
-//! Geographic indexes: what documents may hold where one is, checked before they are stored and when one is made.
+//! Geographic indexes: valid values of their fields, checked before documents are stored and when an index is made.
 //!
 //! Filters do not read these indexes: documents are found as by any other filter, and sorted by distance.
 
@@ -10,7 +10,7 @@ use crate::meta::Meta;
 use crate::reads::Scan;
 use crate::request::Request;
 
-/// The fields of geographic indexes, with what they take.
+/// The fields of geographic indexes, with the values that they accept.
 fn places_of(indexes: &[Document]) -> Vec<(&str, Places)> {
     let keys = indexes.iter().filter_map(|index| Some((index, index.get("key")?.as_document()?)));
     keys.flat_map(|(index, key)| {

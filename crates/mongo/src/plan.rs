@@ -1,8 +1,8 @@
-//! From a filter to what the engine is asked: where the documents lie, and a condition that they all meet.
+//! Plans of filters: the partitions that hold the documents, and a condition that all the documents meet.
 //!
-//! The condition is weaker than the filter, never stronger: what it lets through is matched again, as a document. Queries of
-//! the engine compare values as JSON shows them and do not look into arrays, so each leaf also lets through whatever may
-//! hide the value: an array on the way, or an object that stands for a type which JSON lacks.
+//! The condition is weaker than the filter, never stronger: documents that it lets through are matched again. Queries
+//! of the engine compare values as JSON shows them and do not look into arrays. So each leaf also lets through values
+//! that may hide a match: an array on the way, or an object that stands for a type which JSON lacks.
 //!
 //! The engine compares strings by their bytes. Under another collation, conditions on strings are left to the match.
 
@@ -160,7 +160,8 @@ fn by_bytes<'f>(filter: &'f Document, collation: &Collation) -> Cow<'f, Document
     if collation.is_simple() { Cow::Borrowed(filter) } else { Cow::Owned(without_strings(filter)) }
 }
 
-/// A branch of an alternative that named strings only is empty then: it says nothing.
+/// A filter without its conditions on strings. A branch of an alternative that has only such conditions becomes empty
+/// and matches everything.
 fn without_strings(filter: &Document) -> Document {
     let mut kept = Document::new();
     for (name, value) in filter.iter() {
@@ -217,7 +218,7 @@ fn is_scalar(value: &Value) -> bool {
     !matches!(value, Value::Document(_) | Value::Array(_) | Value::Regex(_) | Value::Null | Value::Undefined)
 }
 
-/// What every document meets that meets the filter; `None` where nothing can be said.
+/// A condition that holds for every document that matches the filter; `None` if there is none.
 fn condition(filter: &Document) -> Option<Predicate> {
     let parts: Vec<Predicate> = filter.iter().filter_map(|(name, value)| member(name, value)).collect();
     (!parts.is_empty()).then_some(Predicate::All(parts))
@@ -230,7 +231,7 @@ fn member(name: &str, value: &Value) -> Option<Predicate> {
             let known: Vec<Predicate> = parts()?.flatten().collect();
             (!known.is_empty()).then_some(Predicate::All(known))
         }
-        // One branch that says nothing says that anything may be.
+        // A branch without a condition makes the whole alternative unconditional.
         "$or" => parts()?.collect::<Option<Vec<_>>>().map(Predicate::Any),
         _ if name.starts_with('$') => None,
         path => match value {

@@ -1,5 +1,5 @@
-//! One document by its shard key and `_id`, read as the other door reads an item: nothing is planned, its row comes from memory
-//! where it was read lately, and its members go out as they are stored.
+//! Point reads by shard key and `_id`, like an item read of the REST protocol: without a plan, from a cached row
+//! if there is one, and with its members as they are stored.
 
 use shardlake_document::ItemName;
 use shardlake_items::{ItemRead, ReadCommand};
@@ -28,7 +28,7 @@ impl Point {
 }
 
 impl Collections {
-    /// The bytes of the document at a point, if it meets the whole filter: its place says less than the filter does.
+    /// The bytes of the document at a point, if it matches the whole filter: the point covers only part of the filter.
     pub async fn find_at(
         &self,
         request: &Request,

@@ -231,7 +231,7 @@ impl Bodies {
     }
 }
 
-/// Documents that are still to be made of what was read.
+/// Results that are not yet decoded, or documents that are ready.
 #[derive(Debug)]
 pub enum Page {
     Bodies(Bodies),
@@ -254,7 +254,7 @@ impl Page {
     }
 }
 
-/// What a `find` asks for, parsed.
+/// The parsed form of a `find`.
 #[derive(Debug, Clone)]
 pub struct Find {
     pub filter: Document,
@@ -356,7 +356,7 @@ impl Source {
     }
 }
 
-/// A `find` at work. What it answers is made as it is asked for; a sort reads everything first.
+/// A running `find`. Results are made on demand; a sort reads everything first.
 #[derive(Debug)]
 pub struct Finding {
     find: Find,
@@ -371,7 +371,7 @@ pub struct Finding {
     to_skip: u64,
     /// Until everything is read and sorted.
     order: Option<Order>,
-    /// Documents that the next page is to have: what lies ready in an idle cursor takes memory, and was paid for.
+    /// Documents to read for the next page: documents that lie ready in an idle cursor use memory and were charged.
     page: Option<u32>,
     is_done: bool,
     shown: Shown,
@@ -478,7 +478,7 @@ impl Finding {
         Ok(number.map(numbered))
     }
 
-    /// What a batch of so many documents needs, and one more where it has to know whether it is the last.
+    /// Documents to read for a batch, and one more if the batch has to know whether it is the last.
     fn page_for(&self, documents_max: u64) -> Option<u32> {
         let needed = if self.left <= documents_max { self.left } else { documents_max.saturating_add(1) };
         let needed = needed.saturating_add(self.to_skip).saturating_sub(self.ready.len() as u64);
@@ -630,7 +630,7 @@ impl Collections {
         Ok(page)
     }
 
-    /// The documents of a collection that may meet a filter; none of one that is not there.
+    /// The documents of a collection that may match a filter; empty if there is no collection.
     pub fn scan(&self, collection: Option<Collection>, filter: &Document, collation: &Collation) -> Source {
         match collection {
             Some(collection) => Source::Scan(Box::new(Scan::new(self, collection, filter, collation))),
@@ -638,7 +638,7 @@ impl Collections {
         }
     }
 
-    /// Likewise of one physical partition.
+    /// Like [`Collections::scan`], for one physical partition.
     pub fn scan_of_partition(
         &self,
         collection: Collection,

@@ -1,4 +1,4 @@
-//! What a command carries through all that it does: time, chance, and what it costs.
+//! The context of a command: time limit, random seed and charge.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use shardlake_stdx::Clock;
 
 use crate::failure::Result;
 
-/// Time for which a command keeps its thread. Between two slices other commands run, and a client that has gone is noticed.
+/// Time slice for which a command keeps its thread. Between two slices other commands run, and a disconnect is noticed.
 pub(crate) struct Slice<'c> {
     clock: &'c Clock,
     began: Duration,
@@ -48,7 +48,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// `seed` decides what is drawn by chance; charges are added to `charge_centi`.
+    /// `seed` decides random choices; charges are added to `charge_centi`.
     pub fn charged_to(ctx: RequestContext, seed: u64, charge_centi: Arc<AtomicU64>, clock: Clock) -> Request {
         Request {
             ctx,
@@ -63,7 +63,7 @@ impl Request {
         }
     }
 
-    /// Stores `Timestamp(0, 0)` of documents as it is, for restores of what another server has stored.
+    /// Stores `Timestamp(0, 0)` of documents as it is, for restores of data from another server.
     pub fn keeping_empty_timestamps(self, keeps: bool) -> Request {
         Request { keeps_empty_timestamps: keeps, ..self }
     }
@@ -105,7 +105,7 @@ impl Request {
         self.keys_examined.fetch_add(keys, Ordering::Relaxed);
     }
 
-    /// What expressions know of the command.
+    /// The environment of the command's expressions.
     pub fn env(&self) -> Env {
         let now = self.ctx.now;
         let mut env =

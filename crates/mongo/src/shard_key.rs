@@ -56,7 +56,7 @@ impl ShardKey {
         self.shown.iter().map(component).collect::<Result<Vec<_>>>().map(PartitionKey)
     }
 
-    /// The key of a stored document, whichever door wrote it.
+    /// The key of a stored document, whichever API wrote it.
     pub fn of_stored(&self, document: &Document) -> PartitionKey {
         if !self.is_sharded() {
             return self.of_unsharded();
@@ -85,7 +85,7 @@ impl ShardKey {
         PartitionKey(components)
     }
 
-    /// What tells a document from all others of its collection: the shard key and `_id`.
+    /// The fields that identify a document in its collection: the shard key and `_id`.
     pub(crate) fn document_key(&self, document: &Document) -> Document {
         let mut key = Document::new();
         for path in self.shown.iter().filter(|path| *path != "_id") {
@@ -112,7 +112,7 @@ impl ShardKey {
     }
 }
 
-/// The value at a dotted path, through documents only; an array on the way is what is found.
+/// The value at a dotted path through documents; an array on the way is itself the result.
 fn value_at(document: &Document, path: &str) -> Value {
     let mut parts = path.split('.');
     let mut value = parts.next().map(|first| document.value(first)).unwrap_or_default();
@@ -126,7 +126,8 @@ fn value_at(document: &Document, path: &str) -> Value {
     value
 }
 
-/// `None` for what cannot be a part of a key. An `_id` is part of a key as the id of its item, which has one spelling for equal numbers.
+/// The key component of a value; `None` for a value that cannot be part of a key. An `_id` is part of a key as the id
+/// of its item, which has one spelling for equal numbers.
 fn component_at(path: &str, value: &Value) -> Option<KeyComponent> {
     match path {
         "_id" => identity::text_of(value).ok().map(KeyComponent::String),

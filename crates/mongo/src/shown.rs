@@ -12,7 +12,7 @@ use crate::failure::{Failure, Result};
 use crate::plan::{Access, access};
 use crate::request::Request;
 
-/// What a find answers for each document.
+/// The form of the results of a find.
 #[derive(Debug, Clone, Default)]
 pub struct Shown {
     pub keys: Option<IndexKeys>,
@@ -62,7 +62,7 @@ enum Order {
 }
 
 impl Collection {
-    /// Keys of the index that a hint names, or of the one that answers a filter.
+    /// Keys of the index that a hint names, or of the index that answers a filter.
     pub fn index_keys(&self, filter: &Document, hint: Option<&Value>, scope: &Scope) -> Result<IndexKeys> {
         let hinted = hint.map(|hint| self.hinted(hint)).transpose()?;
         let index = match hinted {

@@ -1,7 +1,8 @@
 //! Documents to bodies of items and back.
 //!
-//! A body's `id` is the identity's text. Where that does not tell the type of a scalar, as of a long or a decimal, the value is kept beside it,
-//! as the member `_id`. An `_id` that is a document is the `id` itself, since paths lead into it; earlier builds stored every such value so.
+//! A body's `id` is the identity's text. If the text does not encode the type of a scalar, such as a long or a decimal,
+//! the member `_id` keeps the value. An `_id` that is a document is the `id` itself, since paths lead into it; earlier
+//! builds stored every such value so.
 
 use std::borrow::Cow;
 
@@ -12,11 +13,11 @@ use crate::failure::{Failure, Result};
 use crate::identity::{Identity, typed_text, value_of};
 use crate::names::{may_differ, shown_name, stored_name};
 
-/// What a document may take, as its client sends it.
+/// Size limit of a document as its client sends it.
 pub const DOCUMENT_BYTES_MAX: usize = 16 * 1024 * 1024;
 const OBJECT_TOO_LARGE: i32 = 10334;
 
-/// Where an identity is kept whose text does not tell its type.
+/// The member that keeps an `_id` if the identity's text does not encode its type.
 const BESIDE: &str = "_id";
 
 fn is_told_beside(stored: &Value) -> bool {
@@ -45,7 +46,7 @@ pub fn body_of(document: &Document) -> Result<(Body, Identity)> {
     let beside = beside.map(|value| (Cow::Borrowed(BESIDE), value));
     let bytes = bytes_of_members(members.chain(beside), size);
     if bytes.len() > DOCUMENT_BYTES_MAX {
-        // Its names may be longer in storage: what the client sent counts.
+        // Names may be longer in storage: the size that the client sent counts.
         if size > DOCUMENT_BYTES_MAX {
             let words =
                 format!("BSONObj size: {size} is invalid. Size must be between 0 and {DOCUMENT_BYTES_MAX}");
@@ -76,7 +77,7 @@ pub(crate) fn members_of(body: RawDocument<'_>, wanted: impl Fn(&str) -> bool) -
     Ok(shown(Document::from_bytes(&bytes.finish())?))
 }
 
-/// The bytes of the document that a stored body holds: those of its members as they are stored, under the names of this door.
+/// The bytes of the document that a stored body holds: the stored bytes of its members, under MongoDB's names.
 pub(crate) fn document_bytes_of(body: RawDocument<'_>) -> Result<Vec<u8>> {
     let mut bytes = BsonBytes::with_capacity(body.as_bytes().len() + 16);
     let mut is_beside = false;
@@ -141,7 +142,7 @@ impl BsonBytes {
     }
 }
 
-/// A document by the names of this door.
+/// A document under MongoDB's names.
 fn shown(stored: Document) -> Document {
     if !stored.iter().any(|(name, _)| may_differ(name)) {
         return stored;

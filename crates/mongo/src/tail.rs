@@ -1,4 +1,4 @@
-//! A cursor at the end of a capped collection, which returns what is inserted next.
+//! A cursor at the end of a capped collection, which returns later inserts.
 //!
 //! Its position is the last document that it has looked at. A capped collection removes the oldest documents first, so where
 //! that document is still there, nothing behind it was missed.
@@ -18,7 +18,7 @@ use crate::reads::Find;
 use crate::request::Request;
 use crate::stored::document_of;
 
-/// A commit whose writer has gone away wakes no reader: a cursor that waits looks for such now and then.
+/// A commit whose writer was cancelled wakes no reader: a waiting cursor looks for such commits regularly.
 const WAIT_SLICE: Duration = Duration::from_secs(1);
 const PLAN_KILLED: i32 = 175;
 const POSITION_LOST: i32 = 136;

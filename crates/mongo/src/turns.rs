@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tokio::sync::OwnedMutexGuard;
 
-/// One command at a time makes indexes of a collection: the next one finds what was made, not what is being made. Holds no more
-/// entries than there are such commands.
+/// One lock per collection for index creation: the next command finds complete indexes, not unfinished ones. Holds no
+/// more entries than there are such commands.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Turns(Arc<Mutex<HashMap<String, Weak<tokio::sync::Mutex<()>>>>>);
 

@@ -89,8 +89,8 @@ impl Collections {
         Ok(())
     }
 
-    /// A prepared index becomes a unique one. Every document claims its values once more: whoever prepared it may have been
-    /// broken off.
+    /// Turns a prepared index into a unique one. Every document claims its values again, because the preparation may
+    /// have been interrupted.
     pub async fn make_unique(
         &self,
         request: &Request,
@@ -103,7 +103,7 @@ impl Collections {
         self.set_unique(request, collection, name).await.map(drop)
     }
 
-    /// A unique index becomes one that takes duplicates.
+    /// Turns a unique index into one with duplicates.
     pub async fn allow_duplicates(
         &self,
         request: &Request,
@@ -202,7 +202,8 @@ impl Collections {
         self.claim_all(request, collection, false).await.map(drop)
     }
 
-    /// The same; passes over documents whose values others have, and gives their number, where that is asked for.
+    /// Like [`Collections::claim_unique`]; skips documents whose values another document has, and returns their number,
+    /// if the caller allows it.
     async fn claim_all(
         &self,
         request: &Request,

@@ -19,7 +19,7 @@ const CONCURRENCY: usize = 32;
 /// How often a statement looks again because others were faster.
 const ROUNDS_MAX: usize = 64;
 
-/// Which documents, and what is to become of them.
+/// A filter, and the change of its documents.
 #[derive(Debug)]
 pub struct Statement {
     pub filter: Document,
@@ -271,7 +271,7 @@ impl Collections {
         };
         let updated = update.apply(&base, Matched::default(), true, &mut statement.env);
         let mut document = updated.map_err(|error| Failure::from(error).of_document())?.document;
-        // The shard key of a replacement may be said by the filter alone.
+        // The shard key of a replacement may come from the filter alone.
         for path in collection.shard_key.paths() {
             if !path.contains('.')
                 && !document.has(path)
@@ -295,7 +295,8 @@ impl Collections {
         if let Some(effect) = effect {
             return Ok(Some(Done::of(effect)));
         }
-        // Is it one that the filter means, or one that only has the same identity? It may not be shown yet.
+        // Does the existing document match the filter, or does it only have the same identity? It may not be durable
+        // yet.
         self.settle().await?;
         let mut scan = statement.scan(self, collection);
         while let Some(page) = scan.next(request).await? {

@@ -32,7 +32,7 @@ impl IndexUses {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner).get(index).copied().unwrap_or_default()
     }
 
-    /// Counts the index that a plan goes by, as `explain` tells it.
+    /// Counts a use of the index that `explain` reports for a plan.
     pub(crate) fn note_plan(&self, plan: &Plan, indexes: &[Document]) {
         if plan.key.is_some() && plan.id.is_some() {
             self.note_identity();

@@ -16,7 +16,7 @@ use crate::stored::body_of;
 /// A stored document or record is damaged.
 const CORRUPT: [i32; 2] = [8, 22];
 
-/// What reading a collection from end to end came to.
+/// Result of reading a collection from end to end.
 #[derive(Debug, Default)]
 pub struct Validation {
     pub documents: u64,
@@ -24,7 +24,7 @@ pub struct Validation {
     pub refused: u64,
     /// By the name of the index how many entries its documents make; none for wildcard and geographic indexes.
     pub keys: Vec<(String, u64)>,
-    /// What could not be read.
+    /// Read errors.
     pub errors: Vec<String>,
 }
 
@@ -70,8 +70,8 @@ impl Counted {
 }
 
 impl Collections {
-    /// Reads every document, for as long as the command may run. What lies below, the records and the index of the engine, is
-    /// what `shardlake verify` checks.
+    /// Reads every document, for as long as the command may run. The storage below (records and index of the engine) is
+    /// checked by `shardlake verify`.
     pub async fn validate(&self, request: &Request, collection: &Collection) -> Result<Validation> {
         let mut validation = Validation::default();
         let mut counted = Vec::new();

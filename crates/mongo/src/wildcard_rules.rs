@@ -1,4 +1,4 @@
-//! What a wildcard index may be (spec mongo.md §17): one wildcard in its key, and a projection that goes with it.
+//! Rules for wildcard indexes (spec mongo.md §17): one wildcard in the key, and a matching projection.
 
 use shardlake_mql::{Document, Value};
 

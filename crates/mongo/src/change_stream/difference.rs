@@ -1,7 +1,8 @@
-//! What an update changed: the difference of two versions of a document, as change events tell it.
+//! Update descriptions: the difference of two versions of a document, as change events report it.
 //!
-//! Documents are compared member by member. So are arrays that kept an element in its place, and documents that kept a name; others
-//! are told whole. Applying what is told to the old version gives the new one, but for the order of members.
+//! Documents are compared member by member. So are arrays that kept an element in its place, and documents that kept a
+//! name; other values are reported whole. The difference applied to the old version gives the new one, except for the
+//! order of members.
 
 use shardlake_mql::{Document, Str, Value, identical};
 

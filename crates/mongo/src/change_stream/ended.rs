@@ -1,7 +1,7 @@
-//! Containers that came and went between two looks of a stream at the catalog.
+//! Containers that were created and dropped between two reads of the catalog by a stream.
 //!
-//! The catalog lists what ended lately. A stream remembers the version of the catalog up to which
-//! it has told ends, in its tokens too:
+//! The catalog lists recent ends. A stream remembers the version of the catalog up to which it has reported ends, in
+//! its tokens too:
 //!
 //! ```text
 //! version        7              8               9              10
@@ -9,8 +9,8 @@
 //! the stream     looks                                                   looks: 8 and 10 are news
 //! ```
 //!
-//! Of a container that nobody wrote to, the end is all that there is to tell. What was written to
-//! another one is gone with it, so the stream is told that history is lost (286).
+//! If nothing was written to an ended container, its end is its only event. Otherwise its changes were deleted with it,
+//! and the stream fails because its history is lost (286).
 
 use std::sync::Arc;
 
@@ -30,10 +30,9 @@ use crate::meta::BESIDE;
 pub(super) struct Ends {
     /// Looked at.
     pub looked: u64,
-    /// Told; for tokens.
+    /// Ends up to this version are reported; for tokens.
     pub told: u64,
-    /// Where a stream begins at a time: what was written to an ended container before is not
-    /// missed.
+    /// For a stream that starts at a time: earlier writes to an ended container are not missed.
     pub since_ms: u64,
 }
 
@@ -66,8 +65,7 @@ impl ChangeStream {
         ended.map(|ended| ended.version)
     }
 
-    /// Tells the ends of containers that the stream never followed. One on a collection ends with
-    /// the first.
+    /// Reports the ends of containers that the stream never followed. A stream on one collection ends with the first.
     pub(super) fn tell_ended(&mut self) -> Result<()> {
         let definitions = self.definitions();
         let version = definitions.numbers.version;
@@ -110,8 +108,8 @@ impl ChangeStream {
                     self.ends.told = version;
                 }
                 for (place, ended) in told.iter().enumerate() {
-                    // Behind the last of a version; before that, it is told again rather than left
-                    // out.
+                    // A version counts as reported with its last end; a stream resumed earlier repeats ends rather than
+                    // skips them.
                     let up_to = match told.get(place + 1) {
                         Some(next) if next.version == ended.version => ended.version - 1,
                         Some(_) => ended.version,
@@ -132,7 +130,7 @@ impl ChangeStream {
     }
 
     fn concerns(&self, ended: &EndedContainer) -> bool {
-        // What `$out` gave up was nobody's collection.
+        // A container that `$out` abandoned was never a client's collection.
         if ended.name.starts_with(BESIDE) {
             return false;
         }

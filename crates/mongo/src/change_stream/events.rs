@@ -29,13 +29,12 @@ pub fn cluster_time(time_ms: u64, lsn: u64) -> (u32, u32) {
     (seconds, (((time_ms % 1000) as u32) << LSN_BITS) | (lsn & LSN_MASK) as u32)
 }
 
-/// The time now, not before that of any event that was told.
+/// The cluster time now, not before that of any reported event.
 pub fn cluster_time_now(time_ms: u64) -> (u32, u32) {
     cluster_time(time_ms, LSN_MASK)
 }
 
-/// Before every commit of a millisecond and later: a client that has seen all earlier ones is told
-/// so.
+/// The cluster time before every commit of this or a later millisecond, for a client that has seen all earlier ones.
 pub fn operation_time(time_ms: u64) -> (u32, u32) {
     cluster_time(time_ms, 0)
 }

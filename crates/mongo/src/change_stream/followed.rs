@@ -1,4 +1,4 @@
-//! The containers that a stream follows: which they are, and what becomes of them.
+//! The containers that a stream follows: their choice, renames and ends.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,17 +23,17 @@ const NOT_KEPT: i32 = 40573;
 #[derive(Debug)]
 pub(super) struct Followed {
     pub rid: ContainerRid,
-    /// As events tell it now.
+    /// The name in the next events.
     pub namespace: Namespace,
     pub collection: Collection,
     pub reader: VersionReader,
     /// Changes before this time are left out.
     pub since_ms: u64,
-    /// Still to be told, in the order of their times.
+    /// Renames to report, in the order of their times.
     pub renames: VecDeque<Rename>,
-    /// Renames up to this time were told, or were before the stream began.
+    /// Renames up to this time were reported, or were before the stream began.
     renamed_ms: u64,
-    /// Renames up to this time were told or are about to be.
+    /// Renames up to this time were reported or are queued in `renames`.
     noted_ms: u64,
     pub is_gone: bool,
 }
@@ -43,12 +43,12 @@ pub(super) struct Followed {
 pub(super) struct Start {
     reader: VersionStart,
     since_ms: u64,
-    /// Its renames up to this time are not told.
+    /// Renames of the container up to this time are not reported.
     renamed_ms: u64,
 }
 
 impl Start {
-    /// With what is written from now on.
+    /// Starts with the writes from now on.
     pub fn now() -> Start {
         Start { reader: VersionStart::Now, since_ms: 0, renamed_ms: u64::MAX }
     }
@@ -58,24 +58,24 @@ impl Start {
         Start { reader: VersionStart::Beginning, since_ms: 0, renamed_ms: 0 }
     }
 
-    /// With what was written then and later.
+    /// Starts with the writes at a time and later.
     pub fn at(time_ms: u64) -> Start {
         Start { reader: VersionStart::At(Timestamp(time_ms)), since_ms: time_ms, renamed_ms: time_ms }
     }
 
-    /// With the rename of a time and what was written then and later.
+    /// Starts with the rename at a time and the writes at that time and later.
     fn at_rename(time_ms: u64) -> Start {
         Start { renamed_ms: time_ms.saturating_sub(1), ..Start::at(time_ms) }
     }
 
-    /// Behind what was told.
+    /// Starts behind the reported changes.
     pub fn after(position: VersionPosition, renamed_ms: u64) -> Start {
         Start { reader: VersionStart::After(position), since_ms: 0, renamed_ms }
     }
 }
 
 impl Followed {
-    /// The time of what comes next, of all that was read.
+    /// The time of the next change or rename that was read.
     pub fn next_ms(&self) -> Option<u64> {
         let rename = self.renames.front().map(|rename| rename.at_ms);
         self.reader.next_ms().into_iter().chain(rename).min()
@@ -108,7 +108,7 @@ impl Followed {
     }
 }
 
-/// History that a stream needs is gone.
+/// The failure of a stream whose history was deleted.
 pub(super) fn history_lost(why: &str) -> Failure {
     let words = format!(
         "Resume of change stream was not possible, as the resume point may no longer be in the oplog: {why}"
@@ -166,7 +166,7 @@ impl Collections {
         Ok(collection.meta.renames.last().map(|rename| rename.at_ms))
     }
 
-    /// The containers that are there now of what is watched.
+    /// The watched containers that exist now.
     pub(super) fn watched_now(&self, watched: &Watched) -> Result<Vec<Arc<ContainerEntry>>> {
         let of_database = |database: &str| -> Result<Vec<Arc<ContainerEntry>>> {
             match self.resources.containers(database) {
@@ -195,13 +195,12 @@ impl Collections {
 }
 
 impl ChangeStream {
-    /// Takes notice of what changed in the catalog.
+    /// Applies changes of the catalog.
     pub(super) async fn follow_catalog(&mut self) -> Result<()> {
         if !self.catalog.has_changed().unwrap_or(false) {
             return Ok(());
         }
-        // Marked as seen at the end: a call that is given up begins anew. What changes meanwhile is
-        // not seen.
+        // Marked as seen at the end: a cancelled call begins again. Changes made meanwhile stay unseen.
         let mut seen = self.catalog.clone();
         seen.borrow_and_update();
         for followed in self.followed.iter_mut().filter(|followed| !followed.is_gone) {
@@ -223,8 +222,8 @@ impl ChangeStream {
         Ok(())
     }
 
-    /// Follows what is watched and was not there when the stream looked last: all of it is told. A
-    /// collection that was renamed to the watched name is told from its rename on.
+    /// Follows watched containers that are new since the last look, from their first change. A collection that was
+    /// renamed to the watched name is followed from its rename on.
     pub(super) async fn follow_new(&mut self) -> Result<()> {
         self.tell_ended()?;
         if self.is_over() {
@@ -245,7 +244,7 @@ impl ChangeStream {
         Ok(())
     }
 
-    /// Tells the end of a container that is gone, if there is one whose changes were all told.
+    /// Reports the end of a dropped container if all of its changes were reported; returns whether there was one.
     pub(super) async fn tell_drop(&mut self) -> Result<bool> {
         let is_over = |followed: &Followed| followed.is_gone && followed.next_ms().is_none();
         let Some(place) = self.followed.iter().position(is_over) else { return Ok(false) };
@@ -283,7 +282,7 @@ impl ChangeStream {
         Ok(true)
     }
 
-    /// Tells a rename, and goes on under the new name; a stream on the collection ends with it.
+    /// Reports a rename and continues under the new name; a stream on the collection ends with it.
     pub(super) fn tell_rename(&mut self, place: usize) {
         let followed = &mut self.followed[place];
         let Some(Rename { at_ms, to, .. }) = followed.renames.pop_front() else { return };

@@ -1,7 +1,8 @@
 //! The next change of all containers that a stream follows.
 //!
-//! A change is told when nothing earlier can come from anywhere else. Where a stream reads one partition, its log is the order. Otherwise
-//! every part that has nothing ready passes the time of the change first (`version_reader.rs`).
+//! A change is reported once nothing earlier can arrive from another container or partition. If a stream reads one
+//! partition, its log is the order. Otherwise every part that has nothing ready passes the time of the change first
+//! (`version_reader.rs`).
 
 use shardlake_document::ItemName;
 use shardlake_items::{ItemRead, ReadCommand};
@@ -18,7 +19,7 @@ use crate::request::Request;
 use crate::stored::document_of;
 
 impl ChangeStream {
-    /// The next event, if there is one that may be told.
+    /// The next event that may be reported.
     pub(super) async fn advance(&mut self, request: &Request) -> Result<Option<Told>> {
         let mut has_read = false;
         loop {
@@ -50,14 +51,14 @@ impl ChangeStream {
         }
     }
 
-    /// The container with the next change, if that may be told now.
+    /// The container with the next change, if that change may be reported now.
     fn next_place(&self) -> Option<usize> {
-        // A commit that was begun is told to its end first.
+        // A commit that was begun is reported to its end first.
         if let Some(begun) = self.followed.iter().position(|followed| followed.reader.is_inside()) {
             return self.followed[begun].reader.next_ms().map(|_| begun);
         }
         let time = |place: &usize| self.followed[*place].next_ms();
-        // What was written in a rename's millisecond came after it.
+        // Writes in the millisecond of a rename came after the rename.
         let order = |place: &usize| (time(place), !self.is_rename_next(*place));
         let place = (0..self.followed.len()).filter(|place| time(place).is_some()).min_by_key(order)?;
         let time_ms = time(&place)?;
@@ -100,7 +101,7 @@ impl ChangeStream {
         Ok(())
     }
 
-    /// Takes the next change of a container; `None` where it is no event. What fails leaves the change where it was.
+    /// Takes the next change of a container; `None` if it is no event. A failure leaves the change in the reader.
     async fn take(&mut self, request: &Request, place: usize) -> Result<Option<Told>> {
         let followed = &mut self.followed[place];
         let Some(change) = followed.reader.peek().cloned() else { return Ok(None) };
@@ -120,7 +121,7 @@ impl ChangeStream {
 }
 
 impl Collections {
-    /// A document as it is now; null where it is gone.
+    /// A document as it is now; null if it does not exist.
     async fn looked_up(
         &self,
         request: &Request,

@@ -1,22 +1,24 @@
-//! Change streams: what changed in a collection, a database or everywhere, event by event (spec mongo.md §18).
+//! Change streams: changes in a collection, a database or everywhere, event by event (spec mongo.md §18).
 //!
-//! | file | what it does |
+//! | file | purpose |
 //! |---|---|
-//! | `mod.rs` | what is asked for; batches of events, and waiting for the next |
+//! | `mod.rs` | options and targets; batches of events, and waiting for the next |
 //! | `opening.rs` | where a stream begins, or goes on |
-//! | `followed.rs` | the containers that a stream follows: which they are, what became of them |
-//! | `ended.rs` | containers that came and went between two looks |
+//! | `followed.rs` | the containers that a stream follows: their choice, renames and ends |
+//! | `ended.rs` | containers that were created and dropped between two reads of the catalog |
 //! | `merge.rs` | the next of all their changes |
-//! | `events.rs`, `difference.rs` | a change as an event; what an update changed |
+//! | `events.rs`, `difference.rs` | a change as an event; the difference that an update made |
 //! | `token.rs` | resume tokens |
 //!
-//! A stream reads the change logs of its containers (`shardlake-items`, `version_reader.rs`), which tell every change exactly once and in
-//! order for each document. What the logs do not tell, renames and ends of collections, follows from the catalog:
+//! A stream reads the change logs of its containers (`shardlake-items`, `version_reader.rs`), which report every change
+//! exactly once and in order for each document. Renames and ends of collections are not in the logs; they follow from
+//! the catalog:
 //!
-//! * A rename is kept with the container, with its time, and is told between the changes before and after that time. The time is later than
-//!   that of every commit that was acknowledged before, and no commit that begins afterwards has an earlier one.
-//! * The data of a dropped collection goes with it. A stream that had read everything tells the drop; one that had not is told that
-//!   history is lost (286), and never leaves anything out in silence.
+//! * A rename is kept with the container, with its time, and is reported between the changes before and after that time.
+//!   The time is later than that of every commit that was acknowledged before, and no commit that begins afterwards has
+//!   an earlier one.
+//! * The data of a dropped collection is deleted with it. A stream that had read everything reports the drop. Any other
+//!   stream fails because its history is lost (286); it never skips changes silently.
 
 mod difference;
 mod ended;
@@ -45,12 +47,13 @@ use ended::Ends;
 use followed::Followed;
 use token::{Scope, TokenKind};
 
-/// A commit whose writer has gone away wakes nobody: who waits looks for such now and then.
+/// Longest wait for changes: a commit whose writer was cancelled wakes no reader, so readers look for such commits
+/// regularly.
 const WAIT_SLICE: Duration = Duration::from_secs(1);
 pub const CHANGE_STREAM_FATAL: i32 = 280;
 pub const HISTORY_LOST: i32 = 286;
 
-/// What a stream is about.
+/// Target of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Watched {
     Collection(Namespace),
@@ -91,10 +94,10 @@ pub enum BeforeChange {
 pub enum StreamStart {
     #[default]
     Now,
-    /// With what was written in that millisecond and later.
+    /// With the writes in that millisecond and later.
     At(u64),
     ResumeAfter(Token),
-    /// The same, also behind the event that told the end of a stream.
+    /// The same, also behind the event that ended a stream.
     StartAfter(Token),
 }
 
@@ -118,7 +121,7 @@ pub struct StreamBatch {
     pub events: Vec<Vec<u8>>,
     /// Behind everything that was looked at.
     pub token: Document,
-    /// The stream has told its end.
+    /// The stream has reported its end.
     pub is_last: bool,
 }
 
@@ -127,15 +130,15 @@ pub struct ChangeStream {
     collections: Collections,
     watched: Watched,
     options: StreamOptions,
-    /// What comes behind `$changeStream`.
+    /// The stages behind `$changeStream`.
     pipeline: Pipeline,
-    /// Its stages have expressions, which run beside the threads that serve connections.
+    /// Its stages have expressions, which run on the blocking pool.
     evaluates: bool,
     env: Env,
     followed: Vec<Followed>,
-    /// What follows from the catalog, and is to be told next.
+    /// Events from the catalog, to be reported next.
     pending: VecDeque<Told>,
-    /// Told, and not through the stages yet: a call that is given up loses nothing.
+    /// An event that the stages have not processed yet: a cancelled call loses nothing.
     at_work: Option<Told>,
     /// Through the stages, and not handed out yet.
     ready: VecDeque<Ready>,
@@ -144,14 +147,14 @@ pub struct ChangeStream {
     /// Of the last event.
     time_ms: u64,
     kind: TokenKind,
-    /// An event was read and cannot be told: nothing may come after it.
+    /// An event was read and cannot be reported: nothing may come after it.
     broken: Option<Failure>,
 }
 
 /// The command is over, by its time or because it was interrupted.
 const TIME_IS_OVER: i32 = 50;
 
-/// The client's budget is spent: the stream goes on later.
+/// The client's budget is spent: the stream continues later.
 const TOO_MANY_REQUESTS: i32 = 16500;
 
 fn retry_after(failure: &Failure) -> Duration {
@@ -159,13 +162,13 @@ fn retry_after(failure: &Failure) -> Duration {
     Duration::from_millis(told.and_then(|told| u64::try_from(told).ok()).unwrap_or(0).max(1))
 }
 
-/// An event, and what a stream that is resumed behind it finds.
+/// An event, and the state for a stream that is resumed behind it.
 #[derive(Debug, Clone)]
 struct Told {
     event: Document,
     time_ms: u64,
     kind: TokenKind,
-    /// It tells of ends up to this version of the catalog.
+    /// The event completes the ends up to this version of the catalog.
     ends_told: Option<u64>,
 }
 
@@ -308,7 +311,7 @@ impl ChangeStream {
             (token, is_last) = (Some(behind), is_end);
         }
         if self.ready.is_empty() {
-            // What the stages left out was looked at, too.
+            // Events that the stages dropped were read, too.
             token = Some(self.token_here(self.kind));
             is_last |= self.is_at_end();
         }
@@ -318,7 +321,7 @@ impl ChangeStream {
     /// Until something may have changed, at most so long.
     async fn wait(&mut self, until: Instant) {
         let time_max = WAIT_SLICE.min(until.saturating_duration_since(Instant::now()));
-        // A copy: what it sees is new for the original, too.
+        // A clone: versions that it sees stay new for the original.
         let mut catalog = self.catalog.clone();
         let mut places = Vec::new();
         self.followed.iter().for_each(|followed| followed.reader.places(&mut places));

@@ -33,7 +33,7 @@ impl Collections {
             let words = format!("$changeStream cannot be opened on the view {namespace}");
             return Err(Failure::new(166, words));
         }
-        // Before anything is looked at: what changes meanwhile is seen with the first batch.
+        // Before the first read of definitions: later changes are seen with the first batch.
         let mut catalog = self.queries.catalog_versions();
         let version = *catalog.borrow_and_update();
         let mut stream = ChangeStream {
@@ -104,9 +104,9 @@ impl ChangeStream {
         Ok(())
     }
 
-    /// What has the name behind the end of what had it before. A collection or database that was
-    /// dropped does not come back, so all of the next one is told. A collection that was renamed to
-    /// the name is told from then on.
+    /// Follows the next holder of the watched name after the previous one ended. A dropped collection or database does
+    /// not come back, so its successor is reported from its first change. A collection that was renamed to the name is
+    /// reported from the rename on.
     async fn follow_what_came(&mut self) -> Result<()> {
         self.tell_ended()?;
         if self.is_over() {
@@ -125,7 +125,7 @@ impl ChangeStream {
         Ok(())
     }
 
-    /// Another collection had the watched name and ended: that is all that the stream tells.
+    /// Another collection had the watched name and ended: its end is the only event of the stream.
     pub(super) fn is_over(&self) -> bool {
         matches!(self.watched, Watched::Collection(_)) && !self.pending.is_empty()
     }
@@ -177,7 +177,7 @@ impl ChangeStream {
     /// Whether a container was watched under the name that it had.
     fn is_about(&self, followed: &Followed) -> bool {
         match &self.watched {
-            // Or is about to be told that it gets the name.
+            // A pending rename may also give it the name.
             Watched::Collection(namespace) => {
                 let names = followed.renames.iter().map(|rename| &rename.to);
                 namespace.database == followed.namespace.database
@@ -206,7 +206,7 @@ fn pipeline_of(stages: &[Value], variables: &Variables) -> Result<Pipeline> {
             ));
         }
         if name.starts_with('$') && !STAGES.contains(&name) {
-            // A stage that is unknown altogether is told so.
+            // A stage that does not exist at all gets the error of the parser.
             Pipeline::parse(stages, variables)?;
             let words = format!("{name} is not permitted in a $changeStream pipeline");
             return Err(Failure::new(20, words));

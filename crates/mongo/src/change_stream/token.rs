@@ -1,15 +1,14 @@
 //! Resume tokens: where a change stream goes on.
 //!
 //! ```text
-//! { _data: "02…" }    version u8 | kind u8 | scope u8 | time in milliseconds | version of the catalog whose ends are told
-//!                     then per container: database, number, time of its last told rename, position of its reader
+//! { _data: "02…" }    version u8 | kind u8 | scope u8 | time in milliseconds | version of the catalog up to which ends are reported
+//!                     then per container: database, number, time of its last reported rename, position of its reader
 //! ```
-//! Version 1 had no times of renames and no version of the catalog: every rename and every end of a
-//! collection up to the token's own time counts as told.
+//! Version 1 had no times of renames and no version of the catalog: every rename and every end of a collection up to
+//! the token's own time counts as reported.
 //!
-//! A token is text in hexadecimal, numbers with seven bits a byte. A position tells LSNs for parts
-//! of the hash space, so a token holds across splits,
-//! merges, moves and restarts.
+//! A token is text in hexadecimal, numbers with seven bits a byte. A position lists LSNs for parts of the hash space,
+//! so a token holds across splits, merges, moves and restarts.
 
 use std::collections::HashSet;
 
@@ -27,18 +26,18 @@ const CONTAINERS_MAX: u64 = 4096;
 const TEXT_BYTES_MAX: usize = 1 << 20;
 pub const INVALID_RESUME_TOKEN: i32 = 260;
 
-/// What comes behind a token.
+/// The continuation of a stream behind a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenKind {
     /// Further events.
     Events = 0,
-    /// The collection or database is gone, which is still to be told.
+    /// The collection or database was dropped, which is still to be reported.
     Invalidate = 1,
-    /// That was told: the stream was at its end.
+    /// The end was reported: nothing follows.
     Nothing = 2,
 }
 
-/// What the stream was about.
+/// Target of the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     Collection = 0,
@@ -50,9 +49,9 @@ pub enum Scope {
 pub struct Token {
     pub kind: TokenKind,
     pub scope: Scope,
-    /// Of the last event that was told, or when the stream began.
+    /// Time of the last reported event, or of the start of the stream.
     pub time_ms: u64,
-    /// The ends of containers up to this version of the catalog were told.
+    /// The ends of containers up to this version of the catalog were reported.
     pub ends_told: Option<u64>,
     pub containers: Vec<TokenContainer>,
 }
@@ -61,7 +60,7 @@ pub struct Token {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenContainer {
     pub rid: ContainerRid,
-    /// Its renames up to this time were told, or were before the stream began.
+    /// Its renames up to this time were reported, or were before the stream began.
     pub renamed_ms: u64,
     pub position: VersionPosition,
 }

@@ -1,4 +1,4 @@
-//! Documents and items: what one door stores, the other one shows.
+//! Documents and items: data written through one API is visible through the other.
 #![allow(clippy::unwrap_used)] // helpers of tests are tests
 
 mod plans;

@@ -1,4 +1,4 @@
-//! What a filter asks of the engine: never less than the filter lets through.
+//! Conditions that filters give the engine: never stricter than the filter.
 
 use shardlake_model::{KeyComponent, KeyPath};
 use shardlake_mongo::{Access, ShardKey, access, plan};

@@ -153,7 +153,7 @@ fn ids_of_all_kinds_come_back_and_are_texts_where_they_stand_for_texts() {
     let mut seen = HashMap::new();
     for value in scalars.iter().chain(&texts) {
         let Identity { text, stored } = Identity::of(value).unwrap();
-        // What is stored stands for the value, to documents and to sort keys alike.
+        // The stored form equals the value, for documents and for sort keys.
         if let Value::String(id) = &stored {
             assert!(identical(&value_of(id), value), "{value} is kept as {id}");
             assert_eq!(text_of_id(id).as_deref(), value.as_str(), "{id}");
@@ -165,7 +165,7 @@ fn ids_of_all_kinds_come_back_and_are_texts_where_they_stand_for_texts() {
         assert!(shardlake_mql::equal(other, value), "{value} and {other} have one identity");
     }
     for text in &texts {
-        // An id that the other door may have written.
+        // An id that the REST protocol may have written.
         let id = text.as_str().unwrap();
         assert_eq!(text_of_id(id).as_deref(), value_of(id).as_str(), "{id}");
     }
