@@ -38,7 +38,7 @@ pub fn collation_of(document: &Document) -> Result<Collation, Unsupported> {
     Collation::new(rules)
 }
 
-/// A fraction of a double is cut off, a decimal is rounded; `None` for what is no strength.
+/// The strength that a number stands for: doubles are truncated, decimals rounded; `None` for an invalid strength.
 pub fn strength(value: &Value) -> Option<u8> {
     let rounded = match value {
         Value::Decimal(_) => value.to_f64()?.round_ties_even(),

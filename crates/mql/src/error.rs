@@ -1,4 +1,4 @@
-//! What a statement of the language answers when it is wrong: MongoDB's code, its name and words of ours.
+//! Errors of statements of the language: MongoDB's code, its name and a message of ours.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Accumulators: what `$group`, `$bucket` and windows make of many documents.
+//! Accumulators of `$group`, `$bucket` and windows over many documents.
 
 mod parse;
 mod state;

@@ -7,7 +7,7 @@ use crate::sort::SortPattern;
 use crate::value::{Document, Value};
 use shardlake_collation::Collation;
 
-/// A parsed accumulator: what it computes, and of what.
+/// A parsed accumulator: its kind, and the expression of its input.
 #[derive(Clone, Debug)]
 pub(crate) struct Accumulator {
     kind: Kind,

@@ -1,4 +1,4 @@
-//! What accumulators remember while documents go by.
+//! State of accumulators between documents.
 
 use crate::error::{Result, fail};
 use crate::expression::{Deviation, Percentiles, Sum};

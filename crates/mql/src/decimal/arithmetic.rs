@@ -231,7 +231,7 @@ fn add_finite(left: Finite, right: Finite) -> Decimal {
     if high.1 == 0 || low.1 == 0 {
         return add_zero(high, low);
     }
-    // What lies far below the last digit of the sum only decides a tie.
+    // Digits far below the last digit of the sum only decide a tie.
     let gap = (high.2 - low.2) as usize;
     let reach = 2 * DIGITS + 4;
     let (low, gap, sticky) = if gap > reach {

@@ -1,4 +1,5 @@
-//! Natural numbers of any size, in base 10⁹, little end first: what decimal arithmetic needs and no more.
+//! Natural numbers of any size, in base 10⁹, little end first: the operations that decimal arithmetic needs and no
+//! more.
 
 use std::cmp::Ordering;
 

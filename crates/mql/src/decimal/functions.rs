@@ -410,7 +410,7 @@ impl Decimal {
         if let Some(value) = self.fixed().filter(|value| value.truncated().abs() < 40) {
             let up = value.exp_small();
             let down = Fixed::whole(1).div(&up);
-            // The decimals of `up` and `down` would lose what cancels in a sine of something small.
+            // The decimals of `up` and `down` would lose the digits that cancel in a sine of a small number.
             let sum = join(Decimal::from_i64(1), Decimal::from_i64(1)).is_zero();
             let joined = if sum { up.sub(&down) } else { up.add(&down) };
             return joined.div_small(2).to_decimal();

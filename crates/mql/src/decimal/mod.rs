@@ -21,7 +21,7 @@ pub const EXPONENT_MAX: i32 = 6111;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decimal([u8; 16]);
 
-/// What a decimal means.
+/// The parts of a decimal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parts {
     Nan,
@@ -72,7 +72,7 @@ impl Decimal {
         Decimal((u128::from(negative) << 127 | biased << 113 | coefficient).to_le_bytes())
     }
 
-    /// Rounds a number of any size to a value; `sticky` tells that something not zero follows the last digit.
+    /// Rounds a number of any size to a value; `sticky` means that a digit other than zero follows the last one.
     pub(crate) fn rounded(negative: bool, coefficient: Big, exponent: i64, sticky: bool) -> Decimal {
         let surplus = coefficient.digits() as i64 - DIGITS as i64;
         let drop = surplus.max(i64::from(EXPONENT_MIN) - exponent).max(0);

@@ -7,7 +7,7 @@ use crate::error::{Result, error, fail};
 use crate::value::{Document, Value};
 use std::sync::Arc;
 
-/// Names of arguments, and the codes of what may be wrong with them.
+/// Names of arguments, and the codes of errors in them.
 pub(super) struct Signature {
     pub operator: &'static str,
     pub names: &'static [&'static str],

@@ -1,12 +1,12 @@
-//! How large a value may be that an operator makes.
+//! Size limit of values that operators make.
 //!
 //! Operators that repeat each other double a value with every step, so each result is looked at before the next operator has it.
-//! A value that is shared counts each time it is shared: that is what writing it would take.
+//! A value that is shared counts each time it is shared, as it would if it were written.
 
 use crate::error::{Result, fail};
 use crate::value::Value;
 
-/// Four times the largest document, so that what is made on the way has room.
+/// Four times the largest document, so that intermediate results fit.
 pub(super) const VALUE_BYTES_MAX: usize = 64 << 20;
 /// Of a value beside its text.
 const VALUE_BYTES: usize = 16;

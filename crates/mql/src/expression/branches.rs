@@ -1,4 +1,4 @@
-//! `$and`, `$or`, `$cond`, `$ifNull`, `$switch`, `$let`: operators that evaluate only what they need.
+//! `$and`, `$or`, `$cond`, `$ifNull`, `$switch`, `$let`: operators that evaluate only the operands that they need.
 
 use super::env::Env;
 use super::parse::{At, list_of};

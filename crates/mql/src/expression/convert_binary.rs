@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use std::sync::Arc;
 
-/// What `$convert` says of binary values.
+/// Options of `$convert` for binary values.
 #[derive(Debug, Default)]
 pub(super) struct BinaryOptions {
     pub subtype: u8,

@@ -13,7 +13,7 @@ pub(crate) const CURRENT: usize = 1;
 /// Repetitions from one look at the time to the next: a look costs about as much as a short repetition.
 const REPETITIONS_PER_LOOK: u32 = 16;
 
-/// Tells whether a command has had its time.
+/// Test whether a command's time is over.
 #[derive(Clone)]
 pub struct TimeTest(Arc<dyn Fn() -> bool + Send + Sync>);
 
@@ -29,7 +29,7 @@ impl fmt::Debug for TimeTest {
     }
 }
 
-/// What an evaluation knows besides its document: variables, the time of the command and when it is over, and chance.
+/// The environment of an evaluation: variables, the time of the command, its time limit, and random numbers.
 #[derive(Clone, Debug)]
 pub struct Env {
     slots: Vec<Value>,
@@ -64,8 +64,8 @@ impl Env {
         self.time = Some(time);
     }
 
-    /// Once more what a statement can have repeated as often as it likes: a pass through an array, a document through a stage.
-    /// Error 50 where the command has had its time.
+    /// Counts one more repetition of work that a statement can repeat without limit: a pass through an array, or a
+    /// document through a stage. Error 50 if the command's time is over.
     pub(crate) fn repeat(&mut self) -> Result<()> {
         self.repetitions = self.repetitions.wrapping_add(1);
         if self.repetitions.is_multiple_of(REPETITIONS_PER_LOOK) { self.look_at_time() } else { Ok(()) }
@@ -79,7 +79,7 @@ impl Env {
         Ok(())
     }
 
-    /// Makes a document the one that paths speak of.
+    /// Sets the document that paths start from.
     pub fn set_root(&mut self, root: Value) {
         self.slots[CURRENT] = root.clone();
         self.slots[ROOT] = root;
@@ -125,7 +125,7 @@ impl Env {
 }
 
 impl Env {
-    /// Makes a level of the document the one that paths without a variable speak of.
+    /// Sets the level of the document that paths without a variable start from.
     pub(crate) fn set_current(&mut self, current: Value) {
         self.slots[CURRENT] = current;
     }

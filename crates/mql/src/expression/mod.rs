@@ -1,6 +1,6 @@
 //! The expression language of aggregation (spec §15): parsed once, evaluated on each document.
 //!
-//! | file | what it does |
+//! | file | purpose |
 //! |---|---|
 //! | `tree.rs`, `bound.rs` | the parsed form and its evaluation; how large its values may be |
 //! | `scope.rs`, `env.rs` | variables while parsing, and their values while evaluating |
@@ -68,11 +68,11 @@ use shardlake_collation::Collation;
 #[derive(Clone, Copy)]
 enum Function {
     Plain(fn(&mut Env, &[Value]) -> Result<Value>),
-    /// One that compares strings.
+    /// A function that compares strings.
     Comparing(fn(&Collation, &[Value]) -> Result<Value>),
 }
 
-/// An operator whose arguments have names; one that is not given is `None`.
+/// An operator whose arguments have names; a missing argument is `None`.
 type NamedFunction = fn(&mut Env, &[Option<Value>]) -> Result<Value>;
 
 /// An operator with arguments by place: how many it takes at least and at most.

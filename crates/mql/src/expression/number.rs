@@ -11,7 +11,7 @@ pub struct Sum {
     /// All numbers that are no decimals: the nearest double, and the rest that its rounding cut off.
     nearest: f64,
     rest: f64,
-    /// The plain sum, which tells infinities from NaN.
+    /// The plain sum, which distinguishes infinities from NaN.
     plain: f64,
     decimal: Decimal,
     widest: Width,

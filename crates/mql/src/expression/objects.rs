@@ -26,7 +26,7 @@ pub(super) fn parse(name: &str, operand: &Value, at: &At<'_>) -> Result<Option<E
     }
 }
 
-/// A lone array is a list of what is merged.
+/// Merges documents. A lone array is the list of them.
 fn merge(values: &[Value]) -> Result<Value> {
     let mut merged = Document::new();
     let values = match values {

@@ -6,7 +6,7 @@ use super::tree::{Evaluate, Expression};
 use crate::error::{Result, error, fail};
 use crate::value::{Document, Value};
 
-/// What a `$percentile` or `$median` asks for.
+/// The parsed options of a `$percentile` or `$median`.
 #[derive(Clone, Debug)]
 pub(crate) struct Percentiles {
     points: Vec<f64>,
@@ -21,7 +21,7 @@ pub(super) fn parse(name: &str, operand: &Value, at: &At<'_>) -> Result<Option<E
     Ok(Some(Expression::special(OfInput { percentiles, input: at.parse(&input)? })))
 }
 
-/// The points that are asked for, and what they are asked of.
+/// The points of a percentile, and its input.
 pub(crate) fn parse_percentiles(name: &str, operand: &Value) -> Result<(Percentiles, Value)> {
     let median = name == "$median";
     let code = if median { 7436100 } else { 7436200 };

@@ -73,7 +73,7 @@ fn short_text(value: f64) -> String {
     general(value, 6, 6)
 }
 
-/// A double with the fewest digits that tell it from others.
+/// A double with the fewest digits that identify it.
 pub(super) fn number_text(value: f64) -> String {
     if value.is_nan() {
         return "NaN".into();

@@ -48,7 +48,8 @@ fn substring_bytes(values: &[Value]) -> Result<Value> {
     Ok(Value::string(&text[start..end]))
 }
 
-/// A number as an integer: doubles cut, decimals to the nearest. What does not fit is the least integer, as the reference has it.
+/// A number as an integer: doubles truncated, decimals rounded to the nearest. A number out of range is the least
+/// integer, as in the reference.
 fn coerced_i64(value: &Value) -> i64 {
     match value {
         Value::Decimal(decimal) => {

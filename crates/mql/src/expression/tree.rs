@@ -24,7 +24,7 @@ pub(super) enum Tree {
     /// An operator that compares strings.
     Compare(fn(&Collation, &[Value]) -> Result<Value>, Collation, Vec<Expression>),
     Named(NamedFunction, Vec<Option<Expression>>),
-    /// Operators that decide themselves what to evaluate.
+    /// Operators that evaluate only some of their operands.
     Special(Box<dyn Evaluate + Send + Sync>),
 }
 
@@ -64,7 +64,8 @@ impl Expression {
         }
     }
 
-    /// Whether the expression speaks of the document, as far as its form tells: operators that choose what to evaluate do not say.
+    /// Whether the expression reads the document, as far as its form shows: an operator that evaluates only some of its
+    /// operands never counts.
     pub(crate) fn reads_document(&self) -> bool {
         match &*self.0 {
             Tree::Path(slot, _) => matches!(*slot, super::env::ROOT | super::env::CURRENT),
@@ -128,7 +129,7 @@ impl Expression {
         self.evaluate(env)
     }
 
-    /// Evaluates at parse time what depends on nothing. An error waits until a document is there.
+    /// Evaluates constant subexpressions at parse time. An error is reported only when a document is evaluated.
     pub(super) fn folded(self) -> Expression {
         let is_constant = |item: &Expression| item.as_constant().is_some();
         let fold = match &*self.0 {
@@ -154,7 +155,7 @@ fn bounded(value: Value) -> Result<Value> {
     Ok(value)
 }
 
-/// What a path finds: through an array it collects from each element that is a document.
+/// The value at a path: through an array it collects from each element that is a document.
 pub(crate) fn path_value(value: &Value, path: &[Str]) -> Value {
     let Some((name, rest)) = path.split_first() else { return value.clone() };
     match value {

@@ -190,7 +190,7 @@ impl Space {
             || ring.iter().map(|corner| dot(vector(*corner), vector(point))).sum::<f64>() > 0.0
     }
 
-    /// Whether a polygon is one that a query may name: its sides do not cross, and its holes lie in it.
+    /// Whether a polygon is valid in a query: its sides do not cross, and its holes lie in it.
     pub fn is_simple(self, rings: &[Vec<Point>]) -> bool {
         let Some((outside, holes)) = rings.split_first() else { return false };
         let is_within = |hole: &Vec<Point>| hole.iter().all(|corner| self.is_in_ring(outside, *corner));

@@ -1,11 +1,11 @@
 //! Filters: the match language of `find`, `$match`, updates and deletes (spec §12).
 //!
-//! | file | what it does |
+//! | file | purpose |
 //! |---|---|
 //! | `parse.rs`, `operators.rs` | documents to conditions |
 //! | `leaf.rs`, `bits.rs` | conditions on one value |
 //! | `geo.rs`, `geo_parse.rs`, `geo_shape.rs` | `$geoWithin`, `$geoIntersects` |
-//! | `near.rs`, `places.rs` | `$near`, `$nearSphere`; what geographic indexes take |
+//! | `near.rs`, `places.rs` | `$near`, `$nearSphere`; values that geographic indexes accept |
 //! | `schema.rs`, `schema_parse.rs` | `$jsonSchema` |
 //! | `unmet.rs` | the rules of a validator that a document breaks |
 //!
@@ -94,7 +94,7 @@ impl Filter {
         Ok(Filter { node, near: Some(near), collation: scope.collation().clone() })
     }
 
-    /// The condition on distances, by which documents are in order where nothing else says how.
+    /// The condition on distances, which orders the documents if there is no sort.
     pub fn near(&self) -> Option<&Near> {
         self.near.as_deref()
     }
@@ -117,8 +117,8 @@ impl Filter {
 }
 
 impl Node {
-    /// All of the conditions, in the order in which the reference looks at them: by kind, then by path. Where several hold by
-    /// an element of an array, the last one tells the positional `$` its element.
+    /// All of the conditions, in the order in which the reference looks at them: by kind, then by path. If several hold
+    /// by an element of an array, the last one determines the element of the positional `$`.
     fn all(nodes: Vec<Node>) -> Node {
         let mut flat = Vec::with_capacity(nodes.len());
         for node in nodes {
@@ -197,8 +197,8 @@ impl Node {
     }
 }
 
-/// Whether alternatives are one condition in other words: values of one path, as in `$in`. Only then do they tell the positional `$`
-/// its element.
+/// Whether alternatives are one condition in other words: values of one path, as in `$in`. Only such alternatives
+/// determine the element of the positional `$`.
 fn is_of_one_value(alternatives: &[Node]) -> bool {
     let path_of = |node: &Node| match node {
         Node::Path(path, Leaf::Compare(Comparison::Equal, ..) | Leaf::In(..)) => Some(path.clone()),

@@ -1,8 +1,9 @@
 //! `$near` and `$nearSphere`: documents by their distance from a point, the nearest first.
 //!
-//! A filter holds one such condition at most, at its top or in an `$and` there. GeoJSON points are measured in metres on the sphere, pairs
-//! of numbers in their own unit in a plane, or in radians with `$nearSphere`. The reference finds the documents by an index and refuses the
-//! condition where there is none; here the index only says that it may be asked (`Near::is_served_by`).
+//! A filter holds one such condition at most, at its top or in an `$and` there. GeoJSON points are measured in metres
+//! on the sphere, pairs of numbers in their own unit in a plane, or in radians with `$nearSphere`. The reference finds
+//! the documents by an index and refuses the condition if there is none. Here the index is required too, but not read
+//! (`Near::is_served_by`).
 
 use super::geo_parse::{document_shape, flat_numbers, geojson_point};
 use super::geo_shape::{Point, Space};
@@ -89,7 +90,7 @@ pub(super) fn taken_out(filter: &Document, found: &mut Vec<Near>) -> Result<Docu
     Ok(rest)
 }
 
-/// What the operators say, before the field is known.
+/// The parsed operators, before the field is known.
 struct Parsed {
     centre: Centre,
     is_sphere: bool,
@@ -153,7 +154,7 @@ impl Near {
         }
     }
 
-    /// How far a document is; `None` where it has no place, or one that is too near or too far.
+    /// How far a document is; `None` if it has no place, or if its place is too near or too far.
     pub fn distance(&self, document: &Document) -> Option<Distance> {
         let mut nearest: Option<Distance> = None;
         path::walk(document, &self.path, &mut |reached| {
@@ -185,7 +186,7 @@ impl Near {
         self.distance(document).is_some()
     }
 
-    /// What a document is sorted by, in an order of one ascending field; documents without a place come last.
+    /// The sort key of a document, in an order of one ascending field; documents without a place come last.
     pub fn sort_key(&self, document: &Document) -> SortKey {
         SortKey::of(Value::Double(self.distance(document).map_or(f64::INFINITY, |found| found.measured)))
     }

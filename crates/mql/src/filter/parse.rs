@@ -1,4 +1,4 @@
-//! Documents to filters: what stands at the top of one.
+//! Documents to filters: the members at the top.
 
 use super::Node;
 use super::operators::{equality, is_operator_document, parse_operators};
@@ -13,7 +13,7 @@ use shardlake_collation::Collation;
 /// names, and is the server's own.
 const BY_COLLATION: &str = "$_internalFilterByCollation";
 
-/// A filter as a part of another one that goes by another collation.
+/// A filter as a part of a filter under another collation.
 pub fn by_collation(filter: &Document, collation: &Collation) -> Document {
     let simple = || Document::one("locale", "simple");
     let mut own = Document::one("collation", document_of_collation(collation).unwrap_or_else(simple));

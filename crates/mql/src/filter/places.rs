@@ -1,4 +1,4 @@
-//! The places that geographic indexes take: what a document may hold where one is.
+//! Values that geographic indexes accept in documents.
 
 use super::geo_parse::document_shape;
 use super::geo_shape::{CORNERS_COMPARED_MAX, Space};
@@ -7,7 +7,7 @@ use crate::error::{Result, fail};
 use crate::path;
 use crate::value::{Document, Value};
 
-/// What an index takes.
+/// The kind of places that an index accepts.
 #[derive(Clone, Copy, Debug)]
 pub enum Places {
     /// GeoJSON, or a pair of longitude and latitude.
@@ -17,7 +17,7 @@ pub enum Places {
 }
 
 impl Places {
-    /// What an index of this kind takes; `None` for one that is not geographic.
+    /// The places that an index of this kind accepts; `None` for an index that is not geographic.
     pub fn of_kind(kind: &str, options: &Document) -> Option<Places> {
         let bound = |name: &str, usual: f64| options.get(name).and_then(Value::to_f64).unwrap_or(usual);
         match kind {

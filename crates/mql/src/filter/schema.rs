@@ -6,7 +6,7 @@ use crate::pattern::Pattern;
 use crate::value::{Document, Str, Value};
 use std::sync::Arc;
 
-/// What a value must be, keyword by keyword.
+/// Rules for a value, keyword by keyword.
 #[derive(Debug, Default)]
 pub(super) struct Schema {
     /// Numbers of types; whether all numbers are meant as well.

@@ -15,7 +15,7 @@ struct Run<'a> {
     taken: u64,
 }
 
-/// What to do when a way turns out wrong.
+/// Step of backtracking after a failed match.
 enum Back {
     Try { step: usize, at: usize },
     Restore { slot: usize, value: Option<usize> },

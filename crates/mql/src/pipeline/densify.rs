@@ -176,7 +176,7 @@ impl Operator for DensifyRun {
     fn push(&mut self, document: Value, context: &mut Context<'_>, out: &mut Vec<Value>) -> Result<bool> {
         let value = member_at(&document, &self.stage.field);
         match (&value, self.stage.unit) {
-            // What is in no sequence goes through as it is.
+            // A value outside of sequences passes unchanged.
             (value, _) if value.is_nullish() => {
                 out.push(document);
                 return Ok(true);

@@ -1,5 +1,5 @@
-//! Stages that say something of the server. Whoever runs a pipeline answers them where they come first, and hands the documents to the
-//! stages behind them; in other places there is nobody to answer.
+//! Stages about the server. The server answers such a stage if it is the first of a pipeline, and gives its documents
+//! to the stages behind it. In other places the stage is an error.
 
 use std::sync::Arc;
 

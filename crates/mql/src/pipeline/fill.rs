@@ -1,5 +1,5 @@
-//! `$fill`: values in place of those that are null or missing. It is a `$setWindowFields` for values that follow from neighbours, and an
-//! `$addFields` for those that are said.
+//! `$fill`: values in place of null or missing ones. It is a `$setWindowFields` for values that follow from neighbours,
+//! and an `$addFields` for given values.
 
 use std::sync::Arc;
 
@@ -107,7 +107,7 @@ fn method<'v>(path: &str, how: &'v Value) -> Result<How<'v>> {
     }
 }
 
-/// What documents are told apart by before neighbours are looked at.
+/// The expression by which documents are partitioned before neighbours are compared.
 fn partition_by(options: &Document) -> Result<Value> {
     let Some(Value::Array(names)) = options.get("partitionByFields") else {
         return Ok(options.value("partitionBy"));

@@ -262,7 +262,7 @@ impl Operator for GeoNearRun {
     }
 }
 
-/// Takes out what the stage told later ones besides the fields of a document.
+/// Removes the metadata that the stage attached to a document for later stages.
 pub(super) fn without_metadata(document: Value) -> Value {
     match document {
         Value::Document(members) if members.iter().any(|(name, _)| is_metadata(name)) => {

@@ -31,7 +31,7 @@ pub(super) struct Lookup {
 const PARSE: i32 = 9;
 const VIEW_COLLATION: i32 = 167;
 
-/// A text. Null stands for one that is not there.
+/// A text; `None` if it is missing or null.
 fn text<'a>(document: &'a Document, name: &str) -> Result<Option<&'a Str>> {
     match document.get(name) {
         None | Some(Value::Null | Value::Undefined) => Ok(None),
@@ -51,7 +51,7 @@ pub(super) fn parse_lookup(value: &Value, scope: &Scope, depth: usize) -> Result
     };
     for (name, _) in document.iter() {
         if !matches!(&**name, "from" | "localField" | "foreignField" | "as" | "let" | "pipeline") {
-            // That there is no collection to read is said before.
+            // A missing `from` is reported first.
             let code = if document.has("from") { 40415 } else { PARSE };
             fail!(code, "BSON field '$lookup.{name}' is an unknown field.");
         }

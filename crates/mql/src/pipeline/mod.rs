@@ -1,6 +1,6 @@
 //! Aggregation pipelines (spec §15): parsed once, run over documents one by one.
 //!
-//! | file | what it does |
+//! | file | purpose |
 //! |---|---|
 //! | `run.rs` | stages as operators that documents are pushed through, and the bound on memory |
 //! | `parse.rs` | arrays of stages to pipelines |
@@ -13,10 +13,10 @@
 //! | `densify.rs`, `fill.rs` | `$densify`, `$fill` |
 //! | `elsewhere.rs` | stages that the server answers |
 //! | `window.rs`, `window_functions.rs`, `window_numbers.rs` | `$setWindowFields` |
-//! | `output.rs` | `$out` and `$merge`: what is to be written where |
+//! | `output.rs` | `$out` and `$merge`: where the caller writes the results, and how |
 //!
-//! The pipeline reads other collections through [`Collections`] and writes nothing: [`Pipeline::output`] says what to do
-//! with the results.
+//! The pipeline reads other collections through [`Collections`] and writes nothing: [`Pipeline::output`] is the target
+//! of the results.
 
 mod bucket_auto;
 mod buckets;

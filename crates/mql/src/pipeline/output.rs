@@ -1,4 +1,4 @@
-//! `$out` and `$merge`: what is to be written where. The crate writes nothing itself.
+//! `$out` and `$merge`: where and how results are to be written. The crate writes nothing itself.
 
 use crate::error::{Result, error, fail};
 use crate::value::{Document, Str, Value};

@@ -73,7 +73,7 @@ impl Pipeline {
         Pipeline::parse_from(0, outer, stages, scope, depth)
     }
 
-    /// Parses what is behind the first stage, which somebody else answers.
+    /// Parses the stages behind the first one, which the server answers.
     pub fn parse_behind_first(stages: &[Value], scope: &Scope) -> Result<Pipeline> {
         Pipeline::parse_from(1, "", stages, scope, 0)
     }

@@ -29,7 +29,7 @@ pub trait Collections {
     }
 }
 
-/// What a run of a pipeline has besides its documents.
+/// The environment of a run of a pipeline.
 pub struct Context<'a> {
     pub env: Env,
     pub collections: &'a dyn Collections,
@@ -63,7 +63,7 @@ pub(super) trait Operator: Send {
     /// Takes a document, and gives those that it can already give. False ends the run: no more are needed.
     fn push(&mut self, document: Value, context: &mut Context<'_>, out: &mut Vec<Value>) -> Result<bool>;
 
-    /// Gives what is left when no more documents come.
+    /// Emits the remaining results when no more documents come.
     fn finish(&mut self, _context: &mut Context<'_>, _out: &mut Vec<Value>) -> Result<()> {
         Ok(())
     }

@@ -269,7 +269,7 @@ pub(super) fn member_at(value: &Value, path: &[Str]) -> Value {
     }
 }
 
-/// A document with another value at a path; what is no document on the way becomes one.
+/// A document with another value at a path; each value on the way that is not a document becomes one.
 pub(super) fn with_member(value: &Value, path: &[Str], member: Value) -> Value {
     let Some((name, rest)) = path.split_first() else { return member };
     let mut document = match value {

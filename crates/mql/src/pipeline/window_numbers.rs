@@ -225,7 +225,7 @@ struct MovingDeviation {
 }
 
 impl MovingDeviation {
-    /// Adds a number (1) or removes one that was added (-1).
+    /// Adds a number (1) or removes an added one (-1).
     fn update(&mut self, value: &Value, sign: f64) {
         let Some(number) = value.to_f64() else { return };
         if !number.is_finite() {

@@ -224,7 +224,7 @@ fn parse_element_match(
     Ok(())
 }
 
-/// Replaces what lies at a path, in each element of arrays on the way.
+/// Replaces the value at a path, in each element of arrays on the way.
 fn at_path(value: &Value, path: &[Str], change: &mut dyn FnMut(&Value) -> Value) -> Value {
     let Some((name, rest)) = path.split_first() else { return change(value) };
     match value {

@@ -1,10 +1,10 @@
 //! Projections: which members of documents are shown, and which are computed (spec §13).
 //!
-//! | file | what it does |
+//! | file | purpose |
 //! |---|---|
-//! | `tree.rs` | the parsed form: what happens at each path, and its application |
+//! | `tree.rs` | the parsed form: the action at each path, and its application |
 //! | `parse.rs` | documents to that form, for `$project`, `$addFields`, `$unset` |
-//! | `find.rs` | what only `find` knows: `$slice`, `$elemMatch`, the positional `$` |
+//! | `find.rs` | parts for `find` alone: `$slice`, `$elemMatch`, the positional `$` |
 
 mod find;
 mod parse;

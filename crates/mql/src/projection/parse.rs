@@ -69,7 +69,7 @@ pub(super) fn split(path: &str) -> Result<Vec<Str>> {
     Ok(parts)
 }
 
-/// Whether a value of a projection asks for or against a member; `None` for one that computes it.
+/// Whether a value of a projection includes or excludes a member; `None` for a computed member.
 pub(super) fn as_flag(value: &Value) -> Option<bool> {
     match value {
         Value::Bool(flag) => Some(*flag),
@@ -92,7 +92,7 @@ pub(super) struct Builder<'a> {
     pub scope: &'a Scope,
     pub root: Branch,
     pub mode: Option<Mode>,
-    /// What is said of `_id`, which goes with both modes.
+    /// Whether `_id` is included, in either mode; `None` if the projection does not mention it.
     pub id: Option<bool>,
 }
 
@@ -185,7 +185,7 @@ impl Builder<'_> {
     }
 }
 
-/// Puts what happens at a path into the tree; a path that is there, or below or above one, collides.
+/// Inserts the action at a path into the tree; it collides with an action at the same path, below it or above it.
 pub(super) fn insert(branch: &mut Branch, parts: &[Str], child: Child) -> Result<()> {
     let Some((name, rest)) = parts.split_first() else { return Ok(()) };
     let at = branch.children.iter().position(|(known, _)| known == name);

@@ -13,15 +13,15 @@ pub struct Projection {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// Only what is named.
+    /// Only the named members.
     Include,
-    /// All but what is named.
+    /// All but the named members.
     Exclude,
-    /// All, and what is computed.
+    /// All members and the computed ones.
     Add,
 }
 
-/// What happens to the members of a document, in the order in which the projection says it.
+/// Actions on the members of a document, in the order of the projection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Branch {
     pub children: Vec<(Str, Child)>,

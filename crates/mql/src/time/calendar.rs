@@ -85,7 +85,7 @@ pub(crate) fn week_day(days: i64) -> i64 {
 /// ISO year, week and day of the week of a day since 1970.
 pub(crate) fn iso_parts(days: i64) -> (i64, i64, i64) {
     let day = week_day(days);
-    // The Thursday of a week tells its year.
+    // The Thursday of a week determines its year.
     let thursday = days - day + 4;
     let (year, ..) = civil_from_days(thursday);
     let week = (thursday - days_from_civil(year, 1, 1)) / 7 + 1;

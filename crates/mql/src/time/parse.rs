@@ -4,7 +4,7 @@ use super::calendar::{Civil, days_in_month, iso_to_days};
 use super::format::MONTHS;
 use super::zone::{Zone, parse_offset};
 
-/// What was read of a date so far.
+/// Fields of a date, as far as they are read.
 #[derive(Clone, Debug, Default)]
 struct Fields {
     year: Option<i64>,

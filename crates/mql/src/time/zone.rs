@@ -10,7 +10,7 @@ pub(crate) enum Zone {
     Named(Arc<Rules>),
 }
 
-/// The transitions of a zone, and what holds after the last.
+/// The transitions of a zone, and the rule after the last.
 #[derive(Debug)]
 pub(crate) struct Rules {
     /// Seconds since 1970 from which an offset in seconds holds, in order.
@@ -113,7 +113,7 @@ impl Rules {
 impl YearRule {
     fn offset_at(&self, second: i64) -> i64 {
         let Some((summer, start, end)) = self.summer else { return self.standard };
-        // At the ends of all dates the year is what counts.
+        // At the ends of the range of dates only the year matters.
         let year = super::Civil::from_millis((second + self.standard).saturating_mul(1000)).year;
         let (start, end) = (start.second_of(year) - self.standard, end.second_of(year) - summer);
         let is_summer =
@@ -187,7 +187,7 @@ fn skip_name(text: &str) -> Option<&str> {
     Some(text.trim_start_matches(|c: char| c.is_ascii_alphabetic()))
 }
 
-/// Seconds of a time such as `-5:30`, and what follows.
+/// Seconds of a time such as `-5:30`, and the rest of the text.
 fn take_time(text: &str) -> Option<(i64, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit() && !":+-".contains(c)).unwrap_or(text.len());
     let (time, rest) = text.split_at(end);

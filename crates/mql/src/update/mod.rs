@@ -1,6 +1,6 @@
 //! Updates: one pure step from a document to its next version (spec §14).
 //!
-//! | file | what it does |
+//! | file | purpose |
 //! |---|---|
 //! | `parse.rs` | documents and pipelines to updates |
 //! | `target.rs` | paths with positional parts |
@@ -71,7 +71,8 @@ impl Update {
         matches!(self.0, Kind::Pipeline(_))
     }
 
-    /// Applies the update. `matched` tells the positional `$` its element; `inserts` is true for the document of an upsert.
+    /// Applies the update. `matched` holds the element of the positional `$`; `inserts` is true for the document of an
+    /// upsert.
     pub fn apply(&self, old: &Document, matched: Matched, inserts: bool, env: &mut Env) -> Result<Updated> {
         let document = match &self.0 {
             Kind::Operators(fields, filters) => {

@@ -53,7 +53,7 @@ fn parse_pipeline(stages: &[Value], scope: &Scope) -> Result<Kind> {
             Some("$set" | "$addFields" | "$unset" | "$project" | "$replaceRoot" | "$replaceWith") | None => {}
             Some(other) if !other.starts_with('$') => {}
             Some(other) => {
-                // A stage that nobody knows is told apart from one that is not allowed here.
+                // The error of an unknown stage differs from that of a stage that is not allowed here.
                 if let Err(error) = Pipeline::parse(std::slice::from_ref(stage), scope)
                     && error.code() == 40324
                 {

@@ -19,7 +19,7 @@ impl Document {
         Ok(document)
     }
 
-    /// Reads only those top-level members that `wanted` names: what a filter or a sort needs of a document.
+    /// Reads only those top-level members that `wanted` names: the ones that a filter or a sort needs.
     pub fn members_from_bytes(bytes: &[u8], wanted: impl Fn(&str) -> bool) -> Result<Document> {
         let mut reader = Reader { bytes };
         reader.members(0, wanted)
@@ -95,7 +95,7 @@ impl<'a> Reader<'a> {
         Ok(document)
     }
 
-    /// What lies between the length and the final zero.
+    /// The bytes between the length and the final zero.
     fn body(&mut self, depth: usize) -> Result<Reader<'a>> {
         if depth > NESTING_MAX {
             fail!(15, "documents are nested deeper than {NESTING_MAX} levels");

@@ -18,7 +18,7 @@ impl Document {
     }
 }
 
-/// A document of members that are elsewhere, as BSON. `size` is what it will about take.
+/// A document of borrowed members, as BSON. `size` is its approximate number of bytes.
 pub fn bytes_of_members<'v>(
     members: impl Iterator<Item = (Cow<'v, str>, &'v Value)>,
     size: usize,

@@ -1,6 +1,6 @@
 //! Values and documents as the language works with them: every BSON type, exact, and cheap to copy.
 //!
-//! | file | what it does |
+//! | file | purpose |
 //! |---|---|
 //! | `document.rs` | documents: members in order |
 //! | `bson_in.rs`, `bson_out.rs` | BSON bytes to documents and back |
@@ -25,7 +25,7 @@ pub type Str = Arc<str>;
 /// One BSON value, or none at all.
 #[derive(Clone, Debug, Default)]
 pub enum Value {
-    /// No value: what a path finds where nothing is. Never stored in a document or array.
+    /// No value: the result of a path that finds nothing. Never stored in a document or array.
     #[default]
     Missing,
     MinKey,
@@ -72,7 +72,7 @@ impl Value {
         matches!(self, Value::Missing)
     }
 
-    /// Null, undefined or nothing at all: what most operators of expressions answer null for.
+    /// Null, undefined or missing: operands for which most operators of expressions return null.
     pub fn is_nullish(&self) -> bool {
         matches!(self, Value::Missing | Value::Null | Value::Undefined)
     }

@@ -74,7 +74,7 @@ impl Server {
         self.databases.entry(database.to_owned()).or_default().entry(collection.to_owned()).or_default()
     }
 
-    /// Runs a command; `None` for one that is not among those that show the language.
+    /// Runs a command; `None` for a command that does not exercise the language.
     pub fn run(&mut self, database: &str, command: &Document) -> Option<Document> {
         let (name, target) = command.first()?;
         let answer = match &**name {
@@ -167,7 +167,7 @@ impl Server {
         Ok(Document::new())
     }
 
-    /// The documents of a collection, or what a view shows.
+    /// The documents of a collection, or the results of a view.
     pub fn rows(&self, database: &str, name: &str) -> Result<Vec<Value>> {
         let Some(collection) = self.collection(database, name) else { return Ok(Vec::new()) };
         let Some((on, stages)) = &collection.view else {

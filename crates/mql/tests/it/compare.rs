@@ -1,4 +1,4 @@
-//! What a case wants of a reply: types exactly, the order of members not.
+//! Comparison of replies with the expectations of cases: types exactly, the order of members not.
 
 use crate::tagged::{Special, special};
 use shardlake_mql::{Document, Value};
@@ -41,7 +41,7 @@ fn number(value: &Value) -> Option<f64> {
     }
 }
 
-/// What lies at a path of a reply.
+/// The value at a path of a reply.
 pub fn walk(value: &Value, path: &str) -> Option<Value> {
     let mut value = value.clone();
     for part in path.split('.').filter(|part| !part.is_empty()) {
@@ -72,7 +72,7 @@ pub fn is_ok(reply: &Document) -> bool {
     matches!(reply.get("ok"), Some(Value::Double(ok)) if *ok == 1.0)
 }
 
-/// Why a reply is not what a check wants: the kind of failure, and words.
+/// The reason why a reply fails a check: the kind of failure, and words.
 pub fn fault(check: &Document, reply: &Document) -> Option<(&'static str, String)> {
     if let Some(wanted) = check.get("error") {
         return match error_code(reply) {

@@ -1,4 +1,4 @@
-//! Runs the recorded cases and counts what passes, by area.
+//! Runs the recorded cases and counts the passed ones, by area.
 
 use crate::commands::Server;
 use crate::compare::{error_code, fault, is_ok, walk};
@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-/// What became of the cases of one area.
+/// Results of the cases of one area.
 #[derive(Default, Clone)]
 pub struct Area {
     pub tier: String,
@@ -123,7 +123,7 @@ fn run_case(case: &Document, setups: &Arc<Vec<Value>>) -> Option<(&'static str, 
     None
 }
 
-/// Fills in what earlier steps answered.
+/// Fills in the replies of earlier steps.
 fn substitute(value: &Value, replies: &[Document], sessions: &mut HashMap<u64, Value>) -> Option<Value> {
     match special(value) {
         Some(Special::Reference(step, path)) => {

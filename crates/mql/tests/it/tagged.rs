@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 use shardlake_mql::{Decimal, Document, Value};
 use std::sync::Arc;
 
-/// What stands in a case where a value is not known before it runs.
+/// A placeholder in a case for a value that is not known before it runs.
 pub enum Special {
     Reference(usize, String),
     Session(u64),

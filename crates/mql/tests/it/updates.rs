@@ -237,7 +237,7 @@ impl Step {
     }
 }
 
-/// An update, and what the oracle needs to know of it.
+/// An update, and the parts of it that the oracle needs.
 struct Case {
     old: Json,
     steps: Vec<Step>,

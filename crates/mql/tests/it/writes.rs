@@ -20,7 +20,7 @@ fn write_error(index: usize, error: &Error) -> Value {
     Value::document(entry)
 }
 
-/// Checks what is unique, and the validator, and stores the document in place of another one.
+/// Checks unique indexes and the validator, and stores the document in place of another one.
 pub fn store(
     server: &mut Server,
     database: &str,
@@ -104,7 +104,7 @@ pub fn insert(server: &mut Server, database: &str, command: &Document) -> Result
     Ok(reply)
 }
 
-/// What an update of one document did.
+/// The effect of an update of one document.
 struct Done {
     old: Option<Document>,
     new: Document,
