@@ -37,7 +37,7 @@ pub struct Aggregation {
 }
 
 impl Collections {
-    /// A pipeline at its beginning. Where its results go elsewhere is for the caller to do.
+    /// Starts a pipeline. The caller writes its results if they have another target than the client.
     pub fn aggregate(&self, aggregation: Aggregation) -> Result<Aggregating> {
         let Aggregation { database, collection, mut stages, is_from_end, scope, env } = aggregation;
         let (mut indexes, mut reads) = (Vec::new(), None);
@@ -74,7 +74,7 @@ impl Collections {
         Ok(Aggregating { reads, ..aggregating })
     }
 
-    /// The stages behind the first over that one's documents.
+    /// Runs the stages behind the first one over the first one's documents.
     pub fn aggregate_on(
         &self,
         database: &str,
@@ -116,7 +116,7 @@ pub struct Aggregating {
     needed: Option<Arc<Needed>>,
     /// Read, and not yet given to the stages, with the position before it.
     page: Option<(Page, Option<Position>)>,
-    /// None while a thread has them, and for good when it fails or is given up.
+    /// `None` while a thread uses them, and after that thread failed or was cancelled.
     stages: Option<Box<Stages>>,
 }
 
@@ -319,7 +319,7 @@ impl Aggregating {
     }
 }
 
-/// A document that no client takes.
+/// The failure for a document that is too large for clients.
 pub fn too_large(size: usize) -> Failure {
     let words = format!(
         "BSONObj size: {size} (0x{size:X}) is invalid. Size must be between 0 and {RESULT_BYTES_MAX}(16MB)"

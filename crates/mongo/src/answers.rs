@@ -15,7 +15,7 @@ pub struct NumberedInserts {
     pub statements: Vec<i32>,
 }
 
-/// Of inserts that are committed together.
+/// The stored answer of inserts that are committed together.
 #[derive(Debug)]
 pub(crate) struct InsertNote(pub StatementRow);
 

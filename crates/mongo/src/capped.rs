@@ -32,7 +32,7 @@ impl Meta {
         flag(&self.options, "capped")
     }
 
-    /// Of the documents together, and the size that no document exceeds.
+    /// Size limit of all documents together, and of each of them.
     pub fn capped_size(&self) -> Option<u64> {
         self.bounds().map(|bounds| bounds.size_bytes_max)
     }

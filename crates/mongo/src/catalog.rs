@@ -25,7 +25,7 @@ pub struct Creation {
     /// Fields and how they are spread; none for a collection that is not sharded.
     pub shard_key: Option<Document>,
     pub throughput: Option<Throughput>,
-    /// For the command's own use.
+    /// For the command's own use, deleted at its end.
     pub is_temporary: bool,
 }
 
@@ -38,7 +38,7 @@ pub struct Listed {
 }
 
 impl Collection {
-    /// The same for as long as the container is there.
+    /// The UUID of a collection, constant for the life of its container.
     pub fn uuid(&self) -> [u8; 16] {
         let rid = self.handle.container().rid;
         let mut uuid = [0; 16];
@@ -71,7 +71,7 @@ impl Collections {
         }
     }
 
-    /// Names of databases that another one's name differs from by case only are refused by the caller, who knows the words.
+    /// All databases. The caller refuses a new name that differs from an existing one by case only.
     pub fn databases(&self) -> Vec<std::sync::Arc<Database>> {
         self.resources.databases()
     }
@@ -274,7 +274,7 @@ impl Collections {
         Ok(listed)
     }
 
-    /// Whether there was something of the name.
+    /// Drops a collection or a view; `None` if there is neither.
     pub async fn drop(&self, request: &Request, namespace: &Namespace) -> Result<Option<Collection>> {
         match self.find_name(namespace)? {
             Found::Nothing => Ok(None),
@@ -301,7 +301,7 @@ impl Collections {
         }
     }
 
-    /// Whether it was there.
+    /// Drops a database; returns whether it existed.
     pub async fn drop_database(&self, request: &Request, database: &str) -> Result<bool> {
         let anything = Preconditions::default();
         match self.resources.delete_database(&request.ctx, database, &anything).await {
@@ -346,7 +346,7 @@ impl Collections {
         let (times, names) = (self.queries.times().clone(), (from.collection.clone(), to.collection.clone()));
         let last = self.last_time(from).await?;
         let kept = move |container: &Container| {
-            // Keeping something with a container of another front end would open it.
+            // Metadata would open a container of another front end.
             let Some(kept) = &container.kept else { return Ok(None) };
             let Ok(mut meta) = Meta::of(container) else { return Ok(Some(kept.clone())) };
             let (from, to) = names;
@@ -393,7 +393,7 @@ impl Collections {
 /// Default retention of versions: a change stream can be resumed this far back.
 const VERSIONS_MINUTES: i64 = 60;
 
-/// As long as the collection's images are to be kept.
+/// Retention of versions: as long as the collection keeps its images.
 pub fn policy_of_versions(meta: &Meta) -> ChangeFeedPolicy {
     let images = meta.options.get("changeStreamPreAndPostImages").and_then(Value::as_document);
     let seconds = images.and_then(|images| images.get("expireAfterSeconds")).and_then(Value::to_f64);

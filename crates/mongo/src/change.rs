@@ -23,9 +23,9 @@ use crate::stored::{body_of, document_of};
 pub(crate) enum Intent {
     Update(Arc<Update>),
     Remove,
-    /// Stored where nothing is.
+    /// Stored if no document has the identity.
     Insert(Document),
-    /// Written as it is.
+    /// Written unchanged.
     Rewrite,
 }
 
@@ -71,7 +71,7 @@ impl CommitNote for DocumentChange {
 }
 
 impl DocumentChange {
-    /// `None` for the effect means that there is nothing that the filter means.
+    /// `None` for the effect if no document matches the filter.
     fn changed(&self, existing: Option<&StoredItem>, came_to: &mut CameTo) -> Result<Changed> {
         let old = existing.map(|item| document_of(item.body().as_bytes())).transpose()?;
         let mut env = self.env.clone();
@@ -150,7 +150,7 @@ impl Collection {
 }
 
 impl Collections {
-    /// `None` where there is nothing that the filter means; for an insert, where something is there already.
+    /// `None` if no document matches the filter; for an insert, if the document exists already.
     pub(crate) async fn change(
         &self,
         request: &Request,

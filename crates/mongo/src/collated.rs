@@ -18,7 +18,7 @@ use crate::conditions::{IN_MAX, hidden_in, is_operators};
 use crate::failure::Result;
 use crate::names::stored_path;
 
-/// How the names of these properties begin, as the name of no field that a filter can name.
+/// Prefix of the names of these properties, which no field of a filter can have.
 const PREFIX: &str = "$collated:";
 /// Computed properties of one container. Strings of further fields are matched on documents.
 pub(crate) const PROPERTIES_MAX: usize = 20;

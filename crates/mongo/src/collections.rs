@@ -41,7 +41,7 @@ pub struct Collections {
     pub(crate) ascending: Arc<Ascending>,
     /// Reads and writes belong to this transaction.
     pub(crate) transaction: Option<Arc<OpenTransaction>>,
-    /// Of a command that waits for its writes later.
+    /// Writes of a command that waits for durability at its end.
     pub(crate) own: Option<Arc<OwnWrites>>,
 }
 
@@ -146,7 +146,7 @@ impl Collections {
         self.validators_evaluate.load(Ordering::Relaxed)
     }
 
-    /// A validator that a collection has, or is to have.
+    /// Records a validator that a collection has, or is to have.
     pub fn note_validator(&self, validator: &Value) {
         if has_expression(validator) {
             self.validators_evaluate.store(true, Ordering::Relaxed);
@@ -163,15 +163,16 @@ impl Collections {
         self.transaction.is_some()
     }
 
-    /// For a command of many statements. It calls [`Collections::settle`] before it answers, also where a statement failed.
+    /// Collections for a command of many statements, which calls [`Collections::settle`] before it answers, even after
+    /// a failure.
     pub fn gathering(&self) -> Collections {
-        // A transaction waits at its commit.
+        // A transaction waits for durability at its commit.
         let mut gathering = self.clone();
         gathering.own = self.transaction.is_none().then(Arc::default);
         gathering
     }
 
-    /// Between two statements.
+    /// Waits between two statements if many writes are not durable yet.
     pub async fn pause(&self) -> Result<()> {
         match self.own.as_ref().is_some_and(|own| own.is_full()) {
             true => self.settle().await,
@@ -191,14 +192,14 @@ impl Collections {
         CommitOptions { note: None, deferred: self.own.as_ref().map(|own| own.deferred.clone()) }
     }
 
-    /// Takes the point in time that the transaction of these collections reads, where its first command begins.
+    /// Fixes the point in time at which the transaction reads, at its first command.
     pub async fn begin_transaction(&self, ctx: &RequestContext) {
         if let Some(transaction) = &self.transaction {
             transaction.begin(&self.queries, ctx).await;
         }
     }
 
-    /// Where nothing is there, that is no error: it reads as empty.
+    /// The object behind a name. An unknown name is no error: it reads as empty.
     pub fn find_name(&self, namespace: &Namespace) -> Result<Found> {
         if let Some(collection) = self.collection(namespace)? {
             return Ok(Found::Collection(collection));
@@ -224,7 +225,7 @@ impl Collections {
         Ok(Collection { namespace: namespace.clone(), handle, meta, shard_key, uses })
     }
 
-    /// Read once for each version of the container's record.
+    /// The parsed metadata of a container, cached for each version of its record.
     fn known_of(&self, handle: &ContainerHandle) -> Result<KnownMeta> {
         let container = handle.container();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -275,7 +276,7 @@ impl Collections {
         Err(Failure::new(165, format!("View depth too deep: views over views end at {VIEW_DEPTH_MAX}")))
     }
 
-    /// For a write: transactions write to no capped collection.
+    /// Refuses a write of a transaction to a capped collection.
     fn check_in_transaction(&self, collection: &Collection) -> Result<()> {
         if self.transaction.is_some() && collection.meta.is_capped() {
             let words = format!(
@@ -287,7 +288,7 @@ impl Collections {
         Ok(())
     }
 
-    /// For a write: a view takes none.
+    /// The collection for a write; error 166 for a view.
     pub(crate) fn writable(&self, namespace: &Namespace) -> Result<Option<Collection>> {
         match self.find_name(namespace)? {
             Found::View(_) => {

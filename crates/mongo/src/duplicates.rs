@@ -1,4 +1,4 @@
-//! Values that only one document may have, in the words that applications read (spec mongo.md §7).
+//! Duplicate key errors, in the form that applications parse (spec mongo.md §7).
 
 use shardlake_model::Error;
 use shardlake_mql::{Document, Value};

@@ -26,17 +26,17 @@ pub struct Done {
     pub modified: u64,
     /// The `_id` of a document that was made.
     pub upserted: Option<Value>,
-    /// Of a statement that means one document: before and after.
+    /// The document before and after, for a statement for one document.
     pub before: Option<Document>,
     pub after: Option<Document>,
-    /// How the filter met the document.
+    /// How the filter matched the document.
     pub met: Matched,
     /// The failure that ended a statement for many documents early: the counts cover its changes up to then.
     pub failure: Option<Failure>,
 }
 
 impl Done {
-    /// Of a statement that means one document.
+    /// The effect of a statement for one document.
     pub(crate) fn of(effect: Effect) -> Done {
         let mut done = Done::default();
         match &effect.upserted {
@@ -74,7 +74,7 @@ impl fmt::Debug for Numbered {
 }
 
 impl Numbered {
-    /// An answer that cannot be made fails the command once more when it comes again.
+    /// The row of a stored answer; `None` if the answer cannot be made: a retry fails again.
     pub(crate) fn row(&self, done: &Done) -> Option<StatementRow> {
         let answer = (self.form)(done).ok()?;
         Some(self.write.row(&[self.statement], &answer.to_bytes()))

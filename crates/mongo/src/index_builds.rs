@@ -130,7 +130,8 @@ impl Collections {
         Ok(changed)
     }
 
-    /// Has no partition split, merged or moved while values are claimed: the copy would go by the unique keys that were before.
+    /// Blocks splits, merges and moves of the partitions while values are claimed: a copy would use the previous unique
+    /// keys.
     pub(crate) async fn keep_partitions<'c>(
         &self,
         request: &Request,

@@ -12,7 +12,7 @@ use crate::meta::flag;
 use crate::names::stored_path;
 use crate::narrowing::{collated, narrowing_of};
 
-/// Parts of a path up to which each may lie in an array; of longer ones everything below the first part is indexed.
+/// Parts of a path, each of which may lie in an array. For a longer path everything below the first part is indexed.
 const PARTS_MAX: usize = 5;
 
 /// The policy that serves the indexes and the shard key.

@@ -80,7 +80,7 @@ impl Collection {
             Value::String(name) if &**name == "$natural" => Ok(None),
             _ => {
                 let found = self.indexes().into_iter().find(matches).ok_or_else(unknown)?;
-                // A hidden one is not there for the planner.
+                // The planner ignores hidden indexes.
                 if flag(&found, "hidden") { Err(unknown()) } else { Ok(Some(found)) }
             }
         }
@@ -96,7 +96,7 @@ impl Collection {
                 key.iter().any(|(_, kind)| matches!(kind.as_str(), Some("2d" | "2dsphere")))
             }));
         }
-        // Of an index of another kind nothing is known here.
+        // Indexes of other kinds are not restricted.
         match has_entries_of(&index, "any") {
             None => Ok(true),
             Some(_) => Ok(paths_of(filter).iter().any(|path| has_entries_of(&index, path) == Some(true))),

@@ -17,13 +17,13 @@ use crate::failure::{Failure, Result, refuses_command};
 use crate::request::Request;
 use crate::stored::{body_of, document_of, id_first};
 
-/// Of bodies in one commit, so that requests of others come between.
+/// Bytes of bodies in one commit, small enough for other requests in between.
 const BATCH_BYTES_MAX: usize = 512 * 1024;
-/// Of bodies that are put in order by their logical partitions, where the client does not mind the order.
+/// Bytes of bodies that an unordered insert groups by their logical partitions.
 const WINDOW_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Batches, the latest first, among which a document's logical partition is looked for.
+/// The latest batches that are searched for a document's logical partition.
 const BATCHES_SEARCHED: usize = 64;
-/// Commits of one command that wait for the disk together.
+/// Commits of one command that wait for durability concurrently.
 const BATCHES_AT_WORK: usize = 4;
 
 /// Result of a write command of several statements.
@@ -46,7 +46,7 @@ struct Ready {
     index: usize,
     key: PartitionKey,
     body: Body,
-    /// Where it may come again.
+    /// The statement, if it is retryable.
     statement: Option<(SessionWrite, i32)>,
 }
 
@@ -109,7 +109,8 @@ fn too_large_for_capped() -> Failure {
 }
 
 impl Collections {
-    /// Inserts documents, in order or not and with the validators asked or not, which get an `_id` where they have none. Makes the collection where there is none.
+    /// Inserts documents, in order or not, with or without validation. A document without an `_id` gets one. Creates
+    /// the collection if it does not exist.
     pub async fn insert(
         &self,
         request: &Request,
@@ -175,7 +176,7 @@ impl Collections {
         Ok(inserted)
     }
 
-    /// Documents of one logical partition go together wherever they stand, and several logical partitions at a time.
+    /// Groups documents by logical partition, whatever their order, and writes several logical partitions concurrently.
     async fn insert_in_any_order(
         &self,
         request: &Request,
@@ -251,7 +252,7 @@ impl Collections {
         Ok((key, body))
     }
 
-    /// With an `_id` in front, and empty timestamps filled in. Most documents are so as they come.
+    /// The document with `_id` in front, and with empty timestamps filled in. Most documents arrive so.
     pub(crate) fn prepared(&self, request: &Request, document: Arc<Document>) -> Result<Arc<Document>> {
         let has_empty_time = document.iter().any(|(name, value)| &**name != "_id" && request.replaces(value));
         let is_complete = document.first().is_some_and(|(name, _)| &**name == "_id") && !has_empty_time;
@@ -364,7 +365,7 @@ impl Collections {
         Ok(())
     }
 
-    /// One after the other, up to the first that fails: that is the end of the transaction, too.
+    /// Inserts one document after the other up to the first failure, which also ends the transaction.
     async fn insert_within(
         &self,
         request: &Request,

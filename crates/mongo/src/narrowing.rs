@@ -1,4 +1,4 @@
-//! Which documents a sparse or partial index is about, in the engine's words.
+//! Filters of sparse and partial indexes as the engine's narrowing rules.
 //!
 //! The engine enforces uniqueness, also for writes of other front ends, and knows the scalars of JSON. A filter beyond
 //! these is refused for a unique index and ignored otherwise: an index changes results only through a hint.

@@ -77,7 +77,8 @@ const PLAIN: &[&str] = &[
 pub(crate) struct Needed(BTreeSet<String>);
 
 impl Needed {
-    /// `None` where all members are needed. A pipeline needs few where a stage makes new documents of them: `$group`, `$count`.
+    /// `None` if all members are needed. A pipeline needs few members if a stage makes new documents, such as `$group`
+    /// or `$count`.
     pub fn by(stages: &[Value]) -> Option<Needed> {
         let mut needed = Needed::default();
         for stage in stages {

@@ -23,7 +23,7 @@ impl Order {
         }
     }
 
-    /// Whether documents are wanted in the reverse of the order in which they come.
+    /// Whether the order is that of storage, from its end.
     pub fn is_from_end(&self) -> bool {
         self.pattern.is_from_end()
     }
@@ -35,7 +35,7 @@ impl Order {
         }
     }
 
-    /// Bytes that a key holds besides its document.
+    /// Memory of a key in addition to its document.
     pub fn key_bytes(&self, key: &SortKey) -> usize {
         if self.near.is_some() { 0 } else { self.pattern.key_bytes(key) }
     }

@@ -79,7 +79,7 @@ impl Collections {
             let options = old.as_ref().map(|old| old.meta.options.clone()).unwrap_or_default();
             let creation = Creation { options, is_temporary: true, ..Creation::default() };
             let made = collections.create(&request, &beside, creation).await?;
-            // Large, and moved as a whole otherwise.
+            // Boxed because the future is large.
             let filling = Box::pin(collections.fill(&request, &made, old.as_ref(), results));
             let filled = interruption.or(filling).await;
             let outcome = match filled {
@@ -192,7 +192,7 @@ impl Collections {
                 let (scope, mut env) = request.bound(collation, given)?;
                 variables.set(&"new".into(), literal(Value::document(new.clone())));
                 for (name, expression) in target.variables.iter().flat_map(Document::iter) {
-                    // A variable without a value is none.
+                    // A variable without a value is not set.
                     match parse_expression(expression, &scope)?.evaluate_on(&mut env, row)? {
                         Value::Missing => drop(variables.remove(name)),
                         value => variables.set(name, literal(value)),
@@ -242,7 +242,8 @@ impl Collections {
     }
 }
 
-/// A new document with its fields in the order in which an update adds them. A document that no update makes stays as it is.
+/// A new document with its fields in the order in which an update adds them. If the update fails, the document stays as
+/// it is.
 fn in_order_of(update: &Update, new: Document, request: &Request) -> Document {
     let made = update.apply(&Document::new(), Matched::default(), true, &mut request.env());
     made.map_or(new, |made| made.document)

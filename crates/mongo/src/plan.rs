@@ -69,7 +69,7 @@ impl Plan {
     }
 }
 
-/// Which access a plan is.
+/// The access of a plan.
 pub(crate) fn access_of<'i>(plan: &Plan, mut indexes: impl Iterator<Item = &'i Document>) -> Access {
     if plan.key.is_some() && plan.id.is_some() {
         return Access::Identity;
@@ -347,7 +347,7 @@ fn range(path: &str, from: Bound<'_>, to: Bound<'_>) -> Option<Predicate> {
     Some(Predicate::Any(any))
 }
 
-/// Of identities only those that are ObjectIds lie in their own order.
+/// The condition for a range of ObjectIds. Other identities have texts in another order than their values.
 fn range_of_ids(value: &Value, is_from: bool) -> Option<Predicate> {
     let Value::ObjectId(_) = value else { return None };
     let text = |text: &str| Plain::String(text.to_owned());

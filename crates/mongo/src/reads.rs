@@ -23,10 +23,10 @@ use crate::request::Request;
 use crate::shown::Shown;
 use crate::stored::{document_of, members_of};
 
-/// Bytes that a sort, or whatever needs all documents, may hold.
+/// Memory budget of a sort, or of another reader that needs all documents.
 pub const MEMORY_BYTES_MAX: usize = 100 * 1024 * 1024;
 
-/// Documents of a page, however few are wanted: some of those that an index names do not match.
+/// Least number of documents of a page: some of the documents that an index names do not match.
 const PAGE_DOCUMENTS_MIN: u32 = 8;
 
 /// A walk over the documents that a plan names.
@@ -35,11 +35,11 @@ pub struct Scan {
     collections: Collections,
     collection: Collection,
     plan: Plan,
-    /// Made when the first page is asked for; one document by its key needs none.
+    /// Made for the first page; one document by its key needs none.
     built: OnceLock<BuiltQuery>,
     continuation: Option<String>,
     is_done: bool,
-    /// Where the documents are read in the order of their insertion.
+    /// Position of a read in the order of insertion.
     in_order: Option<InsertionPosition>,
     in_any_order: bool,
     /// Documents that the command has written itself, still to come.
@@ -167,7 +167,7 @@ impl Scan {
         own.matching(self.collection.container(), &filter, &mut env).map(Some)
     }
 
-    /// The same as they are stored, and no more of them than are wanted.
+    /// The next documents as they are stored, at most as many as are wanted.
     pub async fn next_bodies(&mut self, request: &Request, wanted: Option<u32>) -> Result<Option<Bodies>> {
         if self.is_done {
             return Ok(None);
@@ -273,7 +273,7 @@ pub enum Source {
     Scan(Box<Scan>),
     /// The documents of a scan from the last to the first: all of them are read with the first page.
     FromEnd(Box<Scan>),
-    /// They are there already: those of a view, or of a collection that is not.
+    /// Documents in memory: those of a view, or none if the collection does not exist.
     Ready(VecDeque<Value>),
 }
 
@@ -285,7 +285,7 @@ impl Source {
         }
     }
 
-    /// The same before documents are made of it.
+    /// The next page, before it is decoded.
     pub(crate) async fn next_raw(&mut self, request: &Request, wanted: Option<u32>) -> Result<Option<Page>> {
         Ok(match self {
             Source::Scan(scan) => scan.next_bodies(request, wanted).await?.map(Page::Bodies),
@@ -316,7 +316,7 @@ impl Source {
         }
     }
 
-    /// The same documents in an order that makes no difference.
+    /// The same documents in any order.
     pub(crate) fn in_any_order(mut self) -> Source {
         if let Source::Scan(scan) = &mut self {
             scan.in_any_order = true;
@@ -365,11 +365,11 @@ pub struct Finding {
     unmatched: VecDeque<Value>,
     /// Found, and not yet handed out.
     ready: VecDeque<(Value, Matched)>,
-    /// Those of a batch in the making: they are ready again where it comes to nothing.
+    /// Documents of the batch in the making: they become ready again if the batch fails.
     handed: Vec<(Value, Matched)>,
     left: u64,
     to_skip: u64,
-    /// Until everything is read and sorted.
+    /// `None` once everything is read and sorted.
     order: Option<Order>,
     /// Documents to read for the next page: documents that lie ready in an idle cursor use memory and were charged.
     page: Option<u32>,
@@ -456,7 +456,7 @@ impl Finding {
         Ok((out, more))
     }
 
-    /// The key or the number of a document besides; `None` where it has been removed meanwhile.
+    /// A projected document with its index key or record number; `None` if it was removed meanwhile.
     async fn shown_of(
         &mut self,
         request: &Request,

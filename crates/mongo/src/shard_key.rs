@@ -77,7 +77,7 @@ impl ShardKey {
         for path in &self.shown {
             let component = find(path).and_then(|value| component_at(path, &value));
             match component {
-                // Of zero there are two; null also stands for nothing.
+                // Zero has two spellings, and null also stands for a missing value.
                 Some(KeyComponent::Number(0.0) | KeyComponent::Null) | None => break,
                 Some(component) => components.push(component),
             }
@@ -135,7 +135,7 @@ fn component_at(path: &str, value: &Value) -> Option<KeyComponent> {
     }
 }
 
-/// Of a value that is no `_id`.
+/// The key component of a value other than an `_id`.
 fn component_of(value: &Value) -> Option<KeyComponent> {
     Some(match value {
         Value::Null => KeyComponent::Null,

@@ -24,7 +24,7 @@ fn is_told_beside(stored: &Value) -> bool {
     !matches!(stored, Value::String(_) | Value::Document(_))
 }
 
-/// Whether a member `_id` is the identity that has this text, rather than one of a client that calls it so.
+/// Whether a member `_id` is the identity with this text, rather than a client's member of the same stored name.
 fn is_identity(value: &Value, text: &str) -> bool {
     is_told_beside(value) && typed_text(value).is_some_and(|own| own == text)
 }
@@ -34,7 +34,7 @@ pub fn body_of(document: &Document) -> Result<(Body, Identity)> {
     let identity = Identity::of(&document.value("_id"))?;
     let size = document.size();
     let text = Value::string(&identity.text);
-    // The other spelling of the name is for a member that the client calls so.
+    // A client's member of this name is stored under the other spelling.
     let is_free = || !document.iter().any(|(name, _)| stored_name(name) == BESIDE);
     let beside = Some(&identity.stored).filter(|stored| is_told_beside(stored) && is_free());
     let members = document.iter().map(|(name, value)| match &**name {
@@ -62,7 +62,7 @@ pub fn document_of(body: &[u8]) -> Result<Document> {
     Ok(shown(Document::from_bytes(body)?))
 }
 
-/// Those members of it that `wanted` names.
+/// The members of a stored body that `wanted` names.
 pub(crate) fn members_of(body: RawDocument<'_>, wanted: impl Fn(&str) -> bool) -> Result<Document> {
     let mut bytes = BsonBytes::with_capacity(64);
     for element in body.elements() {
@@ -161,7 +161,7 @@ fn shown(stored: Document) -> Document {
     id_first(shown)
 }
 
-/// With the identity before everything else.
+/// A document with `_id` as its first member.
 pub fn id_first(mut document: Document) -> Document {
     let is_first = document.first().is_none_or(|(name, _)| &**name == "_id");
     if !is_first && let Some(id) = document.remove("_id") {

@@ -65,7 +65,7 @@ impl Collections {
         Ok(())
     }
 
-    /// Deletes the temporary collections of the process before. For a start, before any client is served.
+    /// Deletes the temporary collections of the previous process. For a start, before any client is served.
     pub async fn drop_temporaries(&self) -> Result<()> {
         let plan = |_: &LiveCatalog, draft: &mut Definitions| {
             let temporary = draft.containers.iter().filter(|(_, record)| is_temporary(&record.container));

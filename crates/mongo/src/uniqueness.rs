@@ -62,8 +62,8 @@ impl Collections {
         Err(Failure::new(359, words).with("violations", Value::array(vec![Value::document(violation)])))
     }
 
-    /// Has documents that violate an index refused from now on, or no longer: the first step on the way to a unique one.
-    /// Unlike the reference, it refuses where documents violate it already.
+    /// Switches the refusal of documents that violate an index on or off: the first step towards a unique index. Unlike
+    /// in the reference, existing violations are an error.
     pub async fn prepare_unique(
         &self,
         request: &Request,
@@ -211,7 +211,7 @@ impl Collections {
         passes_duplicates: bool,
     ) -> Result<u64> {
         let mut duplicates = 0;
-        // Writes that began under the definition before are there, or are refused.
+        // Writes that began under the previous definition are stored by now, or refused.
         for shard in self.queries.shards.iter() {
             wait_for_queued(shard).await?;
         }

@@ -1,4 +1,4 @@
-//! Updates, deletes and `findAndModify`: the documents that a filter means, changed one by one, each as one step.
+//! Updates, deletes and `findAndModify`: matching documents are changed one by one, each as one step.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ use crate::request::Request;
 
 /// Documents of one statement that are changed at a time; enough to fill a group commit.
 const CONCURRENCY: usize = 32;
-/// How often a statement looks again because others were faster.
+/// Retries of a statement after concurrent writers won.
 const ROUNDS_MAX: usize = 64;
 
 /// A filter, and the change of its documents.
@@ -28,9 +28,9 @@ pub struct Statement {
     pub is_multi: bool,
     pub sort: SortPattern,
     pub env: Env,
-    /// Validators are asked.
+    /// Whether validators are evaluated.
     pub checks: bool,
-    /// Where it may come again. It means one document then.
+    /// Set for a retryable statement, which changes one document.
     pub numbered: Option<Numbered>,
 }
 
@@ -41,7 +41,7 @@ pub enum Action {
 }
 
 impl Statement {
-    /// Documents that it may mean.
+    /// A scan over the documents that may match.
     fn scan(&self, collections: &Collections, collection: &Collection) -> Scan {
         Scan::of_statement(collections, collection, &self.filter, &self.parsed, &self.env)
     }
@@ -55,7 +55,7 @@ impl Statement {
 }
 
 impl Collections {
-    /// Runs one statement. Makes the collection where an upsert needs it.
+    /// Runs one statement. An upsert creates the collection if needed.
     pub async fn run_statement(
         &self,
         request: &Request,
@@ -87,9 +87,9 @@ impl Collections {
             match Box::pin(self.upsert(request, &collection, statement, &update)).await {
                 Ok(Some(done)) => return Ok(done),
                 Ok(None) => {}
-                // Another writer may have been faster with the very document that the filter means: it is looked for once more.
+                // Another writer may have stored the document first: it is searched again.
                 Err(failure) if failure.code == 11000 && self.transaction.is_none() => {
-                    // It may not be shown yet.
+                    // The other document may not be durable yet.
                     self.settle().await?;
                     refused = Some(failure)
                 }
@@ -108,7 +108,7 @@ impl Collections {
         collection: &Collection,
         statement: &mut Statement,
     ) -> Result<Done> {
-        // All names first: a changed document may come again in the order of an index.
+        // Collect all names first: a changed document may appear again later in an index.
         let names = self.names(request, collection, statement).await?;
         let intent = statement.intent();
         let (parsed, env, checks) = (&statement.parsed, &statement.env, statement.checks);
@@ -125,18 +125,18 @@ impl Collections {
                 Err(failure) if failure.code != TOO_MANY_REQUESTS || self.transaction.is_some() => {
                     return Err(failure);
                 }
-                // No other change begins; those that are at work end, because they count.
+                // Changes that are running complete, because they count; no further change begins.
                 Err(failure) => {
                     stops.store(true, Ordering::Relaxed);
                     done.failure.get_or_insert(failure);
                 }
             }
-            // A statement may mean more documents than are kept.
+            // The names may be more than a command keeps undurable.
             self.pause().await?;
         }
         match done.failure.take() {
             Some(failure) if done.matched == 0 => Err(failure),
-            // Of a statement that failed, drivers show its error and nothing else.
+            // If a statement failed, drivers show only its error.
             Some(failure) => {
                 let mut info = Document::one("n", Value::Int(done.matched as i32));
                 if matches!(statement.action, Action::Update { .. }) {
@@ -192,7 +192,7 @@ impl Collections {
             collection.uses.note_plan(&plan, &collection.meta.indexes);
         }
         if let (Some(key), Some(id)) = (plan.key, plan.id) {
-            // It can only be this one: no look before.
+            // The key names the only possible document: no scan is needed.
             let effect = self.change_named(request, collection, statement, Name { key, id }).await?;
             effect.into_iter().for_each(|effect| done.note(effect));
             return Ok(done);
@@ -256,7 +256,7 @@ impl Collections {
         Ok(keyed.into_iter().map(|(_, name)| name).collect())
     }
 
-    /// `None` where a document of the identity has come meanwhile that the filter means: then it is to be updated.
+    /// `None` if a matching document of the identity appeared meanwhile: the caller updates it.
     async fn upsert(
         &self,
         request: &Request,

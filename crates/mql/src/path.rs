@@ -1,7 +1,7 @@
 //! Dotted paths through documents and arrays, as filters and sorts walk them (spec §12.2).
 //!
-//! A part of a path speaks of a member of a document. On an array it speaks of that member of each element that is a
-//! document, and, where it is a number, of the element at that place. Only one level of arrays is looked through.
+//! A part of a path names a member of a document. On an array it names that member of each element that is a document,
+//! and, if the part is a number, the element at that place. Only one level of arrays is searched.
 
 use crate::error::{Result, fail};
 use crate::value::{Document, Str, Value};

@@ -89,7 +89,7 @@ impl Difference {
     }
 }
 
-/// With dots between its steps.
+/// The path as text, with dots between its steps.
 fn text(path: &[Step]) -> String {
     let step = |step: &Step| match step {
         Step::Name(name) => name.to_string(),

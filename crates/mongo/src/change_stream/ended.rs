@@ -28,7 +28,7 @@ use crate::meta::BESIDE;
 /// Up to which version of the catalog the ends of containers are known.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ends {
-    /// Looked at.
+    /// Ends up to this version were read.
     pub looked: u64,
     /// Ends up to this version are reported; for tokens.
     pub told: u64,
@@ -41,7 +41,7 @@ impl Ends {
         Ends { looked: version, told: version, since_ms: 0 }
     }
 
-    /// Those up to a time are not news.
+    /// The state of a stream that starts at a time: earlier ends are not reported.
     pub fn up_to_time(definitions: &Definitions, time_ms: u64) -> Ends {
         let forgotten = definitions.numbers.ended_forgotten;
         let before = definitions.ended.values().filter(|ended| ended.ended_ms <= time_ms);
@@ -71,7 +71,7 @@ impl ChangeStream {
         let version = definitions.numbers.version;
         let is_one = matches!(self.watched, Watched::Collection(_));
         if is_one && !self.followed.is_empty() {
-            // While a container has a name, no other one gets it.
+            // While a container has a name, no other container gets it.
             let has_name = |followed: &Followed| !followed.is_gone && followed.renames.is_empty();
             if self.followed.iter().all(has_name) {
                 self.ends = Ends::up_to(version);

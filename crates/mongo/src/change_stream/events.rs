@@ -44,10 +44,10 @@ pub fn milliseconds_of(seconds: u32, increment: u32) -> u64 {
     u64::from(seconds) * 1000 + u64::from(increment >> LSN_BITS).min(999)
 }
 
-/// An event in the making, with all that needs no further look at the collection.
+/// An event without its lookup of the current document.
 pub(super) struct Event {
     pub document: Document,
-    /// The document's identity, where the event is to show the document as it is now.
+    /// The document's key, if the event is to show the current document.
     pub lookup: Option<(shardlake_model::PartitionKey, String)>,
 }
 

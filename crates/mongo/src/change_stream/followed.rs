@@ -15,7 +15,7 @@ use crate::collections::{Collection, Collections, Namespace};
 use crate::failure::{Failure, Result};
 use crate::meta::Rename;
 
-/// Databases that are not the user's.
+/// Databases of the system.
 pub(super) const OWN_DATABASES: [&str; 3] = ["admin", "config", "local"];
 const NOT_KEPT: i32 = 40573;
 
@@ -53,7 +53,7 @@ impl Start {
         Start { reader: VersionStart::Now, since_ms: 0, renamed_ms: u64::MAX }
     }
 
-    /// With the first change and the first rename.
+    /// Starts with the first change and the first rename.
     pub fn beginning() -> Start {
         Start { reader: VersionStart::Beginning, since_ms: 0, renamed_ms: 0 }
     }
@@ -81,7 +81,7 @@ impl Followed {
         self.reader.next_ms().into_iter().chain(rename).min()
     }
 
-    /// For a token.
+    /// The position for a token.
     pub fn position(&self) -> TokenContainer {
         let Followed { rid, renamed_ms, .. } = *self;
         TokenContainer { rid, renamed_ms, position: self.reader.position() }

@@ -67,7 +67,7 @@ impl ChangeStream {
         has_passed.then_some(place)
     }
 
-    /// Whether the order of several parts, or of a part and a rename, is to be found out.
+    /// Whether several parts, or a part and a rename, have to be merged by time.
     fn is_ordered(&self) -> bool {
         let parts: usize = self.followed.iter().map(|followed| followed.reader.parts()).sum();
         parts > 1 || self.followed.iter().any(|followed| !followed.renames.is_empty())

@@ -76,7 +76,7 @@ impl Watched {
 pub enum FullDocument {
     #[default]
     Default,
-    /// As it is when the event is read.
+    /// The version at the time when the event is read.
     UpdateLookup,
     WhenAvailable,
     Required,
@@ -97,7 +97,7 @@ pub enum StreamStart {
     /// With the writes in that millisecond and later.
     At(u64),
     ResumeAfter(Token),
-    /// The same, also behind the event that ended a stream.
+    /// Like `ResumeAfter`, also behind the event that ended a stream.
     StartAfter(Token),
 }
 
@@ -119,7 +119,7 @@ pub struct StreamRoom {
 pub struct StreamBatch {
     /// As BSON.
     pub events: Vec<Vec<u8>>,
-    /// Behind everything that was looked at.
+    /// The resume token behind everything that was read.
     pub token: Document,
     /// The stream has reported its end.
     pub is_last: bool,
@@ -140,11 +140,11 @@ pub struct ChangeStream {
     pending: VecDeque<Told>,
     /// An event that the stages have not processed yet: a cancelled call loses nothing.
     at_work: Option<Told>,
-    /// Through the stages, and not handed out yet.
+    /// Events that have passed the stages, for the next batches.
     ready: VecDeque<Ready>,
     catalog: watch::Receiver<u64>,
     ends: Ends,
-    /// Of the last event.
+    /// Time of the last event.
     time_ms: u64,
     kind: TokenKind,
     /// An event was read and cannot be reported: nothing may come after it.
@@ -318,7 +318,7 @@ impl ChangeStream {
         StreamBatch { events, token: token.unwrap_or_else(|| self.token_here(self.kind)), is_last }
     }
 
-    /// Until something may have changed, at most so long.
+    /// Waits until something may have changed, at most until this time.
     async fn wait(&mut self, until: Instant) {
         let time_max = WAIT_SLICE.min(until.saturating_duration_since(Instant::now()));
         // A clone: versions that it sees stay new for the original.

@@ -83,7 +83,7 @@ impl ChangeStream {
             && let Some(found) = self.collections.collection(namespace)?
             && let Some(rename) = found.meta.renames.last()
         {
-            // Before that it was another collection's name.
+            // Before the rename, the name belonged to another collection.
             since_ms = since_ms.max(rename.at_ms);
         }
         self.time_ms = since_ms;
@@ -95,7 +95,7 @@ impl ChangeStream {
         self.follow_all(&Start::at(since_ms)).await
     }
 
-    /// All that is there, under the names that they had then.
+    /// Follows all watched containers, under the names that they had at the start.
     async fn follow_all(&mut self, start: &Start) -> Result<()> {
         for entry in self.collections.watched_now(&self.watched)? {
             let followed = self.collections.followed(entry, start.clone()).await?;
@@ -145,7 +145,7 @@ impl ChangeStream {
         Err(Failure::new(CHANGE_STREAM_FATAL, words))
     }
 
-    /// Behind an earlier event or batch.
+    /// Continues behind an earlier event or batch.
     async fn go_on(&mut self, token: Token) -> Result<()> {
         self.check_scope(&token)?;
         self.time_ms = token.time_ms;

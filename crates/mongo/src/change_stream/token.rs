@@ -22,7 +22,7 @@ const VERSION: u8 = 2;
 const FIRST_VERSION: u8 = 1;
 /// More containers than an account has.
 const CONTAINERS_MAX: u64 = 4096;
-/// Of a token's text.
+/// Size limit of a token's text.
 const TEXT_BYTES_MAX: usize = 1 << 20;
 pub const INVALID_RESUME_TOKEN: i32 = 260;
 
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(refused.expect_err("its events would come twice").code, INVALID_RESUME_TOKEN);
     }
 
-    /// `fuzz/fuzz_targets/resume_token.rs` asserts the same of any bytes.
+    /// `fuzz/fuzz_targets/resume_token.rs` asserts the same for any bytes.
     #[test]
     fn damaged_tokens_are_refused_or_survive_being_sent_again() {
         let random = shardlake_stdx::Random::seeded(5);

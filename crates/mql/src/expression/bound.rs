@@ -1,6 +1,6 @@
 //! Size limit of values that operators make.
 //!
-//! Operators that repeat each other double a value with every step, so each result is looked at before the next operator has it.
+//! Nested operators can double a value with every step, so each result is checked before the next operator gets it.
 //! A value that is shared counts each time it is shared, as it would if it were written.
 
 use crate::error::{Result, fail};
@@ -8,10 +8,10 @@ use crate::value::Value;
 
 /// Four times the largest document, so that intermediate results fit.
 pub(super) const VALUE_BYTES_MAX: usize = 64 << 20;
-/// Of a value beside its text.
+/// Bytes of a value in addition to its text.
 const VALUE_BYTES: usize = 16;
 
-/// Room for the elements of one result.
+/// Memory budget for the elements of one result.
 pub(super) struct Room(usize);
 
 impl Room {
@@ -19,7 +19,7 @@ impl Room {
         Room(VALUE_BYTES_MAX)
     }
 
-    /// Error 146 where all together take too much.
+    /// Charges a value; error 146 if the total is too large.
     pub fn take(&mut self, value: &Value) -> Result<()> {
         if weigh(value, &mut self.0) { Ok(()) } else { too_large() }
     }
@@ -36,7 +36,7 @@ pub(super) fn check_bytes(bytes: usize) -> Result<()> {
     if bytes > VALUE_BYTES_MAX { too_large() } else { Ok(()) }
 }
 
-/// So many values.
+/// Checks the size of so many values.
 pub(super) fn check_count(count: usize) -> Result<()> {
     check_bytes(count.saturating_mul(VALUE_BYTES))
 }
@@ -45,7 +45,7 @@ fn too_large() -> Result<()> {
     fail!(146, "an expression made a value of more than {} MB", VALUE_BYTES_MAX >> 20)
 }
 
-/// Whether there was room; stops where there is not.
+/// Whether the value fits into the rest of the budget; stops at the first excess.
 fn weigh(value: &Value, left: &mut usize) -> bool {
     let own = match value {
         Value::String(text) | Value::Symbol(text) | Value::Code(text) => text.len(),

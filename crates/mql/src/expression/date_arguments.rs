@@ -49,7 +49,7 @@ pub(super) fn parse(name: &str, operand: &Value, at: &At<'_>) -> Result<Option<E
     }
 }
 
-/// The moment of a date, timestamp or object id.
+/// The point in time of a date, timestamp or object id.
 pub(super) fn millis_of(value: &Value) -> Option<i64> {
     match value {
         Value::Date(millis) => Some(*millis),

@@ -10,7 +10,7 @@ use crate::value::Value;
 pub(crate) const ROOT: usize = 0;
 pub(crate) const CURRENT: usize = 1;
 
-/// Repetitions from one look at the time to the next: a look costs about as much as a short repetition.
+/// Repetitions between two checks of the time: a check costs about as much as a short repetition.
 const REPETITIONS_PER_LOOK: u32 = 16;
 
 /// Test whether a command's time is over.
@@ -71,7 +71,7 @@ impl Env {
         if self.repetitions.is_multiple_of(REPETITIONS_PER_LOOK) { self.look_at_time() } else { Ok(()) }
     }
 
-    /// Error 50 where the command has had its time.
+    /// Error 50 if the command's time is over.
     pub fn look_at_time(&self) -> Result<()> {
         if self.time.as_ref().is_some_and(|time| (time.0)()) {
             fail!(MAX_TIME_EXPIRED, "operation exceeded time limit");

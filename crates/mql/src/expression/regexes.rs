@@ -127,7 +127,7 @@ fn find_all(values: &[Option<Value>]) -> Result<Value> {
     Ok(Value::array(results))
 }
 
-/// Matches from left to right that do not overlap. Behind an empty one the search goes on a character later.
+/// Matches from left to right that do not overlap. Behind an empty match the search continues one character later.
 fn all_matches(pattern: &Pattern, text: &str, most: usize) -> Result<Vec<Found>> {
     let (mut start, mut matches) = (0, Vec::new());
     while matches.len() < most && start <= text.len() {

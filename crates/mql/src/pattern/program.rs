@@ -13,11 +13,11 @@ pub(super) enum Step {
     Assert(Assertion),
     /// Remembers the place in a slot.
     Save(usize),
-    /// Goes on at the first; if that fails, at the second.
+    /// Continues at the first step; if that fails, at the second.
     Split(usize, usize),
     Jump(usize),
     BackReference(usize, bool),
-    /// Runs the steps up to the end on their own; then goes on behind it.
+    /// Runs the steps up to `end` on their own, then continues behind them.
     Look {
         behind: bool,
         negated: bool,
@@ -26,7 +26,7 @@ pub(super) enum Step {
     Atomic {
         end: usize,
     },
-    /// Fails if the place is the same as when the loop began: an empty turn would repeat for ever.
+    /// Fails if the place is the same as when the iteration began: empty iterations would repeat for ever.
     Progress(usize),
     Match,
 }

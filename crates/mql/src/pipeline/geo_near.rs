@@ -68,7 +68,7 @@ pub(super) fn parse_geo_near(value: &Value, scope: &Scope) -> Result<GeoNear> {
     Ok(stage)
 }
 
-/// An argument that no document is needed for.
+/// An argument that must not depend on documents.
 fn constant(value: &Value, scope: &Scope, code: i32, name: &str) -> Result<Expression> {
     let parsed = parse_expression(value, scope)?;
     if parsed.reads_document() {
@@ -187,7 +187,7 @@ fn limit_of(name: &str, value: &Value) -> Result<Value> {
     }
 }
 
-/// The field of the only geographic index; one of a plane goes before one of the sphere.
+/// The field of the only geographic index; an index of a plane has precedence over one of the sphere.
 fn field_of(indexes: &[Document]) -> Result<String> {
     for kind in ["2d", "2dsphere"] {
         let fields: Vec<&Str> = indexes

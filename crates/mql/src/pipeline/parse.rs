@@ -42,7 +42,7 @@ const REFUSED: &[&str] = &[
     "$changeStreamSplitLargeEvent",
 ];
 
-/// Stages of the search that the reference has beside the database. A database without it refuses them by a code of its own, and
+/// Stages of the reference's search service. A server without that service refuses them with a code of its own, and
 /// clients look for the word Atlas.
 const SEARCH: &[&str] = &["$search", "$searchMeta", "$vectorSearch", "$listSearchIndexes"];
 const SEARCH_NOT_ENABLED: i32 = 31082;

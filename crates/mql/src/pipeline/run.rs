@@ -58,9 +58,9 @@ pub(super) trait Stage {
     fn start(self: Arc<Self>) -> Box<dyn Operator>;
 }
 
-/// A stage at work.
+/// A running stage.
 pub(super) trait Operator: Send {
-    /// Takes a document, and gives those that it can already give. False ends the run: no more are needed.
+    /// Takes a document and emits the results that are ready. False ends the run: no more documents are needed.
     fn push(&mut self, document: Value, context: &mut Context<'_>, out: &mut Vec<Value>) -> Result<bool>;
 
     /// Emits the remaining results when no more documents come.
@@ -68,13 +68,13 @@ pub(super) trait Operator: Send {
         Ok(())
     }
 
-    /// Bytes that it keeps from one document to the next, where it gives results before the last one has come.
+    /// Bytes that the operator keeps between documents, if it emits results before the last document.
     fn held_bytes(&self) -> usize {
         0
     }
 }
 
-/// In place of an operator that has given everything.
+/// Replaces an operator that has emitted everything.
 struct Finished;
 
 impl Operator for Finished {

@@ -341,12 +341,12 @@ fn edge(own: &Value, bound: &Bound, unit: Option<DateUnit>) -> Result<Option<Val
     }
 }
 
-/// The documents of a window, for functions of them.
+/// The documents of a window.
 pub(super) fn window_rows(partition: &Partition, (start, end): (usize, usize)) -> &[Value] {
     &partition.rows[start..end]
 }
 
-/// A document of one member is all that some operands are.
+/// The operand of an operator that takes a document.
 pub(super) fn operand_document(value: &Value, name: &str, code: i32) -> Result<Document> {
     match value {
         Value::Document(document) => Ok((**document).clone()),

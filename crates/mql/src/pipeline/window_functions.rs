@@ -23,7 +23,7 @@ pub(super) enum Function {
         by: i64,
         default: Value,
     },
-    /// Of an array of two numbers; documents for which it is anything else do not count.
+    /// For an array of two numbers; documents with another value do not count.
     Covariance {
         pair: Expression,
         sample: bool,
@@ -41,7 +41,7 @@ pub(super) enum Function {
         input: Expression,
         weight: Weight,
     },
-    /// The last value before that is there.
+    /// The last preceding value that is neither null nor missing.
     CarryForward(Expression),
     LinearFill(Expression),
     Scale {

@@ -2,7 +2,7 @@
 
 use super::{DAY, HOUR, MINUTE};
 
-/// A moment by the clock on the wall.
+/// A point in time by the local clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Civil {
     pub year: i64,

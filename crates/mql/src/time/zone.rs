@@ -55,7 +55,7 @@ impl Zone {
         parse_rules(data).map(|rules| Zone::Named(Arc::new(rules)))
     }
 
-    /// Milliseconds east of UTC at a moment.
+    /// Milliseconds east of UTC at a point in time.
     pub fn offset_at(&self, millis: i64) -> i64 {
         match self {
             Zone::Fixed(offset) => *offset,
@@ -63,7 +63,7 @@ impl Zone {
         }
     }
 
-    /// The moment at which the clock on the wall shows this time; of two the first.
+    /// The point in time at which the local clock shows this time; the first of two.
     pub fn to_utc(&self, wall: i64) -> Option<i64> {
         if let Zone::Fixed(offset) = self {
             return wall.checked_sub(*offset);
@@ -72,7 +72,7 @@ impl Zone {
         let after = self.offset_at(wall.checked_add(super::DAY)?);
         let candidates = [wall.checked_sub(before)?, wall.checked_sub(after)?];
         let right = |moment: &&i64| moment.checked_add(self.offset_at(**moment)) == Some(wall);
-        // A time that the clock skips is read with the offset before the gap.
+        // A time that the clock skips gets the offset before the gap.
         Some(candidates.iter().find(right).copied().unwrap_or(candidates[0]))
     }
 
