@@ -19,7 +19,7 @@ use crate::stored::body_of;
 const PARALLEL_ARRAYS: i32 = 171;
 const AMBIGUOUS_NAME: i32 = 16746;
 
-/// Whether arrays can be in the way of an index at all: over one plain path they never are.
+/// Whether arrays can violate an index at all: over one plain path they never do.
 fn may_misfit(key: &Document) -> bool {
     let is_ordered = key.iter().all(|(path, kind)| kind.is_number() && !path.contains("$**"));
     let is_position = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
@@ -63,7 +63,7 @@ impl Meta {
 }
 
 impl Collections {
-    /// The same for all documents of a collection that is to have such indexes.
+    /// Checks all documents of a collection that is to have such indexes.
     pub(crate) async fn check_all_arrays(
         &self,
         request: &Request,

@@ -51,7 +51,8 @@ impl Meta {
     }
 }
 
-/// Options of a capped collection of such a size, as `listCollections` shows them. `max` is left out where any number is meant.
+/// Options of a capped collection of such a size, as `listCollections` shows them. `max` is left out if any number is
+/// allowed.
 pub fn capped_options(size: i64, max: Option<i64>) -> Document {
     let mut options = Document::one("capped", Value::Bool(true));
     options.push("size", whole(rounded(size)));

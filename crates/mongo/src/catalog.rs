@@ -120,7 +120,7 @@ impl Collections {
         }
     }
 
-    /// For a write to a collection that is not there: it is made as if `create` had been asked.
+    /// Creates the collection for a write, like the command `create`.
     pub(crate) async fn create_implicitly(
         &self,
         request: &Request,

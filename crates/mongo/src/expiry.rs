@@ -165,7 +165,7 @@ impl Collections {
         self.request_for(STEP_MAX)
     }
 
-    /// For work at a start, which takes as long as it takes.
+    /// A request without a time limit, for work at a start.
     pub(crate) fn request_without_end(&self) -> Request {
         self.request_for(Duration::from_secs(365 * 24 * 3600))
     }

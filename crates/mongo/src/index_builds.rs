@@ -176,7 +176,7 @@ fn name_of(index: &Document) -> String {
     index.get("name").and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// Whether a command that was broken off was to make this index unique.
+/// Whether an interrupted command was to make this index unique.
 fn is_unfinished(meta: &Meta, wanted: &Document) -> bool {
     flag(wanted, "unique") && meta.unfinished.contains(&name_of(wanted))
 }

@@ -292,10 +292,10 @@ impl Collections {
         self.ascending.object_id(request.ctx.now, self.queries.random())
     }
 
-    /// Writes the documents that wait, which are of one logical partition. A batch with a document
-    /// that fails writes nothing: then the documents before it go by themselves, and those behind it
-    /// where the order does not matter. A batch that the server refuses is not sent again: the
-    /// refusal may come from a store that has the documents already.
+    /// Writes the waiting documents, which are of one logical partition. A batch with a failing document writes
+    /// nothing: then the documents before it are written without it, and those behind it if the order does not matter.
+    /// A batch that the server refuses is not sent again: the refusal may come from a store that has the documents
+    /// already.
     async fn flush(
         &self,
         request: &Request,

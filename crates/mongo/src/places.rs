@@ -28,7 +28,7 @@ impl Meta {
 }
 
 impl Collections {
-    /// The same for all documents of a collection that is to have such indexes.
+    /// Checks all documents of a collection that is to have such indexes.
     pub(crate) async fn check_all_places(
         &self,
         request: &Request,

@@ -13,7 +13,7 @@ use crate::plan::point;
 use crate::request::Request;
 use crate::stored::{document_bytes_of, document_of, members_of};
 
-/// Where the one document lies that a filter can mean.
+/// Key of the only document that a filter can match.
 #[derive(Debug, Clone)]
 pub struct Point {
     key: PartitionKey,

@@ -99,7 +99,7 @@ impl Scan {
         self
     }
 
-    /// For a statement of a command that may have written documents of the collection.
+    /// A scan for a statement of a command that may have written documents of the collection.
     pub(crate) fn of_statement(
         collections: &Collections,
         collection: &Collection,
@@ -500,7 +500,7 @@ impl Finding {
 
     async fn take(&mut self, request: &Request) -> Result<Option<(Value, Matched)>> {
         if let Some(order) = self.order.clone() {
-            // From the beginning: an earlier attempt may have been broken off.
+            // Starts from the beginning: an earlier attempt may have been interrupted.
             self.unmatched.clear();
             self.ready.clear();
             self.is_done = false;
@@ -530,7 +530,7 @@ impl Finding {
                 self.is_done = true;
                 return Ok(false);
             };
-            // Where few of them match, the next page is larger.
+            // If few of them match, the next page is larger.
             self.page = self.page.and_then(|documents| documents.checked_mul(2));
             self.unmatched = page.documents(None)?.into();
         }

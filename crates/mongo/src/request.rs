@@ -114,23 +114,23 @@ impl Request {
         env
     }
 
-    /// Of expressions that go on from an earlier command.
+    /// The time test for expressions that an earlier command began to evaluate.
     pub(crate) fn time_test(&self) -> TimeTest {
         TimeTest::new(self.time_is_over())
     }
 
-    /// Whether the command has had its time, or is to end.
+    /// Whether the command's time is over, or the command is to end.
     pub(crate) fn time_is_over(&self) -> impl Fn() -> bool + Send + Sync + 'static {
         let (clock, deadline, end) = (self.clock.clone(), self.ctx.deadline, self.end.clone());
         move || end.as_ref().is_some_and(|end| end.is_wanted()) || clock.elapsed() > deadline
     }
 
-    /// For work on many documents.
+    /// A time slice for work on many documents.
     pub(crate) fn slice(&self) -> Slice<'_> {
         Slice { clock: &self.clock, began: self.clock.elapsed() }
     }
 
-    /// With the variables of a command's `let`, and its collation.
+    /// Scope and environment with the variables of a command's `let`, under its collation.
     pub fn bound(&self, collation: &Collation, variables: &Document) -> Result<(Scope, Env)> {
         Ok(Scope::with_variables(collation, variables, self.env())?)
     }

@@ -117,7 +117,7 @@ fn not_shown(of: &str) -> Failure {
 }
 
 impl Field {
-    /// The field's part of the key. Of several values, which an array has, it is the first that the condition means.
+    /// The field's part of the key. If an array has several values, the key has the first match of the condition.
     fn value_of(&self, document: &Document, env: &mut Env) -> Result<Value> {
         let path: Vec<&str> = self.path.split('.').collect();
         if self.order == Order::Hashed {

@@ -54,7 +54,7 @@ struct Place {
     to_skip: u64,
     /// Documents that are still wanted.
     left: u64,
-    /// Of the partition when it was read.
+    /// LSN of the partition at the last read.
     lsn: u64,
     is_at_end: bool,
 }

@@ -46,7 +46,7 @@ impl Collections {
             .with("keyValue", found.values))
     }
 
-    /// Error 359 where an index cannot become unique, with the identities of two documents that are in the way.
+    /// Error 359 if an index cannot become unique, with the identities of two documents that violate it.
     pub async fn check_convertible(
         &self,
         request: &Request,

@@ -131,7 +131,7 @@ impl Collections {
                     done.failure.get_or_insert(failure);
                 }
             }
-            // The names may be more than a command keeps undurable.
+            // The command may have to wait for its earlier writes.
             self.pause().await?;
         }
         match done.failure.take() {

@@ -15,7 +15,7 @@ const IDENTITY: &str = "_id_";
 #[derive(Debug)]
 pub struct IndexUses {
     pub since: Timestamp,
-    /// Of `_id_`, which most commands go by.
+    /// Uses of `_id_`, which most commands use.
     identities: AtomicU64,
     counts: Mutex<HashMap<String, u64>>,
 }

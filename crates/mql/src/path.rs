@@ -14,7 +14,7 @@ pub(crate) struct Reached<'a> {
 }
 
 /// Calls `visit` for each value at the end of the path, arrays as wholes, until it answers true.
-/// Where a document on the way lacks the member, the value is `Missing`; elements that are no documents have no members.
+/// If a document on the way lacks the member, the value is `Missing`; elements that are not documents have no members.
 pub(crate) fn walk<'a>(
     document: &'a Document,
     path: &[Str],

@@ -216,7 +216,7 @@ impl ChangeStream {
         }
     }
 
-    /// Where the stream stands before its first batch.
+    /// The resume token before the first batch.
     pub fn token(&self) -> Document {
         self.token_here(self.kind)
     }
@@ -243,7 +243,7 @@ impl ChangeStream {
             if self.at_work.is_none() {
                 self.at_work = self.advance(request).await?;
             }
-            // Kept while its stages are awaited, so that a call that is given up loses nothing.
+            // Kept while its stages are awaited, so that a cancelled call loses nothing.
             let told = if self.evaluates { self.at_work.clone() } else { self.at_work.take() };
             let Some(told) = told else { return Ok(()) };
             let is_end = told.kind == TokenKind::Nothing;

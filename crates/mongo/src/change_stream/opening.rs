@@ -1,4 +1,4 @@
-//! Where a stream begins, or goes on.
+//! Start and resumption of change streams.
 
 use std::collections::VecDeque;
 

@@ -3,7 +3,7 @@
 use super::{Big, DIGITS, Decimal, EXPONENT_MIN, Parts};
 use std::cmp::Ordering;
 
-/// Where a value with more digits than asked for goes.
+/// Rounding of a value with surplus digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rounding {
     HalfEven,

@@ -166,7 +166,7 @@ pub(crate) fn meta_name(kind: &str) -> Str {
     Str::from(format!("$meta.{kind}"))
 }
 
-/// Where an expression is parsed.
+/// Scope and nesting depth of an expression while it is parsed.
 pub(super) struct At<'a> {
     pub scope: &'a Scope,
     pub depth: usize,

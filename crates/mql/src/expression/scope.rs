@@ -20,7 +20,7 @@ impl Scope {
         Scope::with_collation(Collation::simple())
     }
 
-    /// The same where a collation compares strings.
+    /// A scope with the variables of the system only, under a collation.
     pub fn with_collation(collation: Collation) -> Scope {
         let names = vec![("ROOT".into(), ROOT), ("CURRENT".into(), CURRENT)];
         Scope { names, next: CURRENT + 1, collation }
@@ -30,7 +30,7 @@ impl Scope {
         &self.collation
     }
 
-    /// The same variables where another collation compares strings.
+    /// The same variables under another collation.
     pub fn comparing_by(&self, collation: Collation) -> Scope {
         Scope { collation, ..self.clone() }
     }

@@ -86,7 +86,7 @@ pub(super) fn number_text(value: f64) -> String {
     general(value, digits.max(1), 16)
 }
 
-/// So many significant digits, with an exponent from `wide` places on, like C's `%g`.
+/// A double with so many significant digits, and with an exponent from `wide` places on, like C's `%g`.
 fn general(value: f64, digits: usize, wide: i32) -> String {
     let text = format!("{:.*e}", digits - 1, value);
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));

@@ -32,7 +32,7 @@ pub(super) enum Leaf {
     Regex(Arc<Pattern>, Value),
     Modulo(i64, i64),
     Exists,
-    /// Numbers of types; whether all numbers are meant as well.
+    /// Numbers of types; whether all numbers are accepted as well.
     Type(Vec<i32>, bool),
     Size(i64),
     /// An element that is a document and meets a filter.

@@ -74,7 +74,7 @@ impl Filter {
         Ok(Filter { node, near: None, collation: scope.collation().clone() })
     }
 
-    /// The same where the filter may also order documents by their distance, with `$near` or `$nearSphere`.
+    /// Parses a filter that may also order documents by their distance, with `$near` or `$nearSphere`.
     pub fn parse_ordering(document: &Document, scope: &Scope) -> Result<Filter> {
         let at_top = |error: Error| match error.code() {
             NEAR_NOT_ALLOWED => error!(BAD_VALUE, "geo $near must be top-level expr, and first on its field"),

@@ -12,9 +12,9 @@ use crate::path;
 use crate::sort::SortKey;
 use crate::value::{Document, Str, Value};
 
-/// Of the sphere that the reference measures on.
+/// Radius of the sphere that the reference measures on.
 const EARTH_RADIUS_METERS: f64 = 6_378_100.0;
-/// The code of the condition where it may not stand.
+/// The code of a condition in a place where it is not allowed.
 pub(super) const NEAR_NOT_ALLOWED: i32 = 5_626_500;
 
 /// A condition on the distance of a document.
@@ -192,7 +192,7 @@ impl Near {
     }
 }
 
-/// A point and distances beside it; `None` where the operator holds something else than a point.
+/// A point with its distances; `None` if the operand is not a point.
 fn parse_legacy(operators: &Document) -> Result<Option<Parsed>> {
     let mut found = None;
     let (mut least, mut most, mut is_sphere) = (0.0, f64::INFINITY, false);
@@ -221,7 +221,7 @@ fn parse_legacy(operators: &Document) -> Result<Option<Parsed>> {
     Ok(found.map(|centre| Parsed { centre, is_sphere, least, most }))
 }
 
-/// `{$near: {$geometry: …, $minDistance: …, $maxDistance: …}}`, and nothing beside it.
+/// `{$near: {$geometry: …, $minDistance: …, $maxDistance: …}}`, with no other operators.
 fn parse_geometry(operators: &Document) -> Result<Parsed> {
     if let Some((extra, _)) = operators.iter().nth(1) {
         fail!(

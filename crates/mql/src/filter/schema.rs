@@ -1,4 +1,4 @@
-//! `$jsonSchema`: draft 4 with `bsonType`. A keyword speaks only of values of its type.
+//! `$jsonSchema`: draft 4 with `bsonType`. A keyword applies only to values of its type.
 
 use crate::error::{Result, error};
 use crate::order;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// Rules for a value, keyword by keyword.
 #[derive(Debug, Default)]
 pub(super) struct Schema {
-    /// Numbers of types; whether all numbers are meant as well.
+    /// Numbers of types; whether all numbers are accepted as well.
     pub types: Option<(Vec<i32>, bool)>,
     pub allowed: Option<Vec<Value>>,
     pub minimum: Option<(Value, bool)>,

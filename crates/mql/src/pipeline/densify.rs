@@ -166,7 +166,7 @@ impl Stage for Densify {
 
 struct DensifyRun {
     stage: Arc<Densify>,
-    /// With the value of the field.
+    /// Documents, each with the value of the field.
     rows: Vec<(Value, Value)>,
     bytes: usize,
     made: usize,

@@ -33,7 +33,8 @@ pub trait Collections {
 pub struct Context<'a> {
     pub env: Env,
     pub collections: &'a dyn Collections,
-    /// Of the collection that the pipeline reads, where it [asks](super::Pipeline::begins_with_geo_near) for them.
+    /// Indexes of the collection that the pipeline reads, if the pipeline
+    /// [needs](super::Pipeline::begins_with_geo_near) them.
     pub indexes: Vec<Document>,
     /// Bytes that one blocking stage may hold.
     pub memory_bytes_max: usize,
