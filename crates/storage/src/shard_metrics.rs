@@ -85,8 +85,6 @@ impl LookupCounts {
 mod tests {
     use crate::{Batch, Shard, ShardOptions};
 
-    use super::*;
-
     #[tokio::test]
     async fn lookups_and_syncs_are_counted() {
         let directory = tempfile::tempdir().expect("a directory");

@@ -313,6 +313,7 @@ fn an_interrupted_client_tells_the_server_and_leaves_nothing() {
     let directory = directory();
     let (data, place) = (directory.path().join("data"), directory.path().join("backups"));
     let server = options(&data, 1).start();
+    server.expects_log("a backup ends");
     make_everything(&server.client());
     let stalling = Stalling::new(server.address(), 3);
     let mut arguments = vec!["backup", "create", "--to", text_of(&place), "--endpoint"];
@@ -383,6 +384,7 @@ fn a_disk_that_takes_no_more_leaves_no_backup_and_a_healthy_server() {
     let directory = directory();
     let (data, place) = (directory.path().join("data"), directory.path().join("backups"));
     let server = options(&data, 1).start();
+    server.expects_log("a backup ends");
     make_everything(&server.client());
     // A file may have 64 KiB at most; beyond that writes fail, as on a full disk.
     let script = r#"trap "" XFSZ; ulimit -f 128; exec "$@""#;
@@ -408,6 +410,7 @@ fn keys_are_in_a_backup_only_when_they_are_asked_for() {
     let key = shardlake_testkit::EMULATOR_KEY;
     fs::write(&keys, json!({ "primary": key }).to_string()).unwrap();
     let server = options(&data, 1).start();
+    server.expects_log("a backup ends");
     make_everything(&server.client());
     let without = create(&server, &place);
     let paths = paths_of(&place, id_of(&without));
