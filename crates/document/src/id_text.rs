@@ -6,9 +6,7 @@
 
 use std::borrow::Cow;
 
-use crate::item_id::{
-    bytes_of_url_text, text_of_binary, text_of_double, text_of_parts, text_of_timestamp, url_text_of_bytes,
-};
+use crate::item_id::{bytes_of_url_text, text_of_binary, text_of_double, text_of_parts, text_of_timestamp};
 use crate::non_json::hex;
 
 const TEXT: &str = "$str:";

@@ -134,7 +134,7 @@ pub(crate) fn text_of_parts(negative: bool, mut coefficient: u128, mut exponent:
     if coefficient == 0 {
         return "$num:0".to_owned();
     }
-    while coefficient % 10 == 0 {
+    while coefficient.is_multiple_of(10) {
         (coefficient, exponent) = (coefficient / 10, exponent + 1);
     }
     let sign = if negative { "-" } else { "" };
