@@ -50,8 +50,10 @@ fn compare_same_class(collation: &Collation, left: &Value, right: &Value) -> Ord
         (Value::Document(left), Value::Document(right)) => compare_documents(collation, left, right),
         (Value::Array(left), Value::Array(right)) => compare_arrays(collation, left, right),
         (Value::Binary(left_type, left), Value::Binary(right_type, right)) => {
+            let left = Value::binary_bytes(*left_type, left);
+            let right = Value::binary_bytes(*right_type, right);
             let length = left.len().cmp(&right.len());
-            length.then(left_type.cmp(right_type)).then_with(|| left.cmp(right))
+            length.then(left_type.cmp(right_type)).then_with(|| left.cmp(&right))
         }
         (Value::ObjectId(left), Value::ObjectId(right)) => left.cmp(right),
         (Value::Bool(left), Value::Bool(right)) => left.cmp(right),

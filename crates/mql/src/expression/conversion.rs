@@ -230,7 +230,9 @@ fn to_text(value: &Value, options: &BinaryOptions) -> Result<Value> {
         Value::Decimal(value) => Value::string(value.to_string()),
         Value::ObjectId(id) => Value::string(convert_binary::hex(id)),
         Value::Date(millis) => Value::string(iso_text(*millis)?),
-        Value::Binary(subtype, bytes) => convert_binary::to_text(*subtype, bytes, options)?,
+        Value::Binary(subtype, bytes) => {
+            convert_binary::to_text(*subtype, &Value::binary_bytes(*subtype, bytes), options)?
+        }
         other => return unsupported(other, "string"),
     })
 }
@@ -251,7 +253,9 @@ fn to_double(value: &Value, options: &BinaryOptions) -> Result<Value> {
             double
         }
         Value::String(text) => parse_double(text)?,
-        Value::Binary(_, bytes) => convert_binary::to_double(bytes, options)?,
+        Value::Binary(subtype, bytes) => {
+            convert_binary::to_double(&Value::binary_bytes(*subtype, bytes), options)?
+        }
         value => match value.to_f64() {
             Some(value) => value,
             None => return unsupported(value, "double"),
@@ -335,7 +339,9 @@ fn to_integer(value: &Value, options: &BinaryOptions, target: &str) -> Result<i6
             whole.and_then(|whole| i64::try_from(whole).ok()).ok_or_else(overflow)?
         }
         Value::String(text) => parse_integer(text)?,
-        Value::Binary(_, bytes) => convert_binary::to_integer(bytes, options, target)?,
+        Value::Binary(subtype, bytes) => {
+            convert_binary::to_integer(&Value::binary_bytes(*subtype, bytes), options, target)?
+        }
         other => return unsupported(other, target),
     })
 }

@@ -67,7 +67,7 @@ fn binary_size(value: &Value) -> Result<Value> {
     match value {
         value if value.is_nullish() => Ok(Value::Null),
         Value::String(text) => Ok(Value::Int(text.len() as i32)),
-        Value::Binary(_, bytes) => Ok(Value::Int(bytes.len() as i32)),
+        Value::Binary(subtype, bytes) => Ok(Value::Int(Value::binary_bytes(*subtype, bytes).len() as i32)),
         other => {
             fail!(51276, "$binarySize requires a string or BinData argument, found: {}", other.type_name())
         }

@@ -26,9 +26,7 @@ impl Bits {
     pub fn holds_for(&self, value: &Value) -> bool {
         let test: Box<dyn Fn(u64) -> bool> = match value {
             Value::Binary(subtype, bytes) => {
-                // The old generic subtype has its length in front of the bytes.
-                let length = if *subtype == 2 { &(bytes.len() as u32).to_le_bytes()[..] } else { &[] };
-                let all = [length, bytes].concat();
+                let all = Value::binary_bytes(*subtype, bytes);
                 Box::new(move |at: u64| {
                     all.get((at / 8) as usize).is_some_and(|byte| byte >> (at % 8) & 1 == 1)
                 })
@@ -56,7 +54,8 @@ fn integer(value: &Value) -> Option<i64> {
 fn positions(name: &str, operand: &Value) -> Result<Vec<u64>> {
     match operand {
         Value::Array(items) => items.iter().map(|item| position(name, item)).collect(),
-        Value::Binary(_, bytes) => {
+        Value::Binary(subtype, bytes) => {
+            let bytes = Value::binary_bytes(*subtype, bytes);
             let is_set = |at: &u64| bytes[(at / 8) as usize] >> (at % 8) & 1 == 1;
             Ok((0..bytes.len() as u64 * 8).filter(is_set).collect())
         }

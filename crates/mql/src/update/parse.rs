@@ -52,6 +52,7 @@ fn parse_pipeline(stages: &[Value], scope: &Scope) -> Result<Kind> {
         match name.map(|name| &**name) {
             Some("$set" | "$addFields" | "$unset" | "$project" | "$replaceRoot" | "$replaceWith") | None => {}
             Some(other) if !other.starts_with('$') => {}
+            Some("$fill") if fills_with_values(stage) => {}
             Some(other) => {
                 // The error of an unknown stage differs from that of a stage that is not allowed here.
                 if let Err(error) = Pipeline::parse(std::slice::from_ref(stage), scope)
@@ -64,6 +65,14 @@ fn parse_pipeline(stages: &[Value], scope: &Scope) -> Result<Kind> {
         }
     }
     Ok(Kind::Pipeline(Pipeline::parse(stages, scope)?))
+}
+
+/// Whether a `$fill` looks at its own document alone: then it is a `$set`.
+fn fills_with_values(stage: &Value) -> bool {
+    let options = stage.as_document().and_then(|stage| stage.get("$fill")?.as_document());
+    let output = options.and_then(|options| options.get("output")?.as_document());
+    let is_value = |how: &Value| how.as_document().is_some_and(|how| how.has("value"));
+    output.is_some_and(|output| output.iter().all(|(_, how)| is_value(how)))
 }
 
 fn parse_operators(document: &Document, filters: ArrayFilters, scope: &Scope) -> Result<Kind> {

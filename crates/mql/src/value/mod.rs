@@ -14,10 +14,14 @@ mod document;
 mod show;
 
 use crate::decimal::Decimal;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 pub use bson_out::bytes_of_members;
 pub use document::Document;
+
+/// The subtype of binary values that have their length once more in front of their bytes.
+const OLD_BINARY: u8 = 2;
 
 /// Text that copies share.
 pub type Str = Arc<str>;
@@ -99,6 +103,14 @@ impl Value {
         match self {
             Value::Array(items) => Some(items),
             _ => None,
+        }
+    }
+
+    /// The bytes of a binary value as BSON has them: those of the old generic subtype begin with their length.
+    pub(crate) fn binary_bytes(subtype: u8, bytes: &[u8]) -> Cow<'_, [u8]> {
+        match subtype {
+            OLD_BINARY => Cow::Owned([&(bytes.len() as i32).to_le_bytes(), bytes].concat()),
+            _ => Cow::Borrowed(bytes),
         }
     }
 

@@ -377,3 +377,26 @@ fn a_sort_key_has_a_bound() {
     let short = Value::document(Document::one("s", Value::string("x".repeat(1 << 24))));
     assert!(pattern.key(&short).is_ok(), "a text of 16 MB in Latin letters has a key");
 }
+
+/// Binary values of the old generic subtype count with the length that is in front of their bytes.
+#[test]
+fn old_binary_values_have_a_length_in_front() {
+    let old = r#"{"@bin": [2, "YWJjZA=="]}"#;
+    assert_eq!(evaluated(&format!(r#"{{"$binarySize": {old}}}"#)), r#"[ { v: 8, t: "int" } ]"#);
+    let empty = r#"{"$toLong": {"@bin": [2, ""]}}"#;
+    assert_eq!(evaluated(empty), r#"[ { v: 0, t: "long" } ]"#);
+    let text = format!(r#"{{"$convert": {{"input": {old}, "to": "string", "format": "base64"}}}}"#);
+    assert_eq!(evaluated(&text), r#"[ { v: "BAAAAGFiY2Q=", t: "string" } ]"#);
+    let plain = r#"{"@bin": [0, "YWJjZGU="]}"#;
+    assert_eq!(evaluated(&format!(r#"{{"$gt": [{old}, {plain}]}}"#)), r#"[ { v: true, t: "bool" } ]"#);
+    assert!(matches(&format!(r#"{{"a": {{"$bitsAllSet": {old}}}}}"#), &format!(r#"{{"a": {old}}}"#)));
+    assert!(matches(r#"{"a": {"$bitsAllSet": [2, 32]}}"#, &format!(r#"{{"a": {old}}}"#)));
+}
+
+#[test]
+fn an_update_may_fill_with_values_and_not_from_neighbours() {
+    let filled = updated(r#"[{"$fill": {"output": {"y": {"value": 42}}}}]"#, r#"{"x": 1, "y": null}"#);
+    assert_eq!(filled.unwrap(), ("{ x: 1, y: 42 }".to_owned(), true));
+    let carried = json(r#"[{"$fill": {"sortBy": {"x": 1}, "output": {"y": {"method": "locf"}}}}]"#);
+    assert_eq!(Update::parse(&carried, &[], &Scope::new()).unwrap_err().code(), 72);
+}
