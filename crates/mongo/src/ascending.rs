@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use shardlake_mql::Timestamps;
 use shardlake_stdx::{Random, Timestamp};
 
 /// Bits of an ObjectId's counter, below its seconds.
@@ -44,6 +45,12 @@ impl Ascending {
     pub fn timestamp(&self, (seconds, increment): (u32, u32)) -> (u32, u32) {
         let latest = raised(&self.timestamp, |_| (u64::from(seconds) << 32) | u64::from(increment));
         ((latest >> 32) as u32, latest as u32)
+    }
+}
+
+impl Timestamps for Ascending {
+    fn next(&self, now: (u32, u32)) -> (u32, u32) {
+        self.timestamp(now)
     }
 }
 

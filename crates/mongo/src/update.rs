@@ -70,6 +70,7 @@ impl Collections {
             },
         };
         collection.check_near(&statement.parsed)?;
+        statement.env.set_timestamps(self.ascending.clone());
         let mut refused = None;
         for _ in 0..ROUNDS_MAX {
             let done = match statement.is_multi {

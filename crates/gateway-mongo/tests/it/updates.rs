@@ -130,3 +130,32 @@ async fn empty_timestamps_become_the_time_unless_the_command_keeps_them() {
     let wrong = doc! { "insert": "c", "documents": [{}], "bypassEmptyTsReplacement": "yes" };
     assert_eq!(client.fails("d", of(&wrong)).await, 14);
 }
+
+#[tokio::test]
+async fn timestamps_of_one_command_ascend() {
+    let server = Server::start().await;
+    let mut client = filled(&server).await;
+    let stamp = |field: &str| doc! { "$currentDate": { field: { "$type": "timestamp" } } };
+    let many = doc! { "q": {}, "u": stamp("a"), "multi": true };
+    let again = doc! { "q": {}, "u": stamp("b"), "multi": true };
+    let upsert = doc! { "q": { "_id": 7 }, "u": stamp("a"), "upsert": true };
+    client.ok("d", of(&doc! { "update": "c", "updates": [many, again, upsert] })).await;
+    let modify = doc! { "findAndModify": "c", "query": { "_id": 0 }, "update": stamp("c") };
+    client.ok("d", of(&modify)).await;
+    let found = first_batch(&client.ok("d", of(&doc! { "find": "c", "sort": { "_id": 1 } })).await);
+    let stamps = |field: &str| {
+        let stamp = |document: &Document| match document.value(field) {
+            Value::Timestamp(seconds, increment) => Some((seconds, increment)),
+            _ => None,
+        };
+        found.iter().filter_map(stamp).collect::<Vec<_>>()
+    };
+    let (first, second, last) = (stamps("a"), stamps("b"), stamps("c"));
+    assert_eq!((first.len(), second.len(), last.len()), (3, 2, 1));
+    let mut all = [first.clone(), second.clone(), last.clone()].concat();
+    assert!(first[..2].iter().max() < second.iter().min() && second.iter().max() < first.get(2));
+    assert!(first.get(2) < last.first());
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), 6, "each of them is another one");
+}

@@ -29,6 +29,12 @@ impl fmt::Debug for TimeTest {
     }
 }
 
+/// Makes timestamps, each above the ones before it.
+pub trait Timestamps: fmt::Debug + Send + Sync {
+    /// Seconds and increment of this time, or above.
+    fn next(&self, now: (u32, u32)) -> (u32, u32);
+}
+
 /// The environment of an evaluation: variables, the time of the command, its time limit, and random numbers.
 #[derive(Clone, Debug)]
 pub struct Env {
@@ -37,6 +43,7 @@ pub struct Env {
     cluster_time: Option<(u32, u32)>,
     random: u64,
     time: Option<TimeTest>,
+    timestamps: Option<Arc<dyn Timestamps>>,
     repetitions: u32,
 }
 
@@ -49,6 +56,7 @@ impl Env {
             cluster_time: None,
             random: seed | 1,
             time: None,
+            timestamps: None,
             repetitions: 0,
         }
     }
@@ -62,6 +70,17 @@ impl Env {
     /// The command that evaluates from now on: a cursor's next batch has a time of its own.
     pub fn set_time(&mut self, time: TimeTest) {
         self.time = Some(time);
+    }
+
+    /// Where `$currentDate` has its timestamps from.
+    pub fn set_timestamps(&mut self, timestamps: Arc<dyn Timestamps>) {
+        self.timestamps = Some(timestamps);
+    }
+
+    /// A timestamp of now; without a source of them the first one of the second.
+    pub(crate) fn next_timestamp(&self) -> (u32, u32) {
+        let first = ((self.now / 1000) as u32, 1);
+        self.timestamps.as_ref().map_or(first, |timestamps| timestamps.next(first))
     }
 
     /// Counts one more repetition of work that a statement can repeat without limit: a pass through an array, or a

@@ -127,7 +127,8 @@ impl Modifier {
             }
             Modifier::CurrentDate { timestamp: false } => Change::Set(Value::Date(env.now())),
             Modifier::CurrentDate { timestamp: true } => {
-                Change::Set(Value::Timestamp((env.now() / 1000) as u32, 1))
+                let (seconds, increment) = env.next_timestamp();
+                Change::Set(Value::Timestamp(seconds, increment))
             }
             Modifier::Bits(operations) => Change::Set(apply_bits(old, operations, path)?),
             _ => Change::None,
