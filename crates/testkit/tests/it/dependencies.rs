@@ -163,7 +163,7 @@ const LAYERED: &[(&str, &[&str])] = &[
     ("flate2", &["gateway-mongo", "server"]),
     ("ruzstd", &["gateway-mongo"]),
     ("snap", &["gateway-mongo"]),
-    ("md-5", &["gateway-mongo"]),
+    ("md-5", &["gateway-mongo", "mql"]),
     ("sha1", &["gateway-mongo"]),
     ("stringprep", &["gateway-mongo"]),
 ];
