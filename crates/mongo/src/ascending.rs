@@ -1,9 +1,8 @@
 //! Values that the server makes for documents, each above the ones before it: ObjectIds and timestamps.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use shardlake_mql::Timestamps;
 use shardlake_stdx::{Random, Timestamp};
 
 /// Bits of an ObjectId's counter, below its seconds.
@@ -18,7 +17,7 @@ pub(crate) struct Ascending {
     /// Seconds and counter of the latest ObjectId.
     object_id: AtomicU64,
     /// Seconds and increment of the latest timestamp.
-    timestamp: AtomicU64,
+    timestamp: Arc<AtomicU64>,
 }
 
 impl Ascending {
@@ -41,16 +40,15 @@ impl Ascending {
         id
     }
 
+    /// The latest timestamp, for updates that go on from it.
+    pub fn latest_timestamp(&self) -> Arc<AtomicU64> {
+        self.timestamp.clone()
+    }
+
     /// A time for a field that asks the server for one: seconds and increment of the cluster's time now, or above.
     pub fn timestamp(&self, (seconds, increment): (u32, u32)) -> (u32, u32) {
         let latest = raised(&self.timestamp, |_| (u64::from(seconds) << 32) | u64::from(increment));
         ((latest >> 32) as u32, latest as u32)
-    }
-}
-
-impl Timestamps for Ascending {
-    fn next(&self, now: (u32, u32)) -> (u32, u32) {
-        self.timestamp(now)
     }
 }
 

@@ -70,7 +70,7 @@ impl Collections {
             },
         };
         collection.check_near(&statement.parsed)?;
-        statement.env.set_timestamps(self.ascending.clone());
+        statement.env.set_latest_timestamp(self.ascending.latest_timestamp());
         let mut refused = None;
         for _ in 0..ROUNDS_MAX {
             let done = match statement.is_multi {

@@ -20,9 +20,7 @@ mod value_type;
 pub use collation::{collation_of, document_of_collation, strength as collation_strength};
 pub use decimal::{Decimal, Rounding};
 pub use error::{Error, Result};
-pub use expression::{
-    Env, Expression, Scope, Sum, TimeTest, Timestamps, hashed_key, parse as parse_expression,
-};
+pub use expression::{Env, Expression, Scope, Sum, TimeTest, hashed_key, parse as parse_expression};
 pub use filter::{Filter, Matched, Near, Places, by_collation, unmet};
 pub use order::{collated, compare, compare_by, equal, has_strings, identical, identical_documents};
 pub use pipeline::{Collections, Context, MergeTarget, Output, Pipeline, Run, WhenMatched, WhenNotMatched};

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{MAX_TIME_EXPIRED, Result, fail};
 use crate::value::Value;
@@ -29,12 +30,6 @@ impl fmt::Debug for TimeTest {
     }
 }
 
-/// Makes timestamps, each above the ones before it.
-pub trait Timestamps: fmt::Debug + Send + Sync {
-    /// Seconds and increment of this time, or above.
-    fn next(&self, now: (u32, u32)) -> (u32, u32);
-}
-
 /// The environment of an evaluation: variables, the time of the command, its time limit, and random numbers.
 #[derive(Clone, Debug)]
 pub struct Env {
@@ -43,7 +38,8 @@ pub struct Env {
     cluster_time: Option<(u32, u32)>,
     random: u64,
     time: Option<TimeTest>,
-    timestamps: Option<Arc<dyn Timestamps>>,
+    /// The latest one of a sequence: seconds, and the increment in the low half.
+    latest_timestamp: Option<Arc<AtomicU64>>,
     repetitions: u32,
 }
 
@@ -56,7 +52,7 @@ impl Env {
             cluster_time: None,
             random: seed | 1,
             time: None,
-            timestamps: None,
+            latest_timestamp: None,
             repetitions: 0,
         }
     }
@@ -72,15 +68,21 @@ impl Env {
         self.time = Some(time);
     }
 
-    /// Where `$currentDate` has its timestamps from.
-    pub fn set_timestamps(&mut self, timestamps: Arc<dyn Timestamps>) {
-        self.timestamps = Some(timestamps);
+    /// The latest of the timestamps that `$currentDate` goes on from.
+    pub fn set_latest_timestamp(&mut self, latest: Arc<AtomicU64>) {
+        self.latest_timestamp = Some(latest);
     }
 
-    /// A timestamp of now; without a source of them the first one of the second.
+    /// A timestamp of now, or above the latest one.
     pub(crate) fn next_timestamp(&self) -> (u32, u32) {
-        let first = ((self.now / 1000) as u32, 1);
-        self.timestamps.as_ref().map_or(first, |timestamps| timestamps.next(first))
+        let first = (((self.now / 1000) as u64) << 32) | 1;
+        let next = |latest: u64| first.max(latest + 1);
+        let raised = self.latest_timestamp.as_ref().map_or(first, |latest| {
+            let before =
+                latest.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |latest| Some(next(latest)));
+            before.map_or(first, next)
+        });
+        ((raised >> 32) as u32, raised as u32)
     }
 
     /// Counts one more repetition of work that a statement can repeat without limit: a pass through an array, or a
@@ -152,7 +154,7 @@ impl Env {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::atomic::AtomicU32;
 
     use super::*;
     use crate::{Document, Scope, parse_expression};

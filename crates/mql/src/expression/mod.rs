@@ -44,7 +44,7 @@ mod text;
 mod tree;
 mod trims;
 
-pub use env::{Env, TimeTest, Timestamps};
+pub use env::{Env, TimeTest};
 pub use hashed_key::hashed_key;
 pub use number::Sum;
 pub(crate) use parse::meta_name;
