@@ -5,9 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use shardlake_document::RawDocument;
 use shardlake_items::{FeedScope, OpenTransaction};
-use shardlake_mql::{
-    Collation, Document, Env, Filter, FindProjection, Matched, SIMPLE, SortKey, SortPattern, Value,
-};
+use shardlake_mql::{Collation, Document, Env, Filter, FindProjection, Matched, SIMPLE, SortPattern, Value};
 use shardlake_partition::{InsertionPage, InsertionPosition, StoredItem};
 use shardlake_queries::ItemsRequest;
 use shardlake_sql::{BuiltQuery, Rows};
@@ -16,15 +14,13 @@ use crate::collated::served;
 use crate::collections::{Asked, Collection, Collections};
 use crate::failure::{Failure, Result};
 use crate::needed::Needed;
-use crate::order::Order;
+pub use crate::order::MEMORY_BYTES_MAX;
+use crate::order::{Order, Sorter};
 use crate::own_writes::OwnWrites;
 use crate::plan::{Access, Plan, access_of, plan};
 use crate::request::Request;
 use crate::shown::Shown;
 use crate::stored::{document_of, members_of};
-
-/// Memory budget of a sort, or of another reader that needs all documents.
-pub const MEMORY_BYTES_MAX: usize = 100 * 1024 * 1024;
 
 /// Least number of documents of a page: some of the documents that an index names do not match.
 const PAGE_DOCUMENTS_MIN: u32 = 8;
@@ -435,7 +431,8 @@ impl Finding {
                 None => document.clone(),
             };
             if !self.shown.is_plain() {
-                let Some(other) = self.shown_of(request, &document, shown).await? else {
+                let told = (&document, shown);
+                let Some(other) = self.shown.answer(request, &mut self.find.env, told).await? else {
                     self.handed.pop();
                     self.left += 1;
                     continue;
@@ -454,28 +451,6 @@ impl Finding {
         // A batch that is full knows whether it was the last one.
         let more = self.left > 0 && (!self.ready.is_empty() || self.look(request).await?);
         Ok((out, more))
-    }
-
-    /// A projected document with its index key or record number; `None` if it was removed meanwhile.
-    async fn shown_of(
-        &mut self,
-        request: &Request,
-        document: &Value,
-        projected: Value,
-    ) -> Result<Option<Value>> {
-        let Value::Document(document) = document else { return Ok(Some(projected)) };
-        let shown = match &self.shown.keys {
-            Some(keys) => Value::document(keys.key_of(document, &mut self.find.env)?),
-            None => projected,
-        };
-        let Some((collections, collection)) = &self.shown.numbered else { return Ok(Some(shown)) };
-        let number = collections.number_of(request, collection, document).await?;
-        let numbered = |number| {
-            let mut numbered = shown.as_document().map(|shown| Document::clone(shown)).unwrap_or_default();
-            numbered.push("$recordId", Value::Long(number));
-            Value::document(numbered)
-        };
-        Ok(number.map(numbered))
     }
 
     /// Documents to read for a batch, and one more if the batch has to know whether it is the last.
@@ -560,55 +535,6 @@ impl Finding {
         }
         self.ready = sorter.finish().into();
         Ok(())
-    }
-}
-
-/// The first of many in an order, within the bound of memory.
-struct Sorter {
-    order: Order,
-    wanted: usize,
-    kept: Vec<(SortKey, Value, Matched)>,
-    bytes: usize,
-}
-
-impl Sorter {
-    fn new(order: Order, wanted: usize) -> Sorter {
-        Sorter { order, wanted, kept: Vec::new(), bytes: 0 }
-    }
-
-    fn push(&mut self, value: Value, matched: Matched) -> Result<()> {
-        let key = self.order.key(&value)?;
-        self.bytes += value.size() + self.order.key_bytes(&key);
-        self.kept.push((key, value, matched));
-        if self.kept.len() >= self.wanted.saturating_mul(2).max(1024) {
-            self.cut();
-        }
-        if self.bytes > MEMORY_BYTES_MAX {
-            let words = format!(
-                "Sort exceeded memory limit of {MEMORY_BYTES_MAX} bytes: narrow the filter, or ask for fewer documents with limit"
-            );
-            return Err(Failure::new(292, words));
-        }
-        Ok(())
-    }
-
-    fn cut(&mut self) {
-        let order = &self.order;
-        if order.is_from_end() {
-            self.kept.drain(..self.kept.len().saturating_sub(self.wanted));
-        } else {
-            self.kept.sort_by(|(left, ..), (right, ..)| order.compare(left, right));
-            self.kept.truncate(self.wanted);
-        }
-        self.bytes = self.kept.iter().map(|(key, value, _)| value.size() + order.key_bytes(key)).sum();
-    }
-
-    fn finish(mut self) -> Vec<(Value, Matched)> {
-        self.cut();
-        if self.order.is_from_end() {
-            self.kept.reverse();
-        }
-        self.kept.into_iter().map(|(_, value, matched)| (value, matched)).collect()
     }
 }
 

@@ -24,19 +24,28 @@ impl Shown {
     pub(crate) fn is_plain(&self) -> bool {
         self.keys.is_none() && self.numbered.is_none()
     }
-}
 
-impl Collections {
-    /// The number of a document; `None` where it has been removed since it was found.
-    pub(crate) async fn number_of(
+    /// The answer for a document, and for its projection; `None` where it has been removed since it was found.
+    pub(crate) async fn answer(
         &self,
         request: &Request,
-        collection: &Collection,
-        document: &Document,
-    ) -> Result<Option<i64>> {
+        env: &mut Env,
+        (document, projected): (&Value, Value),
+    ) -> Result<Option<Value>> {
+        let Value::Document(document) = document else { return Ok(Some(projected)) };
+        let shown = match &self.keys {
+            Some(keys) => Value::document(keys.key_of(document, env)?),
+            None => projected,
+        };
+        let Some((collections, collection)) = &self.numbered else { return Ok(Some(shown)) };
         let name = collection.name_of(document)?;
-        let item = self.read_named(request, collection, (name.key, name.id)).await?;
-        Ok(item.and_then(|item| i64::try_from(item.envelope().ordinal).ok()))
+        let item = collections.read_named(request, collection, (name.key, name.id)).await?;
+        let number = item.and_then(|item| i64::try_from(item.envelope().ordinal).ok());
+        Ok(number.map(|number| {
+            let mut numbered = shown.as_document().map(|shown| Document::clone(shown)).unwrap_or_default();
+            numbered.push("$recordId", Value::Long(number));
+            Value::document(numbered)
+        }))
     }
 }
 
@@ -61,16 +70,22 @@ enum Order {
     Hashed,
 }
 
-impl Collection {
+impl IndexKeys {
     /// Keys of the index that a hint names, or of the index that answers a filter.
-    pub fn index_keys(&self, filter: &Document, hint: Option<&Value>, scope: &Scope) -> Result<IndexKeys> {
-        let hinted = hint.map(|hint| self.hinted(hint)).transpose()?;
+    pub fn of_find(
+        collection: &Collection,
+        filter: &Document,
+        hint: Option<&Value>,
+        scope: &Scope,
+    ) -> Result<IndexKeys> {
+        let indexes = || collection.indexes();
+        let hinted = hint.map(|hint| collection.hinted(hint)).transpose()?;
         let index = match hinted {
             Some(index) => index,
-            None => match access(filter, scope.collation(), &self.shard_key, &self.indexes()) {
-                Access::Identity => Some(self.identity_index()),
+            None => match access(filter, scope.collation(), &collection.shard_key, &indexes()) {
+                Access::Identity => Some(collection.identity_index()),
                 Access::Index(name) => {
-                    self.indexes().into_iter().find(|index| index.value("name").as_str() == Some(&name))
+                    indexes().into_iter().find(|index| index.value("name").as_str() == Some(&name))
                 }
                 Access::Scan => None,
             },
@@ -80,9 +95,7 @@ impl Collection {
             None => Ok(IndexKeys::default()),
         }
     }
-}
 
-impl IndexKeys {
     fn of(index: &Document, filter: &Document, scope: &Scope) -> Result<IndexKeys> {
         let key = index.get("key").and_then(Value::as_document).cloned().unwrap_or_default();
         let is_collated = !kept_collation(index)?.is_simple();

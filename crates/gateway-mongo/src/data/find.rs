@@ -6,8 +6,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use shardlake_account::collections::{
-    Collection, Find, Finding, Found, Namespace, Point, RESULT_BYTES_MAX, Request, Shown, Source, reach,
-    too_large,
+    Collection, Find, Finding, Found, IndexKeys, Namespace, Point, RESULT_BYTES_MAX, Request, Shown, Source,
+    reach, too_large,
 };
 use shardlake_mql::{
     Collation, Document, Filter, FindProjection, Pipeline, Scope, SortPattern, Str, Value, compare_by,
@@ -132,7 +132,7 @@ fn shown(
             fail!(INVALID_PIPELINE_OPERATOR, "Option {option} not supported in aggregation.")
         }
         Found::Collection(collection) => {
-            let keys = || collection.index_keys(filter, arguments.given("hint"), scope);
+            let keys = || IndexKeys::of_find(collection, filter, arguments.given("hint"), scope);
             let keys = shows_keys.then(keys).transpose()?;
             let numbered = shows_numbers.then(|| (call.collections().clone(), collection.clone()));
             Ok(Some(Shown { keys, numbered }))
