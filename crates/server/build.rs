@@ -1,10 +1,14 @@
-//! Puts the explorer's built files, `explorer/dist`, into the program.
+//! Puts the explorer's built files, `explorer/dist`, and the origin of the build into the program.
 //!
-//! It writes a table of names and `include_bytes!`, sorted by name. Without the folder the table is empty, and the server says
-//! that it was built without its explorer. Nothing is built here: `dist` is committed, so that nobody needs Node to build a server.
+//! It writes a table of names and `include_bytes!`, sorted by name. Without the folder the table is empty, and the server logs
+//! that it was built without its explorer. `dist` is committed, so a build needs no Node.
+//!
+//! The origin is commit, date and profile. A debug build looks for no commit: each commit would build the server and its
+//! test programs again. `SHARDLAKE_COMMIT` and `SHARDLAKE_COMMIT_DATE` win over git, for sources without a repository.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::{env, fs, io};
 
 fn main() -> io::Result<()> {
@@ -25,7 +29,60 @@ fn main() -> io::Result<()> {
             .map_err(io::Error::other)?;
     }
     table.push_str("];\n");
+    name_the_origin(&manifest.join("../.."), &out);
     fs::write(out.join("explorer_files.rs"), table)
+}
+
+/// Sets the variables that `src/version.rs` reads.
+fn name_the_origin(root: &Path, out: &Path) {
+    let profile = profile_of(out).unwrap_or_else(|| "unknown".to_owned());
+    let looks_for_a_commit = profile != "debug";
+    let found = if looks_for_a_commit { commit_of(root) } else { None };
+    let (commit, date) = found.unwrap_or_else(|| ("unknown".to_owned(), "unknown".to_owned()));
+    for (name, found) in [("SHARDLAKE_COMMIT", commit), ("SHARDLAKE_COMMIT_DATE", date)] {
+        say(&format!("cargo:rerun-if-env-changed={name}"));
+        say(&format!("cargo:rustc-env={name}={}", variable(name).unwrap_or(found)));
+    }
+    say(&format!("cargo:rustc-env=SHARDLAKE_PROFILE={profile}"));
+    let target = variable("TARGET").unwrap_or_else(|| "unknown".to_owned());
+    say(&format!("cargo:rustc-env=SHARDLAKE_TARGET={target}"));
+}
+
+fn variable(name: &str) -> Option<String> {
+    env::var_os(name)?.into_string().ok()
+}
+
+/// Profile by the directory of the build, `target/[TARGET/]PROFILE/build/…/out`: `PROFILE` of the environment knows
+/// `debug` and `release` alone.
+fn profile_of(out: &Path) -> Option<String> {
+    let mut above = out.ancestors().skip_while(|folder| !folder.ends_with("build"));
+    let profile = above.nth(1)?.file_name()?;
+    Some(profile.to_string_lossy().into_owned())
+}
+
+/// Commit and its date, where the sources are a repository of their own. A new commit runs this script again.
+fn commit_of(root: &Path) -> Option<(String, String)> {
+    let top = PathBuf::from(git(root, &["rev-parse", "--show-toplevel"])?);
+    if top.canonicalize().ok()? != root.canonicalize().ok()? {
+        return None;
+    }
+    // A commit changes the branch that HEAD names; after `git gc` the branch is a line of `packed-refs`.
+    let branch = git(root, &["symbolic-ref", "--quiet", "HEAD"]);
+    for name in ["HEAD", "packed-refs"].into_iter().chain(branch.as_deref()) {
+        let path = root.join(git(root, &["rev-parse", "--git-path", name])?);
+        if path.exists() {
+            say(&format!("cargo:rerun-if-changed={}", path.display()));
+        }
+    }
+    let line = git(root, &["log", "-1", "--format=%h %cs", "--abbrev=12"])?;
+    let (commit, date) = line.split_once(' ')?;
+    Some((commit.to_owned(), date.to_owned()))
+}
+
+fn git(root: &Path, arguments: &[&str]) -> Option<String> {
+    let output = Command::new("git").arg("-C").arg(root).args(arguments).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok().filter(|_| output.status.success())?;
+    Some(text.trim().to_owned())
 }
 
 /// The names of all files below a folder, with slashes, from the folder on.

@@ -1,4 +1,4 @@
-//! The command line: `serve`, `demo`, `backup`, `migrate`, `verify`, and the operator's commands.
+//! The command line: `serve`, `demo`, `backup`, `migrate`, `verify`, the operator's commands, and those for packages.
 
 use std::ffi::OsString;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use shardlake_admin::LogRing;
 use shardlake_stdx::Clock;
 
@@ -21,12 +21,13 @@ use crate::serve::{self, Introduction};
 use crate::settings::{DemoName, DurabilityMode, Settings};
 use crate::status::{self, Status};
 use crate::store::url_of;
-use crate::{emulator, layers, logging, verify};
+use crate::{emulator, layers, logging, shell, verify, version};
 
 #[derive(Debug, Parser)]
 #[command(
     name = "shardlake",
     version,
+    long_version = version::long(),
     about = "A durable, self-hosted, partitioned JSON document database for the Cosmos DB SDKs",
     after_help = "`shardlake demo webstore` is a server with data to try things on; `shardlake help serve` explains every setting."
 )]
@@ -86,8 +87,13 @@ enum Command {
     Keys(operate::Keys),
     /// Check the settings of a server, or print each with the place that it comes from
     Config(ConfigCommand),
-    /// Print the version
+    /// Print the version, the commit it was built from, profile, features and target
     Version,
+    /// Print a completion script for bash, zsh, fish, elvish or PowerShell
+    Completions(shell::Completions),
+    /// Write manual pages
+    #[command(hide = true)]
+    Man(shell::ManualPages),
 }
 
 #[derive(Debug, Args)]
@@ -194,6 +200,10 @@ pub fn main() -> ExitCode {
         Command::Keys(arguments) => operate(Operation::Keys(arguments)),
         Command::Config(command) => config_command::run(&command, &environment),
         Command::Version => print_version(),
+        Command::Completions(completions) => {
+            completions.print(CommandLine::command(), &mut io::stdout()).map(|()| ExitCode::SUCCESS)
+        }
+        Command::Man(pages) => pages.write(CommandLine::command()).map(|()| ExitCode::SUCCESS),
     };
     outcome.unwrap_or_else(|message| {
         // One line with the remedy. Standard error may be closed.
@@ -243,8 +253,7 @@ fn place_demo(settings: &mut Settings, environment: &[(OsString, OsString)]) -> 
 }
 
 fn print_version() -> Result<ExitCode, String> {
-    let line = format!("{} {}", env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
-    match writeln!(io::stdout(), "{line}") {
+    match writeln!(io::stdout(), "{} {}", env!("CARGO_PKG_NAME"), version::long()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(format!("standard output cannot be written: {error}"))
         }

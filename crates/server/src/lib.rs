@@ -24,6 +24,7 @@
 //! | `backup/`, `restore_mark.rs` | backups on local disks; a data directory that is not restored to its end |
 //! | `status.rs` | the command `status` |
 //! | `verify.rs` | checks a stopped server's data |
+//! | `version.rs`, `shell.rs` | origin of the build; shell completions and manual pages |
 //!
 //! The only crate that reads the environment, opens sockets and knows the data directory's layout. It knows no protocol:
 //! requests go to the gateway as they are.
@@ -85,6 +86,7 @@ mod settings;
 #[cfg(test)]
 mod settings_page_tests;
 mod shards;
+mod shell;
 mod start_checks;
 mod start_watch;
 mod status;
@@ -96,5 +98,6 @@ mod stream_tasks;
 mod tls;
 mod tracing_export;
 mod verify;
+mod version;
 mod watched_io;
 mod welcome;

@@ -153,7 +153,7 @@ impl Metrics {
     }
 
     fn write_facts(&self, page: &mut Page) {
-        let commit = option_env!("SHARDLAKE_COMMIT").unwrap_or("unknown");
+        let commit = crate::version::COMMIT;
         let build = [env!("CARGO_PKG_VERSION"), self.facts.durability, commit];
         page.family(&table::BUILD).push(build, Value::Info);
         let ends = self.facts.certificate_ends;

@@ -20,11 +20,39 @@ fn help_and_version_are_commands_too() {
     assert_eq!(text(&outputs[0]), text(&outputs[1]));
     let outputs = [["--version"], ["version"]].map(|arguments| run(&arguments));
     assert_eq!(text(&outputs[0]), text(&outputs[1]));
+    let version = text(&outputs[0]);
+    let first = format!("shardlake {}", env!("CARGO_PKG_VERSION"));
+    assert_eq!(version.lines().next(), Some(first.as_str()));
+    for fact in ["\ncommit: ", "\nprofile: ", "\nfeatures: ", "\ntarget: "] {
+        assert_eq!(version.matches(fact).count(), 1, "{fact:?} in {version}");
+    }
+    assert_eq!(text(&run(&["-V"])).trim_end(), first, "the short form is one line");
     for command in ["serve", "demo", "partitions", "verify"] {
         let outputs = [["help", command], [command, "--help"]].map(|arguments| run(&arguments));
         assert_eq!(text(&outputs[0]), text(&outputs[1]), "{command}");
     }
     assert_eq!(run(&["help", "srve"]).status.code(), Some(2));
+}
+
+#[test]
+fn shells_complete_every_command_and_manual_pages_explain_them() {
+    let commands = ["serve", "demo", "backup", "migrate", "verify", "partitions", "completions"];
+    for shell in ["bash", "zsh", "fish"] {
+        let output = run(&["completions", shell]);
+        let script = text(&output);
+        for command in commands {
+            assert!(script.contains(command), "{shell} does not complete {command}");
+        }
+        assert!(script.contains("data-dir"), "{shell} does not complete flags");
+    }
+    assert_eq!(run(&["completions", "cmd.exe"]).status.code(), Some(2));
+    let directory = tempfile::TempDir::new().unwrap();
+    let pages = run(&["man", "--to", directory.path().to_str().unwrap()]);
+    assert_eq!(text(&pages), "");
+    let page = |name: &str| std::fs::read_to_string(directory.path().join(name)).unwrap();
+    assert!(page("shardlake.1").contains("shardlake\\-serve(1)"));
+    assert!(page("shardlake-serve.1").contains("\\-\\-data\\-dir"));
+    assert!(!directory.path().join("shardlake-man.1").exists(), "hidden commands have no page");
 }
 
 #[test]
