@@ -2,8 +2,8 @@
 
 use crate::build_time;
 use crate::command::run_to_end;
+use crate::project::FEATURES;
 use crate::schedule::Check;
-use crate::suites::FEATURES;
 use crate::{Outcome, prerequisites, project, test};
 use std::process::Command;
 

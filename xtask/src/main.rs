@@ -1,4 +1,4 @@
-//! Developer commands: `cargo xtask run | tour | test | ci | bench | campaign | fuzz | conform | explorer`.
+//! Developer commands: `cargo xtask run | tour | test | ci | dist | bench | campaign | fuzz | conform | explorer`.
 //!
 //! Everything a developer or the continuous integration does to this repository goes through here, so that both do the
 //! same. `run` builds and starts the server with demo data, `tour` one with a hot partition; `test` runs every test of the project, the
@@ -14,6 +14,7 @@ mod campaign;
 mod checks;
 mod ci;
 mod command;
+mod dist;
 mod explorer;
 mod minimums;
 mod prerequisites;
@@ -50,6 +51,8 @@ enum Command {
     Ci,
     /// Measure a clean build of the server against its recorded processor time
     BuildTime(build_time::Options),
+    /// Make the artefacts of a release: archive, packages, image, sums, bill of materials
+    Dist(dist::Options),
     /// Measure; `point` compares point reads and durable writes with an ideal handler and PostgreSQL
     Bench(bench::Options),
     /// Long runs that look for rare faults: kill -9 and start, thousands of times
@@ -79,6 +82,7 @@ fn main() -> ExitCode {
         Command::Suite(options) => schedule::run_suite(&options),
         Command::Ci => ci::ci(),
         Command::BuildTime(options) => build_time::build_time(&options),
+        Command::Dist(options) => dist::dist(&options),
         Command::Bench(options) => bench::bench(&options),
         Command::Campaign(options) => campaign::campaign(&options),
         Command::Fuzz(rest) => ci::fuzz(&rest.arguments),

@@ -3,6 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// All features that release artefacts have; one set in all builds here, so that each crate is compiled once.
+pub const FEATURES: [&str; 2] = ["--features", "shardlake/full"];
+
 /// The root of the repository.
 pub fn root() -> PathBuf {
     let manifest =

@@ -1,5 +1,6 @@
 //! The suites of `cargo xtask test`: the needs, runs and counts of each.
 
+mod dist;
 mod engine;
 pub mod explorer;
 mod go;
@@ -15,7 +16,6 @@ mod stores;
 mod support;
 mod workspace;
 
-pub use programs::FEATURES;
 pub use support::{Run, SuiteResult};
 
 use crate::Outcome;
@@ -83,6 +83,7 @@ const SUITES: &[Suite] = &[
     suite("javascript", Build::Server, javascript::run),
     suite("go", Build::Server, go::run),
     suite("python-own", Build::Server, python::run_own),
+    suite("dist", Build::Server, dist::run),
     suite("mongo-rust", Build::MongoRust, mongo_rust::run),
     suite("rust-sdk", Build::RustSdk, rust_sdk::run),
     suite("engine", Build::Engine, engine::run),

@@ -6,6 +6,7 @@
 //! `target/debug/shardlake` of this one build is the server of all other suites.
 
 use crate::command::unable;
+use crate::project::FEATURES;
 use crate::tally::{self, Tally};
 use crate::{Outcome, project};
 use serde::{Deserialize, Serialize};
@@ -16,9 +17,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::time::Instant;
-
-/// All features that release artefacts have; one set in all builds here, so that each crate is compiled once.
-pub const FEATURES: [&str; 2] = ["--features", "shardlake/full"];
 
 /// A test program, and where cargo would run it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
