@@ -3,6 +3,7 @@
 use http::Method;
 
 use crate::Address;
+use crate::account_keys::KeyTarget;
 use crate::address::{Action, Target};
 use crate::backups::BackupTarget;
 use crate::projections::ProjectionTarget;
@@ -33,6 +34,8 @@ pub enum AdminOperation {
     BeginBackup,
     ReadBackup,
     EndBackup,
+    ReadKeys,
+    RotateKey,
 }
 
 impl Address<'_> {
@@ -46,6 +49,8 @@ impl Address<'_> {
             Target::Log => AdminOperation::Log,
             Target::Projections(target) => of_projections(target, method),
             Target::Backups(target) => of_backups(target, method),
+            Target::Keys(KeyTarget::All) => AdminOperation::ReadKeys,
+            Target::Keys(KeyTarget::Rotate(_)) => AdminOperation::RotateKey,
             Target::InContainer { what, .. } => of_action(*what),
         }
     }

@@ -55,6 +55,7 @@ impl Audited {
                 | OperationName::AdminThroughput
                 | OperationName::BeginBackup
                 | OperationName::EndBackup
+                | OperationName::RotateKey
         );
         is_admin || !is_of_items && changes.iter().any(|change| name.starts_with(change))
     }
@@ -163,6 +164,7 @@ mod tests {
             "AdminMove",
             "PutProjection",
             "EndBackup",
+            "RotateKey",
         ] {
             assert!(wanted(name), "{name}");
         }

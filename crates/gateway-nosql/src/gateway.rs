@@ -269,7 +269,7 @@ impl Inner {
         let operation = OperationName::of_admin(address.operation(&parts.method));
         let audited = Audited::is_wanted(operation).then(|| Audited {
             operation,
-            caller: self.keyring.key_name(headers.authorization, &[form]).to_owned(),
+            caller: self.keyring.load().key_name(headers.authorization, &[form]).to_owned(),
             resource: audit::decoded(parts.uri.path()),
             activity_id: arrival.activity_id,
         });
@@ -317,7 +317,7 @@ impl Inner {
             return None;
         }
         let caller = path.with_signed_forms(route, method, dates(call.headers), |forms| {
-            audit::caller_of(call.caller, self.keyring.key_name(call.headers.authorization, forms))
+            audit::caller_of(call.caller, self.keyring.load().key_name(call.headers.authorization, forms))
         });
         let resource = audit::resource_of(&self.account, operation, sent_path, &call.body);
         Some(Audited { operation, caller, resource, activity_id: call.context.activity_id })

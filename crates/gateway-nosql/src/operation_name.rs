@@ -53,7 +53,7 @@ names! {
     AdminPartitions, AdminSplit, AdminMerge, AdminMove, AdminAbortRelocation, AdminThroughput, AdminHeat, AdminKey,
     AdminQuery, AdminRunScript, AdminSchema, AdminIndexingPreview, AdminServer, AdminCaller, AdminPulse, AdminLog,
     ReadProjections, PutProjection, DeleteProjection, PauseProjection, ResumeProjection,
-    BeginBackup, ReadBackup, EndBackup,
+    BeginBackup, ReadBackup, EndBackup, ReadKeys, RotateKey,
     // A path or a method that names no operation.
     Other,
 }
@@ -61,7 +61,7 @@ names! {
 impl OperationName {
     /// Whether operators ask for it, not the applications whose latency is watched.
     pub fn is_of_admin(self) -> bool {
-        (OperationName::AdminPartitions as u8..=OperationName::EndBackup as u8).contains(&(self as u8))
+        (OperationName::AdminPartitions as u8..=OperationName::RotateKey as u8).contains(&(self as u8))
     }
 
     /// The operation of a request as far as its head tells; its signature is not looked at.
@@ -175,6 +175,8 @@ impl OperationName {
             AdminOperation::BeginBackup => OperationName::BeginBackup,
             AdminOperation::ReadBackup => OperationName::ReadBackup,
             AdminOperation::EndBackup => OperationName::EndBackup,
+            AdminOperation::ReadKeys => OperationName::ReadKeys,
+            AdminOperation::RotateKey => OperationName::RotateKey,
         }
     }
 }
@@ -296,7 +298,7 @@ mod tests {
             seen.set(*name);
             assert_eq!(seen.get(), *name);
         }
-        assert!(OperationName::AdminPartitions.is_of_admin() && OperationName::EndBackup.is_of_admin());
+        assert!(OperationName::AdminPartitions.is_of_admin() && OperationName::RotateKey.is_of_admin());
         assert!(!OperationName::Other.is_of_admin() && !OperationName::Unsupported.is_of_admin());
     }
 }
