@@ -5,7 +5,6 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -23,6 +22,7 @@ use shardlake_stdx::Guid;
 use tracing::{Instrument, Span};
 
 use crate::access::{self, Asked};
+use crate::activity_ids::ActivityIds;
 use crate::addresses::{self, AddressQuery};
 use crate::answer_body::{AnswerBody, Text};
 use crate::audit::{self, Audited};
@@ -85,7 +85,7 @@ impl Gateway {
         let keyring = Keyring::new(&settings.keys, settings.clock_skew_max)?;
         let keyring = ArcSwap::from_pointee(keyring);
         let renderer = Renderer::new(account.clock().now());
-        let activity_ids = ActivityIds { base: account.random().guid(), made: AtomicU64::new(0) };
+        let activity_ids = ActivityIds::new(account.random().guid());
         let slow_log = SlowLog::new(settings.slow_request);
         Ok(Gateway(Arc::new(Inner { account, settings, keyring, renderer, activity_ids, slow_log })))
     }
@@ -445,31 +445,6 @@ fn sent_host(parts: &Parts) -> Option<&str> {
 /// The signed dates: the reference's own header and the standard one.
 fn dates<'r>(headers: &RequestHeaders<'r>) -> (&'r str, &'r str) {
     (headers.ms_date.unwrap_or_default(), headers.date.unwrap_or_default())
-}
-
-/// Ids for requests that bring none: a random base with a counter in it, since asking the operating system for
-/// randomness would cost as much as reading an item, and these ids only have to be unique.
-struct ActivityIds {
-    base: Guid,
-    made: AtomicU64,
-}
-
-impl ActivityIds {
-    /// The client's own id of the request where it is one, else a new one.
-    fn of(&self, parts: &Parts) -> Guid {
-        let sent = parts.headers.get("x-ms-activity-id").and_then(|value| value.to_str().ok());
-        sent.and_then(Guid::parse).unwrap_or_else(|| self.next())
-    }
-
-    fn next(&self) -> Guid {
-        let number = self.made.fetch_add(1, Ordering::Relaxed).to_be_bytes();
-        let mut id = self.base;
-        // The last six bytes carry no version or variant bits; 48 bits of requests outlive any process.
-        for (byte, count) in id.0[10..].iter_mut().zip(&number[2..]) {
-            *byte ^= count;
-        }
-        id
-    }
 }
 
 async fn dispatch(call: &Call<'_>, operation: Operation) -> Result<Reply, Failure> {

@@ -26,6 +26,7 @@
 
 mod access;
 mod account_document;
+mod activity_ids;
 mod addresses;
 mod answer_body;
 mod audit;

@@ -16,7 +16,7 @@ use shardlake_model::{ContainerScripts, Result};
 use shardlake_partition::ContainerSchema;
 use shardlake_sql::{
     AccessPlan, KeyValue, PreparedQuery, Query, QueryEnvironment, QueryPlan, SqlError, check_parameters,
-    parse_query, plan_access, plan_prepared,
+    parse_query, plan_access, plan_prepared, with_hint,
 };
 
 use shardlake_router::ContainerEntry;
@@ -74,7 +74,9 @@ impl QueryCache {
         if let Some(query) = self.parsed.get(text) {
             return Ok(query);
         }
-        let query = parse_query(text).map_err(|error| check_parameters(parameters).err().unwrap_or(error))?;
+        let query = parse_query(text).map_err(|error| {
+            check_parameters(parameters).err().unwrap_or_else(|| with_hint(error, text, None))
+        })?;
         if text.len() <= TEXT_BYTES_MAX {
             self.parsed.insert(text.to_owned(), query.clone());
         }
@@ -95,7 +97,8 @@ impl QueryCache {
             return Ok(known);
         }
         self.bound.fetch_add(1, Ordering::Relaxed);
-        let prepared = PreparedQuery::prepare(asked.query, asked.parameters, environment)?;
+        let prepared = PreparedQuery::prepare(asked.query, asked.parameters, environment)
+            .map_err(|error| with_hint(error, asked.query.text(), Some(asked.query)))?;
         let known = Arc::new(KnownQuery {
             query: asked.query.clone(),
             parameters: asked.parameters.to_vec(),

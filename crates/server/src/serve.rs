@@ -135,11 +135,8 @@ pub async fn serve(
     let settings = gateway_settings(&config, keys.accepted(), installation.clone());
     let gateway = Gateway::new(account.clone(), settings).map_err(|error| error.to_string())?;
     front.open(served_keys.serve(gateway, mongo_gateway));
-    let (rings, metrics) = (installation.process.clone(), front.metrics.clone());
     backup_metrics::recall(&account, backup_metrics::path(&config).as_deref());
-    tokio::spawn(backup_metrics::keep(account.clone(), backup_metrics::path(&config)));
-    tokio::spawn(sampler::sample(rings, metrics, account.clone(), clock.clone()));
-    tokio::spawn(heat_file::keep_now_and_again(account.clone(), heat_file::path(&config)));
+    spawn_recorders(&config, &account, (&installation, &front), &clock);
     let record = ReadyRecord::new(&config, &authorities, keys.source, tls.ca_file, clock.elapsed())
         .with_mongo(&mongo_authorities);
     announce(&config, introduction, record, local)?;
@@ -156,6 +153,19 @@ pub async fn serve(
     let code = stop(door, &front, &account, &mut signals, config.drain_max).await;
     home.release().await;
     Ok(code)
+}
+
+/// Starts the tasks that record samples, the heat of partitions and the last backup.
+fn spawn_recorders(
+    config: &Config,
+    account: &Account,
+    (installation, front): (&Installation, &Front),
+    clock: &Clock,
+) {
+    let (rings, metrics) = (installation.process.clone(), front.metrics.clone());
+    tokio::spawn(backup_metrics::keep(account.clone(), backup_metrics::path(config)));
+    tokio::spawn(sampler::sample(rings, metrics, account.clone(), clock.clone()));
+    tokio::spawn(heat_file::keep_now_and_again(account.clone(), heat_file::path(config)));
 }
 
 /// Says that the server is ready, to people and to programs.

@@ -396,7 +396,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let issued = Tls::load(&config(directory.path(), &[]), NOW).expect("issued");
         let path = |name: &str| directory.path().join("tls").join(name);
-        let files = TlsFiles { certificate: path("server.pem"), key: path("server-key.pem") };
+        let files = TlsFiles::Pem { certificate: path("server.pem"), key: path("server-key.pem") };
         let outside = Config { tls_files: Some(files), ..config(directory.path(), &[]) };
         let loaded = Tls::load(&outside, NOW).expect("read");
         assert_eq!(loaded.ends.map(Timestamp::seconds), issued.ends.map(Timestamp::seconds));

@@ -5,15 +5,16 @@
 use crate::bind;
 use crate::error::{Location, SqlError};
 use crate::functions::Function;
+use crate::syntax::ParsedQuery;
 use crate::syntax::ast::{Collection, Query, Selection, Source};
 
-/// The error with its hint, where there is one. `tree` is there when the text parses.
-pub(crate) fn with_hint(error: SqlError, text: &str, tree: Option<&Query>) -> SqlError {
+/// The error with its hint, where there is one. `query` is there when the text parses.
+pub fn with_hint(error: SqlError, text: &str, query: Option<&ParsedQuery>) -> SqlError {
     match error {
         SqlError::Several(errors) => {
-            SqlError::Several(errors.into_iter().map(|error| with_hint(error, text, tree)).collect())
+            SqlError::Several(errors.into_iter().map(|error| with_hint(error, text, query)).collect())
         }
-        error => match of(&error, text, tree) {
+        error => match of(&error, text, query.map(ParsedQuery::tree)) {
             Some(hint) => SqlError::Advised { error: Box::new(error), hint },
             None => error,
         },
@@ -118,6 +119,7 @@ fn before(text: &str, location: Location) -> &str {
 mod tests {
     use shardlake_stdx::Timestamp;
 
+    use super::with_hint;
     use crate::{ComputedProperties, GeometryKind, PreparedQuery, QueryEnvironment, parse_query};
 
     /// The error's JSON of a query, as clients get it.
@@ -130,8 +132,13 @@ mod tests {
             random_seed: 0,
             scripts: None,
         };
-        let outcome = parse_query(text).and_then(|query| PreparedQuery::prepare(&query, &[], &environment));
-        outcome.err().map(|error| error.to_json()).unwrap_or_default()
+        let failed = match parse_query(text) {
+            Ok(query) => PreparedQuery::prepare(&query, &[], &environment)
+                .err()
+                .map(|error| with_hint(error, text, Some(&query))),
+            Err(error) => Some(with_hint(error, text, None)),
+        };
+        failed.map(|error| error.to_json()).unwrap_or_default()
     }
 
     #[test]

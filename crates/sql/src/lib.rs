@@ -57,6 +57,7 @@ pub use execute::{
 };
 pub use filter::{Condition, Filter, FilterQuery, Row, parse_condition, parse_filter_query};
 pub use functions::GeometryKind;
+pub use hint::with_hint;
 #[cfg(feature = "testing")]
 pub use merge::{MergedPage, Merger, Opening};
 #[cfg(feature = "testing")]

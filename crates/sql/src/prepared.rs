@@ -14,7 +14,6 @@ use crate::evaluate::datum::value_size;
 use crate::evaluate::meter::Meter;
 use crate::expression::Expression;
 use crate::functions::{FunctionContext, GeometryKind};
-use crate::hint::with_hint;
 use crate::plan::{KeyFilter, key_filter, reads_items};
 use crate::syntax::ParsedQuery;
 
@@ -71,8 +70,7 @@ impl PreparedQuery {
             FunctionContext { now, geometry, random: Cell::new(random_seed), ..Default::default() };
         let meter = Meter::default();
         let environment = Environment { parameters, computed, functions: &functions, scripts, meter: &meter };
-        let mut bound = bind::bind(query.text(), query.tree(), &environment)
-            .map_err(|error| with_hint(error, query.text(), Some(query.tree())))?;
+        let mut bound = bind::bind(query.text(), query.tree(), &environment)?;
         if let (true, &Projection::All(slot)) = (query.wants_bodies(), &bound.projection) {
             bound.projection = Projection::Bodies(slot);
         }

@@ -93,7 +93,8 @@ fn step_document(call: &Call, step: Step) -> Result<Document> {
     let is_done = step.next.is_none();
     state.conversation = step.next;
     if let Some(principal) = step.proved {
-        // The share of the connection's previous user.
+        // The previous user is logged out first: a connection without a share of its own stays without a user.
+        state.principal = None;
         state.share = None;
         let share = call.deployment.authenticated.take(Some(&principal.key())).map_err(|full| {
             let held = full.held;

@@ -80,8 +80,11 @@ enum State {
     Idle(Box<dyn BatchSource>),
     /// A command reads from it, and ends when this is notified.
     Borrowed(Arc<Notify>),
-    /// Its collection was dropped or renamed. The next command returns this reason.
-    Ended(&'static str),
+    /// Its collection was dropped or renamed. The next command returns this reason; `reader` ends a command that still reads.
+    Ended {
+        reason: &'static str,
+        reader: Option<Arc<Notify>>,
+    },
 }
 
 /// Outcome of killing a cursor.
@@ -159,11 +162,11 @@ impl Cursors {
             fail!(code::CURSOR_NOT_FOUND, "cursor id {id} not found");
         };
         entry.check(id, namespace, owner)?;
-        if let State::Ended(reason) = entry.state {
+        if let State::Ended { reason, reader: None } = entry.state {
             table.remove(&id);
             fail!(code::QUERY_PLAN_KILLED, "{reason}");
         }
-        if matches!(entry.state, State::Borrowed(_)) {
+        if entry.reader().is_some() {
             fail!(code::CURSOR_IN_USE, "cursor id {id} is already in use");
         }
         let killed = Arc::new(Notify::new());
@@ -223,7 +226,11 @@ impl Cursors {
         let mut table = self.table();
         let ended = table.values_mut().filter(|entry| !entry.is_stream && is_gone(&entry.namespace));
         for entry in ended {
-            entry.state = State::Ended(reason);
+            let reader = entry.reader().cloned();
+            if reader.is_none() {
+                entry.hold = Hold::default();
+            }
+            entry.state = State::Ended { reason, reader };
         }
     }
 
@@ -284,16 +291,24 @@ impl Entry {
         Ok(())
     }
 
+    /// Ends the command that reads from the cursor.
+    fn reader(&self) -> Option<&Arc<Notify>> {
+        match &self.state {
+            State::Borrowed(killed) => Some(killed),
+            State::Ended { reader, .. } => reader.as_ref(),
+            State::Idle(_) => None,
+        }
+    }
+
     fn end_reader(&self) {
-        if let State::Borrowed(killed) = &self.state {
+        if let Some(killed) = self.reader() {
             // It is remembered where the command does not wait for it yet.
             killed.notify_one();
         }
     }
 
     fn is_idle(&self, now: Duration, idle_max: Duration) -> bool {
-        let is_out = matches!(self.state, State::Borrowed(_));
-        !is_out && !self.is_kept && now.saturating_sub(self.last_used) >= idle_max
+        self.reader().is_none() && !self.is_kept && now.saturating_sub(self.last_used) >= idle_max
     }
 }
 
@@ -370,16 +385,97 @@ impl Drop for Borrowed {
         let mut table = locked(&self.table);
         match self.source.take() {
             Some(source) => {
-                if let Some(entry) = table.get_mut(&self.id)
-                    && matches!(entry.state, State::Borrowed(_))
-                {
-                    entry.state = State::Idle(source);
-                    entry.last_used = self.clock.elapsed();
+                let Some(entry) = table.get_mut(&self.id) else { return };
+                match &mut entry.state {
+                    State::Ended { reader, .. } => {
+                        *reader = None;
+                        entry.hold = Hold::default();
+                    }
+                    state => *state = State::Idle(source),
                 }
+                entry.last_used = self.clock.elapsed();
             }
             None => {
                 table.remove(&self.id);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+    use futures::future::BoxFuture;
+    use shardlake_stdx::Timestamp;
+
+    use super::*;
+    use crate::memory::Memory;
+
+    /// Holds results, and its next batch never comes.
+    struct Stalled;
+
+    impl BatchSource for Stalled {
+        fn next<'s>(&'s mut self, _: &'s Wants) -> BoxFuture<'s, Result<Batch>> {
+            std::future::pending().boxed()
+        }
+
+        fn held_bytes(&self) -> usize {
+            1 << 20
+        }
+    }
+
+    fn cursors(memory: &Memory) -> Cursors {
+        Cursors::new(
+            Clock::manual(Timestamp(0)),
+            Random::seeded(1),
+            CursorLimits::default(),
+            memory.cursors.clone(),
+        )
+    }
+
+    fn owner() -> Owner {
+        Owner { user: None, session: None, transaction: None }
+    }
+
+    fn open(cursors: &Cursors) -> i64 {
+        let cursor = NewCursor {
+            namespace: "d.c".to_owned(),
+            owner: owner(),
+            source: Box::new(Stalled),
+            is_kept: true,
+            connection: 1,
+            is_evaluated: false,
+        };
+        cursors.open(cursor).expect("memory is free")
+    }
+
+    #[test]
+    fn cursors_of_a_dropped_collection_release_their_memory() {
+        let memory = Memory::new(64 << 20);
+        let cursors = cursors(&memory);
+        let (idle, read) = (open(&cursors), open(&cursors));
+        let borrowed = cursors.borrow(read, "d.c", &owner()).expect("it is idle");
+        assert_eq!(memory.held_bytes(), 2 << 20);
+        cursors.end_of_namespaces(|name| name == "d.c", "collection dropped");
+        assert_eq!(memory.held_bytes(), 1 << 20, "the command that reads has its results");
+        borrowed.settle().expect("its batch was made");
+        assert_eq!(memory.held_bytes(), 0);
+        for id in [idle, read] {
+            let refused = cursors.borrow(id, "d.c", &owner()).err().expect("it ended");
+            assert!(refused.to_string().contains("collection dropped"), "{refused}");
+        }
+        assert_eq!(cursors.count(), 0);
+    }
+
+    #[test]
+    fn a_command_that_reads_from_a_dropped_collection_can_be_killed() {
+        let memory = Memory::new(64 << 20);
+        let cursors = cursors(&memory);
+        let id = open(&cursors);
+        let borrowed = cursors.borrow(id, "d.c", &owner()).expect("it is idle");
+        cursors.end_of_namespaces(|_| true, "collection dropped");
+        assert_eq!(cursors.kill(id, &owner()), Killed::Yes);
+        let killed = borrowed.killed.notified().now_or_never();
+        assert!(killed.is_some(), "the command that reads is ended");
     }
 }

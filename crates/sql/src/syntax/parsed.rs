@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::{ast, parse, printer, template};
 use crate::error::SqlError;
-use crate::hint::with_hint;
 
 /// A parsed query; cheap to clone. Only its grammar has been checked.
 #[derive(Debug, Clone)]
@@ -16,8 +15,7 @@ pub struct Query {
 }
 
 pub fn parse_query(text: &str) -> Result<Query, SqlError> {
-    let tree = parse(text).map_err(|error| with_hint(error, text, None))?;
-    let tree = Arc::new(tree);
+    let tree = Arc::new(parse(text)?);
     Ok(Query { text: text.into(), tree, template: template(text).into(), wants_bodies: false })
 }
 

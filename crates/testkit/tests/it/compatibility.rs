@@ -33,9 +33,8 @@ fn the_index_of_compatibility_is_derived_from_the_rows() {
     if std::env::var_os("UPDATE").is_some() {
         std::fs::write(root().join(INDEX), &index).unwrap();
     }
-    assert_eq!(
-        read(INDEX),
-        index,
+    assert!(
+        read(INDEX) == index,
         "UPDATE=1 cargo test -p shardlake-testkit --test it compatibility:: writes {INDEX}"
     );
 }
