@@ -15,6 +15,8 @@ const KEPT_AS_VALUES: [&str; 2] = ["$hash:", "$bin:02:"];
 /// Binary values whose content begins with a length of its own.
 const OLD_BINARY: u8 = 2;
 const UUID: u8 = 4;
+/// No id is longer. Longer texts are spelled by themselves, which also bounds the nesting of `$str:`.
+pub const ID_BYTES_MAX: usize = 1023;
 
 /// The value that an id stands for.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,7 +40,8 @@ pub enum IdValue<'i> {
 
 /// The value that an id stands for.
 pub fn value_of_id(id: &str) -> IdValue<'_> {
-    id.strip_prefix('$').and_then(|typed| typed_value(id, typed)).unwrap_or(IdValue::Text(Cow::Borrowed(id)))
+    let typed = id.strip_prefix('$').filter(|_| id.len() <= ID_BYTES_MAX);
+    typed.and_then(|typed| typed_value(id, typed)).unwrap_or(IdValue::Text(Cow::Borrowed(id)))
 }
 
 /// The text that an id stands for; `None` where it stands for another value.
@@ -181,6 +184,16 @@ pub fn unescaped_id(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nested_prefixes_of_texts_are_bounded_by_the_length_of_ids() {
+        for (count, is_id) in [(200, true), (50_000, false)] {
+            let nested = TEXT.repeat(count) + "a";
+            assert_eq!(nested.len() <= ID_BYTES_MAX, is_id);
+            let id = id_of_text(&nested);
+            assert_eq!(text_of_id(&id).as_deref(), Some(&*nested), "{count}");
+        }
+    }
 
     #[test]
     fn texts_that_only_begin_like_values_are_texts() {

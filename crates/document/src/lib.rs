@@ -56,7 +56,7 @@ pub use binary_in::{json_of_binary, parse_binary_document};
 pub use binary_out::{binary_of_json, write_binary};
 pub use body::{Body, SYSTEM_PROPERTIES, is_system_property};
 pub use error::DocumentError;
-pub use id_text::{IdValue, escaped_id, id_of_text, text_of_id, unescaped_id, value_of_id};
+pub use id_text::{ID_BYTES_MAX, IdValue, escaped_id, id_of_text, text_of_id, unescaped_id, value_of_id};
 pub use index_value::{
     INDEX_STRING_BYTES_MAX, decode_index_value, encode_index_value, encode_index_value_raw,
     index_value_length,

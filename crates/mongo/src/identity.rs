@@ -3,13 +3,10 @@
 //! The stored `id` is the identity's text if the text encodes value and type. Otherwise it is the value itself, and the
 //! engine derives the identity from it.
 
-use shardlake_document::{IdValue, ItemId, RawDocument, id_of_text, value_of_id};
+use shardlake_document::{ID_BYTES_MAX, IdValue, ItemId, RawDocument, id_of_text, value_of_id};
 use shardlake_mql::{Decimal, Document, Value, identical};
 
 use crate::failure::{Failure, Result};
-
-/// Bytes of an item's id.
-const ID_BYTES_MAX: usize = 1023;
 
 /// Stored forms of an `_id`.
 #[derive(Debug, Clone)]
