@@ -17,6 +17,9 @@ use shardlake_stdx::Random;
 use crate::keys::{self, AccountKeys, KeySource};
 use crate::mongo;
 
+/// Changed keys are on record at every level of the log.
+const AUDIT: &str = "audit";
+
 pub struct ServedKeys {
     source: KeySource,
     /// Several servers share the keys through the object store.
@@ -98,6 +101,7 @@ impl KeyStore for ServedKeys {
         // The file is synced, which blocks.
         tokio::task::block_in_place(|| {
             let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+            check_can_change(path, &keys)?;
             let made = NamedKey { name, key: keys::new_key(&self.random) };
             let old = keys.iter().find(|key| key.name == name).map(|key| fingerprint(&key.key));
             let mut changed: Vec<NamedKey> = keys.iter().filter(|key| key.name != name).cloned().collect();
@@ -112,14 +116,44 @@ impl KeyStore for ServedKeys {
             }
             *keys = changed;
             tracing::info!(
+                target: AUDIT,
                 key = name.text(),
                 old = old.as_deref().unwrap_or("none"),
                 new = fingerprint(&made.key),
-                "audit: an account key was rotated"
+                "an account key was rotated"
             );
             Ok(made)
         })
     }
+}
+
+/// A rotation writes the whole file. Another program's changes to the file would be lost, and a key with a second name would
+/// stay valid under that name.
+fn check_can_change(path: &Path, keys: &[NamedKey]) -> Result<()> {
+    let refuse = |why: String| Err(Error::new(ErrorKind::Conflict, why));
+    if keys.iter().any(|key| key.key == keys::WELL_KNOWN_KEY) {
+        return refuse(format!(
+            "'{}' holds the emulators' well-known key, with which MongoDB's clients need no login: replace it in the file, and restart",
+            path.display()
+        ));
+    }
+    let mut texts: Vec<&str> = keys.iter().map(|key| key.key.as_str()).collect();
+    texts.sort_unstable();
+    if texts.windows(2).any(|pair| pair[0] == pair[1]) {
+        return refuse(format!(
+            "'{}' holds one key under two names: replace one of them in the file, and restart",
+            path.display()
+        ));
+    }
+    let stored = keys::read_named(path).map_err(|why| Error::new(ErrorKind::Conflict, why))?;
+    let is_same = |(left, right): (&NamedKey, &NamedKey)| left.name == right.name && left.key == right.key;
+    if stored.len() != keys.len() || !stored.iter().zip(keys).all(is_same) {
+        return refuse(format!(
+            "'{}' was changed since the server read it: restart the server, so that it serves these keys, and rotate then",
+            path.display()
+        ));
+    }
+    Ok(())
 }
 
 fn absolute(path: &Path) -> PathBuf {

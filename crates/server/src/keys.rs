@@ -141,6 +141,13 @@ fn read(path: &Path, config: &Config) -> Result<AccountKeys, String> {
     Ok(AccountKeys { named, source: KeySource::File { path: path.to_owned(), is_json } })
 }
 
+/// The keys that a file has at this time, by name.
+pub fn read_named(path: &Path) -> Result<Vec<NamedKey>, String> {
+    let wrong = |what: String| format!("the key file '{}' {what}", path.display());
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
+    Ok(key_file(&text).map_err(|error| wrong(format!("cannot be read: {error}")))?.named())
+}
+
 /// JSON, or the primary key alone, as the emulators have it and as secrets are mounted.
 fn key_file(text: &str) -> Result<KeyFile, serde_json::Error> {
     if check(text).is_ok() {

@@ -3,7 +3,7 @@
 use std::process::Output;
 
 use serde_json::{Value, json};
-use shardlake_testkit::Client;
+use shardlake_testkit::{Client, EMULATOR_KEY};
 
 use crate::support::{Started, command, in_memory, on_disk};
 
@@ -102,6 +102,46 @@ fn keys_are_rotated_while_clients_go_on() {
     let again = Started::new(&mut command(&arguments));
     let client = Client::new(again.address(), after["primary"].as_str().unwrap());
     assert_eq!(client.get("/dbs", &[]).status, 200);
+}
+
+/// A rotation would write a removed key back, or leave a leaked one valid.
+#[test]
+fn a_rotation_is_refused_where_the_file_is_not_what_the_server_serves() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("own.json");
+    let (first, second) = ("b25l", "dHdv");
+    let write = |keys: Value| std::fs::write(&file, keys.to_string()).unwrap();
+    let refusal = |keys: Value, after: Option<Value>| {
+        write(keys.clone());
+        let path = file.to_str().unwrap();
+        let data = directory.path().join("data");
+        let serve = [
+            "serve",
+            "--listen=127.0.0.1:0",
+            "--durability=memory",
+            "--key-file",
+            path,
+            "--data-dir",
+            data.to_str().unwrap(),
+        ];
+        let server = Started::new(&mut command(&serve));
+        if let Some(after) = after {
+            write(after);
+        }
+        let endpoint = format!("http://{}", server.address());
+        let key = keys["primary"].as_str().unwrap().to_owned();
+        let output =
+            command(&["keys", "rotate", "primary", "--endpoint", &endpoint, "--key", &key]).output().unwrap();
+        assert!(!output.status.success(), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let changed =
+        refusal(json!({ "primary": first, "secondary": second }), Some(json!({ "primary": first })));
+    assert!(changed.contains("was changed since the server read it"), "{changed}");
+    let twice = refusal(json!({ "primary": first, "secondary": first }), None);
+    assert!(twice.contains("one key under two names"), "{twice}");
+    let well_known = refusal(json!({ "primary": EMULATOR_KEY }), None);
+    assert!(well_known.contains("holds the emulators' well-known key"), "{well_known}");
 }
 
 #[test]
