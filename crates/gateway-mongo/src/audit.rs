@@ -60,7 +60,7 @@ impl Audited {
             }
             Some(name) => format!("{database}.{name}"),
         };
-        let resource = resource[..resource.floor_char_boundary(TEXT_BYTES_MAX)].to_owned();
+        let resource = resource[..resource.floor_char_boundary(TEXT_BYTES_MAX)].escape_debug().to_string();
         Some(Audited { command, caller, resource, connection: connection.id })
     }
 

@@ -14,7 +14,7 @@ use shardlake_model::RequestContext;
 use shardlake_mql::{Document, Value};
 
 use crate::access::{Identity, Principal, wanted};
-use crate::arguments::{Generic, ReadLevel, TransactionPart, check_variables};
+use crate::arguments::{Generic, NAMESPACE_SIZE_BYTES_MAX, ReadLevel, TransactionPart, check_variables};
 use crate::audit::Audited;
 use crate::call::{Call, Command, Connection, application_of};
 use crate::deployment::Deployment;
@@ -72,7 +72,9 @@ pub async fn answer(deployment: &Arc<Deployment>, connection: &Arc<Connection>, 
             return failed("", &error);
         }
     };
-    let audited = Audited::of(row.name, &asked.body, connection);
+    // A client without a login changes nothing, and shall not fill the log.
+    let audited =
+        Audited::of(row.name, &asked.body, connection).filter(|_| connection.is_authenticated(deployment));
     let (answered, code) = answer_of(deployment, connection, (number, row), asked).await;
     let took = deployment.account.clock().elapsed().saturating_sub(begun);
     deployment.commands.note(Some(number), code, took);
@@ -294,7 +296,7 @@ async fn run(
     let outcome = if in_transaction { outcome.map_err(conflict_if_moved) } else { outcome };
     drop(at_work);
     deployment.commands.note_charge(Some(number), call.charged.load(Ordering::Relaxed));
-    note_request(&call, row, started);
+    note_request(&call, row, started, outcome.is_ok());
     transactions::give_back(&mut call, &outcome);
     let reply = outcome?;
     let code = if row.rules.is_write { first_write_error(&reply) } else { None };
@@ -331,7 +333,7 @@ fn has_output(body: &Document) -> bool {
 
 /// Records a command for `getLastRequestStatistics`, and for the latencies of the collection that it names. That command itself is not
 /// recorded, nor are the commands by which drivers keep connections.
-fn note_request(call: &Call, row: &Command, started: Duration) {
+fn note_request(call: &Call, row: &Command, started: Duration, has_succeeded: bool) {
     if !row.rules.needs_user || row.name == "getLastRequestStatistics" {
         return;
     }
@@ -342,6 +344,9 @@ fn note_request(call: &Call, row: &Command, started: Duration) {
     };
     if let Some(collection) = collection
         && !row.rules.is_admin_only
+        // A name that was refused stands for no collection.
+        && has_succeeded
+        && collection.len() <= NAMESPACE_SIZE_BYTES_MAX
     {
         call.deployment.latencies.note(Kind::of(row.name), (call.database(), collection), time);
     }

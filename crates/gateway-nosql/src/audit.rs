@@ -15,12 +15,16 @@ use crate::errors::{self, Failure};
 use crate::operation_name::OperationName;
 use crate::reply::Reply;
 
-/// A request to be logged when it has ended.
+/// A request to be logged when it ends. A request whose client left, or whose time ran out, may have had its effect: its outcome is
+/// `unknown`.
 pub(crate) struct Audited {
-    pub operation: OperationName,
-    pub caller: String,
-    pub resource: String,
-    pub activity_id: Guid,
+    operation: OperationName,
+    caller: String,
+    resource: String,
+    activity_id: Guid,
+    outcome: &'static str,
+    status: Option<u16>,
+    error: Option<String>,
 }
 
 /// Of a resource or an error in a line: ids that are refused may be of any length.
@@ -60,41 +64,58 @@ impl Audited {
         is_admin || !is_of_items && changes.iter().any(|change| name.starts_with(change))
     }
 
+    pub fn new(operation: OperationName, caller: String, resource: String, activity_id: Guid) -> Audited {
+        Audited { operation, caller, resource, activity_id, outcome: "unknown", status: None, error: None }
+    }
+
     pub fn log(self, outcome: &Result<Reply, Failure>) {
         match outcome {
-            Ok(reply) => self.write(reply.status.as_u16(), None),
-            Err(failure) => self.write_error(&failure.error),
+            Ok(reply) => self.end(reply.status.as_u16(), None),
+            Err(failure) => self.end_with(&failure.error),
         }
     }
 
     pub fn log_admin(self, outcome: std::result::Result<&OperatorReply, &Error>) {
         match outcome {
-            Ok(OperatorReply { failure: Some((error, _)), .. }) | Err(error) => self.write_error(error),
-            Ok(reply) => self.write(reply.status.as_u16(), None),
+            Ok(OperatorReply { failure: Some((error, _)), .. }) | Err(error) => self.end_with(error),
+            Ok(reply) => self.end(reply.status.as_u16(), None),
         }
     }
 
-    fn write_error(self, error: &Error) {
-        self.write(errors::shape(error.kind()).status.as_u16(), Some(error.message()));
+    fn end_with(self, error: &Error) {
+        self.end(errors::shape(error.kind()).status.as_u16(), Some(error.message()));
     }
 
-    fn write(self, status: u16, error: Option<&str>) {
-        let cut = |text: &'_ str| text[..text.floor_char_boundary(TEXT_BYTES_MAX)].to_owned();
-        let (resource, error) = (cut(&self.resource), error.map(cut));
+    /// Writes the line, by being dropped.
+    fn end(mut self, status: u16, error: Option<&str>) {
+        self.outcome = if error.is_none() { "done" } else { "refused" };
+        self.status = Some(status);
+        self.error = error.map(shown);
+    }
+}
+
+impl Drop for Audited {
+    fn drop(&mut self) {
+        let resource = shown(&self.resource);
         tracing::info!(
             target: "audit",
             api = "nosql",
             caller = self.caller,
             operation = self.operation.as_str(),
             resource,
-            outcome = if error.is_none() { "done" } else { "refused" },
-            status,
-            error,
+            outcome = self.outcome,
+            status = self.status,
+            error = self.error,
             activity_id = %self.activity_id,
             "{} {resource}",
             self.operation.as_str(),
         );
     }
+}
+
+/// A text in a line: cut, and escaped, so that a name cannot begin a line of its own.
+fn shown(text: &str) -> String {
+    text[..text.floor_char_boundary(TEXT_BYTES_MAX)].escape_debug().to_string()
 }
 
 /// `key_name` is of the key that signed the request.

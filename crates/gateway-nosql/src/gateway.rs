@@ -267,19 +267,22 @@ impl Inner {
     {
         let form = address.signed_form(&parts.method, dates(headers));
         let operation = OperationName::of_admin(address.operation(&parts.method));
-        let audited = Audited::is_wanted(operation).then(|| Audited {
-            operation,
-            caller: self.keyring.load().key_name(headers.authorization, &[form]).to_owned(),
-            resource: audit::decoded(parts.uri.path()),
-            activity_id: arrival.activity_id,
-        });
         let now = self.account.clock().now();
         let keyring = self.keyring.load_full();
         let caller = match address.takes_tokens() {
             true => caller_of(keyring.authenticate(headers.authorization, &[form], &self.account)?),
             false => CallerAccess::Key(keyring.authenticate_key(headers.authorization, &[form], now)?),
         };
-        shardlake_admin::allow(&caller, &parts.method, address)?;
+        let audited = Audited::is_wanted(operation).then(|| {
+            let caller = keyring.key_name(headers.authorization, &[form]).to_owned();
+            Audited::new(operation, caller, audit::decoded(parts.uri.path()), arrival.activity_id)
+        });
+        if let Err(error) = shardlake_admin::allow(&caller, &parts.method, address) {
+            if let Some(audited) = audited {
+                audited.log_admin(Err(&error));
+            }
+            return Err(error);
+        }
         let activity_id = arrival.activity_id;
         let (body, context) = self.admit(body, headers, arrival).await?;
         let body = body.bytes.clone();
@@ -320,7 +323,7 @@ impl Inner {
             audit::caller_of(call.caller, self.keyring.load().key_name(call.headers.authorization, forms))
         });
         let resource = audit::resource_of(&self.account, operation, sent_path, &call.body);
-        Some(Audited { operation, caller, resource, activity_id: call.context.activity_id })
+        Some(Audited::new(operation, caller, resource, call.context.activity_id))
     }
 
     fn authenticate(
