@@ -7,7 +7,7 @@ use crate::value::Value;
 /// A condition on bits.
 #[derive(Debug)]
 pub(super) struct Bits {
-    positions: Vec<u64>,
+    positions: Positions,
     set: bool,
     all: bool,
 }
@@ -38,8 +38,26 @@ impl Bits {
             },
             _ => return false,
         };
-        let mut results = self.positions.iter().map(|at| test(*at) == self.set);
+        let mut results = self.positions.iter().map(|at| test(at) == self.set);
         if self.all { results.all(|holds| holds) } else { results.any(|holds| holds) }
+    }
+}
+
+/// The tested bits. A mask has up to eight times as many positions as bytes, so they are not listed.
+#[derive(Debug, Clone)]
+enum Positions {
+    Listed(Vec<u64>),
+    Mask(Vec<u8>),
+}
+
+impl Positions {
+    fn iter(&self) -> Box<dyn Iterator<Item = u64> + '_> {
+        match self {
+            Positions::Listed(positions) => Box::new(positions.iter().copied()),
+            Positions::Mask(bytes) => Box::new(
+                (0..bytes.len() as u64 * 8).filter(|at| bytes[(at / 8) as usize] >> (at % 8) & 1 == 1),
+            ),
+        }
     }
 }
 
@@ -51,16 +69,14 @@ fn integer(value: &Value) -> Option<i64> {
     }
 }
 
-fn positions(name: &str, operand: &Value) -> Result<Vec<u64>> {
+fn positions(name: &str, operand: &Value) -> Result<Positions> {
     match operand {
-        Value::Array(items) => items.iter().map(|item| position(name, item)).collect(),
-        Value::Binary(subtype, bytes) => {
-            let bytes = Value::binary_bytes(*subtype, bytes);
-            let is_set = |at: &u64| bytes[(at / 8) as usize] >> (at % 8) & 1 == 1;
-            Ok((0..bytes.len() as u64 * 8).filter(is_set).collect())
+        Value::Array(items) => {
+            Ok(Positions::Listed(items.iter().map(|item| position(name, item)).collect::<Result<_>>()?))
         }
+        Value::Binary(subtype, bytes) => Ok(Positions::Mask(Value::binary_bytes(*subtype, bytes).to_vec())),
         value if value.is_number() => match value.to_i64_exact() {
-            Some(mask) if mask >= 0 => Ok((0..63).filter(|at| mask >> at & 1 == 1).collect()),
+            Some(mask) if mask >= 0 => Ok(Positions::Mask(mask.to_le_bytes().to_vec())),
             Some(mask) => fail!(9, "Expected a non-negative number in: {name}: {mask}"),
             None => fail!(9, "Expected an integer: {name}: {value}"),
         },
