@@ -52,7 +52,7 @@ pub enum SqlError {
     /// Has a body of its own shape: a list of texts without codes and places.
     #[error("Compositions of aggregates and other expressions are not allowed.")]
     AggregateComposition,
-    /// `ORDER BY` names a variable that has several values for an item. Its body is of the same shape.
+    /// `ORDER BY` uses a variable with several values per item, such as one of a `JOIN`. The response body is a list of texts.
     #[error("Order-by over correlated collections is not supported.")]
     CorrelatedOrderBy,
     /// The place is the `*`.

@@ -48,6 +48,9 @@ fn unresolved(name: &str, location: Location, text: &str, tree: &Query) -> Optio
     if alias.eq_ignore_ascii_case(name) {
         return Some(format!("names are case-sensitive: write {alias}"));
     }
+    if after(text, location).starts_with('.') {
+        return Some(format!("FROM names the item {alias}: write {alias} in place of {name}"));
+    }
     Some(format!("write {alias}.{name} for a property of the item"))
 }
 
@@ -104,6 +107,11 @@ fn syntax(near: &str, before: &str) -> Option<String> {
     None
 }
 
+/// The text behind a place.
+fn after(text: &str, location: Location) -> &str {
+    &text[before(text, Location { start: location.end, ..location }).len()..]
+}
+
 /// The text in front of a place.
 fn before(text: &str, location: Location) -> &str {
     let mut units = 0;
@@ -147,6 +155,11 @@ mod tests {
             ("SELECT * FROM c WHERE type = 'x'", "SC2001", "write c.type for a property of the item"),
             ("SELECT * FROM orders o WHERE type = 'x'", "SC2001", "write o.type for a property of the item"),
             ("SELECT * FROM c WHERE C.type = 'x'", "SC2001", "names are case-sensitive: write c"),
+            (
+                "SELECT * FROM orders WHERE c.id = '1'",
+                "SC2001",
+                "FROM names the item orders: write orders in place of c",
+            ),
             ("SELECT VALUE type", "SC2001", "the query has no FROM"),
             ("SELECT c.a AS k FROM c ORDER BY k", "SC2001", "'k' is an alias of SELECT"),
             ("SELECT c.pub-id FROM c", "SC2001", "'-' subtracts: write c[\\\"pub-id\\\"] for a property"),

@@ -1,10 +1,14 @@
 //! A misspelled name and the known name that was meant.
 
+const EDITS_MAX: usize = 2;
+
 /// The known name that `name` was most likely meant to be: one within few edits, fewer for short names.
 pub fn near_miss<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
-    let distances = known.into_iter().map(|known| (strsim::osa_distance(name, known), known));
+    // Other lengths are further away; a very long name is not compared at all.
+    let known = known.into_iter().filter(|known| known.len().abs_diff(name.len()) <= EDITS_MAX);
+    let distances = known.map(|known| (strsim::osa_distance(name, known), known));
     let (distance, nearest) = distances.min_by_key(|(distance, _)| *distance)?;
-    let edits_max = (nearest.len() / 3).clamp(1, 2);
+    let edits_max = (nearest.len() / 3).clamp(1, EDITS_MAX);
     (distance <= edits_max).then_some(nearest)
 }
 
