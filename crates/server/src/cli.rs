@@ -28,7 +28,7 @@ use crate::{emulator, layers, logging, shell, verify, version};
     name = "shardlake",
     version,
     long_version = version::long(),
-    about = "A durable, self-hosted, partitioned JSON document database for the Cosmos DB SDKs",
+    about = "A durable, self-hosted, partitioned JSON document database for the Cosmos DB SDKs and MongoDB's drivers",
     after_help = "`shardlake demo webstore` is a server with data to try things on; `shardlake help serve` explains every setting."
 )]
 struct CommandLine {

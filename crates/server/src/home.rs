@@ -37,6 +37,7 @@ impl Home {
         if let Some(data_dir) = &config.data_dir {
             check_is_not_of_a_store(data_dir)?;
             moved_mark::check_is_here(data_dir)?;
+            start_checks::check_holds_no_backups(data_dir)?;
             start_checks::log(data_dir);
         }
         let (shards, descriptors) = shards::open(config, files_max).await?;

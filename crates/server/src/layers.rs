@@ -150,7 +150,7 @@ pub fn emulate(
     let explorer = read.explorer.map(|is_on| if is_on { ExplorerMode::On } else { ExplorerMode::Off });
     lay(&mut settings.explorer, &flags.explorer, explorer);
     settings.tls_name.get_or_insert_default().append(&mut read.names);
-    if read.serves_mongo {
+    if read.serves_mongo && flags.mongo_listen.is_none() {
         let listen = settings.mongo_listen.get_or_insert_default();
         listen.extend((!listen.iter().any(|listen| listen == MONGO_LISTEN)).then(|| MONGO_LISTEN.to_owned()));
     }

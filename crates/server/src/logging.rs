@@ -32,12 +32,28 @@ pub fn start(
     Ok(export)
 }
 
+/// A word without `=` is a level: a misspelled one would be the name of a crate, and switch off all other lines.
+fn check_level(text: &str) -> Result<(), String> {
+    const LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
+    for part in text.split(',').map(str::trim).filter(|part| !part.contains('=')) {
+        let is_level = LEVELS.iter().any(|level| part.eq_ignore_ascii_case(level));
+        if !is_level && part.parse::<u8>().is_err() {
+            return Err(format!(
+                "--log-level '{text}': '{part}' is no level. Levels are {}; shardlake=debug sets that of a crate",
+                LEVELS.join(", ")
+            ));
+        }
+    }
+    Ok(())
+}
+
 fn subscriber(
     format: LogFormat,
     level: &str,
     otlp_endpoint: Option<&str>,
     ring: &Arc<LogRing>,
 ) -> Result<(impl Subscriber + Send + Sync + use<>, Export), String> {
+    check_level(level)?;
     let targets: Targets = level.parse().map_err(|error| {
         format!("--log-level '{level}' is no level (error, warn, info, debug, trace) or list of crate=level: {error}")
     })?;

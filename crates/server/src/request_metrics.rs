@@ -1,4 +1,5 @@
-//! Requests of the NoSQL API by operation: counters in memory that is taken once, so that counting costs a few additions.
+//! Counters of requests of the NoSQL API by transport, operation and status. The counters are allocated once, so counting a
+//! request costs a few additions.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

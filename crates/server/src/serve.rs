@@ -195,12 +195,10 @@ fn announce(
 /// Begins emulator mode, where it is on: the warning, the names without an effect, and the file with the certificate.
 fn stand_in(config: &Config, tls: &Tls) -> Result<(), String> {
     let Some(emulator) = &config.emulator else { return Ok(()) };
-    if !config.is_loopback_only() {
-        tracing::warn!(
-            "EMULATOR MODE: any program and any web page that reaches this server can read, change and delete everything in it. \
-             Publish its ports to this machine alone, and put no data here that matters; without --emulator the server is closed to others"
-        );
-    }
+    tracing::warn!(
+        "EMULATOR MODE: any program and any web page that reaches this server can read, change and delete everything in it. \
+         Publish its ports to this machine alone, and put no data here that matters; without --emulator the server is closed to others"
+    );
     emulator.settings.log();
     let Some(path) = &emulator.pem_file else { return Ok(()) };
     let directory = path.parent().map_or(Ok(()), std::fs::create_dir_all);

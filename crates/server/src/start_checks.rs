@@ -7,7 +7,7 @@ use crate::shards;
 /// Below this, log and tables may fill the disk within minutes of writes.
 const FREE_BYTES_MIN: u64 = 2 << 30;
 /// Names of this program in a data directory; shards and files that begin with a dot are known otherwise.
-const OWN: [&str; 10] = [
+const OWN: [&str; 11] = [
     "account.json",
     "keys.json",
     "tls",
@@ -17,10 +17,22 @@ const OWN: [&str; 10] = [
     "RESTORING",
     "MOVED",
     "COPIED",
+    "last-backup.json",
     // Of the file system.
     "lost+found",
 ];
 const NAMED_MAX: usize = 3;
+
+/// A directory of backups looks new to a server, which would make an empty account between them.
+pub fn check_holds_no_backups(data_dir: &Path) -> Result<(), String> {
+    match std::fs::read(data_dir.join("FORMAT")) {
+        Ok(format) if format.starts_with(b"shardlake backups ") => Err(format!(
+            "'{0}' holds backups: `shardlake backup restore --from {0} --data-dir DIRECTORY` makes a data directory of one",
+            data_dir.display()
+        )),
+        _ => Ok(()),
+    }
+}
 
 /// Logs what an operator may want to change before data is written.
 pub fn log(data_dir: &Path) {
@@ -31,12 +43,22 @@ pub fn log(data_dir: &Path) {
             "the data directory is new and holds files of other programs: --data-dir names another place"
         );
     }
+    if is_new(data_dir) {
+        tracing::info!(directory = %data_dir.display(), "no data is there: an empty account is made");
+    }
     if let Some(free) = scarce(data_dir) {
         tracing::warn!(
             directory = %data_dir.display(),
             free_megabytes = free / 1_000_000,
             "the disk of the data directory is nearly full: writes are refused when it is full"
         );
+    }
+}
+
+fn is_new(data_dir: &Path) -> bool {
+    match std::fs::read_dir(data_dir) {
+        Ok(entries) => !entries.flatten().any(|entry| shards::is_name(&entry.file_name().to_string_lossy())),
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
     }
 }
 

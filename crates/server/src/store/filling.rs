@@ -83,7 +83,8 @@ impl Filling {
         }
     }
 
-    /// Everything is stored, with the keys and the authority of the old place where it has some.
+    /// Completes the copy: records the account and its shards in the prefix, stores the keys and the certificate authority of the
+    /// source directory, if it has them, and closes the shards.
     pub async fn complete(&self, from: &Path) -> Result<(), String> {
         objects::remember(&self.prefix.location, &self.shards).await?;
         let share = async |name: &str, content: Vec<u8>| {

@@ -211,6 +211,24 @@ fn foreign_files_in_a_new_data_directory_are_named_at_the_start() {
 }
 
 #[test]
+fn a_directory_of_backups_is_no_data_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("FORMAT"), "shardlake backups 1\n").unwrap();
+    let path = directory.path().to_str().unwrap();
+    let message = refused(&mut command(&["serve", "--listen=127.0.0.1:0", "--data-dir", path]));
+    assert!(message.contains("holds backups") && message.contains("backup restore --from"), "{message}");
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "nothing was made");
+}
+
+#[test]
+fn a_misspelled_log_level_is_refused() {
+    for level in ["warning", "loud", "info,verbose"] {
+        let message = refused(&mut command(&["serve", "--listen=127.0.0.1:0", "--log-level", level]));
+        assert!(message.contains("is no level") && message.contains("warn"), "{message}");
+    }
+}
+
+#[test]
 fn a_mark_of_a_newer_version_is_not_called_damaged() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
