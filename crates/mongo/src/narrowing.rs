@@ -16,7 +16,7 @@ pub(crate) fn narrowing_of(index: &Document) -> Result<Option<Narrowing>> {
     Ok(collated(&kept_collation(index)?, rows_of(index)?))
 }
 
-/// The rules by which a unique key compares strings; `None` for the simple collation.
+/// Adds a collation's rules of comparison to the narrowing of a unique key. Under the simple collation the narrowing is unchanged.
 pub(crate) fn collated(collation: &Collation, narrowing: Option<Narrowing>) -> Option<Narrowing> {
     let Some(rules) = collation.rules() else { return narrowing };
     let (rules, version) = (rules.text(), COLLATION_DATA_VERSION.to_owned());

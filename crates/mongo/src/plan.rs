@@ -23,7 +23,7 @@ use crate::shard_key::ShardKey;
 /// How the documents of a filter are reached.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The shard key that the filter names, if it names one whole.
+    /// The shard key, if the filter's equalities give all of its components.
     pub key: Option<PartitionKey>,
     pub scope: FeedScope,
     /// The identity of the one document that it can be.

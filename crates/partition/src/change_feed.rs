@@ -111,7 +111,7 @@ impl Partition {
             let Some((lsn, entry)) = self.first_entry_from(snapshot, lsn).await? else { return Ok(None) };
             Ok((entry.timestamp_ms < since.milliseconds()).then_some(lsn))
         };
-        // Times ascend above the LSN at which logs were joined; below, they may be in any order.
+        // Times increase with the LSN above `joined_to`. Below it, a merge joined several logs, and times may be in any order.
         let mut low = after.max(joined_to);
         let bounds = try_join3(
             is_before(after.saturating_add(1)),

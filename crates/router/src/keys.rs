@@ -1,4 +1,5 @@
-//! From a partition key as a request names it, or as a body carries it, to the logical partition and the partition it is in.
+//! Resolves a partition key, of the request or of the item's body, to its logical partition and to the physical partition that
+//! stores it.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -40,8 +40,8 @@ impl IncrementalSync {
         std::thread::scope(|scope| {
             let (tell, told) = sync_channel::<()>(1);
             let syncing = scope.spawn(move || told.iter().try_for_each(|()| self.sync()));
-            // A sync that is under way or requested covers everything that was written before it
-            // begins.
+            // A full channel is no error: a sync that is requested but has not begun covers everything
+            // written before it begins.
             let written = write(&|| {
                 let _is_asked_for = tell.try_send(());
             });

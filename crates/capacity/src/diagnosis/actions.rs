@@ -11,7 +11,7 @@ use super::{ContainerLoad, Finding, FindingKind, PartitionLoad, SINGLE_KEY_SHARE
 /// Throughput is set in steps of this, above the demand, as headroom for peaks.
 const THROUGHPUT_STEP: f64 = 100.0;
 const HEADROOM: f64 = 1.25;
-/// Part of an even share: a client that begins in an idle partition gets its first requests through.
+/// Least throughput of a partition, as a fraction of an even share. A client's first requests to an idle partition succeed.
 const FLOOR_SHARE: f64 = 0.1;
 /// Less of an improvement is not worth an order.
 const WORTHWHILE: f64 = 0.01;

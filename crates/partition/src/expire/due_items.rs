@@ -29,7 +29,8 @@ use crate::shape::ContainerSchema;
 /// Items that one look meets. They are read at once, by a thread that serves clients.
 const ITEMS_MAX: usize = 128;
 const ITEMS_LEAST: usize = 16;
-/// A look may take as long as a piece that writes so many rows for each item.
+/// Estimated cost of checking one item, in written rows: a step that checks `rows_max / 8` items takes about as long as a step
+/// that writes `rows_max` rows.
 const ROWS_PER_ITEM: usize = 8;
 
 /// How many items a look meets where a piece writes so many rows.
