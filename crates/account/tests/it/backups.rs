@@ -272,6 +272,7 @@ async fn a_state_that_nobody_asks_for_is_given_up_and_one_that_is_read_is_not() 
     backups.read(&fixture.ctx(), &read.id, (0, 0, 0)).await.expect("a piece");
     fixture.clock.advance(Duration::from_secs(1));
     expects_log("its client has asked for nothing for 10 minutes");
+    expects_log("a backup ends");
     backups.begin().await.expect("keeps a state");
     assert_eq!(shards.first().checkpoints().await.expect("lists").len(), 2);
     let gone = backups.read(&fixture.ctx(), &silent.id, (0, 0, 0)).await.expect_err("given up");

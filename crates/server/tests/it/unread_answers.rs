@@ -38,7 +38,10 @@ fn unread_pages(server: &ServerProcess, count: usize) -> Http2<TcpStream> {
 }
 
 fn answered(client: &Client, status: u16) -> u64 {
-    metric(client, &format!("shardlake_requests_total{{operation=\"ReadFeed\",status=\"{status}\"}}"))
+    metric(
+        client,
+        &format!("shardlake_requests_total{{transport=\"http\",operation=\"ReadFeed\",status=\"{status}\"}}"),
+    )
 }
 
 #[test]
