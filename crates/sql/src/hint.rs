@@ -109,6 +109,7 @@ fn syntax(near: &str, before: &str) -> Option<String> {
 
 /// The text behind a place.
 fn after(text: &str, location: Location) -> &str {
+    debug_assert!(location.start <= location.end, "a place ends behind its start");
     &text[before(text, Location { start: location.end, ..location }).len()..]
 }
 
