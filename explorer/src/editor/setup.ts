@@ -112,6 +112,8 @@ const theme = EditorView.theme({
   ".cm-matchingBracket": { backgroundColor: "var(--chosen)", outline: "1px solid var(--line)" },
   ".cm-foldPlaceholder": { backgroundColor: "var(--hover)", color: "var(--dim)", border: "1px solid var(--line)" },
   ".cm-tooltip": { backgroundColor: "var(--panel)", color: "var(--ink)", border: "1px solid var(--line)" },
+  // The list follows the arrow keys and never scrolls: a region that scrolls would have to take the focus.
+  ".cm-tooltip.cm-tooltip-autocomplete > ul": { maxHeight: "none" },
   ".cm-tooltip-autocomplete > ul > li[aria-selected]": { backgroundColor: "var(--chosen)", color: "var(--ink)" },
   ".cm-panels": { backgroundColor: "var(--ground)", color: "var(--ink)", borderColor: "var(--line)" },
   ".cm-searchMatch": { backgroundColor: "var(--chosen)" },
@@ -164,7 +166,7 @@ export function createEditor(host: HTMLElement, options: EditorOptions): Editor 
       search({ top: true }),
       highlightActiveLine(),
       highlightSelectionMatches(),
-      options.complete ? autocompletion({ override: [options.complete], icons: false }) : [],
+      options.complete ? autocompletion({ override: [options.complete], icons: false, maxRenderedOptions: 8 }) : [],
       options.language,
       syntaxHighlighting(colours),
       keymap.of([
