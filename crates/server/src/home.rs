@@ -34,13 +34,17 @@ impl Home {
             let store = StoreHome::prepare(config, store, (clock, random), metrics).await?;
             return Ok((Home { store: Some(store), shards: None }, descriptors));
         }
+        let mut found = None;
         if let Some(data_dir) = &config.data_dir {
             check_is_not_of_a_store(data_dir)?;
             moved_mark::check_is_here(data_dir)?;
             start_checks::check_holds_no_backups(data_dir)?;
-            start_checks::log(data_dir);
+            found = Some((start_checks::look(data_dir), data_dir));
         }
         let (shards, descriptors) = shards::open(config, files_max).await?;
+        if let Some((found, data_dir)) = found {
+            start_checks::log(found, data_dir);
+        }
         Ok((Home { store: None, shards: Some(shards) }, descriptors))
     }
 

@@ -34,19 +34,30 @@ pub fn check_holds_no_backups(data_dir: &Path) -> Result<(), String> {
     }
 }
 
-/// Logs what an operator may want to change before data is written.
-pub fn log(data_dir: &Path) {
-    if let Some(names) = foreign(data_dir) {
+/// The state of a data directory before its shards are opened.
+pub struct Found {
+    foreign: Option<String>,
+    is_new: bool,
+    free_bytes: Option<u64>,
+}
+
+pub fn look(data_dir: &Path) -> Found {
+    Found { foreign: foreign(data_dir), is_new: is_new(data_dir), free_bytes: scarce(data_dir) }
+}
+
+/// Logs what an operator may want to change before data is written. A start that is refused has its reason alone.
+pub fn log(found: Found, data_dir: &Path) {
+    if let Some(names) = found.foreign {
         tracing::info!(
             directory = %data_dir.display(),
             files = %names,
             "the data directory is new and holds files of other programs: --data-dir names another place"
         );
     }
-    if is_new(data_dir) {
+    if found.is_new {
         tracing::info!(directory = %data_dir.display(), "no data is there: an empty account is made");
     }
-    if let Some(free) = scarce(data_dir) {
+    if let Some(free) = found.free_bytes {
         tracing::warn!(
             directory = %data_dir.display(),
             free_megabytes = free / 1_000_000,
