@@ -1,5 +1,6 @@
 //! An authorized request, as every operation gets it.
 
+use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::Uri;
 use shardlake_account::{Account, ContainerHandle};
@@ -19,7 +20,7 @@ pub(crate) struct Call<'r> {
     pub account: &'r Account,
     pub settings: &'r GatewaySettings,
     /// For tokens to be made with.
-    pub keyring: &'r Keyring,
+    pub keyring: &'r ArcSwap<Keyring>,
     pub caller: &'r Caller,
     pub path: &'r Path<'r>,
     /// The URI as it was sent, with the query.

@@ -223,11 +223,10 @@ impl Inner {
         }
         let host = arrival.host;
         let (body, context) = self.admit(body, &headers, arrival).await?;
-        let keyring = self.keyring.load_full();
         let call = Call {
             account: &self.account,
             settings: &self.settings,
-            keyring: &keyring,
+            keyring: &self.keyring,
             caller: &caller,
             path: &path,
             uri: &parts.uri,

@@ -162,7 +162,7 @@ fn render(call: &Call<'_>, permission: &Permission, seconds: u64) -> Result<Vec<
         rid,
         etag: etag_text(permission.etag),
         timestamp: permission.timestamp,
-        token: call.keyring.resource_token(call.account, permission, seconds)?,
+        token: call.keyring.load().resource_token(call.account, permission, seconds)?,
     }))
 }
 

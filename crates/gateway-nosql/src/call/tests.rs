@@ -50,7 +50,8 @@ fn answers(
         keys: vec![AccountKey { key: "a2V5".into(), access: Access::Full }],
         ..GatewaySettings::default()
     };
-    let keyring = Keyring::new(&settings.keys, settings.clock_skew_max).expect("a key");
+    let keyring =
+        ArcSwap::from_pointee(Keyring::new(&settings.keys, settings.clock_skew_max).expect("a key"));
     let headers = RequestHeaders { partition_key: key, ..RequestHeaders::default() };
     let call = Call {
         account,
