@@ -13,7 +13,7 @@ use std::time::Instant;
 
 /// Growth beyond this fails.
 const GROWTH_MAX: f64 = 1.05;
-/// A build beside other work needs more processor seconds than alone: the fewest of so many builds count.
+/// Builds that run concurrently with other work need more processor seconds, so the fewest of this many builds count.
 const ATTEMPTS: u32 = 3;
 /// Two processors at most.
 const WALL_SECONDS_MAX: u64 = 360;

@@ -5,7 +5,7 @@
 //! | `GET` | name, access and fingerprint of each key, and the file that holds them |
 //! | `POST {name}/rotate` | 200: the new key, which is the only one of that name from then on |
 //!
-//! Names are `primary`, `secondary`, `primaryReadonly` and `secondaryReadonly`. Clients go on without a refused request in two
+//! Names are `primary`, `secondary`, `primaryReadonly` and `secondaryReadonly`. Clients continue without a refused request in two
 //! steps: a new secondary key, to which they change, then a new primary key. Both requests need a read-write key.
 
 use std::fmt;

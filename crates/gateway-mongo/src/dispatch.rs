@@ -150,7 +150,7 @@ impl Repeats {
     }
 }
 
-/// Whether a command opens a change stream or goes on with one.
+/// Whether a command opens a change stream or continues with one.
 fn is_of_stream(deployment: &Deployment, name: &str, body: &Document) -> bool {
     match name {
         "getMore" => {

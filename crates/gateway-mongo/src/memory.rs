@@ -8,7 +8,7 @@
 //! The answer is counted whole until the client has received it.
 //!
 //! Messages that arrive and answers that are larger than expected hold a part of the budget and need more, so they could wait for each
-//! other. When the budget is spent, one of them at a time goes on beyond it. The bound is therefore the budget and one message or answer.
+//! other. When the budget is spent, one of them at a time continues beyond it. The bound is therefore the budget and one message or answer.
 //!
 //! An open cursor is counted with the results that it keeps in memory. A cursor for which there is no memory is refused and does not wait.
 

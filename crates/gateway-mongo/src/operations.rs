@@ -88,7 +88,7 @@ impl Operations {
         killed.for_each(|operation| operation.end.begin(Interruption::Killed));
     }
 
-    /// Ends the reads of a connection that its client has closed. Writes go on.
+    /// Ends the reads of a connection that its client has closed. Writes continue.
     pub fn end_reads_of(&self, connection: i32) {
         let table = self.table();
         let reads = table.values().filter(|operation| operation.work.is_read);

@@ -1,4 +1,4 @@
-//! Rules for all commands in a transaction: which commands may be part of one, and how it goes on.
+//! Rules for all commands in a transaction: which commands may be part of one, and how it continues.
 
 use shardlake_mql::{Document, Value};
 
@@ -112,7 +112,7 @@ fn check_stages(pipeline: Option<&Value>) -> Result<()> {
     Ok(())
 }
 
-/// Gives the transaction back after a command. It goes on if the command has succeeded with all its statements.
+/// Gives the transaction back after a command. It continues if the command has succeeded with all its statements.
 pub fn give_back(call: &mut Call, outcome: &Result<Reply, CommandError>) {
     let Some(turn) = call.transaction.take() else { return };
     let now = call.deployment.account.clock().elapsed();

@@ -6,7 +6,7 @@
 //! 42                     everything up to LSN 42, wherever the reader looks
 //! 1;:42;3F:17;5A:12      from the hash "" on up to 42, from 3F on up to 17, …; the next page begins with part 1
 //! ```
-//! LSNs go on in the partitions that replace a partition, so a position holds across splits, merges and
+//! LSNs continue in the partitions that replace a partition, so a position holds across splits, merges and
 //! moves: it names parts of the hash space, never partitions. Parts that it does not name are read from their
 //! beginning: repeats are allowed, gaps are not.
 

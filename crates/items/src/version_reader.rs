@@ -13,7 +13,7 @@
 //! order for each item is exact.
 //!
 //! The taken changes of the container are its [`VersionPosition`]. Splits, merges and moves drop the changes
-//! read ahead, and the reader goes on with the current partitions behind its position.
+//! read ahead, and the reader continues with the current partitions behind its position.
 
 use std::sync::Arc;
 

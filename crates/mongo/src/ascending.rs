@@ -40,7 +40,7 @@ impl Ascending {
         id
     }
 
-    /// The latest timestamp, for updates that go on from it.
+    /// The latest timestamp, for updates that continue from it.
     pub fn latest_timestamp(&self) -> Arc<AtomicU64> {
         self.timestamp.clone()
     }

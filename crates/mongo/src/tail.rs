@@ -34,7 +34,7 @@ pub struct TailRoom {
 #[derive(Debug)]
 pub struct TailBatch {
     pub documents: Vec<Value>,
-    /// The cursor has no position to go on from, or has returned as many documents as were wanted.
+    /// The cursor has no position to continue from, or has returned as many documents as were wanted.
     pub is_last: bool,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! *Latest version*: an operation shows its item if the live item still has the operation's LSN.
 //! Otherwise a later entry of the same snapshot shows the item, or records its deletion, which this
-//! mode does not report. So one snapshot decides a whole page, and a reader that goes on behind the
+//! mode does not report. So one snapshot decides a whole page, and a reader that continues behind the
 //! page's last LSN misses no change.
 //!
 //! *All versions and deletes*: every operation shows the version that it wrote and the one that it
@@ -67,7 +67,7 @@ pub struct FeedFound {
     pub size_bytes: usize,
     /// Charge for reading the changes.
     pub charge_centi: u64,
-    /// The last LSN looked at: the next page goes on behind it.
+    /// The last LSN looked at: the next page continues behind it.
     pub last_lsn: u64,
     /// Nothing durable lies behind it yet.
     pub is_last: bool,

@@ -13,7 +13,7 @@ use crate::partition::Partition;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ChangePage {
     pub entries: Vec<(u64, LogEntry)>,
-    /// The last LSN that was looked at: the next page goes on behind it.
+    /// The last LSN that was looked at: the next page continues behind it.
     pub last_lsn: u64,
     /// Nothing durable lies behind it yet.
     pub is_last: bool,
@@ -21,7 +21,7 @@ pub struct ChangePage {
 
 impl Partition {
     /// Looks at up to `entries_max` durable entries above `after`. LSNs of the partitions that this
-    /// one was made of count, too: a reader that has followed one of them over `span` goes on here
+    /// one was made of count, too: a reader that has followed one of them over `span` continues here
     /// with the last LSN seen there.
     pub async fn changes(&self, span: &KeyRange, after: u64, entries_max: usize) -> Result<ChangePage> {
         let snapshot = self.shard().snapshot();

@@ -73,7 +73,7 @@ pub(crate) struct Task<'t> {
     pub rows: usize,
     /// It is too much for a thread that answers requests.
     pub is_heavy: bool,
-    /// The steps before, of a transaction that goes on.
+    /// The steps before, of a transaction that continues.
     pub base: Option<&'t Arc<Base>>,
 }
 

@@ -86,7 +86,7 @@ impl Life {
 }
 
 /// Part of every guard of the sequencer: a panic while it is held ends the partition. An
-/// asynchronous lock does not notice panics by itself, and the next writer would go on with the
+/// asynchronous lock does not notice panics by itself, and the next writer would continue with the
 /// half-changed state.
 #[derive(Debug)]
 pub(crate) struct EndOnPanic<L: std::ops::Deref<Target = Life>>(pub L);

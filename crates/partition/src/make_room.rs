@@ -1,7 +1,7 @@
 //! Removes items whose time to live has run out where a logical partition is full, so that they are not in the way of others.
 //!
 //! Clients do not see such items, so they could not make the room themselves. A write that is
-//! refused for want of room looks through a bounded number of items, goes on where the last look
+//! refused for lack of space looks through a bounded number of items, continues where the last look
 //! ended, and is tried again when an item was removed.
 //!
 //! Where a container has bounds, the oldest items make the room (`trim.rs`).

@@ -433,7 +433,7 @@ impl<'s> Seen<'s> {
                 true => {}
             }
         }
-        // The walk goes on in the scope itself when it has passed as many entries as that has items.
+        // The walk continues in the scope itself when it has passed as many entries as that has items.
         done.entries_passed = passed.min(scope);
         Ok(QueryStatistics {
             postings_read: self.scaled(done.postings_read),

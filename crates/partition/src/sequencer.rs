@@ -38,7 +38,7 @@ pub(crate) struct Sequencer {
     pub default_ttl: Option<Option<i64>>,
     /// The shape with which the unique keys changed: values are claimed by it and later ones.
     pub unique_since: u64,
-    /// Where the search for items whose time has run out goes on.
+    /// Where the search for items whose time has run out continues.
     pub room_sought_to: Option<Vec<u8>>,
     /// The oldest items of a logical partition with bounds, from the first time that a plan removes
     /// items of it.

@@ -114,7 +114,7 @@ impl Base {
     }
 }
 
-/// One step of a transaction that goes on.
+/// One step of a transaction that continues.
 pub(crate) struct Step {
     pub writes: Vec<(Bytes, Option<Bytes>)>,
     pub change: SizeChange,

@@ -1,6 +1,6 @@
 //! The transaction of a script as the script sees it: the methods of its collection over one logical partition.
 //!
-//! A failed call is reported to the script by number and text, and the script may go on. Some failures are
+//! A failed call is reported to the script by number and text, and the script may continue. Some failures are
 //! not the script's to catch: the partition has moved, the storage is gone, the request has no time left.
 //! Such a failure is kept, all later calls fail, and the caller of the script gets the failure instead of the
 //! script's result.

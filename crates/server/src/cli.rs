@@ -53,13 +53,13 @@ enum Command {
     Demo(DemoCommand),
     /// Copy an account and bring it back: create, list, check, restore, delete
     ///
-    /// A running server goes on meanwhile.
+    /// A running server continues meanwhile.
     Backup(backup::Backup),
     /// Move an account from a local disk to an object store, or back
     ///
-    /// With --online, as often as you like: copies while the server goes on, compares the copy, and follows what the server writes, if
+    /// With --online, as often as you like: copies while the server continues, compares the copy, and follows what the server writes, if
     /// that keeps its log (--restore-window). Without it, the server is stopped: what it wrote since is applied, and the old place is not
-    /// served any more. What was cut off goes on when the same command is given again.
+    /// served any more. What was cut off continues when the same command is given again.
     #[command(alias = "evacuate")]
     Migrate(Migrate),
     /// Check everything that a server stored, or a backup holds; exits with 1 when something is wrong

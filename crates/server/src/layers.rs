@@ -1,7 +1,7 @@
 //! Brings the three places of a setting together: flags over variables over the file.
 //!
 //! A variable `SHARDLAKE_…` that is no setting may be somebody else's: Kubernetes puts a dozen of them into every pod beside a service of
-//! that name. It is told and passed over, unless it looks like a setting that was misspelled ([`near_miss`]).
+//! that name. A warning names it, and it has no effect, unless it looks like a setting that was misspelled ([`near_miss`]).
 //!
 //! A variable is read as the flag of the same name would be, by the same parser; so the two cannot drift apart. The layers are
 //! then merged as JSON objects that hold only the settings that were given.

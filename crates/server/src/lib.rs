@@ -16,7 +16,7 @@
 //! | `metric_table.rs`, `exposition.rs` | every metric by name, type and meaning; the text format |
 //! | `metrics.rs`, `metrics_page.rs`, `request_metrics.rs`, `container_counters.rs`, `partition_metrics.rs`, `projection_metrics.rs`, `script_metrics.rs`, `storage_metrics.rs`, `store_metrics.rs`, `process_metrics.rs`, `backup_metrics.rs` | counting, and the page that shows it |
 //! | `tls.rs`, `keys.rs`, `private_file.rs` | certificates and account keys in the data directory |
-//! | `ready.rs`, `logging.rs`, `json_lines.rs`, `log_fields.rs`, `log_capture.rs` | what is said, and where; the latest of it, kept |
+//! | `ready.rs`, `logging.rs`, `json_lines.rs`, `log_fields.rs`, `log_capture.rs` | the log: levels, formats, typed fields, the latest lines in memory |
 //! | `heat_file.rs` | the heat of containers over restarts |
 //! | `sampler.rs` | connections, processor and memory, second by second |
 //! | `seed/`, `demo/` | data to begin with |

@@ -47,7 +47,7 @@ pub struct Settings {
 
     /// Object store to keep the data in, instead of the data directory: s3://BUCKET/PREFIX, az://…, gs://… or file:///DIR
     ///
-    /// Every acknowledged write is in the store, and another server can go on with the account: one at a time serves it. The data directory
+    /// Every acknowledged write is in the store, and another server can continue with the account: one at a time serves it. The data directory
     /// then holds certificates and keys only. Credentials and options come from the environment, as AWS_ACCESS_KEY_ID, AWS_REGION,
     /// AWS_ENDPOINT, AZURE_STORAGE_ACCOUNT_NAME, GOOGLE_SERVICE_ACCOUNT. Needs a build with the feature object-storage.
     #[arg(long, value_name = "URL", help_heading = "Object store")]

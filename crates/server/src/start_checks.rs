@@ -45,7 +45,7 @@ pub fn look(data_dir: &Path) -> Found {
     Found { foreign: foreign(data_dir), is_new: is_new(data_dir), free_bytes: scarce(data_dir) }
 }
 
-/// Logs what an operator may want to change before data is written. A start that is refused has its reason alone.
+/// Logs a new account, foreign files and a nearly full disk. Called after the shards are open: a refused start reports only its reason.
 pub fn log(found: Found, data_dir: &Path) {
     if let Some(names) = found.foreign {
         tracing::info!(

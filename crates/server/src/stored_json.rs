@@ -1,4 +1,4 @@
-//! Small JSON files that a server keeps beside its shards: damage, and files of another version.
+//! Small JSON files in a data directory or store: errors for damaged files and for files of another version.
 
 use serde::de::DeserializeOwned;
 

@@ -17,7 +17,7 @@ pub enum Answer<'a, T> {
     Later(BoxFuture<'a, Result<T, StorageError>>),
 }
 
-/// The answer to a read of keys. It borrows nothing, so that a caller may go on before it comes.
+/// The answer to a read of keys. It borrows nothing, so that a caller may continue before it comes.
 pub type Lookup<T> = Answer<'static, T>;
 
 impl<'a, T> Answer<'a, T> {

@@ -32,7 +32,7 @@ const OWN_RESTS_MAX: u32 = 7;
 #[derive(Debug, Default)]
 pub(crate) struct Foreground {
     pacer: Mutex<BackgroundPace>,
-    /// How much background work is going on.
+    /// How much background work is continuing.
     at_work: AtomicUsize,
     /// A client has asked for something since background work looked last.
     is_seen: AtomicBool,

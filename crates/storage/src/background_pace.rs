@@ -95,7 +95,7 @@ impl BackgroundPace {
         let is_slow = usual > 0 && us > usual * SLOW_TIMES + SLOW_MORE_US;
         self.usual_us = match usual {
             0 => us,
-            // Background work makes nothing quicker, so a low time is true also while it is going on.
+            // Background work makes nothing quicker, so a low time is true also while it is continuing.
             _ if is_busy && us >= usual => usual,
             _ => (usual * (USUAL_OVER - 1) + us.min(usual * USUAL_TIMES_MAX)).div_ceil(USUAL_OVER),
         };

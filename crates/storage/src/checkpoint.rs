@@ -1,4 +1,4 @@
-//! Checkpoints: a named state of a shard, complete and durable, to be read or copied while writes go on.
+//! Checkpoints: a named state of a shard, complete and durable, to be read or copied while writes continue.
 //!
 //! | engine | contents of a checkpoint |
 //! |---|---|
@@ -10,7 +10,7 @@
 //!
 //! ```text
 //! writers held   note where the log ends (P)
-//! writers go on  flush: writes before P are in tables now, and some of those behind P
+//! writers continue  flush: writes before P are in tables now, and some of those behind P
 //! writers held   link the tables; copy the part of the log behind P
 //! ```
 

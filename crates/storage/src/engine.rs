@@ -77,7 +77,7 @@ pub trait Engine: Send + Sync + 'static {
 
     /// Begins a checkpoint of an engine that answers later. When this answers, the checkpoint has
     /// every applied commit and no later one; the returned future ends when the checkpoint is
-    /// stored, while writes go on.
+    /// stored, while writes continue.
     fn begin_checkpoint(&self, _name: &str) -> Answer<'_, BoxFuture<'static, Result<(), StorageError>>> {
         Answer::Now(Err(StorageError::NoCheckpoints))
     }

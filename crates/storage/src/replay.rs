@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! state of the backup   … 41 42│
-//! archived log            40 41│42 43 44 45 46 47 …      42 is the stamp in the state: the log goes on behind it
+//! archived log            40 41│42 43 44 45 46 47 …      42 is the stamp in the state: the log continues behind it
 //!                              │      43 44│45           44 is the last one that is not later than the point in time
 //! ```
 //!

@@ -469,7 +469,7 @@ impl Shard {
         self.shared().check()
     }
 
-    /// Makes everything applied durable and sorts it to its place; commits go on meanwhile.
+    /// Makes everything applied durable and sorts it to its place; commits continue meanwhile.
     pub async fn flush(&self) -> Result<(), StorageError> {
         self.shared().check()?;
         let flushed = self.0.work(|engine| engine.flush()).await;
@@ -502,7 +502,7 @@ impl Shard {
     }
 
     /// Finishes queued commits, makes them durable and prepares a fast start. Later commits are
-    /// refused; reads go on. The directory is free for the next owner when the last handle, view
+    /// refused; reads continue. The directory is free for the next owner when the last handle, view
     /// and scan are dropped.
     pub async fn close(&self) -> Result<(), StorageError> {
         let inner = self.0.clone();

@@ -13,16 +13,16 @@
 //!
 //! The states hold every write that was acknowledged before this point, with every write that it
 //! followed from, on whichever shard. They hold no later write. They are therefore a state that a
-//! power cut at this point could have left, and work that goes on after a power cut goes on in
+//! power cut at this point could have left, and work that continues after a power cut continues in
 //! them: relocations, index builds, deletions, projections.
 //!
 //! Over an object store the point is shorter: the engine begins the checkpoint, which sends no
-//! request to the store, and writers go on while the content of memory is stored
+//! request to the store, and writers continue while the content of memory is stored
 //! (`Engine::begin_checkpoint`).
 //!
 //! ```text
-//! shard 0   ─ flush ─┤ hold                     ├─ begin ─┤ go on ─── stored
-//! shard 1   ─ flush ────┤ hold                  ├─ begin ─┤ go on ────── stored
+//! shard 0   ─ flush ─┤ hold                     ├─ begin ─┤ continue ─── stored
+//! shard 1   ─ flush ────┤ hold                  ├─ begin ─┤ continue ────── stored
 //!                                               ▲ the point in time
 //! ```
 //!
@@ -115,7 +115,7 @@ async fn begin_together(shards: &[Shard], name: &str) -> Vec<Begun> {
 /// A shard, and the place in its log before which everything is sorted.
 type Ready = (Arc<Shared>, LogPosition);
 
-/// Sorts the memtables while writers go on, so that the next pause without writers is short.
+/// Sorts the memtables while writers continue, so that the next pause without writers is short.
 async fn make_ready(shard: &Shard) -> Result<Ready, StorageError> {
     let shared = shard.shared().clone();
     let position = blocking(move || {

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A commit holds whole groups, so that the stamp in the copy identifies the state of the original
-//! at any time: after a kill, following goes on from there. A group that does not follow the last
+//! at any time: after a kill, following continues from there. A group that does not follow the last
 //! one is refused, and so are all groups behind it.
 
 use bytes::Bytes;
@@ -75,7 +75,7 @@ impl Follower {
     /// storage.
     ///
     /// # Errors
-    /// [`StorageError::Corrupt`] where the log does not go on from the state of the copy.
+    /// [`StorageError::Corrupt`] where the log does not continue from the state of the copy.
     pub async fn catch_up(&mut self, log: &mut LogTail) -> Result<Followed, StorageError> {
         self.followed = Followed::default();
         match log {
@@ -227,7 +227,7 @@ impl LogTail {
         crate::object::ObjectTail::new(store, path, place).await.map(LogTail::Store)
     }
 
-    /// Where to go on: at or before the last group that was found.
+    /// Where to continue: at or before the last group that was found.
     pub fn place(&self) -> u64 {
         match self {
             LogTail::Directory(log) => log.place(),

@@ -107,7 +107,7 @@ fn versions(call: &Call) -> Vec<Document> {
 
 /// Creates users from the documents of a collection that a restore has filled. With `drop`, existing users that are not among them are
 /// removed, and the others are replaced. Without `drop`, existing users stay as they are. A user that cannot be kept is skipped and
-/// named in the log and in the reply, so that a restore goes on.
+/// named in the log and in the reply, so that a restore continues.
 pub async fn merge_users(call: &Call) -> Result<Reply> {
     const FIELDS: &[Field] = &[
         optional("tempUsersCollection", Types::STRING),

@@ -275,7 +275,7 @@ impl TransactionTurn {
         open.seen_before
     }
 
-    /// The command has succeeded: the transaction goes on.
+    /// The command has succeeded: the transaction continues.
     pub fn keep(mut self, now: Duration) {
         if let Some(open) = self.open.take() {
             self.give_back(Phase::Idle(Open::used(open, now)));

@@ -1,4 +1,4 @@
-//! Faults of a message, and whether its connection can go on.
+//! Faults of a message, and whether its connection can continue.
 
 use std::fmt;
 

@@ -1,7 +1,7 @@
 //! Messages: frames, sections, compression and checksums. Nothing here knows a command.
 //!
 //! [`decode`] makes a command of a client's message, [`encode`] a message of an answer. An invalid message results in a
-//! [`Fault`], which decides whether the client gets an error and whether its connection goes on.
+//! [`Fault`], which decides whether the client gets an error and whether its connection continues.
 
 mod bytes;
 mod compression;

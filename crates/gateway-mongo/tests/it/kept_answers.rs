@@ -28,7 +28,7 @@ impl Servers {
     }
 
     /// A server that starts after the end of the previous one, whose memory is lost. An ended process writes nothing more;
-    /// here its shards go on, so the next server waits for the queued commits.
+    /// here its shards continue, so the next server waits for the queued commits.
     async fn next(&self) -> Server {
         for shard in &self.shards {
             let behind_all = shard.commit(Batch::default()).expect("the shard is open");

@@ -204,7 +204,7 @@ async fn expressions_end_when_their_client_has_gone_and_stop_nobody_before() {
     // The runtime waits for its blocking threads when it is dropped.
 }
 
-/// Writes go on without their client, and end when they are killed.
+/// Writes continue without their client, and end when they are killed.
 #[tokio::test]
 async fn writes_whose_expressions_take_long_are_killed_and_stop_nobody_before() {
     let server = patient_server().await;

@@ -1,4 +1,4 @@
-//! Queries whose range ends between two pages: under which id, with which rows, and with which session position they go on.
+//! Queries whose range ends between two pages: under which id, with which rows, and with which session position they continue.
 
 use serde_json::{Value, json};
 

@@ -3,7 +3,7 @@
 //! | file | purpose |
 //! |---|---|
 //! | `mod.rs` | options and targets; batches of events, and waiting for the next |
-//! | `opening.rs` | where a stream begins, or goes on |
+//! | `opening.rs` | where a stream begins, or continues |
 //! | `followed.rs` | the containers that a stream follows: their choice, renames and ends |
 //! | `ended.rs` | containers that were created and dropped between two reads of the catalog |
 //! | `merge.rs` | the next of all their changes |

@@ -1,4 +1,4 @@
-//! Resume tokens: where a change stream goes on.
+//! Resume tokens: where a change stream continues.
 //!
 //! ```text
 //! { _data: "02…" }    version u8 | kind u8 | scope u8 | time in milliseconds | version of the catalog up to which ends are reported

@@ -68,7 +68,7 @@ impl Env {
         self.time = Some(time);
     }
 
-    /// The latest of the timestamps that `$currentDate` goes on from.
+    /// The latest of the timestamps that `$currentDate` continues from.
     pub fn set_latest_timestamp(&mut self, latest: Arc<AtomicU64>) {
         self.latest_timestamp = Some(latest);
     }

@@ -38,7 +38,7 @@ pub(crate) fn items_of_a_look(rows_max: usize) -> usize {
     (rows_max / ROWS_PER_ITEM).clamp(ITEMS_LEAST, ITEMS_MAX)
 }
 
-/// Where the search goes on.
+/// Where the search continues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Place {
     /// Behind a row of the items with a time of their own.

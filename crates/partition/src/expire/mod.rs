@@ -8,7 +8,7 @@
 //! first sweep.
 //!
 //! The commits are patient (`crates/storage/src/queue.rs`): they are synced with commits of clients where there are any, and the sweep
-//! goes on meanwhile. Only its end waits for all of them.
+//! continues meanwhile. Only its end waits for all of them.
 //!
 //! The account decides when to sweep, and how fast.
 

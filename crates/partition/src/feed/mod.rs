@@ -40,7 +40,7 @@ pub struct PageLimits {
 #[derive(Debug)]
 pub struct PartitionPage {
     pub items: Vec<StoredItem>,
-    /// Position after which to go on (the key of a row `N` without its header); `None` when the partition is exhausted.
+    /// Position after which to continue (the key of a row `N` without its header); `None` when the partition is exhausted.
     pub next: Option<Vec<u8>>,
     pub size_bytes: usize,
 }

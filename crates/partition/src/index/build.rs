@@ -1,11 +1,11 @@
-//! Filling a generation of the index with the items that are there already, while writes go on; deleting one.
+//! Filling a generation of the index with the items that are there already, while writes continue; deleting one.
 //!
 //! From the moment the partition maintains the generation, every commit keeps it right for the
 //! items it writes; the build adds the terms of all others, chunk by chunk in key order. A chunk is
 //! read without a lock, and planned under the sequencer with the overlay's changes to its items
 //! since, so that no write comes between an item and its terms. A write adds only the terms that
 //! are new to its item, so every item is dealt with, as its last queued write leaves it. Adding a
-//! term twice changes nothing. Each chunk stores how far the build is, so a restart goes on from
+//! term twice changes nothing. Each chunk stores how far the build is, so a restart continues from
 //! there.
 
 use std::sync::Arc;

@@ -37,7 +37,7 @@ pub(crate) struct CountedPath {
 pub(crate) enum Count {
     /// As the newest queued commit leaves it; every commit that changes it stores it.
     Known(u64),
-    /// The first count goes on: changes of commits meanwhile, each with its place in the shard's
+    /// The first count continues: changes of commits meanwhile, each with its place in the shard's
     /// order.
     Begun(Vec<(Seq, i64)>),
 }

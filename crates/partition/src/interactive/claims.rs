@@ -1,6 +1,6 @@
 //! Rows that open transactions have written, and the writers that wait for them.
 //!
-//! A transaction that goes on for several commands *claims* every item and unique value that it
+//! A transaction that continues for several commands *claims* every item and unique value that it
 //! writes. Another transaction that writes to the same row gets a conflict at once. A plain writer
 //! finds the claim while it holds the sequencer, after it has planned and before its commit is
 //! queued; it gives everything back, waits for the end of the claim, and plans anew. Claims are

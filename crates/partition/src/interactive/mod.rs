@@ -11,7 +11,7 @@
 //! | `claims.rs` | the rows that those have written |
 //!
 //! A script's transaction holds only the gate of its logical partition, so that the items that it
-//! reads do not change. Readers go on, writers of other logical partitions go on, a relocation goes
+//! reads do not change. Readers continue, writers of other logical partitions continue, a relocation goes
 //! on.
 //!
 //! A snapshot transaction may last, so it holds no gate: it claims the items that it writes, and
@@ -72,7 +72,7 @@ impl Partition {
             return Ok(WriteTurn { sequencer, large, place: None });
         };
         drop(sequencer);
-        // Large commits of others go on while a script keeps this one waiting.
+        // Large commits of others continue while a script keeps this one waiting.
         drop(large);
         place.pass(patience).await?;
         let large = self.turn_within(rows, patience).await?;

@@ -84,7 +84,7 @@ impl SnapshotTransaction {
         }
         let places = self.pass_gates(&pieces).await?;
         let queued = self.queue(&mut pieces, row).await?;
-        // Others go on: they find the commit queued.
+        // Others continue: they find the commit queued.
         drop((pieces, places));
         let Some(Queued { commit, lsns }) = queued else { return Ok(()) };
         if let Err(error) = commit.await {
@@ -193,7 +193,7 @@ struct Queued {
 enum Planned {
     /// Without a commit where the steps have no net effect.
     All(Vec<(SequencerGuard, Option<PlannedCommit>)>),
-    /// The plan of one piece cannot go on yet.
+    /// The plan of one piece cannot continue yet.
     Stopped(usize, Stop),
 }
 

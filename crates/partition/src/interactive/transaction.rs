@@ -107,7 +107,7 @@ impl LogicalTransaction {
         &self.items
     }
 
-    /// One step. A failed one changes nothing, and the transaction goes on. LSNs of the reply are not final.
+    /// One step. A failed one changes nothing, and the transaction continues. LSNs of the reply are not final.
     pub async fn execute(&mut self, operation: &Operation, etag: Guid) -> Result<ItemReply> {
         if !matches!(operation, Operation::Read { .. }) {
             self.check_bounds()?;

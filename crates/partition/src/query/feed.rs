@@ -1,4 +1,4 @@
-//! Items on their way to the executor, with the place where the query goes on behind each.
+//! Items on their way to the executor, with the place where the query continues behind each.
 //!
 //! Where a query calls user-defined functions, items wait for one another, so that calls are made
 //! for many at once: up to as many as may still be returned, or as were looked at before. Places of
@@ -83,7 +83,7 @@ impl<'q> Feed<'q> {
         Ok(pushed?)
     }
 
-    /// Offers an item; `last` is where the query goes on once the item is dealt with, `before` the
+    /// Offers an item; `last` is where the query continues once the item is dealt with, `before` the
     /// statistics from before the item was read: an item that has no room is read, and counted,
     /// again. `Some` ends the feeding.
     pub fn offer(

@@ -1,5 +1,5 @@
 //! Queries over one physical partition: chooses the access to the items, feeds them to the
-//! executor, and returns the position to go on from.
+//! executor, and returns the position to continue from.
 //!
 //! | file | content |
 //! |---|---|
@@ -99,7 +99,7 @@ pub struct QueryPageRequest<'a> {
     pub within: Option<&'a TransactionView>,
     /// [`QueryPage::next`] of the page before.
     pub resume: Option<&'a [u8]>,
-    /// Where a client that merges goes on; checked for the query.
+    /// Where a client that merges continues; checked for the query.
     pub resume_filter: Option<&'a Arc<ResumeFilter>>,
     pub limits: RowLimits,
     /// The execution is handed out as it is, to be merged with those of other partitions. It holds
@@ -110,7 +110,7 @@ pub struct QueryPageRequest<'a> {
     pub kept: Option<&'a KeptRows>,
     /// The executor of user-defined functions, made when a query calls some.
     pub functions: Option<MakeFunctions<'a>>,
-    /// True once the page has used its time: it is cut where it is, if the query can go on from there.
+    /// True once the page has used its time: it is cut where it is, if the query can continue from there.
     pub is_page_time_spent: TimeTest<'a>,
     /// True once the request has run out of time.
     pub is_interrupted: TimeTest<'a>,

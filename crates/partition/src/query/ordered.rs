@@ -3,7 +3,7 @@
 //!
 //! An index holds the entries of all items of the partition. Where the scope is a part of it, a
 //! partition key most of all, the entries of others are passed over: no more of them than the scope
-//! has items. Then the page goes on in the scope itself (`nearest.rs`), because a walk that costs
+//! has items. Then the page continues in the scope itself (`nearest.rs`), because a walk that costs
 //! as much as the whole scope has no advantage. So no page does more than twice the work of the
 //! better way, whichever that is.
 //!
@@ -235,7 +235,7 @@ pub(super) fn bounds(prefix: &[u8], order: &OrderAccess) -> (Vec<u8>, Vec<u8>) {
 enum Walked {
     Ended(Ended),
     Exhausted,
-    /// It has met as many entries as the scope has items; the walk knows where to go on.
+    /// It has met as many entries as the scope has items; the walk knows where to continue.
     GivenUp,
 }
 
@@ -400,7 +400,7 @@ impl Walk {
         }
     }
 
-    /// Goes on at this posting elsewhere, or at the first of a group that is not complete.
+    /// Continues at this posting elsewhere, or at the first of a group that is not complete.
     fn give_up_at(&mut self, reader: &mut Reader<'_>, posting: &Posting) {
         let group = std::mem::take(&mut self.group);
         if !group.is_empty() {

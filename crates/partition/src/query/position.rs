@@ -1,4 +1,4 @@
-//! Where a query goes on: opaque bytes of bounded length that a continuation token carries.
+//! Where a query continues: opaque bytes of bounded length that a continuation token carries.
 //!
 //! ```text
 //! version u8 | access | executor state (the rest)

@@ -58,7 +58,7 @@ pub enum Haste {
     Hurried,
 }
 
-/// How a round goes on from one piece to the next.
+/// How a round continues from one piece to the next.
 pub(super) enum Pace {
     Background(PacedWork),
     /// Counts as background work in the latency measurements, and does not rest.

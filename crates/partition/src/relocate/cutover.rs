@@ -3,7 +3,7 @@
 //! the sources answer no more.
 //!
 //! Writers wait for the end of the fence meanwhile, and find the partition ended, or not, when they get the sequencer. Readers
-//! go on.
+//! continue.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,7 +50,7 @@ impl Relocation {
             source.check_open()?;
             timestamp_ms = timestamp_ms.max(last_ms);
             lasts.push((source.clone(), last));
-            // A moved partition goes on with the ordinals of its own prefix; others begin.
+            // A moved partition continues with the ordinals of its own prefix; others begin.
             for target in &mut self.targets {
                 if target.identity.rid_prefix == source.rid_prefix {
                     target.state.counters.next_ordinal = next_ordinal;
@@ -60,7 +60,7 @@ impl Relocation {
                 fences.push(fence);
             }
         }
-        // Their syncs go on at the same time.
+        // Their syncs continue at the same time.
         for (source, last) in lasts {
             source.wait_for(last).await?;
         }

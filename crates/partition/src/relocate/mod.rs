@@ -75,7 +75,7 @@ impl RelocationProgress {
         self.wish.store(ABORTED, Ordering::Release);
     }
 
-    /// The work stops at its next step; another process may go on with it.
+    /// The work stops at its next step; another process may continue with it.
     pub fn pause(&self) {
         self.wish.store(PAUSED, Ordering::Release);
     }
@@ -105,7 +105,7 @@ pub enum SeededBug {
     MisroutedPostings,
 }
 
-/// One relocation at work. Its state is in the targets, so that another process can go on from there.
+/// One relocation at work. Its state is in the targets, so that another process can continue from there.
 #[derive(Debug)]
 pub struct Relocation {
     /// In the order of the hash space.
@@ -198,7 +198,7 @@ impl Relocation {
         cfg!(feature = "testing") && self.bug == Some(bug)
     }
 
-    /// Whether an earlier run has copied everything, for the index that the container has now: then the work goes on with
+    /// Whether an earlier run has copied everything, for the index that the container has now: then the work continues with
     /// catching up.
     pub async fn resume(&mut self) -> Result<bool> {
         // Where commits are acknowledged before they are durable, a crash may have removed writes

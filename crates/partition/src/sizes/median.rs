@@ -13,7 +13,7 @@ use crate::partition::Partition;
 
 impl Partition {
     /// The first position of the upper half; `None` where everything lies in one place. Writes that
-    /// go on meanwhile move the middle by their size.
+    /// continue meanwhile move the middle by their size.
     pub async fn size_median(&self) -> Result<Option<Epk>> {
         let half = self.size_bytes() / 2;
         let (start, end) = keys::space_range(self.uid, keys::SIZES);

@@ -5,7 +5,7 @@
 //! every answer to the previous batch was read.
 //!
 //! In a run that may foresee, a batch of writes whose callbacks can look at nothing but errors is not sent:
-//! each write is answered as if it had succeeded, and the script goes on. The batch is sent before the next
+//! each write is answered as if it had succeeded, and the script continues. The batch is sent before the next
 //! batch that needs answers, or with the report that ends the run. Until then only this worker has seen the
 //! script's results.
 

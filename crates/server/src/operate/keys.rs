@@ -1,4 +1,4 @@
-//! `shardlake keys`: the account's keys shown by their fingerprints, and replaced while clients go on.
+//! `shardlake keys`: the account's keys shown by their fingerprints, and replaced while clients continue.
 
 use std::io::{self, Write};
 

@@ -30,7 +30,7 @@ enum What {
     Create(Create),
     /// Stop a projection until it is resumed, also through restarts
     Pause(One),
-    /// Let a paused projection go on where it stopped
+    /// Let a paused projection continue where it stopped
     Resume(One),
     /// Delete a projection; copies stay as they are
     Delete(One),

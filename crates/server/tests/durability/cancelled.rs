@@ -208,7 +208,7 @@ fn hang_up_in_a_sync(server: &ServerProcess, weather: &Weather, operation: &Oper
     let mut stream = TcpStream::connect(client.address()).unwrap();
     stream.write_all(&bytes).unwrap();
     wait_until("the server has the connection", || sockets(server) > before);
-    // The server has nothing else to do than to read it; a test that goes on too early proves less,
+    // The server has nothing else to do than to read it; a test that continues too early proves less,
     // and is not wrong.
     std::thread::sleep(50 * LOOK_AGAIN);
     drop(stream);

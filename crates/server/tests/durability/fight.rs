@@ -25,7 +25,7 @@ use tempfile::TempDir;
 
 const CLIENTS: u32 = 6;
 const ITEMS: u64 = 3;
-/// Operations on one logical partition before clients go on to the next: a search for an order is quick.
+/// Operations on one logical partition before clients continue to the next: a search for an order is quick.
 const CALLS: u64 = 30;
 const LEASE: &str = "--lease=1";
 const PATIENCE: Duration = Duration::from_mins(1);

@@ -244,7 +244,7 @@ fn clients_that_leave_while_they_are_served_cost_nothing() {
             Request { method: "POST", path: &path, headers: &headers, body: body.as_bytes(), resource: None };
         connect(server.address()).write_all(&client.signed_bytes(&request)).unwrap();
     }
-    // Whether an item was created or not, the container goes on counting right.
+    // Whether an item was created or not, the container continues counting right.
     let item = json!({ "id": "last", "pk": "a" });
     let _created = client.create_item("d", "c", &json!(["a"]), &item).expect_status(201);
     assert_healthy(&server);

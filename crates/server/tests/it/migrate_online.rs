@@ -109,7 +109,7 @@ fn online<'a>(from: &'a str, to: &'a str, endpoint: &'a str) -> [&'a str; 8] {
     ["migrate", "--online", "--endpoint", endpoint, "--from", from, "--to", to]
 }
 
-/// Has a command go on until the writers have come so much further, and kills it then, unless it has ended.
+/// Has a command continue until the writers have come so much further, and kills it then, unless it has ended.
 fn kill_after(arguments: &[&str], writers: &mut Writers, writes: usize) {
     let mut moving = command(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     writers.go_on(writes);

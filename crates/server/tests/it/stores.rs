@@ -237,7 +237,7 @@ fn servers_that_others_can_reach_have_the_same_keys() {
     let _account = client.get("/", &[]).expect_status(200);
 }
 
-/// Reads and the lease go on, and only the log cannot be written.
+/// Reads and the lease continue, and only the log cannot be written.
 #[test]
 fn a_server_whose_store_refuses_its_log_is_not_ready_until_it_is_written() {
     let account = Account::new();

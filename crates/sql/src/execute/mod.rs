@@ -410,7 +410,7 @@ impl Execution {
         Ok(is_left_out.then(|| self.pass_over()))
     }
 
-    /// Decides how to go on after an item without rows.
+    /// Decides how to continue after an item without rows.
     fn pass_over(&mut self) -> Flow {
         match &mut self.collector {
             Some(collector) => enough_or_more(collector, &self.query, self.ordered),

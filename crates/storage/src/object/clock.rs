@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn time_never_goes_back_and_meets_the_machine_s_again() {
-        // The machine's clock is set back by 600 ms, and then goes on.
+        // The machine's clock is set back by 600 ms, and then continues.
         let machine = (0..2_000).map(|step| if step < 100 { 10_000 + step } else { 10_000 + step - 600 });
         let (mut last, mut is_behind) = (at(9_000), 0);
         for machine in machine.map(at) {

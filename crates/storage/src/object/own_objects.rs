@@ -9,14 +9,14 @@
 //! ```
 //!
 //! SlateDB takes an object that it did not store for a later owner's, and ends: it must, since a
-//! writer that goes on behind another owner would lose the writes that it acknowledges. It marks
+//! writer that continues behind another owner would lose the writes that it acknowledges. It marks
 //! its objects to recognise them, but some stores keep no such marks.
 //!
 //! Equal bytes are proof. An owner stores the objects of its log one after the other. A later owner first creates a *fence*, an empty
 //! object, behind the last one. So the first object of a later owner that an earlier one meets is the fence, and an empty object is never
 //! taken for one's own. Manifests are not recognised: two owners may write them with equal bytes.
 //!
-//! A name that is refused and free is asked for again, for a fence above all: SlateDB would go on to the next name, and leave a hole that
+//! A name that is refused and free is asked for again, for a fence above all: SlateDB would continue to the next name, and leave a hole that
 //! the owner of before may still write to, and that no owner can replay past.
 //!
 //! SlateDB asks again for a range whose body breaks off, and not for a whole object, as manifests are read: it ends.

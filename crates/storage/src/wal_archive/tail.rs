@@ -20,7 +20,7 @@ use crate::journal::journals;
 
 pub struct JournalTail {
     shard: PathBuf,
-    /// The journal that is read, or was read last, and where to go on in it.
+    /// The journal that is read, or was read last, and where to continue in it.
     number: u64,
     offset: u64,
 }

@@ -191,7 +191,7 @@ async fn without_a_sync_per_commit_a_tail_may_be_torn_anywhere() {
     let (journal, ends) = crashed_shard_of(later.clone(), directory.path()).await;
     expects_log(TORN);
     overwrite(&journal, ends[30] + 80, &[0; 100]);
-    // How the tail was written counts, not how it will go on.
+    // How the tail was written counts, not how it will continue.
     assert_eq!(recovered(ShardOptions::local(directory.path())).await, 30);
 }
 

@@ -193,7 +193,7 @@ fn noise(seed: u32) -> Vec<u8> {
 }
 
 /// A read of a store that does not answer ends with an error that names the remedy, also in the
-/// middle of a scan. It goes on when the store does.
+/// middle of a scan. It continues when the store does.
 #[tokio::test(start_paused = true)]
 async fn a_store_that_does_not_answer_is_waited_for_within_bounds() {
     const ROWS: u32 = 64;

@@ -67,7 +67,7 @@ async fn copy_of(store: &Arc<dyn ObjectStore>) -> Arc<dyn ObjectStore> {
     copy
 }
 
-/// Writes and tables of an owner go on while the machine's clock is set back.
+/// Writes and tables of an owner continue while the machine's clock is set back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clock_that_is_set_back_ends_no_engine() {
     let hands = Arc::new(AtomicU64::new(START_MS));

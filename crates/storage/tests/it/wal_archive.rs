@@ -164,7 +164,7 @@ async fn replay(
     replay.finish().await
 }
 
-/// A shard that changes while its clock goes on, and its rows at each time.
+/// A shard that changes while its clock continues, and its rows at each time.
 pub struct Run<'a> {
     pub ground: &'a dyn Ground,
     clock: Clock,

@@ -11,7 +11,7 @@ use futures::StreamExt;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Reads until a page has nothing, and gives what came and where to go on.
+/// Reads until a page has nothing, and gives what came and where to continue.
 async fn drain(
     container: &ContainerClient,
     scope: FeedScope,

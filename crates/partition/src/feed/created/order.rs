@@ -31,7 +31,7 @@ impl RowOrder {
 /// The order of rows that stay in memory and were checked, if it is known: of all of them, however many a chunk has.
 pub(crate) type KnownOrder = fn(&KeptRows) -> Option<RowOrder>;
 
-/// Rows of a chunk, none of whose logical partitions goes on outside.
+/// Rows of a chunk, none of whose logical partitions continues outside.
 #[derive(Debug)]
 pub(crate) struct OrderedChunk {
     pub chunk: Chunk,
@@ -125,7 +125,7 @@ pub(super) fn last_group(rows: &[Row]) -> Result<usize> {
     Ok(rows.len() - of_last)
 }
 
-/// In which order rows were created; those of a logical partition that goes on outside are in order among themselves.
+/// In which order rows were created; those of a logical partition that continues outside are in order among themselves.
 pub(crate) fn order_of(rows: &[Row]) -> Result<RowOrder> {
     let mut order = Vec::new();
     let (mut groups, mut ordinals) = (Groups::of(rows), Vec::new());

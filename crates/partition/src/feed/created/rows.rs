@@ -1,7 +1,7 @@
 //! The rows of a range of items, logical partition after logical partition, and in each in the order of creation.
 //!
 //! Rows come in the order of their keys. Those of a logical partition are held until its last one, and put in order; where they are too
-//! many to be held, the caller decides how to go on.
+//! many to be held, the caller decides how to continue.
 
 use std::collections::VecDeque;
 
