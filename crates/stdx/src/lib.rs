@@ -1,12 +1,13 @@
 //! Base library of all crates: the time, randomness and identifiers, each real and simulated; the
 //! free space of a disk; the hash and the order of texts that several crates share; the known name
-//! closest to a misspelled one; and activities, by which the process reports its progress.
+//! closest to a misspelled one; binary formats; and activities, by which the process reports its progress.
 //!
 //! Nothing here knows a database term. The engine takes these as values, so that a test can replay
 //! a run exactly; `clippy.toml` keeps the real sources out of every other crate.
 
 mod activity;
 mod clock;
+pub mod codec;
 mod commit_times;
 mod disk;
 mod duration_histogram;
