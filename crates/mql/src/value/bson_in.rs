@@ -1,7 +1,8 @@
 //! BSON bytes to documents, with every length checked.
 
 use super::{Decimal, Document, Str, Value};
-use crate::error::{Result, error, fail};
+use crate::error::{Error, Result, error, fail};
+use shardlake_stdx::codec::{Number, Reader};
 use std::sync::Arc;
 
 /// Levels of documents and arrays that a document may have.
@@ -11,9 +12,9 @@ const INVALID_BSON: i32 = 22;
 impl Document {
     /// Reads a document. Damaged bytes are error 22 (spec §1).
     pub fn from_bytes(bytes: &[u8]) -> Result<Document> {
-        let mut reader = Reader { bytes };
-        let document = reader.document(0)?;
-        if !reader.bytes.is_empty() {
+        let mut input = Input(Reader::new(bytes));
+        let document = input.document(0)?;
+        if !input.0.is_empty() {
             fail!(INVALID_BSON, "the document is shorter than its bytes");
         }
         Ok(document)
@@ -21,37 +22,33 @@ impl Document {
 
     /// Reads only those top-level members that `wanted` names: the ones that a filter or a sort needs.
     pub fn members_from_bytes(bytes: &[u8], wanted: impl Fn(&str) -> bool) -> Result<Document> {
-        let mut reader = Reader { bytes };
-        reader.members(0, wanted)
+        Input(Reader::new(bytes)).members(0, wanted)
     }
 }
 
-struct Reader<'a> {
-    bytes: &'a [u8],
-}
+/// The unread rest of a document.
+struct Input<'a>(Reader<'a>);
 
-impl<'a> Reader<'a> {
+impl<'a> Input<'a> {
     fn take(&mut self, count: usize) -> Result<&'a [u8]> {
-        let Some((head, tail)) = self.bytes.split_at_checked(count) else {
-            fail!(INVALID_BSON, "the document ends within a value");
-        };
-        self.bytes = tail;
-        Ok(head)
+        self.0.take(count).ok_or_else(ends_early)
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
-        let mut bytes = [0; N];
-        bytes.copy_from_slice(self.take(N)?);
-        Ok(bytes)
+        self.0.array().ok_or_else(ends_early)
     }
 
-    fn i32(&mut self) -> Result<i32> {
-        Ok(i32::from_le_bytes(self.array()?))
+    fn byte(&mut self) -> Result<u8> {
+        self.0.byte().ok_or_else(ends_early)
+    }
+
+    fn number<N: Number>(&mut self) -> Result<N> {
+        self.0.le().ok_or_else(ends_early)
     }
 
     /// A length of at least `least` bytes.
     fn length(&mut self, least: i32) -> Result<usize> {
-        let length = self.i32()?;
+        let length: i32 = self.number()?;
         if length < least {
             fail!(INVALID_BSON, "a length of {length} is too short");
         }
@@ -59,11 +56,7 @@ impl<'a> Reader<'a> {
     }
 
     fn cstring(&mut self) -> Result<&'a str> {
-        let Some(end) = self.bytes.iter().position(|byte| *byte == 0) else {
-            fail!(INVALID_BSON, "a name has no end");
-        };
-        let text = self.take(end)?;
-        self.take(1)?;
+        let text = self.0.until_zero().ok_or_else(|| error!(INVALID_BSON, "a name has no end"))?;
         std::str::from_utf8(text).map_err(|_| error!(INVALID_BSON, "a name is not UTF-8"))
     }
 
@@ -84,8 +77,8 @@ impl<'a> Reader<'a> {
     fn members(&mut self, depth: usize, wanted: impl Fn(&str) -> bool) -> Result<Document> {
         let mut body = self.body(depth)?;
         let mut document = Document::new();
-        while !body.bytes.is_empty() {
-            let kind = body.take(1)?[0];
+        while !body.0.is_empty() {
+            let kind = body.byte()?;
             let name = body.cstring()?;
             let value = body.value(kind, depth + 1)?;
             if wanted(name) {
@@ -96,13 +89,13 @@ impl<'a> Reader<'a> {
     }
 
     /// The bytes between the length and the final zero.
-    fn body(&mut self, depth: usize) -> Result<Reader<'a>> {
+    fn body(&mut self, depth: usize) -> Result<Input<'a>> {
         if depth > NESTING_MAX {
             fail!(15, "documents are nested deeper than {NESTING_MAX} levels");
         }
         let length = self.length(5)?;
         match self.take(length - 4)? {
-            [body @ .., 0] => Ok(Reader { bytes: body }),
+            [body @ .., 0] => Ok(Input(Reader::new(body))),
             _ => fail!(INVALID_BSON, "a document does not end with zero"),
         }
     }
@@ -110,8 +103,8 @@ impl<'a> Reader<'a> {
     fn items(&mut self, depth: usize) -> Result<Vec<Value>> {
         let mut body = self.body(depth)?;
         let mut items = Vec::new();
-        while !body.bytes.is_empty() {
-            let kind = body.take(1)?[0];
+        while !body.0.is_empty() {
+            let kind = body.byte()?;
             body.cstring()?;
             items.push(body.value(kind, depth + 1)?);
         }
@@ -120,19 +113,19 @@ impl<'a> Reader<'a> {
 
     fn value(&mut self, kind: u8, depth: usize) -> Result<Value> {
         Ok(match kind {
-            0x01 => Value::Double(f64::from_le_bytes(self.array()?)),
+            0x01 => Value::Double(self.number()?),
             0x02 => Value::String(Arc::from(self.string()?)),
             0x03 => Value::document(self.document(depth)?),
             0x04 => Value::array(self.items(depth)?),
             0x05 => self.binary()?,
             0x06 => Value::Undefined,
             0x07 => Value::ObjectId(self.array()?),
-            0x08 => match self.take(1)?[0] {
+            0x08 => match self.byte()? {
                 0 => Value::Bool(false),
                 1 => Value::Bool(true),
                 other => fail!(INVALID_BSON, "a boolean is {other}"),
             },
-            0x09 => Value::Date(i64::from_le_bytes(self.array()?)),
+            0x09 => Value::Date(self.number()?),
             0x0A => Value::Null,
             0x0B => Value::Regex(Arc::new((self.cstring()?.to_owned(), self.cstring()?.to_owned()))),
             0x0C => Value::DbPointer(Arc::new((self.string()?.to_owned(), self.array()?))),
@@ -143,12 +136,12 @@ impl<'a> Reader<'a> {
                 let code = self.string()?.to_owned();
                 Value::CodeWithScope(Arc::new((code, self.document(depth)?)))
             }
-            0x10 => Value::Int(self.i32()?),
+            0x10 => Value::Int(self.number()?),
             0x11 => {
-                let increment = u32::from_le_bytes(self.array()?);
-                Value::Timestamp(u32::from_le_bytes(self.array()?), increment)
+                let increment = self.number()?;
+                Value::Timestamp(self.number()?, increment)
             }
-            0x12 => Value::Long(i64::from_le_bytes(self.array()?)),
+            0x12 => Value::Long(self.number()?),
             0x13 => Value::Decimal(Decimal::from_bytes(self.array()?)),
             0x7F => Value::MaxKey,
             0xFF => Value::MinKey,
@@ -158,7 +151,7 @@ impl<'a> Reader<'a> {
 
     fn binary(&mut self) -> Result<Value> {
         let length = self.length(0)?;
-        let subtype = self.take(1)?[0];
+        let subtype = self.byte()?;
         let mut content = self.take(length)?;
         // The old generic subtype repeats the length inside.
         if subtype == 2 {
@@ -166,4 +159,8 @@ impl<'a> Reader<'a> {
         }
         Ok(Value::Binary(subtype, Arc::from(content)))
     }
+}
+
+fn ends_early() -> Error {
+    error!(INVALID_BSON, "the document ends within a value")
 }
