@@ -8,9 +8,11 @@
 //! # Bounds
 //! A few bytes of this format can stand for much text: a reference to a long string, a character packed into
 //! four bits, thousands of empty arrays. The limit of a document is on its JSON text, so the reader counts
-//! the least text of the values read so far ([`Reader::spend`]) and stops past the limit. So a document costs
+//! the least text of the values read so far ([`BinaryInput::spend`]) and stops past the limit. So a document costs
 //! as much as the same document as text: the output is bounded before it is written, each byte read and each
 //! reference followed counts, and depth is limited by `builder.rs` without machine stack.
+
+use shardlake_stdx::codec::{Number, Reader};
 
 use crate::binary_format::{PREAMBLE, marker};
 use crate::binary_strings::{self, is_string};
@@ -24,7 +26,7 @@ use crate::raw::RawValue;
 
 /// Reads an item: the root must be an object. System properties at its top level are dropped.
 pub fn parse_binary_document(bytes: &[u8], limits: &ParseLimits) -> Result<Body, DocumentError> {
-    let mut reader = Reader::new(bytes, limits)?;
+    let mut reader = BinaryInput::new(bytes, limits)?;
     let marker = reader.byte()?;
     if !(marker::OBJECT_EMPTY..=marker::OBJECT_EMPTY + marker::COUNT_4).contains(&marker) {
         return Err(DocumentError::NotAnObject);
@@ -47,7 +49,7 @@ pub fn json_of_binary(bytes: &[u8], limits: &ParseLimits) -> Result<Vec<u8>, Doc
 
 /// Reads any value, as the only member, with an empty name, of a BSON document.
 fn parse_wrapped_value(bytes: &[u8], limits: &ParseLimits) -> Result<Body, DocumentError> {
-    let mut reader = Reader::new(bytes, limits)?;
+    let mut reader = BinaryInput::new(bytes, limits)?;
     let length_at = reader.builder.writer.reserve_length();
     let slot = reader.builder.writer.member(b"");
     reader.values(slot)?;
@@ -70,10 +72,9 @@ enum End {
     AfterOne,
 }
 
-pub(crate) struct Reader<'b> {
+pub(crate) struct BinaryInput<'b> {
     pub bytes: &'b [u8],
-    /// The position of the next byte.
-    pub at: usize,
+    rest: Reader<'b>,
     pub builder: Builder,
     /// The spans of the builder's open containers.
     spans: Vec<Span>,
@@ -82,7 +83,7 @@ pub(crate) struct Reader<'b> {
     text_bytes_max: usize,
 }
 
-impl<'b> Reader<'b> {
+impl<'b> BinaryInput<'b> {
     fn new(bytes: &'b [u8], limits: &ParseLimits) -> Result<Self, DocumentError> {
         let text_bytes_max = limits.size_max_bytes.min(SIZE_CEILING_BYTES);
         if bytes.len() > SIZE_CEILING_BYTES {
@@ -92,9 +93,9 @@ impl<'b> Reader<'b> {
             });
         }
         let capacity = bytes.len().min(text_bytes_max);
-        let mut reader = Reader {
+        let mut reader = BinaryInput {
             bytes,
-            at: 0,
+            rest: Reader::new(bytes),
             builder: Builder::new(capacity + capacity / 8 + 32, limits),
             spans: Vec::with_capacity(8),
             text_bytes: 0,
@@ -123,7 +124,7 @@ impl<'b> Reader<'b> {
     /// Reads a scalar, an array of numbers or an empty container to its end, or opens a container
     /// and returns the slot of its first value.
     fn value(&mut self, slot: Slot) -> Result<Option<Slot>, DocumentError> {
-        let start = self.at;
+        let start = self.at();
         let marker = self.byte()?;
         match marker {
             marker::ARRAY_EMPTY..marker::OBJECT_EMPTY => {
@@ -164,7 +165,7 @@ impl<'b> Reader<'b> {
     /// way.
     fn after_value(&mut self) -> Result<Option<Slot>, DocumentError> {
         loop {
-            let at = self.at;
+            let at = self.at();
             let Some(span) = self.spans.last_mut() else { return Ok(None) };
             let is_over = match span.end {
                 End::At(end) if at > end => {
@@ -191,10 +192,10 @@ impl<'b> Reader<'b> {
     /// Opens a container of the `form`-th kind of its shape.
     fn open(&mut self, shape: Shape, form: u8, slot: Option<Slot>) -> Result<Option<Slot>, DocumentError> {
         self.spend(1)?;
-        self.builder.open(shape, slot, self.at - 1)?;
+        self.builder.open(shape, slot, self.at() - 1)?;
         let mut count = None;
         let end = match form {
-            0 => End::At(self.at),
+            0 => End::At(self.at()),
             marker::OF_ONE => End::AfterOne,
             _ => {
                 let width = [1, 2, 4][usize::from((form - marker::LENGTH_1) % 3)];
@@ -202,7 +203,7 @@ impl<'b> Reader<'b> {
                 if form >= marker::COUNT_1 {
                     count = Some(self.length(width)?);
                 }
-                match self.at.checked_add(length).filter(|end| *end <= self.bytes.len()) {
+                match self.at().checked_add(length).filter(|end| *end <= self.bytes.len()) {
                     Some(end) => End::At(end),
                     None => return Err(self.invalid("an array or object is longer than the document")),
                 }
@@ -221,7 +222,7 @@ impl<'b> Reader<'b> {
     fn name(&mut self) -> Result<Slot, DocumentError> {
         let marker = self.byte()?;
         if !is_string(marker) {
-            return Err(self.invalid_at(self.at - 1, "a property name is expected"));
+            return Err(self.invalid_at(self.at() - 1, "a property name is expected"));
         }
         // The colon, and the comma or bracket before the name.
         self.spend(2)?;
@@ -252,12 +253,12 @@ impl<'b> Reader<'b> {
             _ => (marker::NUMBERS_2, 2),
         };
         if self.byte()? != inner {
-            return Err(self.invalid_at(self.at - 1, "the marker of an array of numbers is expected"));
+            return Err(self.invalid_at(self.at() - 1, "the marker of an array of numbers is expected"));
         }
         let item = self.number_marker()?;
         let (inner_count, count) = (self.length(width)?, self.length(width)?);
         self.spend(1)?;
-        self.builder.open(Shape::Array, Some(slot), self.at)?;
+        self.builder.open(Shape::Array, Some(slot), self.at())?;
         for _ in 0..count {
             let slot = self.element()?;
             self.array_of_numbers(slot, item, inner_count)?;
@@ -267,10 +268,10 @@ impl<'b> Reader<'b> {
 
     fn array_of_numbers(&mut self, slot: Slot, item: u8, count: usize) -> Result<(), DocumentError> {
         self.spend(1)?;
-        self.builder.open(Shape::Array, Some(slot), self.at)?;
+        self.builder.open(Shape::Array, Some(slot), self.at())?;
         for _ in 0..count {
             let slot = self.element()?;
-            self.number(slot, item, self.at)?;
+            self.number(slot, item, self.at())?;
             self.builder.finish(slot);
         }
         self.builder.close()
@@ -279,7 +280,7 @@ impl<'b> Reader<'b> {
     fn number_marker(&mut self) -> Result<u8, DocumentError> {
         match self.byte()? {
             item @ (marker::FLOAT32 | marker::FLOAT64 | marker::UINT8..=marker::UINT32) => Ok(item),
-            _ => Err(self.invalid_at(self.at - 1, "the type of an array's numbers is expected")),
+            _ => Err(self.invalid_at(self.at() - 1, "the type of an array's numbers is expected")),
         }
     }
 
@@ -289,24 +290,24 @@ impl<'b> Reader<'b> {
         let integer = match marker {
             0..marker::LITERAL_INTEGERS_END => i64::from(marker),
             marker::NUMBER_UINT8 | marker::UINT8 => i64::from(self.byte()?),
-            marker::INT8 => i64::from(i8::from_le_bytes(self.array()?)),
-            marker::NUMBER_INT16 | marker::INT16 => i64::from(i16::from_le_bytes(self.array()?)),
-            marker::NUMBER_INT32 | marker::INT32 => i64::from(i32::from_le_bytes(self.array()?)),
-            marker::UINT32 => i64::from(u32::from_le_bytes(self.array()?)),
-            marker::NUMBER_INT64 | marker::INT64 => i64::from_le_bytes(self.array()?),
+            marker::INT8 => i64::from(self.number_le::<i8>()?),
+            marker::NUMBER_INT16 | marker::INT16 => i64::from(self.number_le::<i16>()?),
+            marker::NUMBER_INT32 | marker::INT32 => i64::from(self.number_le::<i32>()?),
+            marker::UINT32 => i64::from(self.number_le::<u32>()?),
+            marker::NUMBER_INT64 | marker::INT64 => self.number_le()?,
             marker::NUMBER_UINT64 => {
-                let value = u64::from_le_bytes(self.array()?);
+                let value = self.number_le::<u64>()?;
                 match i64::try_from(value) {
                     Ok(value) => value,
                     Err(_) => return self.builder.large_integer(slot, &value.to_string(), start),
                 }
             }
             marker::NUMBER_DOUBLE | marker::FLOAT64 => {
-                let value = f64::from_le_bytes(self.array()?);
+                let value = self.number_le()?;
                 return self.double(slot, value, start);
             }
             marker::FLOAT32 => {
-                let value = f64::from(f32::from_le_bytes(self.array()?));
+                let value = f64::from(self.number_le::<f32>()?);
                 return self.double(slot, value, start);
             }
             marker::FLOAT16 => {
@@ -327,7 +328,7 @@ impl<'b> Reader<'b> {
     }
 
     fn end(&self) -> Result<(), DocumentError> {
-        if self.at < self.bytes.len() {
+        if self.at() < self.bytes.len() {
             return Err(self.invalid("there are bytes behind the end of the value"));
         }
         Ok(())
@@ -345,22 +346,35 @@ impl<'b> Reader<'b> {
         Ok(())
     }
 
+    /// The position of the next byte.
+    pub fn at(&self) -> usize {
+        self.bytes.len() - self.rest.rest().len()
+    }
+
+    /// Continues at another position; behind the end nothing is left.
+    pub fn seek(&mut self, at: usize) {
+        self.rest = Reader::new(self.bytes.get(at..).unwrap_or_default());
+    }
+
     pub fn byte(&mut self) -> Result<u8, DocumentError> {
-        let [byte] = self.array()?;
-        Ok(byte)
+        self.rest.byte().ok_or_else(|| self.ends_early())
+    }
+
+    fn number_le<N: Number>(&mut self) -> Result<N, DocumentError> {
+        self.rest.le().ok_or_else(|| self.ends_early())
     }
 
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], DocumentError> {
-        let bytes = self.take(N)?;
-        Ok(bytes.try_into().expect("as many bytes were taken"))
+        self.rest.array().ok_or_else(|| self.ends_early())
     }
 
     /// The next bytes.
     pub fn take(&mut self, count: usize) -> Result<&'b [u8], DocumentError> {
-        let rest = &self.bytes[self.at..];
-        let Some(taken) = rest.get(..count) else { return Err(self.invalid("the document ends too early")) };
-        self.at += count;
-        Ok(taken)
+        self.rest.take(count).ok_or_else(|| self.ends_early())
+    }
+
+    fn ends_early(&self) -> DocumentError {
+        self.invalid("the document ends too early")
     }
 
     /// A length, count or offset of up to 4 bytes.
@@ -370,7 +384,7 @@ impl<'b> Reader<'b> {
     }
 
     pub fn invalid(&self, what: &'static str) -> DocumentError {
-        self.invalid_at(self.at, what)
+        self.invalid_at(self.at(), what)
     }
 
     pub fn invalid_at(&self, offset: usize, what: &'static str) -> DocumentError {

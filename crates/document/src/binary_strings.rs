@@ -6,7 +6,7 @@
 //! document.
 
 use crate::binary_format::{SYSTEM_STRINGS, marker};
-use crate::binary_in::Reader;
+use crate::binary_in::BinaryInput;
 use crate::error::DocumentError;
 
 const HEX_LOWER: &[u8; 16] = b"0123456789abcdef";
@@ -23,8 +23,8 @@ pub(crate) fn is_string(marker: u8) -> bool {
     )
 }
 
-/// Appends the string whose marker, the byte before `reader.at`, has been read.
-pub(crate) fn append(reader: &mut Reader<'_>, marker: u8) -> Result<(), DocumentError> {
+/// Appends the string whose marker, the byte before `reader.at()`, has been read.
+pub(crate) fn append(reader: &mut BinaryInput<'_>, marker: u8) -> Result<(), DocumentError> {
     if (marker::REFERENCE_1..=marker::REFERENCE_4).contains(&marker) {
         return reference(reader, marker);
     }
@@ -32,7 +32,7 @@ pub(crate) fn append(reader: &mut Reader<'_>, marker: u8) -> Result<(), Document
 }
 
 /// Reads a string that is not a reference.
-fn own(reader: &mut Reader<'_>, marker: u8) -> Result<(), DocumentError> {
+fn own(reader: &mut BinaryInput<'_>, marker: u8) -> Result<(), DocumentError> {
     match marker {
         marker::SYSTEM_STRINGS_START..marker::SYSTEM_STRINGS_END => {
             let text = SYSTEM_STRINGS[usize::from(marker - marker::SYSTEM_STRINGS_START)];
@@ -41,7 +41,7 @@ fn own(reader: &mut Reader<'_>, marker: u8) -> Result<(), DocumentError> {
         }
         marker::USER_STRINGS_START..marker::USER_STRINGS_END => {
             let what = "names of a dictionary outside the document (40 to 67) are not supported";
-            Err(reader.invalid_at(reader.at - 1, what))
+            Err(reader.invalid_at(reader.at() - 1, what))
         }
         marker::BASE64_1 => base64_text(reader, 1, STANDARD),
         marker::BASE64_2 => base64_text(reader, 2, STANDARD),
@@ -81,34 +81,34 @@ fn own(reader: &mut Reader<'_>, marker: u8) -> Result<(), DocumentError> {
             push_base64(bytes, STANDARD, true, &mut reader.builder.writer.out);
             Ok(())
         }
-        _ => Err(reader.invalid_at(reader.at - 1, "a string is expected")),
+        _ => Err(reader.invalid_at(reader.at() - 1, "a string is expected")),
     }
 }
 
 /// Resolves a reference to an earlier string, which ends before the reference and is not a reference itself.
-fn reference(reader: &mut Reader<'_>, marker: u8) -> Result<(), DocumentError> {
-    let start = reader.at - 1;
+fn reference(reader: &mut BinaryInput<'_>, marker: u8) -> Result<(), DocumentError> {
+    let start = reader.at() - 1;
     let wrong = "a reference does not lead to an earlier string";
     let target = reader.length(usize::from(marker - marker::REFERENCE_1) + 1)?;
-    let after = reader.at;
+    let after = reader.at();
     if target == 0 || target >= start {
         return Err(reader.invalid_at(start, wrong));
     }
-    reader.at = target;
+    reader.seek(target);
     let marker = reader.byte()?;
     if !is_string(marker) || (marker::REFERENCE_1..=marker::REFERENCE_4).contains(&marker) {
         return Err(reader.invalid_at(start, wrong));
     }
     own(reader, marker)?;
-    if reader.at > start {
+    if reader.at() > start {
         return Err(reader.invalid_at(start, wrong));
     }
-    reader.at = after;
+    reader.seek(after);
     Ok(())
 }
 
-fn plain(reader: &mut Reader<'_>, length: usize) -> Result<(), DocumentError> {
-    let offset = reader.at;
+fn plain(reader: &mut BinaryInput<'_>, length: usize) -> Result<(), DocumentError> {
+    let offset = reader.at();
     let bytes = reader.take(length)?;
     if let Err(error) = std::str::from_utf8(bytes) {
         return Err(DocumentError::InvalidUtf8 { offset: offset + error.valid_up_to() });
@@ -118,7 +118,7 @@ fn plain(reader: &mut Reader<'_>, length: usize) -> Result<(), DocumentError> {
 }
 
 /// Two digits in each of 16 bytes, low half first, with dashes as GUIDs have them.
-fn guid_text(reader: &mut Reader<'_>, digits: &[u8; 16]) -> Result<(), DocumentError> {
+fn guid_text(reader: &mut BinaryInput<'_>, digits: &[u8; 16]) -> Result<(), DocumentError> {
     let bytes: [u8; 16] = reader.array()?;
     let out = &mut reader.builder.writer.out;
     for (index, byte) in bytes.into_iter().enumerate() {
@@ -131,7 +131,7 @@ fn guid_text(reader: &mut Reader<'_>, digits: &[u8; 16]) -> Result<(), DocumentE
 }
 
 /// 16 bytes as .NET lays a GUID out: a number of 4 bytes and two of 2, little-endian, then 8 bytes.
-fn guid(reader: &mut Reader<'_>) -> Result<(), DocumentError> {
+fn guid(reader: &mut BinaryInput<'_>) -> Result<(), DocumentError> {
     const ORDER: [usize; 16] = [3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15];
     let bytes: [u8; 16] = reader.array()?;
     let out = &mut reader.builder.writer.out;
@@ -146,7 +146,7 @@ fn guid(reader: &mut Reader<'_>) -> Result<(), DocumentError> {
 }
 
 /// Characters of a table of 16, two in a byte, low half first.
-fn table_text(reader: &mut Reader<'_>, table: &[u8; 16]) -> Result<(), DocumentError> {
+fn table_text(reader: &mut BinaryInput<'_>, table: &[u8; 16]) -> Result<(), DocumentError> {
     let length = reader.length(1)?;
     let bytes = reader.take(length.div_ceil(2))?;
     if length % 2 == 1 && bytes.last().is_some_and(|last| last >> 4 != 0) {
@@ -158,7 +158,12 @@ fn table_text(reader: &mut Reader<'_>, table: &[u8; 16]) -> Result<(), DocumentE
 }
 
 /// ASCII characters of `bits` bits each above `base`, the first in the lowest bits.
-fn packed_text(reader: &mut Reader<'_>, length: usize, bits: usize, base: u8) -> Result<(), DocumentError> {
+fn packed_text(
+    reader: &mut BinaryInput<'_>,
+    length: usize,
+    bits: usize,
+    base: u8,
+) -> Result<(), DocumentError> {
     let bytes = reader.take((length * bits).div_ceil(8))?;
     let mask = (1 << bits) - 1;
     let (mut window, mut ready, mut rest) = (0u32, 0, bytes.iter());
@@ -184,13 +189,13 @@ const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 
 /// Text that is base64, stored as the decoded bytes. Before them: the number of groups of four characters,
 /// and the number of `=` among these, with all bits inverted where the text leaves them out.
-fn base64_text(reader: &mut Reader<'_>, width: usize, digits: &[u8; 64]) -> Result<(), DocumentError> {
+fn base64_text(reader: &mut BinaryInput<'_>, width: usize, digits: &[u8; 64]) -> Result<(), DocumentError> {
     let groups = reader.length(width)?;
     let padding = reader.byte()?;
     let (padding, is_padded) = if padding > 2 { (!padding, false) } else { (padding, true) };
     let padding = usize::from(padding);
     if padding > 2 || (groups == 0 && padding > 0) {
-        return Err(reader.invalid_at(reader.at - 1, "a base64 string ends in no such padding"));
+        return Err(reader.invalid_at(reader.at() - 1, "a base64 string ends in no such padding"));
     }
     let bytes = reader.take(groups * 3 - padding)?;
     push_base64(bytes, digits, is_padded, &mut reader.builder.writer.out);
