@@ -4,9 +4,10 @@
 //! row that it used, and, if that row came from this partition, the row's item.
 
 use shardlake_document::Value;
+use shardlake_stdx::codec::Writer;
 
 use super::sort_value::{SortValue, sort_value};
-use super::state::{ResumeKey, push_key};
+use super::state::{ResumeKey, write_key};
 use crate::bound::BoundQuery;
 use crate::error::SqlError;
 use crate::evaluate::scope::Scope;
@@ -79,8 +80,9 @@ impl ResumeFilter {
 
     /// Bytes that identify the position.
     pub fn fingerprint(&self) -> Vec<u8> {
-        let mut bytes = format!("{:?}", self.alike).into_bytes();
-        self.keys.iter().for_each(|key| push_key(key, &mut bytes));
-        bytes
+        let mut out = Writer::default();
+        out.bytes(format!("{:?}", self.alike).as_bytes());
+        self.keys.iter().for_each(|key| write_key(key, &mut out));
+        out.into_bytes()
     }
 }

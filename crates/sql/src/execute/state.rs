@@ -14,6 +14,7 @@
 use std::cmp::Ordering;
 
 use shardlake_document::{Value, decode_ordered, encode_ordered};
+use shardlake_stdx::codec::{Reader, Writer};
 
 use super::distinct_hash::DistinctHash;
 use super::sort_value::SortValue;
@@ -23,6 +24,8 @@ use crate::error::SqlError;
 const VERSION: u8 = 1;
 /// Limit on the string bytes of all keys of a state.
 const KEY_BYTES_MAX: usize = 400;
+/// The bytes of a key whose value is empty.
+const RESUME_KEY_BYTES_MIN: usize = 3;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct State {
@@ -139,35 +142,31 @@ impl State {
     }
 
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = vec![VERSION];
+        let mut out = Writer::default();
         let (item, rows) = self.rows_of_item;
-        for number in [self.skip, self.left.unwrap_or(u64::MAX), item, rows] {
-            out.extend_from_slice(&number.to_be_bytes());
-        }
+        out.byte(VERSION).be(self.skip).be(self.left.unwrap_or(u64::MAX)).be(item).be(rows);
         match &self.resume {
-            Resume::Start => out.push(0),
+            Resume::Start => {
+                out.byte(0);
+            }
             Resume::Hash(hash) => {
-                out.push(1);
-                out.extend_from_slice(&hash.to_be_bytes());
+                out.byte(1).be(*hash);
             }
             Resume::Sorted { keys, tie, done } => {
-                out.push(2);
-                out.extend_from_slice(&tie.to_be_bytes());
-                out.extend_from_slice(&done.to_be_bytes());
-                out.push(keys.len() as u8);
-                keys.iter().for_each(|key| push_key(key, &mut out));
+                out.byte(2).be(*tie).be(*done).byte(keys.len() as u8);
+                keys.iter().for_each(|key| write_key(key, &mut out));
             }
         }
-        out
+        out.into_bytes()
     }
 
     /// States come back from clients, who may have changed them.
     pub fn decode(bytes: &[u8]) -> Result<State, SqlError> {
-        read(&mut Reader(bytes)).ok_or(SqlError::InvalidState)
+        read(&mut Reader::new(bytes)).ok_or(SqlError::InvalidState)
     }
 }
 
-pub(crate) fn push_key(key: &ResumeKey, out: &mut Vec<u8>) {
+pub(crate) fn write_key(key: &ResumeKey, out: &mut Writer) {
     let (kind, bytes) = match key {
         ResumeKey::StartOf(start) => (1, start.clone().into_bytes()),
         ResumeKey::Whole(SortValue::Array(hash)) => (4, hash.to_be_bytes().to_vec()),
@@ -178,54 +177,38 @@ pub(crate) fn push_key(key: &ResumeKey, out: &mut Vec<u8>) {
             (0, bytes)
         }
     };
-    out.push(kind);
-    out.extend_from_slice(&(bytes.len() as u16).to_be_bytes());
-    out.extend_from_slice(&bytes);
-}
-
-pub(crate) struct Reader<'a>(pub &'a [u8]);
-
-impl<'a> Reader<'a> {
-    pub fn take(&mut self, length: usize) -> Option<&'a [u8]> {
-        let (head, rest) = self.0.split_at_checked(length)?;
-        self.0 = rest;
-        Some(head)
-    }
-
-    pub fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        self.take(N)?.try_into().ok()
-    }
-
-    pub fn u64(&mut self) -> Option<u64> {
-        self.array().map(u64::from_be_bytes)
-    }
+    out.byte(kind).be(bytes.len() as u16).bytes(&bytes);
 }
 
 fn read(reader: &mut Reader<'_>) -> Option<State> {
-    if reader.array()? != [VERSION] {
+    if reader.byte()? != VERSION {
         return None;
     }
-    let (skip, left) = (reader.u64()?, reader.u64()?);
-    let rows_of_item = (reader.u64()?, reader.u64()?);
-    let resume = match reader.array()? {
-        [0] => Resume::Start,
-        [1] => Resume::Hash(u128::from_be_bytes(reader.array()?)),
-        [2] => {
-            let (tie, done) = (u128::from_be_bytes(reader.array()?), u32::from_be_bytes(reader.array()?));
-            let [count] = reader.array()?;
-            let keys = (0..count).map(|_| read_key(reader)).collect::<Option<_>>()?;
+    let (skip, left) = (reader.be()?, reader.be()?);
+    let rows_of_item = (reader.be()?, reader.be()?);
+    let resume = match reader.byte()? {
+        0 => Resume::Start,
+        1 => Resume::Hash(reader.be()?),
+        2 => {
+            let (tie, done) = (reader.be()?, reader.be()?);
+            let keys = read_keys(reader)?;
             Resume::Sorted { keys, tie, done }
         }
         _ => return None,
     };
     let left = (left != u64::MAX).then_some(left);
-    reader.0.is_empty().then_some(State { skip, left, rows_of_item, resume })
+    reader.end(State { skip, left, rows_of_item, resume })
 }
 
-pub(crate) fn read_key(reader: &mut Reader<'_>) -> Option<ResumeKey> {
-    let [kind] = reader.array()?;
-    let length = usize::from(u16::from_be_bytes(reader.array()?));
-    let bytes = reader.take(length)?;
+/// Keys behind their number.
+pub(crate) fn read_keys(reader: &mut Reader<'_>) -> Option<Vec<ResumeKey>> {
+    let count = usize::from(reader.byte()?);
+    reader.list(count, RESUME_KEY_BYTES_MIN, read_key)
+}
+
+fn read_key(reader: &mut Reader<'_>) -> Option<ResumeKey> {
+    let (kind, length) = (reader.byte()?, reader.be::<u16>()?);
+    let bytes = reader.take(usize::from(length))?;
     match kind {
         0 => {
             let (value, rest) = decode_ordered(bytes).ok()?;
@@ -265,6 +248,29 @@ mod tests {
             (prop::collection::vec(key(), 0..4), any::<u128>(), any::<u32>())
                 .prop_map(|(keys, tie, done)| Resume::Sorted { keys, tie, done }),
         ]
+    }
+
+    #[test]
+    fn the_bytes_in_tokens_stay_the_same() {
+        let keys =
+            [Value::Null, Value::Int(5), Value::String("long".repeat(50)), Value::Array(vec![Value::Null])];
+        let keys = keys.map(|value| ResumeKey::of(&value.into(), State::key_bytes_max(4))).to_vec();
+        let resumes = [Resume::Start, Resume::Hash(1 << 100), Resume::Sorted { keys, tie: 6, done: 7 }];
+        let encoded = resumes.map(|resume| {
+            let bytes = State { skip: 1, left: Some(2), rows_of_item: (3, 4), resume }.encode();
+            bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+        });
+        let begin = "010000000000000001000000000000000200000000000000030000000000000004";
+        let hash = "103e8e8c77472338352f80ea6235fb6e41";
+        let long = "6c6f6e67".repeat(25);
+        let sorted =
+            format!("02{:032x}{:08x}04000001100000 0920c014000000000000 0100 64{long}0400{hash}", 6, 7);
+        let expected = [
+            format!("{begin}00"),
+            format!("{begin}01{:032x}", 1_u128 << 100),
+            format!("{begin}{}", sorted.replace(' ', "")),
+        ];
+        assert_eq!(encoded, expected);
     }
 
     proptest! {

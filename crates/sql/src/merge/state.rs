@@ -13,8 +13,10 @@
 //! cursor: position u16 and bytes (length all ones: the start) | processed rows behind it u64
 //! ```
 
+use shardlake_stdx::codec::{Reader, Writer};
+
 use crate::error::SqlError;
-use crate::execute::state::{Reader, ResumeKey, push_key, read_key};
+use crate::execute::state::{ResumeKey, read_keys, write_key};
 
 const VERSION: u8 = 1;
 /// Limit on the string bytes of all keys of a state.
@@ -77,103 +79,90 @@ impl State {
     }
 
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = vec![VERSION];
-        out.extend_from_slice(&self.sources.to_be_bytes());
-        out.extend_from_slice(&self.skip.to_be_bytes());
-        out.extend_from_slice(&self.left.unwrap_or(u64::MAX).to_be_bytes());
+        let mut out = Writer::default();
+        out.byte(VERSION).be(self.sources).be(self.skip).be(self.left.unwrap_or(u64::MAX));
         match &self.resume {
-            Resume::Drain { source, cursor } => {
-                out.push(0);
-                push_place(*source, cursor, &mut out);
-            }
+            Resume::Drain { source, cursor } => write_place(*source, cursor, out.byte(0)),
             Resume::Ordered { keys, at } => {
-                out.extend_from_slice(&[1, keys.len() as u8]);
-                keys.iter().for_each(|key| push_key(key, &mut out));
+                out.byte(1).byte(keys.len() as u8);
+                keys.iter().for_each(|key| write_key(key, &mut out));
                 match at {
-                    OrderedAt::Source { source, cursor } => {
-                        out.push(0);
-                        push_place(*source, cursor, &mut out);
-                    }
+                    OrderedAt::Source { source, cursor } => write_place(*source, cursor, out.byte(0)),
                     OrderedAt::Keys { done } => {
-                        out.push(1);
-                        out.extend_from_slice(&done.to_be_bytes());
+                        out.byte(1).be(*done);
                     }
-                    OrderedAt::BehindKeys => out.push(2),
+                    OrderedAt::BehindKeys => {
+                        out.byte(2);
+                    }
                 }
             }
             Resume::Hashes(hash) => {
-                out.push(2);
-                out.extend_from_slice(&hash.to_be_bytes());
+                out.byte(2).be(*hash);
             }
             Resume::OrderedGroups(rows) => {
-                out.push(3);
-                out.extend_from_slice(&rows.to_be_bytes());
+                out.byte(3).be(*rows);
             }
         }
-        out
+        out.into_bytes()
     }
 
     /// States come back from clients, who may have changed them.
     pub fn decode(bytes: &[u8]) -> Result<State, SqlError> {
-        read(&mut Reader(bytes)).ok_or(SqlError::InvalidState)
+        read(&mut Reader::new(bytes)).ok_or(SqlError::InvalidState)
     }
 }
 
-fn push_place(source: u16, cursor: &Cursor, out: &mut Vec<u8>) {
-    out.extend_from_slice(&source.to_be_bytes());
+fn write_place(source: u16, cursor: &Cursor, out: &mut Writer) {
+    out.be(source);
     match &cursor.position {
-        Some(position) => {
-            out.extend_from_slice(&(position.len() as u16).to_be_bytes());
-            out.extend_from_slice(position);
-        }
-        None => out.extend_from_slice(&NO_POSITION.to_be_bytes()),
-    }
-    out.extend_from_slice(&cursor.done.to_be_bytes());
+        Some(position) => out.be(position.len() as u16).bytes(position),
+        None => out.be(NO_POSITION),
+    };
+    out.be(cursor.done);
 }
 
 fn read(reader: &mut Reader<'_>) -> Option<State> {
-    if reader.array()? != [VERSION] {
+    if reader.byte()? != VERSION {
         return None;
     }
-    let sources = u16::from_be_bytes(reader.array()?);
-    let (skip, left) = (reader.u64()?, reader.u64()?);
-    let resume = match reader.array()? {
-        [0] => {
+    let sources = reader.be()?;
+    let (skip, left) = (reader.be()?, reader.be()?);
+    let resume = match reader.byte()? {
+        0 => {
             let (source, cursor) = read_place(reader, sources)?;
             Resume::Drain { source, cursor }
         }
-        [1] => {
-            let [count] = reader.array()?;
-            let keys = (0..count).map(|_| read_key(reader)).collect::<Option<_>>()?;
+        1 => {
+            let keys = read_keys(reader)?;
             Resume::Ordered { keys, at: read_ordered_at(reader, sources)? }
         }
-        [2] => Resume::Hashes(u128::from_be_bytes(reader.array()?)),
-        [3] => Resume::OrderedGroups(reader.u64()?),
+        2 => Resume::Hashes(reader.be()?),
+        3 => Resume::OrderedGroups(reader.be()?),
         _ => return None,
     };
     let left = (left != u64::MAX).then_some(left);
-    reader.0.is_empty().then_some(State { sources, skip, left, resume })
+    reader.end(State { sources, skip, left, resume })
 }
 
 fn read_ordered_at(reader: &mut Reader<'_>, sources: u16) -> Option<OrderedAt> {
-    match reader.array()? {
-        [0] => {
+    match reader.byte()? {
+        0 => {
             let (source, cursor) = read_place(reader, sources)?;
             Some(OrderedAt::Source { source, cursor })
         }
-        [1] => Some(OrderedAt::Keys { done: reader.u64()? }),
-        [2] => Some(OrderedAt::BehindKeys),
+        1 => Some(OrderedAt::Keys { done: reader.be()? }),
+        2 => Some(OrderedAt::BehindKeys),
         _ => None,
     }
 }
 
 fn read_place(reader: &mut Reader<'_>, sources: u16) -> Option<(u16, Cursor)> {
-    let source = u16::from_be_bytes(reader.array()?);
-    let position = match u16::from_be_bytes(reader.array()?) {
+    let source = reader.be()?;
+    let position = match reader.be()? {
         NO_POSITION => None,
         length => Some(reader.take(usize::from(length))?.to_vec()),
     };
-    let done = reader.u64()?;
+    let done = reader.be()?;
     (source < sources).then_some((source, Cursor { position, done }))
 }
 
@@ -211,6 +200,35 @@ mod tests {
             any::<u128>().prop_map(Resume::Hashes),
             any::<u64>().prop_map(Resume::OrderedGroups),
         ]
+    }
+
+    #[test]
+    fn the_bytes_in_tokens_stay_the_same() {
+        let cursor = || Cursor { position: Some(b"position".to_vec()), done: 5 };
+        let keys = || vec![ResumeKey::of(&Value::Int(4).into(), State::key_bytes_max(1))];
+        let resumes = [
+            Resume::Drain { source: 3, cursor: Cursor::default() },
+            Resume::Ordered { keys: keys(), at: OrderedAt::Source { source: 3, cursor: cursor() } },
+            Resume::Ordered { keys: keys(), at: OrderedAt::Keys { done: 6 } },
+            Resume::Ordered { keys: keys(), at: OrderedAt::BehindKeys },
+            Resume::Hashes(1 << 100),
+            Resume::OrderedGroups(7),
+        ];
+        let encoded = resumes.map(|resume| {
+            let bytes = State { sources: 9, skip: 1, left: None, resume }.encode();
+            bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+        });
+        let begin = "0100090000000000000001ffffffffffffffff";
+        let key = "0100000920c010000000000000";
+        let expected = [
+            format!("{begin}000003ffff{:016x}", 0),
+            format!("{begin}01{key}0000030008706f736974696f6e{:016x}", 5),
+            format!("{begin}01{key}01{:016x}", 6),
+            format!("{begin}01{key}02"),
+            format!("{begin}02{:032x}", 1_u128 << 100),
+            format!("{begin}03{:016x}", 7),
+        ];
+        assert_eq!(encoded, expected);
     }
 
     proptest! {
