@@ -16,8 +16,11 @@ use std::collections::hash_map::Entry;
 
 use rustc_hash::FxHashMap;
 use shardlake_model::{Error, ErrorKind, Result};
+use shardlake_stdx::codec::{Reader, Writer};
 
 const VERSION: u8 = 1;
+/// The bytes of an operation with an empty key.
+const OPERATION_BYTES_MIN: usize = 21;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogEntry {
@@ -118,22 +121,16 @@ impl LogEntry {
     }
 
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(64 + self.operations.len() * 96);
-        out.push(VERSION);
+        let mut out = Writer::with_capacity(64 + self.operations.len() * 96);
         let Counters { items, size_bytes, next_ordinal } = self.counters;
-        for number in [self.timestamp_ms, items, size_bytes, next_ordinal] {
-            out.extend_from_slice(&number.to_le_bytes());
+        out.byte(VERSION).le(self.timestamp_ms).le(items).le(size_bytes).le(next_ordinal);
+        out.le(self.operations.len() as u32);
+        for LogOperation { kind, ordinal, previous_lsn, key } in &self.operations {
+            out.byte(*kind as u8).le(*ordinal).le(*previous_lsn).le(key.len() as u32).bytes(key);
         }
-        out.extend_from_slice(&(self.operations.len() as u32).to_le_bytes());
-        for operation in &self.operations {
-            out.push(operation.kind as u8);
-            out.extend_from_slice(&operation.ordinal.to_le_bytes());
-            out.extend_from_slice(&operation.previous_lsn.to_le_bytes());
-            out.extend_from_slice(&(operation.key.len() as u32).to_le_bytes());
-            out.extend_from_slice(&operation.key);
-        }
-        out.extend_from_slice(&crc32fast::hash(&out).to_le_bytes());
-        out
+        let checksum = crc32fast::hash(out.written());
+        out.le(checksum);
+        out.into_bytes()
     }
 
     pub fn decode(bytes: &[u8]) -> Result<LogEntry> {
@@ -143,61 +140,35 @@ impl LogEntry {
         if crc32fast::hash(content) != u32::from_le_bytes(*checksum) {
             return Err(corrupt("does not match its checksum"));
         }
-        let mut reader = Reader(content);
-        match reader.u8() {
+        let mut reader = Reader::new(content);
+        match reader.byte() {
             Some(VERSION) => {}
             Some(other) => return Err(corrupt(&format!("has the unknown version {other}"))),
             None => return Err(corrupt("is empty")),
         }
-        reader.entry().filter(|_| reader.0.is_empty()).ok_or_else(|| corrupt("is malformed"))
+        read_entry(&mut reader).and_then(|entry| reader.end(entry)).ok_or_else(|| corrupt("is malformed"))
     }
 }
 
-struct Reader<'a>(&'a [u8]);
+fn read_entry(reader: &mut Reader<'_>) -> Option<LogEntry> {
+    let timestamp_ms = reader.le()?;
+    let counters = Counters { items: reader.le()?, size_bytes: reader.le()?, next_ordinal: reader.le()? };
+    let count = reader.le::<u32>()? as usize;
+    let operations = reader.list(count, OPERATION_BYTES_MIN, read_operation)?;
+    Some(LogEntry { timestamp_ms, counters, operations })
+}
 
-impl<'a> Reader<'a> {
-    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
-        let (head, rest) = self.0.split_at_checked(length)?;
-        self.0 = rest;
-        Some(head)
-    }
-
-    fn u8(&mut self) -> Option<u8> {
-        self.take(1).map(|bytes| bytes[0])
-    }
-
-    fn u32(&mut self) -> Option<u32> {
-        self.take(4).map(|bytes| u32::from_le_bytes(bytes.try_into().expect("four bytes")))
-    }
-
-    fn u64(&mut self) -> Option<u64> {
-        self.take(8).map(|bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes")))
-    }
-
-    fn entry(&mut self) -> Option<LogEntry> {
-        let timestamp_ms = self.u64()?;
-        let counters = Counters { items: self.u64()?, size_bytes: self.u64()?, next_ordinal: self.u64()? };
-        let count = self.u32()?;
-        // The count is not trusted for an allocation.
-        let mut operations = Vec::new();
-        for _ in 0..count {
-            operations.push(self.operation()?);
-        }
-        Some(LogEntry { timestamp_ms, counters, operations })
-    }
-
-    fn operation(&mut self) -> Option<LogOperation> {
-        let kind = match self.u8()? {
-            1 => ChangeKind::Create,
-            2 => ChangeKind::Replace,
-            3 => ChangeKind::Delete,
-            4 => ChangeKind::Expire,
-            _ => return None,
-        };
-        let (ordinal, previous_lsn) = (self.u64()?, self.u64()?);
-        let length = self.u32()? as usize;
-        Some(LogOperation { kind, ordinal, previous_lsn, key: self.take(length)?.to_vec() })
-    }
+fn read_operation(reader: &mut Reader<'_>) -> Option<LogOperation> {
+    let kind = match reader.byte()? {
+        1 => ChangeKind::Create,
+        2 => ChangeKind::Replace,
+        3 => ChangeKind::Delete,
+        4 => ChangeKind::Expire,
+        _ => return None,
+    };
+    let (ordinal, previous_lsn) = (reader.le()?, reader.le()?);
+    let length = reader.le::<u32>()? as usize;
+    Some(LogOperation { kind, ordinal, previous_lsn, key: reader.take(length)?.to_vec() })
 }
 
 #[cfg(test)]
@@ -254,5 +225,15 @@ mod tests {
             assert!(LogEntry::decode(&broken).is_err(), "byte {at}");
             assert!(LogEntry::decode(&bytes[..at]).is_err(), "cut at {at}");
         }
+    }
+
+    #[test]
+    fn the_stored_bytes_stay_the_same() {
+        let hex: String = entry().encode().iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(
+            hex,
+            "017b00000000000000020000000000000063000000000000000a00000000000000020000000109000000000000000400000000000000\
+             0300000061626304090000000000000004000000000000000000000024f349e6"
+        );
     }
 }

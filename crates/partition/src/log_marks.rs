@@ -12,8 +12,11 @@
 //! ```
 
 use shardlake_model::{Error, ErrorKind, Result};
+use shardlake_stdx::codec::{Reader, Writer};
 
 const VERSION: u8 = 1;
+/// The bytes of a span that begins with the hash space.
+const SPAN_BYTES_MIN: usize = 20;
 /// Versions are not kept.
 pub(crate) const NOT_KEPT: u64 = u64::MAX;
 
@@ -119,19 +122,15 @@ impl LogMarks {
     }
 
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = vec![VERSION];
-        for number in [self.swept_to, self.left, self.holes_to, self.joined_to] {
-            out.extend_from_slice(&number.to_le_bytes());
-        }
-        out.extend_from_slice(&(self.spans.len() as u32).to_le_bytes());
+        let mut out = Writer::default();
+        out.byte(VERSION).le(self.swept_to).le(self.left).le(self.holes_to).le(self.joined_to);
+        out.le(self.spans.len() as u32);
         for SpanMark { start, past } in &self.spans {
-            out.extend_from_slice(&(start.len() as u32).to_le_bytes());
-            out.extend_from_slice(start);
-            out.extend_from_slice(&past.compacted_to.to_le_bytes());
-            out.extend_from_slice(&past.versions_from.to_le_bytes());
+            out.le(start.len() as u32).bytes(start).le(past.compacted_to).le(past.versions_from);
         }
-        out.extend_from_slice(&crc32fast::hash(&out).to_le_bytes());
-        out
+        let checksum = crc32fast::hash(out.written());
+        out.le(checksum);
+        out.into_bytes()
     }
 
     pub fn decode(bytes: &[u8]) -> Result<LogMarks> {
@@ -144,30 +143,19 @@ fn parse(bytes: &[u8]) -> Option<LogMarks> {
     if crc32fast::hash(content) != u32::from_le_bytes(*checksum) {
         return None;
     }
-    let mut rest = content.strip_prefix(&[VERSION])?;
-    let mut number = || take::<8>(&mut rest).map(u64::from_le_bytes);
-    let (swept_to, left, holes_to, joined_to) = (number()?, number()?, number()?, number()?);
-    let count = u32::from_le_bytes(take(&mut rest)?);
-    // The count is not trusted for an allocation.
-    let mut spans = Vec::new();
-    for _ in 0..count {
-        let length = u32::from_le_bytes(take(&mut rest)?) as usize;
-        let (start, after) = rest.split_at_checked(length)?;
-        rest = after;
-        let compacted_to = u64::from_le_bytes(take(&mut rest)?);
-        let versions_from = u64::from_le_bytes(take(&mut rest)?);
-        spans.push(SpanMark { start: start.to_vec(), past: Past { compacted_to, versions_from } });
-    }
+    let mut reader = Reader::new(content.strip_prefix(&[VERSION])?);
+    let (swept_to, left, holes_to, joined_to) = (reader.le()?, reader.le()?, reader.le()?, reader.le()?);
+    let count = reader.le::<u32>()? as usize;
+    let spans = reader.list(count, SPAN_BYTES_MIN, |reader| {
+        let length = reader.le::<u32>()? as usize;
+        let start = reader.take(length)?.to_vec();
+        let past = Past { compacted_to: reader.le()?, versions_from: reader.le()? };
+        Some(SpanMark { start, past })
+    })?;
     let is_ordered = spans.is_sorted_by(|left, right| left.start < right.start);
     let begins = spans.first().is_some_and(|span| span.start.is_empty());
     let marks = LogMarks { swept_to, left, holes_to, joined_to, spans };
-    (rest.is_empty() && is_ordered && begins).then_some(marks)
-}
-
-fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
-    let (head, after) = rest.split_first_chunk::<N>()?;
-    *rest = after;
-    Some(*head)
+    (reader.is_empty() && is_ordered && begins).then_some(marks)
 }
 
 #[cfg(test)]
@@ -219,5 +207,16 @@ mod tests {
             assert!(LogMarks::decode(&broken).is_err(), "byte {at}");
             assert!(LogMarks::decode(&bytes[..at]).is_err(), "cut at {at}");
         }
+    }
+
+    #[test]
+    fn the_stored_bytes_stay_the_same() {
+        let marks = LogMarks::of_sources(&[(vec![], &marks(1, 2)), (b"m".to_vec(), &marks(3, 4))], 9);
+        let hex: String = marks.encode().iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(
+            hex,
+            "01000000000000000000000000000000000900000000000000090000000000000002000000000000000100000000000000\
+             0200000000000000010000006d03000000000000000400000000000000456e332f"
+        );
     }
 }

@@ -15,6 +15,7 @@
 //! fingerprint.
 
 use shardlake_model::{Error, Result};
+use shardlake_stdx::codec::{Reader, Writer};
 use xxhash_rust::xxh3::xxh3_128;
 
 const VERSION: u8 = 3;
@@ -92,160 +93,108 @@ impl KeyPosition {
 
 impl Position {
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = vec![VERSION];
+        let mut out = Writer::default();
+        out.byte(VERSION);
         match &self.access {
-            AccessPosition::Start => out.push(0),
-            AccessPosition::Scan(item) => {
-                out.push(1);
-                push_key(&mut out, item);
+            AccessPosition::Start => {
+                out.byte(0);
             }
-            AccessPosition::Created(key) => {
-                out.push(4);
-                push_bytes(&mut out, key);
-            }
+            AccessPosition::Scan(item) => write_key(out.byte(1), item),
+            AccessPosition::Created(key) => write_bytes(out.byte(4), key),
             AccessPosition::Spans { plan, choices, place } => {
-                out.push(2);
-                out.extend_from_slice(&plan.to_be_bytes());
-                out.push(choices.len() as u8);
-                out.extend_from_slice(choices);
-                push_place(&mut out, place);
+                out.byte(2).be(*plan).byte(choices.len() as u8).bytes(choices);
+                write_place(&mut out, place);
             }
-            AccessPosition::Ordered { plan, at } => {
-                out.push(3);
-                out.extend_from_slice(&plan.to_be_bytes());
-                match at {
-                    OrderedPosition::Undefined(ordinal) => {
-                        out.push(0);
-                        out.extend_from_slice(&ordinal.to_be_bytes());
-                    }
-                    OrderedPosition::Postings(place) => {
-                        out.push(1);
-                        push_place(&mut out, place);
-                    }
-                }
+            AccessPosition::Ordered { plan, at: OrderedPosition::Undefined(ordinal) } => {
+                out.byte(3).be(*plan).byte(0).be(*ordinal);
+            }
+            AccessPosition::Ordered { plan, at: OrderedPosition::Postings(place) } => {
+                write_place(out.byte(3).be(*plan).byte(1), place);
             }
         }
         match &self.state {
-            None => out.push(0),
-            Some(state) => {
-                out.push(1);
-                out.extend_from_slice(state);
-            }
-        }
-        out
+            None => out.byte(0),
+            Some(state) => out.byte(1).bytes(state),
+        };
+        out.into_bytes()
     }
 
     /// Tokens come back from clients: anything may be in them.
     pub fn decode(bytes: &[u8]) -> Result<Position> {
-        read_position(&mut Reader(bytes)).ok_or_else(|| Error::bad_request("Invalid Continuation Token"))
+        read_position(&mut Reader::new(bytes)).ok_or_else(|| Error::bad_request("Invalid Continuation Token"))
     }
 }
 
-fn push_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
-    out.extend_from_slice(&(bytes.len() as u16).to_be_bytes());
-    out.extend_from_slice(bytes);
+fn write_bytes(out: &mut Writer, bytes: &[u8]) {
+    out.be(bytes.len() as u16).bytes(bytes);
 }
 
-fn push_key(out: &mut Vec<u8>, item: &KeyPosition) {
+fn write_key(out: &mut Writer, item: &KeyPosition) {
     match item {
-        KeyPosition::Key(key) => {
-            out.push(1);
-            push_bytes(out, key);
-        }
+        KeyPosition::Key(key) => write_bytes(out.byte(1), key),
         KeyPosition::Cut { start, hash } => {
-            out.push(2);
-            push_bytes(out, start);
-            out.extend_from_slice(&hash.to_be_bytes());
+            write_bytes(out.byte(2), start);
+            out.be(*hash);
         }
     }
 }
 
-fn push_place(out: &mut Vec<u8>, place: &Place) {
-    out.extend_from_slice(&place.branch.to_be_bytes());
-    out.extend_from_slice(&place.range.to_be_bytes());
-    push_key(out, &place.after);
-    out.push(u8::from(place.in_group));
+fn write_place(out: &mut Writer, place: &Place) {
+    write_key(out.be(place.branch).be(place.range), &place.after);
+    out.byte(u8::from(place.in_group));
 }
 
-struct Reader<'a>(&'a [u8]);
-
-impl<'a> Reader<'a> {
-    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
-        let (head, rest) = self.0.split_at_checked(length)?;
-        self.0 = rest;
-        Some(head)
-    }
-
-    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        self.take(N)?.try_into().ok()
-    }
-
-    fn u8(&mut self) -> Option<u8> {
-        self.array().map(u8::from_be_bytes)
-    }
-
-    fn u16(&mut self) -> Option<u16> {
-        self.array().map(u16::from_be_bytes)
-    }
-
-    fn u32(&mut self) -> Option<u32> {
-        self.array().map(u32::from_be_bytes)
-    }
-
-    fn bytes(&mut self) -> Option<Vec<u8>> {
-        let length = usize::from(self.u16()?);
-        self.take(length).map(<[u8]>::to_vec)
-    }
+fn read_bytes(reader: &mut Reader<'_>) -> Option<Vec<u8>> {
+    let length = reader.be::<u16>()?;
+    reader.take(usize::from(length)).map(<[u8]>::to_vec)
 }
 
 fn read_position(reader: &mut Reader<'_>) -> Option<Position> {
-    if reader.u8()? != VERSION {
+    if reader.byte()? != VERSION {
         return None;
     }
-    let access = match reader.u8()? {
+    let access = match reader.byte()? {
         0 => AccessPosition::Start,
         1 => AccessPosition::Scan(read_key(reader)?),
         2 => {
-            let plan = reader.u32()?;
-            let count = usize::from(reader.u8()?);
+            let plan = reader.be()?;
+            let count = usize::from(reader.byte()?);
             let choices = reader.take(count)?.to_vec();
             AccessPosition::Spans { plan, choices, place: read_place(reader)? }
         }
         3 => {
-            let plan = reader.u32()?;
-            let at = match reader.u8()? {
-                0 => OrderedPosition::Undefined(u64::from_be_bytes(reader.array()?)),
+            let plan = reader.be()?;
+            let at = match reader.byte()? {
+                0 => OrderedPosition::Undefined(reader.be()?),
                 1 => OrderedPosition::Postings(read_place(reader)?),
                 _ => return None,
             };
             AccessPosition::Ordered { plan, at }
         }
-        4 => AccessPosition::Created(reader.bytes()?),
+        4 => AccessPosition::Created(read_bytes(reader)?),
         _ => return None,
     };
-    let state = match reader.u8()? {
-        0 if reader.0.is_empty() => None,
-        1 => Some(reader.0.to_vec()),
+    let state = match reader.byte()? {
+        0 if reader.is_empty() => None,
+        1 => Some(reader.rest().to_vec()),
         _ => return None,
     };
     Some(Position { access, state })
 }
 
 fn read_key(reader: &mut Reader<'_>) -> Option<KeyPosition> {
-    let kind = reader.u8()?;
-    let bytes = reader.bytes()?;
+    let kind = reader.byte()?;
+    let bytes = read_bytes(reader)?;
     match kind {
         1 if bytes.len() <= KEY_BYTES_MAX => Some(KeyPosition::Key(bytes)),
-        2 if bytes.len() == KEY_BYTES_MAX => {
-            Some(KeyPosition::Cut { start: bytes, hash: u128::from_be_bytes(reader.array()?) })
-        }
+        2 if bytes.len() == KEY_BYTES_MAX => Some(KeyPosition::Cut { start: bytes, hash: reader.be()? }),
         _ => None,
     }
 }
 
 fn read_place(reader: &mut Reader<'_>) -> Option<Place> {
-    let (branch, range, after) = (reader.u16()?, reader.u16()?, read_key(reader)?);
-    let in_group = match reader.u8()? {
+    let (branch, range, after) = (reader.be()?, reader.be()?, read_key(reader)?);
+    let in_group = match reader.byte()? {
         0 => false,
         1 => true,
         _ => return None,
@@ -283,6 +232,39 @@ mod tests {
                 at: OrderedPosition::Postings(place)
             }),
         ]
+    }
+
+    #[test]
+    fn the_bytes_in_tokens_stay_the_same() {
+        let place = |after| Place { branch: 1, range: 0x0203, after: KeyPosition::of(after), in_group: true };
+        let spans = AccessPosition::Spans { plan: 0x0405_0607, choices: vec![8, 9], place: place(b"key") };
+        let at = OrderedPosition::Postings(place(&[b'k'; 321]));
+        let accesses = [
+            AccessPosition::Start,
+            AccessPosition::Scan(KeyPosition::of(b"item")),
+            AccessPosition::Created(b"creation".to_vec()),
+            spans,
+            AccessPosition::Ordered { plan: 10, at: OrderedPosition::Undefined(11) },
+            AccessPosition::Ordered { plan: 12, at },
+        ];
+        let encoded = accesses.map(|access| {
+            let state = (access != AccessPosition::Start).then(|| b"state".to_vec());
+            let bytes = Position { access, state }.encode();
+            bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+        });
+        let state = "017374617465";
+        let expected = [
+            "030000".to_owned(),
+            format!("03010100046974656d{state}"),
+            format!("030400086372656174696f6e{state}"),
+            format!("030204050607020809000102030100036b657901{state}"),
+            format!("03030000000a00000000000000000b{state}"),
+            format!(
+                "03030000000c0100010203020140{}e8736cdaf9164c82294f0c3168b61f8001{state}",
+                "6b".repeat(320)
+            ),
+        ];
+        assert_eq!(encoded, expected);
     }
 
     proptest! {
