@@ -22,6 +22,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use shardlake_charge::QueryCounters;
 use shardlake_model::{Error, Result};
 use shardlake_routing::{Epk, KeyRange};
+use shardlake_stdx::codec::{Reader, Writer};
 
 const VERSION: u8 = 5;
 /// A version that names no range.
@@ -29,6 +30,8 @@ const VERSION_WITHOUT_RANGE: u8 = 4;
 /// A version without the last counter, too: its pages made no steps that counted.
 const VERSION_WITHOUT_STEPS: u8 = 3;
 const PIECES_MAX: usize = 8;
+/// The bytes of a piece whose three parts are empty.
+const PIECE_BYTES_MIN: usize = 3;
 /// The position of a piece that was read completely.
 pub const DONE: &[u8] = &[0];
 /// Below 1 KB of text.
@@ -113,18 +116,21 @@ impl QueryToken {
 
     /// Fails only if ranges were cut again under a query whose positions are long.
     pub fn encode(&self) -> Result<String> {
-        let mut bytes = vec![VERSION];
-        bytes.extend_from_slice(&self.container.to_be_bytes());
-        bytes.extend_from_slice(&self.query_hash.to_be_bytes());
-        push_number(&mut bytes, self.range_id.map_or(0, |id| u64::from(id) + 1));
-        self.counters.to_array().into_iter().for_each(|number| push_number(&mut bytes, number));
-        bytes.push(self.pieces.len() as u8);
-        for piece in &self.pieces {
-            push_bytes(&mut bytes, &piece.span.min.0);
-            push_bytes(&mut bytes, &piece.span.max.0);
-            push_bytes(&mut bytes, &piece.position);
+        let mut out = Writer::default();
+        out.byte(VERSION).be(self.container).be(self.query_hash);
+        out.varint(self.range_id.map_or(0, |id| u64::from(id) + 1));
+        for number in self.counters.to_array() {
+            out.varint(number);
         }
-        bytes.extend_from_slice(&crc32fast::hash(&bytes).to_be_bytes());
+        out.byte(self.pieces.len() as u8);
+        for Piece { span, position } in &self.pieces {
+            for bytes in [&span.min.0, &span.max.0, position] {
+                out.varint(bytes.len() as u64).bytes(bytes);
+            }
+        }
+        let checksum = crc32fast::hash(out.written());
+        out.be(checksum);
+        let bytes = out.into_bytes();
         if self.pieces.len() > PIECES_MAX || bytes.len() > SIZE_BYTES_MAX {
             return Err(Error::bad_request(
                 "the container's ranges were cut anew while the query was read: start the query again",
@@ -152,62 +158,14 @@ fn invalid() -> Error {
     Error::bad_request("Invalid Continuation Token")
 }
 
-/// Seven bits a byte, lowest first; the top bit marks that more follow.
-fn push_number(out: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        out.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    out.push(number as u8);
+fn read_bytes(reader: &mut Reader<'_>) -> Option<Vec<u8>> {
+    let length = usize::try_from(reader.varint()?).ok()?;
+    reader.take(length).map(<[u8]>::to_vec)
 }
 
-fn push_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
-    push_number(out, bytes.len() as u64);
-    out.extend_from_slice(bytes);
-}
-
-struct Reader<'a>(&'a [u8]);
-
-impl<'a> Reader<'a> {
-    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
-        let (head, rest) = self.0.split_at_checked(length)?;
-        self.0 = rest;
-        Some(head)
-    }
-
-    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        self.take(N)?.try_into().ok()
-    }
-
-    fn byte(&mut self) -> Option<u8> {
-        self.array().map(|[byte]| byte)
-    }
-
-    fn number(&mut self) -> Option<u64> {
-        let mut number = 0_u64;
-        for shift in (0..64).step_by(7) {
-            let byte = self.byte()?;
-            let bits = u64::from(byte & 0x7F);
-            number |= bits << shift;
-            if number >> shift != bits {
-                return None;
-            }
-            if byte & 0x80 == 0 {
-                return Some(number);
-            }
-        }
-        None
-    }
-
-    fn bytes(&mut self) -> Option<Vec<u8>> {
-        let length = usize::try_from(self.number()?).ok()?;
-        self.take(length).map(<[u8]>::to_vec)
-    }
-
-    fn piece(&mut self) -> Option<Piece> {
-        let span = KeyRange { min: Epk(self.bytes()?), max: Epk(self.bytes()?) };
-        Some(Piece { span, position: self.bytes()? })
-    }
+fn read_piece(reader: &mut Reader<'_>) -> Option<Piece> {
+    let span = KeyRange { min: Epk(read_bytes(reader)?), max: Epk(read_bytes(reader)?) };
+    Some(Piece { span, position: read_bytes(reader)? })
 }
 
 fn parse(text: &str) -> Option<QueryToken> {
@@ -219,30 +177,29 @@ fn parse(text: &str) -> Option<QueryToken> {
     if crc32fast::hash(content) != u32::from_be_bytes(*checksum) {
         return None;
     }
-    let mut reader = Reader(content);
+    let mut reader = Reader::new(content);
     let version = reader.byte()?;
     let counters = match version {
         VERSION | VERSION_WITHOUT_RANGE => QueryCounters::COUNT,
         VERSION_WITHOUT_STEPS => QueryCounters::COUNT - 1,
         _ => return None,
     };
-    let container = u32::from_be_bytes(reader.array()?);
-    let query_hash = u64::from_be_bytes(reader.array()?);
+    let (container, query_hash) = (reader.be()?, reader.be()?);
     let range_id = match version {
-        VERSION => reader.number()?.checked_sub(1).map(u32::try_from).transpose().ok()?,
+        VERSION => reader.varint()?.checked_sub(1).map(u32::try_from).transpose().ok()?,
         _ => None,
     };
     let mut numbers = [0; QueryCounters::COUNT];
     for number in &mut numbers[..counters] {
-        *number = reader.number()?;
+        *number = reader.varint()?;
     }
     let count = usize::from(reader.byte()?);
     if !(1..=PIECES_MAX).contains(&count) {
         return None;
     }
-    let pieces = (0..count).map(|_| reader.piece()).collect::<Option<Vec<_>>>()?;
+    let pieces = reader.list(count, PIECE_BYTES_MIN, read_piece)?;
     let counters = QueryCounters::from_array(numbers);
-    let is_whole = reader.0.is_empty() && are_in_order(&pieces);
+    let is_whole = reader.is_empty() && are_in_order(&pieces);
     is_whole.then_some(QueryToken { container, query_hash, range_id, counters, pieces })
 }
 
@@ -325,6 +282,23 @@ mod tests {
         let checksum = crc32fast::hash(&bytes[..end]).to_be_bytes();
         bytes[end..].copy_from_slice(&checksum);
         assert!(QueryToken::decode(&URL_SAFE_NO_PAD.encode(&bytes), 7, [1; 2]).is_err());
+    }
+
+    #[test]
+    fn the_text_of_a_token_stays_the_same() {
+        let counters = QueryCounters { rows: 300, charged: 4711, ..QueryCounters::default() };
+        let pieces = vec![piece("10", "20", b"position"), piece("30", "FF", b"")];
+        let token = QueryToken {
+            container: 7,
+            query_hash: 0x0102_0304_0506_0708,
+            range_id: Some(2),
+            counters,
+            pieces,
+        };
+        assert_eq!(
+            token.encode().expect("short"),
+            "BQAAAAcBAgMEBQYHCAMArAIAAAAAAOckAAIBEAEgCHBvc2l0aW9uATAB_wCWK2LE"
+        );
     }
 
     proptest! {
