@@ -25,6 +25,7 @@ use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use shardlake_stdx::codec::Reader;
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::StorageError;
@@ -34,6 +35,7 @@ use crate::journal;
 pub(crate) const KEYSPACES: [&str; 2] = ["0", "1"];
 const DATABASE_VERSION: &[u8] = b"FJL\x03";
 const TRAILER_BYTES: usize = 38;
+const TABLE_BYTES: usize = 33;
 
 /// A complete database.
 #[derive(Debug)]
@@ -116,63 +118,33 @@ fn check_keyspace(database: &Path, name: &str) -> Result<KeyspaceFiles, StorageE
 
 /// All tables; `None` when it is not the content of a version.
 fn tables_of(version: &[u8]) -> Option<Vec<Table>> {
-    let mut trailer = Bytes(version.get(version.len().checked_sub(TRAILER_BYTES)?..)?);
+    let mut trailer = Reader::new(version.get(version.len().checked_sub(TRAILER_BYTES)?..)?);
     let (b"SFA!\x01\x00", _checksum) = (trailer.take(6)?, trailer.take(16)?) else { return None };
-    let mut contents = Bytes(version.get(usize::try_from(trailer.u64()?).ok()?..)?);
+    let mut contents = Reader::new(version.get(usize::try_from(trailer.le::<u64>()?).ok()?..)?);
     let b"TOC!" = contents.take(4)? else { return None };
-    for _ in 0..contents.u32()? {
-        let (at, length, name) = (contents.u64()?, contents.u64()?, contents.u16()?);
+    for _ in 0..contents.le::<u32>()? {
+        let (at, length, name) = (contents.le::<u64>()?, contents.le::<u64>()?, contents.le::<u16>()?);
         if contents.take(usize::from(name))? == b"tables" {
             let (at, length) = (usize::try_from(at).ok()?, usize::try_from(length).ok()?);
-            return Bytes(version.get(at..at.checked_add(length)?)?).tables();
+            return read_tables(&mut Reader::new(version.get(at..at.checked_add(length)?)?));
         }
     }
     None
 }
 
-/// Bytes not yet read.
-struct Bytes<'a>(&'a [u8]);
-
-impl<'a> Bytes<'a> {
-    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(count)?;
-        self.0 = rest;
-        Some(taken)
-    }
-
-    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        self.take(N)?.try_into().ok()
-    }
-
-    fn u8(&mut self) -> Option<u8> {
-        self.array().map(u8::from_le_bytes)
-    }
-
-    fn u16(&mut self) -> Option<u16> {
-        self.array().map(u16::from_le_bytes)
-    }
-
-    fn u32(&mut self) -> Option<u32> {
-        self.array().map(u32::from_le_bytes)
-    }
-
-    fn u64(&mut self) -> Option<u64> {
-        self.array().map(u64::from_le_bytes)
-    }
-
-    fn tables(&mut self) -> Option<Vec<Table>> {
-        let mut tables = Vec::new();
-        for _level in 0..self.u8()? {
-            for _run in 0..self.u8()? {
-                for _table in 0..self.u32()? {
-                    let (number, _kind) = (self.u64()?, self.u8()?);
-                    let (checksum, _sequence) = (u128::from_le_bytes(self.array()?), self.u64()?);
-                    tables.push(Table { number, checksum });
-                }
-            }
+fn read_tables(reader: &mut Reader<'_>) -> Option<Vec<Table>> {
+    let mut tables = Vec::new();
+    for _level in 0..reader.byte()? {
+        for _run in 0..reader.byte()? {
+            let count = reader.le::<u32>()? as usize;
+            tables.extend(reader.list(count, TABLE_BYTES, |reader| {
+                let (number, _kind) = (reader.le()?, reader.byte()?);
+                let (checksum, _sequence) = (reader.le()?, reader.le::<u64>()?);
+                Some(Table { number, checksum })
+            })?);
         }
-        Some(tables)
     }
+    Some(tables)
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, StorageError> {
