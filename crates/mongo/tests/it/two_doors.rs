@@ -1,9 +1,10 @@
 //! The vectors that a second implementation of spec mongo.md §11 made: names, identities, components of keys.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use serde_json::Value as Json;
-use shardlake_document::text_of_id;
+use shardlake_document::{BsonKind, RawDocument, text_of_id};
 use shardlake_model::{KeyComponent, KeyPath};
 use shardlake_mongo::{Identity, ShardKey, body_of, document_of, shown_name, stored_name, text_of, value_of};
 use shardlake_mql::{Decimal, Document, Value, identical, identical_documents};
@@ -168,5 +169,53 @@ fn ids_of_all_kinds_come_back_and_are_texts_where_they_stand_for_texts() {
         // An id that the REST protocol may have written.
         let id = text.as_str().unwrap();
         assert_eq!(text_of_id(id).as_deref(), value_of(id).as_str(), "{id}");
+    }
+}
+
+/// The document format reads BSON in place, the query language into a tree: two readers of one format.
+#[test]
+fn both_readers_of_bson_see_the_same_kinds_and_bytes() {
+    let text = || "text".to_owned();
+    let inner = || Document::from_iter([("a".into(), Value::Int(1))]);
+    let values = [
+        Value::Double(1.5),
+        Value::String("text".into()),
+        Value::document(inner()),
+        Value::array(vec![Value::Null, Value::Bool(true)]),
+        Value::Binary(2, Arc::from([1, 2])),
+        Value::Binary(4, Arc::from([7; 16])),
+        Value::Undefined,
+        Value::ObjectId([5; 12]),
+        Value::Bool(false),
+        Value::Date(-1),
+        Value::Null,
+        Value::Regex(Arc::new((text(), "im".to_owned()))),
+        Value::DbPointer(Arc::new((text(), [6; 12]))),
+        Value::Code("text".into()),
+        Value::Symbol("text".into()),
+        Value::CodeWithScope(Arc::new((text(), inner()))),
+        Value::Int(i32::MIN),
+        Value::Timestamp(1, 2),
+        Value::Long(i64::MIN),
+        Value::Decimal(Decimal::parse("1.10").expect("a decimal")),
+        Value::MaxKey,
+        Value::MinKey,
+    ];
+    let kinds: BTreeSet<i32> = values.iter().map(Value::type_number).collect();
+    assert_eq!(kinds.len(), BsonKind::ALL.len());
+    for value in values {
+        let (kind, document) = (value.type_number() as u8, Document::from_iter([("v".into(), value)]));
+        let bytes = document.to_bytes();
+        let raw = RawDocument::validate(&bytes).expect("a valid document");
+        let element = raw.elements().next().expect("one member");
+        assert_eq!(element.kind().map(|kind| kind as u8), Some(kind), "{document:?}");
+        // Length, kind, "v" and its zero come before the value, the final zero behind it.
+        assert_eq!(element.bytes(), &bytes[7..bytes.len() - 1], "{document:?}");
+        assert!(identical_documents(&Document::from_bytes(&bytes).expect("readable"), &document));
+        for cut in 0..bytes.len() {
+            assert!(
+                RawDocument::validate(&bytes[..cut]).is_err() && Document::from_bytes(&bytes[..cut]).is_err()
+            );
+        }
     }
 }
