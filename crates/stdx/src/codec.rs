@@ -232,4 +232,39 @@ mod tests {
         assert_eq!(Reader::new(&bytes).list(usize::MAX, 2, Reader::le::<u16>), None);
         assert_eq!(Reader::new(&bytes).list(0, 2, Reader::le::<u16>), Some(Vec::new()));
     }
+
+    /// Programs of random fields, written and read back; cut anywhere they end without a panic and without a wrong field.
+    #[test]
+    fn random_fields_come_back_and_cut_ones_are_missing() {
+        let random = crate::Random::seeded(11);
+        for _ in 0..500 {
+            let fields: Vec<(u64, u64)> =
+                (0..random.below(9)).map(|_| (random.below(4), random.below(u64::MAX))).collect();
+            let mut out = Writer::default();
+            for (kind, number) in &fields {
+                match kind {
+                    0 => out.le(*number),
+                    1 => out.be(*number as u32),
+                    2 => out.varint(*number >> (*number % 64)),
+                    _ => out.byte(3).bytes(&number.to_le_bytes()[..3]),
+                };
+            }
+            let bytes = out.into_bytes();
+            let read = |reader: &mut Reader<'_>, (kind, number): (u64, u64)| match kind {
+                0 => reader.le() == Some(number),
+                1 => reader.be() == Some(number as u32),
+                2 => reader.varint() == Some(number >> (number % 64)),
+                _ => {
+                    let length = reader.byte().map(usize::from);
+                    length.and_then(|length| reader.take(length)) == Some(&number.to_le_bytes()[..3])
+                }
+            };
+            let mut whole = Reader::new(&bytes);
+            assert!(fields.iter().all(|field| read(&mut whole, *field)) && whole.is_empty());
+            for end in 0..bytes.len() {
+                let mut cut = Reader::new(&bytes[..end]);
+                assert!(!fields.iter().all(|field| read(&mut cut, *field)), "cut at {end} of {fields:?}");
+            }
+        }
+    }
 }
