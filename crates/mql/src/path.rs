@@ -117,6 +117,11 @@ fn collect(value: &Value, path: &[Str], so_far: &str, found: &mut Vec<Value>, th
     }
 }
 
+/// The parts of a path of a filter, unchecked.
+pub(crate) fn split_path(path: &str) -> Vec<Str> {
+    path.split('.').map(Str::from).collect()
+}
+
 /// The parts of a path behind its `$`.
 pub(crate) fn field_path(path: &str) -> Result<Vec<Str>> {
     if path.is_empty() {

@@ -1,7 +1,7 @@
 //! Operators whose arguments have names.
 
-use super::NamedFunction;
-use super::parse::At;
+use super::operands::At;
+use super::operator::NamedFunction;
 use super::tree::{Expression, Tree};
 use crate::error::{Result, error, fail};
 use crate::value::{Document, Value};

@@ -1,6 +1,7 @@
 //! `$add`, `$subtract`, `$multiply`, `$divide`, `$mod`, `$abs`: types widen from int32 over int64 to double, and to decimal.
 
-use super::{MANY, Operator, between, exactly, rounding};
+use super::operator::{MANY, Operator, between, exactly};
+use super::rounding;
 use crate::error::{Result, error, fail};
 use crate::value::{Value, double_to_i64, int_or_long};
 

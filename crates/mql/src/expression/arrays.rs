@@ -1,7 +1,7 @@
 //! Operators on arrays that evaluate all their arguments.
 
 use super::objects::{array_to_object, object_to_array};
-use super::{MANY, Operator, between, comparing, exactly};
+use super::operator::{MANY, Operator, between, comparing, exactly};
 use crate::error::{Result, fail};
 use crate::order;
 use crate::value::Value;

@@ -1,6 +1,6 @@
 //! `$bitAnd`, `$bitOr`, `$bitXor`, `$bitNot`.
 
-use super::{MANY, Operator, between, exactly};
+use super::operator::{MANY, Operator, between, exactly};
 use crate::error::{Result, fail};
 use crate::value::Value;
 

@@ -1,7 +1,7 @@
 //! `$and`, `$or`, `$cond`, `$ifNull`, `$switch`, `$let`: operators that evaluate only the operands that they need.
 
 use super::env::Env;
-use super::parse::{At, list_of};
+use super::operands::{At, list_of};
 use super::scope::check_variable_name;
 use super::tree::{Evaluate, Expression, no_more_than_object};
 use crate::error::{Result, error, fail};

@@ -1,6 +1,6 @@
 //! `$type`, hashes, parts of timestamps.
 
-use super::{Operator, exactly};
+use super::operator::{Operator, exactly};
 use crate::value::Value;
 
 pub(super) fn operator(name: &str) -> Option<Operator> {

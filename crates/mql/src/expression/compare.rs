@@ -1,6 +1,6 @@
 //! `$cmp`, `$eq` and their kin, `$not`, `$isNumber`.
 
-use super::{Operator, comparing, exactly};
+use super::operator::{Operator, comparing, exactly};
 use crate::error::Result;
 use crate::order;
 use crate::value::Value;

@@ -1,10 +1,10 @@
 //! `$convert` and its short forms.
 
 use super::arguments::{Signature, value_of};
-use super::convert_binary::{self, BinaryOptions};
+use super::convert_binary::{self, BinaryOptions, unsupported};
 use super::dates::iso_text;
 use super::env::Env;
-use super::parse::{At, list_of};
+use super::operands::{At, list_of};
 use super::strings::number_text;
 use super::tree::{Evaluate, Expression, Tree};
 use crate::decimal::{Decimal, Rounding};
@@ -30,7 +30,7 @@ pub(super) enum Target {
 }
 
 pub(super) fn parse(name: &str, operand: &Value, at: &At<'_>) -> Result<Option<Expression>> {
-    let function: fn(&mut super::Env, &[Value]) -> Result<Value> = match name {
+    let function: fn(&mut Env, &[Value]) -> Result<Value> = match name {
         "$convert" => return parse_convert(operand, at).map(Some),
         "$toString" => |_, values| plain(&values[0], Target::String),
         "$toInt" => |_, values| plain(&values[0], Target::Int),
@@ -206,10 +206,6 @@ fn convert(value: &Value, target: Target, options: &BinaryOptions) -> Result<Val
         Target::Object => unsupported(value, "object"),
         Target::Other(name) => unsupported(value, name),
     }
-}
-
-pub(super) fn unsupported<T>(value: &Value, target: &str) -> Result<T> {
-    fail!(CONVERSION_FAILURE, "Unsupported conversion from {} to {target} in $convert", value.type_name())
 }
 
 fn to_bool(value: &Value) -> Result<Value> {

@@ -1,11 +1,14 @@
 //! Conversions from and to binary values, UUIDs, parts of timestamps.
 
-use super::conversion::unsupported;
 use crate::error::{CONVERSION_FAILURE, Result, error, fail};
 use crate::value::Value;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use std::sync::Arc;
+
+pub(super) fn unsupported<T>(value: &Value, target: &str) -> Result<T> {
+    fail!(CONVERSION_FAILURE, "Unsupported conversion from {} to {target} in $convert", value.type_name())
+}
 
 /// Options of `$convert` for binary values.
 #[derive(Debug, Default)]

@@ -2,9 +2,8 @@
 
 use super::arguments::{Signature, value_of};
 use super::dates::{DateUnit, add_units, difference, truncate, week_day_number};
-use super::parse::At;
+use super::operands::At;
 use super::tree::Expression;
-use super::{date_parts, date_text};
 use crate::error::{Result, fail};
 use crate::time::Zone;
 use crate::value::Value;
@@ -42,10 +41,7 @@ pub(super) fn parse(name: &str, operand: &Value, at: &At<'_>) -> Result<Option<E
             };
             signature.call(operand, at, |_, values| trunc(values))
         }
-        _ => match date_parts::parse(name, operand, at)? {
-            Some(expression) => Ok(Some(expression)),
-            None => date_text::parse(name, operand, at),
-        },
+        _ => Ok(None),
     }
 }
 

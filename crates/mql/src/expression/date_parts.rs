@@ -2,9 +2,10 @@
 
 use super::arguments::{Signature, value_of};
 use super::date_arguments::{millis_of, zone_of};
-use super::parse::{At, list_of};
+use super::env::Env;
+use super::operands::{At, list_of};
+use super::operator::NamedFunction;
 use super::tree::{Expression, Tree};
-use super::{Env, NamedFunction};
 use crate::error::{Result, error, fail};
 use crate::time::{self, Civil, Zone};
 use crate::value::{Document, Value};

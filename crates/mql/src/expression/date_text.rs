@@ -3,7 +3,7 @@
 use super::arguments::{Signature, is_given_null, value_of};
 use super::date_arguments::{millis_of, zone_of};
 use super::env::Env;
-use super::parse::At;
+use super::operands::At;
 use super::tree::{Evaluate, Expression};
 use crate::error::{CONVERSION_FAILURE, Result, fail};
 use crate::time::{self, FormatError, Zone};

@@ -2,7 +2,7 @@
 
 use super::bound::{Room, check_count};
 use super::env::Env;
-use super::parse::At;
+use super::operands::At;
 use super::scope::{Scope, check_variable_name};
 use super::tree::{Evaluate, Expression, no_more_than_object};
 use crate::error::{Result, error, fail};

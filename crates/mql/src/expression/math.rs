@@ -1,7 +1,7 @@
 //! Powers, roots, logarithms, trigonometry.
 
 use super::arithmetic::multiply_integers;
-use super::{MANY, Operator, between, exactly};
+use super::operator::{MANY, Operator, between, exactly};
 use crate::decimal::Decimal;
 use crate::error::{Result, fail};
 use crate::value::Value;

@@ -2,9 +2,9 @@
 
 use super::arguments::{Signature, value_of};
 use super::env::{CURRENT, Env};
-use super::parse::At;
+use super::operands::At;
+use super::operator::{MANY, Operator, between, exactly};
 use super::tree::{Evaluate, Expression};
-use super::{MANY, Operator, between, exactly};
 use crate::error::{Result, error, fail};
 use crate::value::{Document, Str, Value};
 

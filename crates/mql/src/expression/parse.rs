@@ -1,13 +1,50 @@
 //! BSON to expressions.
 
-use super::scope::{Scope, check_variable_use};
+use super::env::Env;
+use super::operands::{At, list_of};
+use super::operator::{Function, MANY, Operator};
+use super::scope::{Scope, check_variable_name, check_variable_use};
 use super::tree::{Expression, Tree};
-use super::{Function, MANY, Operator, conversion, objects, percentile};
-use super::{branches, date_arguments, lists, operator, picks, regexes, sort_array, trims};
+use super::{arithmetic, arrays, bits, casts, compare, math, sets, strings, sums, text};
+use super::{
+    branches, conversion, date_arguments, date_parts, date_text, lists, objects, percentile, picks, regexes,
+    sort_array, trims,
+};
 use crate::error::{Result, fail};
 use crate::path::{check_field_name, field_path};
 use crate::value::{Document, Str, Value};
+use shardlake_collation::Collation;
 
+/// Families of operators that evaluate all their arguments.
+const OPERATORS: &[fn(&str) -> Option<Operator>] = &[
+    arithmetic::operator,
+    math::operator,
+    bits::operator,
+    compare::operator,
+    strings::operator,
+    text::operator,
+    arrays::operator,
+    sets::operator,
+    objects::operator,
+    casts::operator,
+    sums::operator,
+];
+/// A family of operators that parse their own operands; `None` for a name of another family.
+type Parser = fn(&str, &Value, &At<'_>) -> Result<Option<Expression>>;
+const PARSERS: &[Parser] = &[
+    branches::parse,
+    lists::parse,
+    regexes::parse,
+    trims::parse,
+    date_arguments::parse,
+    date_parts::parse,
+    date_text::parse,
+    conversion::parse,
+    objects::parse,
+    picks::parse,
+    sort_array::parse,
+    percentile::parse,
+];
 /// Levels of operators that an expression may have.
 const DEPTH_MAX: usize = 200;
 /// Bytes that a string in an expression stays below.
@@ -18,7 +55,7 @@ pub fn parse(value: &Value, scope: &Scope) -> Result<Expression> {
     parse_at(value, scope, 0)
 }
 
-pub(super) fn parse_at(value: &Value, scope: &Scope, depth: usize) -> Result<Expression> {
+fn parse_at(value: &Value, scope: &Scope, depth: usize) -> Result<Expression> {
     if depth > DEPTH_MAX {
         fail!(15, "an expression may be nested {DEPTH_MAX} levels deep");
     }
@@ -42,6 +79,20 @@ pub(super) fn parse_at(value: &Value, scope: &Scope, depth: usize) -> Result<Exp
             Ok(Expression::new(Tree::Array(items)).folded())
         }
         _ => Ok(Expression::constant(value.clone())),
+    }
+}
+
+impl Scope {
+    /// A scope with variables that a command's `let` gives, each of which may use those before it, and an environment that holds
+    /// their values.
+    pub fn with_variables(collation: &Collation, variables: &Document, mut env: Env) -> Result<(Scope, Env)> {
+        let mut scope = Scope::with_collation(collation.clone());
+        for (name, value) in variables.iter() {
+            check_variable_name(name)?;
+            let value = parse(value, &scope)?.evaluate(&mut env)?;
+            env.set(scope.bind(name), value);
+        }
+        Ok((scope, env))
     }
 }
 
@@ -107,23 +158,11 @@ fn parse_operator(name: &str, operand: &Value, scope: &Scope, depth: usize) -> R
     if name == "$literal" || name == "$const" {
         return Ok(Expression::constant(operand.clone()));
     }
-    if let Some(operator) = operator(name) {
+    if let Some(operator) = OPERATORS.iter().find_map(|family| family(name)) {
         return parse_call(name, &operator, operand, scope, depth);
     }
-    let parsers = [
-        branches::parse,
-        lists::parse,
-        regexes::parse,
-        trims::parse,
-        date_arguments::parse,
-        conversion::parse,
-        objects::parse,
-        picks::parse,
-        sort_array::parse,
-        percentile::parse,
-    ];
-    let at = At { scope, depth };
-    for parser in parsers {
+    let at = At { scope, depth, parser: parse_at };
+    for parser in PARSERS {
         if let Some(expression) = parser(name, operand, &at)? {
             return Ok(expression);
         }
@@ -166,30 +205,6 @@ pub(crate) fn meta_name(kind: &str) -> Str {
     Str::from(format!("$meta.{kind}"))
 }
 
-/// Scope and nesting depth of an expression while it is parsed.
-pub(super) struct At<'a> {
-    pub scope: &'a Scope,
-    pub depth: usize,
-}
-
-impl At<'_> {
-    pub fn parse(&self, value: &Value) -> Result<Expression> {
-        parse_at(value, self.scope, self.depth)
-    }
-
-    pub fn parse_in(&self, value: &Value, scope: &Scope) -> Result<Expression> {
-        parse_at(value, scope, self.depth)
-    }
-}
-
-/// The arguments of an operator that takes them by place: an array of them, or the only one.
-pub(super) fn list_of(operand: &Value) -> &[Value] {
-    match operand {
-        Value::Array(items) => items,
-        other => std::slice::from_ref(other),
-    }
-}
-
 fn parse_call(
     name: &str,
     operator: &Operator,
@@ -211,7 +226,7 @@ fn parse_call(
     let arguments: Result<Vec<Expression>> =
         arguments.iter().map(|argument| parse_at(argument, scope, depth)).collect();
     if let ("$setEquals", Ok(arguments)) = (name, &arguments) {
-        super::sets::check_constants(arguments)?;
+        sets::check_constants(arguments)?;
     }
     let call = match operator.function {
         Function::Plain(function) => Tree::Call(function, arguments?),

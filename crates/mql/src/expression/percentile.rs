@@ -1,7 +1,7 @@
 //! `$percentile` and `$median`, as operators and for accumulators; computed exactly.
 
 use super::env::Env;
-use super::parse::At;
+use super::operands::At;
 use super::tree::{Evaluate, Expression};
 use crate::error::{Result, error, fail};
 use crate::value::{Document, Value};

@@ -2,7 +2,7 @@
 
 use super::arguments::{Signature, value_of};
 use super::env::Env;
-use super::parse::At;
+use super::operands::At;
 use super::tree::{Evaluate, Expression};
 use crate::error::{Result, fail};
 use crate::order;

@@ -2,7 +2,7 @@
 
 use super::arguments::{Signature, value_of};
 use super::bound::check_bytes;
-use super::parse::At;
+use super::operands::At;
 use super::tree::Expression;
 use crate::error::{Result, fail};
 use crate::pattern::{Found, Pattern};

@@ -1,8 +1,7 @@
 //! Names of variables while an expression is parsed.
 
-use super::env::{CURRENT, Env, ROOT};
+use super::env::{CURRENT, ROOT};
 use crate::error::{Result, error, fail};
-use crate::value::Document;
 use shardlake_collation::Collation;
 
 /// The variables that an expression may name, each with the slot of its value, and the collation by which it compares strings.
@@ -82,18 +81,4 @@ pub(crate) fn check_variable_use(name: &str) -> Result<()> {
         fail!(9, "'{name}' contains an invalid character for a variable name: '{wrong}'");
     }
     Ok(())
-}
-
-impl Scope {
-    /// A scope with variables that a command's `let` gives, each of which may use those before it, and an environment that holds
-    /// their values.
-    pub fn with_variables(collation: &Collation, variables: &Document, mut env: Env) -> Result<(Scope, Env)> {
-        let mut scope = Scope::with_collation(collation.clone());
-        for (name, value) in variables.iter() {
-            check_variable_name(name)?;
-            let value = super::parse(value, &scope)?.evaluate(&mut env)?;
-            env.set(scope.bind(name), value);
-        }
-        Ok((scope, env))
-    }
 }

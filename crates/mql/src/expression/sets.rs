@@ -1,6 +1,7 @@
 //! Arrays as sets. Results are in the order of values.
 
-use super::{Expression, MANY, Operator, comparing, exactly};
+use super::operator::{MANY, Operator, comparing, exactly};
+use super::tree::Expression;
 use crate::error::{Result, fail};
 use crate::order::Key;
 use crate::value::Value;

@@ -2,7 +2,7 @@
 
 use super::bound::{check_bytes, check_count};
 use super::dates::iso_text;
-use super::{MANY, Operator, between, exactly};
+use super::operator::{MANY, Operator, between, exactly};
 use crate::error::{Result, fail};
 use crate::time::Civil;
 use crate::value::Value;

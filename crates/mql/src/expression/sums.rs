@@ -1,7 +1,7 @@
 //! Accumulators as operators: over their arguments, or over the elements of the only one.
 
 use super::number::{Deviation, Sum, average};
-use super::{MANY, Operator, between, comparing};
+use super::operator::{MANY, Operator, between, comparing};
 use crate::order;
 use crate::value::Value;
 use shardlake_collation::Collation;

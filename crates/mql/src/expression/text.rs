@@ -1,7 +1,7 @@
 //! Parts of strings by bytes or code points: `$substrBytes`, `$substrCP`, `$indexOfBytes`, `$indexOfCP`.
 
+use super::operator::{Operator, between, exactly};
 use super::strings::text_of;
-use super::{Operator, between, exactly};
 use crate::error::{Result, fail};
 use crate::value::Value;
 

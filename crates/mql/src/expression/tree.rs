@@ -1,8 +1,8 @@
 //! The parsed form of an expression and its evaluation.
 
-use super::NamedFunction;
 use super::bound::{Room, check_value};
 use super::env::Env;
+use super::operator::NamedFunction;
 use crate::error::{Result, error, fail};
 use crate::value::{Document, Str, Value};
 use shardlake_collation::Collation;

@@ -1,17 +1,196 @@
-//! Conditions on one value.
+//! Parsed conditions: on one value, on the values of a path, and combinations of them. A condition on an element of an array may hold
+//! all of these.
 
 use super::bits::Bits;
 use super::geo::GeoTest;
-use super::{Matched, Node};
+use super::near::Near;
+use super::schema::Schema;
 use crate::decimal::Rounding;
 use crate::error::{Result, fail};
-use crate::expression::Env;
+use crate::expression::{Env, Expression};
 use crate::order;
+use crate::path;
 use crate::pattern::Pattern;
-use crate::value::Value;
+use crate::value::{Document, Str, Value};
 use shardlake_collation::Collation;
 use std::cmp::Ordering;
 use std::sync::Arc;
+
+/// A condition on a document, or on an element of an array.
+#[derive(Debug)]
+pub(super) enum Node {
+    And(Vec<Node>),
+    Or(Vec<Node>),
+    Not(Box<Node>),
+    Path(Vec<Str>, Leaf),
+    /// A condition on an element itself, within `$elemMatch`.
+    Element(Leaf),
+    Expression(Expression),
+    Schema(Box<Schema>),
+    Sample(f64),
+    Near(Arc<Near>),
+    Constant(bool),
+}
+
+/// Which element of an array made a filter hold, for the positional `$`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Matched {
+    pub index: Option<usize>,
+}
+
+impl Node {
+    /// All of the conditions, in the order in which the reference looks at them: by kind, then by path. If several hold
+    /// by an element of an array, the last one determines the element of the positional `$`.
+    pub fn all(nodes: Vec<Node>) -> Node {
+        let mut flat = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            match node {
+                Node::And(inner) => flat.extend(inner),
+                node => flat.push(node),
+            }
+        }
+        flat.sort_by(|left, right| left.place().cmp(&right.place()));
+        if flat.len() == 1 { flat.swap_remove(0) } else { Node::And(flat) }
+    }
+
+    fn place(&self) -> (u8, &[Str]) {
+        match self {
+            Node::And(_) => (0, &[]),
+            Node::Or(_) => (1, &[]),
+            Node::Path(path, leaf) => (leaf.place(), path),
+            Node::Element(leaf) => (leaf.place(), &[]),
+            Node::Not(_) => (30, &[]),
+            Node::Schema(_) | Node::Sample(_) => (41, &[]),
+            Node::Expression(_) => (42, &[]),
+            Node::Constant(_) => (43, &[]),
+            Node::Near(_) => (44, &[]),
+        }
+    }
+
+    pub fn holds(&self, document: &Document, env: &mut Env, matched: &mut Matched) -> Result<bool> {
+        match self {
+            Node::And(nodes) => {
+                for node in nodes {
+                    if !node.holds(document, env, matched)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+            Node::Or(nodes) => {
+                let tells = is_of_one_value(nodes);
+                for node in nodes {
+                    let mut apart = Matched::default();
+                    if node.holds(document, env, if tells { &mut *matched } else { &mut apart })? {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
+            }
+            Node::Not(node) => Ok(!node.holds(document, env, &mut Matched::default())?),
+            Node::Path(path, leaf) => leaf.holds_at(document, path, env, matched),
+            Node::Element(_) => Ok(false),
+            Node::Expression(expression) => {
+                let root = Value::Document(Arc::new(document.clone()));
+                Ok(expression.evaluate_on(env, &root)?.is_true())
+            }
+            Node::Schema(schema) => schema.accepts_document(document),
+            Node::Sample(rate) => Ok(env.random() < *rate),
+            Node::Near(near) => Ok(near.holds(document)),
+            Node::Constant(answer) => Ok(*answer),
+        }
+    }
+
+    /// Whether an element meets conditions that `$elemMatch` states without names.
+    fn element_holds(&self, element: &Value, env: &mut Env) -> Result<bool> {
+        match self {
+            Node::And(nodes) => {
+                for node in nodes {
+                    if !node.element_holds(element, env)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+            Node::Not(node) => Ok(!node.element_holds(element, env)?),
+            Node::Element(leaf) => leaf.holds_for(element, env),
+            _ => Ok(false),
+        }
+    }
+}
+
+/// Whether alternatives are one condition in other words: values of one path, as in `$in`. Only such alternatives
+/// determine the element of the positional `$`.
+fn is_of_one_value(alternatives: &[Node]) -> bool {
+    let path_of = |node: &Node| match node {
+        Node::Path(path, Leaf::Compare(Comparison::Equal, ..) | Leaf::In(..)) => Some(path.clone()),
+        _ => None,
+    };
+    match alternatives {
+        [_] => true,
+        [first, rest @ ..] => {
+            path_of(first).is_some_and(|path| rest.iter().all(|node| path_of(node).as_ref() == Some(&path)))
+        }
+        [] => false,
+    }
+}
+
+impl Leaf {
+    fn holds_at(
+        &self,
+        document: &Document,
+        path: &[Str],
+        env: &mut Env,
+        matched: &mut Matched,
+    ) -> Result<bool> {
+        let mut failure = None;
+        let mut index = None;
+        let found = path::walk(document, path, &mut |reached| {
+            let mut test = |value: &Value| match self.holds_for(value, env) {
+                Ok(holds) => holds,
+                Err(error) => {
+                    failure = Some(error);
+                    true
+                }
+            };
+            if let Value::Array(items) = reached.value {
+                if self.looks_into_arrays()
+                    && let Some(at) = items.iter().position(&mut test)
+                {
+                    index = reached.index.or(Some(at));
+                    return true;
+                }
+                match self.matching_element(items, env) {
+                    Ok(Some(at)) => index = reached.index.or(Some(at)),
+                    Ok(None) => {}
+                    Err(error) => {
+                        failure = Some(error);
+                        return true;
+                    }
+                }
+            }
+            let mut test = |value: &Value| match self.holds_for(value, env) {
+                Ok(holds) => holds,
+                Err(error) => {
+                    failure = Some(error);
+                    true
+                }
+            };
+            let holds = test(reached.value);
+            if holds && index.is_none() {
+                index = reached.index;
+            }
+            holds
+        });
+        if let Some(error) = failure {
+            return Err(error);
+        }
+        if found && index.is_some() {
+            matched.index = index;
+        }
+        Ok(found)
+    }
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Comparison {

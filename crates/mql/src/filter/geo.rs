@@ -3,8 +3,8 @@
 //! GeoJSON lies on a sphere and its edges are great circles; `$box`, `$polygon` and `$center` lie in a plane. `$near` and
 //! `$nearSphere`, which also sort, are in `near.rs`.
 
-use super::geo_parse::{document_shape, parse_query};
-use super::geo_shape::{Point, Shape, Space, intersects, is_in_flat_polygon, within};
+use super::geo_parse::{Query, document_shape, parse_query};
+use super::geo_shape::{Shape, Space, intersects, is_in_flat_polygon, within};
 use crate::error::Result;
 use crate::value::Value;
 
@@ -13,18 +13,6 @@ use crate::value::Value;
 pub(super) struct GeoTest {
     query: Query,
     within: bool,
-}
-
-/// The shape that a filter names.
-#[derive(Debug)]
-pub(super) enum Query {
-    Shape(Shape, Space),
-    /// All of the sphere but a polygon.
-    Beyond(Shape),
-    /// Corners in a plane, in the order of their sides, which may cross one another.
-    FlatPolygon(Vec<Point>),
-    /// Centre and radius: of a sphere in radians, of a plane in its unit.
-    Circle(Point, f64, Space),
 }
 
 impl GeoTest {

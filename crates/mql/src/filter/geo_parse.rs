@@ -1,9 +1,20 @@
 //! GeoJSON and legacy coordinates to shapes.
 
-use super::geo::Query;
 use super::geo_shape::{Point, Shape, Space, is_against_the_clock};
 use crate::error::{BAD_VALUE, Result, error, fail};
 use crate::value::{Document, Value};
+
+/// The shape that a filter names.
+#[derive(Debug)]
+pub(super) enum Query {
+    Shape(Shape, Space),
+    /// All of the sphere but a polygon.
+    Beyond(Shape),
+    /// Corners in a plane, in the order of their sides, which may cross one another.
+    FlatPolygon(Vec<Point>),
+    /// Centre and radius: of a sphere in radians, of a plane in its unit.
+    Circle(Point, f64, Space),
+}
 
 /// The shape that a `$geoWithin` or `$geoIntersects` names.
 pub(super) fn parse_query(name: &str, operand: &Value, within: bool) -> Result<Query> {

@@ -115,7 +115,7 @@ impl Near {
             parsed.most *= EARTH_RADIUS_METERS;
         }
         let Parsed { centre, least, most, .. } = parsed;
-        Ok(Near { field: field.into(), path: super::parse::split_path(field), centre, least, most })
+        Ok(Near { field: field.into(), path: path::split_path(field), centre, least, most })
     }
 
     /// The field whose places are measured.

@@ -2,7 +2,6 @@
 
 use super::geo_parse::document_shape;
 use super::geo_shape::{CORNERS_COMPARED_MAX, Space};
-use super::parse::split_path;
 use crate::error::{Result, fail};
 use crate::path;
 use crate::value::{Document, Value};
@@ -30,7 +29,7 @@ impl Places {
     /// Refuses a document that holds something else at a path. Nothing at all is no error.
     pub fn check(self, document: &Document, field: &str) -> Result<()> {
         let mut outcome = Ok(());
-        path::walk(document, &split_path(field), &mut |reached| {
+        path::walk(document, &path::split_path(field), &mut |reached| {
             outcome = match self {
                 Places::OnSphere => check_on_sphere(reached.value, field),
                 Places::InPlane(low, high) => check_in_plane(reached.value, (low, high), field),

@@ -8,44 +8,14 @@ mod parse;
 mod program;
 mod run;
 
+use parse::Flags;
 use program::Program;
+pub(crate) use run::Found;
 
 /// A compiled pattern.
 #[derive(Debug)]
 pub(crate) struct Pattern {
     program: Program,
-}
-
-/// Where a pattern matched, in bytes: the whole, and each group.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
-    pub span: (usize, usize),
-    pub groups: Vec<Option<(usize, usize)>>,
-}
-
-/// Letters that change how a pattern matches.
-#[derive(Clone, Copy, Debug, Default)]
-struct Flags {
-    ignore_case: bool,
-    multi_line: bool,
-    dot_all: bool,
-    extended: bool,
-    /// Letters, digits and spaces of all scripts, as `(*UCP)` asks for them.
-    unicode: bool,
-}
-
-impl Flags {
-    fn set(&mut self, letter: char, on: bool) -> Result<(), String> {
-        match letter {
-            'i' => self.ignore_case = on,
-            'm' => self.multi_line = on,
-            's' => self.dot_all = on,
-            'x' => self.extended = on,
-            'u' | 'U' | 'J' => {}
-            other => return Err(format!("unknown option {other}")),
-        }
-        Ok(())
-    }
 }
 
 impl Pattern {

@@ -1,7 +1,31 @@
 //! The text of a pattern to a tree.
 
-use super::Flags;
 use super::class::{Class, escaped, posix, property};
+
+/// Letters that change how a pattern matches.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Flags {
+    ignore_case: bool,
+    multi_line: bool,
+    dot_all: bool,
+    extended: bool,
+    /// Letters, digits and spaces of all scripts, as `(*UCP)` asks for them.
+    unicode: bool,
+}
+
+impl Flags {
+    pub fn set(&mut self, letter: char, on: bool) -> Result<(), String> {
+        match letter {
+            'i' => self.ignore_case = on,
+            'm' => self.multi_line = on,
+            's' => self.dot_all = on,
+            'x' => self.extended = on,
+            'u' | 'U' | 'J' => {}
+            other => return Err(format!("unknown option {other}")),
+        }
+        Ok(())
+    }
+}
 
 /// Groups within groups.
 const DEPTH_MAX: usize = 250;

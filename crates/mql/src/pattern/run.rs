@@ -1,9 +1,15 @@
 //! Runs instructions over a text, with an explicit stack of places to go back to.
 
-use super::Found;
 use super::class::{is_word, lower};
 use super::parse::Assertion;
 use super::program::{Program, Step};
+
+/// Where a pattern matched, in bytes: the whole, and each group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub span: (usize, usize),
+    pub groups: Vec<Option<(usize, usize)>>,
+}
 
 /// Steps that one search may take.
 const STEPS_MAX: u64 = 10_000_000;

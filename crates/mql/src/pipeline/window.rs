@@ -13,7 +13,7 @@ use crate::order::{self, Key};
 use crate::path::field_path;
 use crate::sort::{SortKey, SortPattern};
 use crate::time::Zone;
-use crate::value::{Document, Str, Value};
+use crate::value::{Str, Value};
 use shardlake_collation::Collation;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -338,18 +338,5 @@ fn edge(own: &Value, bound: &Bound, unit: Option<DateUnit>) -> Result<Option<Val
             "Invalid range: Expected the sortBy field to be a number or a date, but it was {}",
             other.type_name()
         ),
-    }
-}
-
-/// The documents of a window.
-pub(super) fn window_rows(partition: &Partition, (start, end): (usize, usize)) -> &[Value] {
-    &partition.rows[start..end]
-}
-
-/// The operand of an operator that takes a document.
-pub(super) fn operand_document(value: &Value, name: &str, code: i32) -> Result<Document> {
-    match value {
-        Value::Document(document) => Ok((**document).clone()),
-        other => fail!(code, "{name} expects an object, found {}", other.type_name()),
     }
 }

@@ -1,7 +1,6 @@
 //! Functions over windows: accumulators, and those that know places and neighbours.
 
 use super::run::Context;
-use super::window::{operand_document, window_rows};
 use super::window_numbers::{
     self, Partition, Weight, covariance, derivative, fill_linearly, integral, scaled,
 };
@@ -10,7 +9,7 @@ use crate::error::{FAILED_TO_PARSE, Result, error, fail};
 use crate::expression::{DateUnit, Expression, Scope, parse as parse_expression};
 use crate::order;
 use crate::sort::SortPattern;
-use crate::value::Value;
+use crate::value::{Document, Value};
 
 pub(super) enum Function {
     Accumulate(Accumulator),
@@ -300,4 +299,17 @@ fn rank(at: usize, dense: bool, partition: &Partition) -> i64 {
         return 1 + (1..=at).filter(|place| !same(place - 1, *place)).count() as i64;
     }
     (0..=at).find(|place| same(*place, at)).unwrap_or(at) as i64 + 1
+}
+
+/// The documents of a window.
+fn window_rows(partition: &Partition, (start, end): (usize, usize)) -> &[Value] {
+    &partition.rows[start..end]
+}
+
+/// The operand of an operator that takes a document.
+fn operand_document(value: &Value, name: &str, code: i32) -> Result<Document> {
+    match value {
+        Value::Document(document) => Ok((**document).clone()),
+        other => fail!(code, "{name} expects an object, found {}", other.type_name()),
+    }
 }

@@ -5,10 +5,11 @@
 //! | `parse.rs` | documents and pipelines to updates |
 //! | `target.rs` | paths with positional parts |
 //! | `tree.rs` | the tree of all paths of an update, and its walk over a document |
-//! | `modifier.rs` | the change that an operator makes to one value |
+//! | `modifier.rs`, `change.rs` | the change that an operator makes to one value |
 //! | `push.rs` | `$push`, `$addToSet`, `$pull`, `$pullAll`, `$pop` |
 //! | `upsert.rs` | the document that an upsert starts from |
 
+mod change;
 mod modifier;
 mod parse;
 mod push;
@@ -22,8 +23,8 @@ use crate::filter::Matched;
 use crate::order;
 use crate::pipeline::{Collections, Context, Pipeline};
 use crate::value::{Document, Str, Value};
-use target::ArrayFilters;
-use tree::{Fields, Walk};
+use parse::UpdateKind;
+use tree::Walk;
 
 pub use upsert::upsert_base;
 
@@ -32,14 +33,7 @@ const SIZE_MAX: usize = 16 * 1024 * 1024;
 
 /// A parsed update.
 #[derive(Debug)]
-pub struct Update(Kind);
-
-#[derive(Debug)]
-enum Kind {
-    Operators(Fields, ArrayFilters),
-    Replacement(Document),
-    Pipeline(Pipeline),
-}
+pub struct Update(UpdateKind);
 
 /// The next version of a document.
 #[derive(Debug)]
@@ -64,28 +58,28 @@ impl Update {
     }
 
     pub fn is_replacement(&self) -> bool {
-        matches!(self.0, Kind::Replacement(_))
+        matches!(self.0, UpdateKind::Replacement(_))
     }
 
     pub fn is_pipeline(&self) -> bool {
-        matches!(self.0, Kind::Pipeline(_))
+        matches!(self.0, UpdateKind::Pipeline(_))
     }
 
     /// Applies the update. `matched` holds the element of the positional `$`; `inserts` is true for the document of an
     /// upsert.
     pub fn apply(&self, old: &Document, matched: Matched, inserts: bool, env: &mut Env) -> Result<Updated> {
         let document = match &self.0 {
-            Kind::Operators(fields, filters) => {
+            UpdateKind::Operators(fields, filters) => {
                 Walk { old, filters, matched, inserts, env }.document(fields)?
             }
-            Kind::Replacement(replacement) => {
+            UpdateKind::Replacement(replacement) => {
                 let mut document = replacement.clone();
                 if let (None, Some(id)) = (document.get("_id"), old.get("_id")) {
                     document.push_front("_id", id.clone());
                 }
                 document
             }
-            Kind::Pipeline(pipeline) => apply_pipeline(pipeline, old, env)?,
+            UpdateKind::Pipeline(pipeline) => apply_pipeline(pipeline, old, env)?,
         };
         let document = id_first(document);
         check_id(old, &document, inserts)?;
@@ -94,7 +88,7 @@ impl Update {
         }
         // A replacement without an identity differs from every document, as MongoDB compares them.
         let modified = match &self.0 {
-            Kind::Replacement(replacement) => !order::identical_documents(old, replacement),
+            UpdateKind::Replacement(replacement) => !order::identical_documents(old, replacement),
             _ => !order::identical_documents(old, &document),
         };
         Ok(Updated { document, modified })

@@ -1,21 +1,14 @@
 //! Operators of updates: the change that each makes to one value.
 
+use super::change::{Change, Changed};
 use super::push::{ArrayChange, parse_array_change};
 use super::target::{Target, value_at};
-use super::tree::{PATH_NOT_VIABLE, Walk};
 use crate::decimal::Decimal;
-use crate::error::{BAD_VALUE, Result, TYPE_MISMATCH, fail};
+use crate::error::{BAD_VALUE, PATH_NOT_VIABLE, Result, TYPE_MISMATCH, fail};
 use crate::expression::{Env, Scope, add_numbers};
 use crate::order;
 use crate::value::{Document, Value};
 use shardlake_collation::Collation;
-
-/// Change to one value.
-pub(super) enum Change {
-    None,
-    Set(Value),
-    Remove,
-}
 
 /// One operator with its operand.
 #[derive(Debug)]
@@ -100,13 +93,13 @@ impl Modifier {
     }
 
     /// The change to the value at the end of the path. `path` names it in messages.
-    pub fn change(&self, old: &Value, path: &str, walk: &mut Walk<'_>) -> Result<Change> {
+    pub fn change(&self, old: &Value, path: &str, of: Changed<'_>, env: &mut Env) -> Result<Change> {
         match self {
-            Modifier::SetOnInsert(_) if !walk.inserts => Ok(Change::None),
+            Modifier::SetOnInsert(_) if !of.inserts => Ok(Change::None),
             Modifier::Unset => Ok(Change::Remove),
-            Modifier::Rename { from, to } => renamed(from, to, walk.old),
-            Modifier::Array(change) => change.apply(old, path, walk.env),
-            _ => self.scalar(old, path, walk.env),
+            Modifier::Rename { from, to } => renamed(from, to, of.document),
+            Modifier::Array(change) => change.apply(old, path, env),
+            _ => self.scalar(old, path, env),
         }
     }
 

@@ -1,6 +1,5 @@
 //! Documents and pipelines to updates.
 
-use super::Kind;
 use super::modifier::{Modifier, rename_destination};
 use super::target::{ArrayFilters, Target, parse_filters};
 use super::tree::Fields;
@@ -9,7 +8,15 @@ use crate::expression::Scope;
 use crate::pipeline::Pipeline;
 use crate::value::{Document, Str, Value};
 
-pub(super) fn parse(update: &Value, array_filters: &[Value], scope: &Scope) -> Result<Kind> {
+/// A parsed update, by its form.
+#[derive(Debug)]
+pub(super) enum UpdateKind {
+    Operators(Fields, ArrayFilters),
+    Replacement(Document),
+    Pipeline(Pipeline),
+}
+
+pub(super) fn parse(update: &Value, array_filters: &[Value], scope: &Scope) -> Result<UpdateKind> {
     match update {
         Value::Document(document) => {
             let by_operators = document.first().is_some_and(|(name, _)| name.starts_with('$'));
@@ -36,17 +43,17 @@ pub(super) fn parse(update: &Value, array_filters: &[Value], scope: &Scope) -> R
     }
 }
 
-fn parse_replacement(document: &Document) -> Result<Kind> {
+fn parse_replacement(document: &Document) -> Result<UpdateKind> {
     if let Some((name, _)) = document.iter().find(|(name, _)| name.starts_with('$')) {
         fail!(
             52,
             "The dollar ($) prefixed field '{name}' is not allowed in the context of an update's replacement document."
         );
     }
-    Ok(Kind::Replacement(document.clone()))
+    Ok(UpdateKind::Replacement(document.clone()))
 }
 
-fn parse_pipeline(stages: &[Value], scope: &Scope) -> Result<Kind> {
+fn parse_pipeline(stages: &[Value], scope: &Scope) -> Result<UpdateKind> {
     for stage in stages {
         let name = stage.as_document().and_then(|stage| stage.first()).map(|(name, _)| name);
         match name.map(|name| &**name) {
@@ -64,7 +71,7 @@ fn parse_pipeline(stages: &[Value], scope: &Scope) -> Result<Kind> {
             }
         }
     }
-    Ok(Kind::Pipeline(Pipeline::parse(stages, scope)?))
+    Ok(UpdateKind::Pipeline(Pipeline::parse(stages, scope)?))
 }
 
 /// Whether a `$fill` looks at its own document alone: then it is a `$set`.
@@ -75,7 +82,7 @@ fn fills_with_values(stage: &Value) -> bool {
     output.is_some_and(|output| output.iter().all(|(_, how)| is_value(how)))
 }
 
-fn parse_operators(document: &Document, filters: ArrayFilters, scope: &Scope) -> Result<Kind> {
+fn parse_operators(document: &Document, filters: ArrayFilters, scope: &Scope) -> Result<UpdateKind> {
     let mut fields = Fields::default();
     let mut used: Vec<Str> = Vec::new();
     for (name, operand) in document.iter() {
@@ -106,7 +113,7 @@ fn parse_operators(document: &Document, filters: ArrayFilters, scope: &Scope) ->
     if let Some((identifier, _)) = filters.iter().find(|(identifier, _)| !used.contains(identifier)) {
         fail!(FAILED_TO_PARSE, "The array filter for identifier '{identifier}' was not used in the update");
     }
-    Ok(Kind::Operators(fields, filters))
+    Ok(UpdateKind::Operators(fields, filters))
 }
 
 /// Adds an operator to the tree; `$rename` is two, one at each of its paths.

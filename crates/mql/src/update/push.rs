@@ -1,6 +1,6 @@
 //! Operators on arrays: `$push`, `$addToSet`, `$pull`, `$pullAll`, `$pop`.
 
-use super::modifier::Change;
+use super::change::Change;
 use crate::error::{BAD_VALUE, FAILED_TO_PARSE, Result, TYPE_MISMATCH, fail};
 use crate::expression::{Env, Scope};
 use crate::filter::{ElementFilter, Filter, is_operator_document};

@@ -20,9 +20,10 @@
 //! Conflicts of `$` and of several array filters depend on the document: the walk finds them when it
 //! merges the subtrees that meet in one element.
 
-use super::modifier::{Change, Modifier};
+use super::change::{Change, Changed};
+use super::modifier::Modifier;
 use super::target::{ArrayFilters, Part, Target};
-use crate::error::{BAD_VALUE, Result, fail};
+use crate::error::{BAD_VALUE, PATH_NOT_VIABLE, Result, fail};
 use crate::expression::Env;
 use crate::filter::Matched;
 use crate::path::array_index;
@@ -36,7 +37,6 @@ use std::sync::Arc;
 const PADDING_MAX: usize = 1_500_000;
 
 const CONFLICT: i32 = 40;
-pub(super) const PATH_NOT_VIABLE: i32 = 28;
 
 /// An operator at the end of its path.
 #[derive(Debug)]
@@ -241,7 +241,8 @@ impl Walk<'_> {
     fn node(&mut self, node: &Node, value: &mut Value, place: &Place<'_>) -> Result<()> {
         match node {
             Node::Operator(operator) => {
-                match operator.modifier.change(value, &operator.path, self)? {
+                let changed = Changed { document: self.old, inserts: self.inserts };
+                match operator.modifier.change(value, &operator.path, changed, self.env)? {
                     Change::None => {}
                     Change::Set(new) => *value = new,
                     Change::Remove => *value = Value::Missing,
