@@ -36,15 +36,15 @@ struct Bench {
 
 impl Bench {
     fn ctx(&self) -> RequestContext {
-        RequestContext::internal(self.account.clock(), self.account.random().guid())
+        RequestContext::internal(self.account.router().clock(), self.account.router().random().guid())
     }
 
     async fn upsert(&self, number: u64) {
         let key = key_of(number);
         let body = document(&format!("item-{number}"), &key);
-        let body = item_of_json(body.as_bytes(), self.account.limits()).expect("an item");
+        let body = item_of_json(body.as_bytes(), self.account.router().limits()).expect("an item");
         let (ctx, command) = (self.ctx(), WriteCommand::upsert(body));
-        self.account.write(&ctx, &self.container, command, None).await.expect("written");
+        self.account.items().write_item(&ctx, &self.container, command).await.expect("written");
     }
 
     async fn read(&self, number: u64) {
@@ -52,11 +52,11 @@ impl Bench {
         let read =
             ItemRead { item: format!("item-{number}").into(), preconditions: Preconditions::default() };
         let (ctx, command) = (self.ctx(), ReadCommand { key, read });
-        self.account.read(&ctx, &self.container, command).await.expect("read");
+        self.account.items().read(&ctx, &self.container, command).await.expect("read");
     }
 
     fn current(&self) -> ContainerHandle {
-        self.account.container("bench", "items").expect("there")
+        self.account.router().container("bench", "items").expect("there")
     }
 }
 
@@ -98,10 +98,10 @@ async fn measure(options: &PartitionsOptions) -> Outcome {
             .push(Shard::open(ShardOptions::local(directory.path().join(format!("shard-{number}")))).await?);
     }
     let account = Account::open(Shards::from(shards), AccountOptions::default()).await?;
-    let ctx = RequestContext::internal(account.clock(), account.random().guid());
-    account.create_database(&ctx, "bench", None).await?;
+    let ctx = RequestContext::internal(account.router().clock(), account.router().random().guid());
+    account.definitions().create_database(&ctx, "bench", None).await?;
     let definition = ContainerDefinition::new("items", PartitionKeyDefinition::hash("/pk"));
-    let container = account.create_container(&ctx, "bench", definition, None).await?;
+    let container = account.definitions().create_container(&ctx, "bench", definition, None).await?;
     let bench = Arc::new(Bench { account, container, items: options.items, written: AtomicU64::new(0) });
     let started = Instant::now();
     load(&bench).await;
@@ -167,11 +167,11 @@ async fn relocate(bench: &Bench, round: usize) -> Outcome<RelocationReport> {
     let ranges = container.partition_key_ranges();
     let account = &bench.account;
     let ticket = match round % 3 {
-        0 => account.split(&container, ranges[0].id, SplitAt::Middle).await?,
-        1 => account.merge(&container, &[ranges[0].id, ranges[1].id]).await?,
+        0 => account.maintenance().split(&container, ranges[0].id, SplitAt::Middle).await?,
+        1 => account.maintenance().merge(&container, &[ranges[0].id, ranges[1].id]).await?,
         _ => {
             let shard = (round / 3 + 1) % 2;
-            account.move_partition(&container, ranges[0].id, shard as u16).await?
+            account.maintenance().move_partition(&container, ranges[0].id, shard as u16).await?
         }
     };
     Ok(ticket.finished().await?)

@@ -1,6 +1,5 @@
 //! An account: the catalog and the partitions on its shards.
 
-use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +17,7 @@ use shardlake_router::{
     CapacityMode, Enforcement, HeatRecording, Serving, ServingOptions, Shards, ThroughputRules,
 };
 use shardlake_script::{ScriptSettings, Scripts};
-use shardlake_stdx::{Activity, Clock, CommitTimes, Random};
+use shardlake_stdx::{Activity, Clock, Random};
 
 use crate::expiry;
 
@@ -52,27 +51,19 @@ pub struct Account(pub(crate) Arc<AccountState>);
 
 #[derive(Debug)]
 pub(crate) struct AccountState {
-    /// Items, queries and scripts, one on top of the other.
-    pub script_runs: ScriptRuns,
-    pub resources: Resources,
+    pub router: Serving,
+    pub procedures: ScriptRuns,
+    pub definitions: Resources,
     pub collections: Collections,
-    pub upkeep: Upkeep,
+    pub maintenance: Upkeep,
     pub projections: Projections,
     pub backups: Backups,
-}
-
-impl Deref for AccountState {
-    type Target = ScriptRuns;
-
-    fn deref(&self) -> &ScriptRuns {
-        &self.script_runs
-    }
 }
 
 impl AccountState {
     /// State for background work, until the account is closed.
     fn open_parts(&self) -> Option<(&Collections, &Shards)> {
-        (!self.is_closing()).then_some((&self.collections, &self.shards))
+        (!self.router.is_closing()).then_some((&self.collections, &self.router.stores()))
     }
 }
 
@@ -115,7 +106,7 @@ impl Account {
         let backups = Backups::start(shards.clone(), options.clock.clone(), options.random.clone()).await;
         drop(removes);
         let scripts = Scripts::new(ScriptSettings { clock: options.clock.clone(), ..options.scripts });
-        let options_of_serving = ServingOptions {
+        let options_of_router = ServingOptions {
             limits: options.limits,
             clock: options.clock,
             random: options.random,
@@ -127,10 +118,10 @@ impl Account {
             },
             heat: options.heat,
         };
-        let serving = Serving::open(shards, options_of_serving).await?;
-        let resources = Resources::new(serving.clone(), scripts.clone());
-        let queries = Queries::new(Items::new(serving.clone()), scripts.clone());
-        let collections = Collections::new(queries.clone(), resources.clone());
+        let router = Serving::open(shards, options_of_router).await?;
+        let definitions = Resources::new(router.clone(), scripts.clone());
+        let queries = Queries::new(Items::new(router.clone()), scripts.clone());
+        let collections = Collections::new(queries.clone(), definitions.clone());
         let finishes = Activity::begin("finishes commands of MongoDB that were interrupted");
         if let Err(failure) = finish_interrupted(&collections).await {
             tracing::warn!(?failure, "interrupted commands stay unfinished until the next start");
@@ -138,15 +129,44 @@ impl Account {
         drop(finishes);
         // Otherwise such a collection would accept writes although its documents have not claimed their values.
         Box::pin(collections.rebuild_collated()).await.map_err(|failure| Error::internal(failure.message))?;
-        let upkeep = Upkeep::start(serving, options.hooks, options.purging);
-        let projections = Projections::start(queries.clone(), resources.clone())?;
-        let script_runs = ScriptRuns::new(queries, scripts);
-        let state = AccountState { script_runs, resources, collections, upkeep, projections, backups };
-        let state = Arc::new(state);
+        let maintenance = Upkeep::start(router.clone(), options.hooks, options.purging);
+        let projections = Projections::start(queries.clone(), definitions.clone())?;
+        let state = Arc::new(AccountState {
+            router,
+            procedures: ScriptRuns::new(queries, scripts),
+            definitions,
+            collections,
+            maintenance,
+            projections,
+            backups,
+        });
         if options.purging == Purging::InBackground {
             expiry::start(&state, AccountState::open_parts, options.expiry_every);
         }
         Ok(Account(state))
+    }
+
+    /// Definitions in force, look-up, and the way to partitions.
+    pub fn router(&self) -> &Serving {
+        &self.0.router
+    }
+
+    pub fn items(&self) -> &Items {
+        self.0.procedures.items()
+    }
+
+    pub fn queries(&self) -> &Queries {
+        self.0.procedures.queries()
+    }
+
+    /// Stored procedures, triggers and functions, and the writes that run triggers.
+    pub fn procedures(&self) -> &ScriptRuns {
+        &self.0.procedures
+    }
+
+    /// Changes of databases, containers and their resources.
+    pub fn definitions(&self) -> &Resources {
+        &self.0.definitions
     }
 
     /// The containers as collections of documents.
@@ -154,39 +174,27 @@ impl Account {
         &self.0.collections
     }
 
-    pub fn limits(&self) -> &Limits {
-        &self.0.limits
+    /// Background work, and an operator's queries and orders.
+    pub fn maintenance(&self) -> &Upkeep {
+        &self.0.maintenance
     }
 
-    pub fn clock(&self) -> &Clock {
-        &self.0.clock
+    pub fn projections(&self) -> &Projections {
+        &self.0.projections
     }
 
-    pub fn random(&self) -> &Random {
-        &self.0.random
+    pub fn backups(&self) -> &Backups {
+        &self.0.backups
     }
 
-    /// The source of commit times, which also tracks which commits readers see.
-    pub fn times(&self) -> &CommitTimes {
-        &self.0.times
-    }
-
-    pub fn consistency(&self) -> ConsistencyLevel {
-        self.0.consistency
-    }
-
-    pub fn capacity_mode(&self) -> CapacityMode {
-        self.0.throughput.capacity
-    }
-
-    /// False once storage has refused a write permanently, on any shard.
-    pub fn is_writable(&self) -> bool {
-        self.0.script_runs.is_writable()
+    /// Removes all documents that an index has expired, without rest; returns their number.
+    pub async fn expire_documents(&self) -> u64 {
+        expiry::expire_all(self.collections()).await
     }
 
     /// Makes every acknowledged write durable, also those of a server that acknowledges them before.
     pub async fn flush(&self) -> Result<()> {
-        for shard in self.0.shards.iter() {
+        for shard in self.0.router.stores().iter() {
             shard.flush().await.map_err(|error| Error::new(ErrorKind::Unavailable, error.to_string()))?;
         }
         Ok(())
@@ -194,24 +202,24 @@ impl Account {
 
     /// Whether the store accepts writes, as far as the last commits show.
     pub fn accepts_writes(&self) -> bool {
-        self.0.shards.accept_writes()
+        self.0.router.stores().accept_writes()
     }
 
     /// Whether an answer may be returned: no other process can hold the account. Checked after the answer was made.
     pub fn is_leased(&self) -> bool {
-        self.0.shards.is_leased()
+        self.0.router.stores().is_leased()
     }
 
     /// Makes everything durable and closes the shards; later operations fail.
     pub async fn close(&self) -> Result<()> {
         self.0.backups.close().await;
-        self.0.upkeep.pause_relocations().await;
-        self.0.catalog_writer.close().await;
-        self.0.shards.close().await
+        self.0.maintenance.pause_relocations().await;
+        self.0.router.catalog_writer().close().await;
+        self.0.router.stores().close().await
     }
 
     pub fn statistics(&self) -> AccountStatistics {
-        AccountStatistics { disk_bytes: self.0.shards.disk_bytes(), ..self.counts() }
+        AccountStatistics { disk_bytes: self.0.router.stores().disk_bytes(), ..self.counts() }
     }
 
     /// All shards with their contents. Reading the sizes of files may wait for a journal that is being synced.
@@ -224,7 +232,7 @@ impl Account {
     }
 
     fn read_shard_states(&self) -> Vec<ShardState> {
-        let shards = self.0.shards.iter().zip(0..).map(|(shard, number)| ShardState {
+        let shards = self.0.router.stores().iter().zip(0..).map(|(shard, number)| ShardState {
             number,
             partitions: 0,
             size_bytes: 0,
@@ -233,7 +241,7 @@ impl Account {
             is_writable: !shard.is_poisoned(),
         });
         let mut shards: Vec<ShardState> = shards.collect();
-        for container in self.0.catalog.load().containers() {
+        for container in self.0.router.catalog().load().containers() {
             for (range, partition) in container.record.ranges.iter().zip(container.map.iter()) {
                 let Some(shard) = shards.get_mut(usize::from(range.shard)) else { continue };
                 shard.partitions += 1;
@@ -245,10 +253,10 @@ impl Account {
 
     /// Statistics without those of files.
     pub fn counts(&self) -> AccountStatistics {
-        let catalog = self.0.catalog.load();
+        let catalog = self.0.router.catalog().load();
         let mut total = AccountStatistics {
             databases: catalog.databases.len() as u64,
-            shards: u64::from(self.0.shards.count()),
+            shards: u64::from(self.0.router.stores().count()),
             ..Default::default()
         };
         for container in catalog.containers() {

@@ -1,12 +1,9 @@
-//! The façade: every operation of the database in model types, and the only API for front ends.
+//! An account: every operation of the database in model types, and the only API for front ends. It opens the parts and shows them.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `account.rs` | opens and closes an account; its crates |
-//! | `definitions.rs` | databases, containers and their resources, delegated to `shardlake-definitions` |
 //! | `expiry.rs` | removes documents that an index has expired |
-//! | `operations.rs` | reads, writes, feeds, queries and scripts, delegated to the layered crates |
-//! | `orders.rs` | an operator's queries and orders, delegated to `shardlake-maintenance` and `shardlake-projections` |
 //! | `verify.rs` | checks everything stored against itself |
 //!
 //! A front end resolves a container once per request and hands the [`ContainerHandle`] to the item
@@ -14,10 +11,7 @@
 //! changes are made durable before they are visible.
 
 mod account;
-mod definitions;
 mod expiry;
-mod operations;
-mod orders;
 mod verify;
 
 pub use account::{

@@ -80,19 +80,27 @@ pub(crate) async fn act(
         | Action::PreviewPolicy => Err(crate::wrong_method(call)),
         Action::Split { range_id } => {
             let split: Split = parse_or_default(&call.body)?;
-            Ok(begun("split", container, &account.split(container, range_id, split_at(split.at)).await?))
+            Ok(begun(
+                "split",
+                container,
+                &account.maintenance().split(container, range_id, split_at(split.at)).await?,
+            ))
         }
         Action::Merge => {
             let merge: Merge = parse(&call.body)?;
             let range_ids = merge.ids.iter().map(RangeId::number).collect::<Result<Vec<_>>>()?;
-            Ok(begun("merge", container, &account.merge(container, &range_ids).await?))
+            Ok(begun("merge", container, &account.maintenance().merge(container, &range_ids).await?))
         }
         Action::Move { range_id } => {
             let body: Move = parse(&call.body)?;
-            Ok(begun("move", container, &account.move_partition(container, range_id, body.shard).await?))
+            Ok(begun(
+                "move",
+                container,
+                &account.maintenance().move_partition(container, range_id, body.shard).await?,
+            ))
         }
         Action::AbortRelocation => {
-            let aborted = account.abort_relocation(container).await?;
+            let aborted = account.maintenance().abort_relocation(container).await?;
             Ok(crate::ok(written(&json!({ "aborted": aborted }))))
         }
         Action::Throughput => divide(call, container).await,
@@ -123,11 +131,11 @@ async fn divide(call: &OperatorCall<'_>, container: &ContainerHandle) -> Result<
     let shares = body.shares.iter().map(share).collect::<Result<Vec<_>>>()?;
     let account = call.account;
     let changed = match body.resize {
-        true => account.redistribute_and_resize(&call.context, container, &shares).await?,
-        false => account.redistribute(&call.context, container, &shares).await?,
+        true => account.router().redistribute_and_resize(&call.context, container, &shares).await?,
+        false => account.router().redistribute(&call.context, container, &shares).await?,
     };
     let window = Window::default();
-    let report = account.container_report(&changed, window.length).await?;
+    let report = account.maintenance().container_report(&changed, window.length).await?;
     Ok(crate::ok(written(&container_document(&report, &window, (account, &call.moments())))))
 }
 

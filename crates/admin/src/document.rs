@@ -62,7 +62,7 @@ pub(crate) fn container<'r>(
     window: &Window,
     (account, moments): (&Account, &Moments),
 ) -> Container<'r> {
-    let limits = account.limits();
+    let limits = account.router().limits();
     let handle = &report.container;
     let usage = handle.usage();
     let definition = &handle.container().definition;
@@ -75,7 +75,7 @@ pub(crate) fn container<'r>(
         generation: handle.routing_generation(),
         items: usage.items,
         size_bytes: usage.size_bytes,
-        throughput: throughput(report, account.capacity_mode()),
+        throughput: throughput(report, account.router().capacity_mode()),
         partition_size_bytes_max: limits.physical_partition_size_bytes_max,
         logical_partition_size_bytes_max: limits.logical_partition_size_bytes_max,
         partitions: report.partitions.iter().map(|report| partition(report, window)).collect(),
@@ -232,10 +232,10 @@ pub(crate) struct AllContainers<'a> {
 }
 
 fn in_short<S: Serializer>(account: &&Account, serializer: S) -> Result<S::Ok, S::Error> {
-    let databases = account.databases().into_iter();
+    let databases = account.router().databases().into_iter();
     serializer.collect_seq(databases.flat_map(|database| {
         // The database may have been deleted since.
-        let containers = account.containers(&database.id).unwrap_or_default();
+        let containers = account.router().containers(&database.id).unwrap_or_default();
         containers.into_iter().map(move |container| {
             let usage = container.usage();
             json!({

@@ -47,7 +47,7 @@ pub(crate) fn heat(call: &OperatorCall<'_>, container: &ContainerHandle) -> Outc
         span: span(parameters.get("min"), parameters.get("max"))?,
         since: parameters.number("since")?,
     };
-    let map = call.account.heat_map(container, &request)?;
+    let map = call.account.maintenance().heat_map(container, &request)?;
     Ok(crate::ok(written(&document(&map, &request, &call.moments().ahead(HEAT_MAP_BEFORE)))))
 }
 

@@ -16,8 +16,11 @@ pub(crate) async fn key(call: &OperatorCall<'_>, container: &ContainerHandle) ->
     })?;
     let key = shardlake_account::parse_partition_key(text)
         .map_err(|error| Error::bad_request(format!("the key '{text}' is invalid: {error}")))?;
-    let report = call.account.key_report(container, &key).await?;
-    Ok(crate::ok(written(&document(&report, call.account.limits().logical_partition_size_bytes_max))))
+    let report = call.account.maintenance().key_report(container, &key).await?;
+    Ok(crate::ok(written(&document(
+        &report,
+        call.account.router().limits().logical_partition_size_bytes_max,
+    ))))
 }
 
 fn document(report: &KeyReport, size_bytes_max: u64) -> Value {

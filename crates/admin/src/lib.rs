@@ -93,7 +93,7 @@ pub struct OperatorCall<'r> {
 
 impl OperatorCall<'_> {
     fn moments(&self) -> Moments {
-        Moments::new(self.context.now, self.account.clock().elapsed())
+        Moments::new(self.context.now, self.account.router().clock().elapsed())
     }
 }
 
@@ -167,18 +167,19 @@ pub async fn serve(call: &OperatorCall<'_>) -> Result<OperatorReply> {
         (Target::Backups(target), _) => backups::serve(call, target).await,
         (Target::Projections(target), _) => projections::serve(call, target).await,
         (Target::InContainer { database, container, what }, method) => {
-            let container = call.account.container(database, container)?;
+            let container = call.account.router().container(database, container)?;
             match (*what, method) {
                 (Action::Partitions, "GET") => {
                     let parameters = call.address.parameters(&["window", "parts"])?;
                     let window = Window::of(parameters.get("window"))?;
                     let parts = parameters.get("parts").map(Parts::of).transpose()?;
-                    let report = call.account.container_report(&container, window.length).await?;
+                    let report =
+                        call.account.maintenance().container_report(&container, window.length).await?;
                     let moments = call.moments();
                     let whole = document::container(&report, &window, (call.account, &moments));
                     Ok(ok(match parts {
                         None => pieces::written(&whole),
-                        Some(parts) => parts.cut(&whole, &report, call.account, &moments),
+                        Some(parts) => parts.cut(&whole, &report, &moments),
                     }))
                 }
                 (Action::Heat, "GET") => heat::heat(call, &container),
@@ -223,7 +224,7 @@ fn may_be_large(target: &Target) -> bool {
 /// Waits until the memory budget has space for an answer as large as a page, before the answer is made.
 async fn room_for_page(call: &OperatorCall<'_>) -> Result<()> {
     let Some(space) = &call.context.answer_space else { return Ok(()) };
-    space.take(call.context.deadline.saturating_sub(call.account.clock().elapsed())).await
+    space.take(call.context.deadline.saturating_sub(call.account.router().clock().elapsed())).await
 }
 
 fn ok(body: Vec<Vec<u8>>) -> OperatorReply {

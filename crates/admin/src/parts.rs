@@ -12,7 +12,7 @@
 //! | `relocations` | `relocations`: the last 32 | – |
 
 use serde_json::{Map, Value, json};
-use shardlake_account::{Account, ContainerReport, PastRelocation};
+use shardlake_account::{ContainerReport, PastRelocation};
 use shardlake_model::{Error, Result};
 
 use crate::document::{Container, ids};
@@ -62,13 +62,7 @@ impl Parts {
         self.0.iter().any(|(name, ..)| *name == part)
     }
 
-    pub fn cut(
-        &self,
-        whole: &Container<'_>,
-        report: &ContainerReport,
-        account: &Account,
-        moments: &Moments,
-    ) -> Vec<Vec<u8>> {
+    pub fn cut(&self, whole: &Container<'_>, report: &ContainerReport, moments: &Moments) -> Vec<Vec<u8>> {
         let Ok(Value::Object(mut whole)) = serde_json::to_value(whole) else { return written(whole) };
         let of_container = self.0.iter().flat_map(|(_, members, _)| *members);
         let mut told = kept(&mut whole, OF_CONTAINER.iter().chain(of_container));
@@ -88,7 +82,7 @@ impl Parts {
             partitions.into_iter().zip(&report.partitions).map(partition).collect(),
         );
         if self.has("relocations") {
-            let past = account.past_relocations(&report.container);
+            let past = report.container.past_relocations();
             let past: Value = past.iter().map(|one| relocation(one, moments)).collect();
             told.insert("relocations".into(), past);
         }

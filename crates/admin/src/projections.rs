@@ -37,27 +37,28 @@ pub(crate) async fn serve(call: &OperatorCall<'_>, target: &ProjectionTarget) ->
     let account = call.account;
     match (target, call.method.as_str()) {
         (ProjectionTarget::All, "GET") => {
-            let all: Vec<Value> = account.projections().await.iter().map(document).collect();
+            let all: Vec<Value> = account.projections().projections().await.iter().map(document).collect();
             Ok(crate::ok(written(&json!({ "projections": all }))))
         }
         (ProjectionTarget::One(id), "GET") => show(call, id, StatusCode::OK).await,
         (ProjectionTarget::One(id), "PUT") => {
-            let status = match account.put_projection(&call.context, rule(id, &call.body)?).await? {
-                ProjectionPut::Created => StatusCode::CREATED,
-                ProjectionPut::Replaced | ProjectionPut::Unchanged => StatusCode::OK,
-            };
+            let status =
+                match account.projections().put_projection(&call.context, rule(id, &call.body)?).await? {
+                    ProjectionPut::Created => StatusCode::CREATED,
+                    ProjectionPut::Replaced | ProjectionPut::Unchanged => StatusCode::OK,
+                };
             show(call, id, status).await
         }
         (ProjectionTarget::One(id), "DELETE") => {
-            account.delete_projection(id).await?;
+            account.projections().delete_projection(id).await?;
             Ok(OperatorReply::empty(StatusCode::NO_CONTENT))
         }
         (ProjectionTarget::Pause(id), "POST") => {
-            account.pause_projection(id).await?;
+            account.projections().pause_projection(id).await?;
             show(call, id, StatusCode::OK).await
         }
         (ProjectionTarget::Resume(id), "POST") => {
-            account.resume_projection(id).await?;
+            account.projections().resume_projection(id).await?;
             show(call, id, StatusCode::OK).await
         }
         _ => Err(crate::wrong_method(call)),
@@ -65,7 +66,7 @@ pub(crate) async fn serve(call: &OperatorCall<'_>, target: &ProjectionTarget) ->
 }
 
 async fn show(call: &OperatorCall<'_>, id: &str, status: StatusCode) -> Result<OperatorReply> {
-    let report = call.account.projection(id).await?;
+    let report = call.account.projections().projection(id).await?;
     Ok(OperatorReply::json(status, written(&document(&report))))
 }
 

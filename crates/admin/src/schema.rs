@@ -18,7 +18,7 @@ const SAMPLE_DEFAULT: usize = 1_000;
 pub(crate) async fn schema(call: &OperatorCall<'_>, container: &ContainerHandle) -> Result<OperatorReply> {
     let parameters = call.address.parameters(&["sample"])?;
     let count = parameters.number("sample")?.unwrap_or(SAMPLE_DEFAULT);
-    let schema = call.account.schema(&call.context, container, count).await?;
+    let schema = call.account.items().schema(&call.context, container, count).await?;
     let definition = &container.container().definition;
     let matcher = definition.indexing_policy.matcher();
     let is_all = schema.sampled == schema.of_items;
@@ -89,7 +89,7 @@ pub(crate) async fn preview(call: &OperatorCall<'_>, container: &ContainerHandle
         Ok(policy) => policy,
         Err(error) => return Ok(invalid(&error.to_string())),
     };
-    let preview = call.account.preview_policy(&call.context, container, policy.clone(), count).await;
+    let preview = call.account.items().preview_policy(&call.context, container, policy.clone(), count).await;
     let preview = match preview {
         Ok(preview) => preview,
         Err(error) if error.kind() == ErrorKind::BadRequest => return Ok(invalid(error.message())),
@@ -102,7 +102,9 @@ pub(crate) async fn preview(call: &OperatorCall<'_>, container: &ContainerHandle
     }
     let queries = match asked.is_empty() {
         true => vec![],
-        false => call.account.preview_queries(&call.context, container, policy, &asked, count).await?,
+        false => {
+            call.account.queries().preview_queries(&call.context, container, policy, &asked, count).await?
+        }
     };
     let queries = asked.iter().zip(&queries).map(|((text, _), preview)| query_told(text, preview));
     let pair = |figure: fn(&PolicyFigures) -> f64| json!({ "now": rounded(figure(&preview.now)), "then": rounded(figure(&preview.then)) });

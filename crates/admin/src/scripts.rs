@@ -51,12 +51,12 @@ struct Request<'a> {
 pub(crate) async fn run(call: &OperatorCall<'_>, container: &ContainerHandle) -> Result<OperatorReply> {
     let body: Body<'_> = serde_json::from_slice(&call.body)
         .map_err(|error| Error::bad_request(format!("the request body is no script to run: {error}")))?;
-    let started = call.account.clock().elapsed();
+    let started = call.account.router().clock().elapsed();
     let reply = match body.kind.as_str() {
         "function" => call_function(call, container, &body).await?,
         _ => try_out(call, container, &body).await?,
     };
-    let elapsed = call.account.clock().elapsed().saturating_sub(started);
+    let elapsed = call.account.router().clock().elapsed().saturating_sub(started);
     Ok(answer(reply, elapsed.as_secs_f64() * 1000.0))
 }
 
@@ -72,7 +72,7 @@ async fn try_out(
     let key = parse_partition_key(key.get())
         .map_err(|error| Error::bad_request(format!("the partition key is invalid: {error}")))?;
     let trial = ScriptTrial { role, source: &body.body, key: Some(&key), commits: body.commit };
-    call.account.try_script(&call.context, container, &trial).await
+    call.account.procedures().try_script(&call.context, container, &trial).await
 }
 
 async fn call_function(
@@ -89,7 +89,7 @@ async fn call_function(
     let arguments: Vec<&RawValue> = serde_json::from_str(arguments(body)?)
         .map_err(|error| Error::bad_request(format!("'arguments' is no array: {error}")))?;
     let arguments: Vec<String> = arguments.iter().map(|argument| argument.get().to_owned()).collect();
-    call.account.try_function(&call.context, container, &body.body, &arguments).await
+    call.account.procedures().try_function(&call.context, container, &body.body, &arguments).await
 }
 
 fn role<'b>(body: &'b Body<'_>) -> Result<TrialRole<'b>> {

@@ -13,7 +13,6 @@ use shardlake_stdx::Timestamp;
 
 use crate::Resources;
 use crate::kept::Keeping;
-use shardlake_router::ContainerEntry;
 use shardlake_router::LiveCatalog;
 use shardlake_router::{CapacityMode, ContainerHandle};
 use shardlake_router::{check_preconditions, conflict, not_found, owner_not_found};
@@ -43,11 +42,11 @@ impl Resources {
         throughput: Option<Throughput>,
         keeping: Option<Keeping>,
     ) -> Result<ContainerHandle> {
-        let limits = self.limits();
+        let limits = self.router().limits();
         let definition = definition.normalise(limits)?;
         validate_computed_properties(&definition)?;
         if let Some(throughput) = throughput {
-            self.check_has_throughput()?;
+            self.router().check_has_throughput()?;
             throughput.validate(limits, throughput.minimum_for_new(limits))?;
         }
         let (resources, database, now) = (self.clone(), database.to_owned(), ctx.now);
@@ -56,18 +55,18 @@ impl Resources {
             if owner.containers.contains_key(&definition.id) {
                 return Err(conflict("container", &definition.id));
             }
-            resources.check_room(draft)?;
+            resources.router().check_room(draft)?;
             let shared = draft.offer_of(&owner.database.rid.to_string()).is_some();
             if shared && throughput.is_none() {
                 resources.check_room_in_shared(draft, owner.database.rid)?;
             }
             let enforced = throughput.is_some();
-            let needs_own = !shared && resources.capacity_mode() == CapacityMode::Provisioned;
-            let least = Throughput::Manual(resources.limits().throughput_min);
+            let needs_own = !shared && resources.router().capacity_mode() == CapacityMode::Provisioned;
+            let least = Throughput::Manual(resources.router().limits().throughput_min);
             let asked = throughput;
             let throughput = asked.or_else(|| needs_own.then_some(least));
             let rid = resources.new_container_rid(owner.database.rid, draft);
-            let etag = resources.random().guid().0;
+            let etag = resources.router().random().guid().0;
             let is_collection = keeping.is_some();
             let bounds = keeping.as_ref().and_then(|keeping| keeping.bounds);
             let (kept, narrowings) = keeping.map(|keeping| (keeping.kept, keeping.narrowings)).unzip();
@@ -90,13 +89,13 @@ impl Resources {
             }
             Ok(rid)
         };
-        let (rid, live) = self.change(plan).await?;
+        let (rid, live) = self.router().change(plan).await?;
         handle_of(&live, rid)
     }
 
     /// Refuses one more container in a database with the maximum number of containers on its shared throughput.
     fn check_room_in_shared(&self, draft: &Definitions, database: DatabaseRid) -> Result<()> {
-        let max = self.limits().shared_throughput_containers_max;
+        let max = self.router().limits().shared_throughput_containers_max;
         let shares =
             |record: &&Arc<ContainerRecord>| draft.offer_of(&record.container.rid.to_string()).is_none();
         if draft.containers_of(database).filter(shares).count() < max {
@@ -117,9 +116,9 @@ impl Resources {
         throughput: Option<Throughput>,
         now: Timestamp,
     ) -> ContainerRecord {
-        let count = throughput.map_or(1, |throughput| throughput.partition_count(self.limits()));
+        let count = throughput.map_or(1, |throughput| throughput.partition_count(self.router().limits()));
         let ranges = initial_ranges(&container.definition.partition_key, count);
-        let shards = place_together(&self.shard_loads(live), count);
+        let shards = place_together(&self.router().shard_loads(live), count);
         let ranges = ranges.into_iter().zip(shards).enumerate().map(|(index, (range, shard))| {
             let (min, max) = range.to_hex();
             let (range_id, rid_prefix) = (index as u32, index as u32);
@@ -138,7 +137,7 @@ impl Resources {
             ranges: ranges.collect(),
             generation: 1,
             session_version: now.milliseconds() as i64,
-            index: index_of_new(&container, self.limits()),
+            index: index_of_new(&container, self.router().limits()),
             relocation: None,
             former: Vec::new(),
             container,
@@ -148,35 +147,11 @@ impl Resources {
     /// Random for the same reason as a database's rid.
     fn new_container_rid(&self, database: DatabaseRid, draft: &Definitions) -> ContainerRid {
         loop {
-            let rid = ContainerRid { database, number: self.random().below(1 << 31) as u32 };
+            let rid = ContainerRid { database, number: self.router().random().below(1 << 31) as u32 };
             if !draft.containers.contains(&rid) {
                 return rid;
             }
         }
-    }
-
-    pub fn containers(&self, database: &str) -> Result<Vec<ContainerHandle>> {
-        let catalog = self.0.catalog.load();
-        let owner = catalog.database(database).ok_or_else(|| owner_not_found("database", database))?;
-        let handle = |entry: &Arc<ContainerEntry>| ContainerHandle { entry: entry.clone(), by_rid: false };
-        Ok(owner.containers_in_order().into_iter().map(handle).collect())
-    }
-
-    /// Segments are names or rids.
-    pub fn container(&self, database: &str, container: &str) -> Result<ContainerHandle> {
-        let catalog = self.0.catalog.load();
-        let owner = catalog.database(database).ok_or_else(|| owner_not_found("database", database))?;
-        let (entry, by_rid) = owner.container(container).ok_or_else(|| not_found("container", container))?;
-        Ok(ContainerHandle { entry: entry.clone(), by_rid })
-    }
-
-    /// As [`Resources::container`], for operations on items: their error for a missing container is a missing owner.
-    pub fn container_for_items(&self, database: &str, container: &str) -> Result<ContainerHandle> {
-        let catalog = self.0.catalog.load();
-        let owner = catalog.database(database).ok_or_else(|| owner_not_found("database", database))?;
-        let (entry, by_rid) =
-            owner.container(container).ok_or_else(|| owner_not_found("container", container))?;
-        Ok(ContainerHandle { entry: entry.clone(), by_rid })
     }
 
     pub async fn replace_container(
@@ -187,15 +162,15 @@ impl Resources {
         definition: ContainerDefinition,
         preconditions: &Preconditions,
     ) -> Result<ContainerHandle> {
-        let definition = definition.normalise(self.limits())?;
+        let definition = definition.normalise(self.router().limits())?;
         validate_computed_properties(&definition)?;
-        let old = self.container(database, container)?.entry;
+        let old = self.router().container(database, container)?.entry;
         // Before anything is held up for it.
         let replacement = replacement_of(&old.record.container, &definition, preconditions)?;
         let (rid, id) = (old.record.container.rid, container.to_owned());
-        let retention = retention_of(&replacement, self.limits());
-        let (etag, now, preconditions) = (self.random().guid().0, ctx.now, preconditions.clone());
-        let limits = self.limits().clone();
+        let retention = retention_of(&replacement, self.router().limits());
+        let (etag, now, preconditions) = (self.router().random().guid().0, ctx.now, preconditions.clone());
+        let limits = self.router().limits().clone();
         let plan = move |_: &LiveCatalog, draft: &mut Definitions| {
             let old = draft.containers.get(&rid).ok_or_else(|| not_found("container", &id))?.clone();
             let definition = replacement_of(&old.container, &definition, &preconditions)?;
@@ -204,7 +179,7 @@ impl Resources {
             draft.containers.put(rid, ContainerRecord { index, container, ..ContainerRecord::clone(&old) });
             Ok(())
         };
-        let entry = self.redefine(rid, retention, plan).await?;
+        let entry = self.router().redefine(rid, retention, plan).await?;
         Ok(ContainerHandle { entry, by_rid: false })
     }
 
@@ -224,7 +199,7 @@ impl Resources {
             draft.remove_container(entry.record.container.rid);
             Ok(())
         };
-        self.change(plan).await?;
+        self.router().change(plan).await?;
         Ok(())
     }
 }

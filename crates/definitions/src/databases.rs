@@ -18,49 +18,38 @@ impl Resources {
         id: &str,
         throughput: Option<Throughput>,
     ) -> Result<Arc<Database>> {
-        validate_resource_id(id, self.limits())?;
+        validate_resource_id(id, self.router().limits())?;
         if let Some(throughput) = throughput {
-            self.check_has_throughput()?;
-            throughput.validate(self.limits(), throughput.minimum_for_new(self.limits()))?;
+            self.router().check_has_throughput()?;
+            throughput
+                .validate(self.router().limits(), throughput.minimum_for_new(self.router().limits()))?;
         }
         let (resources, id, now) = (self.clone(), id.to_owned(), ctx.now);
         let plan = move |live: &LiveCatalog, draft: &mut Definitions| {
             if live.databases.contains_key(&id) {
                 return Err(conflict("database", &id));
             }
-            resources.check_room(draft)?;
+            resources.router().check_room(draft)?;
             let rid = resources.new_database_rid(draft);
-            let etag = resources.random().guid().0;
+            let etag = resources.router().random().guid().0;
             if let Some(throughput) = throughput {
                 let resource = (format!("dbs/{rid}/"), rid.to_string());
                 resources.add_offer(draft, resource, (throughput, true), now);
             }
             Ok(draft.databases.put(rid, Database { id, rid, etag, timestamp: now.seconds(), kept: None }))
         };
-        let (database, _) = self.change(plan).await?;
+        let (database, _) = self.router().change(plan).await?;
         Ok(database)
     }
 
     /// Random, so that clients' cached rids of a dropped database or of another data directory never match a new one.
     fn new_database_rid(&self, draft: &Definitions) -> DatabaseRid {
         loop {
-            let rid = DatabaseRid(self.random().below(1 << 32) as u32);
+            let rid = DatabaseRid(self.router().random().below(1 << 32) as u32);
             if rid.0 != 0 && !draft.databases.contains(&rid) {
                 return rid;
             }
         }
-    }
-
-    pub fn databases(&self) -> Vec<Arc<Database>> {
-        let catalog = self.0.catalog.load();
-        catalog.databases_in_order().into_iter().map(|entry| entry.database.clone()).collect()
-    }
-
-    /// `segment` is a name or a rid.
-    pub fn database(&self, segment: &str) -> Result<Arc<Database>> {
-        let catalog = self.0.catalog.load();
-        let entry = catalog.database(segment).ok_or_else(|| not_found("database", segment))?;
-        Ok(entry.database.clone())
     }
 
     pub async fn delete_database(
@@ -76,7 +65,7 @@ impl Resources {
             draft.remove_database(entry.database.rid);
             Ok(())
         };
-        self.change(plan).await?;
+        self.router().change(plan).await?;
         Ok(())
     }
 }

@@ -41,7 +41,7 @@ impl Resources {
             draft.databases.put(rid, Database { kept, ..Database::clone(&entry.database) });
             Ok(())
         };
-        self.change(plan).await?;
+        self.router().change(plan).await?;
         Ok(())
     }
 
@@ -54,17 +54,17 @@ impl Resources {
         container: &str,
         change: impl Fn(&Container) -> Result<Redefined> + Send + 'static,
     ) -> Result<ContainerHandle> {
-        let old = self.container(database, container)?.entry;
+        let old = self.router().container(database, container)?.entry;
         let rid = old.record.container.rid;
         let retention = {
             let Redefined { definition, kept, narrowings, bounds } = change(&old.record.container)?;
-            let definition = definition.normalise(self.limits())?;
+            let definition = definition.normalise(self.router().limits())?;
             let container =
                 Container { definition, kept, narrowings, bounds, ..Container::clone(&old.record.container) };
-            retention_of(&container.definition, self.limits())
+            retention_of(&container.definition, self.router().limits())
         };
         let (etag, now, limits, id) =
-            (self.random().guid().0, ctx.now, self.limits().clone(), container.to_owned());
+            (self.router().random().guid().0, ctx.now, self.router().limits().clone(), container.to_owned());
         let plan = move |_: &LiveCatalog, draft: &mut Definitions| {
             let old = draft.containers.get(&rid).ok_or_else(|| not_found("container", &id))?.clone();
             let Redefined { definition, kept, narrowings, bounds } = change(&old.container)?;
@@ -76,7 +76,7 @@ impl Resources {
             draft.containers.put(rid, ContainerRecord { index, container, ..ContainerRecord::clone(&old) });
             Ok(())
         };
-        let entry = self.redefine(rid, retention, plan).await?;
+        let entry = self.router().redefine(rid, retention, plan).await?;
         Ok(ContainerHandle { entry, by_rid: false })
     }
 
@@ -90,7 +90,7 @@ impl Resources {
         (replaces, kept): (bool, impl FnOnce(&Container) -> Result<Option<String>> + Send + 'static),
     ) -> Result<()> {
         let (database, from, to) = (database.to_owned(), from.to_owned(), to.to_owned());
-        let etag = self.random().guid().0;
+        let etag = self.router().random().guid().0;
         let plan = move |live: &LiveCatalog, draft: &mut Definitions| {
             let owner = live.database(&database).ok_or_else(|| not_found("database", &database))?;
             let (entry, _) = owner.container(&from).ok_or_else(|| not_found("container", &from))?;
@@ -108,7 +108,7 @@ impl Resources {
             draft.containers.put(rid, record);
             Ok(())
         };
-        self.change(plan).await?;
+        self.router().change(plan).await?;
         Ok(())
     }
 }

@@ -19,7 +19,6 @@ mod permissions;
 mod scripts;
 mod users;
 
-use std::ops::Deref;
 use std::sync::Arc;
 
 use shardlake_router::Serving;
@@ -35,29 +34,17 @@ pub struct Resources(Arc<ResourcesState>);
 
 #[derive(Debug)]
 struct ResourcesState {
-    serving: Serving,
+    router: Serving,
     /// Reads the texts of scripts before they are stored.
     scripts: Scripts,
 }
 
-impl Deref for Resources {
-    type Target = Serving;
-
-    fn deref(&self) -> &Serving {
-        &self.0.serving
-    }
-}
-
-impl Deref for ResourcesState {
-    type Target = Serving;
-
-    fn deref(&self) -> &Serving {
-        &self.serving
-    }
-}
-
 impl Resources {
-    pub fn new(serving: Serving, scripts: Scripts) -> Resources {
-        Resources(Arc::new(ResourcesState { serving, scripts }))
+    pub fn new(router: Serving, scripts: Scripts) -> Resources {
+        Resources(Arc::new(ResourcesState { router, scripts }))
+    }
+
+    pub fn router(&self) -> &Serving {
+        &self.0.router
     }
 }

@@ -11,16 +11,17 @@ use crate::Resources;
 
 impl Resources {
     pub fn login_of_number(&self, number: u32) -> Option<Arc<Login>> {
-        self.0.catalog.load().definitions.logins.get(&number).cloned()
+        self.0.router.catalog().load().definitions.logins.get(&number).cloned()
     }
 
     pub fn login(&self, database: &str, name: &str) -> Option<Arc<Login>> {
-        named(&self.0.catalog.load().definitions, database, name)
+        named(&self.0.router.catalog().load().definitions, database, name)
     }
 
     /// By database and name.
     pub fn logins(&self) -> Vec<Arc<Login>> {
-        let mut logins: Vec<_> = self.0.catalog.load().definitions.logins.values().cloned().collect();
+        let mut logins: Vec<_> =
+            self.0.router.catalog().load().definitions.logins.values().cloned().collect();
         logins.sort_by(|a, b| (&a.database, &a.name).cmp(&(&b.database, &b.name)));
         logins
     }
@@ -32,19 +33,19 @@ impl Resources {
             if named(draft, &database, &name).is_some() {
                 return Err(conflict("login", &name));
             }
-            let max = resources.limits().logins_max;
+            let max = resources.router().limits().logins_max;
             if draft.logins.len() >= max {
                 return Err(Error::bad_request(format!("an account holds at most {max} logins")));
             }
             let number = loop {
-                let number = resources.random().below(1 << 32) as u32;
+                let number = resources.router().random().below(1 << 32) as u32;
                 if !draft.logins.contains(&number) {
                     break number;
                 }
             };
             Ok(draft.logins.put(number, Login { number, database, name, kept }))
         };
-        Ok(self.change(plan).await?.0)
+        Ok(self.router().change(plan).await?.0)
     }
 
     /// Changes the front end's data of a login, by a function of the present data.
@@ -61,7 +62,7 @@ impl Resources {
             draft.logins.put(old.number, Login { kept, ..Login::clone(&old) });
             Ok(())
         };
-        self.change(plan).await?;
+        self.router().change(plan).await?;
         Ok(())
     }
 
@@ -76,7 +77,7 @@ impl Resources {
             draft.logins.retain(|_, login| !is_meant(login));
             Ok(before - draft.logins.len())
         };
-        Ok(self.change(plan).await?.0)
+        Ok(self.router().change(plan).await?.0)
     }
 }
 

@@ -12,12 +12,12 @@ use shardlake_router::{check_preconditions, not_found};
 
 impl Resources {
     pub fn offers(&self) -> Vec<Arc<Offer>> {
-        self.0.catalog.load().definitions.offers.values().cloned().collect()
+        self.0.router.catalog().load().definitions.offers.values().cloned().collect()
     }
 
     /// `rid` in any letter case: signatures carry it in lower case.
     pub fn offer(&self, rid: &str) -> Result<Arc<Offer>> {
-        find(&self.0.catalog.load(), rid)
+        find(&self.0.router.catalog().load(), rid)
     }
 
     /// Also changes between manual and autoscale. Partitions are split in the background as the throughput requires.
@@ -28,30 +28,33 @@ impl Resources {
         throughput: Throughput,
         preconditions: &Preconditions,
     ) -> Result<Arc<Offer>> {
-        self.check_has_throughput()?;
+        self.router().check_has_throughput()?;
         let (resources, rid, now) = (self.clone(), rid.to_owned(), ctx.now);
         let preconditions = preconditions.clone();
         let plan = move |live: &LiveCatalog, draft: &mut Definitions| {
             let old = find(live, &rid)?;
             check_preconditions(old.etag, &preconditions)?;
-            throughput.validate(resources.limits(), old.minimum(throughput, resources.limits()) as i64)?;
+            throughput.validate(
+                resources.router().limits(),
+                old.minimum(throughput, resources.router().limits()) as i64,
+            )?;
             let offer = Offer {
                 throughput,
                 enforced: true,
                 highest_throughput: old.highest_throughput.max(throughput.maximum()),
                 timestamp: now.seconds(),
-                etag: resources.random().guid().0,
+                etag: resources.router().random().guid().0,
                 ..Offer::clone(&old)
             };
             Ok(draft.offers.put(offer.rid, offer))
         };
-        let (offer, _) = self.change(plan).await?;
+        let (offer, _) = self.router().change(plan).await?;
         Ok(offer)
     }
 
     /// The least that a replace of this offer may set.
     pub fn minimum_throughput(&self, offer: &Offer, wanted: Throughput) -> u64 {
-        offer.minimum(wanted, self.limits())
+        offer.minimum(wanted, self.router().limits())
     }
 
     /// `resource` is the `_self` and the rid of the offer's resource.
@@ -70,7 +73,7 @@ impl Resources {
             highest_throughput: throughput.maximum(),
             enforced,
             timestamp: now.seconds(),
-            etag: self.random().guid().0,
+            etag: self.router().random().guid().0,
         };
         draft.offers.put(offer.rid, offer);
     }

@@ -100,7 +100,7 @@ impl Resources {
             let rid = resources.new_permission_rid(draft, user.rid)?;
             Ok(draft.permissions.put(rid, resources.new_permission(rid, definition, now)))
         };
-        Ok(self.change(plan).await?.0)
+        Ok(self.router().change(plan).await?.0)
     }
 
     /// Replaces the permission of this id, or creates it; returns whether it created one.
@@ -126,7 +126,7 @@ impl Resources {
             let permission = draft.permissions.put(rid, resources.new_permission(rid, definition, now));
             Ok((permission, own.is_none()))
         };
-        Ok(self.change(plan).await?.0)
+        Ok(self.router().change(plan).await?.0)
     }
 
     /// The definition may also rename it.
@@ -150,7 +150,7 @@ impl Resources {
             resources.check_definition(live, owner, user.rid, &definition, Some(rid))?;
             Ok(draft.permissions.put(rid, resources.new_permission(rid, definition, now)))
         };
-        Ok(self.change(plan).await?.0)
+        Ok(self.router().change(plan).await?.0)
     }
 
     pub async fn delete_permission(
@@ -168,20 +168,20 @@ impl Resources {
             draft.permissions.remove(&old.rid);
             Ok(())
         };
-        self.change(plan).await?;
+        self.router().change(plan).await?;
         Ok(())
     }
 
     /// `segment` is a name or a rid.
     pub fn permission(&self, database: &str, user: &str, segment: &str) -> Result<Arc<Permission>> {
-        let catalog = self.0.catalog.load();
+        let catalog = self.0.router.catalog().load();
         let (_, user) = owner_of(&catalog, database, user)?;
         find_by_segment(&catalog, user.rid, segment).cloned()
     }
 
     /// In the order of their last change; with the user's rid.
     pub fn permissions(&self, database: &str, user: &str) -> Result<(UserRid, Vec<Arc<Permission>>)> {
-        let catalog = self.0.catalog.load();
+        let catalog = self.0.router.catalog().load();
         let (_, user) = owner_of(&catalog, database, user)?;
         let mut permissions: Vec<_> = catalog.definitions.permissions_of(user.rid).cloned().collect();
         permissions.sort_by(|a, b| (a.timestamp, &a.definition.id).cmp(&(b.timestamp, &b.definition.id)));
@@ -190,13 +190,13 @@ impl Resources {
 
     /// The present permission, whatever the names of the permission, its user and its database.
     pub fn permission_by_rid(&self, rid: PermissionRid) -> Option<Arc<Permission>> {
-        self.0.catalog.load().permission(rid).cloned()
+        self.0.router.catalog().load().permission(rid).cloned()
     }
 
     /// The container that a permission's link leads to now.
     pub fn granted_container(&self, permission: &Permission) -> Option<ContainerRid> {
         let link = ResourceLink::parse(&permission.definition.resource).ok()?;
-        let catalog = self.0.catalog.load();
+        let catalog = self.0.router.catalog().load();
         let (owner, entry) = resolve(&catalog, &link)?;
         (owner == permission.rid.user.database).then_some(entry.record.container.rid)
     }
@@ -210,7 +210,7 @@ impl Resources {
         definition: &PermissionDefinition,
         own: Option<PermissionRid>,
     ) -> Result<()> {
-        let limits = self.limits();
+        let limits = self.router().limits();
         validate_resource_id(&definition.id, limits)?;
         let link = ResourceLink::parse(&definition.resource)?;
         if let Some(GrantedChild::Item(id) | GrantedChild::Script(_, id)) = link.child
@@ -246,12 +246,12 @@ impl Resources {
     }
 
     fn new_permission_rid(&self, draft: &Definitions, user: UserRid) -> Result<PermissionRid> {
-        let max = self.limits().permissions_per_user_max;
+        let max = self.router().limits().permissions_per_user_max;
         if draft.permissions_of(user).count() >= max {
             return Err(Error::bad_request(format!("a user holds at most {max} permissions")));
         }
         loop {
-            let rid = PermissionRid { user, number: self.random().below(1 << 60) };
+            let rid = PermissionRid { user, number: self.router().random().below(1 << 60) };
             if rid.number != 0 && !draft.permissions.contains(&rid) {
                 return Ok(rid);
             }
@@ -264,7 +264,7 @@ impl Resources {
         definition: PermissionDefinition,
         now: Timestamp,
     ) -> Permission {
-        Permission { rid, etag: self.random().guid().0, timestamp: now.seconds(), definition }
+        Permission { rid, etag: self.router().random().guid().0, timestamp: now.seconds(), definition }
     }
 }
 

@@ -96,7 +96,7 @@ impl Resources {
             draft.scripts.remove(&(rid, script.number));
             Ok(())
         };
-        self.change(plan).await?;
+        self.router().change(plan).await?;
         Ok(())
     }
 
@@ -107,7 +107,7 @@ impl Resources {
         definition: ScriptDefinition,
         intent: Intent,
     ) -> Result<(Arc<Script>, ScriptWrite)> {
-        definition.validate(self.limits())?;
+        definition.validate(self.router().limits())?;
         // Before the lock: a worker may have to start for this.
         let rid = container.entry.record.container.rid;
         self.0.scripts.check(rid, &definition.body).await.map_err(|error| about(&definition, error))?;
@@ -124,7 +124,7 @@ impl Resources {
                 kind: definition.kind,
                 id: definition.id,
                 number,
-                etag: resources.random().guid().0,
+                etag: resources.router().random().guid().0,
                 timestamp: now.seconds(),
                 body: definition.body,
                 trigger: definition.trigger,
@@ -133,11 +133,11 @@ impl Resources {
             let write = if replaced.is_some() { ScriptWrite::Replaced } else { ScriptWrite::Created };
             Ok((draft.scripts.put((rid, number), script), write))
         };
-        Ok(self.change(plan).await?.0)
+        Ok(self.router().change(plan).await?.0)
     }
 
     fn check_script_room(&self, entry: &ContainerEntry, kind: ScriptKind) -> Result<()> {
-        let max = kind.count_max(self.limits());
+        let max = kind.count_max(self.router().limits());
         if entry.scripts.of_kind(kind).count() < max {
             return Ok(());
         }
@@ -153,7 +153,7 @@ impl Resources {
     /// Random, so that clients' cached rids of a deleted script never match a new one.
     fn new_script_number(&self, draft: &Definitions, container: ContainerRid) -> u64 {
         loop {
-            let number = self.random().below(1 << 56);
+            let number = self.router().random().below(1 << 56);
             if number != 0 && !draft.scripts.contains(&(container, number)) {
                 return number;
             }

@@ -18,7 +18,7 @@ use shardlake_router::{check_preconditions, conflict, not_found, owner_not_found
 
 impl Resources {
     pub async fn create_user(&self, ctx: &RequestContext, database: &str, id: &str) -> Result<Arc<User>> {
-        validate_resource_id(id, self.limits())?;
+        validate_resource_id(id, self.router().limits())?;
         let (resources, database, id, now) = (self.clone(), database.to_owned(), id.to_owned(), ctx.now);
         let plan = move |live: &LiveCatalog, draft: &mut Definitions| {
             let owner = owner_of_users(live, &database)?;
@@ -27,7 +27,7 @@ impl Resources {
             }
             resources.add_user(draft, owner, id, now)
         };
-        Ok(self.change(plan).await?.0)
+        Ok(self.router().change(plan).await?.0)
     }
 
     /// Replaces the user of this id, or creates it; returns whether it created one.
@@ -38,7 +38,7 @@ impl Resources {
         id: &str,
         preconditions: &Preconditions,
     ) -> Result<(Arc<User>, bool)> {
-        validate_resource_id(id, self.limits())?;
+        validate_resource_id(id, self.router().limits())?;
         let (resources, database, id, now) = (self.clone(), database.to_owned(), id.to_owned(), ctx.now);
         let preconditions = preconditions.clone();
         let plan = move |live: &LiveCatalog, draft: &mut Definitions| {
@@ -49,19 +49,19 @@ impl Resources {
             check_preconditions(old.etag, &preconditions)?;
             Ok((draft.users.put(old.rid, resources.new_user(old.rid, id, now)), false))
         };
-        Ok(self.change(plan).await?.0)
+        Ok(self.router().change(plan).await?.0)
     }
 
     /// `segment` is a name or a rid, here as below.
     pub fn user(&self, database: &str, segment: &str) -> Result<Arc<User>> {
-        let catalog = self.0.catalog.load();
+        let catalog = self.0.router.catalog().load();
         let owner = owner_of_users(&catalog, database)?;
         catalog.user(owner, segment).cloned().ok_or_else(|| not_found("user", segment))
     }
 
     /// In the order of their creation; with the database's rid.
     pub fn users(&self, database: &str) -> Result<(DatabaseRid, Vec<Arc<User>>)> {
-        let catalog = self.0.catalog.load();
+        let catalog = self.0.router.catalog().load();
         let rid = owner_of_users(&catalog, database)?.database.rid;
         let mut users: Vec<_> = catalog.definitions.users_of(rid).cloned().collect();
         users.sort_by(|a, b| (a.timestamp, &a.id).cmp(&(b.timestamp, &b.id)));
@@ -77,7 +77,7 @@ impl Resources {
         id: &str,
         preconditions: &Preconditions,
     ) -> Result<Arc<User>> {
-        validate_resource_id(id, self.limits())?;
+        validate_resource_id(id, self.router().limits())?;
         let (resources, database, id, now) = (self.clone(), database.to_owned(), id.to_owned(), ctx.now);
         let (segment, preconditions) = (segment.to_owned(), preconditions.clone());
         let plan = move |live: &LiveCatalog, draft: &mut Definitions| {
@@ -89,7 +89,7 @@ impl Resources {
             }
             Ok(draft.users.put(old.rid, resources.new_user(old.rid, id, now)))
         };
-        Ok(self.change(plan).await?.0)
+        Ok(self.router().change(plan).await?.0)
     }
 
     pub async fn delete_user(
@@ -108,7 +108,7 @@ impl Resources {
             draft.remove_user(old.rid);
             Ok(())
         };
-        self.change(plan).await?;
+        self.router().change(plan).await?;
         Ok(())
     }
 
@@ -119,7 +119,7 @@ impl Resources {
         id: String,
         now: Timestamp,
     ) -> Result<Arc<User>> {
-        let (database, max) = (owner.database.rid, self.limits().users_per_database_max);
+        let (database, max) = (owner.database.rid, self.router().limits().users_per_database_max);
         if draft.users_of(database).count() >= max {
             return Err(Error::bad_request(format!("a database holds at most {max} users")));
         }
@@ -128,13 +128,13 @@ impl Resources {
     }
 
     fn new_user(&self, rid: UserRid, id: String, now: Timestamp) -> User {
-        User { id, rid, etag: self.random().guid().0, timestamp: now.seconds() }
+        User { id, rid, etag: self.router().random().guid().0, timestamp: now.seconds() }
     }
 
     /// Random, as a database's, so that a token of a deleted user never fits a new one.
     fn new_user_rid(&self, draft: &Definitions, database: DatabaseRid) -> UserRid {
         loop {
-            let rid = UserRid { database, number: self.random().below(1 << 31) as u32 };
+            let rid = UserRid { database, number: self.router().random().below(1 << 31) as u32 };
             if rid.number != 0 && !draft.users.contains(&rid) {
                 return rid;
             }

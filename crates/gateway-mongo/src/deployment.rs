@@ -141,7 +141,7 @@ impl Deployment {
         settings: MongoSettings,
         (commands, knows_command): (CommandMetrics, fn(&str) -> bool),
     ) -> Deployment {
-        let (clock, random) = (account.clock().clone(), account.random().clone());
+        let (clock, random) = (account.router().clock().clone(), account.router().random().clone());
         let memory = Memory::new(settings.message_bytes_max);
         Deployment {
             sessions: Sessions::new(clock.clone(), random.clone(), settings.sessions, settings.transactions),
@@ -166,7 +166,7 @@ impl Deployment {
 
     /// Source from which sessions learn of their writes before the server was started.
     pub fn past(&self) -> Past<'_> {
-        let clock = self.account.clock();
+        let clock = self.account.router().clock();
         let runs_for = clock.elapsed().saturating_sub(self.started);
         Past {
             collections: self.account.collections(),
@@ -177,7 +177,7 @@ impl Deployment {
 
     /// Deletes stored answers of retryable writes that no client may repeat any more. Called periodically.
     pub async fn forget_answers(&self) {
-        match self.account.collections().forget_answers(self.account.clock().now()).await {
+        match self.account.collections().forget_answers(self.account.router().clock().now()).await {
             Ok(0) => {}
             Ok(rows) => tracing::debug!(rows, "answers of old writes were deleted"),
             // The next call tries again.

@@ -64,7 +64,7 @@ pub struct Asked {
 }
 
 pub async fn answer(deployment: &Arc<Deployment>, connection: &Arc<Connection>, asked: Asked) -> Answered {
-    let begun = deployment.account.clock().elapsed();
+    let begun = deployment.account.router().clock().elapsed();
     let (number, row) = match find(deployment, &asked.body) {
         Ok(placed) => placed,
         Err(error) => {
@@ -76,7 +76,7 @@ pub async fn answer(deployment: &Arc<Deployment>, connection: &Arc<Connection>, 
     let audited =
         Audited::of(row.name, &asked.body, connection).filter(|_| connection.is_authenticated(deployment));
     let (answered, code) = answer_of(deployment, connection, (number, row), asked).await;
-    let took = deployment.account.clock().elapsed().saturating_sub(begun);
+    let took = deployment.account.router().clock().elapsed().saturating_sub(begun);
     deployment.commands.note(Some(number), code, took);
     if let Some(audited) = audited {
         audited.log(code);
@@ -109,8 +109,8 @@ async fn answer_of(
             deployment.counters.failures.fetch_add(1, Ordering::Relaxed);
             let code = error.code();
             let reply = Reply::from(told(repeats, is_of_stream, error).reply());
-            let now = deployment.account.clock().now();
-            let times = (now, deployment.account.times().seen_before_at(now));
+            let now = deployment.account.router().clock().now();
+            let times = (now, deployment.account.router().times().seen_before_at(now));
             let document = reply.to_bytes(|out| cluster_time::append(out, times));
             (Answered { document, name: row.name, closes_connection: false }, Some(code))
         }
@@ -267,7 +267,7 @@ async fn run(
         _ => call.time_left(),
     };
     let time = time + GRACE;
-    let started = deployment.account.clock().elapsed();
+    let started = deployment.account.router().clock().elapsed();
     let work = Work {
         command: row.name,
         database: call.generic.database.clone(),
@@ -337,7 +337,7 @@ fn note_request(call: &Call, row: &Command, started: Duration, has_succeeded: bo
     if !row.rules.needs_user || row.name == "getLastRequestStatistics" {
         return;
     }
-    let time = call.deployment.account.clock().elapsed().saturating_sub(started);
+    let time = call.deployment.account.router().clock().elapsed().saturating_sub(started);
     let collection = match row.name {
         "getMore" => call.body.get("collection").and_then(Value::as_str),
         _ => call.first().as_str(),
@@ -451,11 +451,11 @@ async fn enter(
     let id = generic.session.filter(|_| connection.is_authenticated(deployment));
     let session = id.map(|id| deployment.sessions.enter(SessionKey { id, user })).transpose()?;
     // Taken before anything is read.
-    let now = account.clock().now();
-    let seen_before = account.times().seen_before_at(now);
+    let now = account.router().clock().now();
+    let seen_before = account.router().times().seen_before_at(now);
     let time = deployment.settings.request_timeout;
     let time = generic.time_max.map_or(time, |asked| asked.min(time));
-    let deadline = account.clock().elapsed() + time;
+    let deadline = account.router().clock().elapsed() + time;
     let turn = tokio::time::timeout(time, turn(deployment, row, &generic, session.as_deref()));
     let (retryable, mut transaction) =
         turn.await.map_err(|_| error!(code::MAX_TIME_EXPIRED, "operation exceeded time limit"))??;
@@ -467,12 +467,12 @@ async fn enter(
     let collections =
         transaction.as_ref().map(|turn| account.collections().within(turn.transaction().clone()));
     // A command with a number may have waited for its session's lock.
-    let now = if generic.transaction_number.is_some() { account.clock().now() } else { now };
+    let now = if generic.transaction_number.is_some() { account.router().clock().now() } else { now };
     let context = RequestContext {
-        activity_id: account.random().guid(),
+        activity_id: account.router().random().guid(),
         now,
         deadline,
-        consistency: account.consistency(),
+        consistency: account.router().consistency(),
         session: None,
         priority: Default::default(),
         answer_space: None,
@@ -511,7 +511,7 @@ async fn turn(
     let (Some(session), Some(number)) = (session, generic.transaction_number) else {
         return Ok((None, None));
     };
-    let (statements, now) = (&session.statements, deployment.account.clock().elapsed());
+    let (statements, now) = (&session.statements, deployment.account.router().clock().elapsed());
     let past = deployment.past();
     Ok(match generic.transaction_part {
         _ if row.rules.ends_transaction => (None, None),
@@ -553,8 +553,8 @@ fn finish(row: &Command, call: &Call, mut reply: Reply, given: Option<Arc<Docume
         fields.push("requestCharge", Value::Double(charge_centi as f64 / 100.0));
     }
     let account = &call.deployment.account;
-    let now = account.clock().now();
-    let seen_before = call.seen_before.unwrap_or_else(|| account.times().seen_before_at(now));
+    let now = account.router().clock().now();
+    let seen_before = call.seen_before.unwrap_or_else(|| account.router().times().seen_before_at(now));
     reply.to_bytes(|out| cluster_time::append(out, (now, seen_before)))
 }
 

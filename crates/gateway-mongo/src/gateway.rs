@@ -79,7 +79,7 @@ impl MongoGateway {
         T: AsyncRead + AsyncWrite + Unpin + Send,
     {
         let deployment = &self.0.deployment;
-        let numbers = (place.number, deployment.account.random().guid());
+        let numbers = (place.number, deployment.account.router().random().guid());
         let ends = Ends { client, server };
         let connection = Arc::new(Connection::new(numbers, ends, place.ended.clone()));
         Loop::new(deployment, connection, io, stopping).run().await

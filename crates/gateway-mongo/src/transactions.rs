@@ -115,7 +115,7 @@ fn check_stages(pipeline: Option<&Value>) -> Result<()> {
 /// Gives the transaction back after a command. It continues if the command has succeeded with all its statements.
 pub fn give_back(call: &mut Call, outcome: &Result<Reply, CommandError>) {
     let Some(turn) = call.transaction.take() else { return };
-    let now = call.deployment.account.clock().elapsed();
+    let now = call.deployment.account.router().clock().elapsed();
     match outcome {
         Ok(reply) if !has_write_errors(reply) => turn.keep(now),
         _ => {

@@ -178,7 +178,7 @@ impl<'g> Scope<'g> {
 
     fn allow(&self, asked: &Asked<'_>, account: &Account, part: Part, effect: Effect) -> Result<()> {
         // The error must not reveal to a token for another container whether this one exists.
-        let container = account.container(asked.path.database(), asked.path.container());
+        let container = account.router().container(asked.path.database(), asked.path.container());
         let container = container.map_err(|_| outside("another container, or one created again"))?;
         self.check_container(&container)?;
         if effect == Effect::Write && self.grant.permission.definition.mode != PermissionMode::All {

@@ -53,7 +53,7 @@ pub(crate) fn read(call: &Call<'_>) -> Reply {
         "enablePerPartitionFailoverBehavior": false,
         "disableCrossRegionalHedging": false,
         "userReplicationPolicy": { "asyncReplication": false, "minReplicaSetSize": 1, "maxReplicasetSize": REPLICAS.len() },
-        "userConsistencyPolicy": { "defaultConsistencyLevel": call.account.consistency().name() },
+        "userConsistencyPolicy": { "defaultConsistencyLevel": call.account.router().consistency().name() },
         "systemReplicationPolicy": { "minReplicaSetSize": 1, "maxReplicasetSize": REPLICAS.len() },
         "readPolicy": { "primaryReadCoefficient": 1, "secondaryReadCoefficient": 1 },
         "queryEngineConfiguration": QUERY_ENGINE.as_str(),

@@ -147,11 +147,11 @@ pub(crate) fn resource_of(account: &Account, operation: OperationName, path: &st
         let segments: Vec<&str> = owner.trim_matches('/').split('/').collect();
         let owner = match segments[..] {
             ["dbs", database, "colls", container] => {
-                let container = account.container(database, container);
+                let container = account.router().container(database, container);
                 container.map_or_else(|_| owner.clone(), |container| container.alt_link().to_owned())
             }
             ["dbs", database] => {
-                let database = account.database(database);
+                let database = account.router().database(database);
                 database.map_or_else(|_| owner.clone(), |database| format!("dbs/{}", database.id))
             }
             _ => owner,

@@ -50,11 +50,11 @@ impl Grant {
 
     /// Checks that the token would be accepted now: requests that have waited long check again.
     pub fn check_still_good(&self, account: &Account) -> Result<()> {
-        let now = account.permission_by_rid(self.permission.rid);
+        let now = account.definitions().permission_by_rid(self.permission.rid);
         if !now.is_some_and(|now| now.definition.grants_the_same(&self.permission.definition)) {
             return Err(revoked());
         }
-        if account.clock().now().seconds() >= self.expiry {
+        if account.router().clock().now().seconds() >= self.expiry {
             return Err(expired());
         }
         Ok(())
@@ -87,7 +87,7 @@ impl Keyring {
     ) -> Result<Caller> {
         match Sent::parse(authorization)? {
             Sent::Signature(signature) => {
-                self.check_signature(&signature, forms, account.clock().now()).map(Caller::Key)
+                self.check_signature(&signature, forms, account.router().clock().now()).map(Caller::Key)
             }
             Sent::Token(token) => self.check_token(&token, account).map(Caller::Token),
         }
@@ -129,13 +129,13 @@ impl Keyring {
 
     /// A token that was never valid and a revoked one get the same error; an expired one gets another.
     fn check_token(&self, token: &SentToken, account: &Account) -> Result<Grant> {
-        let permission = account.permission_by_rid(token.claims.permission);
+        let permission = account.definitions().permission_by_rid(token.claims.permission);
         let is_genuine = |permission: &Arc<Permission>| {
             self.read_write_keys().any(|key| token.is_genuine(key, permission))
         };
         let permission = permission.filter(is_genuine).ok_or_else(revoked)?;
         let Claims { container, expiry, .. } = token.claims;
-        if token.claims.has_expired(account.clock().now()) {
+        if token.claims.has_expired(account.router().clock().now()) {
             return Err(expired());
         }
         Ok(Grant { permission, container, expiry })
@@ -147,8 +147,8 @@ impl Keyring {
         let key = key.ok_or_else(|| Error::internal("no read-write key can have asked for this token"))?;
         let claims = Claims {
             permission: permission.rid,
-            container: account.granted_container(permission),
-            expiry: account.clock().now().seconds().saturating_add(seconds),
+            container: account.definitions().granted_container(permission),
+            expiry: account.router().clock().now().seconds().saturating_add(seconds),
         };
         Ok(claims.token(key, permission))
     }

@@ -42,10 +42,10 @@ struct Asked {
 
 impl Asked {
     async fn read(call: &Call<'_>, container: &ContainerHandle, atomic: bool) -> Result<Asked> {
-        let limits = call.account.limits();
+        let limits = call.account.router().limits();
         let is_collection = container.entry.shape.is_collection;
         let size_bytes_max = call.settings.body_size_bytes_max;
-        let room = call.account.room_for(&call.context, call.body.len()).await?;
+        let room = call.account.router().room_for(&call.context, call.body.len()).await?;
         let parsed = match call.body.len() > HEAVY_BYTES {
             false => {
                 let name_of = |id: &str| container.item_name(id);
@@ -92,7 +92,7 @@ pub(crate) async fn execute_atomic(call: &Call<'_>, container: &ContainerHandle)
             "a transactional batch needs its partition key in header 'x-ms-documentdb-partitionkey'",
         )
     })?;
-    let reply = call.account.batch(&items::reading(call)?, container, &key, operations).await?;
+    let reply = call.account.items().batch(&items::reading(call)?, container, &key, operations).await?;
     let size_bytes = reply.outcome.iter().flatten().map(size_of).sum();
     let results = Results::new(ResultFormat::of(call));
     let container = container.clone();
@@ -106,7 +106,7 @@ pub(crate) async fn execute_bulk(call: &Call<'_>, container: &ContainerHandle) -
     let on_error = if continues { BulkOnError::Continue } else { BulkOnError::Stop };
     let range_id = call.headers.range_id()?;
     let replies =
-        call.account.bulk(&items::reading(call)?, container, range_id, operations, on_error).await?;
+        call.account.items().bulk(&items::reading(call)?, container, range_id, operations, on_error).await?;
     let size_bytes = replies.iter().flatten().map(size_of).sum();
     let results = Results::new(ResultFormat::of(call));
     let container = container.clone();

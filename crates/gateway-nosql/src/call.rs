@@ -37,12 +37,12 @@ pub(crate) struct Call<'r> {
 impl Call<'_> {
     /// The container in the path, checked to be the container that the caller was authorized for.
     pub fn container(&self) -> Result<ContainerHandle> {
-        self.confirm(self.account.container(self.path.database(), self.path.container())?)
+        self.confirm(self.account.router().container(self.path.database(), self.path.container())?)
     }
 
     /// The container for operations on its items and scripts: a missing container is a missing owner. A frame must name an address of it.
     pub fn container_for_items(&self) -> Result<ContainerHandle> {
-        let found = self.account.container_for_items(self.path.database(), self.path.container());
+        let found = self.account.router().container_for_items(self.path.database(), self.path.container());
         self.confirm(match self.door {
             Door::Http => found?,
             Door::Direct(routing) => routing.checked(found, self.headers.range_id.is_some())?,

@@ -51,9 +51,10 @@ async fn page(
 ) -> Result<ChangeFeedPage> {
     let reading = reading(call)?;
     if call.headers.feed_wire_format.is_none_or(str::is_empty) {
-        return call.account.change_feed(&reading, container, request).await;
+        return call.account.items().change_feed(&reading, container, request).await;
     }
-    let page = call.account.changes_in::<JsonChangesWithMetadata>(&reading, container, request).await?;
+    let page =
+        call.account.items().changes_in::<JsonChangesWithMetadata>(&reading, container, request).await?;
     let ChangeFeedPage {
         changes: JsonChangesWithMetadata(JsonChanges(changes)),
         count,

@@ -80,7 +80,8 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Reply, Failure> {
     let definition = definition_of(members)?;
     let throughput = throughput::of_creation(call.headers, units.as_ref())?;
     let database = call.path.database();
-    let container = call.account.create_container(&call.context, database, definition, throughput).await?;
+    let container =
+        call.account.definitions().create_container(&call.context, database, definition, throughput).await?;
     Ok(written(call, StatusCode::CREATED, &container))
 }
 
@@ -125,10 +126,11 @@ pub(crate) fn head(call: &Call<'_>) -> Result<Reply, Failure> {
 pub(crate) async fn replace(call: &Call<'_>) -> Result<Reply, Failure> {
     let definition = definition(&call.body)?;
     let (database, container) = (call.path.database(), call.path.container());
-    call.account.container(database, container)?.check_intended_rid(call.headers.intended_rid)?;
+    call.account.router().container(database, container)?.check_intended_rid(call.headers.intended_rid)?;
     let preconditions = call.headers.preconditions();
     let replaced = call
         .account
+        .definitions()
         .replace_container(&call.context, database, container, definition, &preconditions)
         .await?;
     Ok(written(call, StatusCode::OK, &replaced))
@@ -136,8 +138,11 @@ pub(crate) async fn replace(call: &Call<'_>) -> Result<Reply, Failure> {
 
 pub(crate) async fn delete(call: &Call<'_>) -> Result<Reply, Failure> {
     let (database, container) = (call.path.database(), call.path.container());
-    call.account.container(database, container)?.check_intended_rid(call.headers.intended_rid)?;
-    call.account.delete_container(&call.context, database, container, &call.headers.preconditions()).await?;
+    call.account.router().container(database, container)?.check_intended_rid(call.headers.intended_rid)?;
+    call.account
+        .definitions()
+        .delete_container(&call.context, database, container, &call.headers.preconditions())
+        .await?;
     Ok(Reply::empty(StatusCode::NO_CONTENT, METADATA_WRITE_CHARGE_CENTI))
 }
 
@@ -211,7 +216,7 @@ fn note(definition: &ContainerDefinition) -> Option<&'static str> {
 
 /// Notes that the container has a share in the throughput of its database.
 fn with_share(reply: Reply, call: &Call<'_>, container: &ContainerHandle) -> Reply {
-    match call.account.throughput_of(container).shared {
+    match call.account.router().throughput_of(container).shared {
         Some(_) => reply.with_header(SHARE_THROUGHPUT.clone(), HeaderValue::from_static("true")),
         None => reply,
     }
@@ -227,8 +232,8 @@ pub(crate) fn with_quota(reply: Reply, container: &ContainerHandle) -> Reply {
 }
 
 fn rows(call: &Call<'_>) -> Result<(String, Vec<Vec<u8>>), Error> {
-    let database = call.account.database(call.path.database())?;
-    let containers = call.account.containers(call.path.database())?;
+    let database = call.account.router().database(call.path.database())?;
+    let containers = call.account.router().containers(call.path.database())?;
     Ok((database.rid.to_string(), containers.iter().map(|container| render(container, false)).collect()))
 }
 

@@ -35,7 +35,7 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Reply, Failure> {
         return Err(unsupported::database_member(name).into());
     }
     let throughput = throughput::of_headers(call.headers)?;
-    let database = call.account.create_database(&call.context, id, throughput).await?;
+    let database = call.account.definitions().create_database(&call.context, id, throughput).await?;
     let reply = Reply::json(StatusCode::CREATED, METADATA_WRITE_CHARGE_CENTI, render(&database));
     Ok(reply.with_etag(database.etag))
 }
@@ -49,7 +49,7 @@ pub(crate) fn query(call: &Call<'_>) -> Result<Reply, Failure> {
 }
 
 pub(crate) fn read(call: &Call<'_>) -> Result<Reply, Failure> {
-    let database = call.account.database(call.path.database())?;
+    let database = call.account.router().database(call.path.database())?;
     Ok(read_reply(render(&database), database.etag, &call.headers.preconditions()))
 }
 
@@ -60,12 +60,12 @@ pub(crate) fn head() -> Reply {
 
 pub(crate) async fn delete(call: &Call<'_>) -> Result<Reply, Failure> {
     let preconditions = call.headers.preconditions();
-    call.account.delete_database(&call.context, call.path.database(), &preconditions).await?;
+    call.account.definitions().delete_database(&call.context, call.path.database(), &preconditions).await?;
     Ok(Reply::empty(StatusCode::NO_CONTENT, METADATA_WRITE_CHARGE_CENTI))
 }
 
 fn rows(call: &Call<'_>) -> Vec<Vec<u8>> {
-    call.account.databases().iter().map(|database| render(database)).collect()
+    call.account.router().databases().iter().map(|database| render(database)).collect()
 }
 
 fn render(database: &Database) -> Vec<u8> {

@@ -18,6 +18,7 @@ pub(crate) async fn read(call: &Call<'_>, container: &ContainerHandle) -> Result
     let headers = call.headers;
     let page = call
         .account
+        .items()
         .read_feed(&reading(call)?, container, scope(headers)?, headers.max_items()?, headers.continuation)
         .await?;
     let size: usize = page.items.iter().map(|item| item.json_size_bytes()).sum();

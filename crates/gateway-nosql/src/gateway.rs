@@ -84,8 +84,8 @@ impl Gateway {
     pub fn new(account: Account, settings: GatewaySettings) -> Result<Gateway> {
         let keyring = Keyring::new(&settings.keys, settings.clock_skew_max)?;
         let keyring = ArcSwap::from_pointee(keyring);
-        let renderer = Renderer::new(account.clock().now());
-        let activity_ids = ActivityIds::new(account.random().guid());
+        let renderer = Renderer::new(account.router().clock().now());
+        let activity_ids = ActivityIds::new(account.router().random().guid());
         let slow_log = SlowLog::new(settings.slow_request);
         Ok(Gateway(Arc::new(Inner { account, settings, keyring, renderer, activity_ids, slow_log })))
     }
@@ -108,7 +108,7 @@ impl Gateway {
         B::Error: std::fmt::Display,
     {
         let inner = &*self.0;
-        let started = inner.account.clock().elapsed();
+        let started = inner.account.router().clock().elapsed();
         let (parts, body) = request.into_parts();
         let activity_id = inner.activity_ids.of(&parts);
         let mut hold = None;
@@ -117,7 +117,7 @@ impl Gateway {
         let (method, path) = (&parts.method, parts.uri.path());
         let span = request_span(activity_id, method, path);
         let outcome = inner.serve(&parts, body, arrival).instrument(span.clone()).await;
-        let at = inner.account.clock().elapsed();
+        let at = inner.account.router().clock().elapsed();
         let duration = at.saturating_sub(started);
         let echo = Echo { activity_id, scheme: endpoint.scheme.name(), host, request_uri: path, duration };
         let response = inner.renderer.render(outcome, echo);
@@ -148,12 +148,12 @@ fn request_span(activity_id: Guid, method: &Method, path: &str) -> Span {
 fn with_owner(reply: Reply, account: &Account, path: &Path<'_>, route: Route) -> Reply {
     match route {
         Route::Containers | Route::Container | Route::Users | Route::User => {
-            let Ok(database) = account.database(path.database()) else { return reply };
+            let Ok(database) = account.router().database(path.database()) else { return reply };
             reply.with_owner(&format!("dbs/{}", database.id), &database.rid.to_string())
         }
         Route::Permissions | Route::Permission => {
-            let database = account.database(path.database());
-            let user = account.user(path.database(), path.user());
+            let database = account.router().database(path.database());
+            let user = account.definitions().user(path.database(), path.user());
             let (Ok(database), Ok(user)) = (database, user) else { return reply };
             reply.with_owner(&format!("dbs/{}/users/{}", database.id, user.id), &user.rid.to_string())
         }
@@ -266,7 +266,7 @@ impl Inner {
     {
         let form = address.signed_form(&parts.method, dates(headers));
         let operation = OperationName::of_admin(address.operation(&parts.method));
-        let now = self.account.clock().now();
+        let now = self.account.router().clock().now();
         let keyring = self.keyring.load_full();
         let caller = match address.takes_tokens() {
             true => caller_of(keyring.authenticate(headers.authorization, &[form], &self.account)?),
@@ -358,7 +358,7 @@ impl Inner {
     /// A request for addresses that is signed by the names of the container whose resource id it has, as clients do that have no
     /// token by its id.
     fn signed_with_names(&self, path: &Path<'_>, headers: &RequestHeaders<'_>) -> Option<Caller> {
-        let container = self.account.container(path.database(), path.container()).ok()?;
+        let container = self.account.router().container(path.database(), path.container()).ok()?;
         let (ms_date, date) = dates(headers);
         let link = container.alt_link();
         let form = Payload { verb: "get", resource_type: "docs", resource_link: link, ms_date, date };
@@ -392,10 +392,10 @@ impl Inner {
     ) -> Result<RequestContext> {
         Ok(RequestContext {
             activity_id,
-            now: self.account.clock().now(),
+            now: self.account.router().clock().now(),
             deadline: started + self.settings.request_timeout,
             answer_space: Some(hold.clone()),
-            consistency: headers.consistency(self.account.consistency())?,
+            consistency: headers.consistency(self.account.router().consistency())?,
             session: None,
             priority: headers.priority()?,
         })

@@ -88,14 +88,15 @@ async fn missing_or(call: &Call<'_>, container: &ContainerHandle, error: Error) 
     }
     let read =
         ItemRead { item: container.item_name(call.path.item()), preconditions: Preconditions::default() };
-    let found = call.account.read(&call.context, container, ReadCommand { key: Some(key), read }).await;
+    let found =
+        call.account.items().read(&call.context, container, ReadCommand { key: Some(key), read }).await;
     found.err().filter(|missing| missing.kind() == ErrorKind::NotFound).unwrap_or(error)
 }
 
 pub(crate) async fn patch(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply> {
     let content = Content::of_write(call)?;
     let preconditions = call.headers.preconditions();
-    let limits = call.account.limits();
+    let limits = call.account.router().limits();
     let patch = match call.body.len() > HEAVY_BYTES {
         false => patch_body::parse(&call.text()?, limits)?,
         true => {
@@ -107,8 +108,9 @@ pub(crate) async fn patch(call: &Call<'_>, container: &ContainerHandle) -> Resul
     let key = Some(required_key(call)?);
     let (item, patch) = (container.item_name(call.path.item()), patch.with_condition()?);
     let command = WriteCommand::of(key, ItemWrite::Patch { item, patch, preconditions });
-    let written = call.account.write(&call.context, container, command, None).await.map_err(of_patch)?;
-    respond(written.reply, container, content).await
+    let written =
+        call.account.items().write_item(&call.context, container, command).await.map_err(of_patch)?;
+    respond(written, container, content).await
 }
 
 /// The reference has sentences of its own for patches, which programs look for.
@@ -127,7 +129,7 @@ pub(crate) async fn read(call: &Call<'_>, container: &ContainerHandle) -> Result
     let preconditions = call.headers.preconditions();
     let read = ItemRead { item: container.item_name(call.path.item()), preconditions };
     let command = ReadCommand { key: Some(required_key(call)?), read };
-    let reply = call.account.read(&context, container, command).await?;
+    let reply = call.account.items().read(&context, container, command).await?;
     let mut reply = respond(reply, container, content).await?;
     reply.item_count = reply.body.is_some().then_some(1);
     Ok(reply)
@@ -149,9 +151,13 @@ async fn write(
     write: ItemWrite,
 ) -> Result<Reply> {
     let names = TriggerNames::of(call.headers);
-    let triggers = names.as_triggers(&call.body, call.account.limits())?;
+    let triggers = names.as_triggers(&call.body, call.account.router().limits())?;
     let command = WriteCommand::of(key, write);
-    let written = call.account.write(&call.context, container, command, triggers.as_ref()).await?;
+    let Some(triggers) = triggers else {
+        let reply = call.account.items().write_item(&call.context, container, command).await?;
+        return respond(reply, container, content).await;
+    };
+    let written = call.account.procedures().write(&call.context, container, command, &triggers).await?;
     let mut reply = respond(written.reply, container, content).await?;
     // A post-trigger may have set another body, for replies that carry one.
     if content != Content::None
@@ -167,7 +173,7 @@ async fn check_replacement(call: &Call<'_>, container: &ContainerHandle, body: O
     let Some(scope) = call.scope()?.filter(Scope::is_for_part) else { return Ok(()) };
     let item = container.item_name(call.path.item());
     let id = match container.is_by_rid() {
-        true => call.account.item_id(container, Some(&required_key(call)?), item).await?,
+        true => call.account.items().item_id(container, Some(&required_key(call)?), item).await?,
         false => call.path.item().to_owned(),
     };
     let keeps = body.and_then(|body| body.raw().get("id")).is_some_and(|own| own == RawValue::String(&id));
@@ -242,11 +248,11 @@ async fn sent_item(call: &Call<'_>, container: &ContainerHandle) -> Result<(Body
     }
     let (account, size_bytes) = (call.account, call.body.len());
     let is_collection = container.entry.shape.is_collection;
-    let room = account.room_for(&call.context, size_bytes).await?;
+    let room = account.router().room_for(&call.context, size_bytes).await?;
     let body = match size_bytes > HEAVY_BYTES {
-        false => item_of_json_in(&call.body, account.limits(), is_collection)?,
+        false => item_of_json_in(&call.body, account.router().limits(), is_collection)?,
         true => {
-            let (sent, limits) = (call.body.clone(), account.limits().clone());
+            let (sent, limits) = (call.body.clone(), account.router().limits().clone());
             offload(move || item_of_json_in(&sent, &limits, is_collection)).await??
         }
     };

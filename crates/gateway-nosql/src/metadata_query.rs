@@ -25,7 +25,8 @@ pub(crate) fn answer(
     let position = call.headers.continuation.filter(|token| !token.is_empty());
     let position = position.map(|token| decode(token).ok_or_else(invalid)).transpose()?;
     let mut resources = resources.iter().map(|text| resource(text)).collect::<Result<Vec<_>>>()?;
-    let limits = PageLimits { rows: max_items(call)?, size_bytes: call.account.limits().page_size_bytes_max };
+    let limits =
+        PageLimits { rows: max_items(call)?, size_bytes: call.account.router().limits().page_size_bytes_max };
     let query = (&body.text[..], &body.parameters[..]);
     let page_of = |resources: &[Resource]| {
         query_resources(query, resources, call.context.now, position.as_ref(), limits)

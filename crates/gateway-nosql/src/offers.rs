@@ -20,27 +20,27 @@ pub(crate) async fn query(call: &Call<'_>) -> Result<Reply, Failure> {
 }
 
 pub(crate) async fn read(call: &Call<'_>) -> Result<Reply, Failure> {
-    let offer = call.account.offer(call.path.offer())?;
-    let is_pending = call.account.is_throughput_pending(&offer).await?;
+    let offer = call.account.definitions().offer(call.path.offer())?;
+    let is_pending = call.account.maintenance().is_throughput_pending(&offer).await?;
     let reply = read_reply(render(&offer, is_pending), offer.etag, &call.headers.preconditions());
     Ok(with_limits(call, reply, &offer, is_pending))
 }
 
 pub(crate) async fn replace(call: &Call<'_>) -> Result<Reply, Failure> {
     let rid = call.path.offer();
-    let current = call.account.offer(rid)?;
-    let minimum = |wanted: Throughput| call.account.minimum_throughput(&current, wanted);
+    let current = call.account.definitions().offer(rid)?;
+    let minimum = |wanted: Throughput| call.account.definitions().minimum_throughput(&current, wanted);
     let wanted = throughput::of_replace(&call.body, &current, call.headers, minimum)?;
     let preconditions = call.headers.preconditions();
-    let offer = call.account.replace_offer(&call.context, rid, wanted, &preconditions).await?;
-    let is_pending = call.account.is_throughput_pending(&offer).await?;
+    let offer = call.account.definitions().replace_offer(&call.context, rid, wanted, &preconditions).await?;
+    let is_pending = call.account.maintenance().is_throughput_pending(&offer).await?;
     let body = render(&offer, is_pending);
     let reply = Reply::json(StatusCode::OK, METADATA_WRITE_CHARGE_CENTI, body).with_etag(offer.etag);
     Ok(with_limits(call, reply, &offer, is_pending))
 }
 
 fn with_limits(call: &Call<'_>, reply: Reply, offer: &Offer, is_pending: bool) -> Reply {
-    let minimum = call.account.minimum_throughput(offer, offer.throughput);
+    let minimum = call.account.definitions().minimum_throughput(offer, offer.throughput);
     let pending = HeaderValue::from_static(if is_pending { "true" } else { "false" });
     reply
         .with_header(MINIMUM_THROUGHPUT.clone(), HeaderValue::from(minimum))
@@ -48,10 +48,10 @@ fn with_limits(call: &Call<'_>, reply: Reply, offer: &Offer, is_pending: bool) -
 }
 
 async fn rows(call: &Call<'_>) -> Result<Vec<Vec<u8>>, Failure> {
-    let offers = call.account.offers();
+    let offers = call.account.definitions().offers();
     let mut rows = Vec::with_capacity(offers.len());
     for offer in &offers {
-        rows.push(render(offer, call.account.is_throughput_pending(offer).await?));
+        rows.push(render(offer, call.account.maintenance().is_throughput_pending(offer).await?));
     }
     Ok(rows)
 }

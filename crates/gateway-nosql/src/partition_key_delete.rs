@@ -17,6 +17,6 @@ pub(crate) async fn execute(call: &Call<'_>, container: &ContainerHandle) -> Res
             "deleting a logical partition needs its key in header 'x-ms-documentdb-partitionkey'",
         )
     })?;
-    let meta = call.account.delete_partition_key(&call.context, container, &key).await?;
+    let meta = call.account.items().delete_partition_key(&call.context, container, &key).await?;
     Ok(Reply { status: StatusCode::OK, meta, container: Some(container.clone()), ..Reply::default() })
 }

@@ -41,7 +41,8 @@ struct PermissionDocument<'p> {
 pub(crate) async fn create(call: &Call<'_>) -> Result<Reply, Failure> {
     let (seconds, definition) = (seconds(call)?, definition(&call.body)?);
     let (database, user) = (call.path.database(), call.path.user());
-    let permission = call.account.create_permission(&call.context, database, user, definition).await?;
+    let permission =
+        call.account.definitions().create_permission(&call.context, database, user, definition).await?;
     Ok(written(StatusCode::CREATED, call, &permission, seconds)?)
 }
 
@@ -49,7 +50,13 @@ pub(crate) async fn upsert(call: &Call<'_>) -> Result<Reply, Failure> {
     let (seconds, definition) = (seconds(call)?, definition(&call.body)?);
     let (database, user) = (call.path.database(), call.path.user());
     let preconditions = call.headers.preconditions();
-    let upserted = call.account.upsert_permission(&call.context, database, user, definition, &preconditions);
+    let upserted = call.account.definitions().upsert_permission(
+        &call.context,
+        database,
+        user,
+        definition,
+        &preconditions,
+    );
     let (permission, created) = upserted.await?;
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
     Ok(written(status, call, &permission, seconds)?)
@@ -67,7 +74,7 @@ pub(crate) fn query(call: &Call<'_>) -> Result<Reply, Failure> {
 
 pub(crate) fn read(call: &Call<'_>) -> Result<Reply, Failure> {
     let (database, user, permission) = path(call);
-    let permission = call.account.permission(database, user, permission)?;
+    let permission = call.account.definitions().permission(database, user, permission)?;
     let document = render(call, &permission, seconds(call)?)?;
     Ok(read_reply(document, permission.etag, &call.headers.preconditions()))
 }
@@ -75,12 +82,16 @@ pub(crate) fn read(call: &Call<'_>) -> Result<Reply, Failure> {
 pub(crate) async fn replace(call: &Call<'_>) -> Result<Reply, Failure> {
     let (seconds, definition) = (seconds(call)?, definition(&call.body)?);
     let preconditions = call.headers.preconditions();
-    let replaced = call.account.replace_permission(&call.context, path(call), definition, &preconditions);
+    let replaced =
+        call.account.definitions().replace_permission(&call.context, path(call), definition, &preconditions);
     Ok(written(StatusCode::OK, call, &*replaced.await?, seconds)?)
 }
 
 pub(crate) async fn delete(call: &Call<'_>) -> Result<Reply, Failure> {
-    call.account.delete_permission(&call.context, path(call), &call.headers.preconditions()).await?;
+    call.account
+        .definitions()
+        .delete_permission(&call.context, path(call), &call.headers.preconditions())
+        .await?;
     Ok(Reply::empty(StatusCode::NO_CONTENT, METADATA_WRITE_CHARGE_CENTI))
 }
 
@@ -90,7 +101,7 @@ fn path<'c>(call: &'c Call<'_>) -> (&'c str, &'c str, &'c str) {
 
 /// How long the tokens of the reply are good for.
 fn seconds(call: &Call<'_>) -> Result<u64> {
-    let limits = call.account.limits();
+    let limits = call.account.router().limits();
     let (min, max) = (limits.resource_token_seconds_min, limits.resource_token_seconds_max);
     let Some(text) = call.headers.expiry_seconds else { return Ok(limits.resource_token_seconds_default) };
     text.parse().ok().filter(|seconds| (min..=max).contains(seconds)).ok_or_else(|| {
@@ -139,7 +150,8 @@ fn required_text<'m>(members: &'m Map<String, Value>, name: &str) -> Result<&'m 
 
 fn rows(call: &Call<'_>) -> Result<(String, Vec<Vec<u8>>)> {
     let seconds = seconds(call)?;
-    let (user, permissions) = call.account.permissions(call.path.database(), call.path.user())?;
+    let (user, permissions) =
+        call.account.definitions().permissions(call.path.database(), call.path.user())?;
     let rows = permissions.iter().map(|permission| render(call, permission, seconds));
     Ok((user.to_string(), rows.collect::<Result<_>>()?))
 }

@@ -42,7 +42,7 @@ struct RangeDocument<'r> {
 pub(crate) async fn list(call: &Call<'_>) -> Result<Reply, Failure> {
     let container = call.container_for_items()?;
     container.check_intended_rid(call.headers.intended_rid)?;
-    let splitting = call.account.ranges_being_split(&container).await?;
+    let splitting = call.account.maintenance().ranges_being_split(&container).await?;
     let etag = etag(&container, &splitting);
     let known = call.headers.if_none_match.is_some_and(|sent| same_etag(sent, &etag));
     let reply = if known {

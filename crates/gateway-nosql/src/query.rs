@@ -40,7 +40,7 @@ pub(crate) async fn execute(call: &Call<'_>, container: &ContainerHandle) -> Res
         },
         wants: diagnostics.wants(),
     };
-    let mut reply = match call.account.query(&context, container, request).await {
+    let mut reply = match call.account.queries().query(&context, container, request).await {
         Ok(reply) => reply,
         Err(error) if error.kind() == ErrorKind::CrossPartitionQuery && !allows_cross_partition => {
             return Err(Error::bad_request(CROSS_PARTITION_DISABLED).with_meta(*error.meta()));
@@ -50,7 +50,7 @@ pub(crate) async fn execute(call: &Call<'_>, container: &ContainerHandle) -> Res
         }
         Err(error) => return Err(error),
     };
-    let clock = call.account.clock();
+    let clock = call.account.router().clock();
     let started = clock.elapsed();
     let mut response = respond(&mut reply, container);
     response.extra = diagnostics.headers(&reply, clock.elapsed().saturating_sub(started))?;

@@ -89,7 +89,7 @@ impl QueryBody {
         let json: Json<'_> = serde_json::from_slice(&body)
             .map_err(|error| Error::bad_request(format!("the query request is not valid: {error}")))?;
         let parameters = json.parameters.unwrap_or_default();
-        let max = call.account.limits().query_parameters_max;
+        let max = call.account.router().limits().query_parameters_max;
         if parameters.len() > max {
             return Err(Error::bad_request(format!(
                 "the query has {} parameters, more than the limit of {max}",

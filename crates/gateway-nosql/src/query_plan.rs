@@ -18,8 +18,13 @@ pub(crate) fn read(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply
     let body = QueryBody::read_whole(call)?;
     let supported =
         call.headers.supported_features.map_or_else(SupportedFeatures::all, SupportedFeatures::parse);
-    let reply =
-        call.account.query_plan(&call.context, container, &body.text, &body.parameters, &supported)?;
+    let reply = call.account.queries().query_plan(
+        &call.context,
+        container,
+        &body.text,
+        &body.parameters,
+        &supported,
+    )?;
     if call.headers.partition_key.is_none() {
         reply.plan.check_merge()?;
     }
@@ -38,7 +43,13 @@ pub(crate) fn refusal(
     error: &Error,
 ) -> Result<Reply> {
     let features = SupportedFeatures::of_refused_queries();
-    let reply = call.account.query_plan(&call.context, container, &body.text, &body.parameters, &features)?;
+    let reply = call.account.queries().query_plan(
+        &call.context,
+        container,
+        &body.text,
+        &body.parameters,
+        &features,
+    )?;
     reply.plan.check_merge()?;
     let reply = merge_yourself(error.message(), &plan_json(&reply).to_string());
     Ok(Reply { container: Some(container.clone()), ..reply })

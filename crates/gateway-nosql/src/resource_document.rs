@@ -57,7 +57,7 @@ pub(crate) fn feed(parent_rid: &str, member: &str, documents: &[Vec<u8>]) -> Rep
 /// returned, so that nothing is missed or repeated when resources are created or deleted in between.
 pub(crate) fn page(call: &Call<'_>, parent_rid: &str, member: &str, rows: Vec<Vec<u8>>) -> Result<Reply> {
     let max = max_items(call)?;
-    let size_max = call.account.limits().page_size_bytes_max;
+    let size_max = call.account.router().limits().page_size_bytes_max;
     let size: usize = rows.iter().map(Vec::len).sum();
     if call.headers.continuation.is_none() && rows.len() <= max && size <= size_max {
         return Ok(feed(parent_rid, member, &rows));

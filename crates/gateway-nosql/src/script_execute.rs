@@ -25,15 +25,18 @@ const LOG_CUT: &str = "...%20%28cut%20off%29";
 pub(crate) async fn execute(call: &Call<'_>, container: &ContainerHandle) -> Result<Reply> {
     let script = container.script(ScriptKind::Procedure, call.path.script())?;
     let logs = flag("x-ms-documentdb-script-enable-logging", call.headers.script_logging)?;
-    let arguments = arguments(&call.body, call.account.limits().item_size_bytes_max)?;
-    check_numbers(arguments.as_bytes(), &ParseLimits::of_items(call.account.limits())).map_err(|error| {
-        Error::bad_request(format!("the arguments of a stored procedure are not valid: {error}"))
-    })?;
+    let arguments = arguments(&call.body, call.account.router().limits().item_size_bytes_max)?;
+    check_numbers(arguments.as_bytes(), &ParseLimits::of_items(call.account.router().limits())).map_err(
+        |error| Error::bad_request(format!("the arguments of a stored procedure are not valid: {error}")),
+    )?;
     let session = session::wanted(call.headers.session_token, call.context.consistency)?;
     let context = shardlake_model::RequestContext { session, ..call.context.clone() };
     let key = required_key(call)?;
-    let reply =
-        call.account.execute_procedure(&context, container, Some(&key), &script, arguments, logs).await?;
+    let reply = call
+        .account
+        .procedures()
+        .execute_procedure(&context, container, Some(&key), &script, arguments, logs)
+        .await?;
     let mut response = Reply {
         status: StatusCode::OK,
         meta: reply.meta,

@@ -46,15 +46,18 @@ fn names(kind: ScriptKind) -> (&'static str, &'static str) {
 
 pub(crate) async fn create(call: &Call<'_>, container: &ContainerHandle, kind: ScriptKind) -> Result<Reply> {
     let definition = definition(&call.body, kind)?;
-    let script = call.account.create_script(&call.context, container, definition).await?;
+    let script = call.account.definitions().create_script(&call.context, container, definition).await?;
     Ok(written(StatusCode::CREATED, container, &script))
 }
 
 pub(crate) async fn upsert(call: &Call<'_>, container: &ContainerHandle, kind: ScriptKind) -> Result<Reply> {
     let definition = definition(&call.body, kind)?;
     let preconditions = call.headers.preconditions();
-    let written_script =
-        call.account.upsert_script(&call.context, container, definition, &preconditions).await?;
+    let written_script = call
+        .account
+        .definitions()
+        .upsert_script(&call.context, container, definition, &preconditions)
+        .await?;
     let (script, write) = written_script;
     let status = match write {
         ScriptWrite::Created => StatusCode::CREATED,
@@ -80,14 +83,17 @@ pub(crate) async fn replace(call: &Call<'_>, container: &ContainerHandle, kind: 
     let definition = definition(&call.body, kind)?;
     let preconditions = call.headers.preconditions();
     let segment = call.path.script();
-    let script =
-        call.account.replace_script(&call.context, container, segment, definition, &preconditions).await?;
+    let script = call
+        .account
+        .definitions()
+        .replace_script(&call.context, container, segment, definition, &preconditions)
+        .await?;
     Ok(written(StatusCode::OK, container, &script))
 }
 
 pub(crate) async fn delete(call: &Call<'_>, container: &ContainerHandle, kind: ScriptKind) -> Result<Reply> {
     let preconditions = call.headers.preconditions();
-    call.account.delete_script(container, kind, call.path.script(), &preconditions).await?;
+    call.account.definitions().delete_script(container, kind, call.path.script(), &preconditions).await?;
     Ok(Reply::empty(StatusCode::NO_CONTENT, METADATA_WRITE_CHARGE_CENTI))
 }
 

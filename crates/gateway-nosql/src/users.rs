@@ -27,13 +27,15 @@ struct UserDocument<'u> {
 }
 
 pub(crate) async fn create(call: &Call<'_>) -> Result<Reply, Failure> {
-    let user = call.account.create_user(&call.context, call.path.database(), &id(&call.body)?).await?;
+    let user =
+        call.account.definitions().create_user(&call.context, call.path.database(), &id(&call.body)?).await?;
     Ok(written(StatusCode::CREATED, &user))
 }
 
 pub(crate) async fn upsert(call: &Call<'_>) -> Result<Reply, Failure> {
     let (id, preconditions) = (id(&call.body)?, call.headers.preconditions());
-    let written_user = call.account.upsert_user(&call.context, call.path.database(), &id, &preconditions);
+    let written_user =
+        call.account.definitions().upsert_user(&call.context, call.path.database(), &id, &preconditions);
     let (user, created) = written_user.await?;
     Ok(written(if created { StatusCode::CREATED } else { StatusCode::OK }, &user))
 }
@@ -49,20 +51,24 @@ pub(crate) fn query(call: &Call<'_>) -> Result<Reply, Failure> {
 }
 
 pub(crate) fn read(call: &Call<'_>) -> Result<Reply, Failure> {
-    let user = call.account.user(call.path.database(), call.path.user())?;
+    let user = call.account.definitions().user(call.path.database(), call.path.user())?;
     Ok(read_reply(render(&user), user.etag, &call.headers.preconditions()))
 }
 
 pub(crate) async fn replace(call: &Call<'_>) -> Result<Reply, Failure> {
     let (database, user) = (call.path.database(), call.path.user());
     let (id, preconditions) = (id(&call.body)?, call.headers.preconditions());
-    let user = call.account.replace_user(&call.context, database, user, &id, &preconditions).await?;
+    let user =
+        call.account.definitions().replace_user(&call.context, database, user, &id, &preconditions).await?;
     Ok(written(StatusCode::OK, &user))
 }
 
 pub(crate) async fn delete(call: &Call<'_>) -> Result<Reply, Failure> {
     let (database, user) = (call.path.database(), call.path.user());
-    call.account.delete_user(&call.context, database, user, &call.headers.preconditions()).await?;
+    call.account
+        .definitions()
+        .delete_user(&call.context, database, user, &call.headers.preconditions())
+        .await?;
     Ok(Reply::empty(StatusCode::NO_CONTENT, METADATA_WRITE_CHARGE_CENTI))
 }
 
@@ -76,7 +82,7 @@ fn id(body: &[u8]) -> Result<String> {
 }
 
 fn rows(call: &Call<'_>) -> Result<(String, Vec<Vec<u8>>)> {
-    let (database, users) = call.account.users(call.path.database())?;
+    let (database, users) = call.account.definitions().users(call.path.database())?;
     Ok((database.to_string(), users.iter().map(|user| render(user)).collect()))
 }
 

@@ -49,7 +49,7 @@ impl Items {
         operations: Vec<Result<KeyedOperation>>,
         commit: CommitOptions,
     ) -> Result<BatchReply> {
-        let max = self.limits().batch_operations_max;
+        let max = self.router().limits().batch_operations_max;
         if operations.is_empty() {
             return Err(Error::bad_request("Batch request has no operations."));
         }
@@ -67,7 +67,7 @@ impl Items {
         let places = operations.iter().enumerate();
         let unwanted = places.filter(|(_, keyed)| keyed.as_ref().is_ok_and(is_unwanted));
         let unwanted: Vec<usize> = unwanted.map(|(place, _)| place).collect();
-        let mut routing = self.routing(container);
+        let mut routing = self.router().routing(container);
         if operations.iter().flatten().any(|keyed| keyed.operation.is_read()) {
             check_session_of_reads(ctx, &mut routing, &logical).await?;
         }
@@ -104,7 +104,8 @@ impl Items {
         loop {
             let partition = routing.owner(&logical);
             let touched = Touched::Logical(&logical);
-            let permit = self.admit(ctx, &routing.entry, partition, OperationKind::Write, touched)?;
+            let permit =
+                self.router().admit(ctx, &routing.entry, partition, OperationKind::Write, touched)?;
             let outcome = partition.execute(&routing.entry.shape, &command).await;
             permit.settle_outcome(&outcome, cost_of_batch);
             if !routing.has_moved(&outcome).await? {
@@ -139,7 +140,7 @@ impl Items {
         operations: Vec<Result<KeyedOperation>>,
         on_error: BulkOnError,
     ) -> Result<Vec<Result<ItemReply>>> {
-        let max = self.limits().bulk_operations_max;
+        let max = self.router().limits().bulk_operations_max;
         if operations.is_empty() {
             return Err(Error::bad_request("Batch request has no operations."));
         }
@@ -185,7 +186,7 @@ impl Items {
         operations: &[Result<KeyedOperation>],
     ) -> Result<()> {
         match operations.iter().flatten().any(KeyedOperation::answers_item) {
-            true => self.take_answer_space(ctx).await,
+            true => self.router().take_answer_space(ctx).await,
             false => Ok(()),
         }
     }
@@ -203,7 +204,7 @@ impl Items {
         if key.is_none() && operation.body().is_none() {
             return Err(Error::bad_request("the operation names no 'partitionKey'"));
         }
-        let limits = self.limits();
+        let limits = self.router().limits();
         if answers_item && answered_bytes.load(Ordering::Relaxed) > limits.page_size_bytes_max {
             return Err(limits.answer_too_large());
         }

@@ -106,7 +106,7 @@ impl Items {
         request: &ChangeFeedRequest<'_>,
     ) -> Result<ChangeFeedPage<C>> {
         check_start(container, request)?;
-        let left = ctx.deadline.saturating_sub(self.clock().elapsed());
+        let left = ctx.deadline.saturating_sub(self.router().clock().elapsed());
         let wait = request.wait.min(FEED_WAIT_MAX).min(left);
         let turn = (!wait.is_zero()).then(|| self.0.feed_waiters.try_acquire().ok()).flatten();
         let mut position = match request.start {
@@ -117,12 +117,12 @@ impl Items {
         let time_over = tokio::time::sleep(wait);
         tokio::pin!(time_over);
         let mut is_over = turn.is_none();
-        let mut routing = self.routing(container);
+        let mut routing = self.router().routing(container);
         // The first look has a minimum charge; further looks of a waiting reader have none.
-        let page_min = self.0.charges.feed_page([].into_iter(), ctx.consistency).0;
+        let page_min = self.0.router.charges().feed_page([].into_iter(), ctx.consistency).0;
         let mut charge_centi = 0;
         loop {
-            self.take_answer_space(ctx).await?;
+            self.router().take_answer_space(ctx).await?;
             let charge_min = if charge_centi == 0 { page_min } else { 0 };
             let looked = self.look(ctx, &routing.entry, request, (position.as_ref(), charge_min)).await;
             if routing.has_moved(&looked).await? {
@@ -167,7 +167,7 @@ impl Items {
     ) -> Result<(ChangeFeedPage<C>, Vec<Part>)> {
         let mut room = self.page_limits(request.max_items)?;
         let mut parts = parts_of(entry, &request.scope, position)?;
-        let until = (self.clock().elapsed() + LOOKING_TIME_MAX).min(ctx.deadline);
+        let until = (self.router().clock().elapsed() + LOOKING_TIME_MAX).min(ctx.deadline);
         let mut changes = C::default();
         let (mut count, mut charge_centi, mut is_last) = (0, 0, true);
         let first = position.map_or(0, |position| position.next) % parts.len().max(1);
@@ -227,7 +227,7 @@ impl Items {
             FeedFilter::Logical(logical) => Touched::Logical(logical),
             FeedFilter::Range(_) | FeedFilter::Prefix(..) => Touched::Span(&part.place.span),
         };
-        let permit = self.admit(ctx, entry, &part.partition, OperationKind::Feed, touched)?;
+        let permit = self.router().admit(ctx, entry, &part.partition, OperationKind::Feed, touched)?;
         let look = FeedLook {
             shape: &entry.shape,
             filter: &part.filter,
@@ -238,7 +238,7 @@ impl Items {
             limits,
             now: ctx.now,
             consistency: ctx.consistency,
-            clock: self.clock(),
+            clock: self.router().clock(),
             until,
         };
         let mut found = part.partition.read_changes(&look, out).await;

@@ -60,8 +60,8 @@ impl Items {
         max_items: Option<i64>,
         continuation: Option<&str>,
     ) -> Result<FeedPage> {
-        self.take_answer_space(ctx).await?;
-        let mut routing = self.routing(container);
+        self.router().take_answer_space(ctx).await?;
+        let mut routing = self.router().routing(container);
         loop {
             let page = self.page_of_feed(ctx, &routing.entry, &scope, max_items, continuation).await;
             if !routing.has_moved(&page).await? {
@@ -96,7 +96,7 @@ impl Items {
                 FeedFilter::Logical(logical) => Touched::Logical(logical),
                 FeedFilter::Range(_) | FeedFilter::Prefix(..) => Touched::Span(&span),
             };
-            let permit = match self.admit(ctx, entry, &partition, OperationKind::Feed, touched) {
+            let permit = match self.router().admit(ctx, entry, &partition, OperationKind::Feed, touched) {
                 // Items already read are paid for, so they are returned; the next page finds out whether
                 // there is budget again.
                 Err(error) if error.kind() == ErrorKind::TooManyRequests && !page.items.is_empty() => {
@@ -110,7 +110,7 @@ impl Items {
             permit.settle_outcome(&part, |part| {
                 let sizes = part.items.iter().map(StoredItem::json_size_bytes);
                 Cost {
-                    charge_centi: self.0.charges.feed_page(sizes, ctx.consistency).0,
+                    charge_centi: self.0.router.charges().feed_page(sizes, ctx.consistency).0,
                     size_bytes: part.size_bytes as u64,
                     creates: false,
                 }
@@ -136,7 +136,7 @@ impl Items {
             }
         }
         let sizes = page.items.iter().map(StoredItem::json_size_bytes);
-        page.meta.charge_centi = self.0.charges.feed_page(sizes, ctx.consistency).0;
+        page.meta.charge_centi = self.0.router.charges().feed_page(sizes, ctx.consistency).0;
         page.meta.session_version = entry.record.session_version;
         page.meta.range_id = page.ranges.first().map(|(id, _)| *id);
         page.meta.lsn = page.ranges.first().map_or(0, |(_, lsn)| *lsn);
@@ -153,7 +153,7 @@ impl Items {
         after: u64,
         entries_max: usize,
     ) -> Result<ChangePage> {
-        let mut routing = self.routing(container);
+        let mut routing = self.router().routing(container);
         loop {
             // A moved range exists under its id; any other end shows by the missing id.
             let page = match find_range(&routing.entry, range_id) {
@@ -167,7 +167,7 @@ impl Items {
     }
 
     pub fn page_limits(&self, max_items: Option<i64>) -> Result<PageLimits> {
-        let limits = self.limits();
+        let limits = self.router().limits();
         let items = match max_items {
             None => limits.page_items_default,
             Some(-1) => limits.page_items_own,
@@ -191,11 +191,12 @@ impl Items {
     ) -> Result<ReplyMeta> {
         let logical = key_of_read(container, Some(key))?;
         let command = self.command(ctx, 0);
-        let mut routing = self.routing(container);
+        let mut routing = self.router().routing(container);
         loop {
             let partition = routing.owner(&logical);
             let touched = Touched::Logical(&logical);
-            let permit = self.admit(ctx, &routing.entry, partition, OperationKind::Write, touched)?;
+            let permit =
+                self.router().admit(ctx, &routing.entry, partition, OperationKind::Write, touched)?;
             let outcome = partition.delete_logical_partition(&routing.entry.shape, &command, &logical).await;
             permit.settle_outcome(&outcome, |(_, meta)| Cost {
                 charge_centi: meta.charge_centi,

@@ -21,10 +21,10 @@ pub async fn read_in_order(
     position: InsertionPosition,
     max_items: Option<u32>,
 ) -> Result<InsertionPage> {
-    items.take_answer_space(ctx).await?;
+    items.router().take_answer_space(ctx).await?;
     let limits = items.page_limits(Some(max_items.map_or(-1, i64::from)))?;
     let logical = key_of_read(container, Some(key))?;
-    let mut routing = items.routing(container);
+    let mut routing = items.router().routing(container);
     loop {
         let (entry, partition) = (routing.entry.clone(), routing.owner(&logical).clone());
         let is_there = check_session(ctx, &entry, &partition);
@@ -32,7 +32,8 @@ pub async fn read_in_order(
             continue;
         }
         is_there?;
-        let permit = items.admit(ctx, &entry, &partition, OperationKind::Feed, Touched::Logical(&logical))?;
+        let permit =
+            items.router().admit(ctx, &entry, &partition, OperationKind::Feed, Touched::Logical(&logical))?;
         let from = (&logical, position);
         let page =
             shardlake_partition::read_in_order(&partition, &entry.shape, ctx.now.seconds(), from, limits)
@@ -51,7 +52,7 @@ pub async fn read_in_order(
 /// The charge of a page.
 pub fn charge_in_order(items: &Items, page: &InsertionPage, ctx: &RequestContext) -> u64 {
     let sizes = page.items.iter().map(StoredItem::json_size_bytes);
-    items.0.charges.feed_page(sizes, ctx.consistency).0
+    items.0.router.charges().feed_page(sizes, ctx.consistency).0
 }
 
 /// Waits until the partition of a page has a newer item than the page or ends, or the time is over.
@@ -64,7 +65,7 @@ pub async fn wait_in_order(
 ) -> Result<()> {
     let container = ContainerHandle { entry: container.clone(), by_rid: false };
     let logical = key_of_read(&container, Some(key))?;
-    let routing = items.routing(&container);
+    let routing = items.router().routing(&container);
     any_changed(vec![(&**routing.owner(&logical), lsn)], time_max).await;
     Ok(())
 }
@@ -78,7 +79,7 @@ pub async fn trim(
     patience: Duration,
 ) -> Result<()> {
     let logical = key_of_read(container, Some(key))?;
-    let mut routing = items.routing(container);
+    let mut routing = items.router().routing(container);
     loop {
         let partition = routing.owner(&logical);
         let goes_on =

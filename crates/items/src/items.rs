@@ -91,7 +91,7 @@ impl Items {
         preconditions: &Preconditions,
     ) -> Result<ItemReply> {
         let command = self.command(ctx, 0);
-        let mut routing = self.routing(container);
+        let mut routing = self.router().routing(container);
         loop {
             let partition = routing.owner(logical);
             let is_there = check_session(ctx, &routing.entry, partition);
@@ -101,7 +101,7 @@ impl Items {
             is_there?;
             let partition = routing.owner(logical);
             let touched = Touched::Logical(logical);
-            let permit = self.admit(ctx, &routing.entry, partition, OperationKind::Read, touched)?;
+            let permit = self.router().admit(ctx, &routing.entry, partition, OperationKind::Read, touched)?;
             let outcome = partition.read(&routing.entry.shape, &command, logical, id, preconditions).await;
             permit.settle_outcome(&outcome, cost_of_item);
             if !routing.has_moved(&outcome).await? {
@@ -139,7 +139,7 @@ impl Items {
         logical: &LogicalKey,
         ordinal: u64,
     ) -> Result<String> {
-        let mut routing = self.routing(container);
+        let mut routing = self.router().routing(container);
         let id = loop {
             let id = routing.owner(logical).id_of_ordinal(logical, ordinal).await;
             if !routing.has_moved(&id).await? {
@@ -168,11 +168,12 @@ impl Items {
     ) -> Result<ItemReply> {
         let context = CommandContext { commit, ..self.command(ctx, 1) };
         let command = Arc::new(PartitionWrite { key: logical.clone(), operations: vec![operation], context });
-        let mut routing = self.routing(container);
+        let mut routing = self.router().routing(container);
         loop {
             let partition = routing.owner(logical);
             let touched = Touched::Logical(logical);
-            let permit = self.admit(ctx, &routing.entry, partition, OperationKind::Write, touched)?;
+            let permit =
+                self.router().admit(ctx, &routing.entry, partition, OperationKind::Write, touched)?;
             let outcome = partition.write(&routing.entry.shape, &command).await;
             permit.settle_outcome(&outcome, cost_of_item);
             if !routing.has_moved(&outcome).await? {
@@ -185,8 +186,8 @@ impl Items {
         CommandContext {
             now: ctx.now,
             consistency: ctx.consistency,
-            etags: (0..writes).map(|_| self.random().guid()).collect(),
-            patience: ctx.deadline.saturating_sub(self.clock().elapsed()),
+            etags: (0..writes).map(|_| self.router().random().guid()).collect(),
+            patience: ctx.deadline.saturating_sub(self.router().clock().elapsed()),
             unwanted: Vec::new(),
             commit: CommitOptions::default(),
         }

@@ -29,7 +29,6 @@ mod version_part;
 mod version_position;
 mod version_reader;
 
-use std::ops::Deref;
 use std::sync::Arc;
 
 use shardlake_router::Serving;
@@ -66,35 +65,23 @@ pub struct Items(Arc<ItemsState>);
 
 #[derive(Debug)]
 struct ItemsState {
-    serving: Serving,
+    router: Serving,
     /// Readers of change feeds that wait for a change.
     feed_waiters: Semaphore,
     /// Schemas of containers' items, kept for a minute.
     schemas: SchemaCache,
 }
 
-impl Deref for Items {
-    type Target = Serving;
-
-    fn deref(&self) -> &Serving {
-        &self.0.serving
-    }
-}
-
-impl Deref for ItemsState {
-    type Target = Serving;
-
-    fn deref(&self) -> &Serving {
-        &self.serving
-    }
-}
-
 impl Items {
-    pub fn new(serving: Serving) -> Items {
+    pub fn new(router: Serving) -> Items {
         Items(Arc::new(ItemsState {
-            serving,
+            router,
             feed_waiters: Semaphore::new(change_feed::FEED_WAITERS_MAX),
             schemas: SchemaCache::default(),
         }))
+    }
+
+    pub fn router(&self) -> &Serving {
+        &self.0.router
     }
 }

@@ -24,12 +24,12 @@ impl Items {
         policy: IndexingPolicy,
         count: usize,
     ) -> Result<PolicyPreview> {
-        let policy = policy.normalise(self.limits())?;
-        let entry = self.current_entry(&container.entry)?;
+        let policy = policy.normalise(self.router().limits())?;
+        let entry = self.router().current_entry(&container.entry)?;
         let sample = self.sample(ctx, container, count).await?;
         let usage = container.usage();
         let is_other = entry.record.container.definition.indexing_policy != policy;
-        let charges = self.charges.clone();
+        let charges = self.router().charges().clone();
         let compute = move || {
             let figures = |paths| policy_figures(&sample.items, paths, &charges);
             PolicyPreview {

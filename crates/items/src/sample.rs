@@ -33,7 +33,7 @@ impl Items {
         container: &ContainerHandle,
         count: usize,
     ) -> Result<Sample> {
-        let entry = self.current_entry(&container.entry)?;
+        let entry = self.router().current_entry(&container.entry)?;
         let container = ContainerHandle { entry: entry.clone(), by_rid: container.by_rid };
         let ctx =
             RequestContext { priority: Priority::System, answer_space: None, session: None, ..ctx.clone() };
@@ -41,7 +41,7 @@ impl Items {
         let scale = EpkScale::new(&entry.record.container.definition.partition_key, &whole);
         let inner = (1..SPANS).map(|span| scale.bound(span as f64 / SPANS as f64));
         let bounds: Vec<_> = std::iter::once(whole.min.clone()).chain(inner).chain([whole.max]).collect();
-        let end = self.clock().elapsed() + TIME_MAX;
+        let end = self.router().clock().elapsed() + TIME_MAX;
         let usage = container.usage();
         // A small container is sampled as a whole, wherever its items are.
         let fits = usage.items <= count as u64 && usage.size_bytes <= BYTES_MAX as u64;
@@ -51,7 +51,7 @@ impl Items {
             // The next spans make up for items that a span lacks.
             let left = count - items.len();
             let room = if fits { left } else { left.div_ceil(SPANS - place) };
-            if room == 0 || bytes >= BYTES_MAX || (place > 0 && self.clock().elapsed() > end) {
+            if room == 0 || bytes >= BYTES_MAX || (place > 0 && self.router().clock().elapsed() > end) {
                 break;
             }
             // An even part of the bytes, so that the end of the hash space is sampled as well as its beginning.

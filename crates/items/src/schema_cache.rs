@@ -48,7 +48,7 @@ impl Items {
             return Err(Error::bad_request(format!("a sample has 1 to {SAMPLE_ITEMS_MAX} items")));
         }
         let key = (container.entry.record.container.rid, count);
-        let now = self.clock().elapsed();
+        let now = self.router().clock().elapsed();
         if let Some(known) = self.0.schemas.get(&key, now) {
             return Ok(known);
         }

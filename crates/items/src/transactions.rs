@@ -98,8 +98,9 @@ struct Pinned {
 impl Pinned {
     fn now(items: &Items, ctx: &RequestContext) -> Pinned {
         // The catalog comes first: the views then show every collection in it.
-        let catalog = items.live_catalog();
-        let views = items.shards().map(|shard| SnapshotTransaction::begin(shard, items.command(ctx, 0)));
+        let catalog = items.router().live_catalog();
+        let views =
+            items.router().shards().map(|shard| SnapshotTransaction::begin(shard, items.command(ctx, 0)));
         Pinned { catalog, views: views.collect() }
     }
 
@@ -262,12 +263,13 @@ impl Items {
         let (logical, operation) = self.planned(container, command.key.as_ref(), command.write).await?;
         let entry = &container.entry;
         let partition = partition_of(entry, &logical);
-        let permit = self.admit(ctx, entry, partition, OperationKind::Write, Touched::Logical(&logical))?;
+        let permit =
+            self.router().admit(ctx, entry, partition, OperationKind::Write, Touched::Logical(&logical))?;
         let work = async {
             let mut working = transaction.begun(self, ctx, (entry, partition)).await?;
             let begun = working.begun_mut()?;
             begun.taken.space.check()?;
-            let etag = self.random().guid();
+            let etag = self.router().random().guid();
             let step = begun.transaction.execute(partition, &entry.shape, &logical, (operation, etag));
             let reply = step.await?;
             begun.taken.grow_to(begun.transaction.size_bytes());
@@ -290,7 +292,8 @@ impl Items {
         let id = self.resolved(container, &logical, command.read.item).await?;
         let entry = &container.entry;
         let partition = partition_of(entry, &logical);
-        let permit = self.admit(ctx, entry, partition, OperationKind::Read, Touched::Logical(&logical))?;
+        let permit =
+            self.router().admit(ctx, entry, partition, OperationKind::Read, Touched::Logical(&logical))?;
         let work = async {
             let working = transaction.begun(self, ctx, (entry, partition)).await?;
             working.begun()?.transaction.read(partition, &entry.shape, &logical, &id).await

@@ -78,7 +78,7 @@ impl VersionReader {
                 reader.parts = reader.entry.map.iter().map(whole).collect();
             }
             VersionStart::At(time) => {
-                let mut routing = items.routing(container);
+                let mut routing = items.router().routing(container);
                 let position = loop {
                     let found = position_at(&routing.entry, time, now).await;
                     if !routing.has_moved(&found).await? {
@@ -117,7 +117,7 @@ impl VersionReader {
 
     /// Follows changes of the container's definition and partitions.
     pub fn follow(&mut self) -> Result<()> {
-        let current = self.items.current_entry(&self.entry)?;
+        let current = self.items.router().current_entry(&self.entry)?;
         if Arc::ptr_eq(&current, &self.entry) {
             return Ok(());
         }
@@ -214,7 +214,7 @@ impl VersionReader {
     /// Follows a partition whose items have moved to others.
     async fn follow_move(&mut self, error: shardlake_model::Error) -> Result<()> {
         let position = self.position();
-        let mut routing = self.items.routing_of(self.entry.clone());
+        let mut routing = self.items.router().routing_of(self.entry.clone());
         let failed: Result<()> = Err(error);
         if !routing.has_moved(&failed).await? {
             return failed;
@@ -228,9 +228,9 @@ impl VersionReader {
         let bytes = (AHEAD_BYTES_MAX / self.parts.len()).max(PART_BYTES_MIN);
         let limits = PageLimits { items: PART_CHANGES_MAX, size_bytes: bytes };
         let part = &mut self.parts[place];
-        let now = self.items.clock().now();
+        let now = self.items.router().clock().now();
         // No commit that begins from here on has an earlier time, even if the clock goes back.
-        let latest = self.items.times().latest();
+        let latest = self.items.router().times().latest();
         let passed = match is_ordered {
             true => Some(part.partition.pass(latest).await),
             false => None,
@@ -257,7 +257,7 @@ async fn look(
     collected: &mut Collected,
 ) -> Result<FeedFound> {
     let touched: Touched<'_> = Touched::Span(&part.span);
-    let permit = items.admit(ctx, entry, &part.partition, OperationKind::Feed, touched)?;
+    let permit = items.router().admit(ctx, entry, &part.partition, OperationKind::Feed, touched)?;
     let filter = FeedFilter::Range(KeyRange::clone(&part.span));
     let look = FeedLook {
         shape: &entry.shape,
@@ -269,8 +269,8 @@ async fn look(
         limits,
         now,
         consistency: ctx.consistency,
-        clock: items.clock(),
-        until: (items.clock().elapsed() + LOOKING_TIME_MAX).min(ctx.deadline),
+        clock: items.router().clock(),
+        until: (items.router().clock().elapsed() + LOOKING_TIME_MAX).min(ctx.deadline),
     };
     let found = part.partition.read_changes(&look, collected).await;
     permit.settle_outcome(&found, |found| Cost {

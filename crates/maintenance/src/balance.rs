@@ -32,7 +32,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(30);
 const MERGE_THROUGHPUT_BELOW: u64 = 3000;
 
 pub(crate) fn start(upkeep: &Upkeep) {
-    let (held, wake) = (Held::of(upkeep), upkeep.0.offers_changed.clone());
+    let (held, wake) = (Held::of(upkeep), upkeep.0.router.offers_changed().clone());
     tokio::spawn(async move {
         loop {
             let _looked_early = tokio::time::timeout(LOOK_EVERY, wake.notified()).await;
@@ -43,13 +43,13 @@ pub(crate) fn start(upkeep: &Upkeep) {
 }
 
 async fn look(upkeep: &Upkeep) {
-    let catalog = upkeep.0.catalog.load_full();
+    let catalog = upkeep.0.router.catalog().load_full();
     for entry in catalog.containers() {
         if entry.record.relocation.is_some() || !upkeep.may_balance(entry) {
             continue;
         }
         if let Err(error) = upkeep.balance(entry).await {
-            let retry_at = upkeep.clock().elapsed() + RETRY_AFTER;
+            let retry_at = upkeep.router().clock().elapsed() + RETRY_AFTER;
             entry.motion.state().retry_at = Some(retry_at);
             upkeep.tell_split_did_not_begin(entry, &error);
         }
@@ -60,14 +60,14 @@ impl Upkeep {
     fn tell_split_did_not_begin(&self, entry: &ContainerEntry, error: &Error) {
         // A client was quicker: it began a relocation, or deleted the container.
         let is_moot = matches!(error.kind(), ErrorKind::InProgress | ErrorKind::OwnerNotFound);
-        if !is_moot && !self.is_closing() {
+        if !is_moot && !self.router().is_closing() {
             tracing::warn!(container = %entry.record.container.rid, %error, "a split that is due did not begin");
         }
     }
 
     fn may_balance(&self, entry: &ContainerEntry) -> bool {
         let mut state = entry.motion.state();
-        let now = self.clock().elapsed();
+        let now = self.router().clock().elapsed();
         if let Some(Err(_)) = &state.last
             && state.retry_at.is_none()
         {
@@ -95,12 +95,12 @@ impl Upkeep {
 
     /// The next step of the policy for a container.
     pub async fn next_step_of(&self, container: &ContainerHandle) -> Result<NextStep> {
-        let entry = self.current_entry(&container.entry)?;
+        let entry = self.router().current_entry(&container.entry)?;
         self.next_step(&entry).await
     }
 
     async fn next_step(&self, entry: &ContainerEntry) -> Result<NextStep> {
-        let limits = self.limits();
+        let limits = self.router().limits();
         let definition = &entry.record.container.definition.partition_key;
         let mut views = Vec::with_capacity(entry.record.ranges.len());
         for (range, partition) in entry.record.ranges.iter().zip(entry.map.iter()) {
@@ -121,7 +121,7 @@ impl Upkeep {
             merge_size_bytes_below: limits.physical_partition_size_bytes_max / 5 * 2,
             merge_throughput_below: MERGE_THROUGHPUT_BELOW,
         };
-        let catalog = self.0.catalog.load();
+        let catalog = self.0.router.catalog().load();
         let own = catalog.offer_of(&entry.record.container.rid.to_string());
         // Throughput that no client has set is not enforced, so nothing is split for it.
         let own = own.filter(|offer| offer.enforced);
@@ -131,12 +131,12 @@ impl Upkeep {
 
     /// Has the containers looked at now rather than within a second.
     pub(crate) fn wake_balance(&self) {
-        self.0.offers_changed.notify_one();
+        self.0.router.offers_changed().notify_one();
     }
 
     /// Whether partitions are still being cut for a throughput that was set.
     pub async fn is_throughput_pending(&self, offer: &Offer) -> Result<bool> {
-        let catalog = self.0.catalog.load_full();
+        let catalog = self.0.router.catalog().load_full();
         let mut entries = catalog.containers();
         let found = entries.find(|entry| entry.rid_text() == offer.resource_rid);
         let Some(entry) = found else { return Ok(false) };
@@ -177,7 +177,7 @@ impl Upkeep {
             return partition.size_median().await;
         }
         let definition = &entry.record.container.definition.partition_key;
-        let report = partition.heat(definition).report(self.clock().elapsed(), LOAD_WINDOW);
+        let report = partition.heat(definition).report(self.router().clock().elapsed(), LOAD_WINDOW);
         let median = report.recent.load_median.as_ref();
         let median =
             median.and_then(|median| Some((KeyRange::from_hex(&median.epk, "FF").ok()?.min, median)));

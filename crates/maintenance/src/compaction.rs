@@ -33,7 +33,7 @@ pub(crate) fn start(upkeep: &Upkeep) {
                 let Some(upkeep) = held.upkeep() else { return };
                 let mut due = upkeep.logs_due();
                 running.retain(|uid, _| due.iter().any(|(_, partition)| partition.uid == *uid));
-                let now = upkeep.clock().elapsed();
+                let now = upkeep.router().clock().elapsed();
                 resting.retain(|_, until| *until > now);
                 drop(upkeep);
                 let mut has_gone_on = false;
@@ -41,8 +41,8 @@ pub(crate) fn start(upkeep: &Upkeep) {
                 due.retain(|(_, partition)| !resting.contains_key(&partition.uid));
                 for (rid, partition) in &due {
                     let Some(upkeep) = held.upkeep() else { return };
-                    let work = work.get_or_insert_with(|| upkeep.0.shards.paced_work(PATIENCE));
-                    let started = upkeep.clock().elapsed();
+                    let work = work.get_or_insert_with(|| upkeep.0.router.stores().paced_work(PATIENCE));
+                    let started = upkeep.router().clock().elapsed();
                     let step =
                         upkeep.compact_step(*rid, partition, running.entry(partition.uid).or_default()).await;
                     match step {
@@ -88,11 +88,11 @@ impl Upkeep {
 
     /// Partitions with change logs that may need compaction.
     fn logs_due(&self) -> Vec<(ContainerRid, Arc<Partition>)> {
-        let now = self.clock().now();
-        let catalog = self.0.catalog.load();
+        let now = self.router().clock().now();
+        let catalog = self.0.router.catalog().load();
         let entries = catalog.containers();
         let of_entry = |entry: &Arc<ContainerEntry>| {
-            let is_due = |partition: &&Arc<Partition>| partition.compaction_due(self.limits(), now);
+            let is_due = |partition: &&Arc<Partition>| partition.compaction_due(self.router().limits(), now);
             let due: Vec<_> = entry.map.iter().filter(is_due).cloned().collect();
             let rid = entry.record.container.rid;
             due.into_iter().map(move |partition| (rid, partition))
@@ -108,16 +108,17 @@ impl Upkeep {
         partition: &Partition,
         compaction: &mut Compaction,
     ) -> Result<CompactionStep> {
-        let is_moving = self.entry_of_rid(rid).map_or(true, |entry| entry.record.relocation.is_some());
+        let is_moving =
+            self.router().entry_of_rid(rid).map_or(true, |entry| entry.record.relocation.is_some());
         if is_moving {
             return Ok(CompactionStep::Idle);
         }
-        partition.compact(compaction, self.limits(), self.clock().now()).await
+        partition.compact(compaction, self.router().limits(), self.router().clock().now()).await
     }
 
     fn note_compaction_failure(&self, partition: &Partition, error: &shardlake_model::Error) {
         let has_ended = matches!(error.kind(), ErrorKind::PartitionGone | ErrorKind::OwnerNotFound);
-        if !has_ended && !self.is_closing() {
+        if !has_ended && !self.router().is_closing() {
             tracing::warn!(partition = partition.uid.0, %error, "compacting a change log stopped");
         }
     }

@@ -98,16 +98,17 @@ impl Upkeep {
                 "a heat map has 1 to {HEAT_ROWS_MAX} rows, and its 'min' is below its 'max'"
             )));
         }
-        let entry = self.current_entry(&container.entry)?;
+        let entry = self.router().current_entry(&container.entry)?;
         let definition = &entry.record.container.definition.partition_key;
-        let elapsed = self.0.clock.elapsed();
+        let elapsed = self.0.router.clock().elapsed();
         let now = elapsed + HEAT_MAP_BEFORE;
         let past = entry.history.past();
-        let earlier = EarlierHeat::new(&past.earlier, self.0.clock.now(), now);
+        let earlier = EarlierHeat::new(&past.earlier, self.0.router.clock().now(), now);
         let oldest = earlier.known.first().map_or(HEAT_MAP_BEFORE, |(from, _)| *from).min(HEAT_MAP_BEFORE);
         let columns = Columns::of(request, now, oldest);
         let scale = EpkScale::new(definition, &request.span);
-        let mut canvas = Canvas::new(request, columns, scale, self.limits().partition_throughput_max as f64);
+        let mut canvas =
+            Canvas::new(request, columns, scale, self.router().limits().partition_throughput_max as f64);
         let epochs: Vec<Epoch> =
             earlier.epochs.iter().cloned().chain(past.epochs.iter().map(later)).collect();
         let later_events =

@@ -19,7 +19,7 @@ use shardlake_router::LiveCatalog;
 /// Looks at all containers now, and again whenever the catalog changes.
 pub(crate) fn start(upkeep: &Upkeep) {
     let held = Held::of(upkeep);
-    let mut versions = upkeep.0.catalog_version.subscribe();
+    let mut versions = upkeep.0.router.catalog_version().subscribe();
     tokio::spawn(async move {
         loop {
             let Some(upkeep) = held.upkeep() else { return };
@@ -36,7 +36,7 @@ impl Upkeep {
     /// Starts the work for every index with a new record. A container that never changed its
     /// policies has nothing to fill or delete.
     fn tend_indexes(&self) {
-        for entry in self.0.catalog.load().containers() {
+        for entry in self.0.router.catalog().load().containers() {
             let index = &entry.record.index;
             let is_first = index.building.is_none() && index.last_id <= 1;
             if !is_first && !entry.progress.is_tended.swap(true, Ordering::AcqRel) {
@@ -51,10 +51,10 @@ impl Upkeep {
         tokio::spawn(async move {
             let (rid, definition) = (entry.record.container.rid, &entry.record.container.definition);
             let name = format!("{}/{}", entry.database.id, definition.id);
-            if let Err(error) = upkeep.patiently(|| upkeep.tend_index(entry.clone())).await {
+            if let Err(error) = upkeep.router().patiently(|| upkeep.tend_index(entry.clone())).await {
                 // The record stays unchanged, so the next start tries again.
                 let has_ended = matches!(error.kind(), ErrorKind::PartitionGone | ErrorKind::OwnerNotFound);
-                if !has_ended && !upkeep.is_closing() {
+                if !has_ended && !upkeep.router().is_closing() {
                     tracing::warn!(container = name, %rid, %error, "building an index stopped");
                 }
             }
@@ -67,7 +67,7 @@ impl Upkeep {
         // The catalog shows a new generation slightly before the partitions maintain it.
         drop(motion.alignment.lock().await);
         // The partitions may have changed while the task waited for the lock.
-        let Ok(entry) = self.current_entry(&entry) else { return Ok(()) };
+        let Ok(entry) = self.router().current_entry(&entry) else { return Ok(()) };
         let partitions: Vec<Arc<Partition>> = entry.map.iter().cloned().collect();
         drop_unused(&partitions, &entry.record.index).await?;
         let Some(building) = &entry.record.index.building else { return Ok(()) };
@@ -89,7 +89,7 @@ impl Upkeep {
 
     /// Replaces the serving generation with the built one, unless the container has changed meanwhile.
     async fn serve_built_index(&self, rid: ContainerRid, id: u16) -> Result<()> {
-        let entry = self.entry_of_rid(rid)?;
+        let entry = self.router().entry_of_rid(rid)?;
         let is_built = move |index: &IndexRecord| index.building.as_ref().is_some_and(|built| built.id == id);
         if !is_built(&entry.record.index) {
             return Ok(());
@@ -107,7 +107,7 @@ impl Upkeep {
             draft.containers.put(rid, record);
             Ok(())
         };
-        self.redefine(rid, entry.shape.retention, plan).await.map(drop)
+        self.router().redefine(rid, entry.shape.retention, plan).await.map(drop)
     }
 }
 

@@ -29,7 +29,7 @@ impl Upkeep {
     /// Passes the heat of every container that has any, with its resource id, to `keep`, until `keep` returns false.
     pub fn keep_heat(&self, mut keep: impl FnMut(&str, &Earlier) -> bool) {
         let now = self.moment();
-        for entry in self.0.catalog.load().containers() {
+        for entry in self.0.router.catalog().load().containers() {
             let earlier = of_container(entry, now);
             if !earlier.partitions.is_empty() && !keep(entry.rid_text(), &earlier) {
                 return;
@@ -39,7 +39,7 @@ impl Upkeep {
 
     /// Takes over the heat that an earlier process stored for a container; returns whether the container exists.
     pub fn recall_heat(&self, rid: &str, mut earlier: Earlier) -> bool {
-        let catalog = self.0.catalog.load();
+        let catalog = self.0.router.catalog().load();
         let Some(entry) = catalog.containers().find(|entry| entry.rid_text() == rid) else { return false };
         earlier.hold(self.moment().unix_ms);
         entry.history.past().earlier = earlier;
@@ -47,7 +47,7 @@ impl Upkeep {
     }
 
     fn moment(&self) -> Now {
-        Now { unix_ms: self.0.clock.now().milliseconds(), elapsed: self.0.clock.elapsed() }
+        Now { unix_ms: self.0.router.clock().now().milliseconds(), elapsed: self.0.router.clock().elapsed() }
     }
 }
 

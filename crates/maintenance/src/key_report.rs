@@ -33,7 +33,7 @@ pub struct KeyHeat {
 
 impl Upkeep {
     pub async fn key_report(&self, container: &ContainerHandle, key: &PartitionKey) -> Result<KeyReport> {
-        let mut routing = self.routing_of(self.current_entry(&container.entry)?);
+        let mut routing = self.router().routing_of(self.router().current_entry(&container.entry)?);
         loop {
             let entry = routing.entry.clone();
             let key = checked_key(&entry, key)?.into_owned();
@@ -49,7 +49,7 @@ impl Upkeep {
                 continue;
             }
             let definition = &entry.record.container.definition.partition_key;
-            let now = self.0.clock.elapsed();
+            let now = self.0.router.clock().elapsed();
             let load = partition.heat(definition).key_heat(now, &logical);
             let range = entry.record.ranges.iter().find(|range| range.range_id == partition.range_id);
             return Ok(KeyReport {

@@ -33,7 +33,6 @@ mod relocation;
 mod relocation_run;
 mod reports;
 
-use std::ops::Deref;
 use std::sync::{Arc, Weak};
 
 use shardlake_router::Serving;
@@ -64,44 +63,28 @@ pub struct Upkeep(Arc<UpkeepState>);
 
 #[derive(Debug)]
 struct UpkeepState {
-    serving: Serving,
+    router: Serving,
     hooks: RelocationHooks,
     /// Held by the task that fills a generation of an index.
     index_builds: Mutex<()>,
     relocations: RelocationCounts,
 }
 
-impl Deref for Upkeep {
-    type Target = Serving;
-
-    fn deref(&self) -> &Serving {
-        &self.0.serving
-    }
-}
-
-impl Deref for UpkeepState {
-    type Target = Serving;
-
-    fn deref(&self) -> &Serving {
-        &self.serving
-    }
-}
-
 impl Upkeep {
     /// Continues interrupted work, and begins the background maintenance of everything that is served.
-    pub fn start(serving: Serving, hooks: RelocationHooks, purging: Purging) -> Upkeep {
+    pub fn start(router: Serving, hooks: RelocationHooks, purging: Purging) -> Upkeep {
         let upkeep = Upkeep(Arc::new(UpkeepState {
-            serving,
+            router,
             hooks,
             index_builds: Mutex::new(()),
             relocations: RelocationCounts::default(),
         }));
-        for container in upkeep.0.catalog.load().containers() {
+        for container in upkeep.0.router.catalog().load().containers() {
             if container.record.relocation.is_some() {
                 upkeep.relocate_in_background(container);
             }
         }
-        upkeep.drop_strays_in_background();
+        upkeep.router().drop_strays_in_background();
         index_build::start(&upkeep);
         balance::start(&upkeep);
         compaction::start(&upkeep);
@@ -109,6 +92,10 @@ impl Upkeep {
             purge::start(&upkeep);
         }
         upkeep
+    }
+
+    pub fn router(&self) -> &Serving {
+        &self.0.router
     }
 }
 
@@ -122,6 +109,6 @@ impl Held {
 
     /// `None` once the account is closed, or dropped.
     fn upkeep(&self) -> Option<Upkeep> {
-        self.0.upgrade().map(Upkeep).filter(|upkeep| !upkeep.is_closing())
+        self.0.upgrade().map(Upkeep).filter(|upkeep| !upkeep.router().is_closing())
     }
 }

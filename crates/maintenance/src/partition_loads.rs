@@ -63,7 +63,7 @@ impl RelocationCounts {
 impl Upkeep {
     /// Loads of every container.
     pub fn loads(&self, window: Duration) -> Vec<ContainerLoad> {
-        let catalog = self.0.catalog.load();
+        let catalog = self.0.router.catalog().load();
         let entries = catalog.containers();
         entries
             .map(|entry| self.load_of(&ContainerHandle { entry: entry.clone(), by_rid: false }, window))
@@ -73,8 +73,8 @@ impl Upkeep {
     fn load_of(&self, container: &ContainerHandle, window: Duration) -> ContainerLoad {
         let entry = &container.entry;
         let definition = &entry.record.container.definition;
-        let throughput = self.throughput_of(container);
-        let now = self.0.clock.elapsed();
+        let throughput = self.router().throughput_of(container);
+        let now = self.0.router.clock().elapsed();
         let partitions = entry.map.iter().map(|partition| {
             let own = |(range_id, _): &&(u32, _)| *range_id == partition.range_id;
             let budget = throughput.partitions.iter().find(own).map(|(_, report)| *report);

@@ -34,7 +34,7 @@ impl Upkeep {
         container: &ContainerHandle,
         window: Duration,
     ) -> Result<ContainerReport> {
-        let mut routing = self.routing_of(self.current_entry(&container.entry)?);
+        let mut routing = self.router().routing_of(self.router().current_entry(&container.entry)?);
         loop {
             let container = ContainerHandle { entry: routing.entry.clone(), by_rid: container.by_rid };
             let outcome = self.report_of(container, window).await;
@@ -47,9 +47,9 @@ impl Upkeep {
     async fn report_of(&self, container: ContainerHandle, window: Duration) -> Result<ContainerReport> {
         let entry = container.entry.clone();
         let next = self.next_step_of(&container).await?;
-        let throughput = self.throughput_of(&container);
+        let throughput = self.router().throughput_of(&container);
         let relocation = container.relocation();
-        let at = self.0.clock.elapsed();
+        let at = self.0.router.clock().elapsed();
         let mut partitions = Vec::with_capacity(entry.record.ranges.len());
         let described = container.partition_key_ranges().into_iter();
         for (range, (record, partition)) in described.zip(entry.record.ranges.iter().zip(entry.map.iter())) {
@@ -70,14 +70,14 @@ impl Upkeep {
         }
         let enforced = entry.budget.is_limited();
         let name = self.collection_name_of(&entry);
-        let diagnosis = diagnosis_of(&partitions, throughput.database.as_ref(), self.limits(), name);
+        let diagnosis = diagnosis_of(&partitions, throughput.database.as_ref(), self.router().limits(), name);
         Ok(ContainerReport { at, throughput, enforced, partitions, relocation, diagnosis, container })
     }
 
     /// Name of the collection, for a container that was created over MongoDB's protocol.
     fn collection_name_of(&self, entry: &ContainerEntry) -> Option<CollectionName> {
         let container = &entry.record.container;
-        let catalog = self.0.catalog.load();
+        let catalog = self.0.router.catalog().load();
         let database = catalog.definitions.databases.get(&container.rid.database)?;
         container.is_collection.then(|| CollectionName {
             database: database.id.clone(),
@@ -124,6 +124,6 @@ impl Upkeep {
         next: &NextStep,
         relocation: Option<&RelocationStatus>,
     ) -> String {
-        words_of_next((report.range.id, report.size_bytes), next, relocation, self.limits())
+        words_of_next((report.range.id, report.size_bytes), next, relocation, self.router().limits())
     }
 }

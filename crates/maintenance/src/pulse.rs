@@ -56,7 +56,7 @@ pub struct ContainerPulse {
 impl Upkeep {
     /// With the given number of the busiest containers one by one.
     pub fn pulse(&self, span: PulseSpan, containers_max: usize) -> AccountPulse {
-        let now = self.0.clock.elapsed();
+        let now = self.0.router.clock().elapsed();
         let mut pulse = AccountPulse {
             ru: std::array::from_fn(|_| vec![0.0; span.count()]),
             operations: std::array::from_fn(|_| vec![0; span.count()]),
@@ -64,7 +64,7 @@ impl Upkeep {
             containers: Vec::new(),
         };
         let mut busiest: Vec<(f64, ContainerPulse)> = Vec::with_capacity(containers_max + 1);
-        for entry in self.0.catalog.load().containers() {
+        for entry in self.0.router.catalog().load().containers() {
             let Some(one) = pulse.add(entry, span, now) else { continue };
             let ru = one.ru.iter().sum::<f64>();
             let place = busiest.partition_point(|(other, _)| *other > ru);

@@ -66,7 +66,7 @@ pub(crate) fn start(upkeep: &Upkeep) {
             tokio::time::sleep(LOOK_EVERY).await;
             let Some(upkeep) = held.upkeep() else { return };
             purge.look(&upkeep).await;
-            let mut work = (!purge.running.is_empty()).then(|| upkeep.0.shards.paced_work(1));
+            let mut work = (!purge.running.is_empty()).then(|| upkeep.0.router.stores().paced_work(1));
             drop(upkeep);
             // Partitions that become due meanwhile are swept a second after the last of these.
             while let Some(work) = work.as_mut().filter(|_| !purge.running.is_empty()) {
@@ -85,9 +85,9 @@ pub(crate) fn start(upkeep: &Upkeep) {
 impl Purge {
     /// Begins the sweeps that are due.
     async fn look(&mut self, upkeep: &Upkeep) {
-        let now = upkeep.clock().elapsed();
+        let now = upkeep.router().clock().elapsed();
         self.resting.retain(|_, until| *until > now);
-        let catalog = upkeep.0.catalog.load_full();
+        let catalog = upkeep.0.router.catalog().load_full();
         for entry in catalog.containers() {
             if entry.record.relocation.is_some() {
                 continue;
@@ -114,7 +114,7 @@ impl Purge {
     /// there is a reason for one other than the pace.
     async fn step(&mut self, upkeep: &Upkeep, rows_max: usize) -> Option<Duration> {
         let mut running = self.running.pop_front()?;
-        let started = upkeep.clock().elapsed();
+        let started = upkeep.router().clock().elapsed();
         match upkeep.turn(&mut running, started, rows_max).await {
             Ok(Turn::Passed) => {
                 self.running.push_back(running);
@@ -134,7 +134,7 @@ impl Purge {
             // The next sweep uses the new definition.
             Ok(Turn::Stepped(SweepStep::Superseded)) => None,
             Ok(Turn::Stepped(SweepStep::Complete)) => {
-                let now = upkeep.clock().elapsed();
+                let now = upkeep.router().clock().elapsed();
                 let took = now.saturating_sub(running.began);
                 self.resting.insert(running.partition.uid, now + took * REST_AFTER_SWEEP);
                 None
@@ -148,10 +148,10 @@ impl Purge {
 
     fn give_up(&mut self, upkeep: &Upkeep, partition: &Partition, error: &shardlake_model::Error) {
         let has_ended = matches!(error.kind(), ErrorKind::PartitionGone | ErrorKind::OwnerNotFound);
-        if has_ended || upkeep.is_closing() {
+        if has_ended || upkeep.router().is_closing() {
             return;
         }
-        self.resting.insert(partition.uid, upkeep.clock().elapsed() + RETRY_AFTER);
+        self.resting.insert(partition.uid, upkeep.router().clock().elapsed() + RETRY_AFTER);
         tracing::warn!(partition = partition.uid.0, %error, "removing items whose time has run out stopped");
     }
 }
@@ -159,7 +159,7 @@ impl Purge {
 impl Upkeep {
     /// The partitions of a container with items that may have expired.
     fn due_partitions(&self, entry: &ContainerEntry) -> Vec<Arc<Partition>> {
-        let now = self.clock().now().seconds();
+        let now = self.router().clock().now().seconds();
         let is_due = |partition: &&Arc<Partition>| {
             partition.expiry_due(entry.shape.default_ttl).is_some_and(|due| due <= now)
         };
@@ -176,7 +176,7 @@ impl Upkeep {
         let Some(reservation) = self.leave_to_purge(entry, partition, now.saturating_sub(*removed)) else {
             return Ok(Turn::Passed);
         };
-        let step = partition.sweep_step(&entry.shape, self.clock().now(), sweep, rows_max).await?;
+        let step = partition.sweep_step(&entry.shape, self.router().clock().now(), sweep, rows_max).await?;
         if let (Some(reservation), SweepStep::Went { charge_centi, .. }) = (reservation, step) {
             reservation.settle(charge_centi);
         }
@@ -190,8 +190,8 @@ impl Upkeep {
         partition: &Partition,
         waited: Duration,
     ) -> Option<Option<Reservation>> {
-        let now = self.clock().elapsed();
-        if self.0.throughput.capacity == CapacityMode::Serverless {
+        let now = self.router().clock().elapsed();
+        if self.0.router.throughput_rules().capacity == CapacityMode::Serverless {
             return entry.budget.admit(partition.range_id, Urgency::Low, || now).ok();
         }
         let reports = entry.budget.report(now);
@@ -203,13 +203,13 @@ impl Upkeep {
     /// Removes the expired items of a container now and without rest. Returns the number of items removed.
     /// For tests and tools: clients never see expired items.
     pub async fn purge_expired(&self, container: &ContainerHandle) -> Result<u64> {
-        let entry = self.current_entry(&container.entry)?;
+        let entry = self.router().current_entry(&container.entry)?;
         let mut items = 0;
         for partition in self.due_partitions(&entry) {
             let mut sweep = partition.begin_sweep().await?;
             loop {
                 match partition
-                    .sweep_step(&entry.shape, self.clock().now(), &mut sweep, ROWS_WHEN_ASKED)
+                    .sweep_step(&entry.shape, self.router().clock().now(), &mut sweep, ROWS_WHEN_ASKED)
                     .await?
                 {
                     SweepStep::Went { purged, .. } => items += purged,

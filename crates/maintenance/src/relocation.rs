@@ -91,7 +91,7 @@ impl Upkeep {
             let next_id = next_range_id(entry);
             let mut parents = source.parents.clone();
             parents.push(source.range_id);
-            let other_shard = place(&upkeep.shard_loads(live)).unwrap_or(0) as u16;
+            let other_shard = place(&upkeep.router().shard_loads(live)).unwrap_or(0) as u16;
             let low = KeyRange { min: whole.min.clone(), max: at.clone() };
             let high = KeyRange { min: at.clone(), max: whole.max };
             let targets = [(low, source.shard), (high, other_shard)].into_iter().enumerate();
@@ -148,7 +148,7 @@ impl Upkeep {
     ) -> Result<RelocationTicket> {
         self.begin(container, move |upkeep, (_, entry), draft| {
             let source = range_of(entry, range_id)?;
-            let count = upkeep.0.shards.count();
+            let count = upkeep.0.router.stores().count();
             if shard >= count {
                 return Err(Error::bad_request(format!(
                     "there is no shard {shard}: this server has {count}, counted from 0"
@@ -169,14 +169,14 @@ impl Upkeep {
 
     /// Aborts the relocation of a container and drops its copies. Returns whether there was one.
     pub async fn abort_relocation(&self, container: &ContainerHandle) -> Result<bool> {
-        let entry = self.current_entry(&container.entry)?;
+        let entry = self.router().current_entry(&container.entry)?;
         if entry.record.relocation.is_none() {
             return Ok(false);
         }
         entry.motion.state().progress.abort();
         // The end of the relocation releases the lock.
         let _turn = entry.motion.topology.lock().await;
-        Ok(self.current_entry(&entry)?.record.relocation.is_none())
+        Ok(self.router().current_entry(&entry)?.record.relocation.is_none())
     }
 
     /// Records a relocation and has it begin.
@@ -193,7 +193,7 @@ impl Upkeep {
             let change = move |live: &LiveCatalog, draft: &mut Definitions| {
                 planner.record_relocation(rid, live, draft, plan)
             };
-            let (ranges, live) = upkeep.change(change).await?;
+            let (ranges, live) = upkeep.router().change(change).await?;
             let entry = live.container_of_rid(rid).ok_or_else(was_deleted)?;
             Ok(RelocationTicket { ranges, task: upkeep.relocate_in_background(entry) })
         };
@@ -208,7 +208,7 @@ impl Upkeep {
         draft: &mut Definitions,
         plan: impl FnOnce(&Upkeep, (&LiveCatalog, &ContainerEntry), &mut Definitions) -> Result<RelocationRecord>,
     ) -> Result<Vec<u32>> {
-        if self.is_closing() {
+        if self.router().is_closing() {
             return Err(Error::new(ErrorKind::Unavailable, "the server is stopping"));
         }
         let old = live.container_of_rid(rid).ok_or_else(was_deleted)?;
@@ -231,7 +231,7 @@ impl Upkeep {
     }
 
     async fn split_bound(&self, entry: &ContainerEntry, range_id: u32, at: SplitAt) -> Result<Epk> {
-        let entry = self.current_entry(entry)?;
+        let entry = self.router().current_entry(entry)?;
         let range = bounds_of(range_of(&entry, range_id)?)?;
         let definition = &entry.record.container.definition.partition_key;
         let middle = midpoint(definition, &range);
@@ -254,7 +254,7 @@ impl Upkeep {
     fn check_merge(&self, entry: &ContainerEntry, range_ids: &[u32]) -> Result<()> {
         let partitions = entry.map.iter().filter(|partition| range_ids.contains(&partition.range_id));
         let size_bytes: u64 = partitions.map(|partition| partition.size_bytes()).sum();
-        let max = self.limits().physical_partition_size_bytes_max;
+        let max = self.router().limits().physical_partition_size_bytes_max;
         if size_bytes > max {
             return Err(Error::bad_request(format!(
                 "the ranges hold {size_bytes} bytes together, more than the {max} of one partition"

@@ -65,7 +65,7 @@ impl Upkeep {
             ErrorKind::Conflict | ErrorKind::OwnerNotFound => {
                 tracing::info!(container, %rid, %error, "a relocation was given up");
             }
-            ErrorKind::Unavailable if self.is_closing() => {
+            ErrorKind::Unavailable if self.router().is_closing() => {
                 tracing::info!(container, %rid, "a relocation waits for the next start");
             }
             _ => tracing::warn!(container, %rid, %error, "a relocation stopped"),
@@ -73,9 +73,9 @@ impl Upkeep {
     }
 
     async fn relocate(&self, subject: Subject) -> Result<RelocationReport> {
-        let motion = self.entry_of_rid(subject)?.motion.clone();
+        let motion = self.router().entry_of_rid(subject)?.motion.clone();
         let _turn = motion.topology.lock().await;
-        let entry = self.entry_of_rid(subject)?;
+        let entry = self.router().entry_of_rid(subject)?;
         let Some(record) = entry.record.relocation.clone() else {
             return Err(Error::new(ErrorKind::Conflict, "the relocation was given up before it began"));
         };
@@ -84,7 +84,7 @@ impl Upkeep {
             state.running = Some(record.clone());
             state.progress.clone()
         };
-        let started = self.clock().elapsed();
+        let started = self.router().clock().elapsed();
         tracing::info!(
             container = name_of(&entry),
             rid = %subject,
@@ -104,7 +104,7 @@ impl Upkeep {
         }
         let given_up = match &outcome {
             Err(error) if !self.is_left_for_the_next_start(error) => {
-                self.patiently(|| self.give_up(subject, &record)).await
+                self.router().patiently(|| self.give_up(subject, &record)).await
             }
             _ => Ok(()),
         };
@@ -118,7 +118,7 @@ impl Upkeep {
     /// Storage that refuses writes permanently, or is about to be closed, leaves the record as it is. A disk
     /// that is full for the copy alone does not: the copy is deleted first.
     fn is_left_for_the_next_start(&self, error: &Error) -> bool {
-        let is_over = self.is_closing() || !self.is_writable();
+        let is_over = self.router().is_closing() || !self.router().is_writable();
         error.kind() == ErrorKind::Unavailable && (is_over || self.0.hooks.goes_on.is_some())
     }
 
@@ -128,7 +128,7 @@ impl Upkeep {
         record: &RelocationRecord,
         progress: Arc<RelocationProgress>,
     ) -> Result<RelocationReport> {
-        let started = self.clock().elapsed();
+        let started = self.router().clock().elapsed();
         let bytes = source_bytes(entry, record);
         let mut relocation = self.relocation_of(entry, record, progress.clone())?;
         self.step(entry, RelocationStep::Planned)?;
@@ -164,7 +164,7 @@ impl Upkeep {
             sources: record.sources.clone(),
             targets: target_ids(record),
             items,
-            duration: self.clock().elapsed().saturating_sub(started),
+            duration: self.router().clock().elapsed().saturating_sub(started),
             pause,
             attempts,
         };
@@ -193,7 +193,7 @@ impl Upkeep {
         let sources = entry.map.iter().filter(is_source).cloned().collect();
         let mut targets = Vec::with_capacity(record.targets.len());
         for target in &record.targets {
-            let shard = self.0.shards.get(target.shard)?.clone();
+            let shard = self.0.router.stores().get(target.shard)?.clone();
             targets.push(RelocationTarget {
                 identity: identity_of(target, entry.record.session_version)?,
                 shard,
@@ -213,14 +213,14 @@ impl Upkeep {
         relocation: &mut Relocation,
         attempts: u32,
     ) -> Result<Option<Duration>> {
-        if self.0.catalog_writer.is_in_doubt().await {
+        if self.0.router.catalog_writer().is_in_doubt().await {
             // No change is accepted any more: the sources continue unchanged.
             return Err(catalog_error(CatalogError::InDoubt));
         }
         // The targets are opened with the policies of the sources.
         let _order = entry.motion.alignment.lock().await;
-        let started = self.clock().elapsed();
-        let Some(cutover) = relocation.cut_over(self.clock(), fence_max(attempts)).await? else {
+        let started = self.router().clock().elapsed();
+        let Some(cutover) = relocation.cut_over(self.router().clock(), fence_max(attempts)).await? else {
             return Ok(None);
         };
         self.step(entry, RelocationStep::Fenced)?;
@@ -233,19 +233,19 @@ impl Upkeep {
         let cutover = Arc::new(StdMutex::new(Some(cutover)));
         let held = cutover.clone();
         let complete = move || taken(&held).into_iter().for_each(Cutover::complete);
-        if let Err(error) = self.change_and(Urgency::CutOver, plan, complete).await {
+        if let Err(error) = self.router().change_and(Urgency::CutOver, plan, complete).await {
             // If the routing may be found after a restart, the sources must acknowledge nothing more.
-            if self.0.catalog_writer.is_in_doubt().await {
+            if self.0.router.catalog_writer().is_in_doubt().await {
                 taken(&cutover).into_iter().for_each(Cutover::leave_in_doubt);
             }
             return Err(error);
         }
-        Ok(Some(self.clock().elapsed().saturating_sub(started)))
+        Ok(Some(self.router().clock().elapsed().saturating_sub(started)))
     }
 
     /// Keeps the heat of the sources after they have ended.
     fn carry_heat(&self, entry: &ContainerEntry, record: &RelocationRecord, pause: Duration) {
-        let now = self.clock().elapsed();
+        let now = self.router().clock().elapsed();
         let definition = &entry.record.container.definition.partition_key;
         let sources = entry.map.iter().filter(|partition| record.sources.contains(&partition.range_id));
         let past = |source: &Arc<Partition>| PastPartition {
@@ -274,7 +274,7 @@ impl Upkeep {
             sources: record.sources.clone(),
             targets: target_ids(record),
             started,
-            ended: self.clock().elapsed(),
+            ended: self.router().clock().elapsed(),
             items: done.map_or(0, |report| report.items),
             pause: done.map_or(Duration::ZERO, |report| report.pause),
             given_up: outcome.as_ref().err().map(ToString::to_string),
@@ -294,7 +294,7 @@ impl Upkeep {
             }
             Ok(())
         };
-        self.change(plan).await?;
+        self.router().change(plan).await?;
         Ok(())
     }
 
@@ -308,17 +308,17 @@ impl Upkeep {
 
     async fn drop_data(&self, placed: Placed) -> Result<()> {
         let (start, end) = partition_range(placed.uid);
-        let shard = self.0.shards.get(placed.shard)?;
+        let shard = self.0.router.stores().get(placed.shard)?;
         shard.drop_range(start, end).await.map(drop).map_err(shardlake_partition::storage_error)
     }
 
     /// Stops relocations in progress, and begins no others; the next start continues them.
     pub async fn pause_relocations(&self) {
-        self.0.is_closing.store(true, Ordering::Release);
+        self.0.router.begin_closing();
         // A change that was about to begin a relocation has completed, or sees the flag.
-        let turn = self.0.catalog_writer.lock(Urgency::Ordinary).await;
+        let turn = self.0.router.catalog_writer().lock(Urgency::Ordinary).await;
         drop(turn);
-        let catalog = self.0.catalog.load_full();
+        let catalog = self.0.router.catalog().load_full();
         for entry in catalog.containers().filter(|entry| entry.record.relocation.is_some()) {
             entry.motion.state().progress.pause();
             // A relocation that waits for the lock behind an index build is not awaited: it will find storage closed.

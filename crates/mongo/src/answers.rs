@@ -54,11 +54,11 @@ impl Collections {
         waits: bool,
     ) -> Result<Option<KeptAnswers>> {
         if waits {
-            for shard in self.queries.shards.iter() {
+            for shard in self.queries.router().stores().iter() {
                 wait_for_queued(shard).await?;
             }
         }
-        let Some(kept) = kept_statements(self.queries.shards.iter(), session, now).await? else {
+        let Some(kept) = kept_statements(self.queries.router().stores().iter(), session, now).await? else {
             return Ok(None);
         };
         let answer = |(statement, bytes): (i32, bytes::Bytes)| match Document::from_bytes(&bytes) {
@@ -72,7 +72,7 @@ impl Collections {
     /// Deletes answers that no client may ask for any more; returns the number of rows.
     pub async fn forget_answers(&self, now: Timestamp) -> Result<usize> {
         let mut forgotten = 0;
-        for shard in self.queries.shards.iter() {
+        for shard in self.queries.router().stores().iter() {
             forgotten += forget_statements(shard, now).await?;
         }
         Ok(forgotten)

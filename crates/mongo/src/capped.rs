@@ -142,8 +142,12 @@ async fn redefine_capped(
 /// Removes the oldest documents of a capped collection until it is within its bounds.
 async fn trim(collections: &Collections, collection: &Collection) -> Result<()> {
     let key = collection.shard_key.of_stored(&Document::new());
-    let context = RequestContext::internal(collections.queries.clock(), collections.queries.random().guid());
-    Ok(shardlake_items::trim(&collections.queries, &context, &collection.handle, &key, PATIENCE).await?)
+    let context = RequestContext::internal(
+        collections.queries.router().clock(),
+        collections.queries.router().random().guid(),
+    );
+    Ok(shardlake_items::trim(&collections.queries.items(), &context, &collection.handle, &key, PATIENCE)
+        .await?)
 }
 
 /// Brings all capped collections within their bounds. For a start, before any client is served: a command that changed the
@@ -173,7 +177,7 @@ pub async fn clone_as_capped(
     }
     let (collections, request, to) = (collections.clone(), request.clone(), to.clone());
     guarded(move |interruption| async move {
-        let beside = format!("{BESIDE}{}", collections.queries.random().guid());
+        let beside = format!("{BESIDE}{}", collections.queries.router().random().guid());
         let beside = Namespace::new(&to.database, beside);
         let mut options = source.meta.options.clone();
         options.remove("max");

@@ -73,7 +73,7 @@ impl Collections {
 
     /// All databases. The caller refuses a new name that differs from an existing one by case only.
     pub fn databases(&self) -> Vec<std::sync::Arc<Database>> {
-        self.resources.databases()
+        self.resources.router().databases()
     }
 
     /// Makes a collection and, where there is none, its database. Error 48 where there is one of the name.
@@ -255,7 +255,7 @@ impl Collections {
     /// Collections and views, by name.
     pub fn list(&self, database: &str) -> Result<Vec<Listed>> {
         let mut listed = Vec::new();
-        match self.resources.containers(database) {
+        match self.resources.router().containers(database) {
             Ok(handles) => {
                 for handle in handles {
                     let namespace = Namespace::of_container(database, &handle.container().definition.id);
@@ -343,7 +343,8 @@ impl Collections {
             }
             _ => {}
         }
-        let (times, names) = (self.queries.times().clone(), (from.collection.clone(), to.collection.clone()));
+        let (times, names) =
+            (self.queries.router().times().clone(), (from.collection.clone(), to.collection.clone()));
         let last = self.last_time(from).await?;
         let kept = move |container: &Container| {
             // Metadata would open a container of another front end.

@@ -181,9 +181,12 @@ impl Collections {
         let command = WriteCommand { key: Some(name.key.clone()), write, commit };
         let reply = match &self.transaction {
             Some(transaction) => {
-                self.queries.write_within(&request.ctx, &collection.handle, transaction, command).await
+                self.queries
+                    .items()
+                    .write_within(&request.ctx, &collection.handle, transaction, command)
+                    .await
             }
-            None => self.queries.write_item(&request.ctx, &collection.handle, command).await,
+            None => self.queries.items().write_item(&request.ctx, &collection.handle, command).await,
         };
         let came_to = std::mem::take(&mut *change.came_to.lock().unwrap_or_else(PoisonError::into_inner));
         match reply {
@@ -226,7 +229,8 @@ impl Collections {
         let read =
             ItemRead { item: ItemName::from(name.id.as_str()), preconditions: Preconditions::default() };
         let command = ReadCommand { key: Some(name.key.clone()), read };
-        let reply = self.queries.read_within(&request.ctx, &collection.handle, transaction, command).await;
+        let reply =
+            self.queries.items().read_within(&request.ctx, &collection.handle, transaction, command).await;
         let item = match reply {
             Ok(reply) => reply.item,
             Err(error) if error.kind() == ErrorKind::NotFound => None,

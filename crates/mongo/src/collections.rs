@@ -195,7 +195,7 @@ impl Collections {
     /// Fixes the point in time at which the transaction reads, at its first command.
     pub async fn begin_transaction(&self, ctx: &RequestContext) {
         if let Some(transaction) = &self.transaction {
-            transaction.begin(&self.queries, ctx).await;
+            transaction.begin(&self.queries.items(), ctx).await;
         }
     }
 
@@ -211,7 +211,7 @@ impl Collections {
     }
 
     pub fn collection(&self, namespace: &Namespace) -> Result<Option<Collection>> {
-        match self.resources.container(&namespace.database, &namespace.container_id()) {
+        match self.resources.router().container(&namespace.database, &namespace.container_id()) {
             // A resource id is no name here.
             Ok(handle) if handle.is_by_rid() => Ok(None),
             Ok(handle) => self.of_handle(namespace, handle).map(Some),
@@ -235,7 +235,7 @@ impl Collections {
         }
         let uses = match old {
             Some(old) => old.uses.clone(),
-            None => Arc::new(IndexUses::from(self.queries.clock().now())),
+            None => Arc::new(IndexUses::from(self.queries.router().clock().now())),
         };
         let meta = Arc::new(Meta::of(container)?);
         self.note_validator(&meta.options.value("validator"));
@@ -249,7 +249,7 @@ impl Collections {
     }
 
     pub fn database_meta(&self, database: &str) -> Result<DatabaseMeta> {
-        match self.resources.database(database) {
+        match self.resources.router().database(database) {
             Ok(database) => DatabaseMeta::of(&database),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(DatabaseMeta::default()),
             Err(error) => Err(error.into()),

@@ -76,7 +76,7 @@ impl Collections {
                 }));
             }
         }
-        ExpirySweep { rules, now: self.queries.clock().now(), removed: 0 }
+        ExpirySweep { rules, now: self.queries.router().clock().now(), removed: 0 }
     }
 
     /// Removes up to so many documents. Returns the wait before the next step if there is a reason besides the pace.
@@ -156,7 +156,7 @@ impl Collections {
 
     fn is_spent(&self, collection: &Collection) -> bool {
         let entry = &collection.handle.entry;
-        let reports = entry.budget.report(self.queries.clock().elapsed());
+        let reports = entry.budget.report(self.queries.router().clock().elapsed());
         !reports.is_empty() && reports.iter().all(|(_, report)| report.level_centi <= 0)
     }
 
@@ -171,10 +171,10 @@ impl Collections {
     }
 
     fn request_for(&self, time: Duration) -> Request {
-        let random = self.queries.random();
-        let clock = self.queries.clock().clone();
+        let random = self.queries.router().random();
+        let clock = self.queries.router().clock().clone();
         let context = RequestContext::internal(&clock, random.guid());
-        let is_paid = self.queries.throughput.capacity == CapacityMode::Serverless;
+        let is_paid = self.queries.router().throughput_rules().capacity == CapacityMode::Serverless;
         let priority = if is_paid { Priority::Low } else { Priority::System };
         let context = RequestContext { deadline: clock.elapsed() + time, priority, ..context };
         Request::charged_to(context, random.u64(), Arc::new(AtomicU64::new(0)), clock)

@@ -69,7 +69,7 @@ impl Collections {
         // Builds that are not ready in time continue.
         let words = "the index is being built, which takes longer than the command may: see listIndexes";
         let rid = changed.handle.container().rid;
-        self.in_time(request, words, self.queries.wait_for_index(rid)).await?;
+        self.in_time(request, words, self.queries.router().wait_for_index(rid)).await?;
         Ok(IndexChange { before, after: changed.indexes().len(), made_collection })
     }
 
@@ -148,7 +148,7 @@ impl Collections {
         words: &str,
         work: impl Future<Output = T> + Send,
     ) -> Result<T> {
-        let time = request.ctx.deadline.saturating_sub(self.queries.clock().elapsed());
+        let time = request.ctx.deadline.saturating_sub(self.queries.router().clock().elapsed());
         tokio::time::timeout(time, work).await.map_err(|_| Failure::new(OUT_OF_TIME, words))
     }
 

@@ -149,7 +149,7 @@ impl Collections {
         is_ordered: bool,
     ) -> Result<Inserted> {
         let (mut inserted, mut batch) = (Inserted::default(), Batch::default());
-        let bounds = BatchBounds::of(collection, self.queries.limits().batch_operations_max);
+        let bounds = BatchBounds::of(collection, self.queries.router().limits().batch_operations_max);
         for made in documents {
             match made {
                 Ok(ready) => {
@@ -183,7 +183,7 @@ impl Collections {
         collection: &Collection,
         documents: impl Iterator<Item = Made>,
     ) -> Result<Inserted> {
-        let bounds = BatchBounds::of(collection, self.queries.limits().batch_operations_max);
+        let bounds = BatchBounds::of(collection, self.queries.router().limits().batch_operations_max);
         let mut inserted = Inserted::default();
         let mut documents = documents.peekable();
         while documents.peek().is_some() {
@@ -289,7 +289,7 @@ impl Collections {
     }
 
     pub(crate) fn new_object_id(&self, request: &Request) -> [u8; 12] {
-        self.ascending.object_id(request.ctx.now, self.queries.random())
+        self.ascending.object_id(request.ctx.now, self.queries.router().random())
     }
 
     /// Writes the waiting documents, which are of one logical partition. A batch with a failing document writes
@@ -376,7 +376,12 @@ impl Collections {
         for Ready { index, key, body, .. } in documents {
             let bytes = body.as_bytes().to_vec();
             let command = WriteCommand::of(Some(key), ItemWrite::Create { body });
-            match self.queries.write_within(&request.ctx, &collection.handle, transaction, command).await {
+            match self
+                .queries
+                .items()
+                .write_within(&request.ctx, &collection.handle, transaction, command)
+                .await
+            {
                 Ok(reply) => {
                     request.charge(reply.meta.charge_centi);
                     inserted.count += 1;
@@ -424,10 +429,10 @@ impl Collections {
         documents: &[Ready],
     ) -> shardlake_model::Result<Option<Permit>> {
         let size_bytes: usize = documents.iter().map(|ready| ready.body.as_bytes().len()).sum();
-        if size_bytes <= self.queries.limits().item_size_bytes_max {
+        if size_bytes <= self.queries.router().limits().item_size_bytes_max {
             return Ok(None);
         }
-        self.queries.room_for(&request.ctx, size_bytes).await
+        self.queries.router().room_for(&request.ctx, size_bytes).await
     }
 
     fn note_inserted(&self, collection: &Collection, documents: &[Ready]) -> Result<()> {
@@ -458,7 +463,8 @@ impl Collections {
         let note = documents[0].statement.map(|(write, _)| InsertNote::new(&write, &statements));
         let note = note.map(|note| Arc::new(note) as Arc<dyn CommitNote>);
         let commit = CommitOptions { note, ..self.commit_options() };
-        let reply = self.queries.batch_with(&request.ctx, &collection.handle, key, operations, commit).await;
+        let reply =
+            self.queries.items().batch_with(&request.ctx, &collection.handle, key, operations, commit).await;
         let reply = reply.map_err(|error| (None, Failure::from(error)))?;
         request.charge(reply.meta.charge_centi);
         match reply.outcome {

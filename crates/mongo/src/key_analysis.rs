@@ -81,7 +81,7 @@ impl Collections {
 
     fn is_drawn(&self, rate: f64) -> bool {
         const PARTS: u64 = 1 << 53;
-        (self.queries.random().below(PARTS) as f64) < rate * PARTS as f64
+        (self.queries.router().random().below(PARTS) as f64) < rate * PARTS as f64
     }
 }
 

@@ -61,8 +61,10 @@ impl Collections {
         let command = ReadCommand { key: Some(key), read };
         let (queries, handle) = (&self.queries, &collection.handle);
         let reply = match self.transaction.as_deref() {
-            Some(transaction) => queries.read_within(&request.ctx, handle, transaction, command).await,
-            None => queries.read(&request.ctx, handle, command).await,
+            Some(transaction) => {
+                queries.items().read_within(&request.ctx, handle, transaction, command).await
+            }
+            None => queries.items().read(&request.ctx, handle, command).await,
         };
         let item = match reply {
             Ok(reply) => {

@@ -549,9 +549,10 @@ impl Collections {
     ) -> Result<InsertionPage> {
         let key = collection.shard_key.of_stored(&Document::new());
         let (ctx, handle) = (&request.ctx, &collection.handle);
-        let page = shardlake_items::read_in_order(&self.queries, ctx, handle, &key, position, wanted).await;
+        let page =
+            shardlake_items::read_in_order(&self.queries.items(), ctx, handle, &key, position, wanted).await;
         let page = page.map_err(|error| self.failed(error))?;
-        request.charge(shardlake_items::charge_in_order(&self.queries, &page, ctx));
+        request.charge(shardlake_items::charge_in_order(&self.queries.items(), &page, ctx));
         request.examine(page.items.len() as u64, 0);
         Ok(page)
     }

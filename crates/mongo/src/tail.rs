@@ -83,7 +83,7 @@ impl Tail {
             let collection = self.collection()?;
             let documents = self.read(request, &collection, &mut at, room).await?;
             let is_last = at.left == 0 || (at.is_at_end && at.position.after.is_none());
-            let is_over = Instant::now() >= until || self.collections.queries.waiting_is_over();
+            let is_over = Instant::now() >= until || self.collections.queries.items().waiting_is_over();
             if !documents.is_empty() || is_last || is_over {
                 check(&documents)?;
                 self.at = at;
@@ -96,7 +96,7 @@ impl Tail {
     /// The collection, unless it was dropped or renamed.
     fn collection(&self) -> Result<Collection> {
         let dropped = |_| Failure::new(PLAN_KILLED, "collection dropped");
-        let entry = self.collections.queries.entry_of_rid(self.rid).map_err(dropped)?;
+        let entry = self.collections.queries.router().entry_of_rid(self.rid).map_err(dropped)?;
         let own = Namespace::of_container(&entry.database.id, &entry.record.container.definition.id);
         if own != self.namespace {
             return Err(Failure::new(PLAN_KILLED, "collection renamed"));
@@ -170,6 +170,6 @@ impl Tail {
         let time_max = WAIT_SLICE.min(until.saturating_duration_since(Instant::now()));
         let key = collection.shard_key.of_stored(&Document::new());
         let container = &collection.handle.entry;
-        Ok(wait_in_order(&self.collections.queries, container, &key, lsn, time_max).await?)
+        Ok(wait_in_order(&self.collections.queries.items(), container, &key, lsn, time_max).await?)
     }
 }

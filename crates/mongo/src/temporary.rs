@@ -61,7 +61,7 @@ impl Collections {
             }
             Ok(())
         };
-        self.queries.change(plan).await?;
+        self.queries.router().change(plan).await?;
         Ok(())
     }
 
@@ -73,7 +73,7 @@ impl Collections {
             temporary.iter().for_each(|rid| draft.remove_container(*rid));
             Ok(temporary.len())
         };
-        let (deleted, _) = self.queries.change(plan).await?;
+        let (deleted, _) = self.queries.router().change(plan).await?;
         if deleted > 0 {
             tracing::info!(
                 collections = deleted,

@@ -212,7 +212,7 @@ impl Collections {
     ) -> Result<u64> {
         let mut duplicates = 0;
         // Writes that began under the previous definition are stored by now, or refused.
-        for shard in self.queries.shards.iter() {
+        for shard in self.queries.router().stores().iter() {
             wait_for_queued(shard).await?;
         }
         let everything = Filter::parse(&Document::new(), &Scope::new())?;

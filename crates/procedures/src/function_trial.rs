@@ -30,7 +30,7 @@ impl ScriptRuns {
         source: &str,
         arguments: &[String],
     ) -> Result<TrialReply> {
-        let mut routing = self.routing(container);
+        let mut routing = self.router().routing(container);
         loop {
             let entry = routing.entry.clone();
             let partition = entry.map.iter().next().expect("partitions cover the hash space").clone();
@@ -52,13 +52,13 @@ impl ScriptRuns {
         arguments: &[String],
     ) -> Result<TrialReply> {
         let touched = Touched::Span(&partition.epk_range);
-        let mut permit = self.admit(ctx, entry, partition, OperationKind::Query, touched)?;
-        let tab = ProcessorTab::open(self, ctx, entry, partition);
-        let left = ctx.deadline.saturating_sub(self.clock().elapsed());
+        let mut permit = self.router().admit(ctx, entry, partition, OperationKind::Query, touched)?;
+        let tab = ProcessorTab::open(self.router(), ctx, entry, partition);
+        let left = ctx.deadline.saturating_sub(self.router().clock().elapsed());
         let key = ScriptKey { container: entry.record.container.rid, script: 0 };
         let turn = self.0.scripts.function_turn(key, tab.meter());
         let turn = tokio::time::timeout(left, turn).await.map_err(|_| no_turn())??;
-        self.admit_again(ctx, partition, &mut permit)?;
+        self.router().admit_again(ctx, partition, &mut permit)?;
         let outcome = self.called(ctx, turn, source, arguments).await?;
         let charge_centi = entry.shape.charges.script_run().0;
         let charge_centi = charge_centi + tab.surcharge_centi(charge_centi);
@@ -76,7 +76,7 @@ impl ScriptRuns {
         arguments: &[String],
     ) -> Result<Called> {
         let limits = ScriptLimits::default();
-        let left = ctx.deadline.saturating_sub(self.clock().elapsed());
+        let left = ctx.deadline.saturating_sub(self.router().clock().elapsed());
         let limits = ScriptLimits { time: limits.time.min(left), ..limits };
         let (scripts, source) = (self.0.scripts.clone(), source.to_owned());
         let row: Vec<Option<String>> = arguments.iter().cloned().map(Some).collect();

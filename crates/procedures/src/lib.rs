@@ -20,10 +20,11 @@ mod tests;
 mod trial;
 mod triggers;
 
-use std::ops::Deref;
 use std::sync::Arc;
 
+use shardlake_items::Items;
 use shardlake_queries::Queries;
+use shardlake_router::Serving;
 use shardlake_script::{Confined, Scripts};
 
 use foresight::Foresight;
@@ -37,34 +38,34 @@ pub struct ScriptRuns(Arc<ScriptRunsState>);
 
 #[derive(Debug)]
 struct ScriptRunsState {
+    router: Serving,
+    items: Items,
     queries: Queries,
     scripts: Scripts,
     foresight: Foresight,
 }
 
-impl Deref for ScriptRuns {
-    type Target = Queries;
-
-    fn deref(&self) -> &Queries {
-        &self.0.queries
-    }
-}
-
-impl Deref for ScriptRunsState {
-    type Target = Queries;
-
-    fn deref(&self) -> &Queries {
-        &self.queries
-    }
-}
-
 impl ScriptRuns {
     pub fn new(queries: Queries, scripts: Scripts) -> ScriptRuns {
-        ScriptRuns(Arc::new(ScriptRunsState { queries, scripts, foresight: Foresight::default() }))
+        let (router, items) = (queries.router().clone(), queries.items().clone());
+        let foresight = Foresight::default();
+        ScriptRuns(Arc::new(ScriptRunsState { router, items, queries, scripts, foresight }))
     }
 
     /// The kernel's confinement of script workers; `None` before the first one was started.
     pub fn script_confinement(&self) -> Option<Confined> {
         self.0.scripts.confined()
+    }
+
+    pub fn router(&self) -> &Serving {
+        &self.0.router
+    }
+
+    pub fn items(&self) -> &Items {
+        &self.0.items
+    }
+
+    pub fn queries(&self) -> &Queries {
+        &self.0.queries
     }
 }

@@ -60,11 +60,12 @@ impl ScriptRuns {
     ) -> Result<ProcedureReply> {
         let logical = key_of_read(container, key)?;
         let role = Role::Procedure { arguments };
-        let mut routing = self.routing(container);
+        let mut routing = self.router().routing(container);
         loop {
             let partition = routing.owner(&logical);
             let touched = Touched::Logical(&logical);
-            let mut permit = self.admit(ctx, &routing.entry, partition, OperationKind::Write, touched)?;
+            let mut permit =
+                self.router().admit(ctx, &routing.entry, partition, OperationKind::Write, touched)?;
             let key_of_script = (container.entry.record.container.rid, script.number);
             let foresees = self.0.foresight.may_foresee(key_of_script);
             let mut work = Work { script, role: &role, logs, foresees };
@@ -112,8 +113,9 @@ impl ScriptRuns {
     ) -> Result<ScriptRun<'a>> {
         check_session(ctx, entry, partition)?;
         let key = ScriptKey { container: entry.record.container.rid, script };
-        let tab = ProcessorTab::open(self, ctx, entry, partition);
-        let begin = || partition.begin(&entry.shape, self.command(ctx, 0), logical, self.clock());
+        let tab = ProcessorTab::open(self.router(), ctx, entry, partition);
+        let begin =
+            || partition.begin(&entry.shape, self.items().command(ctx, 0), logical, self.router().clock());
         let mut transaction = begin().await?;
         let space = ctx.answer_space.as_ref();
         let turn = self.0.scripts.try_turn(key, tab.meter());
@@ -127,7 +129,7 @@ impl ScriptRuns {
                 turn
             }
         };
-        self.admit_again(ctx, partition, permit)?;
+        self.router().admit_again(ctx, partition, permit)?;
         let limits = ScriptLimits::default();
         let store = ScriptStore::new(self, entry, transaction, ctx, limits.time);
         Ok(ScriptRun {
@@ -144,7 +146,7 @@ impl ScriptRuns {
 
     /// Waits for a worker, within the time of the request.
     async fn script_turn(&self, ctx: &RequestContext, key: ScriptKey, meter: Meter) -> Result<Turn> {
-        let left = || ctx.deadline.saturating_sub(self.clock().elapsed());
+        let left = || ctx.deadline.saturating_sub(self.router().clock().elapsed());
         let space = ctx.answer_space.as_ref();
         loop {
             wait_for_space(space, left()).await?;
@@ -189,7 +191,7 @@ impl ScriptRun<'_> {
     pub async fn script(&mut self, script: &Script, role: Role<'_>, logs: bool) -> Result<Completion> {
         let (runs, entry) = (self.store.runs, self.store.entry);
         self.runs += 1;
-        let left = self.deadline.saturating_sub(runs.clock().elapsed());
+        let left = self.deadline.saturating_sub(runs.router().clock().elapsed());
         let usage = entry.usage().text();
         let invocation = Invocation {
             name: &script.id,

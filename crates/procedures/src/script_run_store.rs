@@ -118,10 +118,10 @@ impl<'a> ScriptStore<'a> {
     /// Whether the script may make more calls: it may use nine tenths of its request units and four fifths of
     /// its time.
     fn accepts_more(&self) -> bool {
-        let budget = self.runs.limits().script_charge_centi_max;
+        let budget = self.runs.router().limits().script_charge_centi_max;
         self.fatal.is_none()
             && self.spent_centi < budget - budget / 10
-            && self.runs.clock().elapsed() < self.time_up
+            && self.runs.router().clock().elapsed() < self.time_up
     }
 
     async fn answer(&mut self, request: StoreRequest) -> Result<StoreAnswer> {
@@ -166,7 +166,7 @@ impl<'a> ScriptStore<'a> {
 
     /// One step of the transaction, charged.
     pub async fn execute(&mut self, operation: &Operation) -> Result<ItemReply> {
-        let etag = self.runs.random().guid();
+        let etag = self.runs.router().random().guid();
         let reply = self.transaction.execute(operation, etag).await;
         let meta = reply.as_ref().map_or_else(Error::meta, |reply| &reply.meta);
         self.spent_centi += meta.charge_centi;
@@ -216,7 +216,7 @@ impl<'a> ScriptStore<'a> {
 
     async fn read_page(&mut self, request: StoreRequest) -> Result<StoreAnswer> {
         check_container_link(self.entry, &request.link)?;
-        let limits = self.runs.page_limits(request.page_size)?;
+        let limits = self.runs.items().page_limits(request.page_size)?;
         let continuation = request.continuation.as_deref().filter(|token| !token.is_empty());
         let after = continuation.map(|token| decode_token(self.entry, token)).transpose()?;
         let page = self.transaction.read_page(after.as_deref(), limits).await?;
@@ -237,9 +237,9 @@ impl<'a> ScriptStore<'a> {
     async fn query(&mut self, request: StoreRequest) -> Result<StoreAnswer> {
         check_container_link(self.entry, &request.link)?;
         let (text, parameters) = self.query_of(body(&request)?)?;
-        let limits = self.runs.row_limits(request.page_size)?;
+        let limits = self.runs.queries().row_limits(request.page_size)?;
         self.transaction.settle().await?;
-        let query = self.runs.parsed(&text, &parameters)?;
+        let query = self.runs.queries().parsed(&text, &parameters)?;
         let query_hash = hash_of(&text, &parameters);
         let asked = Asked { query: &query, parameters: &parameters, hash: query_hash };
         let continuation = request.continuation.as_deref().filter(|token| !token.is_empty());
@@ -248,8 +248,8 @@ impl<'a> ScriptStore<'a> {
         let token = continuation.map(decode).transpose()?;
         let filter = FeedFilter::Logical(self.transaction.logical().clone());
         let parts = vec![Part::new(self.transaction.partition(), filter)];
-        let known = self.runs.known(&self.ctx, self.entry, asked)?;
-        let mut running = self.runs.prepare(&self.ctx, self.entry, &known, &parts)?;
+        let known = self.runs.queries().known(&self.ctx, self.entry, asked)?;
+        let mut running = self.runs.queries().prepare(&self.ctx, self.entry, &known, &parts)?;
         running.own = Some(self.transaction.own_items().clone());
         let mut reply = running.begin(QueryWants::default(), &query, &parts)?;
         let page = PageOfQuery { limits, token, query_hash, range_id: None };
@@ -280,7 +280,7 @@ impl<'a> ScriptStore<'a> {
             Some(Value::Array(listed)) => &listed[..],
             Some(_) => return Err(Error::bad_request("the query's parameters are not an array")),
         };
-        let max = self.runs.limits().query_parameters_max;
+        let max = self.runs.router().limits().query_parameters_max;
         if listed.len() > max {
             return Err(Error::bad_request(format!(
                 "the query has {} parameters, more than the limit of {max}",
@@ -316,7 +316,7 @@ impl<'a> ScriptStore<'a> {
         let Ok(Value::Object(mut members)) = Value::from_json(json.as_bytes(), &limits) else {
             return prepared;
         };
-        let id = Value::String(self.runs.random().guid().to_string());
+        let id = Value::String(self.runs.router().random().guid().to_string());
         match members.iter_mut().find(|(name, _)| name == "id") {
             Some((_, own)) if is_falsy(own) => *own = id,
             Some(_) => return prepared,
@@ -330,7 +330,7 @@ impl<'a> ScriptStore<'a> {
 impl Store for ScriptStore<'_> {
     /// Waiting for other writers and for a worker does not count as the script's time.
     fn begin(&mut self) {
-        let now = self.runs.clock().elapsed();
+        let now = self.runs.router().clock().elapsed();
         let time = self.time.min(self.request_deadline.saturating_sub(now));
         self.ctx.deadline = now + time;
         // The last fifth of the time is reserved for finishing.
@@ -351,7 +351,7 @@ impl ScriptStore<'_> {
         if let Some(fatal) = &self.fatal {
             return Err(Error::new(fatal.kind(), fatal.message()));
         }
-        let outcome = match self.runs.clock().elapsed() < self.ctx.deadline {
+        let outcome = match self.runs.router().clock().elapsed() < self.ctx.deadline {
             true => self.answer(request).await,
             false => Err(Error::new(ErrorKind::Timeout, "the time of the script's request is over")),
         };
@@ -365,7 +365,7 @@ impl ScriptStore<'_> {
     fn fatal_of(&self, error: &Error) -> Option<Error> {
         use ErrorKind::*;
         match error.kind() {
-            Timeout if self.runs.clock().elapsed() < self.request_deadline => Some(Error::new(
+            Timeout if self.runs.router().clock().elapsed() < self.request_deadline => Some(Error::new(
                 Forbidden,
                 "the script and its calls took longer than a script may: do less in each run",
             )),

@@ -1,6 +1,5 @@
 //! The time of a script's calls, which only a clock that is moved by hand can show.
 
-use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,14 +32,6 @@ use shardlake_router::{key_of_read, partition_of};
 struct Rooms {
     runs: ScriptRuns,
     resources: Resources,
-}
-
-impl Deref for Rooms {
-    type Target = ScriptRuns;
-
-    fn deref(&self) -> &ScriptRuns {
-        &self.runs
-    }
 }
 
 fn key() -> PartitionKey {
@@ -78,7 +69,7 @@ async fn account_with(
     let resources = Resources::new(serving.clone(), scripts.clone());
     let runs = ScriptRuns::new(Queries::new(Items::new(serving), scripts.clone()), scripts);
     let runs = Rooms { runs, resources };
-    let ctx = RequestContext::internal(clock, runs.random().guid());
+    let ctx = RequestContext::internal(clock, runs.runs.router().random().guid());
     runs.resources.create_database(&ctx, "db", None).await.expect("created");
     let definition = ContainerDefinition::new("c", PartitionKeyDefinition::hash("/pk"));
     let container =
@@ -94,7 +85,7 @@ async fn begin<'a>(
     let logical = key_of_read(container, Some(&key())).expect("a key");
     let partition = partition_of(&container.entry, &logical);
     let touched = Touched::Logical(&logical);
-    let mut permit = runs.admit(ctx, &container.entry, partition, OperationKind::Write, touched)?;
+    let mut permit = runs.router().admit(ctx, &container.entry, partition, OperationKind::Write, touched)?;
     runs.begin_run(ctx, &container.entry, (partition, &logical), 1, &mut permit).await
 }
 
@@ -103,7 +94,7 @@ fn first(container: &ContainerHandle) -> Arc<Partition> {
 }
 
 fn tab(runs: &ScriptRuns, ctx: &RequestContext, container: &ContainerHandle) -> ProcessorTab {
-    ProcessorTab::open(runs, ctx, &container.entry, &first(container))
+    ProcessorTab::open(runs.router(), ctx, &container.entry, &first(container))
 }
 
 async fn create(run: &mut ScriptRun<'_>, id: &str) -> StoreReply {
@@ -125,7 +116,7 @@ async fn create(run: &mut ScriptRun<'_>, id: &str) -> StoreReply {
 async fn calls_end_with_the_time_of_their_script() {
     let clock = Clock::manual(Timestamp(1_700_000_000_000));
     let (runs, ctx, container) = account(&clock).await;
-    let mut run = begin(&runs, &ctx, &container).await.expect("free");
+    let mut run = begin(&runs.runs, &ctx, &container).await.expect("free");
     // Its time starts when it gets its worker.
     clock.advance(Duration::from_secs(10));
     run.store.begin();
@@ -141,7 +132,7 @@ async fn calls_end_with_the_time_of_their_script() {
     let refused = run.finish::<()>(Err(fatal)).await.map(drop).expect_err("given up");
     assert!(refused.meta().charge_centi > 2 * 500, "{refused:?}");
     let read = ItemRead { item: "1".into(), preconditions: Default::default() };
-    let read = runs.read(&ctx, &container, ReadCommand { key: Some(key()), read }).await;
+    let read = runs.runs.items().read(&ctx, &container, ReadCommand { key: Some(key()), read }).await;
     assert_eq!(read.expect_err("nothing was written").kind(), ErrorKind::NotFound);
 }
 
@@ -150,16 +141,16 @@ async fn the_time_of_the_request_counts_before_that_of_the_script() {
     let clock = Clock::manual(Timestamp(1_700_000_000_000));
     let (runs, ctx, container) = account(&clock).await;
     let ctx = RequestContext { deadline: clock.elapsed() + Duration::from_secs(1), ..ctx };
-    let mut run = begin(&runs, &ctx, &container).await.expect("free");
+    let mut run = begin(&runs.runs, &ctx, &container).await.expect("free");
     run.store.begin();
     clock.advance(Duration::from_secs(2));
     assert!(create(&mut run, "1").await.outcome.is_err());
     assert_eq!(run.store.take_fatal().expect("no time is left").kind(), ErrorKind::Timeout);
     // Who waits for the logical partition waits no longer than the request may.
-    let waited = begin(&runs, &ctx, &container).await.map(drop);
+    let waited = begin(&runs.runs, &ctx, &container).await.map(drop);
     assert_eq!(waited.expect_err("held").kind(), ErrorKind::Timeout);
     drop(run);
-    drop(begin(&runs, &ctx, &container).await.expect("free again"));
+    drop(begin(&runs.runs, &ctx, &container).await.expect("free again"));
 }
 
 #[tokio::test]
@@ -169,10 +160,10 @@ async fn who_waits_for_a_worker_keeps_nobody_from_writing() {
     let rid = container.entry.record.container.rid;
     let turn = || runs.runs.0.scripts.try_turn(ScriptKey { container: rid, script: 1 }, Meter::default());
     let mut busy: Vec<_> = std::iter::from_fn(turn).collect();
-    let mut waiting = Box::pin(begin(&runs, &ctx, &container));
+    let mut waiting = Box::pin(begin(&runs.runs, &ctx, &container));
     assert!(futures::poll!(&mut waiting).is_pending());
-    let body = item_of_json(br#"{"id":"1","pk":"a"}"#, runs.limits()).expect("an item");
-    let write = runs.write(&ctx, &container, WriteCommand::create(body), None);
+    let body = item_of_json(br#"{"id":"1","pk":"a"}"#, runs.runs.router().limits()).expect("an item");
+    let write = runs.runs.items().write_item(&ctx, &container, WriteCommand::create(body));
     tokio::time::timeout(Duration::from_secs(30), write).await.expect("does not wait").expect("written");
     busy.pop();
     let mut run = waiting.await.expect("has its turn");
@@ -183,7 +174,7 @@ async fn who_waits_for_a_worker_keeps_nobody_from_writing() {
     // A request without time left gets an error that names the reason for the wait.
     busy.extend(turn());
     let ctx = RequestContext { deadline: clock.elapsed(), ..ctx };
-    let waited = begin(&runs, &ctx, &container).await.map(drop).expect_err("no worker");
+    let waited = begin(&runs.runs, &ctx, &container).await.map(drop).expect_err("no worker");
     assert_eq!(waited.kind(), ErrorKind::Timeout);
     assert!(waited.message().contains("all workers busy"), "{waited}");
 }
@@ -204,12 +195,12 @@ fn a_run_that_is_dropped_leaves_the_logical_partition_free() {
         };
         let script = runs.resources.create_script(&ctx, &container, definition).await.expect("registered");
         let key = key();
-        let run = runs.execute_procedure(&ctx, &container, Some(&key), &script, "[]", false);
+        let run = runs.runs.execute_procedure(&ctx, &container, Some(&key), &script, "[]", false);
         // Its first step holds the logical partition, or waits for a worker with it.
         let mut run = Box::pin(run);
         assert!(futures::poll!(&mut run).is_pending());
         drop(run);
-        let reply = runs.execute_procedure(&ctx, &container, Some(&key), &script, "[]", false).await;
+        let reply = runs.runs.execute_procedure(&ctx, &container, Some(&key), &script, "[]", false).await;
         assert_eq!(reply.expect("runs").meta.lsn, 1, "the other one has written nothing");
     });
 }
@@ -236,7 +227,7 @@ async fn procedure_that_expects_failures_is_answered_and_charged_alike_with_and_
     let mut replies = Vec::new();
     // The first is as foreseen, the second is misjudged and made again, the third is made with care.
     for _ in 0..3 {
-        let reply = runs.execute_procedure(&ctx, &container, Some(&key), &script, "[]", false).await;
+        let reply = runs.runs.execute_procedure(&ctx, &container, Some(&key), &script, "[]", false).await;
         let reply = reply.expect("runs");
         replies.push((reply.body.expect("a body"), reply.meta.lsn, reply.meta.charge_centi));
     }
@@ -256,9 +247,9 @@ async fn the_budget_is_asked_again_when_a_turn_comes() {
         runs.runs.0.scripts.try_turn(ScriptKey { container: rid, script: 1 }, Meter::default())
     })
     .collect();
-    let mut waiting = Box::pin(begin(&runs, &ctx, &container));
+    let mut waiting = Box::pin(begin(&runs.runs, &ctx, &container));
     assert!(futures::poll!(&mut waiting).is_pending());
-    let tab = tab(&runs, &ctx, &container);
+    let tab = tab(&runs.runs, &ctx, &container);
     tab.meter().add(Duration::from_secs(5));
     drop(tab);
     busy.pop();
@@ -272,10 +263,10 @@ async fn the_budget_is_asked_again_when_a_turn_comes() {
 async fn a_tab_that_nobody_paid_is_the_budgets() {
     let clock = Clock::manual(Timestamp(1_700_000_000_000));
     let (runs, ctx, container) = enforced_account(&clock).await;
-    let level = || runs.throughput_of(&container).partitions[0].1.level_centi;
+    let level = || runs.runs.router().throughput_of(&container).partitions[0].1.level_centi;
     let before = level();
     let five_seconds = |priority| {
-        let tab = tab(&runs, &RequestContext { priority, ..ctx.clone() }, &container);
+        let tab = tab(&runs.runs, &RequestContext { priority, ..ctx.clone() }, &container);
         tab.meter().add(Duration::from_secs(5));
         tab
     };
@@ -300,11 +291,11 @@ async fn a_function_that_does_not_end_takes_the_time_of_a_page_once() {
         spelling: None,
     };
     runs.resources.create_script(&ctx, &container, definition).await.expect("registered");
-    let container = runs.resources.container("db", "c").expect("there");
-    let query = runs.parsed("SELECT VALUE udf.f(c.x) FROM c", &[]).expect("a query");
+    let container = runs.resources.router().container("db", "c").expect("there");
+    let query = runs.runs.queries().parsed("SELECT VALUE udf.f(c.x) FROM c", &[]).expect("a query");
     let asked = Asked { query: &query, parameters: &[], hash: 0 };
-    let known = runs.known(&ctx, &container.entry, asked).expect("is bound");
-    let running = runs.prepare(&ctx, &container.entry, &known, &[]).expect("prepares");
+    let known = runs.runs.queries().known(&ctx, &container.entry, asked).expect("is bound");
+    let running = runs.runs.queries().prepare(&ctx, &container.entry, &known, &[]).expect("prepares");
     let source = running.function_source(&first(&container)).await.expect("a turn");
     let calls = move || {
         let mut functions = source.open_within(Duration::from_millis(300));

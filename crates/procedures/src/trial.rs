@@ -80,12 +80,12 @@ impl ScriptRuns {
             trigger: None,
             spelling: None,
         };
-        let mut routing = self.routing(container);
+        let mut routing = self.router().routing(container);
         loop {
             let partition = routing.owner(&logical).clone();
             let touched = Touched::Logical(&logical);
             let entry = routing.entry.clone();
-            let mut permit = self.admit(ctx, &entry, &partition, OperationKind::Write, touched)?;
+            let mut permit = self.router().admit(ctx, &entry, &partition, OperationKind::Write, touched)?;
             let outcome = async {
                 let mut run =
                     self.begin_run(ctx, &entry, (&partition, &logical), script.number, &mut permit).await?;

@@ -35,23 +35,8 @@ struct TriggeredWrite<'a> {
 }
 
 impl ScriptRuns {
-    /// Creates, upserts, replaces, patches or deletes one item, in one transaction with the triggers that the request names.
+    /// Creates, upserts, replaces or deletes one item, in one transaction with the triggers that the request names.
     pub async fn write(
-        &self,
-        ctx: &RequestContext,
-        container: &ContainerHandle,
-        command: WriteCommand,
-        triggers: Option<&Triggers<'_>>,
-    ) -> Result<WriteReply> {
-        if let Some(triggers) = triggers {
-            // Boxed, so that writes without triggers do not carry its state.
-            return Box::pin(self.write_with_triggers(ctx, container, command, triggers)).await;
-        }
-        let reply = self.write_item(ctx, container, command).await?;
-        Ok(WriteReply { reply, body: None })
-    }
-
-    async fn write_with_triggers(
         &self,
         ctx: &RequestContext,
         container: &ContainerHandle,
@@ -69,11 +54,12 @@ impl ScriptRuns {
         };
         let write = TriggeredWrite { operation, container, command, text };
         let logical = write.logical().await?;
-        let mut routing = self.routing(container);
+        let mut routing = self.router().routing(container);
         loop {
             let partition = routing.owner(&logical);
             let touched = Touched::Logical(&logical);
-            let mut permit = self.admit(ctx, &routing.entry, partition, OperationKind::Write, touched)?;
+            let mut permit =
+                self.router().admit(ctx, &routing.entry, partition, OperationKind::Write, touched)?;
             let scripts = (&logical, pre.as_deref(), post.as_deref());
             let mut outcome = write.run_once(self, ctx, &routing.entry, scripts, &mut permit).await;
             if has_lost_worker(&outcome) {

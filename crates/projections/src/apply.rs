@@ -77,7 +77,8 @@ impl From<Error> for Failure {
 
 /// The request of a step. It pays, and gives way to others.
 pub(crate) fn context(projections: &Projections) -> RequestContext {
-    let context = RequestContext::internal(projections.clock(), projections.random().guid());
+    let context =
+        RequestContext::internal(projections.router().clock(), projections.router().random().guid());
     RequestContext { priority: Priority::Low, ..context }
 }
 
@@ -217,7 +218,7 @@ async fn replace(projections: &Projections, target: &ContainerHandle, item: &Ite
     let preconditions = Preconditions { if_match, if_none_match: None };
     let context = context(projections);
     let write = ItemWrite::Replace { item: item.id().into(), body, preconditions };
-    let reply = projections.write_item(&context, target, WriteCommand::of(None, write)).await?;
+    let reply = projections.items().write_item(&context, target, WriteCommand::of(None, write)).await?;
     let stored = reply.item.ok_or_else(|| Error::internal("a write without its item"))?;
     Ok(Applied::Written(stored.name_in_log(&target.entry.shape), stored.lsn()))
 }
@@ -230,7 +231,8 @@ pub(crate) async fn read(
     id: &str,
 ) -> Result<Option<(Item, u64)>> {
     let context = context(projections);
-    match projections.read_planned(&context, container, logical, id, &Preconditions::default()).await {
+    match projections.items().read_planned(&context, container, logical, id, &Preconditions::default()).await
+    {
         Ok(reply) => {
             let stored = reply.item.ok_or_else(|| Error::internal("a read without its item"))?;
             Ok(Some((Item::of_stored(container, &stored)?, stored.lsn())))

@@ -83,8 +83,8 @@ pub(crate) async fn send(
     let container = container(projections, entry).await?;
     let context = context(projections);
     let document = letter.document(entry, context.now.seconds()).to_string();
-    let command = WriteCommand::upsert(item_of_json(document.as_bytes(), projections.limits())?);
-    projections.write_item(&context, &container, command).await?;
+    let command = WriteCommand::upsert(item_of_json(document.as_bytes(), projections.router().limits())?);
+    projections.items().write_item(&context, &container, command).await?;
     entry.status.count(|counts| counts.dead_letters += 1);
     let rule = &entry.record.rule;
     tracing::warn!(
@@ -101,7 +101,7 @@ pub(crate) async fn send(
 async fn container(projections: &Projections, entry: &ProjectionEntry) -> Result<ContainerHandle> {
     let rule = &entry.record.rule;
     let (database, name) = (&rule.target.database, &rule.dead_letters);
-    match projections.0.resources.container_for_items(database, name) {
+    match projections.0.resources.router().container_for_items(database, name) {
         Err(error) if error.kind() == ErrorKind::OwnerNotFound => {}
         found => return found,
     }
@@ -109,7 +109,7 @@ async fn container(projections: &Projections, entry: &ProjectionEntry) -> Result
     match projections.0.resources.create_container(&context(projections), database, definition, None).await {
         // Another projection was faster.
         Err(error) if error.kind() == ErrorKind::Conflict => {
-            projections.0.resources.container_for_items(database, name)
+            projections.0.resources.router().container_for_items(database, name)
         }
         created => created,
     }

@@ -31,7 +31,6 @@ mod runner;
 mod status;
 mod work;
 
-use std::ops::Deref;
 use std::sync::Arc;
 
 use shardlake_catalog::{Checkpoint, Definitions, ProjectionRecord, ProjectionRule, ProjectionStart};
@@ -42,9 +41,10 @@ use shardlake_model::{Error, ErrorKind, RequestContext, Result};
 use records::{Entries, ProjectionEntries, ProjectionEntry};
 pub use status::{ProjectionReport, ProjectionState};
 
-use shardlake_router::LiveCatalog;
+use shardlake_router::{LiveCatalog, Serving};
 
 use shardlake_definitions::Resources;
+use shardlake_items::Items;
 use shardlake_queries::Queries;
 
 /// Rules of one account: each has a task.
@@ -66,41 +66,39 @@ pub struct Projections(Arc<ProjectionsState>);
 
 #[derive(Debug)]
 struct ProjectionsState {
+    router: Serving,
     queries: Queries,
     resources: Resources,
     entries: ProjectionEntries,
-}
-
-impl Deref for Projections {
-    type Target = Queries;
-
-    fn deref(&self) -> &Queries {
-        &self.0.queries
-    }
-}
-
-impl Deref for ProjectionsState {
-    type Target = Queries;
-
-    fn deref(&self) -> &Queries {
-        &self.queries
-    }
 }
 
 impl Projections {
     /// Continues the stored projections, and follows the catalog from now on.
     pub fn start(queries: Queries, resources: Resources) -> Result<Projections> {
         let entries = ProjectionEntries::default();
-        let projections = Projections(Arc::new(ProjectionsState { queries, resources, entries }));
+        let projections = Projections(Arc::new(ProjectionsState {
+            router: queries.router().clone(),
+            queries,
+            resources,
+            entries,
+        }));
         runner::start(&projections)?;
         Ok(projections)
+    }
+
+    pub fn router(&self) -> &Serving {
+        &self.0.router
+    }
+
+    fn items(&self) -> &Items {
+        self.0.queries.items()
     }
 
     /// Creates a projection, or replaces the rule of one, which then begins anew.
     pub async fn put_projection(&self, ctx: &RequestContext, rule: ProjectionRule) -> Result<ProjectionPut> {
         let compiled = rule::compile(&rule)?;
         let (checkpoint, ends) = {
-            let live = self.0.catalog.load_full();
+            let live = self.0.router.catalog().load_full();
             let ends = check::check(&live, &self.entries_in(&live), &rule, &compiled)?;
             (
                 first_checkpoint(&rule, &ends),
@@ -145,7 +143,7 @@ impl Projections {
             draft.projections.put(record.number, record);
             Ok(if old.is_some() { ProjectionPut::Replaced } else { ProjectionPut::Created })
         };
-        let (put, _) = self.change(plan).await?;
+        let (put, _) = self.router().change(plan).await?;
         self.projection_entries();
         Ok(put)
     }
@@ -157,7 +155,7 @@ impl Projections {
             draft.remove_projection(number);
             Ok(())
         };
-        self.change(plan).await?;
+        self.router().change(plan).await?;
         self.projection_entries();
         Ok(())
     }
@@ -178,7 +176,7 @@ impl Projections {
             draft.projections.put(record.number, record);
             Ok(())
         };
-        self.change(plan).await?;
+        self.router().change(plan).await?;
         self.projection_entries();
         Ok(())
     }
@@ -201,7 +199,7 @@ impl Projections {
 
     /// The projections in force. Those that are new get a task.
     fn projection_entries(&self) -> Entries {
-        self.entries_in(&self.0.catalog.load_full())
+        self.entries_in(&self.0.router.catalog().load_full())
     }
 
     fn entries_in(&self, live: &LiveCatalog) -> Entries {
@@ -222,8 +220,8 @@ impl Projections {
             (None, false, Some(words)) => ProjectionState::Waiting(words),
             (None, false, None) => ProjectionState::Running,
         };
-        let mut behind = lag(self, entry.record.source, &checkpoint.source).await;
-        let of_target = lag(self, entry.record.target, &checkpoint.target).await;
+        let mut behind = lag(self.router(), entry.record.source, &checkpoint.source).await;
+        let of_target = lag(self.router(), entry.record.target, &checkpoint.target).await;
         behind.changes += of_target.changes;
         behind.seconds = behind.seconds.max(of_target.seconds);
         ProjectionReport {

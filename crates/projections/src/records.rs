@@ -97,13 +97,13 @@ pub(crate) async fn save(projections: &Projections, number: u32, checkpoint: &Ch
         }
         Ok(())
     };
-    projections.change(plan).await.map(drop)
+    projections.router().change(plan).await.map(drop)
 }
 
 /// Waits until everything applied so far is durable, on every shard and in every mode of durability. A position must
 /// not outlive the commits that it counts, since their LSNs would be given out again.
 pub(crate) async fn settle(projections: &Projections) -> Result<()> {
-    for shard in projections.0.shards.iter() {
+    for shard in projections.0.router.stores().iter() {
         shard.wait_durable(shard.applied()).await.map_err(shardlake_partition::storage_error)?;
     }
     Ok(())

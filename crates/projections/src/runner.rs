@@ -33,8 +33,9 @@ const BUDGET_WAIT: std::ops::RangeInclusive<u64> = 10..=1000;
 /// Starts the tasks of all projections, now and whenever the catalog gets one.
 pub(crate) fn start(projections: &Projections) -> Result<()> {
     let state = Arc::downgrade(&projections.0);
-    let mut versions = projections.0.catalog_version.subscribe();
-    let (_, stored) = projections.0.entries.in_line_with(&projections.0.catalog.load().definitions)?;
+    let mut versions = projections.0.router.catalog_version().subscribe();
+    let (_, stored) =
+        projections.0.entries.in_line_with(&projections.0.router.catalog().load().definitions)?;
     stored.iter().for_each(|entry| start_one(projections, entry));
     tokio::spawn(async move {
         while versions.changed().await.is_ok() {
@@ -112,7 +113,7 @@ impl Runner {
         let Some(entry) = entry.filter(|_| !is_over(projections)) else { return Next::End };
         if let Some(words) = gone(projections, entry) {
             tracing::warn!(projection = entry.id(), reason = words, "a projection ended");
-            entry.status.note_error(words.clone(), projections.clock().now());
+            entry.status.note_error(words.clone(), projections.router().clock().now());
             entry.status.live().failed = Some(words);
             return Next::End;
         }
@@ -143,7 +144,7 @@ impl Runner {
         }
         self.unsaved += 1;
         self.heard &= progress != Progress::Worked;
-        let is_due = projections.clock().elapsed().saturating_sub(self.saved_at) >= SAVE_EVERY;
+        let is_due = projections.router().clock().elapsed().saturating_sub(self.saved_at) >= SAVE_EVERY;
         if is_due || self.unsaved >= SAVE_EVERY_STEPS {
             self.store(projections, entry).await?;
         }
@@ -166,7 +167,7 @@ impl Runner {
             save(projections, self.number, &checkpoint).await?;
             self.saved = checkpoint;
         }
-        (self.saved_at, self.unsaved) = (projections.clock().elapsed(), 0);
+        (self.saved_at, self.unsaved) = (projections.router().clock().elapsed(), 0);
         Ok(())
     }
 
@@ -179,7 +180,7 @@ impl Runner {
         if entry.status.live().waits.replace(words.clone()).is_none() && !is_budget {
             tracing::warn!(projection = entry.id(), %error, "a projection waits");
         }
-        entry.status.note_error(words, projections.clock().now());
+        entry.status.note_error(words, projections.router().clock().now());
         if is_budget {
             let wait = error.retry_after_ms().unwrap_or(*BUDGET_WAIT.end());
             return Next::Wait(Duration::from_millis(wait.clamp(*BUDGET_WAIT.start(), *BUDGET_WAIT.end())));
@@ -191,7 +192,7 @@ impl Runner {
 }
 
 fn is_over(projections: &Projections) -> bool {
-    projections.is_closing()
+    projections.router().is_closing()
 }
 
 /// The reason why a projection cannot continue.
@@ -201,7 +202,7 @@ fn gone(projections: &Projections, entry: &ProjectionEntry) -> Option<String> {
         ("source", record.source, &rule.source.database, &rule.source.container),
         ("target", record.target, &rule.target.database, &rule.target.container),
     ];
-    let gone = ends.into_iter().find(|(_, rid, ..)| projections.entry_of_rid(*rid).is_err());
+    let gone = ends.into_iter().find(|(_, rid, ..)| projections.router().entry_of_rid(*rid).is_err());
     gone.map(|(role, _, database, container)| {
         format!("the {role} container '{database}/{container}' was deleted; delete the projection, or put it again for a new container")
     })

@@ -161,7 +161,7 @@ impl Work {
         for _ in Side::BOTH {
             let side = self.turn;
             self.turn = side.other();
-            match self.follower(side).read(projections, ENTRIES_MAX).await? {
+            match self.follower(side).read(projections.router(), ENTRIES_MAX).await? {
                 FollowerRead::End => {}
                 FollowerRead::Nothing => return Ok(Progress::Looked),
                 FollowerRead::Page(read) => {
@@ -173,12 +173,12 @@ impl Work {
                     drop(own);
                     self.page = Some(Page { side, read, items, task: None });
                     // While this side is processed, the other may get new changes.
-                    self.follower(side.other()).look_again(projections);
+                    self.follower(side.other()).look_again(projections.router());
                     return Ok(Progress::Worked);
                 }
             }
         }
-        Side::BOTH.into_iter().for_each(|side| self.follower(side).look_again(projections));
+        Side::BOTH.into_iter().for_each(|side| self.follower(side).look_again(projections.router()));
         Ok(Progress::Idle)
     }
 
@@ -191,7 +191,8 @@ impl Work {
 
     /// The partitions with their LSNs, to wait for the next commit.
     pub fn followed(&self, projections: &Projections) -> Vec<Followed> {
-        let [source, target] = [&self.source, &self.target].map(|follower| follower.followed(projections));
+        let [source, target] =
+            [&self.source, &self.target].map(|follower| follower.followed(projections.router()));
         source.into_iter().chain(target).collect()
     }
 }
@@ -208,7 +209,7 @@ impl Side {
 }
 
 fn handle(projections: &Projections, rid: ContainerRid) -> Result<ContainerHandle> {
-    Ok(ContainerHandle { entry: projections.entry_of_rid(rid)?, by_rid: false })
+    Ok(ContainerHandle { entry: projections.router().entry_of_rid(rid)?, by_rid: false })
 }
 
 impl Step<'_> {
@@ -280,7 +281,7 @@ impl Step<'_> {
             fans_out: true,
             wants: QueryWants::default(),
         };
-        let reply = self.projections.query(&context(self.projections), container, request).await?;
+        let reply = self.projections.0.queries.query(&context(self.projections), container, request).await?;
         let items = reply.rows.iter().map(|row| Item::of_json(container, row)).collect::<Result<_>>()?;
         Ok((items, reply.continuation))
     }

@@ -20,8 +20,8 @@ impl Queries {
         container: &ContainerHandle,
         request: &QueryRequest<'_>,
     ) -> Result<QueryReply> {
-        let started = self.clock().elapsed();
-        let entry = &self.current_entry(&container.entry)?;
+        let started = self.router().clock().elapsed();
+        let entry = &self.router().current_entry(&container.entry)?;
         let query = self.parsed(request.text, request.parameters)?;
         let hash = hash_of(request.text, request.parameters);
         let known = self.known(ctx, entry, Asked { query: &query, parameters: request.parameters, hash })?;
@@ -33,7 +33,7 @@ impl Queries {
             figures.ranges = targets.parts.iter().map(|part| of_part(part.partition.range_id)).collect();
             figures.merges = targets.merges;
         }
-        reply.preparation = self.clock().elapsed().saturating_sub(started);
+        reply.preparation = self.router().clock().elapsed().saturating_sub(started);
         reply.execution = Duration::ZERO;
         Ok(reply)
     }

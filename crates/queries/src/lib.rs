@@ -35,12 +35,12 @@ mod query_token;
 mod request;
 mod running;
 
-use std::ops::Deref;
 use std::sync::Arc;
 
 use kept_rows::KeptRowsCache;
 use shardlake_items::Items;
 use shardlake_partition::CpuPool;
+use shardlake_router::Serving;
 use shardlake_script::Scripts;
 
 pub use figures::{QueryFigures, RangeFigures};
@@ -62,6 +62,7 @@ pub struct Queries(Arc<QueriesState>);
 
 #[derive(Debug)]
 struct QueriesState {
+    router: Serving,
     items: Items,
     cache: QueryCache,
     kept_rows: KeptRowsCache,
@@ -71,25 +72,10 @@ struct QueriesState {
     scripts: Scripts,
 }
 
-impl Deref for Queries {
-    type Target = Items;
-
-    fn deref(&self) -> &Items {
-        &self.0.items
-    }
-}
-
-impl Deref for QueriesState {
-    type Target = Items;
-
-    fn deref(&self) -> &Items {
-        &self.items
-    }
-}
-
 impl Queries {
     pub fn new(items: Items, scripts: Scripts) -> Queries {
         Queries(Arc::new(QueriesState {
+            router: items.router().clone(),
             items,
             cache: QueryCache::default(),
             kept_rows: KeptRowsCache::default(),
@@ -97,5 +83,14 @@ impl Queries {
             heavy_queries: CpuPool::new(HEAVY_QUERIES_MAX, usize::MAX),
             scripts,
         }))
+    }
+
+    pub fn router(&self) -> &Serving {
+        &self.0.router
+    }
+
+    /// The items that are queried.
+    pub fn items(&self) -> &Items {
+        &self.0.items
     }
 }

@@ -61,10 +61,10 @@ impl Queries {
                 queries.len()
             )));
         }
-        let policy = policy.normalise(self.limits())?;
-        let entry = self.current_entry(&container.entry)?;
+        let policy = policy.normalise(self.router().limits())?;
+        let entry = self.router().current_entry(&container.entry)?;
         let then = Arc::new(self.shape_under(&entry, policy)?);
-        let Sample { items, of_items } = self.sample(ctx, container, count).await?;
+        let Sample { items, of_items } = self.items().sample(ctx, container, count).await?;
         let shape = entry.shape.clone();
         let (now, then) = shardlake_partition::offload(move || {
             let sample = Arc::new(SampledItems::new(items, &shape));
@@ -119,7 +119,7 @@ impl Queries {
             wants: QueryWants::default(),
         };
         let targets = targets(entry, &request, || Ok(known.plan(entry)?))?;
-        let prepared = known.prepared.at(ctx.now, self.random().below(u64::MAX));
+        let prepared = known.prepared.at(ctx.now, self.router().random().below(u64::MAX));
         Ok(Question {
             key: QueryKey::of(entry, &prepared, &targets.parts),
             entry: entry.clone(),
@@ -168,7 +168,7 @@ impl Question {
         let parts: Vec<SketchedPart> = self.targets.parts.iter().map(part).collect();
         let (prepared, index, merges) = (self.prepared.clone(), index.clone(), self.targets.merges);
         let deadline = ctx.deadline;
-        let clock = queries.clock().clone();
+        let clock = queries.router().clock().clone();
         let sketch = shardlake_partition::offload(move || {
             let is_late = move || clock.elapsed() > deadline;
             index.sketch(&prepared, &access, (&parts, merges), &is_late)
@@ -209,7 +209,7 @@ impl Question {
         done.rows = rows;
         done.sorted_rows = if sketch.pages.iter().any(|page| page.sorts) { rows } else { 0 };
         done.steps += self.prepared.steps();
-        Some(queries.0.charges.query(done, ctx.consistency).0)
+        Some(queries.0.router.charges().query(done, ctx.consistency).0)
     }
 }
 

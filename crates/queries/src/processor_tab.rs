@@ -37,7 +37,7 @@ impl ProcessorTab {
     ) -> ProcessorTab {
         ProcessorTab {
             meter: Meter::default(),
-            charges: serving.charges.clone(),
+            charges: serving.charges().clone(),
             entry: entry.clone(),
             range_id: partition.range_id,
             is_counted: urgency_of(ctx).is_some(),

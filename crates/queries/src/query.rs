@@ -60,7 +60,7 @@ impl Queries {
         container: &ContainerHandle,
         request: QueryRequest<'_>,
     ) -> Result<QueryReply> {
-        let started = self.clock().elapsed();
+        let started = self.router().clock().elapsed();
         let query = self.parsed(request.text, request.parameters)?;
         self.query_parsed(ctx, container, &query, (request, None), started).await
     }
@@ -72,7 +72,7 @@ impl Queries {
         container: &ContainerHandle,
         request: ItemsRequest<'_>,
     ) -> Result<QueryReply> {
-        let started = self.clock().elapsed();
+        let started = self.router().clock().elapsed();
         let ItemsRequest { built, scope, max_items, continuation, in_any_order, within } = request;
         let request = QueryRequest {
             text: built.query.text(),
@@ -96,11 +96,11 @@ impl Queries {
         (request, within): (QueryRequest<'_>, Option<&OpenTransaction>),
         started: Duration,
     ) -> Result<QueryReply> {
-        let mut routing = self.routing(container);
+        let mut routing = self.router().routing(container);
         loop {
             let mut reply = self.page_of_query(ctx, &routing.entry, query, &request, within).await;
             if let Ok(reply) = &mut reply {
-                let time = self.clock().elapsed().saturating_sub(started);
+                let time = self.router().clock().elapsed().saturating_sub(started);
                 reply.preparation = time.saturating_sub(reply.execution);
             }
             if !routing.has_moved(&reply).await? {
@@ -185,7 +185,7 @@ impl Queries {
         {
             return Err(gone.unwrap_or_else(query_former::cut_anew));
         }
-        let bound = self.clock().elapsed();
+        let bound = self.router().clock().elapsed();
         let mut running = self.prepare(ctx, entry, &known, &targets.parts)?;
         running.is_timed = request.wants.figures;
         if request.wants.any_order {
@@ -197,13 +197,13 @@ impl Queries {
         }
         if let Some(transaction) = within {
             let partitions = targets.parts.iter().map(|part| &part.partition);
-            running.within = transaction.view(self, ctx, entry, partitions).await?;
+            running.within = transaction.view(self.items(), ctx, entry, partitions).await?;
         }
         let mut reply = running.begin(request.wants, &known.query, &targets.parts)?;
         if let Some(figures) = &mut reply.figures {
             figures.merges = targets.merges;
         }
-        let prepared = self.clock().elapsed();
+        let prepared = self.router().clock().elapsed();
         let page = PageOfQuery { limits, token, query_hash, range_id };
         // Rare cases are boxed: the future of a query in one partition is moved as a whole on its way.
         match targets {
@@ -218,7 +218,7 @@ impl Queries {
             Targets { merges: false, parts } => running.drain(&mut reply, parts, page).await?,
         }
         reply.planning = prepared.saturating_sub(bound);
-        reply.execution = self.clock().elapsed().saturating_sub(prepared);
+        reply.execution = self.router().clock().elapsed().saturating_sub(prepared);
         Ok(reply)
     }
 
@@ -269,7 +269,7 @@ impl Queries {
         known: &KnownQuery,
         parts: &[Part],
     ) -> Result<Running<'a>> {
-        let prepared = known.prepared.at(ctx.now, self.random().below(u64::MAX));
+        let prepared = known.prepared.at(ctx.now, self.router().random().below(u64::MAX));
         let key = QueryKey::of(entry, &prepared, parts);
         let access = known.access(entry, key.values(entry))?;
         Ok(Running {
@@ -280,10 +280,10 @@ impl Queries {
             prepared,
             resume_filter: None,
             access,
-            command: self.command(ctx, 0),
+            command: self.items().command(ctx, 0),
             text_hash: known.hash,
             template: known.query.template().clone(),
-            page_end: self.clock().elapsed() + self.limits().query_page_time,
+            page_end: self.router().clock().elapsed() + self.router().limits().query_page_time,
             own: None,
             within: None,
             surcharge_centi: AtomicU64::new(0),
@@ -296,7 +296,7 @@ impl Queries {
     }
 
     pub fn row_limits(&self, max_items: Option<i64>) -> Result<PageLimits> {
-        let limits = self.page_limits(max_items)?;
+        let limits = self.items().page_limits(max_items)?;
         Ok(PageLimits { rows: limits.items, size_bytes: limits.size_bytes })
     }
 }
@@ -400,14 +400,19 @@ impl Running<'_> {
             FeedFilter::Logical(logical) => Touched::Logical(logical),
             FeedFilter::Range(_) | FeedFilter::Prefix(..) => Touched::Span(&part.span),
         };
-        let permit =
-            self.queries.admit(self.ctx, self.entry, &part.partition, OperationKind::Query, touched)?;
+        let permit = self.queries.router().admit(
+            self.ctx,
+            self.entry,
+            &part.partition,
+            OperationKind::Query,
+            touched,
+        )?;
         Ok(PagePermit::new(self, permit.for_query(&self.template), before, steps))
     }
 
     /// The increase of the charge by a page, recorded in `done`.
     pub fn charge(&self, done: &mut QueryCounters) -> u64 {
-        self.queries.0.charges.query_page(done, self.ctx.consistency).0
+        self.queries.0.router.charges().query_page(done, self.ctx.consistency).0
     }
 
     pub fn complete(&self, reply: &mut QueryReply, charge_centi: u64) {

@@ -53,7 +53,7 @@ impl<'p> PagePermit<'p> {
         self.close_tab(0);
         self.tab = Some(tab);
         let Some(permit) = &mut self.permit else { return Ok(()) };
-        self.running.queries.admit_again(self.running.ctx, partition, permit)
+        self.running.queries.router().admit_again(self.running.ctx, partition, permit)
     }
 
     pub fn settle(mut self, cost: Cost) {

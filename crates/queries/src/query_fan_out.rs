@@ -56,7 +56,7 @@ impl Running<'_> {
             let Some(state) = output.state else { break };
             let next = position_of_state(&state);
             let is_full = reply.rows.len() >= limits.rows || reply.rows.size_bytes() >= limits.size_bytes;
-            let is_late = self.queries.clock().elapsed() > self.page_end;
+            let is_late = self.queries.router().clock().elapsed() > self.page_end;
             if is_full || is_late || is_stuck {
                 reply.continuation = Some(self.token_at(next, query_hash, done)?);
                 break;
@@ -141,11 +141,11 @@ impl Running<'_> {
                 merged.absorb(collected)?;
             }
         }
-        let finishing = self.queries.clock().elapsed();
+        let finishing = self.queries.router().clock().elapsed();
         let work = permits.first().map(PagePermit::work);
         let output = self.finish(merged, parts, work).await?;
         if let Some(figures) = &mut reply.figures {
-            figures.merge += self.queries.clock().elapsed().saturating_sub(finishing);
+            figures.merge += self.queries.router().clock().elapsed().saturating_sub(finishing);
         }
         let rows = output.rows.len() as u64;
         done.rows += rows;
@@ -168,7 +168,7 @@ impl Running<'_> {
         parts: &[Part],
         work: Option<Arc<PageWork>>,
     ) -> Result<PageOutput> {
-        let (deadline, clock) = (self.ctx.deadline, self.queries.clock().clone());
+        let (deadline, clock) = (self.ctx.deadline, self.queries.router().clock().clone());
         let is_stopped = move || work.as_ref().is_some_and(|work| work.is_stopped());
         let is_interrupted = move || is_stopped() || clock.elapsed() > deadline;
         let calls_functions = !self.prepared.user_functions().is_empty();

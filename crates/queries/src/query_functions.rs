@@ -48,12 +48,12 @@ impl Running<'_> {
             scripts: self.queries.0.scripts.clone(),
             container: self.entry.scripts.clone(),
             prepared: self.prepared.clone(),
-            clock: self.queries.clock().clone(),
+            clock: self.queries.router().clock().clone(),
             deadline: self.ctx.deadline,
             place: None,
         };
         if !self.prepared.user_functions().is_empty() {
-            let tab = Arc::new(ProcessorTab::open(self.queries, self.ctx, self.entry, partition));
+            let tab = Arc::new(ProcessorTab::open(self.queries.router(), self.ctx, self.entry, partition));
             let turn = source.scripts.function_turn(self.functions_key(), tab.meter());
             let turn = tokio::time::timeout(source.time_left(), turn).await;
             source.place = Some((turn.map_err(|_| Error::from(SqlError::Interrupted))??, tab));

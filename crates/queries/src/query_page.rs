@@ -71,7 +71,7 @@ impl Running<'_> {
             prepared: self.prepared.clone(),
             access: self.access.clone(),
             functions,
-            clock: self.queries.clock().clone(),
+            clock: self.queries.router().clock().clone(),
             resume,
             resume_filter: self.resume_filter.clone(),
             kept: None,
@@ -90,7 +90,7 @@ impl Queries {
     pub async fn run_page(self, task: PageTask) -> Result<QueryPage> {
         if !task.prepared.is_heavy() {
             if let Some(space) = &task.answer_space {
-                space.take(task.deadline.saturating_sub(self.clock().elapsed())).await?;
+                space.take(task.deadline.saturating_sub(self.router().clock().elapsed())).await?;
             }
             return task.run().await;
         }
@@ -109,7 +109,7 @@ impl Queries {
         space: Option<&Arc<dyn AnswerSpace>>,
         (deadline, work): (Duration, impl FnOnce() -> Result<T> + Send + 'static),
     ) -> Result<T> {
-        let time_left = || deadline.saturating_sub(self.clock().elapsed());
+        let time_left = || deadline.saturating_sub(self.router().clock().elapsed());
         let failed = |error| Error::internal(format!("a query's thread failed: {error}"));
         loop {
             wait_for_space(space, time_left()).await?;

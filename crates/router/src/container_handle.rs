@@ -16,7 +16,7 @@ use shardlake_partition::{ContainerSchema, Partition};
 use shardlake_routing::PartitionMap;
 
 use crate::generations::BuildProgress;
-use crate::history::ContainerHistory;
+use crate::history::{ContainerHistory, PastRelocation};
 use crate::motion::{Motion, RelocationReport, RelocationStatus, RelocationStep};
 
 /// Record of a container, with the state that runs for it.
@@ -154,6 +154,11 @@ pub struct RangeStatistics {
 }
 
 impl ContainerHandle {
+    /// Relocations that have ended, the oldest first.
+    pub fn past_relocations(&self) -> Vec<PastRelocation> {
+        self.entry.history.past().relocations.iter().cloned().collect()
+    }
+
     pub fn database(&self) -> &Database {
         &self.entry.database
     }

@@ -11,6 +11,7 @@
 //! | `motion.rs`, `generations.rs` | state that the entries share about relocations; generations of the index |
 //! | `history_event.rs` | events of a container's history |
 //! | `history.rs` | the container's past: ranges, budgets, relocations, the heat of ended partitions |
+//! | `lookup.rs` | from names or rids to databases and containers |
 //! | `keys.rs` | from a partition key or a body to the partition that owns it |
 //! | `routing.rs` | from an operation to the partition that owns its key, with a retry where that has moved |
 //! | `admission.rs` | budget reservation before an operation, and settlement after it |
@@ -33,6 +34,7 @@ mod history;
 mod history_event;
 mod keys;
 mod live_catalog;
+mod lookup;
 mod membership;
 mod motion;
 mod refusals;
@@ -43,7 +45,6 @@ mod shards;
 mod strays;
 mod throughput;
 
-use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -93,38 +94,30 @@ pub enum HeatRecording {
     Off,
 }
 
-/// Containers as they run, and the way to their partitions. Cheap to clone; its state is read through `Deref`.
+/// Containers as they run, and the way to their partitions. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Serving(pub(crate) Arc<ServingState>);
 
 #[derive(Debug)]
-pub struct ServingState {
-    pub shards: Shards,
-    pub limits: Arc<Limits>,
-    pub charges: ChargeTable,
-    pub clock: Clock,
-    pub times: CommitTimes,
-    pub random: Random,
-    pub consistency: ConsistencyLevel,
-    pub throughput: ThroughputRules,
+pub(crate) struct ServingState {
+    pub(crate) shards: Shards,
+    pub(crate) limits: Arc<Limits>,
+    pub(crate) charges: ChargeTable,
+    pub(crate) clock: Clock,
+    pub(crate) times: CommitTimes,
+    pub(crate) random: Random,
+    pub(crate) consistency: ConsistencyLevel,
+    pub(crate) throughput: ThroughputRules,
     pub(crate) database_budgets: DatabaseBudgets,
-    pub heat: HeatRecording,
-    pub catalog: ArcSwap<LiveCatalog>,
+    pub(crate) heat: HeatRecording,
+    pub(crate) catalog: ArcSwap<LiveCatalog>,
     /// The version of `catalog`, for tasks that wait for the next one.
-    pub catalog_version: watch::Sender<u64>,
-    pub catalog_writer: Writer,
+    pub(crate) catalog_version: watch::Sender<u64>,
+    pub(crate) catalog_writer: Writer,
     /// No relocation begins any more, and background work ends.
-    pub is_closing: AtomicBool,
+    pub(crate) is_closing: AtomicBool,
     /// Notified when a throughput was changed.
-    pub offers_changed: Arc<Notify>,
+    pub(crate) offers_changed: Arc<Notify>,
     /// Memory budget for the bodies of heavy writes.
     pub(crate) heavy_bodies: CpuPool,
-}
-
-impl Deref for Serving {
-    type Target = ServingState;
-
-    fn deref(&self) -> &ServingState {
-        &self.0
-    }
 }

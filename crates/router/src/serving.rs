@@ -10,7 +10,7 @@ use shardlake_charge::ChargeTable;
 use shardlake_model::{ConsistencyLevel, Error, ErrorKind, Limits, Result};
 use shardlake_routing::ShardLoad;
 use shardlake_stdx::{Activity, Clock, CommitTimes, Random};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use crate::definition_change::added_marks;
 use crate::generations::index_moved_to;
@@ -91,6 +91,44 @@ impl Serving {
 
     pub fn consistency(&self) -> ConsistencyLevel {
         self.0.consistency
+    }
+
+    /// The definitions in force, and the state that runs for them.
+    pub fn catalog(&self) -> &ArcSwap<LiveCatalog> {
+        &self.0.catalog
+    }
+
+    /// The version of the catalog, for tasks that wait for the next one.
+    pub fn catalog_version(&self) -> &watch::Sender<u64> {
+        &self.0.catalog_version
+    }
+
+    /// The one writer of definitions.
+    pub fn catalog_writer(&self) -> &Writer {
+        &self.0.catalog_writer
+    }
+
+    /// The stores of all shards.
+    pub fn stores(&self) -> &Shards {
+        &self.0.shards
+    }
+
+    pub fn charges(&self) -> &ChargeTable {
+        &self.0.charges
+    }
+
+    pub fn throughput_rules(&self) -> &ThroughputRules {
+        &self.0.throughput
+    }
+
+    /// Notified when a throughput was changed.
+    pub fn offers_changed(&self) -> &Arc<Notify> {
+        &self.0.offers_changed
+    }
+
+    /// From now on no relocation begins, and background work ends.
+    pub fn begin_closing(&self) {
+        self.0.is_closing.store(true, Ordering::Release);
     }
 
     /// Whether the account is being closed: background work ends.

@@ -216,7 +216,7 @@ impl Front {
         let gateway = self.gateway.get().filter(|_| self.ready.load(Ordering::Acquire));
         match gateway {
             None => probe(request, false, "not ready"),
-            Some(gateway) if !gateway.account().is_writable() => {
+            Some(gateway) if !gateway.account().router().is_writable() => {
                 probe(request, false, "storage refuses writes: see the log, then restart")
             }
             Some(gateway) if !gateway.account().is_leased() => {
@@ -347,7 +347,7 @@ async fn rendered(
     space: Arc<MessageSpace>,
 ) -> Result<String, String> {
     let projections = match &account {
-        Some(account) => account.projections().await,
+        Some(account) => account.projections().projections().await,
         None => Vec::new(),
     };
     let render = move || metrics.render(account.as_ref(), &projections, &space);
@@ -356,7 +356,7 @@ async fn rendered(
 
 /// The names of a container that a path names by names or resource ids.
 fn names_of(account: &Account, database: &str, container: &str) -> Option<ContainerLabels> {
-    let container = account.container(database, container).ok()?;
+    let container = account.router().container(database, container).ok()?;
     Some(ContainerLabels {
         database: container.database().id.clone(),
         container: container.container().definition.id.clone(),

@@ -57,7 +57,9 @@ pub fn recall(account: &Account, path: Option<&Path>) {
     let (mut containers, mut damaged) = (0_u64, 0_u64);
     for line in lines {
         match serde_json::from_str::<ReadLine>(&line) {
-            Ok(line) => containers += u64::from(account.recall_heat(&line.container, line.heat)),
+            Ok(line) => {
+                containers += u64::from(account.maintenance().recall_heat(&line.container, line.heat))
+            }
             Err(_) => damaged += 1,
         }
     }
@@ -71,7 +73,7 @@ pub fn recall(account: &Account, path: Option<&Path>) {
 pub fn keep(account: &Account, path: Option<&Path>) {
     let Some(path) = path else { return };
     let mut text = format!("{FORMAT}\n").into_bytes();
-    account.keep_heat(|container, heat| {
+    account.maintenance().keep_heat(|container, heat| {
         let Ok(line) = serde_json::to_vec(&Line { container, heat }) else { return true };
         if text.len() + line.len() < FILE_BYTES_MAX {
             text.extend(line);

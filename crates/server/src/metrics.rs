@@ -112,7 +112,7 @@ impl Metrics {
             write_totals(&mut page, account);
             partition_metrics::write(&mut page, account);
             projection_metrics::write(&mut page, projections);
-            script_metrics::write(&mut page, account.script_confinement());
+            script_metrics::write(&mut page, account.procedures().script_confinement());
             backup_metrics::write(&mut page, account);
         }
         if let Some(shards) = self.shards.get() {
@@ -172,7 +172,7 @@ fn write_totals(page: &mut Page, account: &Account) {
         (&table::ITEMS_SIZE, statistics.size_bytes),
         (&table::SHARDS, statistics.shards),
         (&table::DISK_SIZE, statistics.disk_bytes),
-        (&table::STORAGE_POISONED, u64::from(!account.is_writable())),
+        (&table::STORAGE_POISONED, u64::from(!account.router().is_writable())),
     ] {
         page.set(described, value);
     }

@@ -18,14 +18,14 @@ const WINDOW: Duration = Duration::from_secs(60);
 
 /// The page's part about containers and partitions.
 pub fn write(page: &mut Page, account: &Account) {
-    let loads = account.loads(WINDOW);
+    let loads = account.maintenance().loads(WINDOW);
     for load in &loads {
         write_container(page, load);
     }
     write_partitions(page, &loads);
     let builds = loads.iter().filter(|load| load.index_build.is_some()).count();
     page.set(&table::INDEX_BUILDS, builds as u64);
-    for (kind, done, given_up) in account.relocation_counts() {
+    for (kind, done, given_up) in account.maintenance().relocation_counts() {
         for (outcome, count) in [("done", done), ("given_up", given_up)] {
             page.family(&table::RELOCATIONS).push([kind.name(), outcome], count);
         }
@@ -89,14 +89,17 @@ mod tests {
     async fn containers_and_partitions_are_shown_by_name_and_id() {
         let shard = Shard::open(ShardOptions::memory()).await.expect("a shard in memory opens");
         let account = Account::open(shard, AccountOptions::default()).await.expect("opens");
-        let context = RequestContext::internal(account.clock(), account.random().guid());
-        account.create_database(&context, "db", None).await.expect("created");
+        let context = RequestContext::internal(account.router().clock(), account.router().random().guid());
+        account.definitions().create_database(&context, "db", None).await.expect("created");
         let key = serde_json::json!({ "paths": ["/pk"], "kind": "Hash", "version": 2 });
         let definition = serde_json::from_value(serde_json::json!({ "id": "items", "partitionKey": key }));
         let throughput = Some(Throughput::Manual(12_000));
         let definition = definition.expect("a definition");
-        let _created =
-            account.create_container(&context, "db", definition, throughput).await.expect("created");
+        let _created = account
+            .definitions()
+            .create_container(&context, "db", definition, throughput)
+            .await
+            .expect("created");
         let mut page = Page::default();
         write(&mut page, &account);
         let page = page.text();

@@ -443,7 +443,7 @@ async fn stop(
 ) -> ExitCode {
     tracing::info!("stopping");
     front.drain();
-    account.stop_waiting();
+    account.items().stop_waiting();
     let closing = async {
         if tokio::time::timeout(drain_max, door.close()).await.is_err() {
             tracing::warn!(

@@ -180,7 +180,7 @@ async fn expect_no_write(world: &World) {
 async fn expect_the_same_after_a_restart(world: &World) {
     let survivors: Vec<_> = world.engines.iter().map(|engine| Arc::new(engine.crash(0))).collect();
     let reopened = Fixture::over(over(&survivors, Durability::Sync)).await;
-    let container = reopened.account.container("db", "c").expect("there");
+    let container = reopened.account.router().container("db", "c").expect("there");
     let found = differences(&reopened, &container, &world.acknowledged).await;
     assert!(found.is_empty(), "after a restart: {found:#?}");
 }

@@ -48,7 +48,7 @@ async fn open(shards: &Shards, hooks: RelocationHooks) -> Fixture {
 }
 
 async fn write(fixture: &Fixture, number: u64, value: u64) {
-    let container = fixture.account.container("db", "c").expect("there");
+    let container = fixture.account.router().container("db", "c").expect("there");
     let body = format!(r#"{{"id":"{number}","pk":"k{number}","v":{value}}}"#);
     let written =
         fixture.account.upsert_item(&fixture.ctx(), &container, None, body.as_bytes(), &none()).await;
@@ -57,13 +57,18 @@ async fn write(fixture: &Fixture, number: u64, value: u64) {
 
 /// Every item with its value; no item occurs twice.
 async fn items(fixture: &Fixture) -> BTreeMap<u64, u64> {
-    let container = fixture.account.container("db", "c").expect("there");
+    let container = fixture.account.router().container("db", "c").expect("there");
     let mut found = BTreeMap::new();
     let mut token: Option<String> = None;
     loop {
         let (ctx, token_before) = (fixture.ctx(), token.take());
-        let page =
-            fixture.account.read_feed(&ctx, &container, FeedScope::All, Some(50), token_before.as_deref());
+        let page = fixture.account.items().read_feed(
+            &ctx,
+            &container,
+            FeedScope::All,
+            Some(50),
+            token_before.as_deref(),
+        );
         let page = page.await.expect("a page");
         for item in &page.items {
             let item = json(item);
@@ -96,16 +101,16 @@ async fn copy(fixture: &Fixture, kept: &KeptState, to: &Path) {
 
 /// Moves range 0 to the other of the two shards.
 async fn to_the_other_shard(fixture: &Fixture) -> RelocationTicket {
-    let container = fixture.account.container("db", "c").expect("there");
-    match fixture.account.move_partition(&container, 0, 0).await {
+    let container = fixture.account.router().container("db", "c").expect("there");
+    match fixture.account.maintenance().move_partition(&container, 0, 0).await {
         Ok(begun) => begun,
-        Err(_) => fixture.account.move_partition(&container, 0, 1).await.expect("begins"),
+        Err(_) => fixture.account.maintenance().move_partition(&container, 0, 1).await.expect("begins"),
     }
 }
 
 async fn settle(fixture: &Fixture) {
     eventually("relocations end", async || {
-        let container = fixture.account.container("db", "c").expect("there");
+        let container = fixture.account.router().container("db", "c").expect("there");
         container.relocation().is_none()
     })
     .await;
@@ -131,7 +136,7 @@ async fn a_state_at_every_step_of_a_move_and_of_a_split_goes_on_in_its_copy() {
                 write(&fixture, number, 1).await;
             }
             let begun = match is_split {
-                true => fixture.account.split(&container, 0, SplitAt::Middle).await,
+                true => fixture.account.maintenance().split(&container, 0, SplitAt::Middle).await,
                 false => Ok(to_the_other_shard(&fixture).await),
             };
             let stopped = begun.expect("begins").finished().await;

@@ -99,14 +99,14 @@ impl BsonDoor {
     async fn insert(&self, document: &Document) -> Result<Document> {
         let command = WriteCommand::create(body_of(document));
         let ctx = self.fixture.ctx();
-        let written = self.fixture.account.write(&ctx, &self.container, command, None).await?;
-        Ok(document_of(written.reply.item.expect("a version").body().as_bytes()))
+        let written = self.fixture.account.items().write_item(&ctx, &self.container, command).await?;
+        Ok(document_of(written.item.expect("a version").body().as_bytes()))
     }
 
     async fn read(&self, shop: &str, id: impl Into<Bson>) -> Result<Document> {
         let read = ItemRead { item: id_of(id).into(), preconditions: Preconditions::default() };
         let command = ReadCommand { key: Some(key_of(shop)), read };
-        let reply = self.fixture.account.read(&self.fixture.ctx(), &self.container, command).await?;
+        let reply = self.fixture.account.items().read(&self.fixture.ctx(), &self.container, command).await?;
         Ok(document_of(reply.item.expect("a version").body().as_bytes()))
     }
 
@@ -122,7 +122,13 @@ impl BsonDoor {
                 within: None,
             };
             let ctx = self.fixture.ctx();
-            let page = self.fixture.account.find_items(&ctx, &self.container, request).await.expect("a page");
+            let page = self
+                .fixture
+                .account
+                .queries()
+                .find_items(&ctx, &self.container, request)
+                .await
+                .expect("a page");
             found.extend(page.rows.iter().map(document_of));
             continuation = page.continuation;
             if continuation.is_none() {
@@ -137,14 +143,16 @@ impl BsonDoor {
             |write| Ok(KeyedOperation { key: None, operation: ItemOperation::Write(write), content: true });
         let operations = writes.into_iter().map(keyed).collect();
         let (ctx, key) = (self.fixture.ctx(), key_of(shop));
-        let reply = self.fixture.account.batch(&ctx, &self.container, &key, operations).await.expect("runs");
+        let reply =
+            self.fixture.account.items().batch(&ctx, &self.container, &key, operations).await.expect("runs");
         reply.outcome.map(drop).map_err(|failure| (failure.index, failure.error.kind()))
     }
 
     async fn changes(&self, mode: ChangeFeedMode, start: FeedStart<'_>) -> (Documents, String) {
         let request = ChangeFeedRequest { mode, start, max_items: Some(100), ..Default::default() };
         let ctx = self.fixture.ctx();
-        let page = self.fixture.account.changes_in(&ctx, &self.container, &request).await.expect("a page");
+        let page =
+            self.fixture.account.items().changes_in(&ctx, &self.container, &request).await.expect("a page");
         (page.changes, page.etag)
     }
 }

@@ -47,12 +47,12 @@ fn parsed(page: &ChangeFeedPage) -> Vec<Value> {
 
 /// Everything from a start to the end, with the etag there.
 async fn read(fixture: &Fixture, request: &ChangeFeedRequest<'_>) -> Result<(Vec<Value>, String)> {
-    let container = fixture.account.container("db", "c")?;
+    let container = fixture.account.router().container("db", "c")?;
     let (mut all, mut etag) = (Vec::new(), None::<String>);
     loop {
         let start = etag.as_deref().map_or(request.start, FeedStart::After);
         let request = ChangeFeedRequest { start, ..request.clone() };
-        let page = fixture.account.change_feed(&fixture.ctx(), &container, &request).await?;
+        let page = fixture.account.items().change_feed(&fixture.ctx(), &container, &request).await?;
         all.extend(parsed(&page));
         etag = Some(page.etag);
         if page.is_last && page.count == 0 {
@@ -104,7 +104,7 @@ async fn the_log_is_bounded_by_the_items_and_tells_them_all() {
     step(0, 5_000).await;
     let middle = read(&fixture, &latest(FeedStart::Now)).await.expect("a page").1;
     let expected = step(5_000, 12_000).await;
-    fixture.account.compact_change_logs().await.expect("compacted");
+    fixture.account.maintenance().compact_change_logs().await.expect("compacted");
     let entries = log_entries(&shards).await;
     assert!(entries < 300 + SLACK, "{entries} entries");
     let (all, _) = read(&fixture, &latest(FeedStart::Beginning)).await.expect("pages");
@@ -112,7 +112,7 @@ async fn the_log_is_bounded_by_the_items_and_tells_them_all() {
     // An old position is as good as ever.
     let (rest, _) = read(&fixture, &latest(FeedStart::After(&middle))).await.expect("pages");
     assert_eq!(rebuilt(&rest), expected);
-    assert_eq!(fixture.account.compact_change_logs().await.expect("nothing to do"), 0);
+    assert_eq!(fixture.account.maintenance().compact_change_logs().await.expect("nothing to do"), 0);
     // A restart finds the same, and continues.
     let again = Fixture::over(&shards).await;
     let (all, _) = read(&again, &latest(FeedStart::Beginning)).await.expect("pages");
@@ -127,13 +127,13 @@ async fn what_outlives_its_followers_is_gone_over_again() {
     for number in 0..9_000 {
         put(&fixture, &container, number, 0).await;
     }
-    fixture.account.compact_change_logs().await.expect("compacted");
+    fixture.account.maintenance().compact_change_logs().await.expect("compacted");
     // They were the latest versions when they were checked.
     assert!(log_entries(&shards).await >= 9_000);
     for number in 0..8_900 {
         delete(&fixture, &container, number).await;
     }
-    fixture.account.compact_change_logs().await.expect("compacted");
+    fixture.account.maintenance().compact_change_logs().await.expect("compacted");
     let entries = log_entries(&shards).await;
     assert!(entries < 100 + SLACK, "{entries} entries");
     let (all, _) = read(&fixture, &latest(FeedStart::Beginning)).await.expect("pages");
@@ -159,13 +159,13 @@ async fn versions_are_kept_for_their_time_and_no_longer() {
     let kept = (21 * 50).to_string();
     let told = read(&fixture, &versions(FeedStart::After(&kept))).await.expect("pages").0;
     assert_eq!(told.len(), 19 * 50);
-    fixture.account.compact_change_logs().await.expect("compacted");
+    fixture.account.maintenance().compact_change_logs().await.expect("compacted");
     let entries = log_entries(&shards).await;
     assert!(entries <= 20 * 50 + 1, "{entries} entries");
     assert_eq!(read(&fixture, &versions(FeedStart::After(&kept))).await.expect("pages").0, told);
     too_old(read(&fixture, &versions(FeedStart::After(&start))).await.expect_err("gone"));
     fixture.clock.advance(Duration::from_secs(3600));
-    fixture.account.compact_change_logs().await.expect("compacted");
+    fixture.account.maintenance().compact_change_logs().await.expect("compacted");
     let entries = log_entries(&shards).await;
     assert!(entries <= 51, "{entries} entries");
     assert_eq!(
@@ -199,10 +199,10 @@ async fn a_time_is_found_without_reading_what_is_before() {
         assert_eq!(ids(seconds).await, (seconds..300).collect::<Vec<_>>(), "{seconds}");
     }
     // Where logs were joined, their times are not in order.
-    let split = fixture.account.split(&container, 0, SplitAt::Middle).await.expect("begins");
+    let split = fixture.account.maintenance().split(&container, 0, SplitAt::Middle).await.expect("begins");
     split.finished().await.expect("ends");
-    let container = fixture.account.container("db", "c").expect("there");
-    let merge = fixture.account.merge(&container, &[1, 2]).await.expect("begins");
+    let container = fixture.account.router().container("db", "c").expect("there");
+    let merge = fixture.account.maintenance().merge(&container, &[1, 2]).await.expect("begins");
     merge.finished().await.expect("ends");
     for number in 300..310 {
         put(&fixture, &container, number, number).await;
@@ -219,9 +219,9 @@ async fn the_past_of_each_part_survives_a_merge() {
     let shards = memory_shards(1).await;
     let fixture = Fixture::over(&shards).await;
     let container = fixture.container_with(definition(10), 400).await;
-    let split = fixture.account.split(&container, 0, SplitAt::Middle).await.expect("begins");
+    let split = fixture.account.maintenance().split(&container, 0, SplitAt::Middle).await.expect("begins");
     split.finished().await.expect("ends");
-    let container = fixture.account.container("db", "c").expect("there");
+    let container = fixture.account.router().container("db", "c").expect("there");
     let (_, start) = read(&fixture, &versions(FeedStart::Now)).await.expect("a page");
     for value in 0..5 {
         for number in 0..20 {
@@ -230,7 +230,7 @@ async fn the_past_of_each_part_survives_a_merge() {
     }
     let (before, _) = read(&fixture, &versions(FeedStart::After(&start))).await.expect("pages");
     assert_eq!(before.len(), 100);
-    let merge = fixture.account.merge(&container, &[1, 2]).await.expect("begins");
+    let merge = fixture.account.maintenance().merge(&container, &[1, 2]).await.expect("begins");
     for number in 0..20 {
         put(&fixture, &container, number, 5).await;
     }

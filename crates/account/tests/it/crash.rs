@@ -48,7 +48,7 @@ impl Run {
     }
 
     async fn write(&self, pk: &str, effects: &Effects) -> Result<ReplyMeta> {
-        let container = self.fixture.account.container("db", "c")?;
+        let container = self.fixture.account.router().container("db", "c")?;
         let (account, ctx, any, key_text) = (&self.fixture.account, self.fixture.ctx(), none(), key_of(pk));
         let key = KeyInput(&key_text);
         match &effects[..] {
@@ -108,9 +108,9 @@ impl Run {
 
     /// Problems of an account that was opened over the disks after the crash.
     pub async fn problems_of(&self, reopened: &Fixture) -> Vec<String> {
-        let container = reopened.account.container("db", "c").expect("there");
+        let container = reopened.account.router().container("db", "c").expect("there");
         let ctx = reopened.ctx();
-        let feed = reopened.account.read_feed(&ctx, &container, FeedScope::All, Some(-1), None).await;
+        let feed = reopened.account.items().read_feed(&ctx, &container, FeedScope::All, Some(-1), None).await;
         let stored: Items = feed
             .expect("a page")
             .items
@@ -182,13 +182,13 @@ async fn dropped_containers_leave_nothing_behind_even_after_a_crash() {
         let body = format!(r#"{{"id":"{n}","pk":"a"}}"#);
         account.create_item(&ctx, &c, None, body.as_bytes()).await.expect("created");
     }
-    account.delete_container(&ctx, "db", "c", &none()).await.expect("deleted");
+    account.definitions().delete_container(&ctx, "db", "c", &none()).await.expect("deleted");
     let late =
         account.create_item(&ctx, &c, None, br#"{"id":"late","pk":"a"}"#).await.expect_err("it is gone");
     assert_eq!(late.kind(), ErrorKind::OwnerNotFound);
     // The crash may come before the background deletion has run; the next start resumes it.
     let reopened = Fixture::over(shard_over(Arc::new(engine.crash(0)))).await;
-    reopened.account.container("db", "c").expect_err("still gone");
+    reopened.account.router().container("db", "c").expect_err("still gone");
     let recreated = reopened.container(400).await;
     assert_ne!(recreated.rid_text(), c.rid_text());
     assert_eq!(recreated.usage().items, 0);

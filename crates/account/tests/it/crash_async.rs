@@ -88,7 +88,7 @@ fn next(state: &State, pk: &str, random: &Random) -> (Vec<BatchOperation>, State
 
 async fn run_writer(fixture: Arc<Fixture>, shards: Shards, writer: u64, seed: u64) -> (String, History) {
     let random = Random::seeded(seed * 1000 + writer);
-    let container = fixture.account.container("db", "c").expect("there");
+    let container = fixture.account.router().container("db", "c").expect("there");
     let pk = format!("w{writer}");
     let key_text = format!("[\"{pk}\"]");
     let mut history = History { states: vec![State::new()], acknowledged: 0, promised: 0 };
@@ -114,14 +114,14 @@ async fn run_writer(fixture: Arc<Fixture>, shards: Shards, writer: u64, seed: u6
 /// Moves partitions about until a disk fails or everything was done.
 async fn run_motions(fixture: Arc<Fixture>, seed: u64) {
     let random = Random::seeded(seed ^ 0x51DE);
-    let container = fixture.account.container("db", "c").expect("there");
+    let container = fixture.account.router().container("db", "c").expect("there");
     for _ in 0..6 {
         let ids: Vec<u32> = container.partition_key_ranges().iter().map(|range| range.id).collect();
         let id = ids[random.below(ids.len() as u64) as usize];
         let ticket = match random.below(3) {
-            0 => fixture.account.split(&container, id, SplitAt::Middle).await,
-            1 => fixture.account.merge(&container, &ids[..2]).await,
-            _ => fixture.account.move_partition(&container, id, random.below(2) as u16).await,
+            0 => fixture.account.maintenance().split(&container, id, SplitAt::Middle).await,
+            1 => fixture.account.maintenance().merge(&container, &ids[..2]).await,
+            _ => fixture.account.maintenance().move_partition(&container, id, random.below(2) as u16).await,
         };
         if let Ok(ticket) = ticket {
             let _ = ticket.finished().await;
@@ -166,8 +166,9 @@ async fn crash_once(shards: usize, seed: u64) -> usize {
 }
 
 async fn check(fixture: &Fixture, histories: &BTreeMap<String, History>, seed: u64) -> usize {
-    let container = fixture.account.container("db", "c").expect("there");
-    let feed = fixture.account.read_feed(&fixture.ctx(), &container, FeedScope::All, Some(-1), None).await;
+    let container = fixture.account.router().container("db", "c").expect("there");
+    let feed =
+        fixture.account.items().read_feed(&fixture.ctx(), &container, FeedScope::All, Some(-1), None).await;
     let mut found: BTreeMap<String, State> = BTreeMap::new();
     for item in &feed.expect("a page").items {
         let item = json(item);
@@ -215,15 +216,15 @@ async fn every_change_of_the_catalog_ends_for_a_lone_client_of_two_shards() {
         let body = format!(r#"{{"id":"{number}","pk":"{number}"}}"#);
         account.create_item(&ctx, &container, None, body.as_bytes()).await.expect("created");
     }
-    let split = account.split(&container, 0, SplitAt::Middle).await.expect("begins");
+    let split = account.maintenance().split(&container, 0, SplitAt::Middle).await.expect("begins");
     split.finished().await.expect("ends");
-    let moved = account.move_partition(&container, 1, 1).await.expect("begins");
+    let moved = account.maintenance().move_partition(&container, 1, 1).await.expect("begins");
     moved.finished().await.expect("ends");
-    let merged = account.merge(&container, &[1, 2]).await.expect("begins");
+    let merged = account.maintenance().merge(&container, &[1, 2]).await.expect("begins");
     merged.finished().await.expect("ends");
-    account.create_database(&ctx, "other", None).await.expect("created");
-    account.delete_database(&ctx, "other", &none()).await.expect("deleted");
-    let feed = account.read_feed(&ctx, &container, FeedScope::All, Some(-1), None).await;
+    account.definitions().create_database(&ctx, "other", None).await.expect("created");
+    account.definitions().delete_database(&ctx, "other", &none()).await.expect("deleted");
+    let feed = account.items().read_feed(&ctx, &container, FeedScope::All, Some(-1), None).await;
     assert_eq!(feed.expect("a page").items.len(), 20);
     account.close().await.expect("closes");
     assert_eq!(verify(&opened).await.expect("readable").problem_count(), 0);

@@ -43,8 +43,11 @@ async fn feed(
     let (mut found, mut token) = (Vec::new(), None::<String>);
     loop {
         let ctx = fixture.ctx();
-        let read =
-            fixture.account.read_feed(&ctx, container, scope.clone(), Some(page), token.as_deref()).await;
+        let read = fixture
+            .account
+            .items()
+            .read_feed(&ctx, container, scope.clone(), Some(page), token.as_deref())
+            .await;
         let read = read.expect("a page");
         for item in &read.items {
             let item = json(item);
@@ -207,7 +210,7 @@ async fn a_script_sees_its_own_items_where_they_were_created() {
 }
 
 async fn check_whole(fixture: &Fixture) {
-    let container = fixture.account.container("db", "c").expect("there");
+    let container = fixture.account.router().container("db", "c").expect("there");
     let found = feed(fixture, &container, &key_scope(r#"["k"]"#), 1000).await;
     let expected: Vec<u64> = [1, 2].into_iter().chain(4..150).chain([150, 3]).collect();
     assert_eq!(found.into_iter().map(|(_, n)| n).collect::<Vec<_>>(), expected);
@@ -223,14 +226,14 @@ async fn partitions_that_split_merge_and_move_keep_the_order() {
         create(&fixture, &container, &format!("k{}", number % 5), number).await;
         expected[number % 5].push(number as u64);
     }
-    let split = fixture.account.split(&container, 0, SplitAt::Middle).await.expect("begins");
+    let split = fixture.account.maintenance().split(&container, 0, SplitAt::Middle).await.expect("begins");
     for number in 200..250 {
         create(&fixture, &container, &format!("k{}", number % 5), number).await;
         expected[number % 5].push(number as u64);
     }
     split.finished().await.expect("ends");
-    let current = || fixture.account.container("db", "c").expect("there");
-    let merge = fixture.account.merge(&current(), &[1, 2]).await.expect("begins");
+    let current = || fixture.account.router().container("db", "c").expect("there");
+    let merge = fixture.account.maintenance().merge(&current(), &[1, 2]).await.expect("begins");
     for number in 250..300 {
         create(&fixture, &current(), &format!("k{}", number % 5), number).await;
         expected[number % 5].push(number as u64);
@@ -311,7 +314,7 @@ proptest! {
 }
 
 async fn check_ids(fixture: &Fixture, expected: &[Vec<String>], page: i64) {
-    let container = fixture.account.container("db", "c").expect("there");
+    let container = fixture.account.router().container("db", "c").expect("there");
     let all = fixture.answer(&container, "SELECT c.pk, c.id FROM c", page).await.expect("an answer").rows;
     let all: Vec<Value> = all.iter().map(|row| serde_json::from_str(&text_of(row)).expect("JSON")).collect();
     for (pk, expected) in expected.iter().enumerate() {

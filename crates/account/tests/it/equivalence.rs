@@ -33,7 +33,7 @@ fn command() -> impl Strategy<Value = Command> {
 
 /// Runs one command; returns the client's view of it, without the parts that depend on the partition's position.
 async fn run(fixture: &Fixture, command: &Command) -> (String, Option<Value>, u64) {
-    let container = fixture.account.container("db", "c").expect("there");
+    let container = fixture.account.router().container("db", "c").expect("there");
     let (account, ctx) = (&fixture.account, fixture.ctx());
     let body = |pk: u8, id: u8, v: i64| format!(r#"{{"id":"{id}","pk":"k{pk}","v":{v}}}"#).into_bytes();
     let key = |pk: u8| format!(r#"["k{pk}"]"#);
@@ -67,8 +67,9 @@ async fn run(fixture: &Fixture, command: &Command) -> (String, Option<Value>, u6
 }
 
 async fn contents(fixture: &Fixture) -> Vec<String> {
-    let container = fixture.account.container("db", "c").expect("there");
-    let page = fixture.account.read_feed(&fixture.ctx(), &container, FeedScope::All, Some(-1), None).await;
+    let container = fixture.account.router().container("db", "c").expect("there");
+    let page =
+        fixture.account.items().read_feed(&fixture.ctx(), &container, FeedScope::All, Some(-1), None).await;
     let mut items: Vec<String> = page
         .expect("a page")
         .items

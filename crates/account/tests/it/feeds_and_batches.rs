@@ -25,7 +25,8 @@ async fn drain(
     let mut continuation: Option<String> = None;
     loop {
         let ctx = fixture.ctx();
-        let feed = fixture.account.read_feed(&ctx, container, scope.clone(), page, continuation.as_deref());
+        let feed =
+            fixture.account.items().read_feed(&ctx, container, scope.clone(), page, continuation.as_deref());
         let feed = feed.await.expect("a page");
         assert!(page.is_none_or(|page| page < 0 || feed.items.len() <= page as usize));
         ids.extend(feed.items.iter().map(|item| json(item)["id"].as_str().expect("an id").to_owned()));
@@ -70,20 +71,29 @@ async fn tokens_that_were_tampered_with_are_refused() {
     let fixture = Fixture::new().await;
     let c = fixture.container(400).await;
     fill(&fixture, &c, 5).await;
-    let page =
-        fixture.account.read_feed(&fixture.ctx(), &c, FeedScope::All, Some(2), None).await.expect("a page");
+    let page = fixture
+        .account
+        .items()
+        .read_feed(&fixture.ctx(), &c, FeedScope::All, Some(2), None)
+        .await
+        .expect("a page");
     let token = page.continuation.expect("more follows");
     assert!(token.len() < 1024);
     let mut broken = token.clone().into_bytes();
     broken[3] ^= 1;
     let broken = String::from_utf8(broken).expect("ASCII");
     for token in ["", "x", "AAAA", &broken, &token[..token.len() - 2]] {
-        let error = fixture.account.read_feed(&fixture.ctx(), &c, FeedScope::All, None, Some(token)).await;
+        let error =
+            fixture.account.items().read_feed(&fixture.ctx(), &c, FeedScope::All, None, Some(token)).await;
         assert_eq!(error.expect_err(token).kind(), ErrorKind::BadRequest, "{token}");
     }
     let gone = FeedScope::Range { range_id: Some(9), epk: None };
-    let error =
-        fixture.account.read_feed(&fixture.ctx(), &c, gone, None, None).await.expect_err("no such range");
+    let error = fixture
+        .account
+        .items()
+        .read_feed(&fixture.ctx(), &c, gone, None, None)
+        .await
+        .expect_err("no such range");
     assert_eq!(error.kind(), ErrorKind::PartitionGone);
 }
 
@@ -246,21 +256,21 @@ async fn who_waits_for_a_change_is_told_that_the_server_stops() {
     let (account, ctx) = (&fixture.account, fixture.ctx());
     let wait = Duration::from_secs(60);
     let request = ChangeFeedRequest { start: FeedStart::Now, wait, ..ChangeFeedRequest::default() };
-    let waiting = account.change_feed(&ctx, &c, &request);
+    let waiting = account.items().change_feed(&ctx, &c, &request);
     let stop = async {
         tokio::task::yield_now().await;
-        account.stop_waiting();
+        account.items().stop_waiting();
     };
     // The control is never notified; it began to wait before them.
     let control = Fixture::new().await;
     let c_of_control = control.container(400).await;
     let control_ctx = control.ctx();
-    let untold = Box::pin(control.account.change_feed(&control_ctx, &c_of_control, &request));
+    let untold = Box::pin(control.account.items().change_feed(&control_ctx, &c_of_control, &request));
     let told = async {
         let told = tokio::join!(waiting, stop).0;
         assert_eq!(told.expect("a page").count, 0);
         // No request waits any more.
-        let later = account.change_feed(&ctx, &c, &request).await;
+        let later = account.items().change_feed(&ctx, &c, &request).await;
         assert_eq!(later.expect("a page").count, 0);
     };
     let first = futures::future::select(untold, Box::pin(told)).await;

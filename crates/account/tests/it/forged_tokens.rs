@@ -82,9 +82,9 @@ async fn filled(fixture: &Fixture) -> ContainerHandle {
             .await
             .expect("written");
     }
-    let split = fixture.account.split(&container, 0, SplitAt::Middle).await.expect("begins");
+    let split = fixture.account.maintenance().split(&container, 0, SplitAt::Middle).await.expect("begins");
     split.finished().await.expect("ends");
-    fixture.account.container("db", "c").expect("there")
+    fixture.account.router().container("db", "c").expect("there")
 }
 
 fn request<'a>(text: &'a str, scope: &FeedScope, token: Option<&'a str>, max_items: i64) -> QueryRequest<'a> {
@@ -101,7 +101,7 @@ async fn drained(
     let (mut rows, mut tokens, mut token) = (BTreeSet::new(), Vec::new(), None::<String>);
     loop {
         let asked = request(text, scope, token.as_deref(), max_items);
-        let page = fixture.account.query(&fixture.ctx(), container, asked).await.expect("a page");
+        let page = fixture.account.queries().query(&fixture.ctx(), container, asked).await.expect("a page");
         rows.extend(page.rows.iter().map(<[u8]>::to_vec));
         token = page.continuation;
         let Some(text) = &token else { return (rows, tokens) };
@@ -135,7 +135,7 @@ impl Target {
         for _ in 0..4 {
             let Some(text) = token.take() else { return };
             let asked = request(self.text, &self.scope, Some(&text), 10);
-            match fixture.account.query(&fixture.ctx(), container, asked).await {
+            match fixture.account.queries().query(&fixture.ctx(), container, asked).await {
                 Ok(page) => {
                     for row in page.rows.iter() {
                         let is_own = self.rows.as_ref().is_none_or(|rows| rows.contains(row));

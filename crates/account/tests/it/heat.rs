@@ -19,7 +19,7 @@ fn ctx(fixture: &Fixture) -> RequestContext {
 /// Heat of completed seconds.
 async fn heat(fixture: &Fixture, container: &ContainerHandle) -> Vec<HeatReport> {
     fixture.clock.advance(Duration::from_secs(1));
-    let report = fixture.account.container_report(container, WINDOW).await.expect("a report");
+    let report = fixture.account.maintenance().container_report(container, WINDOW).await.expect("a report");
     report.partitions.into_iter().map(|range| range.heat).collect()
 }
 
@@ -35,7 +35,7 @@ async fn query(fixture: &Fixture, container: &ContainerHandle, text: &str, scope
         fans_out: true,
         wants: QueryWants::default(),
     };
-    fixture.account.query(&ctx(fixture), container, request).await.expect("a page");
+    fixture.account.queries().query(&ctx(fixture), container, request).await.expect("a page");
 }
 
 #[tokio::test]
@@ -77,7 +77,7 @@ async fn queries_show_by_template_and_by_reach() {
         query(&fixture, &c, &format!("SELECT * FROM c WHERE c.n = {number}"), FeedScope::All).await;
     }
     query(&fixture, &c, "SELECT * FROM c", key_scope("[\"a\"]")).await;
-    let reply = fixture.account.read_feed(&ctx(&fixture), &c, FeedScope::All, None, None).await;
+    let reply = fixture.account.items().read_feed(&ctx(&fixture), &c, FeedScope::All, None, None).await;
     reply.expect("a page");
     let report = heat(&fixture, &c).await.remove(0);
     let operations = report.kinds.iter().map(|kind| (kind.kind, kind.operations)).collect::<Vec<_>>();
@@ -131,7 +131,13 @@ async fn findings(container_of: u64, per_second: u64, key_of: impl Fn(u64) -> St
         let _may_be_refused =
             fixture.account.upsert_item(&ctx(&fixture), &c, None, body.as_bytes(), &none()).await;
     }
-    fixture.account.container_report(&c, Duration::from_secs(20)).await.expect("a report").diagnosis
+    fixture
+        .account
+        .maintenance()
+        .container_report(&c, Duration::from_secs(20))
+        .await
+        .expect("a report")
+        .diagnosis
 }
 
 fn kinds(findings: &[Finding]) -> Vec<FindingKind> {
@@ -160,7 +166,7 @@ async fn a_partition_that_came_to_be_a_moment_ago_is_judged_by_its_own_time() {
     let create =
         fixture.account.create_item(&context, &c, Some(KeyInput("[\"a\"]")), br#"{"id":"1","pk":"a"}"#);
     create.await.expect("created");
-    let current = || fixture.account.container("db", "c").expect("there");
+    let current = || fixture.account.router().container("db", "c").expect("there");
     let rates = async |seconds: u64| -> Vec<f64> {
         let c = current();
         for _ in 0..seconds * 10 {
@@ -168,20 +174,21 @@ async fn a_partition_that_came_to_be_a_moment_ago_is_judged_by_its_own_time() {
             let read = fixture.account.read_item(&context, &c, Some(KeyInput("[\"a\"]")), "1", &conditions);
             read.await.expect("found");
         }
-        let report = fixture.account.container_report(&c, WINDOW).await.expect("a report");
+        let report = fixture.account.maintenance().container_report(&c, WINDOW).await.expect("a report");
         assert!((report.partitions.iter().map(|range| range.load_share).sum::<f64>() - 1.0).abs() < 1e-9);
         let rate = |heat: &HeatReport| heat.totals.ru / f64::from(heat.window_seconds);
         report.partitions.iter().map(|range| rate(&range.heat)).filter(|rate| *rate > 0.0).collect()
     };
     let [before] = rates(300).await[..] else { panic!("one partition") };
-    let split = fixture.account.split(&current(), 0, SplitAt::Middle).await.expect("begins");
+    let split = fixture.account.maintenance().split(&current(), 0, SplitAt::Middle).await.expect("begins");
     split.finished().await.expect("ends");
     let [after] = rates(20).await[..] else { panic!("the key is in one half") };
     assert!((0.9..1.3).contains(&(after / before)), "{after} after the split, {before} before");
-    let report = fixture.account.container_report(&current(), WINDOW).await.expect("a report");
+    let report = fixture.account.maintenance().container_report(&current(), WINDOW).await.expect("a report");
     let busy = report.partitions.iter().find(|range| range.load_share > 0.5).expect("one is busy");
     let shard = 1 - busy.shard;
-    let moved = fixture.account.move_partition(&current(), busy.range.id, shard).await.expect("begins");
+    let moved =
+        fixture.account.maintenance().move_partition(&current(), busy.range.id, shard).await.expect("begins");
     moved.finished().await.expect("ends");
     let [after] = rates(20).await[..] else { panic!("the key is in one half") };
     assert!((0.9..1.3).contains(&(after / before)), "{after} after the move, {before} before");

@@ -151,19 +151,34 @@ async fn neither_sweeps_nor_builds_nor_splits_work_on_heavy_terms_where_requests
     }
     let before = terms_here();
     let groups = world.engine.group_rows().len();
-    account.replace_container(&ctx, "db", "c", definition("{}"), &none()).await.expect("replaced");
-    let progress = || account.container("db", "c").expect("there").index_progress();
+    account
+        .definitions()
+        .replace_container(&ctx, "db", "c", definition("{}"), &none())
+        .await
+        .expect("replaced");
+    let progress = || account.router().container("db", "c").expect("there").index_progress();
     eventually("the index is built", async || progress() == 100).await;
     let groups = world.engine.group_rows().split_off(groups);
     assert!(groups.iter().sum::<usize>() > 4 * NUMBERS);
     assert!(groups.iter().all(|rows| *rows < NUMBERS / 2), "an item's entries come in pieces: {groups:?}");
-    let container = account.container("db", "c").expect("there");
-    account.split(&container, 0, SplitAt::Middle).await.expect("begins").finished().await.expect("ends");
+    let container = account.router().container("db", "c").expect("there");
+    account
+        .maintenance()
+        .split(&container, 0, SplitAt::Middle)
+        .await
+        .expect("begins")
+        .finished()
+        .await
+        .expect("ends");
     let mut expiring = definition("{}");
     expiring.default_ttl = Some(10);
-    account.replace_container(&ctx, "db", "c", expiring, &none()).await.expect("replaced");
+    account.definitions().replace_container(&ctx, "db", "c", expiring, &none()).await.expect("replaced");
     world.fixture.clock.advance(std::time::Duration::from_secs(60));
-    account.purge_expired(&account.container("db", "c").expect("there")).await.expect("purged");
+    account
+        .maintenance()
+        .purge_expired(&account.router().container("db", "c").expect("there"))
+        .await
+        .expect("purged");
     assert_eq!(account.statistics().items, 0);
     assert!(terms_here() - before < FEW, "{} terms", terms_here() - before);
 }
@@ -204,8 +219,15 @@ async fn items_of_2_mb_are_stored_found_and_deleted_in_commits_of_few_rows() {
     // Checks work on the terms of all items.
     let of_create = terms_here() - before;
     world.expect_sound().await;
-    account.split(container, 0, SplitAt::Middle).await.expect("begins").finished().await.expect("ends");
-    let container = &account.container("db", "c").expect("there");
+    account
+        .maintenance()
+        .split(container, 0, SplitAt::Middle)
+        .await
+        .expect("begins")
+        .finished()
+        .await
+        .expect("ends");
+    let container = &account.router().container("db", "c").expect("there");
     let found = async |filter: &str| {
         let text = format!("SELECT VALUE c.id FROM c WHERE {filter}");
         world.fixture.answer(container, &text, 100).await.expect("a query").rows.len()
@@ -232,7 +254,7 @@ async fn heavy_items_are_whole_after_a_crash() {
     let shard = Shard::with_engine(Arc::new(engine), &options).expect("opens");
     assert_eq!(verify(&shard).await.expect("readable").problem_count(), 0);
     let fixture = Fixture::over(shard).await;
-    let container = fixture.account.container("db", "c").expect("there");
+    let container = fixture.account.router().container("db", "c").expect("there");
     for filter in
         [format!("c.p{OVERSIZE_COMMIT_ROWS} = 0"), "ARRAY_CONTAINS(c.comments, {'by':'u7'}, true)".to_owned()]
     {
@@ -269,8 +291,12 @@ async fn more_terms_than_an_item_may_have_are_refused_whichever_way_they_come() 
     let full = account.read_item(&ctx(), container, A, "full", &none()).await.expect("there");
     assert_eq!(json(&full.item.expect("an item"))["n"].as_array().map(Vec::len), Some(max - 3));
     let excluding = r#"{"includedPaths":[{"path":"/*"}],"excludedPaths":[{"path":"/n/*"}]}"#;
-    account.replace_container(&ctx(), "db", "c", definition(excluding), &none()).await.expect("replaced");
-    let container = || account.container("db", "c").expect("there");
+    account
+        .definitions()
+        .replace_container(&ctx(), "db", "c", definition(excluding), &none())
+        .await
+        .expect("replaced");
+    let container = || account.router().container("db", "c").expect("there");
     eventually("the new policy is in force", async || container().index_progress() == 100).await;
     account.create_item(&ctx(), &container(), A, &body).await.expect("its paths are excluded");
 }
@@ -282,8 +308,12 @@ async fn an_item_stored_with_more_terms_than_a_later_policy_allows_stays_whole_a
     let (account, ctx) = (&world.fixture.account, || world.fixture.ctx());
     let count = 2 * TERMS_MAX;
     world.upsert(&heavy("h", 0, count)).await.expect("written");
-    account.replace_container(&ctx(), "db", "c", definition("{}"), &none()).await.expect("replaced");
-    let container = || account.container("db", "c").expect("there");
+    account
+        .definitions()
+        .replace_container(&ctx(), "db", "c", definition("{}"), &none())
+        .await
+        .expect("replaced");
+    let container = || account.router().container("db", "c").expect("there");
     eventually("the index is built", async || container().index_progress() == 100).await;
     let answer = async |number: usize| {
         let text = format!("SELECT c.id FROM c WHERE ARRAY_CONTAINS(c.n, {number})");
@@ -392,9 +422,10 @@ async fn heavy_writes_of_every_kind_wait_for_each_other_in_one_order() {
     };
     let writers: Vec<_> = (0..6).map(writer).collect();
     for _ in 0..2 {
-        let current = fixture.account.container("db", "c").expect("there");
+        let current = fixture.account.router().container("db", "c").expect("there");
         let range = current.partition_key_ranges()[0].id;
-        let split = fixture.account.split(&current, range, SplitAt::Middle).await.expect("begins");
+        let split =
+            fixture.account.maintenance().split(&current, range, SplitAt::Middle).await.expect("begins");
         ended("a split", split.finished()).await.expect("ends");
     }
     for writer in writers {

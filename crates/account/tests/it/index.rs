@@ -65,7 +65,7 @@ async fn stored_postings(shard: &Shard) -> u64 {
 async fn settle(fixture: &Fixture, shard: &Shard) -> u64 {
     let mut postings = 0;
     eventually("the index is built and the old one dropped", async || {
-        if fixture.account.container("db", "c").expect("there").index_progress() < 100 {
+        if fixture.account.router().container("db", "c").expect("there").index_progress() < 100 {
             return false;
         }
         let report = verify(shard).await.expect("readable");
@@ -145,7 +145,7 @@ fn body(pk: u8, id: u8, members: &str, more: &str) -> Vec<u8> {
 
 async fn run(fixture: &Fixture, command: &Command) {
     let (account, ctx) = (&fixture.account, fixture.ctx());
-    let container = account.container("db", "c").expect("there");
+    let container = account.router().container("db", "c").expect("there");
     let key = |pk: u8| format!(r#"["k{pk}"]"#);
     let result = match command {
         Command::Upsert(pk, id, members) => {
@@ -195,14 +195,16 @@ async fn run(fixture: &Fixture, command: &Command) {
             fixture.clock.advance(Duration::from_secs(7));
             Ok(())
         }
-        Command::Purge => account.purge_expired(&container).await.map(drop),
+        Command::Purge => account.maintenance().purge_expired(&container).await.map(drop),
         Command::Count(path) => {
             let name = ["a", "o", "c", "missing"][usize::from(*path)];
             container.count_path(&[name]).await
         }
-        Command::Policy(policy) => {
-            account.replace_container(&ctx, "db", "c", definition(*policy), &none()).await.map(drop)
-        }
+        Command::Policy(policy) => account
+            .definitions()
+            .replace_container(&ctx, "db", "c", definition(*policy), &none())
+            .await
+            .map(drop),
     };
     if let Err(error) = result {
         let is_expected = matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Conflict);
@@ -240,7 +242,7 @@ fn shard_over(engine: Arc<FaultEngine>) -> Shard {
 async fn write_at_random(fixture: Arc<Fixture>, seed: u64) {
     let random = Random::seeded(seed);
     for step in 0..150 {
-        let container = fixture.account.container("db", "c").expect("there");
+        let container = fixture.account.router().container("db", "c").expect("there");
         let ctx = fixture.ctx();
         let id = random.below(200);
         let result = if random.below(5) == 0 {
@@ -259,7 +261,7 @@ async fn write_at_random(fixture: Arc<Fixture>, seed: u64) {
 }
 
 async fn fill(fixture: &Fixture, items: u64) {
-    let container = fixture.account.container("db", "c").expect("there");
+    let container = fixture.account.router().container("db", "c").expect("there");
     for id in 0..items {
         let body =
             format!(r#"{{"id":"{id}","pk":"a","a":{id},"b":"B{id}","o":{{"p":1}},"t":[{{"n":1}},2]}}"#);
@@ -286,7 +288,7 @@ async fn transform_once(seed: u64) {
     for _ in 0..random.below(4) + 1 {
         some_time(&random, 15).await;
         let new = definition(random.below(POLICIES.len() as u64) as usize);
-        match fixture.account.replace_container(&fixture.ctx(), "db", "c", new, &none()).await {
+        match fixture.account.definitions().replace_container(&fixture.ctx(), "db", "c", new, &none()).await {
             Ok(container) => {
                 let counted = container.count_path(&["a"]).await.map_err(|error| error.kind());
                 assert!(matches!(counted, Ok(()) | Err(ErrorKind::Unavailable)), "seed {seed}: {counted:?}");
@@ -323,7 +325,11 @@ async fn progress_is_below_100_until_the_new_policy_serves() {
     assert_eq!(container.index_progress(), 100);
     fill(&fixture, 500).await;
     let before = settle(&fixture, &shard).await;
-    let changed = fixture.account.replace_container(&fixture.ctx(), "db", "c", definition(2), &none()).await;
+    let changed = fixture
+        .account
+        .definitions()
+        .replace_container(&fixture.ctx(), "db", "c", definition(2), &none())
+        .await;
     let mut last = changed.expect("replaced").index_progress();
     assert!(last < 100);
     // Other changes of the definition do not set the build back.
@@ -331,11 +337,12 @@ async fn progress_is_below_100_until_the_new_policy_serves() {
     definition.default_ttl = None;
     fixture
         .account
+        .definitions()
         .replace_container(&fixture.ctx(), "db", "c", definition, &none())
         .await
         .expect("replaced");
     eventually("the new policy serves", async || {
-        let progress = fixture.account.container("db", "c").expect("there").index_progress();
+        let progress = fixture.account.router().container("db", "c").expect("there").index_progress();
         assert!(progress >= last, "{progress} after {last}");
         last = progress;
         last == 100
@@ -351,8 +358,11 @@ async fn a_number_of_an_abandoned_generation_is_not_given_again() {
     fixture.container_with(definition(0), 400).await;
     fill(&fixture, 300).await;
     for policy in [3, 0, 2, 0, 4, 3, 0, 2] {
-        let changed =
-            fixture.account.replace_container(&fixture.ctx(), "db", "c", definition(policy), &none()).await;
+        let changed = fixture
+            .account
+            .definitions()
+            .replace_container(&fixture.ctx(), "db", "c", definition(policy), &none())
+            .await;
         changed.expect("replaced");
         tokio::task::yield_now().await;
     }
@@ -366,8 +376,12 @@ async fn a_container_deleted_during_a_build_leaves_nothing() {
     fixture.container_with(definition(0), 400).await;
     fill(&fixture, 300).await;
     let account = &fixture.account;
-    account.replace_container(&fixture.ctx(), "db", "c", definition(3), &none()).await.expect("replaced");
-    account.delete_container(&fixture.ctx(), "db", "c", &none()).await.expect("deleted");
+    account
+        .definitions()
+        .replace_container(&fixture.ctx(), "db", "c", definition(3), &none())
+        .await
+        .expect("replaced");
+    account.definitions().delete_container(&fixture.ctx(), "db", "c", &none()).await.expect("deleted");
     eventually("its postings go", async || stored_postings(&shard).await == 0).await;
     // The build ends with its account, so nothing can write any more.
     fixture.account.close().await.expect("closes");
@@ -405,11 +419,11 @@ async fn an_index_of_an_earlier_version_holds_every_value_until_its_policy_chang
     drop(fixture);
     let fixture = summarising(&shard, 0).await;
     let found = async |values: usize| {
-        let container = fixture.account.container("db", "c").expect("there");
+        let container = fixture.account.router().container("db", "c").expect("there");
         let text = "SELECT VALUE c.id FROM c WHERE EXISTS(SELECT VALUE t FROM t IN c.t WHERE t.n = 1)";
         assert_eq!(fixture.answer(&container, text, 1000).await.expect("a query").rows.len(), values);
     };
-    let container = fixture.account.container("db", "c").expect("there");
+    let container = fixture.account.router().container("db", "c").expect("there");
     let before = settle(&fixture, &shard).await;
     let body = br#"{"id":"more","pk":"a","t":[{"n":1},2,3,4,5,6,7,8]}"#;
     fixture.account.create_item(&fixture.ctx(), &container, None, body).await.expect("created");
@@ -418,7 +432,8 @@ async fn an_index_of_an_earlier_version_holds_every_value_until_its_policy_chang
     let all = settle(&fixture, &shard).await;
     let mut policy = definition(0);
     policy.indexing_policy.excluded_paths.push(ExcludedPath { path: "/unused/*".to_owned() });
-    let changed = fixture.account.replace_container(&fixture.ctx(), "db", "c", policy, &none()).await;
+    let changed =
+        fixture.account.definitions().replace_container(&fixture.ctx(), "db", "c", policy, &none()).await;
     changed.expect("replaced");
     assert!(settle(&fixture, &shard).await < all, "arrays have summaries");
     found(51).await;
@@ -463,13 +478,13 @@ async fn items_from_before_there_was_an_index_are_indexed() {
         assert_eq!(after == 0, policy == 1, "{after} postings");
         // A stop between any two steps changes nothing: the next start learns from the record that all is done.
         let again = Fixture::over(shard.clone()).await;
-        assert_eq!(again.account.container("db", "c").expect("there").index_progress(), 100);
+        assert_eq!(again.account.router().container("db", "c").expect("there").index_progress(), 100);
         assert_eq!(settle(&again, &shard).await, after);
     }
 }
 
 async fn fill_more(fixture: &Fixture) {
-    let container = fixture.account.container("db", "c").expect("there");
+    let container = fixture.account.router().container("db", "c").expect("there");
     for id in 140..160 {
         let body = format!(r#"{{"id":"{id}","pk":"a","b":[{id}]}}"#);
         let ctx = fixture.ctx();

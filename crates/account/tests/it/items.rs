@@ -242,7 +242,7 @@ async fn rids_address_items_when_the_container_is_named_by_rid() {
     let created = account.create_item(&ctx, &c, A, br#"{"id":"1","pk":"a"}"#).await.expect("created");
     let link = json(&created.item.expect("a body"))["_self"].as_str().expect("a link").to_owned();
     let segments: Vec<&str> = link.trim_end_matches('/').split('/').collect();
-    let by_rid = account.container_for_items(segments[1], segments[3]).expect("found by rid");
+    let by_rid = account.router().container_for_items(segments[1], segments[3]).expect("found by rid");
     account.read_item(&ctx, &by_rid, A, segments[5], &none()).await.expect("found by rid");
     account.read_item(&ctx, &c, A, segments[5], &none()).await.expect_err("a rid is no id");
     account.delete_item(&ctx, &by_rid, A, segments[5], &none()).await.expect("deleted by rid");

@@ -38,7 +38,7 @@ pub async fn page(
         fans_out: true,
         wants: QueryWants::default(),
     };
-    let reply = fixture.account.query(&fixture.ctx(), container, request).await;
+    let reply = fixture.account.queries().query(&fixture.ctx(), container, request).await;
     let reply = reply.unwrap_or_else(|error| panic!("{text}: {error}"));
     let statistics = &reply.statistics;
     let retrieved = statistics.items_loaded + statistics.items_scanned;
@@ -250,13 +250,13 @@ async fn pages_of_a_key_go_on_where_its_partition_was_cut_and_joined() {
         }
         let account = &fixture.account;
         let ticket = match pages {
-            1 => Some(account.split(&container, 0, SplitAt::Middle).await),
-            3 => Some(account.merge(&container, &[1, 2]).await),
+            1 => Some(account.maintenance().split(&container, 0, SplitAt::Middle).await),
+            3 => Some(account.maintenance().merge(&container, &[1, 2]).await),
             _ => None,
         };
         if let Some(ticket) = ticket {
             ticket.expect("begins").finished().await.expect("ends");
-            container = account.container("db", "c").expect("there");
+            container = account.router().container("db", "c").expect("there");
         }
         pages += 1;
     }
@@ -482,7 +482,8 @@ async fn a_page_goes_on_behind_its_last_item_or_says_that_it_is_gone() {
         fans_out: true,
         wants: QueryWants::default(),
     };
-    let error = fixture.account.query(&fixture.ctx(), &container, request).await.expect_err("no place");
+    let error =
+        fixture.account.queries().query(&fixture.ctx(), &container, request).await.expect_err("no place");
     assert!(error.to_string().contains("start the query again"), "{error}");
 }
 

@@ -119,7 +119,7 @@ async fn gaps(mistake: Option<Mistake>) -> Vec<u64> {
     // The request's own time is from before the clock moves.
     let ctx = fixture.ctx();
     fixture.clock.advance(Duration::from_millis(5));
-    let mut told = vec![account.times().seen_before()];
+    let mut told = vec![account.router().times().seen_before()];
     let _seeded = mistake.map(Seeded::new);
     engine.stall_syncs(true);
     let body = body("a", "1", 1);
@@ -131,10 +131,10 @@ async fn gaps(mistake: Option<Mistake>) -> Vec<u64> {
         tokio::task::yield_now().await;
     }
     fixture.clock.advance(Duration::from_millis(5));
-    told.push(account.times().seen_before());
+    told.push(account.router().times().seen_before());
     engine.stall_syncs(false);
     write.await.expect("written");
-    let page = account.changes(&container, 0, &KeyRange::full(), 0, 10).await.expect("a page");
+    let page = account.items().changes(&container, 0, &KeyRange::full(), 0, 10).await.expect("a page");
     assert_eq!(page.entries.len(), 1);
     let time_ms = page.entries[0].1.timestamp_ms;
     told.into_iter().map(|told| told.milliseconds()).filter(|told| *told > time_ms).collect()

@@ -91,7 +91,7 @@ async fn a_token_is_good_for_its_key_its_order_and_what_is_joined() {
     let refused = async |scope: &FeedScope, text: &str, token: &str| {
         let request = crate::support::queries::request(text, 3, Some(token));
         let request = shardlake_account::QueryRequest { scope: scope.clone(), fans_out: false, ..request };
-        let asked = fixture.account.query(&fixture.ctx(), &container, request).await;
+        let asked = fixture.account.queries().query(&fixture.ctx(), &container, request).await;
         let message = asked.map(|_| ()).expect_err("it is refused").to_string();
         assert!(message.contains("Invalid Continuation Token"), "{text}: {message}");
     };
@@ -151,7 +151,7 @@ async fn a_filter_that_leads_to_another_index_is_refused() {
     let fixed = "SELECT VALUE c.id FROM c WHERE c.b = 2 ORDER BY c.a";
     let request = crate::support::queries::request(fixed, 10, token.as_deref());
     let request = shardlake_account::QueryRequest { scope, ..request };
-    let refused = fixture.account.query(&fixture.ctx(), &container, request).await;
+    let refused = fixture.account.queries().query(&fixture.ctx(), &container, request).await;
     let message = refused.map(|_| ()).expect_err("it is refused").to_string();
     assert!(message.contains("the filter selects another one"), "{message}");
 }

@@ -20,7 +20,7 @@ fn over(engine: FaultEngine) -> Shard {
 }
 
 async fn batch(fixture: &Fixture, pk: &str, ids: [&str; 2]) -> Result<()> {
-    let container = fixture.account.container("db", "c").expect("there");
+    let container = fixture.account.router().container("db", "c").expect("there");
     let operations = ids.map(|id| operation(BatchKind::Create, id, Some(body(pk, id, 1)))).to_vec();
     let (ctx, key) = (fixture.ctx(), key_of(pk));
     let reply = fixture.account.json_batch(&ctx, &container, KeyInput(&key), operations).await?;
@@ -28,8 +28,9 @@ async fn batch(fixture: &Fixture, pk: &str, ids: [&str; 2]) -> Result<()> {
 }
 
 async fn stored(fixture: &Fixture) -> Result<Items> {
-    let container = fixture.account.container("db", "c").expect("there");
-    let page = fixture.account.read_feed(&fixture.ctx(), &container, FeedScope::All, Some(-1), None).await?;
+    let container = fixture.account.router().container("db", "c").expect("there");
+    let page =
+        fixture.account.items().read_feed(&fixture.ctx(), &container, FeedScope::All, Some(-1), None).await?;
     Ok(page.items.iter().map(|item| everything::named(&json(item))).collect())
 }
 

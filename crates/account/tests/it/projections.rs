@@ -44,8 +44,8 @@ fn with(mut rule: Value, member: &str, value: impl Into<Value>) -> Value {
 
 async fn put(account: &Account, rule: &Value) -> shardlake_model::Result<ProjectionPut> {
     let rule: ProjectionRule = serde_json::from_value(rule.clone()).expect("well-formed");
-    let context = RequestContext::internal(account.clock(), account.random().guid());
-    account.put_projection(&context, rule).await
+    let context = RequestContext::internal(account.router().clock(), account.router().random().guid());
+    account.projections().put_projection(&context, rule).await
 }
 
 /// The store's containers, and the actions of clients in them.
@@ -65,7 +65,7 @@ impl<'f> Store<'f> {
     }
 
     fn of(fixture: &'f Fixture) -> Store<'f> {
-        let container = |id| fixture.account.container("db", id).expect("there");
+        let container = |id| fixture.account.router().container("db", id).expect("there");
         Store { fixture, meta: container("meta"), product: container("product") }
     }
 
@@ -88,12 +88,14 @@ impl<'f> Store<'f> {
     }
 
     async fn all(&self, container: &str) -> Vec<Value> {
-        let container = self.fixture.account.container("db", container).expect("there");
+        let container = self.fixture.account.router().container("db", container).expect("there");
         let (mut items, mut next) = (Vec::new(), None);
         loop {
             let (account, context) = (&self.fixture.account, self.fixture.ctx());
-            let page =
-                account.read_feed(&context, &container, FeedScope::All, Some(-1), next.as_deref()).await;
+            let page = account
+                .items()
+                .read_feed(&context, &container, FeedScope::All, Some(-1), next.as_deref())
+                .await;
             let page = page.expect("read");
             items.extend(page.items.iter().map(json_of));
             next = page.continuation;
@@ -126,7 +128,7 @@ impl<'f> Store<'f> {
     /// Waits until nothing is left to do.
     async fn settled(&self) {
         eventually("everything is projected", async || {
-            let reports = self.fixture.account.projections().await;
+            let reports = self.fixture.account.projections().projections().await;
             let is_done = |report: &ProjectionReport| {
                 report.state == ProjectionState::Running && report.lag.changes == 0
             };
@@ -172,7 +174,7 @@ async fn copies_follow_what_they_are_copies_of() {
     let products = store.all("product").await;
     let of_three: Vec<_> = products.iter().filter(|product| product["categoryId"] == "category3").collect();
     assert!(of_three.len() == 12 && of_three.iter().all(|product| product.get("categoryName").is_none()));
-    let report = fixture.account.projection("categories").await.expect("there");
+    let report = fixture.account.projections().projection("categories").await.expect("there");
     assert!(report.counts.applied >= 60 + 12 + 12 && report.counts.dead_letters == 0, "{report:?}");
     assert_eq!(put(&fixture.account, &categories()).await.expect("there"), ProjectionPut::Unchanged);
 }
@@ -221,11 +223,11 @@ async fn renames_meet_writes_splits_and_merges() {
     let motion = async {
         for container in ["meta", "product", "meta", "product"] {
             let account = &fixture.account;
-            let handle = account.container("db", container).expect("there");
+            let handle = account.router().container("db", container).expect("there");
             let ids: Vec<u32> = handle.partition_key_ranges().iter().map(|range| range.id).collect();
             let ticket = match ids.as_slice() {
-                [one] => account.split(&handle, *one, SplitAt::Middle).await.expect("begun"),
-                several => account.merge(&handle, several).await.expect("begun"),
+                [one] => account.maintenance().split(&handle, *one, SplitAt::Middle).await.expect("begun"),
+                several => account.maintenance().merge(&handle, several).await.expect("begun"),
             };
             ticket.finished().await.expect("moved");
         }
@@ -237,7 +239,7 @@ async fn renames_meet_writes_splits_and_merges() {
     let stock: i64 =
         store.all("product").await.iter().map(|item| item["stock"].as_i64().expect("a count")).sum();
     assert_eq!(stock, 7 * (40 + 8) + 80);
-    for report in fixture.account.projections().await {
+    for report in fixture.account.projections().projections().await {
         assert_eq!((report.counts.dead_letters, report.places.len()), (0, 1), "{report:?}");
     }
 }
@@ -253,28 +255,28 @@ async fn a_paused_projection_waits_and_misses_nothing() {
     put(account, &categories()).await.expect("created");
     put(account, &tags()).await.expect("created");
     store.settled().await;
-    account.pause_projection("categories").await.expect("paused");
+    account.projections().pause_projection("categories").await.expect("paused");
     store.name("category", 1, "second").await;
     fixture.clock.advance(Duration::from_secs(90));
     // The other projection follows the same log: this one could have processed everything that it has passed.
     store.name("tag", 1, "second").await;
-    let tags = async || account.projection("tags").await.expect("there");
+    let tags = async || account.projections().projection("tags").await.expect("there");
     eventually("the other projection goes on", async || tags().await.lag.changes == 0).await;
-    let report = account.projection("categories").await.expect("there");
+    let report = account.projections().projection("categories").await.expect("there");
     assert_eq!((report.state, report.lag.changes, report.lag.seconds), (ProjectionState::Paused, 2, 90));
     assert_eq!(store.all("product").await[0]["categoryName"], "first");
     // It is still paused after a restart, and keeps its position.
     drop(fixture);
     let fixture = Fixture::over(shards).await;
     let store = Store::of(&fixture);
-    let report = fixture.account.projection("categories").await.expect("there");
+    let report = fixture.account.projections().projection("categories").await.expect("there");
     assert_eq!((report.state, report.lag.changes), (ProjectionState::Paused, 2));
-    fixture.account.resume_projection("categories").await.expect("resumed");
+    fixture.account.projections().resume_projection("categories").await.expect("resumed");
     store.settled().await;
     assert_eq!(store.all("product").await[0]["categoryName"], "second");
-    fixture.account.delete_projection("categories").await.expect("deleted");
-    assert!(fixture.account.projection("categories").await.is_err());
-    assert!(fixture.account.delete_projection("categories").await.is_err());
+    fixture.account.projections().delete_projection("categories").await.expect("deleted");
+    assert!(fixture.account.projections().projection("categories").await.is_err());
+    assert!(fixture.account.projections().delete_projection("categories").await.is_err());
 }
 
 #[tokio::test]
@@ -347,7 +349,7 @@ async fn what_cannot_be_corrected_becomes_a_dead_letter() {
     }
     let right = store.all("product").await;
     assert_eq!(right.iter().filter(|item| item["categoryName"] == "same").count(), 1);
-    let report = fixture.account.projection("categories").await.expect("there");
+    let report = fixture.account.projections().projection("categories").await.expect("there");
     assert!(report.state == ProjectionState::Running && report.counts.dead_letters >= 2, "{report:?}");
 }
 
@@ -362,19 +364,19 @@ async fn budgets_are_waited_for() {
     put(&fixture.account, &categories()).await.expect("created");
     // The clock stands still, so nothing is added to the budget.
     eventually("it waits for request units", async || {
-        let report = fixture.account.projection("categories").await.expect("there");
+        let report = fixture.account.projections().projection("categories").await.expect("there");
         matches!(&report.state, ProjectionState::Waiting(words) if words.contains("request units"))
     })
     .await;
     assert!(!store.wrong_copies().await.is_empty());
     eventually("it goes on", async || {
         fixture.clock.advance(Duration::from_millis(200));
-        fixture.account.projection("categories").await.expect("there").lag.changes == 0
+        fixture.account.projections().projection("categories").await.expect("there").lag.changes == 0
     })
     .await;
     store.settled().await;
     assert_eq!(store.wrong_copies().await, Vec::<String>::new());
-    let report = fixture.account.projection("categories").await.expect("there");
+    let report = fixture.account.projections().projection("categories").await.expect("there");
     assert_eq!((report.counts.applied, report.counts.dead_letters), (150, 0));
     assert!(report.last_error.expect("it was said").0.contains("request units"));
 }
@@ -387,10 +389,15 @@ async fn a_projection_ends_with_its_containers_and_goes_with_its_database() {
     put(&fixture.account, &categories()).await.expect("created");
     store.settled().await;
     expects_log("the target container 'db/product' was deleted");
-    fixture.account.delete_container(&fixture.ctx(), "db", "product", &none()).await.expect("deleted");
+    fixture
+        .account
+        .definitions()
+        .delete_container(&fixture.ctx(), "db", "product", &none())
+        .await
+        .expect("deleted");
     let failed = async |account: &Account| {
         eventually("it fails", async || {
-            let report = account.projection("categories").await.expect("there");
+            let report = account.projections().projection("categories").await.expect("there");
             let ProjectionState::Failed(words) = report.state else { return false };
             assert!(words.contains("target container 'db/product' was deleted"), "{words}");
             true
@@ -410,10 +417,10 @@ async fn a_projection_ends_with_its_containers_and_goes_with_its_database() {
     store.product(1, 1, &[]).await;
     store.settled().await;
     assert_eq!(store.wrong_copies().await, Vec::<String>::new());
-    fixture.account.delete_database(&fixture.ctx(), "db", &none()).await.expect("deleted");
-    assert!(fixture.account.projections().await.is_empty());
+    fixture.account.definitions().delete_database(&fixture.ctx(), "db", &none()).await.expect("deleted");
+    assert!(fixture.account.projections().projections().await.is_empty());
     drop(fixture);
-    assert!(Fixture::over(shards).await.account.projections().await.is_empty());
+    assert!(Fixture::over(shards).await.account.projections().projections().await.is_empty());
 }
 
 #[tokio::test]
@@ -550,7 +557,7 @@ async fn one_container_may_hold_both_sides_in_many_partitions_and_pages() {
         book["author"] == json!({ "id": "a", "name": renamed["name"], "born": 1815 }) && book["n"].is_i64()
     };
     assert_eq!(books.iter().filter(is_right).count(), 250);
-    let report = fixture.account.projection("authors").await.expect("there");
+    let report = fixture.account.projections().projection("authors").await.expect("there");
     assert_eq!((report.counts.applied, report.counts.dead_letters), (500, 0));
 }
 

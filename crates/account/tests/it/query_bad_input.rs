@@ -63,7 +63,7 @@ async fn huge_lists_are_answered() {
     let parameters = [("@list".to_owned(), Value::Array(numbers))];
     let text = "SELECT VALUE c.id FROM c WHERE ARRAY_CONTAINS(@list, c.n) ORDER BY c.n";
     let request = QueryRequest { parameters: &parameters, ..request(text, 1000, None) };
-    let reply = fixture.account.query(&fixture.ctx(), &container, request).await.unwrap();
+    let reply = fixture.account.queries().query(&fixture.ctx(), &container, request).await.unwrap();
     assert_eq!(reply.rows.len(), 25);
 }
 
@@ -142,7 +142,7 @@ async fn damaged_tokens_and_those_of_other_queries_are_refused() {
             let elsewhere = fixture.page(&other, text, 2, Some(token)).await;
             let otherwise = fixture.page(&container, &format!("{text} "), 2, Some(token)).await;
             let request = QueryRequest { parameters: &parameters, ..request(text, 2, Some(token)) };
-            let with_parameters = fixture.account.query(&fixture.ctx(), &container, request).await;
+            let with_parameters = fixture.account.queries().query(&fixture.ctx(), &container, request).await;
             for reply in [elsewhere, otherwise, with_parameters] {
                 assert_eq!(reply.expect_err(text).kind(), ErrorKind::BadRequest);
             }
@@ -212,7 +212,7 @@ async fn exploding_joins_end_at_the_deadline_and_disturb_nobody() {
         let explosion = tokio::spawn({
             let (ctx, fixture, container) = (ctx_for(&fixture, time), fixture.clone(), container.clone());
             let text = text.clone();
-            async move { fixture.account.query(&ctx, &container, request(&text, 100, None)).await }
+            async move { fixture.account.queries().query(&ctx, &container, request(&text, 100, None)).await }
         });
         for _ in 0..20 {
             let text = "SELECT VALUE c.id FROM c WHERE c.n = 1 ORDER BY c.n";
@@ -232,7 +232,7 @@ async fn who_waits_behind_heavy_queries_waits_to_the_deadline() {
     let text = &explosions()[0];
     let end = async |time| {
         let ctx = ctx_for(&fixture, time);
-        let reply = fixture.account.query(&ctx, &container, request(text, 100, None)).await;
+        let reply = fixture.account.queries().query(&ctx, &container, request(text, 100, None)).await;
         assert_eq!(reply.expect_err("no time").kind(), ErrorKind::Timeout);
     };
     let time = Duration::from_secs(3600);

@@ -29,11 +29,11 @@ async fn a_query_of_many_pages_is_bound_once() {
         "SELECT VALUE c.n FROM c WHERE c.n < 50 ORDER BY c.n",
         "SELECT c.n % 7 AS rest, COUNT(1) AS n FROM c GROUP BY c.n % 7",
     ] {
-        let before = fixture.account.queries_bound();
+        let before = fixture.account.queries().queries_bound();
         let answer = fixture.answer(&container, text, 3).await.expect("answered");
         assert!(answer.pages > 1, "{text}: {} pages", answer.pages);
         fixture.answer(&container, text, 4).await.expect("answered again");
-        assert_eq!(fixture.account.queries_bound() - before, 1, "{text}");
+        assert_eq!(fixture.account.queries().queries_bound() - before, 1, "{text}");
     }
 }
 
@@ -44,15 +44,17 @@ async fn other_parameters_and_other_definitions_are_bound_anew() {
         let parameters = [("@n".to_owned(), Value::Int(at_most))];
         let text = "SELECT VALUE COUNT(1) FROM c WHERE c.n < @n";
         let request = QueryRequest { parameters: &parameters, ..request(text, 10, None) };
-        let reply = fixture.account.query(&fixture.ctx(), container, request).await.expect("answered");
-        (reply.rows.iter().map(parse).collect::<Vec<_>>(), fixture.account.queries_bound())
+        let reply =
+            fixture.account.queries().query(&fixture.ctx(), container, request).await.expect("answered");
+        (reply.rows.iter().map(parse).collect::<Vec<_>>(), fixture.account.queries().queries_bound())
     };
     assert_eq!(count(&container, 10).await, (vec![Value::Int(10)], 1));
     assert_eq!(count(&container, 20).await, (vec![Value::Int(20)], 2));
     assert_eq!(count(&container, 10).await, (vec![Value::Int(10)], 2));
     let mut definition = ContainerDefinition::new("c", PartitionKeyDefinition::hash("/pk"));
     definition.default_ttl = Some(-1);
-    let changed = fixture.account.replace_container(&fixture.ctx(), "db", "c", definition, &none()).await;
+    let changed =
+        fixture.account.definitions().replace_container(&fixture.ctx(), "db", "c", definition, &none()).await;
     let changed = changed.expect("replaced");
     assert_eq!(count(&changed, 10).await, (vec![Value::Int(10)], 3));
 }
@@ -64,7 +66,8 @@ async fn a_query_that_tells_the_time_is_bound_to_each() {
         let scope = FeedScope::Key(PartitionKey(vec![KeyComponent::String("1".into())]));
         let request =
             QueryRequest { scope, ..request("SELECT VALUE GETCURRENTTIMESTAMP() FROM c", 10, None) };
-        let reply = fixture.account.query(&fixture.ctx(), &container, request).await.expect("answered");
+        let reply =
+            fixture.account.queries().query(&fixture.ctx(), &container, request).await.expect("answered");
         reply.rows.iter().map(parse).collect::<Vec<_>>()
     };
     let before = now().await;

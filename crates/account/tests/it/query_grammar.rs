@@ -54,7 +54,7 @@ impl World {
     }
 
     fn container(&self, name: &str) -> ContainerHandle {
-        self.fixture.account.container("db", name).expect("there")
+        self.fixture.account.router().container("db", name).expect("there")
     }
 
     async fn write(&self, writes: &[Write]) {
@@ -164,7 +164,8 @@ impl World {
         descending: bool,
     ) -> Result<(), TestCaseError> {
         let ctx = self.fixture.ctx();
-        let plan = self.fixture.account.query_plan(&ctx, container, text, &[], &SupportedFeatures::all());
+        let plan =
+            self.fixture.account.queries().query_plan(&ctx, container, text, &[], &SupportedFeatures::all());
         let Some(rewritten) = plan.expect("answered before").plan.info.rewritten_query else {
             // No item can match, so that there is nothing to merge.
             let rows =
@@ -208,7 +209,7 @@ impl World {
             any_order: false,
         };
         let request = QueryRequest { wants, ..request(text, page, None) };
-        let explained = self.fixture.account.query(&self.fixture.ctx(), container, request).await;
+        let explained = self.fixture.account.queries().query(&self.fixture.ctx(), container, request).await;
         let explained = explained.expect("answered without words, too");
         let plain = self.fixture.page(container, text, page, None).await.expect("answered");
         prop_assert_eq!(explained.rows, plain.rows, "{}", text);

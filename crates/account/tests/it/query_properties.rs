@@ -209,7 +209,7 @@ impl Containers {
             fans_out: true,
             wants: Default::default(),
         };
-        let reply = self.fixture.account.query(&self.fixture.ctx(), container, request).await;
+        let reply = self.fixture.account.queries().query(&self.fixture.ctx(), container, request).await;
         reply.unwrap_or_else(|error| panic!("{text}: {error}"))
     }
 

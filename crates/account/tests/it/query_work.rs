@@ -168,7 +168,7 @@ async fn queries_without_time_are_charged_for_what_they_did() {
     let timeouts = until_refused("timeouts", async || {
         let ctx = RequestContext { deadline: fixture.clock.elapsed(), ..client(&fixture) };
         fixture.clock.advance(Duration::from_millis(1));
-        let outcome = fixture.account.query(&ctx, &container, request(text, 100, None)).await;
+        let outcome = fixture.account.queries().query(&ctx, &container, request(text, 100, None)).await;
         let error = outcome.expect_err("no time");
         assert!(matches!(error.kind(), ErrorKind::Timeout | ErrorKind::TooManyRequests), "{error}");
         // The partition, and the item that was being evaluated.
@@ -190,7 +190,7 @@ async fn queries_that_fail_are_charged_for_what_they_did() {
     let text = "SELECT VALUE REGEXMATCH(c.id, c.n > 5 ? '(' : 'a') FROM c";
     let refused = until_refused("failures", async || {
         let ctx = client(&fixture);
-        let outcome = fixture.account.query(&ctx, &container, request(text, 100, None)).await;
+        let outcome = fixture.account.queries().query(&ctx, &container, request(text, 100, None)).await;
         let error = outcome.expect_err("not a pattern");
         assert!(error.kind() == ErrorKind::TooManyRequests || error.meta().charge_centi > 280, "{error}");
         Some(error.kind())
@@ -207,7 +207,7 @@ async fn client_that_hangs_up_pays_for_what_was_done() {
         fixture.clock.advance(Duration::from_secs(600));
         let refused = until_refused(text, async || {
             let ctx = client(&fixture);
-            let mut query = pin!(fixture.account.query(&ctx, &container, request(text, 100, None)));
+            let mut query = pin!(fixture.account.queries().query(&ctx, &container, request(text, 100, None)));
             // It reads a first piece, and yields before the next.
             if let Poll::Ready(outcome) = query.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
                 return kind(&outcome);
@@ -228,7 +228,8 @@ async fn turn_of_a_client_that_hangs_up_is_free_again() {
     // More than run at a time; the clock stands still, so that none ends by its deadline.
     for _ in 0..20 {
         let ctx = fixture.ctx();
-        let mut query = Box::pin(fixture.account.query(&ctx, &container, request(endless, 100, None)));
+        let mut query =
+            Box::pin(fixture.account.queries().query(&ctx, &container, request(endless, 100, None)));
         assert!(query.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         // Some have begun at this point.
         tokio::task::yield_now().await;

@@ -36,7 +36,7 @@ async fn write(fixture: &Fixture, container: &ContainerHandle, number: u64, valu
 }
 
 fn current(fixture: &Fixture) -> ContainerHandle {
-    fixture.account.container("db", "c").expect("there")
+    fixture.account.router().container("db", "c").expect("there")
 }
 
 /// Every item by id, from a feed in small pages.
@@ -46,6 +46,7 @@ async fn items(fixture: &Fixture, container: &ContainerHandle, scope: FeedScope)
     loop {
         let page = fixture
             .account
+            .items()
             .read_feed(&fixture.ctx(), container, scope.clone(), Some(7), token.as_deref())
             .await
             .expect("a page");
@@ -83,7 +84,7 @@ async fn splits_merges_and_moves_keep_everything() {
         write(&fixture, &container, number, 0).await;
         expected.insert(number, 0);
     }
-    let split = fixture.account.split(&container, 0, SplitAt::Middle).await.expect("begins");
+    let split = fixture.account.maintenance().split(&container, 0, SplitAt::Middle).await.expect("begins");
     assert_eq!(split.ranges, [1, 2]);
     // Through the handle of before, while it happens.
     for number in 150..250 {
@@ -105,22 +106,23 @@ async fn splits_merges_and_moves_keep_everything() {
     );
     assert!(ranges.iter().all(|range| range.lsn > 200));
 
-    let moved = fixture.account.move_partition(&after, 2, 0).await;
+    let moved = fixture.account.maintenance().move_partition(&after, 2, 0).await;
     let moved = match moved {
         Ok(moved) => moved,
-        Err(_) => fixture.account.move_partition(&after, 2, 1).await.expect("begins"),
+        Err(_) => fixture.account.maintenance().move_partition(&after, 2, 1).await.expect("begins"),
     };
     moved.finished().await.expect("ends");
     write(&fixture, &container, 300, 2).await;
     expected.insert(300, 2);
     check(&fixture, &shards, &expected).await;
 
-    let again = fixture.account.split(&current(&fixture), 1, SplitAt::Middle).await.expect("begins");
+    let again =
+        fixture.account.maintenance().split(&current(&fixture), 1, SplitAt::Middle).await.expect("begins");
     again.finished().await.expect("ends");
     check(&fixture, &shards, &expected).await;
-    let merge = fixture.account.merge(&current(&fixture), &[4, 2]).await.expect("begins");
+    let merge = fixture.account.maintenance().merge(&current(&fixture), &[4, 2]).await.expect("begins");
     merge.finished().await.expect("ends");
-    let merge = fixture.account.merge(&current(&fixture), &[3, 5]).await.expect("begins");
+    let merge = fixture.account.maintenance().merge(&current(&fixture), &[3, 5]).await.expect("begins");
     for number in 0..100 {
         write(&fixture, &container, number, 3).await;
         expected.insert(number, 3);
@@ -146,6 +148,7 @@ async fn who_names_a_gone_range_is_told_and_sessions_go_on() {
     let version = container.partition_key_ranges()[0].lsn;
     fixture
         .account
+        .maintenance()
         .split(&container, 0, SplitAt::Middle)
         .await
         .expect("begins")
@@ -154,7 +157,7 @@ async fn who_names_a_gone_range_is_told_and_sessions_go_on() {
         .expect("ends");
     let scope = FeedScope::Range { range_id: Some(0), epk: None };
     for handle in [&container, &current(&fixture)] {
-        let told = fixture.account.read_feed(&fixture.ctx(), handle, scope.clone(), None, None).await;
+        let told = fixture.account.items().read_feed(&fixture.ctx(), handle, scope.clone(), None, None).await;
         assert_eq!(told.expect_err("gone").kind(), ErrorKind::PartitionGone);
     }
     // A token of the parent holds for its children, which are at least as far.
@@ -185,23 +188,30 @@ async fn a_reader_of_the_log_goes_on_in_the_children_and_in_the_merged() {
     }
     let account = &fixture.account;
     let full = KeyRange::full();
-    let page = account.changes(&container, 0, &full, 0, 1000).await.expect("the log");
+    let page = account.items().changes(&container, 0, &full, 0, 1000).await.expect("the log");
     assert_eq!((page.entries.len(), page.last_lsn, page.is_last), (30, 30, true));
-    account.split(&container, 0, SplitAt::Middle).await.expect("begins").finished().await.expect("ends");
+    account
+        .maintenance()
+        .split(&container, 0, SplitAt::Middle)
+        .await
+        .expect("begins")
+        .finished()
+        .await
+        .expect("ends");
     for number in 0..30 {
         write(&fixture, &container, number, 1).await;
     }
-    let gone = account.changes(&container, 0, &full, 30, 1000).await;
+    let gone = account.items().changes(&container, 0, &full, 30, 1000).await;
     assert_eq!(gone.expect_err("gone").kind(), ErrorKind::PartitionGone);
     let mut seen = 0;
     for range in current(&fixture).partition_key_ranges() {
-        let page = account.changes(&container, range.id, &full, 30, 1000).await.expect("the log");
+        let page = account.items().changes(&container, range.id, &full, 30, 1000).await.expect("the log");
         assert!(page.entries.iter().all(|(lsn, _)| *lsn > 30));
         seen += page.entries.len();
     }
     assert_eq!(seen, 30);
-    account.merge(&container, &[1, 2]).await.expect("begins").finished().await.expect("ends");
-    let page = account.changes(&container, 3, &full, 0, 1000).await.expect("the log");
+    account.maintenance().merge(&container, &[1, 2]).await.expect("begins").finished().await.expect("ends");
+    let page = account.items().changes(&container, 3, &full, 0, 1000).await.expect("the log");
     let operations: usize = page.entries.iter().map(|(_, entry)| entry.operations.len()).sum();
     assert_eq!(operations, 60);
 }
@@ -215,18 +225,29 @@ async fn what_cannot_be_done_is_refused_and_changes_nothing() {
         let refused: shardlake_model::Result<shardlake_account::RelocationTicket> = refused;
         refused.expect_err("refused").kind()
     };
-    assert_eq!(kind(account.split(&container, 7, SplitAt::Middle).await), ErrorKind::PartitionGone);
+    assert_eq!(
+        kind(account.maintenance().split(&container, 7, SplitAt::Middle).await),
+        ErrorKind::PartitionGone
+    );
     for bound in ["", "20", "3F", "zz", "FF"] {
         let at = SplitAt::Epk(bound.into());
-        assert_eq!(kind(account.split(&container, 0, at).await), ErrorKind::BadRequest, "{bound}");
+        assert_eq!(
+            kind(account.maintenance().split(&container, 0, at).await),
+            ErrorKind::BadRequest,
+            "{bound}"
+        );
     }
     for ids in [&[0][..], &[0, 0], &[]] {
-        assert_eq!(kind(account.merge(&container, ids).await), ErrorKind::BadRequest, "{ids:?}");
+        assert_eq!(
+            kind(account.maintenance().merge(&container, ids).await),
+            ErrorKind::BadRequest,
+            "{ids:?}"
+        );
     }
-    assert_eq!(kind(account.merge(&container, &[0, 9]).await), ErrorKind::PartitionGone);
-    assert_eq!(kind(account.move_partition(&container, 0, 0).await), ErrorKind::BadRequest);
-    assert_eq!(kind(account.move_partition(&container, 0, 1).await), ErrorKind::BadRequest);
-    assert!(!account.abort_relocation(&container).await.expect("nothing to abort"));
+    assert_eq!(kind(account.maintenance().merge(&container, &[0, 9]).await), ErrorKind::PartitionGone);
+    assert_eq!(kind(account.maintenance().move_partition(&container, 0, 0).await), ErrorKind::BadRequest);
+    assert_eq!(kind(account.maintenance().move_partition(&container, 0, 1).await), ErrorKind::BadRequest);
+    assert!(!account.maintenance().abort_relocation(&container).await.expect("nothing to abort"));
     assert_eq!(current(&fixture).routing_generation(), 1);
 }
 
@@ -269,8 +290,8 @@ async fn on_a_disk_and_after_restarts() {
         }
         let id = container.partition_key_ranges()[0].id;
         let ticket = match round {
-            1 => fixture.account.move_partition(&container, id, 1).await,
-            _ => fixture.account.split(&container, id, SplitAt::Middle).await,
+            1 => fixture.account.maintenance().move_partition(&container, id, 1).await,
+            _ => fixture.account.maintenance().split(&container, id, SplitAt::Middle).await,
         };
         for number in 0..100 {
             write(&fixture, &container, number, round + 10).await;
@@ -296,7 +317,8 @@ async fn a_paged_query_goes_on_through_splits_and_merges() {
             let fixture = Fixture::new().await;
             // No more throughput than one partition has, so that merged partitions stay merged.
             let container = fixture.container_with(definition(), 400).await;
-            let split = fixture.account.split(&container, 0, SplitAt::Middle).await.expect("begins");
+            let split =
+                fixture.account.maintenance().split(&container, 0, SplitAt::Middle).await.expect("begins");
             split.finished().await.expect("ends");
             for number in 0..120 {
                 write(&fixture, &container, number, number * 7 % 101).await;
@@ -306,7 +328,8 @@ async fn a_paged_query_goes_on_through_splits_and_merges() {
             loop {
                 let handle = current(&fixture);
                 let request = crate::support::queries::request(text, 5, token.as_deref());
-                let reply = fixture.account.query(&fixture.ctx(), &handle, request).await.expect("a page");
+                let reply =
+                    fixture.account.queries().query(&fixture.ctx(), &handle, request).await.expect("a page");
                 found.extend(reply.rows.iter().map(<[u8]>::to_vec));
                 token = reply.continuation;
                 if token.is_none() {
@@ -319,9 +342,15 @@ async fn a_paged_query_goes_on_through_splits_and_merges() {
                     let last = ranges.len() - 1;
                     let ticket = match motion {
                         "merge" if ranges.len() > 1 => {
-                            fixture.account.merge(&handle, &[ranges[last - 1].id, ranges[last].id]).await
+                            fixture
+                                .account
+                                .maintenance()
+                                .merge(&handle, &[ranges[last - 1].id, ranges[last].id])
+                                .await
                         }
-                        _ => fixture.account.split(&handle, ranges[0].id, SplitAt::Middle).await,
+                        _ => {
+                            fixture.account.maintenance().split(&handle, ranges[0].id, SplitAt::Middle).await
+                        }
                     };
                     ticket.expect("begins").finished().await.expect("ends");
                 }
@@ -355,16 +384,28 @@ async fn who_began_a_query_in_a_range_ends_it_by_the_same_id() {
         let fixture = Fixture::new().await;
         let container = fixture.container_with(definition(), 400).await;
         let account = &fixture.account;
-        account.split(&container, 0, SplitAt::Middle).await.expect("begins").finished().await.expect("ends");
+        account
+            .maintenance()
+            .split(&container, 0, SplitAt::Middle)
+            .await
+            .expect("begins")
+            .finished()
+            .await
+            .expect("ends");
         for number in 0..160 {
             write(&fixture, &container, number, number * 7 % 11).await;
         }
         let whole = QueryRequest { max_items: Some(1000), ..in_range_two(text, None) };
-        let whole = account.query(&fixture.ctx(), &current(&fixture), whole).await.expect("all of the range");
+        let whole = account
+            .queries()
+            .query(&fixture.ctx(), &current(&fixture), whole)
+            .await
+            .expect("all of the range");
         let (mut token, mut found) = (None::<String>, Vec::new());
         for page in 0.. {
             let handle = current(&fixture);
             let reply = account
+                .queries()
                 .query(&fixture.ctx(), &handle, in_range_two(text, token.as_deref()))
                 .await
                 .expect("a page");
@@ -378,15 +419,15 @@ async fn who_began_a_query_in_a_range_ends_it_by_the_same_id() {
             let last = ids.len() - 1;
             // The last merge joins the rest of the range with an unrelated range.
             let ticket = match page {
-                0 | 2 => account.split(&handle, ids[last], SplitAt::Middle).await,
-                4 | 6 => account.merge(&handle, &ids[last - 1..]).await,
-                7 => account.merge(&handle, &ids).await,
+                0 | 2 => account.maintenance().split(&handle, ids[last], SplitAt::Middle).await,
+                4 | 6 => account.maintenance().merge(&handle, &ids[last - 1..]).await,
+                7 => account.maintenance().merge(&handle, &ids).await,
                 _ => continue,
             };
             ticket.expect("begins").finished().await.expect("ends");
         }
         let handle = current(&fixture);
-        let told = account.query(&fixture.ctx(), &handle, in_range_two(text, None)).await;
+        let told = account.queries().query(&fixture.ctx(), &handle, in_range_two(text, None)).await;
         assert_eq!(told.expect_err("a query that begins is told").kind(), ErrorKind::PartitionGone);
         let key = |row: &serde_json::Value| row["orderByItems"][0]["item"].as_u64();
         let mut expected: Vec<_> = whole.rows.iter().map(row_json).collect();
@@ -408,31 +449,40 @@ async fn raised_throughput_cuts_partitions_and_says_so() {
         write(&fixture, &container, number, 0).await;
     }
     let account = &fixture.account;
-    let offer = account.offers().into_iter().find(|offer| offer.resource_rid == container.rid_text());
+    let offer =
+        account.definitions().offers().into_iter().find(|offer| offer.resource_rid == container.rid_text());
     let offer = offer.expect("an offer");
     let raise = async |throughput| {
         let throughput = shardlake_model::Throughput::Manual(throughput);
-        let offer = account.replace_offer(&fixture.ctx(), &offer.rid.to_string(), throughput, &none()).await;
+        let offer = account
+            .definitions()
+            .replace_offer(&fixture.ctx(), &offer.rid.to_string(), throughput, &none())
+            .await;
         offer.expect("replaced")
     };
     // One partition may have up to 10,000.
     let offer_now = raise(10_000).await;
-    assert!(!account.is_throughput_pending(&offer_now).await.expect("known"));
+    assert!(!account.maintenance().is_throughput_pending(&offer_now).await.expect("known"));
     let offer_now = raise(25_000).await;
-    assert!(account.is_throughput_pending(&offer_now).await.expect("known"));
+    assert!(account.maintenance().is_throughput_pending(&offer_now).await.expect("known"));
     // As the handle of before sees it: the range is due, or being cut.
-    assert_eq!(account.ranges_being_split(&container).await.expect("known"), [0]);
+    assert_eq!(account.maintenance().ranges_being_split(&container).await.expect("known"), [0]);
     eventually("three partitions", async || current(&fixture).partition_key_ranges().len() == 3).await;
-    assert!(!account.is_throughput_pending(&offer_now).await.expect("known"));
+    assert!(!account.maintenance().is_throughput_pending(&offer_now).await.expect("known"));
     raise(400).await;
     // The balancing task checks all containers: once it has split another one, it has seen this one too.
     let control = ContainerDefinition::new("control", PartitionKeyDefinition::hash("/pk"));
     let control = fixture.container_with(control, 400).await;
-    let offer = account.offers().into_iter().find(|offer| offer.resource_rid == control.rid_text());
+    let offer =
+        account.definitions().offers().into_iter().find(|offer| offer.resource_rid == control.rid_text());
     let offer = offer.expect("an offer");
     let more = shardlake_model::Throughput::Manual(25_000);
-    account.replace_offer(&fixture.ctx(), &offer.rid.to_string(), more, &none()).await.expect("replaced");
-    let control = || account.container("db", "control").expect("there");
+    account
+        .definitions()
+        .replace_offer(&fixture.ctx(), &offer.rid.to_string(), more, &none())
+        .await
+        .expect("replaced");
+    let control = || account.router().container("db", "control").expect("there");
     eventually("the control is cut", async || control().partition_key_ranges().len() == 3).await;
     assert_eq!(current(&fixture).partition_key_ranges().len(), 3, "less throughput merges nothing by itself");
 }
@@ -461,7 +511,7 @@ async fn a_write_whose_client_went_away_keeps_its_place_in_the_log() {
     let _gone = leaving.await;
     engine.stall_syncs(false);
     expected.insert(7, 1);
-    let split = fixture.account.split(&container, 0, SplitAt::Middle).await.expect("begins");
+    let split = fixture.account.maintenance().split(&container, 0, SplitAt::Middle).await.expect("begins");
     split.finished().await.expect("ends");
     check(&fixture, &shards, &expected).await;
 }
@@ -474,7 +524,7 @@ async fn a_relocation_is_seen_until_its_end_is() {
     let (looks, looked_at) = (seen.clone(), account.clone());
     let goes_on = move |_| {
         let account = looked_at.lock().expect("no panic").clone().expect("set");
-        let container = account.container("db", "c").expect("there");
+        let container = account.router().container("db", "c").expect("there");
         let is_running = container.relocation().is_some();
         looks.lock().expect("no panic").push((is_running, container.last_relocation().is_some()));
         true
@@ -486,11 +536,11 @@ async fn a_relocation_is_seen_until_its_end_is() {
     *account.lock().expect("no panic") = Some(fixture.account.clone());
     let container = fixture.container_with(definition(), 400).await;
     write(&fixture, &container, 1, 0).await;
-    let split = fixture.account.split(&container, 0, SplitAt::Middle).await.expect("begins");
+    let split = fixture.account.maintenance().split(&container, 0, SplitAt::Middle).await.expect("begins");
     split.finished().await.expect("done");
     *account.lock().expect("no panic") = None;
     assert_eq!(*seen.lock().expect("no panic"), [(true, false); RelocationStep::ALL.len()]);
-    let container = fixture.account.container("db", "c").expect("there");
+    let container = fixture.account.router().container("db", "c").expect("there");
     assert!(container.relocation().is_none() && container.last_relocation().is_some());
 }
 
@@ -510,17 +560,21 @@ async fn relocation_that_resumes_under_another_index_copies_anew() {
         write(&fixture, &container, number, 0).await;
         expected.insert(number, 0);
     }
-    let split = fixture.account.split(&container, 0, SplitAt::Middle).await.expect("begins");
+    let split = fixture.account.maintenance().split(&container, 0, SplitAt::Middle).await.expect("begins");
     split.finished().await.expect_err("stopped behind the copy");
     let mut other = definition();
     other.indexing_policy.excluded_paths.push(ExcludedPath { path: "/elsewhere/*".into() });
     let account = &fixture.account;
-    account.replace_container(&fixture.ctx(), "db", "c", other, &none()).await.expect("replaced");
-    let container = || account.container("db", "c").expect("there");
+    account
+        .definitions()
+        .replace_container(&fixture.ctx(), "db", "c", other, &none())
+        .await
+        .expect("replaced");
+    let container = || account.router().container("db", "c").expect("there");
     eventually("the new generation serves", async || container().index_progress() == 100).await;
     // As after a kill: the relocation continues where it stopped.
     let reopened = Fixture::over(&shards).await;
-    let container = || reopened.account.container("db", "c").expect("there");
+    let container = || reopened.account.router().container("db", "c").expect("there");
     eventually("the split is done", async || container().relocation().is_none()).await;
     assert_eq!(container().partition_key_ranges().len(), 2);
     check(&reopened, &shards, &expected).await;
@@ -540,7 +594,7 @@ async fn an_item_that_takes_the_id_of_another_during_a_split_keeps_its_rows() {
     for number in 0..40 {
         write(&fixture, &container, number, 0).await;
     }
-    let split = fixture.account.split(&container, 0, SplitAt::Middle).await.expect("begins");
+    let split = fixture.account.maintenance().split(&container, 0, SplitAt::Middle).await.expect("begins");
     split.finished().await.expect_err("stopped behind the copy");
     let account = &fixture.account;
     let mut expected: BTreeMap<u64, u64> = (0..40).map(|number| (number, 0)).collect();
@@ -560,7 +614,7 @@ async fn an_item_that_takes_the_id_of_another_during_a_split_keeps_its_rows() {
         expected.insert(taken, 7);
     }
     let reopened = Fixture::over(&shards).await;
-    let container = || reopened.account.container("db", "c").expect("there");
+    let container = || reopened.account.router().container("db", "c").expect("there");
     eventually("the split is done", async || container().relocation().is_none()).await;
     assert_eq!(container().partition_key_ranges().len(), 2);
     check(&reopened, &shards, &expected).await;

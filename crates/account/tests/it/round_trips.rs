@@ -50,7 +50,8 @@ async fn page(
     let request =
         QueryRequest { scope: range(container), fans_out: false, ..request(text, 100, continuation) };
     let (reply, round_trips) =
-        Box::pin(engine.round_trips(fixture.account.query(&fixture.ctx(), container, request))).await;
+        Box::pin(engine.round_trips(fixture.account.queries().query(&fixture.ctx(), container, request)))
+            .await;
     (reply.expect("answered"), round_trips)
 }
 
@@ -112,7 +113,7 @@ async fn a_feed_from_a_time_takes_few_round_trips() {
     let request =
         ChangeFeedRequest { since: Some(since), max_items: Some(100), ..ChangeFeedRequest::default() };
     let ctx = fixture.ctx();
-    let feed = fixture.account.change_feed(&ctx, container, &request);
+    let feed = fixture.account.items().change_feed(&ctx, container, &request);
     let (page, round_trips) = engine.round_trips(feed).await;
     assert_eq!(page.expect("a page").count, 50);
     assert!(round_trips <= 20, "{round_trips} round trips");
@@ -134,8 +135,11 @@ async fn a_page_of_all_versions_takes_few_round_trips() {
         max_items: Some(100),
         ..ChangeFeedRequest::default()
     };
-    let now =
-        account.change_feed(&fixture.ctx(), &container, &versions(FeedStart::Now)).await.expect("a page");
+    let now = account
+        .items()
+        .change_feed(&fixture.ctx(), &container, &versions(FeedStart::Now))
+        .await
+        .expect("a page");
     for round in 0..2 {
         for number in 0..40 {
             let body = format!(r#"{{"id":"{number}","pk":"a","round":{round}}}"#);
@@ -150,7 +154,7 @@ async fn a_page_of_all_versions_takes_few_round_trips() {
         account.delete_item(&fixture.ctx(), &container, key, &id, &none()).await.expect("deleted");
     }
     let (ctx, request) = (fixture.ctx(), versions(FeedStart::After(&now.etag)));
-    let feed = account.change_feed(&ctx, &container, &request);
+    let feed = account.items().change_feed(&ctx, &container, &request);
     let (page, round_trips) = engine.round_trips(feed).await;
     assert_eq!(page.expect("a page").count, 100);
     assert!(round_trips <= 8, "{round_trips} round trips");
@@ -175,8 +179,13 @@ async fn many_partitions_open_in_as_many_round_trips_as_few() {
         drop((container, fixture));
         let opening = Account::open(shard, AccountOptions::default());
         let (account, round_trips) = engine.round_trips(opening).await;
-        let partitions =
-            account.expect("opens").container("db", "c").expect("there").partition_key_ranges().len();
+        let partitions = account
+            .expect("opens")
+            .router()
+            .container("db", "c")
+            .expect("there")
+            .partition_key_ranges()
+            .len();
         taken.push((partitions, round_trips));
     }
     let [(1, one), (many, all)] = taken[..] else { panic!("{taken:?}") };

@@ -20,7 +20,12 @@ async fn register(fixture: &Fixture, container: &ContainerHandle, kind: ScriptKi
         .then_some(TriggerDefinition { trigger_type: TriggerType::Pre, operation: TriggerOperation::All });
     let body = format!("function () {{ {body} }}");
     let definition = ScriptDefinition { kind, id: id.into(), body, trigger, spelling: None };
-    fixture.account.upsert_script(&fixture.ctx(), container, definition, &none()).await.expect("registered");
+    fixture
+        .account
+        .definitions()
+        .upsert_script(&fixture.ctx(), container, definition, &none())
+        .await
+        .expect("registered");
 }
 
 /// A container that is held to 400 RU/s while the clock stands still.
@@ -34,7 +39,7 @@ async fn enforced() -> (Fixture, ContainerHandle) {
     register(&fixture, &container, ScriptKind::Trigger, "computes", LOOP).await;
     let item = br#"{"id":"1","pk":"a"}"#;
     fixture.account.create_item(&fixture.ctx(), &container, None, item).await.expect("created");
-    let container = fixture.account.container("db", "c").expect("there");
+    let container = fixture.account.router().container("db", "c").expect("there");
     (fixture, container)
 }
 
@@ -74,13 +79,20 @@ async fn query(fixture: &Fixture, container: &ContainerHandle, fans_out: bool) -
         fans_out,
         wants: QueryWants::default(),
     };
-    fixture.account.query(&ctx(fixture), container, request).await.expect("answered").meta.charge_centi
+    fixture
+        .account
+        .queries()
+        .query(&ctx(fixture), container, request)
+        .await
+        .expect("answered")
+        .meta
+        .charge_centi
 }
 
 /// The charge is more than an ordinary script's and is deducted from the budget, repeatedly until the budget refuses.
 async fn is_paid_by_the_budget(fixture: &Fixture, container: &ContainerHandle, charge_centi: u64) {
     assert!(charge_centi > 1_500, "{charge_centi}");
-    let level = || fixture.account.throughput_of(container).partitions[0].1.level_centi;
+    let level = || fixture.account.router().throughput_of(container).partitions[0].1.level_centi;
     assert_eq!(level(), CAPACITY_CENTI - charge_centi as i64);
     let mut spent_centi = charge_centi as i64;
     let refused = loop {
@@ -128,7 +140,7 @@ async fn ordinary_work_costs_the_same_every_time() {
         for (let i = 0; i < 5; i++) c.createDocument(c.getSelfLink(), {id: 'w' + i, pk: 'a'}, () => {});
         throw 1;";
     register(&fixture, &container, ScriptKind::Procedure, "writes", body).await;
-    let container = fixture.account.container("db", "c").expect("there");
+    let container = fixture.account.router().container("db", "c").expect("there");
     let internal = fixture.ctx();
     let script = container.script(ScriptKind::Procedure, "writes").expect("registered");
     let mut charges = Vec::new();

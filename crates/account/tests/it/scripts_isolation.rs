@@ -143,7 +143,7 @@ impl World {
         let patch = Patch { operations, condition: None };
         let key = format!("[\"{pk}\"]");
         let key = Some(KeyInput(&key));
-        let container = self.fixture.account.container("db", "c").expect("there");
+        let container = self.fixture.account.router().container("db", "c").expect("there");
         let ctx = self.fixture.ctx();
         let reply = self.fixture.account.patch_item(&ctx, &container, key, &id, patch, &none()).await;
         let item = reply.expect("patched").item.expect("there");
@@ -178,13 +178,21 @@ async fn many_at_once(shards: &Shards, clients: u32, steps: u64, moves: bool) {
         .collect();
     if moves {
         let account = &world.fixture.account;
-        let current = || account.container("db", "c").expect("there");
+        let current = || account.router().container("db", "c").expect("there");
         for _ in 0..3 {
             let first = current().partition_key_ranges()[0].id;
-            let split = account.split(&current(), first, SplitAt::Middle).await.expect("begins");
+            let split =
+                account.maintenance().split(&current(), first, SplitAt::Middle).await.expect("begins");
             split.finished().await.expect("ends");
             let ids: Vec<u32> = current().partition_key_ranges().iter().map(|range| range.id).collect();
-            account.merge(&current(), &ids).await.expect("begins").finished().await.expect("ends");
+            account
+                .maintenance()
+                .merge(&current(), &ids)
+                .await
+                .expect("begins")
+                .finished()
+                .await
+                .expect("ends");
         }
     }
     for task in tasks {
@@ -266,10 +274,14 @@ async fn crash_once(seed: u64) {
     let report = verify(&shards).await.expect("readable");
     assert_eq!(report.problem_count(), 0, "seed {seed}: {report:?}");
     let fixture = Fixture::over(shards).await;
-    let container = fixture.account.container("db", "c").expect("there");
+    let container = fixture.account.router().container("db", "c").expect("there");
     let ctx = fixture.ctx();
-    let feed =
-        fixture.account.read_feed(&ctx, &container, FeedScope::All, Some(-1), None).await.expect("a page");
+    let feed = fixture
+        .account
+        .items()
+        .read_feed(&ctx, &container, FeedScope::All, Some(-1), None)
+        .await
+        .expect("a page");
     let stored: BTreeMap<String, u64> = feed
         .items
         .iter()

@@ -266,7 +266,7 @@ async fn calls_are_not_accepted_once_the_request_units_are_spent() {
 async fn procedures_name_one_logical_partition() {
     let (fixture, container) = fixture().await;
     fixture.procedure(&container, "p", "", "done(1);").await;
-    let container = fixture.account.container("db", "c").expect("there");
+    let container = fixture.account.router().container("db", "c").expect("there");
     let script = container.script(shardlake_model::ScriptKind::Procedure, "p").expect("there");
     let ctx = fixture.ctx();
     let run = fixture.account.json_procedure(&ctx, &container, None, &script, "[]", false);

@@ -37,7 +37,7 @@ async fn fixture() -> Fixture {
 }
 
 fn current(fixture: &Fixture) -> ContainerHandle {
-    fixture.account.container("db", "c").expect("there")
+    fixture.account.router().container("db", "c").expect("there")
 }
 
 fn names(names: &[&str]) -> Vec<String> {

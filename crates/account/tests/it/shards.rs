@@ -32,7 +32,7 @@ fn partitions_of(keys: &[Vec<u8>]) -> Vec<u8> {
 }
 
 async fn fill(fixture: &Fixture, from: u32, to: u32) {
-    let container = fixture.account.container("db", "c").expect("there");
+    let container = fixture.account.router().container("db", "c").expect("there");
     for number in from..to {
         let body = format!(r#"{{"id":"{number}","pk":"key {number}"}}"#);
         let ctx = fixture.ctx();
@@ -41,8 +41,9 @@ async fn fill(fixture: &Fixture, from: u32, to: u32) {
 }
 
 async fn count(fixture: &Fixture) -> usize {
-    let container = fixture.account.container("db", "c").expect("there");
-    let page = fixture.account.read_feed(&fixture.ctx(), &container, FeedScope::All, Some(-1), None).await;
+    let container = fixture.account.router().container("db", "c").expect("there");
+    let page =
+        fixture.account.items().read_feed(&fixture.ctx(), &container, FeedScope::All, Some(-1), None).await;
     page.expect("a page").items.len()
 }
 
@@ -78,7 +79,7 @@ async fn a_shard_can_be_added_and_one_that_is_missing_is_named() {
     // Existing partitions stay where they were; new ones are placed where there is space.
     let fixture = Fixture::over(three.clone()).await;
     assert_eq!(count(&fixture).await, 20);
-    let c = fixture.account.container("db", "c").expect("there");
+    let c = fixture.account.router().container("db", "c").expect("there");
     let mut definition = c.container().definition.clone();
     definition.id = "d".into();
     fixture.container_with(definition, 30_000).await;
@@ -154,7 +155,7 @@ async fn nothing_shows_before_the_catalog_is_durable_even_when_writes_are_not() 
         Shard::with_engine(engine.clone(), &options).expect("opens")
     };
     let fixture = Arc::new(Fixture::over(engines.iter().map(over).collect::<Vec<_>>()).await);
-    fixture.account.create_database(&fixture.ctx(), "db", None).await.expect("created");
+    fixture.account.definitions().create_database(&fixture.ctx(), "db", None).await.expect("created");
     engines[0].stall_syncs(true);
     let applies = engines[0].applies();
     let creating = tokio::spawn({
@@ -163,12 +164,12 @@ async fn nothing_shows_before_the_catalog_is_durable_even_when_writes_are_not() 
     });
     // The change of the catalog is written; only its sync is missing.
     eventually("the change is applied", async || engines[0].applies() > applies).await;
-    let shows = creating.is_finished() || fixture.account.container("db", "c").is_ok();
+    let shows = creating.is_finished() || fixture.account.router().container("db", "c").is_ok();
     // First of all, or a failure would wait for the shard to end, and that for its sync.
     engines[0].stall_syncs(false);
     assert!(!shows);
     creating.await.expect("created");
-    fixture.account.container("db", "c").expect("there");
+    fixture.account.router().container("db", "c").expect("there");
 }
 
 #[tokio::test]
@@ -185,7 +186,12 @@ async fn deletions_reach_every_shard() {
     let fixture = Fixture::over(shards.clone()).await;
     fixture.container(30_000).await;
     fill(&fixture, 0, 100).await;
-    fixture.account.delete_container(&fixture.ctx(), "db", "c", &none()).await.expect("deleted");
+    fixture
+        .account
+        .definitions()
+        .delete_container(&fixture.ctx(), "db", "c", &none())
+        .await
+        .expect("deleted");
     // The marks go last, in the background.
     let is_marked = async || keys_of(shards.get(0).expect("there")).await.iter().any(|key| key[4] == b'X');
     eventually("the marks go", async || !is_marked().await).await;
@@ -226,7 +232,12 @@ async fn a_start_deletes_data_that_belongs_to_no_container() {
     let fixture = Fixture::over(shards.clone()).await;
     fixture.container(12_000).await;
     fill(&fixture, 0, 50).await;
-    fixture.account.delete_container(&fixture.ctx(), "db", "c", &none()).await.expect("deleted");
+    fixture
+        .account
+        .definitions()
+        .delete_container(&fixture.ctx(), "db", "c", &none())
+        .await
+        .expect("deleted");
     let problems = async || verify(&shards).await.expect("readable").problems;
     let of_marks = [0, 0, 0, 0, b'X'];
     let is_marked =
@@ -280,7 +291,7 @@ async fn what_a_relocation_has_copied_is_no_stray() {
         };
         let container = fixture.container(400).await;
         fill(&fixture, 0, 100).await;
-        let moving = fixture.account.move_partition(&container, 0, 1).await.expect("begins");
+        let moving = fixture.account.maintenance().move_partition(&container, 0, 1).await.expect("begins");
         let _stopped = moving.finished().await;
         let report = verify(&shards).await.expect("readable");
         assert_eq!(report.problem_count(), 0, "after {last:?}: {report:?}");

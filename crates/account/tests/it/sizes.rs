@@ -68,7 +68,7 @@ fn pad_patch(pad: usize) -> Patch {
 
 /// Runs one command; whether it succeeds is not the point.
 async fn run(account: &Account, clock: &Clock, container: &ContainerHandle, command: &Command) {
-    let ctx = RequestContext::internal(clock, account.random().guid());
+    let ctx = RequestContext::internal(clock, account.router().random().guid());
     let key = |pk: u8| format!(r#"["k{pk}"]"#);
     let outcome = match command.clone() {
         Command::Upsert(pk, id, pad) => {
@@ -104,7 +104,7 @@ async fn run(account: &Account, clock: &Clock, container: &ContainerHandle, comm
             clock.advance(Duration::from_secs(seconds.into()));
             Ok(())
         }
-        Command::Purge => account.purge_expired(container).await.map(drop),
+        Command::Purge => account.maintenance().purge_expired(container).await.map(drop),
         Command::Restart => unreachable!("handled by the caller"),
     };
     if let Err(error) = outcome {
@@ -144,7 +144,7 @@ proptest! {
             for command in &commands {
                 if let Command::Restart = command {
                     fixture = open().await;
-                    container = fixture.account.container("db", "c").expect("there");
+                    container = fixture.account.router().container("db", "c").expect("there");
                 } else {
                     run(&fixture.account, &clock, &container, command).await;
                 }

@@ -24,11 +24,12 @@ fn ctx(fixture: &Fixture, priority: Priority) -> RequestContext {
 
 /// A container `id` with items of keys `k0` to `k99`, written outside every budget.
 async fn container(fixture: &Fixture, id: &str, throughput: Option<Throughput>) -> ContainerHandle {
-    if fixture.account.database("db").is_err() {
-        fixture.account.create_database(&fixture.ctx(), "db", None).await.expect("created");
+    if fixture.account.router().database("db").is_err() {
+        fixture.account.definitions().create_database(&fixture.ctx(), "db", None).await.expect("created");
     }
     let definition = ContainerDefinition::new(id, PartitionKeyDefinition::hash("/pk"));
-    let container = fixture.account.create_container(&fixture.ctx(), "db", definition, throughput).await;
+    let container =
+        fixture.account.definitions().create_container(&fixture.ctx(), "db", definition, throughput).await;
     let container = container.expect("created");
     for number in 0..100 {
         let body = format!(r#"{{"id":"i","pk":"k{number}"}}"#);
@@ -119,7 +120,7 @@ async fn five_partitions_hand_out_a_fifth_each_and_a_hot_key_gets_one_share() {
     assert!(totals[0].0 <= most, "{totals:?} is more than {most}");
     assert!(totals[0].0 >= 6_000 * 3 * 100);
     let cool: Vec<u64> = c.partition_key_ranges().iter().map(|range| u64::from(range.id)).collect();
-    let report = fixture.account.throughput_of(&c);
+    let report = fixture.account.router().throughput_of(&c);
     assert_eq!(report.partitions.iter().filter(|(_, budget)| budget.refused > 0).count(), 1);
     assert!(cool.len() == 5 && report.partitions.iter().all(|(_, budget)| budget.rate_centi == 600_000));
 }
@@ -152,21 +153,21 @@ async fn autoscale_gives_its_maximum_and_shows_what_is_used() {
     let fixture = Fixture::new().await;
     let autoscale = Throughput::Autoscale(Autoscale::new(1_000));
     let c = container(&fixture, "c", Some(autoscale)).await;
-    assert_eq!(fixture.account.throughput_of(&c).scaled_to, Some(100));
+    assert_eq!(fixture.account.router().throughput_of(&c).scaled_to, Some(100));
     run(&fixture, &[Client::of(&c, 500)], 10).await;
-    assert_eq!(fixture.account.throughput_of(&c).scaled_to, Some(500));
+    assert_eq!(fixture.account.router().throughput_of(&c).scaled_to, Some(500));
     let totals = run(&fixture, &[Client::of(&c, 2_000)], SECONDS).await;
     assert_near(totals[0].0, 1_000 * SECONDS, 4);
-    assert_eq!(fixture.account.throughput_of(&c).scaled_to, Some(1_000));
+    assert_eq!(fixture.account.router().throughput_of(&c).scaled_to, Some(1_000));
     fixture.clock.advance(Duration::from_secs(300));
-    assert_eq!(fixture.account.throughput_of(&c).scaled_to, Some(100));
+    assert_eq!(fixture.account.router().throughput_of(&c).scaled_to, Some(100));
 }
 
 #[tokio::test]
 async fn containers_share_the_throughput_of_their_database() {
     let fixture = Fixture::new().await;
     let shared = Some(Throughput::Manual(1_000));
-    fixture.account.create_database(&fixture.ctx(), "db", shared).await.expect("created");
+    fixture.account.definitions().create_database(&fixture.ctx(), "db", shared).await.expect("created");
     let (a, b) = (container(&fixture, "a", None).await, container(&fixture, "b", None).await);
     let own = container(&fixture, "own", Some(Throughput::Manual(400))).await;
     let clients = [Client::of(&a, 1_000), Client::of(&b, 1_000), Client::of(&own, 800)];
@@ -202,16 +203,18 @@ async fn serverless_containers_have_a_fixed_throughput_and_none_to_set() {
         totals[0].0 >= 5_000 * 5 * 100 && totals[0].0 <= (5_000 * 5 + 5_000) * 100 + READ_CENTI,
         "{totals:?}"
     );
-    assert!(fixture.account.offers().is_empty());
+    assert!(fixture.account.definitions().offers().is_empty());
     let account = &fixture.account;
     let throughput = Some(Throughput::Manual(400));
     let definition = ContainerDefinition::new("d", PartitionKeyDefinition::hash("/pk"));
-    let of_container = account.create_container(&fixture.ctx(), "db", definition, throughput).await;
-    let of_database = account.create_database(&fixture.ctx(), "other", throughput).await.map(|_| ());
+    let of_container =
+        account.definitions().create_container(&fixture.ctx(), "db", definition, throughput).await;
+    let of_database =
+        account.definitions().create_database(&fixture.ctx(), "other", throughput).await.map(|_| ());
     for refused in [
         of_container.map(|_| ()),
         of_database,
-        account.redistribute(&fixture.ctx(), &c, &[]).await.map(|_| ()),
+        account.router().redistribute(&fixture.ctx(), &c, &[]).await.map(|_| ()),
     ] {
         let error = refused.expect_err("no throughput to set");
         assert_eq!(error.kind(), ErrorKind::BadRequest);
@@ -235,11 +238,16 @@ async fn burst_credit_is_banked_and_spent() {
 async fn a_replaced_offer_is_in_force_at_once_and_debts_stay() {
     let fixture = Fixture::new().await;
     let c = container(&fixture, "c", None).await;
-    let offer = fixture.account.offers()[0].rid.to_string();
+    let offer = fixture.account.definitions().offers()[0].rid.to_string();
     assert_eq!(run(&fixture, &[Client::of(&c, 800)], 1).await[0].1, 0);
     let replace = async |units| {
         let (ctx, throughput) = (fixture.ctx(), Throughput::Manual(units));
-        fixture.account.replace_offer(&ctx, &offer, throughput, &none()).await.expect("replaced")
+        fixture
+            .account
+            .definitions()
+            .replace_offer(&ctx, &offer, throughput, &none())
+            .await
+            .expect("replaced")
     };
     replace(400).await;
     let totals = run(&fixture, &[Client::of(&c, 800)], SECONDS).await;
@@ -249,7 +257,8 @@ async fn a_replaced_offer_is_in_force_at_once_and_debts_stay() {
     assert_near(totals[0].0, 1_000 * SECONDS, 4);
     let mut definition = c.container().definition.clone();
     definition.default_ttl = Some(-1);
-    let changed = fixture.account.replace_container(&fixture.ctx(), "db", "c", definition, &none()).await;
+    let changed =
+        fixture.account.definitions().replace_container(&fixture.ctx(), "db", "c", definition, &none()).await;
     let changed = changed.expect("replaced");
     let totals = run(&fixture, &[Client::of(&changed, 2_000)], 1).await;
     assert!(totals[0].0 <= 1_010 * 100, "a new entry is no new bucket: {totals:?}");
@@ -270,27 +279,27 @@ async fn a_redistribution_moves_throughput_to_named_partitions_and_is_kept() {
         (&[(0, u64::MAX)], "1 to 10000"),
     ];
     for (shares, words) in refusals {
-        let error = account.redistribute(&fixture.ctx(), &c, shares).await.expect_err(words);
+        let error = account.router().redistribute(&fixture.ctx(), &c, shares).await.expect_err(words);
         assert_eq!(error.kind(), ErrorKind::BadRequest);
         assert!(error.message().contains(words), "{error}");
     }
-    let c = account.redistribute(&fixture.ctx(), &c, &[(0, 9_000), (1, 3_000)]).await.expect("done");
+    let c = account.router().redistribute(&fixture.ctx(), &c, &[(0, 9_000), (1, 3_000)]).await.expect("done");
     let fractions = |c: &ContainerHandle| -> Vec<f64> {
         c.partition_key_ranges().iter().map(|range| range.throughput_fraction).collect()
     };
     let rates = |fixture: &Fixture, c: &ContainerHandle| -> Vec<u64> {
-        let report = fixture.account.throughput_of(c);
+        let report = fixture.account.router().throughput_of(c);
         report.partitions.iter().map(|(_, budget)| budget.rate_centi / 100).collect()
     };
     assert_eq!((fractions(&c), rates(&fixture, &c)), (vec![0.75, 0.25], vec![9_000, 3_000]));
     let fixture = Fixture::over(shards).await;
-    let c = fixture.account.container("db", "c").expect("there");
+    let c = fixture.account.router().container("db", "c").expect("there");
     assert_eq!((fractions(&c), rates(&fixture, &c)), (vec![0.75, 0.25], vec![9_000, 3_000]));
     let account = &fixture.account;
-    let c = account.redistribute_and_resize(&fixture.ctx(), &c, &[(1, 4_000)]).await.expect("done");
+    let c = account.router().redistribute_and_resize(&fixture.ctx(), &c, &[(1, 4_000)]).await.expect("done");
     assert_eq!(rates(&fixture, &c), [9_000, 4_000]);
-    assert_eq!(account.offers()[0].throughput, Throughput::Manual(13_000));
-    let c = account.redistribute(&fixture.ctx(), &c, &[]).await.expect("done");
+    assert_eq!(account.definitions().offers()[0].throughput, Throughput::Manual(13_000));
+    let c = account.router().redistribute(&fixture.ctx(), &c, &[]).await.expect("done");
     assert_eq!((fractions(&c), rates(&fixture, &c)), (vec![0.5, 0.5], vec![6_500, 6_500]));
 }
 
@@ -356,8 +365,11 @@ async fn pages_end_where_the_budget_does_and_go_on_later() {
     spend(&fixture, &c, c.partition_key_ranges()[2].id).await;
     let (mut seen, mut continuation) = (0, None::<String>);
     for _ in 0..2 {
-        let page =
-            fixture.account.read_feed(&ctx, &c, FeedScope::All, Some(1000), continuation.as_deref()).await;
+        let page = fixture
+            .account
+            .items()
+            .read_feed(&ctx, &c, FeedScope::All, Some(1000), continuation.as_deref())
+            .await;
         match page {
             Ok(page) => {
                 assert!(page.continuation.is_some() && !page.items.is_empty(), "two ranges had budget");
@@ -370,7 +382,11 @@ async fn pages_end_where_the_budget_does_and_go_on_later() {
             }
         }
     }
-    let page = fixture.account.read_feed(&ctx, &c, FeedScope::All, Some(1000), continuation.as_deref()).await;
+    let page = fixture
+        .account
+        .items()
+        .read_feed(&ctx, &c, FeedScope::All, Some(1000), continuation.as_deref())
+        .await;
     let page = page.expect("there is budget again");
     assert_eq!((seen + page.items.len(), page.continuation), (100, None));
 }
@@ -380,7 +396,7 @@ async fn a_merged_query_waits_for_all_of_its_partitions() {
     let fixture = Fixture::new().await;
     let c = container(&fixture, "c", Some(Throughput::Manual(30_000))).await;
     spend(&fixture, &c, c.partition_key_ranges()[2].id).await;
-    let before = fixture.account.throughput_of(&c);
+    let before = fixture.account.router().throughput_of(&c);
     let request = QueryRequest {
         text: "SELECT VALUE COUNT(1) FROM c",
         parameters: &[],
@@ -392,9 +408,14 @@ async fn a_merged_query_waits_for_all_of_its_partitions() {
         fans_out: true,
         wants: QueryWants::default(),
     };
-    let error = fixture.account.query(&ctx(&fixture, Priority::High), &c, request).await.expect_err("spent");
+    let error = fixture
+        .account
+        .queries()
+        .query(&ctx(&fixture, Priority::High), &c, request)
+        .await
+        .expect_err("spent");
     assert_eq!(error.kind(), ErrorKind::TooManyRequests);
-    let after = fixture.account.throughput_of(&c);
+    let after = fixture.account.router().throughput_of(&c);
     let levels = |report: &ThroughputReport| -> Vec<i64> {
         report.partitions.iter().map(|(_, budget)| budget.level_centi).collect()
     };
@@ -406,18 +427,18 @@ async fn a_split_and_a_merge_leave_a_client_at_twice_its_budget_its_budget() {
     let fixture = Fixture::new().await;
     let c = container(&fixture, "c", Some(Throughput::Manual(400))).await;
     let mut charged = run(&fixture, &[Client::of(&c, 800)], 10).await[0].0;
-    let split = fixture.account.split(&c, 0, SplitAt::Middle).await.expect("begins");
+    let split = fixture.account.maintenance().split(&c, 0, SplitAt::Middle).await.expect("begins");
     split.finished().await.expect("ends");
     let rates = |report: ThroughputReport| -> Vec<(u32, u64)> {
         report.partitions.iter().map(|(id, budget)| (*id, budget.rate_centi / 100)).collect()
     };
-    let current = || fixture.account.container("db", "c").expect("there");
-    assert_eq!(rates(fixture.account.throughput_of(&current())), [(1, 200), (2, 200)]);
+    let current = || fixture.account.router().container("db", "c").expect("there");
+    assert_eq!(rates(fixture.account.router().throughput_of(&current())), [(1, 200), (2, 200)]);
     // By the handle of before, as a client that does not know yet.
     charged += run(&fixture, &[Client::of(&c, 800)], 10).await[0].0;
-    let merge = fixture.account.merge(&current(), &[1, 2]).await.expect("begins");
+    let merge = fixture.account.maintenance().merge(&current(), &[1, 2]).await.expect("begins");
     merge.finished().await.expect("ends");
-    assert_eq!(rates(fixture.account.throughput_of(&current())), [(3, 400)]);
+    assert_eq!(rates(fixture.account.router().throughput_of(&current())), [(3, 400)]);
     charged += run(&fixture, &[Client::of(&c, 800)], 10).await[0].0;
     assert_near(charged, 400 * SECONDS, 4);
 }

@@ -83,7 +83,7 @@ async fn what_runs_out_when_is_as_the_table_of_combinations_says() {
         for (at, (ttl, there)) in table.iter().enumerate() {
             assert_eq!(is_there(&fixture, &c, &at.to_string()).await, there[place], "{default_ttl:?} {ttl}");
         }
-        let purged = fixture.account.purge_expired(&c).await.expect("purged");
+        let purged = fixture.account.maintenance().purge_expired(&c).await.expect("purged");
         let left = table.iter().filter(|(_, there)| there[place]).count();
         assert_eq!(purged as usize, table.len() - left, "{default_ttl:?}");
         assert_eq!(c.usage().items as usize, left);
@@ -127,7 +127,7 @@ async fn nobody_sees_what_has_run_out() {
     let account = &fixture.account;
     for purged in [false, true] {
         if purged {
-            assert_eq!(account.purge_expired(&c).await.expect("purged"), 2);
+            assert_eq!(account.maintenance().purge_expired(&c).await.expect("purged"), 2);
         }
         let ids = |text: &'static str| fixture.answer(&c, text, 1);
         for (text, rows) in [
@@ -151,7 +151,8 @@ async fn nobody_sees_what_has_run_out() {
         assert_eq!(first(&fixture, &c, "SELECT VALUE SUM(c.n) FROM c").await, Value::Int(6));
         assert_eq!(first(&fixture, &c, "SELECT VALUE MIN(c.n) FROM c").await, Value::Int(2));
         for scope in [FeedScope::All, key_scope(r#"["a"]"#)] {
-            let page = account.read_feed(&fixture.ctx(), &c, scope, None, None).await.expect("a page");
+            let page =
+                account.items().read_feed(&fixture.ctx(), &c, scope, None, None).await.expect("a page");
             let ids: Vec<_> = page.items.iter().map(|item| json(item)["id"].to_string()).collect();
             assert_eq!(ids, ["\"2\"", "\"4\""]);
         }
@@ -204,7 +205,11 @@ async fn another_default_holds_at_once_for_what_is_there() {
         (None, &["plain", "own", "kept"]),
     ] {
         let (ctx, definition) = (fixture.ctx(), definition(default_ttl));
-        let c = account.replace_container(&ctx, "db", "c", definition, &none()).await.expect("replaced");
+        let c = account
+            .definitions()
+            .replace_container(&ctx, "db", "c", definition, &none())
+            .await
+            .expect("replaced");
         for id in ["plain", "own", "kept"] {
             assert_eq!(is_there(&fixture, &c, id).await, there.contains(&id), "{default_ttl:?} {id}");
         }
@@ -224,16 +229,17 @@ async fn purging_writes_the_log_and_leaves_nothing_behind() {
         create(&fixture, &c, &body).await.expect("created");
     }
     let account = &fixture.account;
-    assert_eq!(account.purge_expired(&c).await.expect("nothing is due"), 0);
+    assert_eq!(account.maintenance().purge_expired(&c).await.expect("nothing is due"), 0);
     fixture.clock.advance(Duration::from_secs(10));
     let before: Vec<_> = c.partition_key_ranges().iter().map(|range| (range.id, range.lsn)).collect();
-    assert_eq!(account.purge_expired(&c).await.expect("purged"), 400);
-    assert_eq!(account.purge_expired(&c).await.expect("nothing is left"), 0);
+    assert_eq!(account.maintenance().purge_expired(&c).await.expect("purged"), 400);
+    assert_eq!(account.maintenance().purge_expired(&c).await.expect("nothing is left"), 0);
     assert_eq!(c.usage().items, 100);
     assert_eq!(verify(shard.clone()).await.expect("readable").problem_count(), 0);
     let mut expired = 0;
     for (range_id, lsn) in before {
-        let page = account.changes(&c, range_id, &KeyRange::full(), lsn, 1000).await.expect("the log");
+        let page =
+            account.items().changes(&c, range_id, &KeyRange::full(), lsn, 1000).await.expect("the log");
         for (_, entry) in &page.entries {
             assert!(entry.operations.len() <= 32, "a commit is small");
             assert!(entry.operations.iter().all(|operation| operation.kind == ChangeKind::Expire));
@@ -248,8 +254,8 @@ async fn purging_writes_the_log_and_leaves_nothing_behind() {
     drop(fixture);
     let fixture = Fixture::over_with(&shard, options).await;
     fixture.clock.advance(Duration::from_millis(later.0 - fixture.clock.now().0 + 1000));
-    let c = fixture.account.container("db", "c").expect("there");
-    assert_eq!(fixture.account.purge_expired(&c).await.expect("purged"), 1);
+    let c = fixture.account.router().container("db", "c").expect("there");
+    assert_eq!(fixture.account.maintenance().purge_expired(&c).await.expect("purged"), 1);
     assert_eq!(verify(shard).await.expect("readable").problem_count(), 0);
 }
 
@@ -261,7 +267,7 @@ async fn the_background_removes_what_has_run_out_and_reads_nothing_before() {
         create(&fixture, &c, &format!(r#"{{"id":"{n}","pk":"k{n}"}}"#)).await.expect("created");
     }
     fixture.clock.advance(Duration::from_secs(10));
-    let purged = || fixture.account.loads(Duration::from_secs(1))[0].partitions[0].purged;
+    let purged = || fixture.account.maintenance().loads(Duration::from_secs(1))[0].partitions[0].purged;
     eventually("they are removed", async || purged() == 300).await;
     eventually("they are gone for readers", async || c.usage().items == 0).await;
 }
@@ -281,7 +287,7 @@ async fn without_request_units_the_background_looks_on_and_removes_once_a_second
     let reply = fixture.account.create_item(&client, &c, None, large.as_bytes()).await.expect("created");
     assert!(reply.meta.charge_centi > 100 * 400 * 3, "what there was, and that of two seconds more");
     fixture.clock.advance(Duration::from_secs(1));
-    let purged = || fixture.account.loads(Duration::from_secs(1))[0].partitions[0].purged;
+    let purged = || fixture.account.maintenance().loads(Duration::from_secs(1))[0].partitions[0].purged;
     eventually("one removal", async || purged() == 32).await;
     fixture.clock.advance(Duration::from_secs(1));
     eventually("another a second later", async || purged() == 64).await;
@@ -299,16 +305,16 @@ async fn what_has_run_out_goes_through_splits_and_merges_and_is_removed_there() 
         create(&fixture, &c, &body).await.expect("created");
     }
     fixture.clock.advance(Duration::from_secs(10));
-    let current = || fixture.account.container("db", "c").expect("there");
+    let current = || fixture.account.router().container("db", "c").expect("there");
     for step in 0..3 {
         let (sweeper, swept) = (fixture.clone(), current());
         // A sweep that ends together with its partition has removed a part; the partition's
         // successors do not know of it.
-        let sweep = tokio::spawn(async move { sweeper.account.purge_expired(&swept).await });
+        let sweep = tokio::spawn(async move { sweeper.account.maintenance().purge_expired(&swept).await });
         let relocation = match step {
-            0 => fixture.account.split(&current(), 0, SplitAt::Middle).await,
-            1 => fixture.account.split(&current(), 1, SplitAt::Middle).await,
-            _ => fixture.account.merge(&current(), &[4, 2]).await,
+            0 => fixture.account.maintenance().split(&current(), 0, SplitAt::Middle).await,
+            1 => fixture.account.maintenance().split(&current(), 1, SplitAt::Middle).await,
+            _ => fixture.account.maintenance().merge(&current(), &[4, 2]).await,
         };
         relocation.expect("begins").finished().await.expect("ends");
         if let Err(error) = sweep.await.expect("nothing panics") {
@@ -321,7 +327,7 @@ async fn what_has_run_out_goes_through_splits_and_merges_and_is_removed_there() 
         }
         fixture.clock.advance(Duration::from_secs(10));
     }
-    fixture.account.purge_expired(&current()).await.expect("purged");
+    fixture.account.maintenance().purge_expired(&current()).await.expect("purged");
     assert_eq!(current().usage().items, 100);
     assert_eq!(verify(shard).await.expect("readable").problem_count(), 0);
 }
@@ -329,20 +335,25 @@ async fn what_has_run_out_goes_through_splits_and_merges_and_is_removed_there() 
 /// How much less a partition may spend after 100 items were removed in the background.
 async fn charged(capacity: CapacityMode) -> i64 {
     let fixture = Fixture::with_options(AccountOptions { capacity, ..AccountOptions::default() }).await;
-    fixture.account.create_database(&fixture.ctx(), "db", None).await.expect("created");
+    fixture.account.definitions().create_database(&fixture.ctx(), "db", None).await.expect("created");
     let throughput = (capacity == CapacityMode::Provisioned).then_some(Throughput::Manual(400));
-    let c = fixture.account.create_container(&fixture.ctx(), "db", definition(Some(10)), throughput).await;
+    let c = fixture
+        .account
+        .definitions()
+        .create_container(&fixture.ctx(), "db", definition(Some(10)), throughput)
+        .await;
     let c = c.expect("created");
     let mut control = definition(None);
     control.id = "control".to_owned();
-    let control = fixture.account.create_container(&fixture.ctx(), "db", control, throughput).await;
+    let control =
+        fixture.account.definitions().create_container(&fixture.ctx(), "db", control, throughput).await;
     create(&fixture, &control.expect("created"), r#"{"id":"1","pk":"1"}"#).await.expect("created");
     for n in 0..100 {
         create(&fixture, &c, &format!(r#"{{"id":"{n}","pk":"k{n}"}}"#)).await.expect("created");
         fixture.clock.advance(Duration::from_millis(50));
     }
     fixture.clock.advance(Duration::from_secs(100));
-    let level = || fixture.account.throughput_of(&c).partitions[0].1.level_centi;
+    let level = || fixture.account.router().throughput_of(&c).partitions[0].1.level_centi;
     let before = level();
     eventually("they are removed", async || c.usage().items == 0).await;
     // One task sweeps all containers, and charges a step before the next: when it has removed an
@@ -350,7 +361,11 @@ async fn charged(capacity: CapacityMode) -> i64 {
     // stands still, so that nothing is refilled.
     let mut control = definition(Some(1));
     control.id = "control".to_owned();
-    let control = fixture.account.replace_container(&fixture.ctx(), "db", "control", control, &none()).await;
+    let control = fixture
+        .account
+        .definitions()
+        .replace_container(&fixture.ctx(), "db", "control", control, &none())
+        .await;
     let control = control.expect("replaced");
     eventually("the control is swept", async || control.usage().items == 0).await;
     before - level()

@@ -53,7 +53,7 @@ impl Run {
     }
 
     fn container(&self) -> ContainerHandle {
-        self.fixture.account.container("db", "c").expect("there")
+        self.fixture.account.router().container("db", "c").expect("there")
     }
 
     fn now(&self) -> u64 {
@@ -95,20 +95,30 @@ impl Run {
                 self.default_ttl = [None, Some(-1), Some(5), Some(20)][self.random.below(4) as usize];
                 let (account, ctx) = (&self.fixture.account, self.fixture.ctx());
                 let definition = definition(self.default_ttl);
-                account.replace_container(&ctx, "db", "c", definition, &none()).await.expect("replaced");
+                account
+                    .definitions()
+                    .replace_container(&ctx, "db", "c", definition, &none())
+                    .await
+                    .expect("replaced");
             }
             2 => {
                 let ranges: Vec<u32> =
                     self.container().partition_key_ranges().iter().map(|range| range.id).collect();
                 let chosen = ranges[self.random.below(ranges.len() as u64) as usize];
-                let split = self.fixture.account.split(&self.container(), chosen, SplitAt::Middle).await;
+                let split = self
+                    .fixture
+                    .account
+                    .maintenance()
+                    .split(&self.container(), chosen, SplitAt::Middle)
+                    .await;
                 split.expect("begins").finished().await.expect("ends");
             }
             3 => {
                 let ranges: Vec<u32> =
                     self.container().partition_key_ranges().iter().map(|range| range.id).collect();
                 if ranges.len() > 1 {
-                    let merge = self.fixture.account.merge(&self.container(), &ranges[..2]).await;
+                    let merge =
+                        self.fixture.account.maintenance().merge(&self.container(), &ranges[..2]).await;
                     merge.expect("begins").finished().await.expect("ends");
                 }
             }
@@ -136,7 +146,7 @@ impl Run {
             .collect();
         self.items.retain(|name, _| !expired.contains(name));
         let place = format!("seed {seed}, round {round}, second {now}, default {:?}", self.default_ttl);
-        self.fixture.account.purge_expired(&self.container()).await.expect("purged");
+        self.fixture.account.maintenance().purge_expired(&self.container()).await.expect("purged");
         let left = self.container().usage().items;
         assert_eq!(left, self.items.len() as u64, "{place}: of {before} items {} had run out", expired.len());
         let report = verify(self.shard.clone()).await.expect("readable");

@@ -64,8 +64,13 @@ fn function(id: &str, body: &str) -> ScriptDefinition {
 /// The container with one more function, as requests find it from then on.
 async fn with(fixture: &Fixture, container: &ContainerHandle, id: &str, body: &str) -> ContainerHandle {
     let definition = function(id, body);
-    fixture.account.upsert_script(&fixture.ctx(), container, definition, &none()).await.expect("kept");
-    fixture.account.container("db", "c").expect("there")
+    fixture
+        .account
+        .definitions()
+        .upsert_script(&fixture.ctx(), container, definition, &none())
+        .await
+        .expect("kept");
+    fixture.account.router().container("db", "c").expect("there")
 }
 
 async fn fill(fixture: &Fixture, container: &ContainerHandle, count: i64) {
@@ -139,8 +144,13 @@ async fn a_replaced_function_counts_from_the_next_query_on() {
     };
     assert_eq!(rows(first).await, "1 1 1");
     assert_eq!(rows(second.clone()).await, "[-5,2] [-4,2] [-3,2]");
-    fixture.account.delete_script(&second, ScriptKind::Function, "f", &none()).await.expect("deleted");
-    let container = fixture.account.container("db", "c").expect("there");
+    fixture
+        .account
+        .definitions()
+        .delete_script(&second, ScriptKind::Function, "f", &none())
+        .await
+        .expect("deleted");
+    let container = fixture.account.router().container("db", "c").expect("there");
     assert!(fixture.answer(&container, text, 10).await.is_err());
 }
 
@@ -189,7 +199,7 @@ async fn an_endless_function_ends_with_the_time_of_its_request() {
     let mut ctx = fixture.ctx();
     ctx.deadline = fixture.clock.elapsed() + Duration::from_millis(300);
     let request = crate::support::queries::request("SELECT VALUE udf.endless() FROM c", 10, None);
-    let error = fixture.account.query(&ctx, &container, request).await.expect_err("endless");
+    let error = fixture.account.queries().query(&ctx, &container, request).await.expect_err("endless");
     assert!(matches!(error.kind(), ErrorKind::Forbidden | ErrorKind::Timeout), "{error}");
     let rows = fixture.answer(&container, "SELECT VALUE c.n FROM c", 10).await.expect("others go on").rows;
     assert_eq!(rows.len(), 3);

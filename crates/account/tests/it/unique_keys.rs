@@ -211,7 +211,7 @@ async fn of_many_who_claim_what_an_expired_item_had_one_wins_while_it_is_removed
         assert_eq!(race(&fixture, &c, |_| Way::Create).await, 0, "it is taken");
         fixture.clock.advance(Duration::from_secs(5));
         let (sweeper, swept) = (fixture.clone(), c.clone());
-        let purge = tokio::spawn(async move { sweeper.account.purge_expired(&swept).await });
+        let purge = tokio::spawn(async move { sweeper.account.maintenance().purge_expired(&swept).await });
         let won = race(&fixture, &c, |number| WAYS[(number + round) % WAYS.len()]).await;
         assert_eq!(purge.await.expect("nothing panics").expect("purged"), 1);
         assert_eq!((won, holders(&fixture, &c).await), (1, 1));
@@ -242,11 +242,11 @@ async fn one_wins_through_splits_and_merges() {
     let mut won = 0;
     for step in 0..3 {
         let claims = claims(step * 400);
-        let current = fixture.account.container("db", "c").expect("there");
+        let current = fixture.account.router().container("db", "c").expect("there");
         let relocation = match step {
-            0 => fixture.account.split(&current, 0, SplitAt::Middle).await,
-            1 => fixture.account.split(&current, 1, SplitAt::Middle).await,
-            _ => fixture.account.merge(&current, &[4, 2]).await,
+            0 => fixture.account.maintenance().split(&current, 0, SplitAt::Middle).await,
+            1 => fixture.account.maintenance().split(&current, 1, SplitAt::Middle).await,
+            _ => fixture.account.maintenance().merge(&current, &[4, 2]).await,
         };
         relocation.expect("begins").finished().await.expect("ends");
         for claim in claims {

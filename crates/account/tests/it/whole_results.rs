@@ -115,12 +115,12 @@ async fn whole_results_that_clients_cannot_merge_are_refused() {
     fill(&fixture, &container).await;
     let alone = async |text: &str| {
         let request = QueryRequest { fans_out: false, ..request(text, 100, None) };
-        let reply = fixture.account.query(&fixture.ctx(), &container, request).await;
+        let reply = fixture.account.queries().query(&fixture.ctx(), &container, request).await;
         reply.map(|reply| reply.rows.len()).map_err(|error| error.kind())
     };
     let plan = |text: &str| {
         let all = SupportedFeatures::all();
-        let reply = fixture.account.query_plan(&fixture.ctx(), &container, text, &[], &all);
+        let reply = fixture.account.queries().query_plan(&fixture.ctx(), &container, text, &[], &all);
         reply.expect("a plan").plan
     };
     for (text, ..) in queries() {
@@ -147,12 +147,12 @@ async fn a_page_of_a_whole_result_is_refused_after_its_range_was_split() {
     let scope = |range_id| FeedScope::Range { range_id: Some(range_id), epk: None };
     let ask = async |container: &ContainerHandle, range_id, token: Option<&str>| {
         let request = QueryRequest { scope: scope(range_id), fans_out: false, ..request(&text, 2, token) };
-        fixture.account.query(&fixture.ctx(), container, request).await
+        fixture.account.queries().query(&fixture.ctx(), container, request).await
     };
     let token = ask(&container, 0, None).await.expect("a page").continuation.expect("more");
-    let ticket = fixture.account.split(&container, 0, SplitAt::Middle).await.expect("begins");
+    let ticket = fixture.account.maintenance().split(&container, 0, SplitAt::Middle).await.expect("begins");
     ticket.finished().await.expect("ends");
-    container = fixture.account.container("db", "c").expect("there");
+    container = fixture.account.router().container("db", "c").expect("there");
     for range_id in 0..3 {
         let refused = ask(&container, range_id, Some(&token)).await.map(|reply| reply.rows.len());
         let kind = refused.expect_err("another result").kind();

@@ -27,7 +27,7 @@ pub(crate) use body::Parameter;
 use body::{Mode, QueryBody};
 
 pub(crate) async fn query(call: &OperatorCall<'_>, container: &ContainerHandle) -> Result<OperatorReply> {
-    let body = QueryBody::read(&call.body, call.account.limits())?;
+    let body = QueryBody::read(&call.body, call.account.router().limits())?;
     let wants =
         QueryWants { explanation: false, utilization: true, advice: true, figures: true, any_order: false };
     let request = QueryRequest {
@@ -42,8 +42,8 @@ pub(crate) async fn query(call: &OperatorCall<'_>, container: &ContainerHandle) 
         wants,
     };
     let reply = match body.mode {
-        Mode::Run => call.account.query(&call.context, container, request).await?,
-        Mode::Plan => call.account.explain(&call.context, container, &request)?,
+        Mode::Run => call.account.queries().query(&call.context, container, request).await?,
+        Mode::Plan => call.account.queries().explain(&call.context, container, &request)?,
     };
     let charge_centi = reply.meta.charge_centi;
     let body = Some(answer::written(reply));

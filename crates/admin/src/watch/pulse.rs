@@ -22,14 +22,14 @@ pub(crate) fn pulse(call: &OperatorCall<'_>) -> Result<OperatorReply> {
     let parameters = call.address.parameters(&["since", "window"])?;
     let window = Window::of(Some(parameters.get("window").unwrap_or(DEFAULT_WINDOW)))?;
     let (period_seconds, count) = periods_of(window.length);
-    let elapsed = call.account.clock().elapsed();
+    let elapsed = call.account.router().clock().elapsed();
     let last = (elapsed.as_secs() / u64::from(period_seconds)) as u32;
     let wanted = window.length.as_secs().div_ceil(u64::from(period_seconds)).clamp(1, u64::from(count));
     let oldest = (last + 1).saturating_sub(wanted as u32);
     let since = parameters.number("since")?;
     let known = since.filter(|since| (oldest..=last).contains(since));
     let span = PulseSpan { period_seconds, first: known.unwrap_or(oldest), last };
-    let account = call.account.pulse(span, CONTAINERS_MAX);
+    let account = call.account.maintenance().pulse(span, CONTAINERS_MAX);
     let process = match call.installation {
         Some(installation) => installation.process.samples(period_seconds, span.first, last),
         None => vec![None; span.count()],

@@ -60,8 +60,8 @@ pub(crate) async fn server(call: &OperatorCall<'_>) -> Result<OperatorReply> {
         "now": now.milliseconds(),
         "label": told.and_then(|installation| installation.label.as_ref()),
         "durability": told.map(|installation| installation.durability),
-        "consistency": consistency(account.consistency()),
-        "capacityMode": match account.capacity_mode() {
+        "consistency": consistency(account.router().consistency()),
+        "capacityMode": match account.router().capacity_mode() {
             CapacityMode::Provisioned => "provisioned",
             CapacityMode::Serverless => "serverless",
         },
@@ -88,7 +88,7 @@ pub(crate) async fn server(call: &OperatorCall<'_>) -> Result<OperatorReply> {
 }
 
 fn limits(account: &Account, told: Option<&Installation>) -> Value {
-    let limits = account.limits();
+    let limits = account.router().limits();
     json!({
         "itemSizeBytesMax": limits.item_size_bytes_max,
         "itemIdBytesMax": limits.item_id_bytes_max,

@@ -53,7 +53,7 @@ impl Conversation {
         let first = ClientFirst::parse(payload).ok_or_else(failed)?;
         let claimed = users.claimed(account, mechanism, (database, &first.user)).await?;
         let mut nonce = [0; NONCE_SIZE_BYTES];
-        account.random().fill(&mut nonce);
+        account.router().random().fill(&mut nonce);
         let nonce = STANDARD.encode(nonce);
         let (exchange, answer) =
             Exchange::begin(mechanism, &first, &nonce, &claimed.salt, claimed.iterations);

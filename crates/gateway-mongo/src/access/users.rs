@@ -107,7 +107,7 @@ impl Users {
         let kept = &keys.credentials[mechanism as usize];
         // Derived for unknown names, too, so that their first login costs the same time.
         let derived = kept.get_or_try_init(|| self.derive(mechanism, &keys)).await?.clone();
-        let login = account.login(database, user).filter(|_| !self.is_account(user));
+        let login = account.definitions().login(database, user).filter(|_| !self.is_account(user));
         let proof = login.and_then(|login| {
             let kept = Kept::decoded(&login.kept)?;
             Some((login.number, kept.proofs.into_iter().find(|proof| proof.mechanism == mechanism)?))
@@ -149,7 +149,7 @@ impl Users {
 
     /// Current rights of a user; `None` if the user was removed.
     pub fn rights(&self, account: &Account, number: u32) -> Option<Arc<Rights>> {
-        let login = account.login_of_number(number)?;
+        let login = account.definitions().login_of_number(number)?;
         let mut at_hand = self.rights.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((of, rights)) = at_hand.get(&number)
             && Arc::ptr_eq(of, &login)

@@ -179,6 +179,6 @@ impl Call {
 
     /// Time that is left of the command's.
     pub fn time_left(&self) -> Duration {
-        self.context.deadline.saturating_sub(self.deployment.account.clock().elapsed())
+        self.context.deadline.saturating_sub(self.deployment.account.router().clock().elapsed())
     }
 }

@@ -128,7 +128,7 @@ async fn logout(call: &Call) -> Result<Reply> {
 /// `getnonce` of a removed mechanism, which some old clients still call.
 async fn get_nonce(call: &Call) -> Result<Reply> {
     call.arguments(&[])?;
-    let nonce = format!("{:016x}", call.deployment.account.random().u64());
+    let nonce = format!("{:016x}", call.deployment.account.router().random().u64());
     Ok(Document::one("nonce", nonce.as_str()).into())
 }
 

@@ -49,7 +49,7 @@ async fn get_more(call: &Call) -> Result<Reply> {
             Some(Some(0.0)) => Duration::ZERO,
             Some(_) => call.time_left(),
         };
-        let now = call.deployment.account.clock().elapsed();
+        let now = call.deployment.account.router().clock().elapsed();
         context.deadline = now + call.deployment.settings.request_timeout;
     }
     let wants = Wants {

@@ -103,11 +103,14 @@ fn mechanisms_of(call: &Call, user: &Value) -> Vec<Mechanism> {
     let kept = match user {
         Value::Document(user) => {
             let (database, name) = (user.value("db"), user.value("user"));
-            call.deployment.account.login(database.as_str().unwrap_or(""), name.as_str().unwrap_or(""))
+            call.deployment
+                .account
+                .definitions()
+                .login(database.as_str().unwrap_or(""), name.as_str().unwrap_or(""))
         }
         other => {
             let parts = other.as_str().and_then(|text| text.split_once('.'));
-            parts.and_then(|(database, name)| call.deployment.account.login(database, name))
+            parts.and_then(|(database, name)| call.deployment.account.definitions().login(database, name))
         }
     };
     let kept = kept.and_then(|login| Kept::decoded(&login.kept));

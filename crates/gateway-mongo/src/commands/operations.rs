@@ -22,7 +22,7 @@ async fn current_op(call: &Call) -> Result<Reply> {
 
 /// A running command in the form of `currentOp` and of the stage of this name.
 pub fn describe_operation(call: &Call, operation: &Operation) -> Document {
-    let now = call.deployment.account.clock().elapsed();
+    let now = call.deployment.account.router().clock().elapsed();
     let work = &operation.work;
     let running = now.saturating_sub(work.started);
     let mut described = Document::one("type", "op");

@@ -18,7 +18,7 @@ pub async fn server_status(call: &Call) -> Result<Reply> {
 /// `getDiagnosticData`: the server status within the section that MongoDB samples for its own diagnosis. Some monitors read it instead.
 pub async fn diagnostic_data(call: &Call) -> Result<Reply> {
     call.arguments(&[])?;
-    let now = || Value::Date(call.deployment.account.clock().now().milliseconds() as i64);
+    let now = || Value::Date(call.deployment.account.router().clock().now().milliseconds() as i64);
     let start = now();
     let mut section = Document::one("start", start.clone());
     status(call).iter().for_each(|(name, value)| section.push(name.clone(), value.clone()));
@@ -31,7 +31,7 @@ pub async fn diagnostic_data(call: &Call) -> Result<Reply> {
 
 fn status(call: &Call) -> Document {
     let deployment = &call.deployment;
-    let up = deployment.account.clock().elapsed().saturating_sub(deployment.started);
+    let up = deployment.account.router().clock().elapsed().saturating_sub(deployment.started);
     let mut reply = Document::new();
     reply.push("host", Value::string(call.connection.ends.server.to_string()));
     reply.push("version", Value::string(version_text()));

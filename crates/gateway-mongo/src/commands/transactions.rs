@@ -28,7 +28,7 @@ async fn ending(call: &Call) -> Result<(Ending, i64)> {
     let (Some(session), Some(number)) = (&call.session, call.generic.transaction_number) else {
         fail!(code::COMMAND_FAILED, "{name} must be run within a transaction");
     };
-    let now = call.deployment.account.clock().elapsed();
+    let now = call.deployment.account.router().clock().elapsed();
     let past = call.deployment.past();
     Ok((session.statements.end_transaction(number, now, past).await?, number))
 }

@@ -78,8 +78,8 @@ async fn create_user(call: &Call) -> Result<Reply> {
         return Err(taken(database, name));
     }
     let proofs = derived(call, name, password, mechanisms).await?;
-    let kept = Kept { id: account.random().guid().0, roles, proofs, custom_data };
-    match account.create_login(database, name, kept.encoded()).await {
+    let kept = Kept { id: account.router().random().guid().0, roles, proofs, custom_data };
+    match account.definitions().create_login(database, name, kept.encoded()).await {
         Ok(_) => Ok(Reply::ok()),
         Err(error) if error.kind() == ErrorKind::Conflict => Err(taken(database, name)),
         Err(error) => Err(error.into()),
@@ -101,7 +101,7 @@ async fn update_user(call: &Call) -> Result<Reply> {
     let proofs = match password {
         Some("") => fail!(code::EMPTY_PASSWORD, "User passwords must not be empty"),
         Some(password) => {
-            let before = call.deployment.account.login(call.database(), name);
+            let before = call.deployment.account.definitions().login(call.database(), name);
             let before = before.and_then(|login| Kept::decoded(&login.kept)).map(|kept| kept.mechanisms());
             let mechanisms = mechanisms.clone().or(before).unwrap_or_else(|| Mechanism::ALL.to_vec());
             Some(derived(call, name, password, mechanisms).await?)
@@ -132,7 +132,7 @@ async fn drop_user(call: &Call) -> Result<Reply> {
     let arguments = call.arguments(&[required("dropUser", Types::STRING)])?;
     let name = arguments.string("dropUser").unwrap_or_default();
     check_may(call, call.database())?;
-    match call.deployment.account.remove_logins(call.database(), Some(name)).await? {
+    match call.deployment.account.definitions().remove_logins(call.database(), Some(name)).await? {
         0 => Err(not_found(call, name)),
         _ => Ok(Reply::ok()),
     }
@@ -141,7 +141,7 @@ async fn drop_user(call: &Call) -> Result<Reply> {
 async fn drop_all_users(call: &Call) -> Result<Reply> {
     call.arguments(&[])?;
     check_may(call, call.database())?;
-    let count = call.deployment.account.remove_logins(call.database(), None).await?;
+    let count = call.deployment.account.definitions().remove_logins(call.database(), None).await?;
     Ok(Document::one("n", i32::try_from(count).unwrap_or(i32::MAX)).into())
 }
 
@@ -186,7 +186,7 @@ async fn change(
         change(&mut kept).map_err(shardlake_model::Error::bad_request)?;
         Ok(kept.encoded())
     };
-    match call.deployment.account.change_login(call.database(), name, change).await {
+    match call.deployment.account.definitions().change_login(call.database(), name, change).await {
         Ok(()) => Ok(Reply::ok()),
         Err(error) if error.kind() == ErrorKind::NotFound => Err(not_found(call, name)),
         Err(error) => Err(error.into()),
@@ -263,7 +263,7 @@ fn check_options(arguments: &Arguments<'_>) -> Result<()> {
 /// Stored credentials for a password. Derived on the blocking pool, because deriving is slow on purpose.
 async fn derived(call: &Call, name: &str, password: &str, mechanisms: Vec<Mechanism>) -> Result<Vec<Proof>> {
     let (name, password) = (name.to_owned(), password.to_owned());
-    let random = call.deployment.account.random().clone();
+    let random = call.deployment.account.router().random().clone();
     let derive = move || {
         let proof = |mechanism: Mechanism| Proof::derive(mechanism, &name, &password, &random);
         mechanisms.into_iter().map(proof).collect::<Result<Vec<Proof>>>()

@@ -32,7 +32,7 @@ pub async fn users_info(call: &Call) -> Result<Reply> {
     let filter = arguments.document("filter").map(|filter| Document::clone(filter)).unwrap_or_default();
     let filter = Filter::parse(&filter, &Scope::new())?;
     let now = call.context.now.milliseconds() as i64;
-    let mut env = Env::new(now, call.deployment.account.random().u64());
+    let mut env = Env::new(now, call.deployment.account.router().random().u64());
     let mut shown = Vec::new();
     for user in asked(call)? {
         let user = shaped(user, &arguments);
@@ -123,7 +123,7 @@ fn all_users(call: &Call) -> Vec<Told> {
         mechanisms: Mechanism::ALL.to_vec(),
         custom_data: None,
     };
-    let made = call.deployment.account.logins();
+    let made = call.deployment.account.definitions().logins();
     let made = made.iter().filter_map(|login| {
         let kept = Kept::decoded(&login.kept)?;
         Some(Told {

@@ -36,7 +36,7 @@ pub fn is_listed(call: &Call) -> bool {
 }
 
 fn has_users(call: &Call) -> bool {
-    !call.deployment.account.logins().is_empty()
+    !call.deployment.account.definitions().logins().is_empty()
 }
 
 fn may_read(call: &Call) -> bool {
@@ -85,7 +85,7 @@ fn unique_index(field: &str) -> Document {
 }
 
 fn users(call: &Call) -> Vec<Document> {
-    let logins = call.deployment.account.logins();
+    let logins = call.deployment.account.definitions().logins();
     let users = logins.iter().filter_map(|login| {
         let kept = Kept::decoded(&login.kept)?;
         let (database, name) = (login.database.clone(), login.name.clone());
@@ -170,7 +170,7 @@ async fn merge(
     let account = &call.deployment.account;
     let mut kept = BTreeSet::new();
     for document in users {
-        let Some(user) = SystemUser::of(document, account.random()) else {
+        let Some(user) = SystemUser::of(document, account.router().random()) else {
             notes.push(format!(
                 "the user {} was not restored: it has no SCRAM credentials",
                 document.value("_id")
@@ -188,12 +188,12 @@ async fn merge(
             notes.push(format!("the user {name} was not restored: it has the name of the account"));
             continue;
         }
-        let made = account.create_login(&user.database, &user.name, user.kept.encoded()).await;
+        let made = account.definitions().create_login(&user.database, &user.name, user.kept.encoded()).await;
         match made {
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::Conflict && drops => {
                 let encoded = user.kept.encoded();
-                account.change_login(&user.database, &user.name, move |_| Ok(encoded)).await?;
+                account.definitions().change_login(&user.database, &user.name, move |_| Ok(encoded)).await?;
             }
             Err(error) if error.kind() == ErrorKind::Conflict => {
                 notes.push(format!("the user {name} was there and stays as it was"));
@@ -203,10 +203,10 @@ async fn merge(
         kept.insert(name);
     }
     if drops {
-        for login in account.logins() {
+        for login in account.definitions().logins() {
             let is_meant = database.is_empty() || login.database == database;
             if is_meant && !kept.contains(&format!("{}.{}", login.database, login.name)) {
-                account.remove_logins(&login.database, Some(&login.name)).await?;
+                account.definitions().remove_logins(&login.database, Some(&login.name)).await?;
             }
         }
     }

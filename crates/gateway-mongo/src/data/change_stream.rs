@@ -101,7 +101,7 @@ pub async fn open(
     };
     let stream = call.collections().watch(watched, asked, rest, (scope, env)).await;
     let stream = stream.map_err(|failure| told(failure.into()))?;
-    let seed = call.deployment.account.random().u64();
+    let seed = call.deployment.account.router().random().u64();
     let source = Box::new(StreamSource { stream, too_large: None, seed, clock: call.clock() });
     call.open_cursor(namespace, source, CursorOptions { batch_size, ..CursorOptions::default() }).await
 }

@@ -49,7 +49,7 @@ impl Call {
 
     /// Clock of the deadlines.
     pub(super) fn clock(&self) -> Clock {
-        self.deployment.account.clock().clone()
+        self.deployment.account.router().clock().clone()
     }
 
     /// Whether the client has a read-only key.

@@ -129,7 +129,7 @@ fn place(bound: &str) -> Value {
 }
 
 fn router(call: &Call) -> Document {
-    let up = call.deployment.account.clock().elapsed().saturating_sub(call.deployment.started);
+    let up = call.deployment.account.router().clock().elapsed().saturating_sub(call.deployment.started);
     let mut shown = Document::one("_id", Value::string(call.connection.ends.server.to_string()));
     shown.push("ping", Value::Date(call.context.now.milliseconds() as i64));
     shown.push("up", Value::Long(up.as_secs() as i64));

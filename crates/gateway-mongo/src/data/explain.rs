@@ -324,7 +324,7 @@ pub async fn explain_aggregate(call: &Call, command: &Document, verbosity: Verbo
         Value::document(planner(&question, (found.as_ref(), &collation), false)),
     );
     if verbosity != Verbosity::Planner {
-        let started = call.deployment.account.clock().elapsed();
+        let started = call.deployment.account.router().clock().elapsed();
         let read: Vec<Value> = match parsed.output() {
             Some(_) => stages[..stages.len() - 1].to_vec(),
             None => stages.to_vec(),
@@ -332,7 +332,7 @@ pub async fn explain_aggregate(call: &Call, command: &Document, verbosity: Verbo
         let database = call.database().to_owned();
         let aggregation = Aggregation { database, collection, stages: read, is_from_end: false, scope, env };
         let rows = call.collections().aggregate(aggregation)?.all(&request).await?;
-        let took = call.deployment.account.clock().elapsed().saturating_sub(started);
+        let took = call.deployment.account.router().clock().elapsed().saturating_sub(started);
         let (documents, keys) = request.examined();
         let counted = Counted {
             returned: rows.len() as u64,

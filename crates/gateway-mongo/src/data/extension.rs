@@ -30,12 +30,12 @@ pub async fn custom_action(call: &Call) -> Result<Reply> {
     match arguments.string("customAction").unwrap_or_default() {
         "CreateDatabase" => create_database(call, &arguments).await,
         "UpdateDatabase" => {
-            let database = call.deployment.account.database(call.database())?;
+            let database = call.deployment.account.router().database(call.database())?;
             set_throughput(call, &database.rid.to_string(), throughput_of(&arguments)?).await?;
             Ok(Reply::ok())
         }
         "GetDatabase" => {
-            let database = call.deployment.account.database(call.database())?;
+            let database = call.deployment.account.router().database(call.database())?;
             let mut reply = Document::one("database", Value::string(call.database()));
             show_throughput(call, &database.rid.to_string(), &mut reply);
             Ok(reply.into())
@@ -74,7 +74,7 @@ fn throughput_of(arguments: &Arguments<'_>) -> Result<Option<Throughput>> {
 async fn create_database(call: &Call, arguments: &Arguments<'_>) -> Result<Reply> {
     let throughput = throughput_of(arguments)?;
     check_written(&Namespace::new(call.database(), "any"))?;
-    call.deployment.account.create_database(&call.context, call.database(), throughput).await?;
+    call.deployment.account.definitions().create_database(&call.context, call.database(), throughput).await?;
     Ok(Reply::ok())
 }
 
@@ -88,7 +88,7 @@ async fn create_collection(call: &Call, arguments: &Arguments<'_>) -> Result<Rep
         Some("") => fail!(code::BAD_VALUE, "'shardKey' cannot be empty"),
         Some(path) => Some(Document::one(path, Value::string("hashed"))),
     };
-    let limits = call.deployment.account.limits();
+    let limits = call.deployment.account.router().limits();
     let units_max = limits.autoscale_throughput_per_partition;
     let units = throughput.map_or(0, Throughput::maximum);
     if shard_key.is_none() && units > units_max {
@@ -199,7 +199,7 @@ fn indexes_of(arguments: &Arguments<'_>) -> Result<Option<Vec<Document>>> {
 }
 
 fn offer_of(call: &Call, rid: &str) -> Option<Arc<Offer>> {
-    call.deployment.account.offers().into_iter().find(|offer| offer.resource_rid == rid)
+    call.deployment.account.definitions().offers().into_iter().find(|offer| offer.resource_rid == rid)
 }
 
 async fn set_throughput(call: &Call, rid: &str, throughput: Option<Throughput>) -> Result<()> {
@@ -214,6 +214,7 @@ async fn set_throughput(call: &Call, rid: &str, throughput: Option<Throughput>) 
     };
     let account = &call.deployment.account;
     account
+        .definitions()
         .replace_offer(&call.context, &offer.rid.to_string(), throughput, &Preconditions::default())
         .await?;
     Ok(())

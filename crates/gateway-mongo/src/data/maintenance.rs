@@ -68,7 +68,7 @@ pub async fn db_hash(call: &Call) -> Result<Reply> {
         optional("excludeCapped", Types::BOOL),
     ];
     let arguments = call.arguments(FIELDS)?;
-    let started = call.deployment.account.clock().elapsed();
+    let started = call.deployment.account.router().clock().elapsed();
     let mut wanted = Vec::new();
     for name in arguments.array("collections").unwrap_or_default() {
         let Some(name) = name.as_str() else {
@@ -96,7 +96,7 @@ pub async fn db_hash(call: &Call) -> Result<Reply> {
         let uuid = Value::Binary(4, collection.uuid().as_slice().into());
         uuids.push(&*collection.namespace.collection, uuid);
     }
-    let took = call.deployment.account.clock().elapsed().saturating_sub(started);
+    let took = call.deployment.account.router().clock().elapsed().saturating_sub(started);
     let mut reply = Document::one("host", Value::string(call.connection.ends.server.to_string()));
     reply.push("collections", Value::document(digests));
     reply.push("capped", Value::array(capped));

@@ -186,7 +186,8 @@ fn sessions(call: &Call, stage: &str, options: &Value) -> Result<Vec<Value>> {
         Some(_) => user.as_deref().is_some_and(|user| users.iter().any(|wanted| wanted == user)),
         None => *user == own,
     };
-    let (now, since) = (call.context.now.milliseconds() as i64, call.deployment.account.clock().elapsed());
+    let (now, since) =
+        (call.context.now.milliseconds() as i64, call.deployment.account.router().clock().elapsed());
     let listed = call.deployment.sessions.list().into_iter().filter(|(key, _)| is_wanted(&key.user));
     let shown = listed.map(|(key, last_used)| {
         let unused = since.saturating_sub(last_used).as_millis() as i64;

@@ -406,12 +406,12 @@ async fn the_other_front_end_keeps_to_the_bounds() {
     let mut client = server.connect();
     capped(&mut client, 4096, Some(3)).await;
     insert(&mut client, 0..3).await;
-    let container = server.account.container_for_items("d", "c").expect("the container");
+    let container = server.account.router().container_for_items("d", "c").expect("the container");
     let ctx = RequestContext::internal(&server.clock, Guid([1; 16]));
-    let body = item_of_json_in(br#"{"id":"text"}"#, server.account.limits(), true).expect("an item");
+    let body = item_of_json_in(br#"{"id":"text"}"#, server.account.router().limits(), true).expect("an item");
     let create = shardlake_account::ItemWrite::Create { body };
     let command = WriteCommand::of(Some(PartitionKey(vec![])), create);
-    server.account.write(&ctx, &container, command, None).await.expect("written");
+    server.account.items().write_item(&ctx, &container, command).await.expect("written");
     let reply = ok(&mut client, doc! { "find": "c" }).await;
     let names: Vec<Value> = first_batch(&reply).iter().map(|document| document.value("_id")).collect();
     assert_eq!(names.len(), 3);

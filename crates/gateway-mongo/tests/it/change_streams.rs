@@ -196,11 +196,11 @@ async fn a_transaction_can_be_left_in_its_middle() {
     let mut client = server.connect();
     insert(&mut client, "c", 100).await;
     let mut stream = Stream::open(&mut client, "c", doc! {}).await;
-    let container = server.account.container_for_items("d", "c").expect("the container");
+    let container = server.account.router().container_for_items("d", "c").expect("the container");
     let ctx = RequestContext::internal(&server.clock, Guid([1; 16]));
     let create = |id: i32| {
         let text = format!(r#"{{"id":"$num:{id}","n":{id}}}"#);
-        let body = item_of_json(text.as_bytes(), server.account.limits()).expect("an item");
+        let body = item_of_json(text.as_bytes(), server.account.router().limits()).expect("an item");
         Ok(KeyedOperation {
             key: None,
             operation: ItemOperation::Write(ItemWrite::Create { body }),
@@ -209,7 +209,14 @@ async fn a_transaction_can_be_left_in_its_middle() {
     };
     let key = PartitionKey(vec![]);
     let operations = [5, 3, 9, 1].map(create).into_iter().collect();
-    server.account.batch(&ctx, &container, &key, operations).await.expect("runs").outcome.expect("is done");
+    server
+        .account
+        .items()
+        .batch(&ctx, &container, &key, operations)
+        .await
+        .expect("runs")
+        .outcome
+        .expect("is done");
     let ids = |events: &[Document]| -> Vec<i32> {
         events.iter().map(|event| inner(event, "documentKey").get_i32("_id").expect("a number")).collect()
     };
@@ -456,7 +463,7 @@ async fn what_cannot_be_told_right_is_refused() {
         "theirs",
         shardlake_model::PartitionKeyDefinition::hash("/tenant"),
     );
-    server.account.create_container(&ctx, "d", definition, None).await.expect("a container");
+    server.account.definitions().create_container(&ctx, "d", definition, None).await.expect("a container");
     assert_eq!(client.fails("d", of(&aggregate("theirs", doc! {}, vec![]))).await, 40573);
     ok(&mut client, doc! { "collMod": "theirs", "changeStreamPreAndPostImages": { "enabled": true } }).await;
     Stream::open(&mut client, "theirs", doc! {}).await;
@@ -488,7 +495,8 @@ async fn splits_and_merges_lose_nothing_and_tell_nothing_twice() {
     let mut whole = Stream::open(&mut client, "s", doc! {}).await;
     let mut hopping = Stream::open(&mut client, "s", doc! {}).await;
     let (mut told, mut hopped) = (Histories::new(), Histories::new());
-    let container = |server: &Server| server.account.container_for_items("d", "s").expect("the container");
+    let container =
+        |server: &Server| server.account.router().container_for_items("d", "s").expect("the container");
     for round in 0..ROUNDS {
         for id in 0..DOCUMENTS {
             if round == 0 {
@@ -512,8 +520,14 @@ async fn splits_and_merges_lose_nothing_and_tell_nothing_twice() {
         let handle = container(&server);
         let ranges: Vec<u32> = handle.entry.record.ranges.iter().map(|range| range.range_id).collect();
         let ticket = match (round % 3, &ranges[..]) {
-            (2, [.., left, right]) => server.account.merge(&handle, &[*left, *right]).await,
-            _ => server.account.split(&handle, ranges[round as usize % ranges.len()], SplitAt::Middle).await,
+            (2, [.., left, right]) => server.account.maintenance().merge(&handle, &[*left, *right]).await,
+            _ => {
+                server
+                    .account
+                    .maintenance()
+                    .split(&handle, ranges[round as usize % ranges.len()], SplitAt::Middle)
+                    .await
+            }
         };
         ticket.expect("begins").finished().await.expect("ends well");
     }
@@ -537,8 +551,8 @@ async fn changes_of_several_partitions_come_in_the_order_of_their_times() {
     let server = Server::start().await;
     let mut client = server.connect();
     ok(&mut client, doc! { "create": "s", "shardKey": { "k": "hashed" } }).await;
-    let handle = server.account.container_for_items("d", "s").expect("the container");
-    let split = server.account.split(&handle, 0, SplitAt::Middle).await.expect("begins");
+    let handle = server.account.router().container_for_items("d", "s").expect("the container");
+    let split = server.account.maintenance().split(&handle, 0, SplitAt::Middle).await.expect("begins");
     split.finished().await.expect("ends well");
     let mut stream = Stream::open(&mut client, "s", doc! {}).await;
     for id in 0..40 {

@@ -20,8 +20,8 @@ async fn sharded(server: &Server, client: &mut Client) {
         (0..60).map(|n| doc! { "_id": n, "k": n % 20, "pad": "x".repeat(100) }).collect();
     ok(client, "d", doc! { "insert": "s", "documents": documents }).await;
     ok(client, "d", doc! { "insert": "plain", "documents": [{ "_id": 1 }] }).await;
-    let handle = server.account.container_for_items("d", "s").expect("the container");
-    let split = server.account.split(&handle, 0, SplitAt::Middle).await.expect("begins");
+    let handle = server.account.router().container_for_items("d", "s").expect("the container");
+    let split = server.account.maintenance().split(&handle, 0, SplitAt::Middle).await.expect("begins");
     split.finished().await.expect("ends well");
 }
 

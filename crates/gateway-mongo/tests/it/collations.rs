@@ -195,11 +195,11 @@ async fn identities_are_unique_under_the_collation_of_their_collection() {
     ok(&mut client, doc! { "insert": "c", "documents": [{ "_id": "öl" }] }).await;
     // Through the NoSQL API, too.
     let ctx = RequestContext::internal(&server.clock, Guid([1; 16]));
-    let container = server.account.container_for_items("d", "c").expect("the container");
+    let container = server.account.router().container_for_items("d", "c").expect("the container");
     for (text, outcome) in [(r#"{"id":"ÖL"}"#, Some(ErrorKind::Conflict)), (r#"{"id":"new"}"#, None)] {
-        let body = item_of_json(text.as_bytes(), server.account.limits()).expect("an item");
+        let body = item_of_json(text.as_bytes(), server.account.router().limits()).expect("an item");
         let write = WriteCommand::of(Some(PartitionKey(vec![])), ItemWrite::Create { body });
-        let refused = server.account.write(&ctx, &container, write, None).await.err();
+        let refused = server.account.items().write_item(&ctx, &container, write).await.err();
         assert_eq!(refused.map(|error| error.kind()), outcome, "{text}");
     }
 }
@@ -356,8 +356,9 @@ async fn check(create: bson::Document, indexes: Vec<bson::Document>, splits: &[u
         ok(&mut client, doc! { "createIndexes": "c", "indexes": indexes }).await;
     }
     for range in splits {
-        let handle = server.account.container_for_items("d", "c").expect("the container");
-        let split = server.account.split(&handle, *range, SplitAt::Middle).await.expect("begins");
+        let handle = server.account.router().container_for_items("d", "c").expect("the container");
+        let split =
+            server.account.maintenance().split(&handle, *range, SplitAt::Middle).await.expect("begins");
         split.finished().await.expect("ends well");
     }
     for _ in 0..QUESTIONS {

@@ -56,11 +56,11 @@ async fn documents_go_when_their_date_is_over() {
     ok(&mut client, doc! { "createIndexes": "c", "indexes": [ttl("at", 100)] }).await;
     // Through the NoSQL API.
     let ctx = RequestContext::internal(&server.clock, Guid([1; 16]));
-    let container = server.account.container_for_items("d", "c").expect("the container");
+    let container = server.account.router().container_for_items("d", "c").expect("the container");
     let text = br#"{"id":"rest","at":{"$date":"2001-01-01T00:00:00Z"}}"#;
-    let body = item_of_json(text, server.account.limits()).expect("an item");
+    let body = item_of_json(text, server.account.router().limits()).expect("an item");
     let write = WriteCommand::of(Some(PartitionKey(vec![])), ItemWrite::Create { body });
-    server.account.write(&ctx, &container, write, None).await.expect("written");
+    server.account.items().write_item(&ctx, &container, write).await.expect("written");
     assert_eq!(server.account.expire_documents().await, 4);
     assert_eq!(ids(&mut client, "c").await, ["2", "4", "5", "6", "7", "8", "9", "11", "12"]);
     server.clock.advance(Duration::from_secs(1));
@@ -86,11 +86,11 @@ async fn an_index_with_a_collation_has_the_documents_that_its_filter_means() {
         documents.map(|(id, state)| doc! { "_id": id as i32, "state": *state, "at": date(PAST) }).collect();
     ok(&mut client, doc! { "insert": "c", "documents": documents }).await;
     let ctx = RequestContext::internal(&server.clock, Guid([1; 16]));
-    let container = server.account.container_for_items("d", "c").expect("the container");
+    let container = server.account.router().container_for_items("d", "c").expect("the container");
     let text = br#"{"id":"rest","state":"Closed","at":{"$date":"2001-01-01T00:00:00Z"}}"#;
-    let body = item_of_json(text, server.account.limits()).expect("an item");
+    let body = item_of_json(text, server.account.router().limits()).expect("an item");
     let write = WriteCommand::of(Some(PartitionKey(vec![])), ItemWrite::Create { body });
-    server.account.write(&ctx, &container, write, None).await.expect("written");
+    server.account.items().write_item(&ctx, &container, write).await.expect("written");
     assert_eq!(server.account.expire_documents().await, 4);
     assert_eq!(ids(&mut client, "c").await, ["2", "3"]);
 }
@@ -133,8 +133,8 @@ async fn documents_of_all_partitions_go_also_after_splits() {
         .map(|n| doc! { "_id": n, "k": n % 40, "at": date(if n % 3 == 0 { FUTURE } else { PAST }) })
         .collect();
     ok(&mut client, doc! { "insert": "s", "documents": documents }).await;
-    let handle = server.account.container_for_items("d", "s").expect("the container");
-    let split = server.account.split(&handle, 0, SplitAt::Middle).await.expect("begins");
+    let handle = server.account.router().container_for_items("d", "s").expect("the container");
+    let split = server.account.maintenance().split(&handle, 0, SplitAt::Middle).await.expect("begins");
     split.finished().await.expect("ends well");
     assert_eq!(server.account.expire_documents().await, 2000);
     let count = ok(&mut client, doc! { "count": "s" }).await;

@@ -16,8 +16,9 @@ async fn sharded() -> (Server, Client) {
     let documents: Vec<_> = (0..DOCUMENTS).map(|n| doc! { "_id": n, "tenant": n % 20, "n": n }).collect();
     client.ok("d", of(&doc! { "insert": "c", "documents": documents, "ordered": false })).await;
     for range in [0, 1] {
-        let handle = server.account.container_for_items("d", "c").expect("the container");
-        let split = server.account.split(&handle, range, SplitAt::Middle).await.expect("begins");
+        let handle = server.account.router().container_for_items("d", "c").expect("the container");
+        let split =
+            server.account.maintenance().split(&handle, range, SplitAt::Middle).await.expect("begins");
         split.finished().await.expect("ends well");
     }
     (server, client)

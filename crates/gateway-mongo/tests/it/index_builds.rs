@@ -121,13 +121,13 @@ async fn a_write_that_began_before_a_unique_index_was_made_goes_by_it() {
     fill(&mut client, 8).await;
     let ctx = RequestContext::internal(&server.clock, Guid([1; 16]));
     // The container as a write gets it at its beginning.
-    let before = server.account.container_for_items("d", "c").expect("the container");
+    let before = server.account.router().container_for_items("d", "c").expect("the container");
     ok(&mut client, made("a", true)).await;
     let write = |text: &str| {
-        let body = item_of_json(text.as_bytes(), server.account.limits()).expect("an item");
+        let body = item_of_json(text.as_bytes(), server.account.router().limits()).expect("an item");
         let write = WriteCommand::of(Some(PartitionKey(vec![])), ItemWrite::Create { body });
         let (account, ctx, before) = (&server.account, &ctx, &before);
-        async move { account.write(ctx, before, write, None).await.err().map(|error| error.kind()) }
+        async move { account.items().write_item(ctx, before, write).await.err().map(|error| error.kind()) }
     };
     assert_eq!(write(r#"{"id":"x","a":5}"#).await, Some(ErrorKind::Conflict));
     assert_eq!(write(r#"{"id":"y","a":99}"#).await, None);

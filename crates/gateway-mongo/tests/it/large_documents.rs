@@ -177,20 +177,20 @@ async fn large_documents_go_along_when_partitions_are_split_merged_and_moved() {
     }
     let update = doc! { "q": { "_id": 1, "k": "key 1" }, "u": { "$inc": { "n": 1 } } };
     client.ok("d", of(&doc! { "update": "c", "updates": [update.clone()] })).await;
-    let handle = || server.account.container_for_items("d", "c").expect("the container");
+    let handle = || server.account.router().container_for_items("d", "c").expect("the container");
     let ranges = || handle().entry.record.ranges.iter().map(|range| range.range_id).collect::<Vec<_>>();
-    let split = server.account.split(&handle(), 0, SplitAt::Middle).await.expect("begins");
+    let split = server.account.maintenance().split(&handle(), 0, SplitAt::Middle).await.expect("begins");
     split.finished().await.expect("ends well");
     client.ok("d", of(&doc! { "update": "c", "updates": [update] })).await;
     // The split has moved one of the halves to the other shard.
     let of_place = |place: usize| (ranges()[place], handle().entry.record.ranges[place].shard);
     let (moved, shard) = (of_place(0).0, of_place(1).1);
     let moved = match shard == of_place(0).1 {
-        true => server.account.move_partition(&handle(), moved, 1 - shard).await,
-        false => server.account.move_partition(&handle(), moved, shard).await,
+        true => server.account.maintenance().move_partition(&handle(), moved, 1 - shard).await,
+        false => server.account.maintenance().move_partition(&handle(), moved, shard).await,
     };
     moved.expect("begins").finished().await.expect("ends well");
-    let merged = server.account.merge(&handle(), &ranges()).await.expect("begins");
+    let merged = server.account.maintenance().merge(&handle(), &ranges()).await.expect("begins");
     merged.finished().await.expect("ends well");
     for id in 0..4 {
         let whole = found(&mut client, id).await;
@@ -206,11 +206,11 @@ async fn the_other_door_reads_large_documents_and_writes_none() {
     let server = Server::start().await;
     let mut client = server.connect();
     insert(&mut client, "c", &[document_of(1, BYTES_MAX)]).await;
-    let container = server.account.container_for_items("d", "c").expect("the container");
+    let container = server.account.router().container_for_items("d", "c").expect("the container");
     let name = || "$num:1".to_owned();
     let read = ItemRead { item: name().into(), preconditions: Preconditions::default() };
     let command = ReadCommand { key: Some(PartitionKey(vec![])), read };
-    let reply = server.account.read(&ctx(&server), &container, command).await.expect("it is read");
+    let reply = server.account.items().read(&ctx(&server), &container, command).await.expect("it is read");
     assert!(reply.item.expect("a version").json_text().len() > BYTES_MAX - 100);
     let set =
         PatchOperation::Set { path: vec!["n".to_owned()], value: shardlake_document::Value::Bool(true) };
@@ -218,9 +218,9 @@ async fn the_other_door_reads_large_documents_and_writes_none() {
     let write = ItemWrite::Patch { item: name().into(), patch, preconditions: Preconditions::default() };
     let command = WriteCommand::of(Some(PartitionKey(vec![])), write);
     let refused =
-        server.account.write(&ctx(&server), &container, command, None).await.expect_err("too large");
+        server.account.items().write_item(&ctx(&server), &container, command).await.expect_err("too large");
     assert_eq!(refused.kind(), ErrorKind::TooLarge);
-    let limits = server.account.limits();
+    let limits = server.account.router().limits();
     let json = format!(r#"{{"id":"a","pad":"{}"}}"#, "x".repeat(3 << 20));
     let refused = item_of_json(json.as_bytes(), limits).expect_err("more than an item of the other door");
     assert_eq!(refused.kind(), ErrorKind::TooLarge);
@@ -231,9 +231,14 @@ async fn containers_of_the_other_door_keep_its_limit() {
     let server = Server::start().await;
     let mut client = server.connect();
     let context = ctx(&server);
-    server.account.create_database(&context, "d", None).await.expect("a database");
+    server.account.definitions().create_database(&context, "d", None).await.expect("a database");
     let definition = ContainerDefinition::new("c", PartitionKeyDefinition::hash("/k"));
-    server.account.create_container(&context, "d", definition, None).await.expect("a container");
+    server
+        .account
+        .definitions()
+        .create_container(&context, "d", definition, None)
+        .await
+        .expect("a container");
     let reply = insert(&mut client, "c", &[document_of(1, 3 << 20)]).await;
     assert_eq!(code_of_first_error(&reply), Some(TOO_LARGE));
     let reply = insert(&mut client, "c", &[document_of(2, 1 << 20)]).await;

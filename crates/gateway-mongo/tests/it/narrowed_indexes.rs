@@ -46,16 +46,16 @@ async fn a_sparse_unique_index_leaves_out_documents_without_its_fields() {
     assert!(!inserts(&mut client, doc! { "_id": 6, "email": "a" }).await);
     // Through the NoSQL API, too.
     let ctx = RequestContext::internal(&server.clock, Guid([1; 16]));
-    let container = server.account.container_for_items("d", "c").expect("the container");
+    let container = server.account.router().container_for_items("d", "c").expect("the container");
     for (text, outcome) in [
         (r#"{"id":"x"}"#, None),
         (r#"{"id":"y","email":"a"}"#, Some(ErrorKind::Conflict)),
         (r#"{"id":"y"}"#, None),
     ] {
-        let body = item_of_json(text.as_bytes(), server.account.limits()).expect("an item");
+        let body = item_of_json(text.as_bytes(), server.account.router().limits()).expect("an item");
         let write = WriteCommand::of(Some(PartitionKey(vec![])), ItemWrite::Create { body });
         let refused =
-            server.account.write(&ctx, &container, write, None).await.err().map(|error| error.kind());
+            server.account.items().write_item(&ctx, &container, write).await.err().map(|error| error.kind());
         assert_eq!(refused, outcome, "{text}");
     }
     // A document that leaves the index frees its value, and a document that enters it claims one.

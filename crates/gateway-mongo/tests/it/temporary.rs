@@ -45,7 +45,7 @@ fn out() -> Document {
 }
 
 fn names_of(server: &Server) -> Vec<String> {
-    let containers = server.account.containers("d").expect("the database");
+    let containers = server.account.router().containers("d").expect("the database");
     let mut names: Vec<String> =
         containers.iter().map(|handle| handle.container().definition.id.clone()).collect();
     names.sort_unstable();

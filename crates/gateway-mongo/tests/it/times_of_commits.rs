@@ -191,8 +191,8 @@ async fn what_is_read_and_what_is_told_since_hold_every_write() {
     let server = Arc::new(over(&engine, Clock::System).await);
     let mut client = server.connect();
     client.ok("d", of(&doc! { "create": "c", "shardKey": { "k": "hashed" } })).await;
-    let handle = server.account.container_for_items("d", "c").expect("the container");
-    let split = server.account.split(&handle, 0, SplitAt::Middle).await.expect("begins");
+    let handle = server.account.router().container_for_items("d", "c").expect("the container");
+    let split = server.account.maintenance().split(&handle, 0, SplitAt::Middle).await.expect("begins");
     split.finished().await.expect("ends well");
 
     let is_over = Arc::new(AtomicBool::new(false));

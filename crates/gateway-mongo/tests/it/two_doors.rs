@@ -29,7 +29,7 @@ async fn a_document_is_an_item_in_the_form_of_json() {
     let document =
         doc! { "_id": id, "id": "mine", "when": when, "small": 1i32, "wide": 1i64, "nan": f64::NAN };
     client.ok("d", of(&doc! { "insert": "c", "documents": [document] })).await;
-    let container = server.account.container_for_items("d", "c").expect("the container");
+    let container = server.account.router().container_for_items("d", "c").expect("the container");
     let read = ItemRead {
         item: format!("$oid:{}", "ab".repeat(12)).into(),
         preconditions: Preconditions::default(),
@@ -37,6 +37,7 @@ async fn a_document_is_an_item_in_the_form_of_json() {
     let command = ReadCommand { key: Some(PartitionKey(vec![])), read };
     let item = server
         .account
+        .items()
         .read(&ctx(&server), &container, command)
         .await
         .expect("an item")
@@ -63,7 +64,7 @@ async fn an_id_whose_text_does_not_tell_its_type_is_a_text_at_the_other_door() {
     ];
     let documents: Vec<_> = ids.iter().map(|id| doc! { "n": 1, "_id": id }).collect();
     client.ok("d", of(&doc! { "insert": "c", "documents": documents })).await;
-    let container = server.account.container_for_items("d", "c").expect("the container");
+    let container = server.account.router().container_for_items("d", "c").expect("the container");
     let rows = async |text: &str| {
         let request = QueryRequest {
             text,
@@ -76,7 +77,7 @@ async fn an_id_whose_text_does_not_tell_its_type_is_a_text_at_the_other_door() {
             fans_out: true,
             wants: QueryWants::default(),
         };
-        let reply = server.account.query(&ctx, &container, request).await.expect("rows");
+        let reply = server.account.queries().query(&ctx, &container, request).await.expect("rows");
         let mut rows: Vec<String> =
             reply.rows.iter().map(|row| String::from_utf8_lossy(row).into_owned()).collect();
         rows.sort();
@@ -116,19 +117,32 @@ async fn what_the_other_door_reads_and_writes_again_keeps_its_kinds() {
     let when = bson::DateTime::from_millis(1_700_000_000_000);
     let document = doc! { "_id": "a", "when": when, "list": [bson::oid::ObjectId::from_bytes([7; 12])] };
     client.ok("d", of(&doc! { "insert": "c", "documents": [document] })).await;
-    let container = server.account.container_for_items("d", "c").expect("the container");
+    let container = server.account.router().container_for_items("d", "c").expect("the container");
     let read = ItemRead { item: "a".into(), preconditions: Preconditions::default() };
     let command = ReadCommand { key: Some(PartitionKey(vec![])), read };
-    let item =
-        server.account.read(&ctx, &container, command).await.expect("an item").item.expect("a version");
+    let item = server
+        .account
+        .items()
+        .read(&ctx, &container, command)
+        .await
+        .expect("an item")
+        .item
+        .expect("a version");
     let is_collection = container.entry.shape.is_collection;
-    let body = item_of_json_in(&item.json_text(), server.account.limits(), is_collection).expect("an item");
+    let body =
+        item_of_json_in(&item.json_text(), server.account.router().limits(), is_collection).expect("an item");
     assert_eq!(body.as_bytes(), item.body().as_bytes());
     // In a container of the NoSQL API an object stays an object.
     let definition = ContainerDefinition::new("other", PartitionKeyDefinition::hash("/tenant"));
-    let other = server.account.create_container(&ctx, "d", definition, None).await.expect("a container");
+    let other = server
+        .account
+        .definitions()
+        .create_container(&ctx, "d", definition, None)
+        .await
+        .expect("a container");
     let is_collection = other.entry.shape.is_collection;
-    let body = item_of_json_in(&item.json_text(), server.account.limits(), is_collection).expect("an item");
+    let body =
+        item_of_json_in(&item.json_text(), server.account.router().limits(), is_collection).expect("an item");
     assert_ne!(body.as_bytes(), item.body().as_bytes());
 }
 
@@ -136,13 +150,21 @@ async fn what_the_other_door_reads_and_writes_again_keeps_its_kinds() {
 async fn an_item_is_a_document_and_a_write_keeps_it_one() {
     let server = Server::start().await;
     let (ctx, mut client) = (ctx(&server), server.connect());
-    server.account.create_database(&ctx, "d", None).await.expect("a database");
+    server.account.definitions().create_database(&ctx, "d", None).await.expect("a database");
     let definition = ContainerDefinition::new("c", PartitionKeyDefinition::hash("/tenant"));
-    let container = server.account.create_container(&ctx, "d", definition, None).await.expect("a container");
-    let body = item_of_json(br#"{"id":"$num:7","tenant":"a","_id":"shown","n":1}"#, server.account.limits())
-        .expect("an item");
+    let container = server
+        .account
+        .definitions()
+        .create_container(&ctx, "d", definition, None)
+        .await
+        .expect("a container");
+    let body = item_of_json(
+        br#"{"id":"$num:7","tenant":"a","_id":"shown","n":1}"#,
+        server.account.router().limits(),
+    )
+    .expect("an item");
     let write = WriteCommand::create(body);
-    server.account.write(&ctx, &container, write, None).await.expect("written");
+    server.account.items().write_item(&ctx, &container, write).await.expect("written");
     let found = first_batch(&client.ok("d", of(&doc! { "find": "c", "filter": { "_id": 7 } })).await);
     assert_eq!(found[0].value("$_id").as_str(), Some("shown"));
     assert!(matches!(found[0].value("_id"), Value::Int(7)));
@@ -152,6 +174,7 @@ async fn an_item_is_a_document_and_a_write_keeps_it_one() {
     let key = Some(PartitionKey::single(KeyComponent::String("a".to_owned())));
     let item = server
         .account
+        .items()
         .read(&ctx, &container, ReadCommand { key, read })
         .await
         .expect("an item")
@@ -165,15 +188,20 @@ async fn an_item_is_a_document_and_a_write_keeps_it_one() {
 async fn indexes_leave_what_the_other_door_has_asked_for() {
     let server = Server::start().await;
     let (ctx, mut client) = (ctx(&server), server.connect());
-    server.account.create_database(&ctx, "d", None).await.expect("a database");
+    server.account.definitions().create_database(&ctx, "d", None).await.expect("a database");
     let mut definition = ContainerDefinition::new("c", PartitionKeyDefinition::hash("/tenant"));
     definition.unique_key_policy.unique_keys = vec![UniqueKey { paths: vec!["/email".to_owned()] }];
-    let before = server.account.create_container(&ctx, "d", definition, None).await.expect("a container");
+    let before = server
+        .account
+        .definitions()
+        .create_container(&ctx, "d", definition, None)
+        .await
+        .expect("a container");
     let index = |unique: bool| doc! { "createIndexes": "c", "indexes": [{ "key": { "tenant": 1, "a": 1 }, "name": "a", "unique": unique }] };
     assert_eq!(client.fails("d", of(&index(true))).await, 67);
     client.ok("d", of(&index(false))).await;
     client.ok("d", of(&doc! { "dropIndexes": "c", "index": "a" })).await;
-    let after = server.account.container_for_items("d", "c").expect("the container");
+    let after = server.account.router().container_for_items("d", "c").expect("the container");
     let (before, after) = (&before.container().definition, &after.container().definition);
     assert_eq!(before.indexing_policy, after.indexing_policy);
     assert_eq!(before.unique_key_policy, after.unique_key_policy);
@@ -204,7 +232,7 @@ async fn a_collection_may_have_a_name_that_no_container_has() {
         let listed = client.ok("d", of(&doc! { "listCollections": 1, "filter": { "name": name } })).await;
         assert_eq!(first_batch(&listed).len(), 1, "{name}");
         assert_eq!(client.fails("d", of(&doc! { "create": name, "validator": { "n": 1 } })).await, 48);
-        let container = server.account.container_for_items("d", id).expect("the container");
+        let container = server.account.router().container_for_items("d", id).expect("the container");
         assert_eq!(container.container().definition.id, id);
     }
     let rename = doc! { "renameCollection": "d.why?", "to": "d.so/that" };
@@ -215,7 +243,7 @@ async fn a_collection_may_have_a_name_that_no_container_has() {
         let dropped = client.ok("d", of(&doc! { "drop": name })).await;
         assert!(dropped.has("nIndexesWas"), "{name}");
     }
-    assert!(server.account.container_for_items("d", "$str:so%2Fthat").is_err());
+    assert!(server.account.router().container_for_items("d", "$str:so%2Fthat").is_err());
     // The escaped form is a name of its own. A name whose escaped form is too long for an id is refused with the code for names.
     let found = client.ok("d", of(&doc! { "count": "$str:logs%2F2026" })).await;
     assert_eq!(found.value("n").to_i32_exact(), Some(0));

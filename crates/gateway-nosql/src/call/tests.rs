@@ -21,10 +21,11 @@ async fn account() -> (Account, ContainerHandle) {
     let options =
         AccountOptions { clock: Clock::manual(Timestamp(1_700_000_000_000)), ..AccountOptions::default() };
     let account = Account::open(shard, options).await.expect("the account opens");
-    let context = RequestContext::internal(account.clock(), Guid([1; 16]));
-    account.create_database(&context, "d", None).await.expect("a database");
+    let context = RequestContext::internal(account.router().clock(), Guid([1; 16]));
+    account.definitions().create_database(&context, "d", None).await.expect("a database");
     let definition = ContainerDefinition::new("c", PartitionKeyDefinition::hash("/pk"));
-    let container = account.create_container(&context, "d", definition, None).await.expect("a container");
+    let container =
+        account.definitions().create_container(&context, "d", definition, None).await.expect("a container");
     (account, container)
 }
 
@@ -64,7 +65,7 @@ fn answers(
         host: "localhost",
         scheme: Scheme::Https,
         door: &door,
-        context: RequestContext::internal(account.clock(), Guid([1; 16])),
+        context: RequestContext::internal(account.router().clock(), Guid([1; 16])),
         body: Bytes::new(),
     };
     let errors = NUMBERS.map(|(kind, ..)| Err(Error::new(kind, "a reason")));

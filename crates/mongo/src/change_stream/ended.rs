@@ -55,7 +55,7 @@ impl Ends {
 
 impl ChangeStream {
     pub(super) fn definitions(&self) -> Arc<Definitions> {
-        self.collections.queries.catalog.load().definitions.clone()
+        self.collections.queries.router().catalog().load().definitions.clone()
     }
 
     /// The version of the catalog in which a container ended, for a token behind that.

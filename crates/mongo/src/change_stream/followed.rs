@@ -122,8 +122,8 @@ impl Collections {
         let rid = entry.record.container.rid;
         let own = Namespace::of_container(&entry.database.id, &entry.record.container.definition.id);
         let handle = ContainerHandle { entry, by_rid: false };
-        let now = self.queries.clock().now();
-        let reader = VersionReader::open(&self.queries, &handle, start.reader, now).await;
+        let now = self.queries.router().clock().now();
+        let reader = VersionReader::open(&self.queries.items(), &handle, start.reader, now).await;
         let reader = reader.map_err(|error| match error.kind() {
             ErrorKind::BadRequest => {
                 Failure::new(NOT_KEPT, format!("change streams need kept versions on '{own}': collMod with changeStreamPreAndPostImages: {{enabled: true}} keeps them from then on"))
@@ -169,7 +169,7 @@ impl Collections {
     /// The watched containers that exist now.
     pub(super) fn watched_now(&self, watched: &Watched) -> Result<Vec<Arc<ContainerEntry>>> {
         let of_database = |database: &str| -> Result<Vec<Arc<ContainerEntry>>> {
-            match self.resources.containers(database) {
+            match self.resources.router().containers(database) {
                 Ok(handles) => Ok(handles.into_iter().map(|handle| handle.entry).collect()),
                 Err(error) if matches!(error.kind(), ErrorKind::OwnerNotFound | ErrorKind::NotFound) => {
                     Ok(Vec::new())
@@ -185,7 +185,7 @@ impl Collections {
                 .collect()),
             Watched::Database(database) => of_database(database),
             Watched::Everything => {
-                let databases = self.resources.databases();
+                let databases = self.resources.router().databases();
                 let users = databases.iter().filter(|database| !OWN_DATABASES.contains(&&*database.id));
                 let lists = users.map(|database| of_database(&database.id)).collect::<Result<Vec<_>>>()?;
                 Ok(lists.into_iter().flatten().collect())
@@ -204,7 +204,7 @@ impl ChangeStream {
         let mut seen = self.catalog.clone();
         seen.borrow_and_update();
         for followed in self.followed.iter_mut().filter(|followed| !followed.is_gone) {
-            let Ok(entry) = self.collections.queries.entry_of_rid(followed.rid) else {
+            let Ok(entry) = self.collections.queries.router().entry_of_rid(followed.rid) else {
                 followed.is_gone = true;
                 continue;
             };
@@ -260,7 +260,7 @@ impl ChangeStream {
         let event = catalog_event("drop", time_ms, Some(&namespace));
         let database = &namespace.database;
         let is_last = self.followed.iter().all(|followed| followed.namespace.database != *database)
-            && self.collections.resources.database(database).is_err();
+            && self.collections.resources.router().database(database).is_err();
         match &self.watched {
             Watched::Collection(_) => {
                 self.pending.push_back(Told { event, time_ms, kind: TokenKind::Invalidate, ends_told });
@@ -307,6 +307,6 @@ impl ChangeStream {
     }
 
     pub(super) fn now_ms(&self) -> u64 {
-        self.collections.queries.clock().now().milliseconds().max(self.time_ms)
+        self.collections.queries.router().clock().now().milliseconds().max(self.time_ms)
     }
 }

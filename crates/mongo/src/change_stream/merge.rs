@@ -131,7 +131,7 @@ impl Collections {
     ) -> Result<Value> {
         let read = ItemRead { item: ItemName::from(id), preconditions: Preconditions::default() };
         let command = ReadCommand { key: Some(key), read };
-        match self.queries.read(&request.ctx, &collection.handle, command).await {
+        match self.queries.items().read(&request.ctx, &collection.handle, command).await {
             Ok(reply) => {
                 request.charge(reply.meta.charge_centi);
                 let document = reply.item.map(|item| document_of(item.body().as_bytes())).transpose()?;

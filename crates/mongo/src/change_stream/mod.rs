@@ -205,7 +205,7 @@ impl ChangeStream {
                 Err(failure) => return Err(failure),
                 Ok(()) => None,
             };
-            let is_over = self.is_at_end() || self.collections.queries.waiting_is_over();
+            let is_over = self.is_at_end() || self.collections.queries.items().waiting_is_over();
             if is_over || Instant::now() >= until {
                 return Ok(self.hand_out(room));
             }

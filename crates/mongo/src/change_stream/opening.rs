@@ -34,11 +34,11 @@ impl Collections {
             return Err(Failure::new(166, words));
         }
         // Before the first read of definitions: later changes are seen with the first batch.
-        let mut catalog = self.queries.catalog_versions();
+        let mut catalog = self.queries.router().catalog_versions();
         let version = *catalog.borrow_and_update();
         let mut stream = ChangeStream {
             collections: self.clone(),
-            time_ms: self.queries.clock().now().milliseconds(),
+            time_ms: self.queries.router().clock().now().milliseconds(),
             watched,
             options,
             pipeline,
@@ -156,7 +156,7 @@ impl ChangeStream {
             return Ok(());
         }
         for TokenContainer { rid, renamed_ms, position } in &token.containers {
-            let Ok(entry) = self.collections.queries.entry_of_rid(*rid) else {
+            let Ok(entry) = self.collections.queries.router().entry_of_rid(*rid) else {
                 return Err(history_lost("a collection was dropped that the stream had not read to its end"));
             };
             let start = Start::after(position.clone(), *renamed_ms);

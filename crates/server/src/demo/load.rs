@@ -31,7 +31,7 @@ const MARK: &str = "demo-webstore.unfinished";
 pub async fn load(account: &Account, store: &WebStore, data_dir: Option<&Path>) -> Result<bool, String> {
     let mark = data_dir.map(|directory| directory.join(MARK));
     let unfinished = mark.as_ref().is_some_and(|mark| mark.exists());
-    if account.database(DATABASE).is_ok() && !unfinished {
+    if account.router().database(DATABASE).is_ok() && !unfinished {
         return Ok(false);
     }
     if let Some(mark) = &mark {
@@ -55,7 +55,7 @@ async fn fill(account: &Account, store: &WebStore) -> Result<()> {
     let container = container(account, CUSTOMER).await?;
     let place_order = register(account, &container).await?;
     for rule in projections() {
-        account.put_projection(&context(account), rule).await?;
+        account.projections().put_projection(&context(account), rule).await?;
     }
     let (container, products, place_order) = (&container, &products, &place_order);
     futures::stream::iter(0..store.customers)
@@ -68,7 +68,7 @@ async fn fill(account: &Account, store: &WebStore) -> Result<()> {
 }
 
 fn context(account: &Account) -> RequestContext {
-    RequestContext::internal(account.clock(), account.random().guid())
+    RequestContext::internal(account.router().clock(), account.router().random().guid())
 }
 
 async fn register(account: &Account, container: &ContainerHandle) -> Result<Arc<Script>> {
@@ -79,8 +79,10 @@ async fn register(account: &Account, container: &ContainerHandle) -> Result<Arc<
         trigger: None,
         spelling: None,
     };
-    let (script, _) =
-        account.upsert_script(&context(account), container, definition, &Preconditions::default()).await?;
+    let (script, _) = account
+        .definitions()
+        .upsert_script(&context(account), container, definition, &Preconditions::default())
+        .await?;
     Ok(script)
 }
 
@@ -103,9 +105,9 @@ async fn create_all(account: &Account, into: StoreContainer, items: &[Value]) ->
 
 /// `None` when it exists.
 async fn create(account: &Account, container: &ContainerHandle, item: &Value) -> Result<Option<ItemReply>> {
-    let body = item_of_json(item.to_string().as_bytes(), account.limits())?;
-    match account.write(&context(account), container, WriteCommand::create(body), None).await {
-        Ok(written) => Ok(Some(written.reply)),
+    let body = item_of_json(item.to_string().as_bytes(), account.router().limits())?;
+    match account.items().write_item(&context(account), container, WriteCommand::create(body)).await {
+        Ok(written) => Ok(Some(written)),
         Err(error) if error.kind() == ErrorKind::Conflict => Ok(None),
         Err(error) => Err(error),
     }
@@ -122,7 +124,10 @@ async fn sign_up(
         let key = PartitionKey::single(KeyComponent::String(customer.id().to_owned()));
         let arguments = json!([order]).to_string();
         let (context, key) = (context(account), Some(&key));
-        account.execute_procedure(&context, container, key, place_order, &arguments, false).await?;
+        account
+            .procedures()
+            .execute_procedure(&context, container, key, place_order, &arguments, false)
+            .await?;
     }
     Ok(())
 }

@@ -68,23 +68,23 @@ struct Stage<'o, W> {
 
 impl<W: Write> Stage<'_, W> {
     async fn introduce(&mut self) -> Result<()> {
-        let max = bytes(self.account.limits().physical_partition_size_bytes_max);
+        let max = bytes(self.account.router().limits().physical_partition_size_bytes_max);
         self.say(&format!(
             "A physical partition is split when it holds more than 50 GB. Here {max} stand for them, and everything is in memory.\n\
              The container {DATABASE}/{CONTAINER} has the partition key /customer. A full bar is what one partition may hold.\n"
         ))?;
         let context = self.context();
-        self.account.create_database(&context, DATABASE, None).await?;
+        self.account.definitions().create_database(&context, DATABASE, None).await?;
         let key = json!({ "paths": ["/customer"], "kind": "Hash", "version": 2 });
         let definition = serde_json::from_value(json!({ "id": CONTAINER, "partitionKey": key }));
         let definition = definition.expect("our own definitions are valid");
-        self.account.create_container(&context, DATABASE, definition, None).await?;
+        self.account.definitions().create_container(&context, DATABASE, definition, None).await?;
         self.show(&self.report().await?)
     }
 
     /// Stores orders until the partition is full, and continues until it has been split.
     async fn fill(&mut self) -> Result<()> {
-        let max = self.account.limits().physical_partition_size_bytes_max;
+        let max = self.account.router().limits().physical_partition_size_bytes_max;
         let (mut quarters, mut looks) = (0, 0);
         let mut orders = LOOK_AFTER_ITEMS;
         loop {
@@ -155,23 +155,23 @@ impl<W: Write> Stage<'_, W> {
             let customer = format!("c{}", number % CUSTOMERS);
             let order = json!({ "id": format!("o{number}"), "customer": customer, "note": NOTE.repeat(7) });
             let body = order.to_string();
-            let body = item_of_json(body.as_bytes(), self.account.limits())?;
-            self.account.write(&self.context(), &container, WriteCommand::create(body), None).await?;
+            let body = item_of_json(body.as_bytes(), self.account.router().limits())?;
+            self.account.items().write_item(&self.context(), &container, WriteCommand::create(body)).await?;
             self.orders += 1;
         }
         Ok(())
     }
 
     fn container(&self) -> Result<ContainerHandle> {
-        self.account.container(DATABASE, CONTAINER)
+        self.account.router().container(DATABASE, CONTAINER)
     }
 
     async fn report(&self) -> Result<ContainerReport> {
-        self.account.container_report(&self.container()?, Duration::from_secs(60)).await
+        self.account.maintenance().container_report(&self.container()?, Duration::from_secs(60)).await
     }
 
     fn show(&mut self, report: &ContainerReport) -> Result<()> {
-        let max = self.account.limits().physical_partition_size_bytes_max;
+        let max = self.account.router().limits().physical_partition_size_bytes_max;
         let count = counted(report.partitions.len() as u64, "partition");
         for (place, partition) in report.partitions.iter().enumerate() {
             let count = if place == 0 { count.as_str() } else { "" };
@@ -192,6 +192,6 @@ impl<W: Write> Stage<'_, W> {
     }
 
     fn context(&self) -> RequestContext {
-        RequestContext::internal(self.account.clock(), self.account.random().guid())
+        RequestContext::internal(self.account.router().clock(), self.account.router().random().guid())
     }
 }

@@ -84,7 +84,7 @@ async fn load_items(
     loaded: &mut Loaded,
 ) -> Result<(), String> {
     let create = async |(index, item): (usize, &RawValue)| {
-        let context = RequestContext::internal(account.clock(), account.random().guid());
+        let context = RequestContext::internal(account.router().clock(), account.router().random().guid());
         match create(account, &context, container, item.get()).await {
             Ok(_) => Ok(true),
             Err(error) if error.kind() == ErrorKind::Conflict => Ok(false),
@@ -109,9 +109,9 @@ async fn create(
     container: &ContainerHandle,
     json: &str,
 ) -> Result<(), Error> {
-    let _room = account.room_for(context, json.len()).await?;
-    let body = item_of_json(json.as_bytes(), account.limits())?;
-    account.write(context, container, WriteCommand::create(body), None).await.map(drop)
+    let _room = account.router().room_for(context, json.len()).await?;
+    let body = item_of_json(json.as_bytes(), account.router().limits())?;
+    account.items().write_item(context, container, WriteCommand::create(body)).await.map(drop)
 }
 
 fn throughput(manual: Option<u64>, autoscale: Option<u64>) -> Result<Option<Throughput>, Error> {
@@ -131,8 +131,8 @@ pub async fn create_missing_database(
     id: &str,
     throughput: Option<Throughput>,
 ) -> Result<bool, Error> {
-    let context = RequestContext::internal(account.clock(), account.random().guid());
-    match account.create_database(&context, id, throughput).await {
+    let context = RequestContext::internal(account.router().clock(), account.router().random().guid());
+    match account.definitions().create_database(&context, id, throughput).await {
         Ok(_) => Ok(true),
         Err(error) if error.kind() == ErrorKind::Conflict => Ok(false),
         Err(error) => Err(error),
@@ -146,11 +146,13 @@ pub async fn create_missing_container(
     definition: ContainerDefinition,
     throughput: Option<Throughput>,
 ) -> Result<(ContainerHandle, bool), Error> {
-    let context = RequestContext::internal(account.clock(), account.random().guid());
+    let context = RequestContext::internal(account.router().clock(), account.router().random().guid());
     let id = definition.id.clone();
-    match account.create_container(&context, database, definition, throughput).await {
+    match account.definitions().create_container(&context, database, definition, throughput).await {
         Ok(container) => Ok((container, true)),
-        Err(error) if error.kind() == ErrorKind::Conflict => Ok((account.container(database, &id)?, false)),
+        Err(error) if error.kind() == ErrorKind::Conflict => {
+            Ok((account.router().container(database, &id)?, false))
+        }
         Err(error) => Err(error),
     }
 }

@@ -48,43 +48,72 @@ macro_rules! operations {
 }
 
 pub const OPERATIONS: &[Operation] = operations![
-    (create_database, |a, ctx, _any| a.create_database(ctx, "other", Some(Throughput::Manual(400)))),
-    (delete_database, |a, ctx, any| a.delete_database(ctx, "db", any)),
-    (create_container, |a, ctx, _any| a.create_container(ctx, "db", named("other"), None)),
-    (replace_container, |a, ctx, any| a.replace_container(ctx, "db", "a", reindexed(), any)),
-    (delete_container, |a, ctx, any| a.delete_container(ctx, "db", "a", any)),
-    (replace_offer, |a, ctx, any| a.replace_offer(ctx, &offer(a), Throughput::Manual(500), any)),
-    (redistribute, |a, ctx, _any| a.redistribute(ctx, &of(a, "a"), &[(0, 400)])),
-    (redistribute_and_resize, |a, ctx, _any| a.redistribute_and_resize(ctx, &of(a, "a"), &[(0, 600)])),
-    (create_user, |a, ctx, _any| a.create_user(ctx, "db", "bob")),
-    (upsert_user, |a, ctx, any| a.upsert_user(ctx, "db", "ann", any)),
-    (replace_user, |a, ctx, any| a.replace_user(ctx, "db", "ann", "bea", any)),
-    (delete_user, |a, ctx, any| a.delete_user(ctx, "db", "ann", any)),
-    (create_permission, |a, ctx, _any| a.create_permission(ctx, "db", "ann", permits("q", "b"))),
-    (upsert_permission, |a, ctx, any| a.upsert_permission(ctx, "db", "ann", permits("p", "b"), any)),
+    (create_database, |a, ctx, _any| a.definitions().create_database(
+        ctx,
+        "other",
+        Some(Throughput::Manual(400))
+    )),
+    (delete_database, |a, ctx, any| a.definitions().delete_database(ctx, "db", any)),
+    (create_container, |a, ctx, _any| a.definitions().create_container(ctx, "db", named("other"), None)),
+    (replace_container, |a, ctx, any| a.definitions().replace_container(ctx, "db", "a", reindexed(), any)),
+    (delete_container, |a, ctx, any| a.definitions().delete_container(ctx, "db", "a", any)),
+    (replace_offer, |a, ctx, any| a.definitions().replace_offer(
+        ctx,
+        &offer(a),
+        Throughput::Manual(500),
+        any
+    )),
+    (redistribute, |a, ctx, _any| a.router().redistribute(ctx, &of(a, "a"), &[(0, 400)])),
+    (redistribute_and_resize, |a, ctx, _any| a.router().redistribute_and_resize(
+        ctx,
+        &of(a, "a"),
+        &[(0, 600)]
+    )),
+    (create_user, |a, ctx, _any| a.definitions().create_user(ctx, "db", "bob")),
+    (upsert_user, |a, ctx, any| a.definitions().upsert_user(ctx, "db", "ann", any)),
+    (replace_user, |a, ctx, any| a.definitions().replace_user(ctx, "db", "ann", "bea", any)),
+    (delete_user, |a, ctx, any| a.definitions().delete_user(ctx, "db", "ann", any)),
+    (create_permission, |a, ctx, _any| a.definitions().create_permission(
+        ctx,
+        "db",
+        "ann",
+        permits("q", "b")
+    )),
+    (upsert_permission, |a, ctx, any| a.definitions().upsert_permission(
+        ctx,
+        "db",
+        "ann",
+        permits("p", "b"),
+        any
+    )),
     (replace_permission, |a, ctx, any| {
-        a.replace_permission(ctx, ("db", "ann", "p"), permits("q", "a"), any)
+        a.definitions().replace_permission(ctx, ("db", "ann", "p"), permits("q", "a"), any)
     }),
-    (create_login, |a, _ctx, _any| a.create_login("db", "fay", "kept".into())),
-    (change_login, |a, _ctx, _any| a.change_login("db", "eve", |kept| Ok(kept.to_uppercase()))),
-    (remove_logins, |a, _ctx, _any| a.remove_logins("db", None)),
-    (delete_permission, |a, ctx, any| a.delete_permission(ctx, ("db", "ann", "p"), any)),
-    (create_script, |a, ctx, _any| a.create_script(ctx, &of(a, "a"), script("t"))),
-    (upsert_script, |a, ctx, any| a.upsert_script(ctx, &of(a, "a"), script("s"), any)),
-    (replace_script, |a, ctx, any| a.replace_script(ctx, &of(a, "a"), "s", script("t"), any)),
-    (delete_script, |a, _ctx, any| a.delete_script(&of(a, "a"), ScriptKind::Procedure, "s", any)),
-    (split, |a, _ctx, _any| a.split(&of(a, "a"), 0, SplitAt::Middle)),
-    (merge, |a, _ctx, _any| a.merge(&of(a, "wide"), &[0, 1])),
-    (move_partition, |a, _ctx, _any| a.move_partition(&of(a, "a"), 0, 1)),
-    (abort_relocation, |a, _ctx, _any| a.abort_relocation(&of(a, "wide"))),
-    (put_projection, |a, ctx, _any| a.put_projection(ctx, rule("new", "copied"))),
-    (delete_projection, |a, _ctx, _any| a.delete_projection("names")),
-    (pause_projection, |a, _ctx, _any| a.pause_projection("names")),
-    (resume_projection, |a, _ctx, _any| a.resume_projection("names")),
+    (create_login, |a, _ctx, _any| a.definitions().create_login("db", "fay", "kept".into())),
+    (change_login, |a, _ctx, _any| a.definitions().change_login("db", "eve", |kept| Ok(kept.to_uppercase()))),
+    (remove_logins, |a, _ctx, _any| a.definitions().remove_logins("db", None)),
+    (delete_permission, |a, ctx, any| a.definitions().delete_permission(ctx, ("db", "ann", "p"), any)),
+    (create_script, |a, ctx, _any| a.definitions().create_script(ctx, &of(a, "a"), script("t"))),
+    (upsert_script, |a, ctx, any| a.definitions().upsert_script(ctx, &of(a, "a"), script("s"), any)),
+    (replace_script, |a, ctx, any| a.definitions().replace_script(ctx, &of(a, "a"), "s", script("t"), any)),
+    (delete_script, |a, _ctx, any| a.definitions().delete_script(
+        &of(a, "a"),
+        ScriptKind::Procedure,
+        "s",
+        any
+    )),
+    (split, |a, _ctx, _any| a.maintenance().split(&of(a, "a"), 0, SplitAt::Middle)),
+    (merge, |a, _ctx, _any| a.maintenance().merge(&of(a, "wide"), &[0, 1])),
+    (move_partition, |a, _ctx, _any| a.maintenance().move_partition(&of(a, "a"), 0, 1)),
+    (abort_relocation, |a, _ctx, _any| a.maintenance().abort_relocation(&of(a, "wide"))),
+    (put_projection, |a, ctx, _any| a.projections().put_projection(ctx, rule("new", "copied"))),
+    (delete_projection, |a, _ctx, _any| a.projections().delete_projection("names")),
+    (pause_projection, |a, _ctx, _any| a.projections().pause_projection("names")),
+    (resume_projection, |a, _ctx, _any| a.projections().resume_projection("names")),
 ];
 
 fn offer(account: &Account) -> String {
-    account.throughput_of(&of(account, "a")).own.expect("its own").rid.to_string()
+    account.router().throughput_of(&of(account, "a")).own.expect("its own").rid.to_string()
 }
 
 fn named(id: &str) -> ContainerDefinition {
@@ -130,7 +159,7 @@ fn rule(id: &str, copy: &str) -> ProjectionRule {
 }
 
 fn of(account: &Account, container: &str) -> ContainerHandle {
-    account.container("db", container).expect("the world has it")
+    account.router().container("db", container).expect("the world has it")
 }
 
 const ITEMS: usize = 10;
@@ -140,17 +169,17 @@ async fn world(engines: &[FaultEngine; 2]) -> Arc<Fixture> {
     let shards: Vec<Shard> = engines.iter().map(over).collect();
     let fixture = Arc::new(Fixture::over(shards).await);
     let (account, ctx) = (&fixture.account, fixture.ctx());
-    account.create_database(&ctx, "db", None).await.expect("created");
+    account.definitions().create_database(&ctx, "db", None).await.expect("created");
     for (id, throughput) in [("a", 400), ("b", 400), ("wide", 20_000)] {
         let throughput = Some(Throughput::Manual(throughput));
-        account.create_container(&ctx, "db", named(id), throughput).await.expect("created");
+        account.definitions().create_container(&ctx, "db", named(id), throughput).await.expect("created");
         fill(&fixture, id).await;
     }
-    account.create_user(&ctx, "db", "ann").await.expect("created");
-    account.create_permission(&ctx, "db", "ann", permits("p", "a")).await.expect("created");
-    account.create_login("db", "eve", "kept".into()).await.expect("created");
-    account.create_script(&ctx, &of(account, "a"), script("s")).await.expect("created");
-    account.put_projection(&ctx, rule("names", "name")).await.expect("put");
+    account.definitions().create_user(&ctx, "db", "ann").await.expect("created");
+    account.definitions().create_permission(&ctx, "db", "ann", permits("p", "a")).await.expect("created");
+    account.definitions().create_login("db", "eve", "kept".into()).await.expect("created");
+    account.definitions().create_script(&ctx, &of(account, "a"), script("s")).await.expect("created");
+    account.projections().put_projection(&ctx, rule("names", "name")).await.expect("put");
     // Some of the changes delete its source.
     expects_log("the source container 'db/a' was deleted");
     fixture
@@ -169,7 +198,7 @@ async fn fill(fixture: &Fixture, container: &str) {
 
 /// Items of each container of `db`: a foreign item is recognised by the container that it names.
 async fn check_items(fixture: &Fixture, hint: &str) {
-    let Ok(containers) = fixture.account.containers("db") else { return };
+    let Ok(containers) = fixture.account.router().containers("db") else { return };
     for container in containers {
         let id = &container.container().definition.id;
         if id == "other" {
@@ -191,8 +220,9 @@ async fn check_items(fixture: &Fixture, hint: &str) {
 /// Until nothing moves or is built any more.
 async fn settled(account: &Account) {
     loop {
-        let databases = account.databases();
-        let containers = databases.iter().filter_map(|database| account.containers(&database.id).ok());
+        let databases = account.router().databases();
+        let containers =
+            databases.iter().filter_map(|database| account.router().containers(&database.id).ok());
         let is_busy = |container: &ContainerHandle| {
             container.relocation().is_some() || container.index_progress() < 100
         };
@@ -206,9 +236,9 @@ async fn settled(account: &Account) {
 /// All definitions as clients can see them.
 async fn definitions(account: &Account) -> Vec<String> {
     let mut lines = Vec::new();
-    for database in account.databases() {
+    for database in account.router().databases() {
         lines.push(format!("{database:?}"));
-        for container in account.containers(&database.id).expect("there") {
+        for container in account.router().containers(&database.id).expect("there") {
             lines.push(format!("{:?}", container.container()));
             for range in container.partition_key_ranges() {
                 let bounds = (range.min_inclusive, range.max_exclusive);
@@ -220,14 +250,14 @@ async fn definitions(account: &Account) -> Vec<String> {
             let scripts = container.scripts(ScriptKind::Procedure);
             lines.extend(scripts.iter().map(|script| format!("{script:?}")));
         }
-        for user in account.users(&database.id).expect("there").1 {
+        for user in account.definitions().users(&database.id).expect("there").1 {
             lines.push(format!("{user:?}"));
-            let permissions = account.permissions(&database.id, &user.id).expect("there").1;
+            let permissions = account.definitions().permissions(&database.id, &user.id).expect("there").1;
             lines.extend(permissions.iter().map(|permission| format!("{permission:?}")));
         }
     }
-    lines.extend(account.offers().iter().map(|offer| format!("{offer:?}")));
-    for report in account.projections().await {
+    lines.extend(account.definitions().offers().iter().map(|offer| format!("{offer:?}")));
+    for report in account.projections().projections().await {
         lines.push(format!("{:?} paused: {}", report.rule, report.state == ProjectionState::Paused));
     }
     lines
@@ -239,7 +269,7 @@ async fn client_hangs_up(operation: &Operation, point: Drops) {
     let engines = [FaultEngine::new(), FaultEngine::new()];
     let fixture = world(&engines).await;
     if operation.name == "abort_relocation" {
-        fixture.account.merge(&of(&fixture.account, "wide"), &[0, 1]).await.expect("begun");
+        fixture.account.maintenance().merge(&of(&fixture.account, "wide"), &[0, 1]).await.expect("begun");
     }
     let before = definitions(&fixture.account).await;
     drop_at(&engines[0], (operation.run)(fixture.clone()), point, || ()).await;
@@ -248,10 +278,10 @@ async fn client_hangs_up(operation: &Operation, point: Drops) {
     }
     // Other clients continue: their definitions must not be mixed up with the cancelled change.
     let ctx = fixture.ctx();
-    let database = fixture.account.create_database(&ctx, "next", None).await;
+    let database = fixture.account.definitions().create_database(&ctx, "next", None).await;
     database.unwrap_or_else(|error| panic!("{hint}: {error}"));
     let throughput = Some(Throughput::Manual(20_000));
-    let next = fixture.account.create_container(&ctx, "next", named("c"), throughput).await;
+    let next = fixture.account.definitions().create_container(&ctx, "next", named("c"), throughput).await;
     let next = next.unwrap_or_else(|error| panic!("{hint}: {error}"));
     settled(&fixture.account).await;
     let live = definitions(&fixture.account).await;
@@ -279,7 +309,7 @@ async fn check_restart(engines: &[FaultEngine; 2], live: &[String], hint: &str) 
     );
     check_items(&reopened, hint).await;
     // The new container's deletion deletes nothing else.
-    reopened.account.delete_database(&reopened.ctx(), "next", &none()).await.expect("deleted");
+    reopened.account.definitions().delete_database(&reopened.ctx(), "next", &none()).await.expect("deleted");
     check_items(&reopened, hint).await;
 }
 

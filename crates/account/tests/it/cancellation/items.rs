@@ -126,8 +126,16 @@ pub fn writes_of_items() -> Vec<Case> {
             |w, ctx| w.fixture.account.json_key_delete(&ctx, &w.container, KEY),
             |before, now| all_or_nothing(before, now, |items| items.retain(|(pk, _), _| pk != "a"))
         ),
-        case!(purge_expired, |w, _ctx| w.fixture.account.purge_expired(&w.container), unchanged),
-        case!(compact_change_logs, |w, _ctx| w.fixture.account.compact_change_logs(), unchanged),
+        case!(
+            purge_expired,
+            |w, _ctx| w.fixture.account.maintenance().purge_expired(&w.container),
+            unchanged
+        ),
+        case!(
+            compact_change_logs,
+            |w, _ctx| w.fixture.account.maintenance().compact_change_logs(),
+            unchanged
+        ),
     ]
 }
 
@@ -151,7 +159,8 @@ pub fn scripts() -> Vec<Case> {
             try_script,
             |w, ctx| async {
                 let key = key();
-                let tried = w.fixture.account.try_script(&ctx, &w.container, &trial(&key, true)).await?;
+                let tried =
+                    w.fixture.account.procedures().try_script(&ctx, &w.container, &trial(&key, true)).await?;
                 tried.outcome
             },
             |before, now| all_or_nothing(before, now, |items| {
@@ -221,7 +230,12 @@ pub fn reads() -> Vec<Case> {
             try_script,
             |w, ctx| async {
                 let key = key();
-                let tried = w.fixture.account.try_script(&ctx, &w.container, &trial(&key, false)).await?;
+                let tried = w
+                    .fixture
+                    .account
+                    .procedures()
+                    .try_script(&ctx, &w.container, &trial(&key, false))
+                    .await?;
                 tried.outcome
             },
             unchanged
@@ -231,7 +245,7 @@ pub fn reads() -> Vec<Case> {
             |w, ctx| async {
                 let one = ["1".to_owned()];
                 let source = "function (n) { return n + 1; }";
-                w.fixture.account.try_function(&ctx, &w.container, source, &one).await?.outcome
+                w.fixture.account.procedures().try_function(&ctx, &w.container, source, &one).await?.outcome
             },
             unchanged
         ),
@@ -240,22 +254,22 @@ pub fn reads() -> Vec<Case> {
             |w, ctx| async {
                 let policy = IndexingPolicy::default();
                 let queries = [("SELECT * FROM c WHERE c.v = 1".to_owned(), vec![])];
-                w.fixture.account.preview_queries(&ctx, &w.container, policy, &queries, 10).await
+                w.fixture.account.queries().preview_queries(&ctx, &w.container, policy, &queries, 10).await
             },
             unchanged
         ),
-        case!(schema, |w, ctx| w.fixture.account.schema(&ctx, &w.container, 10), unchanged),
+        case!(schema, |w, ctx| w.fixture.account.items().schema(&ctx, &w.container, 10), unchanged),
         case!(
             preview_policy,
             |w, ctx| {
                 let policy = IndexingPolicy::default();
-                w.fixture.account.preview_policy(&ctx, &w.container, policy, 10)
+                w.fixture.account.items().preview_policy(&ctx, &w.container, policy, 10)
             },
             unchanged
         ),
         case!(
             key_report,
-            |w, _ctx| async { w.fixture.account.key_report(&w.container, &key()).await },
+            |w, _ctx| async { w.fixture.account.maintenance().key_report(&w.container, &key()).await },
             unchanged
         ),
         case!(shard_states, |w, _ctx| w.fixture.account.shard_states(), unchanged),
@@ -267,7 +281,7 @@ pub fn reads() -> Vec<Case> {
         case!(item_id, |w, _ctx| w.fixture.account.json_item_id(&w.container, A, "1"), unchanged),
         case!(
             query,
-            |w, ctx| w.fixture.account.query(
+            |w, ctx| w.fixture.account.queries().query(
                 &ctx,
                 &w.container,
                 request("SELECT * FROM c ORDER BY c.v", 2, None)
@@ -276,14 +290,14 @@ pub fn reads() -> Vec<Case> {
         ),
         case!(
             read_feed,
-            |w, ctx| w.fixture.account.read_feed(&ctx, &w.container, FeedScope::All, Some(2), None),
+            |w, ctx| w.fixture.account.items().read_feed(&ctx, &w.container, FeedScope::All, Some(2), None),
             unchanged
         ),
         case!(
             changes_in,
             |w, ctx| async {
                 let request = ChangeFeedRequest { max_items: Some(2), ..ChangeFeedRequest::default() };
-                w.fixture.account.changes_in::<JsonChanges>(&ctx, &w.container, &request).await
+                w.fixture.account.items().changes_in::<JsonChanges>(&ctx, &w.container, &request).await
             },
             unchanged
         ),
@@ -301,7 +315,7 @@ pub fn reads() -> Vec<Case> {
                     in_any_order,
                     within: None,
                 };
-                w.fixture.account.find_items(&ctx, &w.container, request).await
+                w.fixture.account.queries().find_items(&ctx, &w.container, request).await
             },
             unchanged
         ),
@@ -309,13 +323,15 @@ pub fn reads() -> Vec<Case> {
             change_feed,
             |w, ctx| async {
                 let request = ChangeFeedRequest { max_items: Some(2), ..ChangeFeedRequest::default() };
-                w.fixture.account.change_feed(&ctx, &w.container, &request).await
+                w.fixture.account.items().change_feed(&ctx, &w.container, &request).await
             },
             unchanged
         ),
         case!(
             changes,
-            |w, _ctx| async { w.fixture.account.changes(&w.container, 0, &KeyRange::full(), 0, 10).await },
+            |w, _ctx| async {
+                w.fixture.account.items().changes(&w.container, 0, &KeyRange::full(), 0, 10).await
+            },
             unchanged
         ),
     ]

@@ -218,7 +218,7 @@ impl Client {
         let pending = self.world.notebooks.recorder.asks(self.number, logical, vec![]);
         let scope = key_scope(format!("[\"{logical}\"]"));
         let ctx = self.ctx(container);
-        match self.world.account.read_feed(&ctx, container, scope, Some(-1), None).await {
+        match self.world.account.items().read_feed(&ctx, container, scope, Some(-1), None).await {
             Ok(page) => {
                 self.note(&page.meta, None);
                 if page.continuation.is_some() {

@@ -87,7 +87,7 @@ async fn crash_at(kind: RelocationKind, step: RelocationStep, seed: u64) -> Vec<
     world.populate().await;
     world.introduce().await;
     let container = world.container();
-    let split = world.account.split(&container, 0, SplitAt::Middle).await.expect("begins");
+    let split = world.account.maintenance().split(&container, 0, SplitAt::Middle).await.expect("begins");
     split.finished().await.expect("ends");
     let before = ranges_of(&world);
     let mover = {
@@ -98,9 +98,11 @@ async fn crash_at(kind: RelocationKind, step: RelocationStep, seed: u64) -> Vec<
             }
             is_armed.store(true, Ordering::Release);
             let ticket = match kind {
-                RelocationKind::Split => world.account.split(&container, 1, SplitAt::Middle).await,
-                RelocationKind::Merge => world.account.merge(&container, &[1, 2]).await,
-                RelocationKind::Move => world.account.move_partition(&container, 1, 1).await,
+                RelocationKind::Split => {
+                    world.account.maintenance().split(&container, 1, SplitAt::Middle).await
+                }
+                RelocationKind::Merge => world.account.maintenance().merge(&container, &[1, 2]).await,
+                RelocationKind::Move => world.account.maintenance().move_partition(&container, 1, 1).await,
             };
             let outcome = ticket.expect("begins").finished().await;
             assert!(outcome.is_err(), "it was stopped");
@@ -253,13 +255,13 @@ async fn a_source_acknowledges_nothing_once_its_end_is_in_doubt() {
     world.introduce().await;
     let container = world.container();
     // Its shard continues to work when the catalog's fails.
-    let there = world.account.move_partition(&container, 0, 1).await.expect("begins");
+    let there = world.account.maintenance().move_partition(&container, 0, 1).await.expect("begins");
     there.finished().await.expect("ends");
     let mover = {
         let world = world.clone();
         async move {
             is_armed.store(true, Ordering::Release);
-            let back = world.account.move_partition(&container, 0, 0).await.expect("begins");
+            let back = world.account.maintenance().move_partition(&container, 0, 0).await.expect("begins");
             back.finished().await.expect_err("it cannot be published");
         }
     };

@@ -63,7 +63,7 @@ pub async fn run_feed_readers(world: Arc<World>) {
 
 async fn compact(world: &World) {
     while !world.is_over() {
-        if let Err(error) = world.account.compact_change_logs().await
+        if let Err(error) = world.account.maintenance().compact_change_logs().await
             && !matches!(error.kind(), ErrorKind::PartitionGone)
             && !is_cut(world, &error)
         {
@@ -96,7 +96,7 @@ async fn follow(world: &World, mode: ChangeFeedMode) {
         };
         let max_items = Some([1, 2, 5, 30, -1][random.below(5) as usize]);
         let request = ChangeFeedRequest { mode, start, max_items, ..ChangeFeedRequest::default() };
-        let page = match world.account.change_feed(&world.ctx(), &world.container(), &request).await {
+        let page = match world.account.items().change_feed(&world.ctx(), &world.container(), &request).await {
             Ok(page) => page,
             Err(error) if is_cut(world, &error) => return,
             Err(error) => return world.problem(format!("change feed: {error} ({:?})", error.kind())),
@@ -178,6 +178,7 @@ async fn compare(world: &World, mode: ChangeFeedMode, place: &Mutex<Copy>) {
     loop {
         let page = world
             .account
+            .items()
             .read_feed(&world.ctx(), &world.container(), FeedScope::All, None, token.as_deref())
             .await;
         let page = match page {

@@ -33,7 +33,8 @@ impl Acknowledged {
     pub async fn learn(&self, world: &World, logical: &str, id: &str, meta: &ReplyMeta) {
         let range_id = meta.range_id.expect("writes name their range");
         let before = meta.item_lsn - 1;
-        let page = world.account.changes(&world.container(), range_id, &KeyRange::full(), before, 1).await;
+        let page =
+            world.account.items().changes(&world.container(), range_id, &KeyRange::full(), before, 1).await;
         let (_, entry) = page.expect("the log").entries.pop().expect("the commit is there");
         let name = (logical.to_owned(), id.to_owned());
         let key = entry.operations[0].key.clone();
@@ -109,7 +110,7 @@ async fn follow(world: &World, follower: &mut Follower, place: Place) -> Result<
             open.extend([part].into_iter().chain(rest).map(|span| Place { span, after }));
             continue;
         }
-        match world.account.changes(&container, range_id, &span, after, ENTRIES_MAX).await {
+        match world.account.items().changes(&container, range_id, &span, after, ENTRIES_MAX).await {
             Ok(page) => {
                 let place = Place { span, after: page.last_lsn };
                 if let Some(problem) = follower.take(&page) {

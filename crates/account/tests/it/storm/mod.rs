@@ -110,7 +110,7 @@ async fn look_at_everything(world: &World) {
         let logical = logical_name(number);
         let pending = world.notebooks.recorder.asks(u32::MAX, &logical, vec![]);
         let scope = key_scope(format!("[\"{logical}\"]"));
-        let page = world.account.read_feed(&world.ctx(), &container, scope, Some(-1), None).await;
+        let page = world.account.items().read_feed(&world.ctx(), &container, scope, Some(-1), None).await;
         let seen: Vec<SeenItem> = page.expect("a page").items.iter().map(clients::seen).collect();
         items += seen.len() as u64;
         pending.answered(Reply::Snapshot(seen));

@@ -40,7 +40,7 @@ pub async fn begin_something(world: &World, random: &Random) -> Result<Option<Re
     match random.below(3) {
         0 if world.weather.shards > 1 => {
             let shard = random.below(world.weather.shards as u64) as u16;
-            match account.move_partition(&container, range.id, shard).await {
+            match account.maintenance().move_partition(&container, range.id, shard).await {
                 // The range is already on that shard.
                 Err(error) if error.kind() == ErrorKind::BadRequest => Ok(None),
                 begun => begun.map(Some),
@@ -50,9 +50,9 @@ pub async fn begin_something(world: &World, random: &Random) -> Result<Option<Re
             let first = at.min(ranges.len() - 2);
             let several = 2 + random.below(2) as usize;
             let ids: Vec<u32> = ranges[first..].iter().take(several).map(|range| range.id).collect();
-            account.merge(&container, &ids).await.map(Some)
+            account.maintenance().merge(&container, &ids).await.map(Some)
         }
-        _ => account.split(&container, range.id, cut(range, random)).await.map(Some),
+        _ => account.maintenance().split(&container, range.id, cut(range, random)).await.map(Some),
     }
 }
 
@@ -73,7 +73,7 @@ async fn see_it_through(world: &World, random: &Random, ticket: RelocationTicket
         for _ in 0..random.below(200) {
             tokio::task::yield_now().await;
         }
-        if let Err(error) = world.account.abort_relocation(&world.container()).await {
+        if let Err(error) = world.account.maintenance().abort_relocation(&world.container()).await {
             world.problem(format!("abort: {error} ({:?})", error.kind()));
         }
     }

@@ -188,7 +188,7 @@ impl Reader {
         let ctx = RequestContext { session, ..self.world.ctx() };
         let account = &self.world.account;
         let Some(text) = &source.text else {
-            let page = account.read_feed(&ctx, &container, scope, Some(page), continuation).await?;
+            let page = account.items().read_feed(&ctx, &container, scope, Some(page), continuation).await?;
             self.note(&page.meta);
             return Ok((page.items.iter().map(json).collect(), page.continuation));
         };
@@ -203,7 +203,7 @@ impl Reader {
             fans_out,
             wants: QueryWants::default(),
         };
-        let reply = account.query(&ctx, &container, request).await?;
+        let reply = account.queries().query(&ctx, &container, request).await?;
         self.note(&reply.meta);
         let rows = reply.rows.iter().map(|row| serde_json::from_slice(row).expect("rows are JSON"));
         Ok((rows.collect(), reply.continuation))

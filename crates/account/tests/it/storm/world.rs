@@ -151,13 +151,17 @@ impl World {
     /// The container `db/c` with the stable items.
     pub async fn populate(&self) {
         let ctx = self.ctx();
-        self.account.create_database(&ctx, "db", None).await.expect("created");
+        self.account.definitions().create_database(&ctx, "db", None).await.expect("created");
         let mut definition = ContainerDefinition::new("c", PartitionKeyDefinition::hash("/pk"));
         if self.weather.past == Past::Kept {
             definition.change_feed_policy = Some(ChangeFeedPolicy { retention_duration: 60 });
         }
         let throughput = Some(Throughput::Manual(self.weather.throughput));
-        self.account.create_container(&ctx, "db", definition, throughput).await.expect("created");
+        self.account
+            .definitions()
+            .create_container(&ctx, "db", definition, throughput)
+            .await
+            .expect("created");
         let container = self.container();
         for number in 0..STABLE_ITEMS {
             let body = body("s", &format!("stable {number}"), number as i64, true);
@@ -195,11 +199,11 @@ impl World {
 
     /// As a front end does it for every request.
     pub fn container(&self) -> ContainerHandle {
-        self.account.container("db", "c").expect("it is there")
+        self.account.router().container("db", "c").expect("it is there")
     }
 
     pub fn ctx(&self) -> RequestContext {
-        RequestContext::internal(&self.clock, self.account.random().guid())
+        RequestContext::internal(&self.clock, self.account.router().random().guid())
     }
 
     pub fn random(&self, role: &str, number: u32) -> Random {

@@ -88,7 +88,7 @@ impl World {
         world.fixture.procedure(&world.container, names[0], "", bodies[0]).await;
         let before = (shardlake_model::TriggerType::Pre, shardlake_model::TriggerOperation::All);
         world.fixture.trigger(&world.container, names[1], before, bodies[1]).await;
-        World { container: world.fixture.account.container("db", "c").expect("there"), ..world }
+        World { container: world.fixture.account.router().container("db", "c").expect("there"), ..world }
     }
 
     /// Items that expire before the operation begins: they are invisible, but stored until they are removed.
@@ -111,7 +111,8 @@ impl World {
 
     async fn items(&self) -> Items {
         let ctx = self.fixture.ctx();
-        let feed = self.fixture.account.read_feed(&ctx, &self.container, FeedScope::All, Some(-1), None);
+        let feed =
+            self.fixture.account.items().read_feed(&ctx, &self.container, FeedScope::All, Some(-1), None);
         let page = feed.await.expect("a page");
         page.items.iter().map(|item| everything::named(&json(item))).collect()
     }
@@ -119,14 +120,14 @@ impl World {
     /// LSNs of the log, which has an entry for every commit.
     async fn lsns(&self) -> Vec<u64> {
         let full = KeyRange::full();
-        let page = self.fixture.account.changes(&self.container, 0, &full, 0, 10_000).await;
+        let page = self.fixture.account.items().changes(&self.container, 0, &full, 0, 10_000).await;
         page.expect("a page").entries.into_iter().map(|(lsn, _)| lsn).collect()
     }
 
     /// The time and the last visible commit that a client gets now.
     fn told(&self) -> (Timestamp, u64) {
         self.fixture.clock.advance(Duration::from_millis(7));
-        let seen_before = self.fixture.account.times().seen_before();
+        let seen_before = self.fixture.account.router().times().seen_before();
         let partition = self.container.entry.map.iter().next().expect("one");
         (seen_before, partition.durable_lsn())
     }
@@ -134,7 +135,7 @@ impl World {
     /// Commits that were invisible at some time have no earlier time than the one given out then.
     async fn expect_no_gap(&self, (seen_before, last_seen): (Timestamp, u64), what: &str) {
         let full = KeyRange::full();
-        let page = self.fixture.account.changes(&self.container, 0, &full, last_seen, 10_000).await;
+        let page = self.fixture.account.items().changes(&self.container, 0, &full, last_seen, 10_000).await;
         for (lsn, entry) in page.expect("a page").entries {
             assert!(
                 entry.timestamp_ms >= seen_before.milliseconds(),
@@ -144,7 +145,11 @@ impl World {
         }
         self.fixture.clock.advance(Duration::from_millis(7));
         let now = self.fixture.clock.now();
-        assert_eq!(self.fixture.account.times().seen_before(), now, "{what}: nothing is under way any more");
+        assert_eq!(
+            self.fixture.account.router().times().seen_before(),
+            now,
+            "{what}: nothing is under way any more"
+        );
     }
 
     async fn expect_to_hold(&self, items: &Items, what: &str) {
@@ -177,7 +182,7 @@ async fn cancel(case: &Case, drops: Drops) -> bool {
     let (first, second) = (world.put("a", "later", 8).await, world.put("b", "later", 9).await);
     assert_eq!(second, first + 1, "{what}: LSNs go up by one");
     // Totals count expired items until they are removed.
-    let purged = world.fixture.account.purge_expired(&world.container).await;
+    let purged = world.fixture.account.maintenance().purge_expired(&world.container).await;
     let last = second + u64::from(purged.expect("removed") > 0);
     let mut now = world.items().await;
     assert_eq!(world.lsns().await, (1..=last).collect::<Vec<_>>(), "{what}: every commit has its LSN");
@@ -189,7 +194,7 @@ async fn cancel(case: &Case, drops: Drops) -> bool {
     let report = verify(over(&survivor.crash(0))).await.expect("readable");
     assert_eq!(report.problem_count(), 0, "{what}: {report:?}");
     let fixture = Fixture::over(over(&survivor)).await;
-    let container = fixture.account.container("db", "c").expect("there");
+    let container = fixture.account.router().container("db", "c").expect("there");
     let position = world.position.clone();
     World { engine: survivor, fixture, container, position }.expect_to_hold(&now, &what).await;
     for pk in ["a", "b"] {

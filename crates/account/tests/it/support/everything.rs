@@ -46,7 +46,7 @@ pub fn operation(kind: BatchKind, id: &str, body: Option<String>) -> BatchOperat
 pub async fn position(fixture: &Fixture, container: &ContainerHandle) -> String {
     let mode = ChangeFeedMode::AllVersionsAndDeletes;
     let request = ChangeFeedRequest { mode, start: FeedStart::Now, ..ChangeFeedRequest::default() };
-    let page = fixture.account.change_feed(&fixture.ctx(), container, &request).await;
+    let page = fixture.account.items().change_feed(&fixture.ctx(), container, &request).await;
     page.expect("a page").etag
 }
 
@@ -151,7 +151,7 @@ impl Look<'_> {
             let ctx = self.fixture.ctx();
             let token = continuation.as_deref();
             let account = &self.fixture.account;
-            let page = account.read_feed(&ctx, self.container, scope.clone(), Some(7), token).await;
+            let page = account.items().read_feed(&ctx, self.container, scope.clone(), Some(7), token).await;
             let page = page.map_err(|error| error.to_string())?;
             seen.extend(page.items.iter().map(|item| named(&json(item))));
             continuation = page.continuation;
@@ -206,7 +206,8 @@ impl Look<'_> {
             let start = etag.as_deref().map_or(FeedStart::Beginning, FeedStart::After);
             let request =
                 ChangeFeedRequest { mode, start, max_items: Some(7), ..ChangeFeedRequest::default() };
-            let page = self.fixture.account.change_feed(&self.fixture.ctx(), self.container, &request).await;
+            let page =
+                self.fixture.account.items().change_feed(&self.fixture.ctx(), self.container, &request).await;
             let page = page.map_err(|error| error.to_string())?;
             let text = [b"[", &page.changes[..], b"]"].concat();
             let changes: Vec<serde_json::Value> = serde_json::from_slice(&text).expect("changes are JSON");
@@ -232,7 +233,7 @@ impl Look<'_> {
         let mut items = 0u64;
         for range in self.container.partition_key_ranges() {
             let full = KeyRange::full();
-            let log = self.fixture.account.changes(self.container, range.id, &full, 0, 100_000);
+            let log = self.fixture.account.items().changes(self.container, range.id, &full, 0, 100_000);
             for (_, entry) in log.await.map_err(|error| error.to_string())?.entries {
                 for operation in entry.operations {
                     match operation.kind {
@@ -248,7 +249,12 @@ impl Look<'_> {
 
     /// Items by the sizes of the logical partitions.
     async fn sizes(&self) -> Result<u64, String> {
-        let report = self.fixture.account.container_report(self.container, Duration::from_secs(60)).await;
+        let report = self
+            .fixture
+            .account
+            .maintenance()
+            .container_report(self.container, Duration::from_secs(60))
+            .await;
         let report = report.map_err(|error| error.to_string())?;
         let largest = report.partitions.iter().flat_map(|partition| &partition.largest);
         Ok(largest.map(|key| key.size.items).sum())

@@ -91,8 +91,8 @@ impl BatchOperation {
 }
 
 async fn sent(account: &Account, ctx: &RequestContext, json: &[u8]) -> Result<(Body, Option<BodyPermit>)> {
-    let room = account.room_for(ctx, json.len()).await?;
-    let limits = account.limits().clone();
+    let room = account.router().room_for(ctx, json.len()).await?;
+    let limits = account.router().limits().clone();
     let body = match json.len() > HEAVY_BYTES {
         false => item_of_json(json, &limits)?,
         true => {
@@ -110,8 +110,8 @@ async fn operations_of(
     operations: Vec<BatchOperation>,
 ) -> Result<(Vec<Result<KeyedOperation>>, Option<BodyPermit>)> {
     let size = operations.iter().filter_map(|operation| operation.body.as_ref()).map(Vec::len).sum();
-    let room = account.room_for(ctx, size).await?;
-    let (container, limits) = (container.clone(), account.limits().clone());
+    let room = account.router().room_for(ctx, size).await?;
+    let (container, limits) = (container.clone(), account.router().limits().clone());
     let parse = move || operations.into_iter().map(|one| one.parsed(&container, &limits)).collect();
     Ok((if size > HEAVY_BYTES { offload(parse).await? } else { parse() }, room))
 }
@@ -294,7 +294,15 @@ impl<'a> Sent<'a> {
         let Triggers { pre, post } = self.triggers;
         let triggers = shardlake_account::Triggers { pre, post, text };
         let triggers = (!pre.is_empty() || !post.is_empty()).then_some(&triggers);
-        self.account.write(self.ctx, self.container, command, triggers).await
+        match triggers {
+            Some(triggers) => {
+                self.account.procedures().write(self.ctx, self.container, command, triggers).await
+            }
+            None => {
+                let reply = self.account.items().write_item(self.ctx, self.container, command).await?;
+                Ok(WriteReply { reply, body: None })
+            }
+        }
     }
 
     async fn create(self, json: &[u8]) -> Result<WriteReply> {
@@ -363,7 +371,7 @@ impl JsonDoor for Account {
         preconditions: &'a Preconditions,
     ) -> Result<ItemReply> {
         let read = ItemRead { item: container.item_name(id), preconditions: preconditions.clone() };
-        self.read(ctx, container, ReadCommand { key: parsed(key)?, read }).await
+        self.items().read(ctx, container, ReadCommand { key: parsed(key)?, read }).await
     }
 
     async fn delete_item<'a>(
@@ -447,7 +455,7 @@ impl JsonDoor for Account {
         operations: Vec<BatchOperation>,
     ) -> Result<BatchReply> {
         let (operations, _room) = operations_of(self, ctx, container, operations).await?;
-        self.batch(ctx, container, &key.parsed()?, operations).await
+        self.items().batch(ctx, container, &key.parsed()?, operations).await
     }
 
     async fn json_bulk<'a>(
@@ -459,7 +467,7 @@ impl JsonDoor for Account {
         on_error: BulkOnError,
     ) -> Result<Vec<Result<ItemReply>>> {
         let (operations, _room) = operations_of(self, ctx, container, operations).await?;
-        self.bulk(ctx, container, range_id, operations, on_error).await
+        self.items().bulk(ctx, container, range_id, operations, on_error).await
     }
 
     async fn json_procedure<'a>(
@@ -471,7 +479,9 @@ impl JsonDoor for Account {
         arguments: &'a str,
         logs: bool,
     ) -> Result<ProcedureReply> {
-        self.execute_procedure(ctx, container, parsed(key)?.as_ref(), script, arguments, logs).await
+        self.procedures()
+            .execute_procedure(ctx, container, parsed(key)?.as_ref(), script, arguments, logs)
+            .await
     }
 
     async fn json_key_delete<'a>(
@@ -480,7 +490,7 @@ impl JsonDoor for Account {
         container: &'a ContainerHandle,
         key: KeyInput<'a>,
     ) -> Result<ReplyMeta> {
-        self.delete_partition_key(ctx, container, &key.parsed()?).await
+        self.items().delete_partition_key(ctx, container, &key.parsed()?).await
     }
 
     async fn json_item_id<'a>(
@@ -489,6 +499,6 @@ impl JsonDoor for Account {
         key: Key<'a>,
         segment: &'a str,
     ) -> Result<String> {
-        self.item_id(container, parsed(key)?.as_ref(), container.item_name(segment)).await
+        self.items().item_id(container, parsed(key)?.as_ref(), container.item_name(segment)).await
     }
 }

@@ -67,7 +67,7 @@ impl Fixture {
     }
 
     pub fn ctx(&self) -> RequestContext {
-        RequestContext::internal(&self.clock, self.account.random().guid())
+        RequestContext::internal(&self.clock, self.account.router().random().guid())
     }
 
     /// Container `db/c` with the key `/pk`, in as many partitions as `throughput` makes.
@@ -77,11 +77,15 @@ impl Fixture {
     }
 
     pub async fn container_with(&self, definition: ContainerDefinition, throughput: u64) -> ContainerHandle {
-        if self.account.database("db").is_err() {
-            self.account.create_database(&self.ctx(), "db", None).await.expect("created");
+        if self.account.router().database("db").is_err() {
+            self.account.definitions().create_database(&self.ctx(), "db", None).await.expect("created");
         }
         let throughput = Some(Throughput::Manual(throughput));
-        self.account.create_container(&self.ctx(), "db", definition, throughput).await.expect("created")
+        self.account
+            .definitions()
+            .create_container(&self.ctx(), "db", definition, throughput)
+            .await
+            .expect("created")
     }
 }
 

@@ -61,7 +61,7 @@ impl Fixture {
         max_items: i64,
         continuation: Option<&str>,
     ) -> Result<QueryReply> {
-        self.account.query(&self.ctx(), container, request(text, max_items, continuation)).await
+        self.account.queries().query(&self.ctx(), container, request(text, max_items, continuation)).await
     }
 
     /// All rows of all pages; the server merges.
@@ -80,7 +80,7 @@ impl Fixture {
         let (mut answer, mut token) = (Answer::default(), None::<String>);
         loop {
             let request = QueryRequest { scope: scope.clone(), ..request(text, max_items, token.as_deref()) };
-            let reply = self.account.query(&self.ctx(), container, request).await?;
+            let reply = self.account.queries().query(&self.ctx(), container, request).await?;
             assert!(reply.rows.len() as i64 <= max_items, "{text}: a page has {} rows", reply.rows.len());
             answer.rows.extend(reply.rows.iter().map(parse));
             answer.charge_centi += reply.meta.charge_centi;
@@ -103,7 +103,7 @@ impl Fixture {
         max_items: usize,
     ) -> Result<Vec<Value>> {
         let all = SupportedFeatures::all();
-        let plan = self.account.query_plan(&self.ctx(), container, text, &[], &all)?.plan;
+        let plan = self.account.queries().query_plan(&self.ctx(), container, text, &[], &all)?.plan;
         let mut ranges: Vec<u32> = container.partition_key_ranges().iter().map(|range| range.id).collect();
         if plan.keys == KeyFilter::Nothing {
             // The plan's range is the start of the hash space.
@@ -126,7 +126,7 @@ impl Fixture {
                         fans_out: false,
                         ..request(&openings[source].text, chunk, position.as_deref())
                     };
-                    let reply = self.account.query(&self.ctx(), container, request).await?;
+                    let reply = self.account.queries().query(&self.ctx(), container, request).await?;
                     let next = reply.continuation.map(String::into_bytes);
                     positions[source].clone_from(&next);
                     merger.feed(source, &reply.rows, next)?;

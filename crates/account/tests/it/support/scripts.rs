@@ -44,12 +44,16 @@ impl Fixture {
     ) {
         let definition = ScriptDefinition { kind, id: id.to_owned(), body, trigger, spelling: None };
         let none = super::none();
-        self.account.upsert_script(&self.ctx(), container, definition, &none).await.expect("registered");
+        self.account
+            .definitions()
+            .upsert_script(&self.ctx(), container, definition, &none)
+            .await
+            .expect("registered");
     }
 
     /// Runs a registered procedure on the logical partition of one text.
     pub async fn run(&self, id: &str, pk: &str, arguments: &str) -> Result<ProcedureReply> {
-        let container = self.account.container("db", "c")?;
+        let container = self.account.router().container("db", "c")?;
         let script = container.script(ScriptKind::Procedure, id)?;
         let key = format!("[\"{pk}\"]");
         let key = Some(KeyInput(&key));
@@ -58,7 +62,7 @@ impl Fixture {
 
     /// Registers and runs a procedure without parameters; gives the body of its response.
     pub async fn ran(&self, pk: &str, body: &str) -> Result<serde_json::Value> {
-        let container = self.account.container("db", "c")?;
+        let container = self.account.router().container("db", "c")?;
         self.procedure(&container, "p", "", body).await;
         let reply = self.run("p", pk, "[]").await?;
         Ok(reply.body.map_or(serde_json::Value::Null, |body| serde_json::from_str(&body).expect("JSON")))
@@ -66,7 +70,7 @@ impl Fixture {
 
     /// An item as it is stored, if it exists.
     pub async fn stored(&self, pk: &str, id: &str) -> Option<serde_json::Value> {
-        let container = self.account.container("db", "c").expect("there");
+        let container = self.account.router().container("db", "c").expect("there");
         let key = format!("[\"{pk}\"]");
         let key = Some(KeyInput(&key));
         let read = self.account.read_item(&self.ctx(), &container, key, id, &super::none()).await;

@@ -25,7 +25,7 @@ pub struct Counted {
 impl Counted {
     /// Runs a `find` to its end.
     pub async fn run(call: &Call, request: &Arc<Request>, find: Find, source: Source) -> Result<Counted> {
-        let began = call.deployment.account.clock().elapsed();
+        let began = call.deployment.account.router().clock().elapsed();
         let charge_before = request.charge_centi();
         let mut finding = Finding::new(find, source);
         let mut returned = 0;
@@ -42,7 +42,8 @@ impl Counted {
             documents,
             keys,
             charge_centi: request.charge_centi() - charge_before,
-            milliseconds: call.deployment.account.clock().elapsed().saturating_sub(began).as_millis() as u64,
+            milliseconds: call.deployment.account.router().clock().elapsed().saturating_sub(began).as_millis()
+                as u64,
         })
     }
 

@@ -110,7 +110,7 @@ impl<W: Write> Stage<'_, W> {
     }
 
     fn introduce(&mut self) -> Result<()> {
-        let limits = self.account.limits().clone();
+        let limits = self.account.router().limits().clone();
         self.say(&format!(
             "Six tenants share a container. {LARGE} is large, {BUSY} is busy, the others are ordinary.\n\
              Limits are scaled down: a logical partition holds {} (for 20 GB), a physical one {} (for 50 GB)\n\
@@ -124,7 +124,7 @@ impl<W: Write> Stage<'_, W> {
 
     async fn acts(&mut self) -> Result<Vec<Act>> {
         let context = self.context();
-        self.account.create_database(&context, DATABASE, None).await?;
+        self.account.definitions().create_database(&context, DATABASE, None).await?;
         let (container, loaded) = self.load(1, Design::ByTenant).await?;
         self.say("\n── 2. The traffic, with that key ──")?;
         let title = "key /tenant".to_owned();
@@ -146,10 +146,11 @@ impl<W: Write> Stage<'_, W> {
         let definition = serde_json::from_value(design.definition()).expect("our own definitions are valid");
         let throughput = Some(Throughput::Manual(THROUGHPUT));
         let context = self.context();
-        let container = self.account.create_container(&context, DATABASE, definition, throughput).await?;
+        let container =
+            self.account.definitions().create_container(&context, DATABASE, definition, throughput).await?;
         self.say(&format!("\n── {number}. The items, with the partition key {} ──", design.key_path()))?;
         let loaded = traffic::load(&self.account, &container, design).await?;
-        let max = self.account.limits().logical_partition_size_bytes_max;
+        let max = self.account.router().limits().logical_partition_size_bytes_max;
         let usage = container.usage();
         let item_bytes = usage.size_bytes / usage.items.max(1);
         self.say("Stored per tenant; a full bar is what one logical partition may hold:")?;
@@ -157,7 +158,7 @@ impl<W: Write> Stage<'_, W> {
         for (tenant, loaded) in TENANTS.iter().zip(&loaded).filter(|(_, loaded)| loaded.refused > 0) {
             self.say(&format!("Tenant {} is refused with 403: {}", tenant.name, loaded.words))?;
         }
-        let report = self.account.container_report(&container, Duration::from_secs(60)).await?;
+        let report = self.account.maintenance().container_report(&container, Duration::from_secs(60)).await?;
         self.say("Stored per physical partition, with its largest logical partitions:")?;
         self.say(bars::storage_of_partitions(&report).trim_end())?;
         Ok((container, loaded))
@@ -174,7 +175,7 @@ impl<W: Write> Stage<'_, W> {
         let duration = Duration::from_secs(self.demo.seconds);
         let pace = Pace { duration, seed_number: self.demo.seed_number, busy_percent: 100 };
         let served = traffic::run(&self.account, container, design, loaded, pace).await?;
-        let report = self.account.container_report(container, duration).await?;
+        let report = self.account.maintenance().container_report(container, duration).await?;
         self.say(&format!("{} seconds, per tenant:", self.demo.seconds))?;
         self.say(bars::tenants(&served, duration.as_secs_f64()).trim_end())?;
         self.say("Per physical partition, with its hottest key; a full bar is the budget (a second of it can be saved up):")?;
@@ -214,21 +215,23 @@ impl<W: Write> Stage<'_, W> {
 
     /// Raises the throughput, and waits until the partitions have been split for it.
     async fn raise(&mut self, container: &ContainerHandle, throughput: u64) -> Result<()> {
-        let offer = self.account.throughput_of(container).own;
+        let offer = self.account.router().throughput_of(container).own;
         let offer = offer.ok_or_else(|| Error::internal("the container has lost its throughput"))?;
         let (rid, wanted) = (offer.rid.to_string(), Throughput::Manual(throughput));
         let context = self.context();
-        self.account.replace_offer(&context, &rid, wanted, &Preconditions::default()).await?;
-        let clock = self.account.clock().clone();
+        self.account.definitions().replace_offer(&context, &rid, wanted, &Preconditions::default()).await?;
+        let clock = self.account.router().clock().clone();
         let deadline = clock.elapsed() + SETTLE_MAX;
         while clock.elapsed() < deadline {
-            let current = self.account.container(DATABASE, Design::ByTenant.container())?;
-            if current.relocation().is_none() && !self.account.is_throughput_pending(&offer).await? {
+            let current = self.account.router().container(DATABASE, Design::ByTenant.container())?;
+            if current.relocation().is_none()
+                && !self.account.maintenance().is_throughput_pending(&offer).await?
+            {
                 break;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        let current = self.account.container(DATABASE, Design::ByTenant.container())?;
+        let current = self.account.router().container(DATABASE, Design::ByTenant.container())?;
         let ranges = current.partition_key_ranges();
         let ids: Vec<String> = ranges.iter().map(|range| range.id.to_string()).collect();
         self.say(&format!(
@@ -262,7 +265,7 @@ impl<W: Write> Stage<'_, W> {
     }
 
     fn context(&self) -> RequestContext {
-        RequestContext::internal(self.account.clock(), self.account.random().guid())
+        RequestContext::internal(self.account.router().clock(), self.account.router().random().guid())
     }
 }
 

@@ -33,13 +33,14 @@ impl Tour {
 
     /// Stores the tenants' items under either key, and lets their traffic begin.
     pub async fn begin(self, account: &Account) -> Result<()> {
-        let context = RequestContext::internal(account.clock(), account.random().guid());
-        account.create_database(&context, DATABASE, None).await?;
+        let context = RequestContext::internal(account.router().clock(), account.router().random().guid());
+        account.definitions().create_database(&context, DATABASE, None).await?;
         for design in [Design::ByTenant, Design::ByTenantAndUser] {
             let definition =
                 serde_json::from_value(design.definition()).expect("our own definitions are valid");
             let throughput = Some(Throughput::Manual(THROUGHPUT));
-            let container = account.create_container(&context, DATABASE, definition, throughput).await?;
+            let container =
+                account.definitions().create_container(&context, DATABASE, definition, throughput).await?;
             let loaded = traffic::load(account, &container, design).await?;
             tokio::spawn(self.ask(account.clone(), container, design, loaded));
         }

@@ -60,11 +60,12 @@ pub async fn load(account: &Account, container: &ContainerHandle, design: Design
     for tenant in &TENANTS {
         let mut loaded = Loaded::default();
         for item in 0..tenant.items {
-            let context = RequestContext::internal(account.clock(), account.random().guid());
-            let body = item_of_json(&tenant.item(item, 0), account.limits())?;
+            let context =
+                RequestContext::internal(account.router().clock(), account.router().random().guid());
+            let body = item_of_json(&tenant.item(item, 0), account.router().limits())?;
             let key = Some(PartitionKey::single(design.key_of(tenant, item)));
             let command = WriteCommand { key, ..WriteCommand::create(body) };
-            match account.write(&context, container, command, None).await {
+            match account.items().write_item(&context, container, command).await {
                 Ok(_) => loaded.stored += 1,
                 Err(error) if error.kind() == ErrorKind::LogicalPartitionFull => {
                     loaded.refused += 1;
@@ -129,7 +130,7 @@ struct Counted {
 
 impl Traffic {
     async fn run(self, duration: Duration) -> Result<Served> {
-        let clock = self.account.clock().clone();
+        let clock = self.account.router().clock().clone();
         let started = clock.elapsed();
         let (mut reads, mut writes) = (Counted::default(), Counted::default());
         loop {
@@ -157,21 +158,22 @@ impl Traffic {
         let read =
             ItemRead { item: self.tenant.item_id(item).into(), preconditions: Preconditions::default() };
         let command = ReadCommand { key: Some(key), read };
-        let reply = self.account.read(&self.context(), &self.container, command).await?;
+        let reply = self.account.items().read(&self.context(), &self.container, command).await?;
         Ok(reply.meta.charge_centi)
     }
 
     async fn write(&self, version: u64) -> Result<u64> {
         let item = self.random.below(self.items);
-        let body = item_of_json(&self.tenant.item(item, version), self.account.limits())?;
+        let body = item_of_json(&self.tenant.item(item, version), self.account.router().limits())?;
         let command = WriteCommand::upsert(body);
-        let written = self.account.write(&self.context(), &self.container, command, None).await?;
-        Ok(written.reply.meta.charge_centi)
+        let written = self.account.items().write_item(&self.context(), &self.container, command).await?;
+        Ok(written.meta.charge_centi)
     }
 
     /// The context of a client's request, so that budgets apply.
     fn context(&self) -> RequestContext {
-        let context = RequestContext::internal(self.account.clock(), self.account.random().guid());
+        let context =
+            RequestContext::internal(self.account.router().clock(), self.account.router().random().guid());
         RequestContext { priority: Priority::High, ..context }
     }
 }
