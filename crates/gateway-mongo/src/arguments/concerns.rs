@@ -4,8 +4,8 @@
 use shardlake_mql::{Document, Value};
 
 use super::fields::{Arguments, Field, optional, wrong_type};
-use super::types::Types;
 use crate::errors::{CommandError, Result, code, error, fail};
+use shardlake_mql::Types;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadLevel {

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use shardlake_mql::{Document, Rounding, Value};
 
 use super::generic;
-use super::types::Types;
 use crate::errors::{Result, code, error, fail};
+use shardlake_mql::Types;
 
 /// One field of a command, or of a document inside a command.
 #[derive(Debug, Clone, Copy)]
@@ -77,6 +77,15 @@ impl<'b> Arguments<'b> {
     /// The fields of a document that is itself the field `context`.
     pub fn of_document(context: &'b str, body: &'b Document, fields: &[Field]) -> Result<Arguments<'b>> {
         Arguments::checked(context, body, fields, |_, _| false)
+    }
+
+    /// The argument of a stage that the server answers, checked by the table of stages.
+    pub fn of_stage(stage: &'b str, argument: &'b Value) -> Result<Arguments<'b>> {
+        shardlake_mql::check_stage(stage, argument)?;
+        match argument {
+            Value::Document(body) => Ok(Arguments { context: stage, body }),
+            other => Err(wrong_type(stage, other, Types::OBJECT)),
+        }
     }
 
     fn checked(

@@ -7,8 +7,8 @@ use shardlake_mql::{Document, Value};
 use super::concerns::{ReadConcern, WriteConcern};
 use super::fields::{Arguments, required, truncated, wrong_type};
 use super::namespace;
-use super::types::Types;
 use crate::errors::{CommandError, Result, code, error, fail};
+use shardlake_mql::Types;
 
 /// Names of the generic fields.
 const NAMES: &[&str] = &[

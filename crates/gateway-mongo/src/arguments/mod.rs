@@ -4,12 +4,12 @@ mod concerns;
 mod fields;
 mod generic;
 mod namespace;
-mod types;
+
 mod variables;
 
 pub use concerns::ReadLevel;
 pub use fields::{Arguments, Field, hint, optional, required, truncated, wrong_type};
 pub use generic::{Generic, SessionId, TransactionPart};
 pub use namespace::{NAMESPACE_SIZE_BYTES_MAX, check_collection, check_database, collection};
-pub use types::Types;
+pub use shardlake_mql::Types;
 pub use variables::check_variables;

@@ -74,9 +74,9 @@ pub async fn aggregate(call: &Call) -> Result<Reply> {
         let results = collections.aggregate_on(call.database(), &stages, documents, (&scope, env))?;
         return answer(call, namespace, results, (&request, &rest, &collation), &arguments, batch_size).await;
     }
-    if let Some((fields, rest)) = change_stream::asked(&stages)? {
-        let watched = change_stream::watched(call, collection, &fields)?;
-        return change_stream::open(call, (watched, fields), rest, (&scope, env), batch_size).await;
+    if let Some((argument, rest)) = change_stream::asked(&stages)? {
+        let watched = change_stream::watched(call, collection, argument)?;
+        return change_stream::open(call, (watched, argument), rest, (&scope, env), batch_size).await;
     }
     let stages = match rows_of_hint(call, &namespace, (hint.as_ref(), &collation))? {
         // This stage has to be the first.

@@ -1,7 +1,5 @@
 //! `$changeStream`: the options of a client, and the stream as a cursor.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -12,24 +10,12 @@ use shardlake_account::collections::{
 use shardlake_mql::{Document, Env, Scope, Value};
 use shardlake_stdx::Clock;
 
-use crate::arguments::{Arguments, Field, Types, optional, wrong_type};
+use crate::arguments::Arguments;
 use crate::call::{Call, CursorOptions};
 use crate::cursors::{Batch, BatchSource, Wants};
-use crate::errors::{CommandError, Result, code, error, fail};
+use crate::errors::{CommandError, Result, code, fail};
 use crate::reply::Reply;
 
-const FIELDS: &[Field] = &[
-    optional("fullDocument", Types::STRING),
-    optional("fullDocumentBeforeChange", Types::STRING),
-    optional("resumeAfter", Types::OBJECT),
-    optional("startAfter", Types::OBJECT),
-    optional("startAtOperationTime", Types::TIMESTAMP),
-    optional("allChangesForCluster", Types::BOOL_ONLY),
-    optional("showExpandedEvents", Types::BOOL_ONLY),
-    optional("showMigrationEvents", Types::BOOL_ONLY),
-    optional("showSystemEvents", Types::BOOL_ONLY),
-    optional("matchCollectionUUIDForUpdateLookup", Types::BOOL_ONLY),
-];
 /// Label of errors after which drivers do not resume by themselves.
 const NON_RESUMABLE: &str = "NonResumableChangeStreamError";
 const CHANGE_STREAM_FATAL: i32 = 280;
@@ -38,24 +24,25 @@ const HISTORY_LOST: i32 = 286;
 const OWN_DATABASES: [&str; 3] = ["admin", "config", "local"];
 
 /// The argument of `$changeStream` and the stages after it, if a pipeline begins with it.
-pub fn asked(stages: &[Value]) -> Result<Option<(Arc<Document>, &[Value])>> {
+pub fn asked(stages: &[Value]) -> Result<Option<(&Value, &[Value])>> {
     let Some((first, rest)) = stages.split_first() else { return Ok(None) };
     let first = first.as_document().filter(|stage| stage.len() == 1).and_then(|stage| stage.first());
     match first {
-        Some((name, Value::Document(fields))) if &**name == "$changeStream" => {
-            Ok(Some((fields.clone(), rest)))
+        Some((name, argument @ Value::Document(_))) if &**name == "$changeStream" => {
+            Ok(Some((argument, rest)))
         }
-        Some((name, _)) if &**name == "$changeStream" => {
-            fail!(50808, "$changeStream stage expects a document as argument")
+        Some((name, argument)) if &**name == "$changeStream" => {
+            Arguments::of_stage(name, argument).map(|_| None)
         }
         _ => Ok(None),
     }
 }
 
 /// Scope of the stream: a collection, a database, or the whole cluster.
-pub fn watched(call: &Call, collection: Option<String>, fields: &Document) -> Result<Watched> {
+pub fn watched(call: &Call, collection: Option<String>, argument: &Value) -> Result<Watched> {
     let database = call.database();
-    let is_everything = fields.value("allChangesForCluster").is_true();
+    let fields = argument.as_document();
+    let is_everything = fields.is_some_and(|fields| fields.value("allChangesForCluster").is_true());
     if is_everything {
         if database != "admin" || collection.is_some() {
             fail!(
@@ -82,19 +69,19 @@ pub fn watched(call: &Call, collection: Option<String>, fields: &Document) -> Re
 
 pub async fn open(
     call: &Call,
-    (watched, fields): (Watched, Arc<Document>),
+    (watched, argument): (Watched, &Value),
     rest: &[Value],
     (scope, env): (&Scope, Env),
     batch_size: Option<u64>,
 ) -> Result<Reply> {
-    let arguments = Arguments::of_document("$changeStream", &fields, FIELDS)?;
+    let arguments = Arguments::of_stage("$changeStream", argument)?;
     for option in ["showExpandedEvents", "showMigrationEvents", "showSystemEvents"] {
         if arguments.bool(option) == Some(true) {
             fail!(code::NOT_IMPLEMENTED, "$changeStream with {option}: true is not supported");
         }
     }
-    let options = StreamOptions { full_document: full_document(&arguments)?, before: before(&arguments)? };
-    let asked = (start(&fields, &arguments)?, options);
+    let options = StreamOptions { full_document: full_document(&arguments), before: before(&arguments) };
+    let asked = (start(&arguments)?, options);
     let namespace = match &watched {
         Watched::Collection(namespace) => namespace.to_string(),
         Watched::Database(_) | Watched::Everything => format!("{}.$cmd.aggregate", call.database()),
@@ -106,38 +93,24 @@ pub async fn open(
     call.open_cursor(namespace, source, CursorOptions { batch_size, ..CursorOptions::default() }).await
 }
 
-fn full_document(arguments: &Arguments<'_>) -> Result<FullDocument> {
-    Ok(match arguments.string("fullDocument") {
-        None | Some("default") => FullDocument::Default,
+fn full_document(arguments: &Arguments<'_>) -> FullDocument {
+    match arguments.string("fullDocument") {
         Some("updateLookup") => FullDocument::UpdateLookup,
         Some("whenAvailable") => FullDocument::WhenAvailable,
         Some("required") => FullDocument::Required,
-        Some(other) => return Err(no_such_value("fullDocument", other)),
-    })
+        _ => FullDocument::Default,
+    }
 }
 
-fn before(arguments: &Arguments<'_>) -> Result<BeforeChange> {
-    Ok(match arguments.string("fullDocumentBeforeChange") {
-        None | Some("off") => BeforeChange::Off,
+fn before(arguments: &Arguments<'_>) -> BeforeChange {
+    match arguments.string("fullDocumentBeforeChange") {
         Some("whenAvailable") => BeforeChange::WhenAvailable,
         Some("required") => BeforeChange::Required,
-        Some(other) => return Err(no_such_value("fullDocumentBeforeChange", other)),
-    })
-}
-
-fn no_such_value(field: &str, value: &str) -> CommandError {
-    error!(
-        code::BAD_VALUE,
-        "Enumeration value '{value}' for field '$changeStream.{field}' is not a valid value."
-    )
-}
-
-fn start(fields: &Document, arguments: &Arguments<'_>) -> Result<StreamStart> {
-    for name in ["resumeAfter", "startAfter"] {
-        if let Some(value @ Value::Null) = fields.get(name) {
-            return Err(wrong_type(&format!("$changeStream.{name}"), value, Types::OBJECT));
-        }
+        _ => BeforeChange::Off,
     }
+}
+
+fn start(arguments: &Arguments<'_>) -> Result<StreamStart> {
     let (resume, after) = (arguments.document("resumeAfter"), arguments.document("startAfter"));
     let time = arguments.given("startAtOperationTime");
     if resume.is_some() && after.is_some() {

@@ -10,7 +10,7 @@ use shardlake_mql::{Document, Value};
 
 use super::statistics;
 use crate::access::Mechanism;
-use crate::arguments::{Arguments, Field, ReadLevel, Types, optional, required, wrong_type};
+use crate::arguments::{Arguments, ReadLevel};
 use crate::call::Call;
 use crate::commands::describe_operation;
 use crate::errors::{Result, code, fail};
@@ -44,37 +44,28 @@ pub fn answered(
                 fail!(code::INVALID_NAMESPACE, "$planCacheStats is only valid on a collection");
             }
             check_local(call, name)?;
-            Arguments::of_document(name, object(name, options)?, &[optional("allHosts", Types::BOOL_ONLY)])?;
+            Arguments::of_stage(name, options)?;
             Vec::new()
         }
         "$querySettings" => {
             check_without_collection(name, has_collection)?;
-            let fields = [optional("showDebugQueryShape", Types::BOOL_ONLY)];
-            Arguments::of_document(name, object(name, options)?, &fields)?;
+            Arguments::of_stage(name, options)?;
             Vec::new()
         }
         "$queryStats" => {
             check_admin(call, name, has_collection)?;
-            let fields = [optional("transformIdentifiers", Types::OBJECT)];
-            Arguments::of_document(name, object(name, options)?, &fields)?;
+            Arguments::of_stage(name, options)?;
             Vec::new()
         }
         "$shardedDataDistribution" => {
             check_admin(call, name, has_collection)?;
-            Arguments::of_document(name, object(name, options)?, &[])?;
+            Arguments::of_stage(name, options)?;
             statistics::data_distribution(call)?
         }
         "$listClusterCatalog" => cluster_catalog(call, has_collection, options)?,
         _ => return statistics::answered_stage(call, namespace, has_collection, stages),
     };
     Ok(Some(documents))
-}
-
-fn object<'v>(stage: &str, value: &'v Value) -> Result<&'v Arc<Document>> {
-    match value {
-        Value::Document(document) => Ok(document),
-        other => Err(wrong_type(stage, other, Types::OBJECT)),
-    }
 }
 
 fn check_without_collection(stage: &str, has_collection: bool) -> Result<()> {
@@ -108,28 +99,10 @@ fn check_local(call: &Call, stage: &str) -> Result<()> {
 }
 
 fn current_op(call: &Call, has_collection: bool, options: &Value) -> Result<Vec<Value>> {
-    const FIELDS: [&str; 8] = [
-        "allUsers",
-        "idleConnections",
-        "idleCursors",
-        "idleSessions",
-        "localOps",
-        "truncateOps",
-        "backtrace",
-        "targetAllNodes",
-    ];
     check_admin(call, "$currentOp", has_collection)?;
     check_local(call, "$currentOp")?;
-    let options = object("$currentOp", options)?;
-    for (name, value) in options.iter() {
-        if !FIELDS.contains(&&**name) {
-            fail!(code::UNKNOWN_FIELD, "BSON field '$currentOp.{name}' is an unknown field.");
-        }
-        if !matches!(value, Value::Bool(_)) {
-            return Err(wrong_type(&format!("$currentOp.{name}"), value, Types::BOOL_ONLY));
-        }
-    }
-    let is = |name: &str| options.get(name).is_some_and(Value::is_true);
+    let options = Arguments::of_stage("$currentOp", options)?;
+    let is = |name: &str| options.bool(name) == Some(true);
     if is("targetAllNodes") {
         fail!(code::FAILED_TO_PARSE, "$currentOp with targetAllNodes is not supported: there is one node");
     }
@@ -166,18 +139,15 @@ fn named(id: &Document, user: Option<&str>) -> Document {
 }
 
 fn sessions(call: &Call, stage: &str, options: &Value) -> Result<Vec<Value>> {
-    const FIELDS: &[Field] = &[optional("allUsers", Types::BOOL_ONLY), optional("users", Types::ARRAY)];
-    const USER: &[Field] = &[required("user", Types::STRING), required("db", Types::STRING)];
     check_local(call, stage)?;
-    let options = Arguments::of_document(stage, object(stage, options)?, FIELDS)?;
+    let options = Arguments::of_stage(stage, options)?;
     let is_all = options.bool("allUsers") == Some(true);
     if is_all && options.given("users").is_some() {
         fail!(12, "{stage} may not specify {{allUsers: true}} and {{users: [...]}} at the same time");
     }
     let mut users = Vec::new();
     for user in options.documents("users")? {
-        let user = Arguments::of_document(stage, user, USER)?;
-        let part = |name| user.string(name).unwrap_or_default();
+        let part = |name| user.get(name).and_then(Value::as_str).unwrap_or_default();
         users.push(format!("{}.{}", part("db"), part("user")));
     }
     let own = call.principal.as_ref().map(|principal| principal.key());
@@ -199,14 +169,9 @@ fn sessions(call: &Call, stage: &str, options: &Value) -> Result<Vec<Value>> {
 }
 
 fn cluster_catalog(call: &Call, has_collection: bool, options: &Value) -> Result<Vec<Value>> {
-    const FIELDS: &[Field] = &[
-        optional("shards", Types::BOOL_ONLY),
-        optional("balancingConfiguration", Types::BOOL_ONLY),
-        optional("tracked", Types::BOOL_ONLY),
-    ];
     const STAGE: &str = "$listClusterCatalog";
     check_without_collection(STAGE, has_collection)?;
-    let options = Arguments::of_document(STAGE, object(STAGE, options)?, FIELDS)?;
+    let options = Arguments::of_stage(STAGE, options)?;
     for option in ["shards", "balancingConfiguration", "tracked"] {
         if options.bool(option) == Some(true) {
             fail!(code::NOT_IMPLEMENTED, "{STAGE} with {option} is not supported");

@@ -4,7 +4,7 @@ use shardlake_account::collections::{Collection, Found, Namespace, Validation};
 use shardlake_mql::{Document, Value};
 
 use super::config_database::shard_name;
-use crate::arguments::{Arguments, Field, Types, optional, required};
+use crate::arguments::{Arguments, Field, Types, optional, required, truncated};
 use crate::call::Call;
 use crate::errors::{Result, code, fail};
 use crate::reply::Reply;
@@ -304,9 +304,7 @@ pub fn answered_stage(
             if !has_collection {
                 fail!(code::INVALID_NAMESPACE, "$indexStats is only valid on a collection");
             }
-            if !options.as_document().is_some_and(|options| options.is_empty()) {
-                fail!(28803, "The $indexStats stage specification must be an empty object");
-            }
+            Arguments::of_stage(name, options)?;
             let found = call.collections().collection(namespace)?;
             let Some(found) = found else { return Ok(Some(Vec::new())) };
             let shown = found.indexes().into_iter().map(|index| {
@@ -335,34 +333,12 @@ struct CollStats {
 }
 
 impl CollStats {
-    fn of(options: &Document) -> Result<CollStats> {
-        const FIELDS: &[Field] = &[
-            optional("latencyStats", Types::OBJECT),
-            optional("storageStats", Types::OBJECT),
-            optional("count", Types::OBJECT),
-            optional("queryExecStats", Types::OBJECT),
-            optional("targetAllNodes", Types::BOOL_ONLY),
-        ];
-        const LATENCY: &[Field] = &[optional("histograms", Types::BOOL_ONLY).not_null(code::TYPE_MISMATCH)];
-        const STORAGE: &[Field] = &[
-            optional("scale", Types::NUMBER),
-            optional("verbose", Types::BOOL_ONLY),
-            optional("waitForLock", Types::BOOL_ONLY),
-            optional("numericOnly", Types::BOOL_ONLY),
-        ];
-        let options = Arguments::of_document("$collStats", options, FIELDS)?;
-        let latency_histograms = match options.document("latencyStats") {
-            Some(latency) => {
-                let latency = Arguments::of_document("$collStats.latencyStats", latency, LATENCY)?;
-                Some(latency.bool("histograms") == Some(true))
-            }
-            None => None,
-        };
-        let scale = match options.document("storageStats") {
-            Some(storage) => {
-                let storage = Arguments::of_document("$collStats.storageStats", storage, STORAGE)?;
-                Some(scale_of(storage.i64("scale"))?.min(i32::MAX as u64))
-            }
+    fn of(options: &Value) -> Result<CollStats> {
+        let options = Arguments::of_stage("$collStats", options)?;
+        let inner = |name: &str, option: &str| options.document(name).map(|inner| inner.value(option));
+        let latency_histograms = inner("latencyStats", "histograms").map(|shown| shown.is_true());
+        let scale = match inner("storageStats", "scale") {
+            Some(scale) => Some(scale_of(truncated(&scale))?.min(i32::MAX as u64)),
             None => None,
         };
         if options.given("queryExecStats").is_some() {
@@ -373,9 +349,6 @@ impl CollStats {
 }
 
 fn coll_stats_stage(call: &Call, namespace: &Namespace, options: &Value) -> Result<Vec<Value>> {
-    let Value::Document(options) = options else {
-        fail!(5_447_000, "$collStats must take a nested object but found: {options}");
-    };
     let options = CollStats::of(options)?;
     let collection = match call.collections().find_name(namespace)? {
         Found::Collection(collection) => Some(collection),

@@ -111,7 +111,7 @@ fn parse_variable(text: &str, scope: &Scope) -> Result<Expression> {
         "NOW" if path.is_empty() => return Ok(Expression::new(Tree::Now)),
         "CLUSTER_TIME" if path.is_empty() => return Ok(Expression::new(Tree::ClusterTime)),
         "NOW" | "CLUSTER_TIME" => return Ok(Expression::constant(Value::Missing)),
-        "DESCEND" | "PRUNE" | "KEEP" if scope.slot(name).is_err() => {
+        "DESCEND" | "PRUNE" | "KEEP" if scope.has_levels() && scope.slot(name).is_err() => {
             return Ok(Expression::constant(Value::string(name.to_ascii_lowercase())));
         }
         "SEARCH_META" => fail!(303, "'$$SEARCH_META' is not supported"),
@@ -214,6 +214,9 @@ fn parse_call(
 ) -> Result<Expression> {
     let arguments = list_of(operand);
     let passed = arguments.len();
+    if let ("$sigmoid", Value::Array(_)) = (name, operand) {
+        fail!(14, "$sigmoid only supports numeric types, not array");
+    }
     if operator.least == operator.most && passed != operator.least {
         let wanted = operator.least;
         fail!(16020, "Expression {name} takes exactly {wanted} arguments. {passed} were passed in.");

@@ -11,6 +11,8 @@ pub struct Scope {
     names: Vec<(String, usize)>,
     next: usize,
     collation: Collation,
+    /// Whether `$$DESCEND`, `$$PRUNE` and `$$KEEP` have a meaning.
+    has_levels: bool,
 }
 
 impl Scope {
@@ -22,7 +24,7 @@ impl Scope {
     /// A scope with the variables of the system only, under a collation.
     pub fn with_collation(collation: Collation) -> Scope {
         let names = vec![("ROOT".into(), ROOT), ("CURRENT".into(), CURRENT)];
-        Scope { names, next: CURRENT + 1, collation }
+        Scope { names, next: CURRENT + 1, collation, has_levels: false }
     }
 
     pub fn collation(&self) -> &Collation {
@@ -32,6 +34,15 @@ impl Scope {
     /// The same variables under another collation.
     pub fn comparing_by(&self, collation: Collation) -> Scope {
         Scope { collation, ..self.clone() }
+    }
+
+    /// The scope of `$redact`.
+    pub(crate) fn with_levels(&self) -> Scope {
+        Scope { has_levels: true, ..self.clone() }
+    }
+
+    pub(crate) fn has_levels(&self) -> bool {
+        self.has_levels
     }
 
     /// Adds a variable, which hides others of its name; answers its slot.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::buckets::{counted, is_expression, parse_outputs};
+use super::options::Options;
 use super::run::{Context, Operator, Stage};
 use crate::accumulator::{Accumulator, State};
 use crate::error::{Result, fail};
@@ -25,49 +26,19 @@ enum Granularity {
     PowersOfTwo,
 }
 
-pub(super) fn parse_bucket_auto(value: &Value, scope: &Scope) -> Result<BucketAuto> {
-    let Value::Document(document) = value else {
-        fail!(40240, "The argument to $bucketAuto must be an object, but found type: {}", value.type_name());
-    };
-    let (mut output, mut granularity, mut buckets) = (counted(), None, None);
-    for (name, value) in document.iter() {
-        match (&**name, value) {
-            ("groupBy", value) if is_expression(value) => {}
-            ("groupBy", _) => fail!(
-                40239,
-                "The $bucketAuto 'groupBy' field must be defined as a $-prefixed path or an expression object"
-            ),
-            ("buckets", value) => {
-                if !value.is_number() {
-                    fail!(
-                        40241,
-                        "The $bucketAuto 'buckets' field must be a numeric value, but found type: {}",
-                        value.type_name()
-                    );
-                }
-                let Some(count) = value.to_i32_exact() else {
-                    fail!(40242, "The $bucketAuto 'buckets' field must be representable as a 32-bit integer");
-                };
-                if count <= 0 {
-                    fail!(
-                        40243,
-                        "The $bucketAuto 'buckets' field must be greater than 0, but found: {count}"
-                    );
-                }
-                buckets = Some(count as usize);
-            }
-            // No outputs mean those of the default.
-            ("output", Value::Document(outputs)) if outputs.is_empty() => {}
-            ("output", Value::Document(outputs)) => output = (**outputs).clone(),
-            ("output", _) => fail!(40244, "The $bucketAuto 'output' field must be an object"),
-            ("granularity", Value::String(name)) => granularity = Some(parse_granularity(name)?),
-            ("granularity", _) => fail!(40261, "The $bucketAuto 'granularity' field must be a string"),
-            (other, _) => fail!(40245, "Unrecognized option to $bucketAuto: {other}."),
-        }
+pub(super) fn parse_bucket_auto(options: &Options<'_>, scope: &Scope) -> Result<BucketAuto> {
+    let group_by = options.value("groupBy");
+    if !is_expression(group_by) {
+        fail!(
+            40239,
+            "The $bucketAuto 'groupBy' field must be defined as a $-prefixed path or an expression object"
+        );
     }
-    let (Some(group_by), Some(buckets)) = (document.get("groupBy"), buckets) else {
-        fail!(40246, "$bucketAuto requires 'groupBy' and 'buckets' to be specified");
-    };
+    let buckets = options.value("buckets").to_i32_exact().unwrap_or_default() as usize;
+    let granularity = options.text("granularity").map(|name| parse_granularity(name)).transpose()?;
+    // No outputs mean those of the default.
+    let output = options.inner("output").filter(|outputs| !outputs.is_empty());
+    let output = output.map_or_else(counted, |outputs| Document::clone(outputs));
     Ok(BucketAuto {
         group_by: parse_expression(group_by, scope)?,
         buckets,

@@ -1,6 +1,7 @@
 //! `$bucket`: a `$group` by ranges.
 
 use super::group::{Group, GroupId, parse_output};
+use super::options::Options;
 use crate::error::{Result, error, fail};
 use crate::expression::{Expression, Scope, parse as parse_expression};
 use crate::order;
@@ -47,33 +48,16 @@ fn constant(value: &Value, scope: &Scope, code: i32) -> Result<Value> {
     })
 }
 
-pub(super) fn parse_bucket(value: &Value, scope: &Scope) -> Result<Group> {
-    let Value::Document(document) = value else {
-        fail!(40201, "Argument to $bucket stage must be an object, but found type: {}", value.type_name());
-    };
-    let (mut boundaries, mut default, mut output) = (None, None, counted());
-    for (name, value) in document.iter() {
-        match (&**name, value) {
-            ("groupBy", value) if is_expression(value) => {}
-            ("groupBy", _) => fail!(
-                40202,
-                "The $bucket 'groupBy' field must be defined as a $-prefixed path or an expression"
-            ),
-            ("boundaries", Value::Array(items)) => {
-                let items: Result<Vec<Value>> =
-                    items.iter().map(|item| constant(item, scope, 40191)).collect();
-                boundaries = Some(items?);
-            }
-            ("boundaries", _) => fail!(40200, "The $bucket 'boundaries' field must be an array"),
-            ("default", value) => default = Some(constant(value, scope, 40195)?),
-            ("output", Value::Document(outputs)) => output = (**outputs).clone(),
-            ("output", _) => fail!(40196, "The $bucket 'output' field must be an object"),
-            (other, _) => fail!(40197, "Unrecognized option to $bucket: {other}."),
-        }
+pub(super) fn parse_bucket(options: &Options<'_>, scope: &Scope) -> Result<Group> {
+    let group_by = options.value("groupBy");
+    if !is_expression(group_by) {
+        fail!(40202, "The $bucket 'groupBy' field must be defined as a $-prefixed path or an expression");
     }
-    let (Some(group_by), Some(boundaries)) = (document.get("groupBy"), boundaries) else {
-        fail!(40198, "$bucket requires 'groupBy' and 'boundaries' to be specified");
-    };
+    let boundaries = options.items("boundaries").unwrap_or_default();
+    let boundaries =
+        boundaries.iter().map(|item| constant(item, scope, 40191)).collect::<Result<Vec<_>>>()?;
+    let default = options.get("default").map(|value| constant(value, scope, 40195)).transpose()?;
+    let output = options.inner("output").map_or_else(counted, |outputs| Document::clone(outputs));
     check_boundaries(&boundaries, default.as_ref(), scope.collation())?;
     Ok(Group {
         id: GroupId::Value(place(group_by, &boundaries, default, scope)?),

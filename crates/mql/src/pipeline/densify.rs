@@ -3,6 +3,7 @@
 //! The stage holds all documents. Values of a step lie at whole steps from the beginning of the sequence, so that a document between two
 //! of them stands between them and does not move them.
 
+use super::options::Options;
 use super::run::{Context, Operator, Stage};
 use super::simple::{member_at, with_member};
 use crate::error::{FAILED_TO_PARSE, Result, fail};
@@ -36,38 +37,17 @@ enum Bounds {
     Between(Value, Value),
 }
 
-pub(super) fn parse_densify(value: &Value, scope: &Scope) -> Result<Densify> {
-    let Value::Document(options) = value else {
-        fail!(
-            FAILED_TO_PARSE,
-            "The $densify stage specification must be an object, found {}",
-            value.type_name()
-        );
-    };
-    check_names("$densify", options, &["field", "partitionByFields", "range"])?;
-    let field = path_of(text("$densify.field", options.get("field"))?)?;
-    let mut partitions = Vec::new();
-    match options.get("partitionByFields") {
-        None => {}
-        Some(Value::Array(names)) => {
-            for (place, name) in names.iter().enumerate() {
-                let name = text(&format!("$densify.partitionByFields.{place}"), Some(name))?;
-                partitions.push(path_of(name)?);
-            }
-        }
-        Some(other) => return wrong_type("$densify.partitionByFields", other, "array"),
-    }
+pub(super) fn parse_densify(options: &Options<'_>, scope: &Scope) -> Result<Densify> {
+    let field = path_of(options.text("field").map_or("", |field| field))?;
+    let names = options.items("partitionByFields").unwrap_or_default();
+    let partitions: Vec<Vec<Str>> =
+        names.iter().filter_map(Value::as_str).map(path_of).collect::<Result<_>>()?;
     if partitions.iter().any(|path| path.starts_with(&field) || field.starts_with(path)) {
         fail!(8_993_000, "the field that $densify fills may not be one that it partitions by");
     }
-    let range = match options.get("range") {
-        None => fail!(40414, "BSON field '$densify.range' is missing but a required field"),
-        Some(Value::Document(range)) => range,
-        Some(other) => return wrong_type("$densify.range", other, "object"),
-    };
-    check_names("$densify.range", range, &["step", "unit", "bounds"])?;
-    let (step, unit) = step_of(range)?;
-    let bounds = bounds_of(range, unit)?;
+    let range = options.inner("range").cloned().unwrap_or_default();
+    let (step, unit) = step_of(&range)?;
+    let bounds = bounds_of(&range, unit)?;
     if matches!(bounds, Bounds::Partition) && partitions.is_empty() {
         fail!(
             5_733_408,
@@ -75,25 +55,6 @@ pub(super) fn parse_densify(value: &Value, scope: &Scope) -> Result<Densify> {
         );
     }
     Ok(Densify { field, partitions, step, unit, bounds, collation: scope.collation().clone() })
-}
-
-fn check_names(context: &str, document: &Document, names: &[&str]) -> Result<()> {
-    match document.iter().find(|(name, _)| !names.contains(&&***name)) {
-        Some((name, _)) => fail!(40415, "BSON field '{context}.{name}' is an unknown field."),
-        None => Ok(()),
-    }
-}
-
-fn wrong_type<T>(name: &str, value: &Value, expected: &str) -> Result<T> {
-    fail!(14, "BSON field '{name}' is the wrong type '{}', expected type '{expected}'", value.type_name())
-}
-
-fn text<'v>(name: &str, value: Option<&'v Value>) -> Result<&'v str> {
-    match value {
-        None => fail!(40414, "BSON field '{name}' is missing but a required field"),
-        Some(Value::String(text)) => Ok(text),
-        Some(other) => wrong_type(name, other, "string"),
-    }
 }
 
 fn path_of(name: &str) -> Result<Vec<Str>> {
@@ -104,21 +65,13 @@ fn path_of(name: &str) -> Result<Vec<Str>> {
 }
 
 fn step_of(range: &Document) -> Result<(Value, Option<DateUnit>)> {
-    let step = match range.get("step") {
-        None => fail!(40414, "BSON field '$densify.range.step' is missing but a required field"),
-        Some(step) if step.is_number() => step.clone(),
-        Some(other) => return wrong_type("$densify.range.step", other, "number"),
-    };
-    if step.to_f64().is_none_or(|step| step.is_nan() || step <= 0.0) {
-        fail!(5_733_401, "The step parameter in a range statement must be a strictly positive numeric value");
-    }
-    let unit = match range.get("unit") {
+    let step = range.value("step");
+    let unit = match range.get("unit").and_then(Value::as_str) {
         None => None,
-        Some(Value::String(name)) => match DateUnit::parse(name) {
+        Some(name) => match DateUnit::parse(name) {
             Some(unit) => Some(unit),
             None => fail!(FAILED_TO_PARSE, "unknown time unit value: {name}"),
         },
-        Some(other) => return wrong_type("$densify.range.unit", other, "string"),
     };
     if unit.is_some() && step.to_i64_exact().is_none() {
         fail!(
@@ -130,17 +83,13 @@ fn step_of(range: &Document) -> Result<(Value, Option<DateUnit>)> {
 }
 
 fn bounds_of(range: &Document, unit: Option<DateUnit>) -> Result<Bounds> {
-    let pair = match range.get("bounds") {
-        None => fail!(40414, "BSON field '$densify.range.bounds' is missing but a required field"),
-        Some(Value::String(word)) => match &**word {
-            "full" => return Ok(Bounds::Full),
-            "partition" => return Ok(Bounds::Partition),
-            _ => fail!(5_946_802, "Bounds string must either be 'full' or 'partition'"),
-        },
-        Some(Value::Array(pair)) => pair,
-        Some(other) => return wrong_type("$densify.range.bounds", other, "array"),
+    let bounds = range.value("bounds");
+    let pair: &[Value] = match &bounds {
+        Value::Array(pair) => pair,
+        word if word.as_str() == Some("full") => return Ok(Bounds::Full),
+        _ => return Ok(Bounds::Partition),
     };
-    let [low, high] = &pair[..] else {
+    let [low, high] = pair else {
         fail!(5_733_403, "a bounding array in a range statement must have exactly two elements");
     };
     let are_numbers = low.is_number() && high.is_number();

@@ -7,22 +7,6 @@ use super::run::{Context, Operator, Stage};
 use crate::error::{NOT_SUPPORTED, Result, fail};
 use crate::value::{Str, Value};
 
-/// Whether a stage is one of those.
-pub(super) fn is_answered(name: &str) -> bool {
-    const NAMES: &[&str] = &[
-        "$collStats",
-        "$indexStats",
-        "$currentOp",
-        "$listLocalSessions",
-        "$listSessions",
-        "$planCacheStats",
-        "$querySettings",
-        "$queryStats",
-        "$listClusterCatalog",
-    ];
-    NAMES.contains(&name)
-}
-
 pub(super) struct Elsewhere(pub Str);
 
 impl Stage for Elsewhere {

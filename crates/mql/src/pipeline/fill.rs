@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
+use super::options::{self, Options};
 use super::run::Stage;
 use super::simple::Each;
 use super::window;
-use crate::error::{FAILED_TO_PARSE, Result, fail};
+use crate::error::{Result, fail};
 use crate::expression::Scope;
 use crate::path::field_path;
 use crate::projection::Projection;
@@ -14,18 +15,11 @@ use crate::value::{Document, Str, Value};
 
 type SharedStage = Arc<dyn Stage + Send + Sync>;
 
-pub(super) fn parse_fill(value: &Value, scope: &Scope, out: &mut Vec<SharedStage>) -> Result<()> {
-    let Value::Document(options) = value else {
-        fail!(
-            FAILED_TO_PARSE,
-            "The $fill stage specification must be an object, found {}",
-            value.type_name()
-        );
-    };
-    check_fields(options)?;
-    let Some(Value::Document(outputs)) = options.get("output") else {
-        fail!(40414, "BSON field '$fill.output' is missing but a required field");
-    };
+pub(super) fn parse_fill(options: &Options<'_>, scope: &Scope, out: &mut Vec<SharedStage>) -> Result<()> {
+    if options.has("partitionBy") && options.has("partitionByFields") {
+        fail!(6_050_204, "Maximum one of 'partitionBy' and 'partitionByFields' can be specified in '$fill'");
+    }
+    let outputs = options.inner("output").cloned().unwrap_or_default();
     let (mut carried, mut said) = (Document::new(), Document::new());
     for (path, how) in outputs.iter() {
         field_path(path)?;
@@ -44,36 +38,20 @@ pub(super) fn parse_fill(value: &Value, scope: &Scope, out: &mut Vec<SharedStage
     }
     if !carried.is_empty() {
         let mut windows = Document::new();
-        windows.push("partitionBy", partition_by(options)?);
-        windows.push("sortBy", options.value("sortBy"));
+        if let Some(partition) = partition_by(options)? {
+            windows.push("partitionBy", partition);
+        }
+        if let Some(order) = options.get("sortBy") {
+            windows.push("sortBy", order.clone());
+        }
         windows.push("output", Value::document(carried));
-        out.push(Arc::new(window::parse_window_fields(&Value::document(windows), scope)?));
+        let windows = Value::document(windows);
+        let windows = options::made("$setWindowFields", &windows)?;
+        out.push(Arc::new(window::parse_window_fields(&windows, scope)?));
     }
     if !said.is_empty() {
         let said = Projection::add_fields("$addFields", &Value::document(said), scope)?;
         out.push(Arc::new(Each::Project(said)));
-    }
-    Ok(())
-}
-
-fn check_fields(options: &Document) -> Result<()> {
-    for (name, value) in options.iter() {
-        let (is_right, expected) = match &**name {
-            "partitionBy" => (matches!(value, Value::Document(_) | Value::String(_)), "object"),
-            "partitionByFields" => (matches!(value, Value::Array(_)), "array"),
-            "sortBy" | "output" => (matches!(value, Value::Document(_)), "object"),
-            other => fail!(40415, "BSON field '$fill.{other}' is an unknown field."),
-        };
-        if !is_right {
-            fail!(
-                14,
-                "BSON field '$fill.{name}' is the wrong type '{}', expected type '{expected}'",
-                value.type_name()
-            );
-        }
-    }
-    if options.has("partitionBy") && options.has("partitionByFields") {
-        fail!(6_050_204, "Maximum one of 'partitionBy' and 'partitionByFields' can be specified in '$fill'");
     }
     Ok(())
 }
@@ -108,19 +86,12 @@ fn method<'v>(path: &str, how: &'v Value) -> Result<How<'v>> {
 }
 
 /// The expression by which documents are partitioned before neighbours are compared.
-fn partition_by(options: &Document) -> Result<Value> {
-    let Some(Value::Array(names)) = options.get("partitionByFields") else {
-        return Ok(options.value("partitionBy"));
+fn partition_by(options: &Options<'_>) -> Result<Option<Value>> {
+    let Some(names) = options.items("partitionByFields") else {
+        return Ok(options.get("partitionBy").cloned());
     };
     let mut fields = Document::new();
-    for (place, name) in names.iter().enumerate() {
-        let Value::String(name) = name else {
-            fail!(
-                14,
-                "BSON field '$fill.partitionByFields.{place}' is the wrong type '{}', expected type 'string'",
-                name.type_name()
-            );
-        };
+    for (place, name) in names.iter().filter_map(Value::as_str).enumerate() {
         if name.starts_with('$') {
             fail!(6_050_203, "Each field of 'partitionByFields' must be a path without '$': {name}");
         }
@@ -128,5 +99,5 @@ fn partition_by(options: &Document) -> Result<Value> {
         // By their place: a path has dots, which names of members may not have.
         fields.push(Str::from(place.to_string()), Value::string(format!("${name}")));
     }
-    Ok(if fields.is_empty() { Value::Missing } else { Value::document(fields) })
+    Ok((!fields.is_empty()).then(|| Value::document(fields)))
 }

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use super::options::Options;
 use super::run::{Context, Operator, Stage};
 use super::simple::with_member;
 use crate::error::{BAD_VALUE, Error, Result, TYPE_MISMATCH, error, fail};
@@ -28,44 +29,21 @@ pub(super) struct GeoNear {
     place_field: Option<Vec<Str>>,
 }
 
-pub(super) fn parse_geo_near(value: &Value, scope: &Scope) -> Result<GeoNear> {
-    let Value::Document(options) = value else {
-        fail!(10065, "invalid parameter: expected an object ($geoNear)");
-    };
-    let mut stage = GeoNear {
-        near: Expression::constant(Value::Missing),
-        key: None,
-        filter: None,
-        least: None,
-        most: None,
-        multiplier: 1.0,
-        is_spherical: false,
-        distance_field: None,
-        place_field: None,
-    };
-    for (name, value) in options.iter() {
-        match &**name {
-            "near" => stage.near = constant(value, scope, 5_860_402, name)?,
-            "distanceField" => stage.distance_field = Some(written_path(name, value, 16606)?),
-            "includeLocs" => stage.place_field = Some(written_path(name, value, 16607)?),
-            "minDistance" => stage.least = Some(constant(value, scope, 7_555_701, name)?),
-            "maxDistance" => stage.most = Some(constant(value, scope, 7_555_702, name)?),
-            "distanceMultiplier" => stage.multiplier = multiplier(value)?,
-            "query" => stage.filter = Some(query(value, scope)?),
-            "spherical" => stage.is_spherical = value.is_true(),
-            "key" => stage.key = Some(key(value)?),
-            "uniqueDocs" => {}
-            "limit" | "num" => fail!(
-                50858,
-                "$geoNear no longer supports the '{name}' parameter. Use a $limit stage instead."
-            ),
-            other => fail!(BAD_VALUE, "Unknown argument to $geoNear: {other}"),
-        }
-    }
-    if !options.has("near") {
-        fail!(5_860_400, "$geoNear requires a 'near' argument");
-    }
-    Ok(stage)
+pub(super) fn parse_geo_near(options: &Options<'_>, scope: &Scope) -> Result<GeoNear> {
+    let limit =
+        |name: &str, code: i32| options.get(name).map(|value| constant(value, scope, code, name)).transpose();
+    let written = |name: &str| options.text(name).map(|path| written_path(name, path)).transpose();
+    Ok(GeoNear {
+        near: constant(options.value("near"), scope, 5_860_402, "near")?,
+        key: options.text("key").map(key).transpose()?,
+        filter: options.inner("query").map(|query| Filter::parse(query, scope)).transpose()?,
+        least: limit("minDistance", 7_555_701)?,
+        most: limit("maxDistance", 7_555_702)?,
+        multiplier: options.get("distanceMultiplier").and_then(Value::to_f64).unwrap_or(1.0),
+        is_spherical: options.get("spherical").is_some_and(Value::is_true),
+        distance_field: written("distanceField")?,
+        place_field: written("includeLocs")?,
+    })
 }
 
 /// An argument that must not depend on documents.
@@ -78,14 +56,7 @@ fn constant(value: &Value, scope: &Scope, code: i32, name: &str) -> Result<Expre
 }
 
 /// A path that the stage writes to.
-fn written_path(name: &str, value: &Value, code: i32) -> Result<Vec<Str>> {
-    let Value::String(text) = value else {
-        fail!(
-            code,
-            "$geoNear parameter '{name}' must be of type string but found type: {}",
-            value.type_name()
-        );
-    };
+fn written_path(name: &str, text: &str) -> Result<Vec<Str>> {
     let path = path_of(text)?;
     if path.len() >= PARTS_MAX {
         fail!(5_984_700, "the path of $geoNear's '{name}' has too many parts");
@@ -100,40 +71,11 @@ fn path_of(text: &str) -> Result<Vec<Str>> {
     field_path(text)
 }
 
-fn key(value: &Value) -> Result<Str> {
-    let Value::String(text) = value else {
-        fail!(
-            TYPE_MISMATCH,
-            "$geoNear parameter 'key' must be of type string but found type: {}",
-            value.type_name()
-        );
-    };
-    if text.is_empty() {
-        fail!(BAD_VALUE, "$geoNear parameter 'key' cannot be the empty string");
-    }
+fn key(text: &Str) -> Result<Str> {
     if path_of(text)?.len() > KEY_PARTS_MAX {
         fail!(5_729_100, "the path of $geoNear's 'key' has too many parts");
     }
     Ok(text.clone())
-}
-
-fn multiplier(value: &Value) -> Result<f64> {
-    match value.to_f64() {
-        None => {
-            fail!(TYPE_MISMATCH, "distanceMultiplier must be a number, found {}", value.type_name())
-        }
-        Some(number) if number.is_nan() || number < 0.0 => {
-            fail!(BAD_VALUE, "distanceMultiplier must be nonnegative")
-        }
-        Some(number) => Ok(number),
-    }
-}
-
-fn query(value: &Value, scope: &Scope) -> Result<Filter> {
-    let Value::Document(query) = value else {
-        fail!(TYPE_MISMATCH, "query must be an object, found {}", value.type_name());
-    };
-    Filter::parse(query, scope)
 }
 
 impl GeoNear {

@@ -1,10 +1,11 @@
 //! `$graphLookup`: follows a relation through a collection, breadth first.
 
 use super::join::{Source, read};
+use super::options::Options;
 use super::output::collection_name;
 use super::run::{Context, Operator, Stage};
 use super::simple::with_member;
-use crate::error::{Result, error, fail};
+use crate::error::{Result, fail};
 use crate::expression::{Expression, Scope, parse as parse_expression, path_value};
 use crate::filter::Filter;
 use crate::order::Key;
@@ -27,64 +28,25 @@ pub(super) struct GraphLookup {
     collation: Collation,
 }
 
-pub(super) fn parse_graph_lookup(value: &Value, scope: &Scope) -> Result<GraphLookup> {
-    let Value::Document(document) = value else {
-        fail!(40327, "the $graphLookup specification must be an object, found {}", value.type_name());
-    };
-    let (mut depth_max, mut depth_field, mut restrict) = (None, None, None);
-    for (name, value) in document.iter() {
-        match (&**name, value) {
-            ("maxDepth", value) => {
-                if !value.is_number() {
-                    fail!(40100, "maxDepth requires a non-negative integer, found {}", value.type_name());
-                }
-                let depth = value.to_i64_exact();
-                let Some(depth) = depth else {
-                    fail!(40102, "maxDepth could not be represented as a long long")
-                };
-                if depth < 0 {
-                    fail!(40101, "maxDepth requires a nonnegative argument, found: {depth}");
-                }
-                depth_max = Some(depth);
-            }
-            ("restrictSearchWithMatch", Value::Document(filter)) => {
-                restrict = Some(Filter::parse(filter, scope)?)
-            }
-            ("restrictSearchWithMatch", other) => {
-                fail!(40185, "restrictSearchWithMatch must be an object, found {}", other.type_name())
-            }
-            ("startWith" | "from", _) => {}
-            ("as" | "connectFromField" | "connectToField" | "depthField", Value::String(text)) => {
-                if text.starts_with('$') {
-                    fail!(16410, "{name}: FieldPath field names may not start with '$'");
-                }
-                if &**name == "depthField" {
-                    depth_field = Some(field_path(text)?);
-                }
-            }
-            ("as" | "connectFromField" | "connectToField" | "depthField", other) => {
-                fail!(40103, "expected string as argument for {name}, found: {}", other.type_name())
-            }
-            (other, _) => fail!(40104, "unknown argument to $graphLookup: {other}"),
+pub(super) fn parse_graph_lookup(options: &Options<'_>, scope: &Scope) -> Result<GraphLookup> {
+    for name in ["as", "connectFromField", "connectToField", "depthField"] {
+        if options.text(name).is_some_and(|path| path.starts_with('$')) {
+            fail!(16410, "{name}: FieldPath field names may not start with '$'");
         }
     }
-    let missing = || {
-        error!(
-            40105,
-            "$graphLookup requires 'from', 'as', 'startWith', 'connectFromField', and 'connectToField' to be specified."
-        )
-    };
-    let required = |name: &str| document.get(name).ok_or_else(missing);
-    let path = |name: &str| field_path(required(name)?.as_str().unwrap_or_default());
+    let path = |name: &str| field_path(options.text(name).map_or("", |path| path));
     Ok(GraphLookup {
-        start: parse_expression(required("startWith")?, scope)?,
+        start: parse_expression(options.value("startWith"), scope)?,
         connect_from: path("connectFromField")?,
         connect_to: path("connectToField")?,
         target: path("as")?,
-        from: collection_name(required("from")?, "$graphLookup", 9)?,
-        depth_max,
-        depth_field,
-        restrict,
+        from: collection_name(options.value("from"), "$graphLookup", 9)?,
+        depth_max: options.get("maxDepth").and_then(Value::to_i64_exact),
+        depth_field: options.text("depthField").map(|field| field_path(field)).transpose()?,
+        restrict: options
+            .inner("restrictSearchWithMatch")
+            .map(|filter| Filter::parse(filter, scope))
+            .transpose()?,
         collation: scope.collation().clone(),
     })
 }

@@ -1,5 +1,6 @@
 //! `$group`, `$count`, `$sortByCount`.
 
+use super::options::{self, Options};
 use super::run::{Context, Operator, Stage};
 use crate::accumulator::{self, Accumulator, State};
 use crate::error::{Result, error, fail};
@@ -49,13 +50,10 @@ impl GroupId {
     }
 }
 
-pub(super) fn parse_group(value: &Value, scope: &Scope) -> Result<Group> {
-    let Value::Document(document) = value else {
-        fail!(15947, "a group's fields must be specified in an object");
-    };
+pub(super) fn parse_group(options: &Options<'_>, scope: &Scope) -> Result<Group> {
     let mut id = None;
     let mut outputs = Vec::new();
-    for (name, value) in document.iter() {
+    for (name, value) in options.document().into_iter().flat_map(|document| document.iter()) {
         if &**name == "_id" {
             if id.is_some() {
                 fail!(15948, "a group's _id may only be specified once");
@@ -175,15 +173,15 @@ impl Operator for GroupRun {
 /// `$count`: one document with the number of documents, if there were any.
 pub(super) struct Count(Str);
 
-pub(super) fn parse_count(value: &Value) -> Result<Count> {
-    let Value::String(name) = value else { fail!(40156, "the count field must be a non-empty string") };
-    match &**name {
+pub(super) fn parse_count(options: &Options<'_>) -> Result<Count> {
+    let name = options.argument().as_str().unwrap_or_default();
+    match name {
         "" => fail!(40157, "the count field must be a non-empty string"),
         name if name.starts_with('$') => fail!(40158, "the count field cannot be a $-prefixed path"),
         name if name.contains('\0') => fail!(40159, "the count field cannot contain a null byte"),
         name if name.contains('.') => fail!(40160, "the count field cannot contain '.'"),
         "_id" => fail!(9039800, "the count field cannot be _id"),
-        _ => Ok(Count(name.clone())),
+        _ => Ok(Count(name.into())),
     }
 }
 
@@ -213,7 +211,11 @@ impl Operator for CountRun {
 }
 
 /// The two stages that `$sortByCount` stands for.
-pub(super) fn parse_sort_by_count(value: &Value, scope: &Scope) -> Result<(Group, super::sort::Sort)> {
+pub(super) fn parse_sort_by_count(
+    options: &Options<'_>,
+    scope: &Scope,
+) -> Result<(Group, super::sort::Sort)> {
+    let value = options.argument();
     let id = match value {
         Value::Document(document) => {
             if !document.first().is_some_and(|(name, _)| name.starts_with('$')) {
@@ -224,18 +226,16 @@ pub(super) fn parse_sort_by_count(value: &Value, scope: &Scope) -> Result<(Group
             }
             parse_expression(value, scope)?
         }
-        Value::String(path) if path.starts_with('$') => parse_expression(value, scope)?,
-        Value::String(_) => {
-            fail!(
-                40148,
-                "the sortByCount field must be defined as a $-prefixed path or an expression inside an object"
-            )
-        }
-        _ => fail!(40149, "the sortByCount field must be specified as a string or as an object"),
+        path if path.as_str().is_some_and(|path| path.starts_with('$')) => parse_expression(path, scope)?,
+        _ => fail!(
+            40148,
+            "the sortByCount field must be defined as a $-prefixed path or an expression inside an object"
+        ),
     };
     let one = Value::document(Document::one("$sum", Value::Int(1)));
     let outputs = vec![(Str::from("count"), parse_output("count", &one, scope)?)];
-    let order = super::sort::parse_sort(&Value::document(Document::one("count", Value::Int(-1))), scope)?;
+    let order = Value::document(Document::one("count", Value::Int(-1)));
+    let order = super::sort::parse_sort(&options::made("$sort", &order)?, scope)?;
     let collation = scope.collation().clone();
     Ok((Group { id: GroupId::Value(id), outputs, sorted: false, collation }, order))
 }

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use super::options::Options;
 use super::output::collection_name;
 use super::parse::Pipeline;
 use super::run::{Context, Operator, Stage};
 use super::simple::with_member;
-use crate::error::{Result, error, fail};
+use crate::error::{Result, fail};
 use crate::expression::{Expression, Scope, parse as parse_expression};
 use crate::order;
 use crate::path;
@@ -31,35 +32,17 @@ pub(super) struct Lookup {
 const PARSE: i32 = 9;
 const VIEW_COLLATION: i32 = 167;
 
-/// A text; `None` if it is missing or null.
-fn text<'a>(document: &'a Document, name: &str) -> Result<Option<&'a Str>> {
-    match document.get(name) {
-        None | Some(Value::Null | Value::Undefined) => Ok(None),
-        Some(Value::String(text)) if text.is_empty() => {
-            fail!(40352, "FieldPath cannot be constructed with empty string")
-        }
-        Some(Value::String(text)) => Ok(Some(text)),
-        Some(other) => {
-            fail!(14, "$lookup argument '{name}: {other}' must be a string, is type {}", other.type_name())
-        }
+/// A path; `None` if it is missing or null.
+fn path_of(options: &Options<'_>, name: &str) -> Result<Option<Vec<Str>>> {
+    match options.text(name) {
+        Some(text) if text.is_empty() => fail!(40352, "FieldPath cannot be constructed with empty string"),
+        Some(text) => field_path(text).map(Some),
+        None => Ok(None),
     }
 }
 
-pub(super) fn parse_lookup(value: &Value, scope: &Scope, depth: usize) -> Result<Lookup> {
-    let Value::Document(document) = value else {
-        fail!(PARSE, "the $lookup specification must be an object, but found {}", value.type_name());
-    };
-    for (name, _) in document.iter() {
-        if !matches!(&**name, "from" | "localField" | "foreignField" | "as" | "let" | "pipeline") {
-            // A missing `from` is reported first.
-            let code = if document.has("from") { 40415 } else { PARSE };
-            fail!(code, "BSON field '$lookup.{name}' is an unknown field.");
-        }
-        if document.iter().filter(|(other, _)| *other == name).count() > 1 {
-            fail!(40413, "BSON field '$lookup.{name}' is a duplicate field");
-        }
-    }
-    let from = match document.get("from") {
+pub(super) fn parse_lookup(options: &Options<'_>, scope: &Scope, depth: usize) -> Result<Lookup> {
+    let from = match options.get("from") {
         None => None,
         Some(from) => {
             let named = from.as_document().and_then(|from| from.get("db")?.as_str());
@@ -71,11 +54,9 @@ pub(super) fn parse_lookup(value: &Value, scope: &Scope, depth: usize) -> Result
             Some(collection_name(from, "$lookup", PARSE)?)
         }
     };
-    let target =
-        text(document, "as")?.ok_or_else(|| error!(PARSE, "must specify 'as' field for a $lookup"))?;
-    let target = field_path(target)?;
-    let fields = match (text(document, "localField")?, text(document, "foreignField")?) {
-        (Some(local), Some(foreign)) => Some((field_path(local)?, field_path(foreign)?)),
+    let target = path_of(options, "as")?.unwrap_or_default();
+    let fields = match (path_of(options, "localField")?, path_of(options, "foreignField")?) {
+        (Some(local), Some(foreign)) => Some((local, foreign)),
         (None, None) => None,
         _ => fail!(
             PARSE,
@@ -84,27 +65,16 @@ pub(super) fn parse_lookup(value: &Value, scope: &Scope, depth: usize) -> Result
     };
     let mut inner_scope = scope.clone();
     let mut variables = Vec::new();
-    let has_let = document.get("let").is_some_and(|bound| !bound.is_nullish());
-    match document.get("let") {
-        None | Some(Value::Null | Value::Undefined) => {}
-        Some(Value::Document(bound)) => {
-            for (name, value) in bound.iter() {
-                crate::expression::check_variable_name(name)?;
-                let value = parse_expression(value, scope)?;
-                variables.push((inner_scope.bind(name), value));
-            }
-        }
-        Some(other) => {
-            fail!(14, "$lookup argument 'let: {other}' must be an object, is type {}", other.type_name())
-        }
+    let bound = options.inner("let");
+    for (name, value) in bound.into_iter().flat_map(|bound| bound.iter()) {
+        crate::expression::check_variable_name(name)?;
+        let value = parse_expression(value, scope)?;
+        variables.push((inner_scope.bind(name), value));
     }
-    let pipeline = match document.get("pipeline") {
-        None => None,
-        Some(Value::Array(stages)) => Some(Pipeline::parse_inner("$lookup", stages, &inner_scope, depth)?),
-        Some(other) => {
-            fail!(14, "'pipeline' option must be specified as an array, is type {}", other.type_name())
-        }
-    };
+    let has_let = bound.is_some();
+    let pipeline = options.items("pipeline");
+    let pipeline = pipeline.map(|stages| Pipeline::parse_inner("$lookup", stages, &inner_scope, depth));
+    let pipeline = pipeline.transpose()?;
     if pipeline.is_none() && fields.is_none() {
         fail!(
             PARSE,
@@ -287,31 +257,12 @@ pub(super) struct UnionWith {
     collation: Collation,
 }
 
-pub(super) fn parse_union_with(value: &Value, scope: &Scope, depth: usize) -> Result<UnionWith> {
-    let none = Vec::new();
-    let (source, stages) = match value {
-        Value::String(_) => (Some(value.clone()), &none),
-        Value::Document(document) => {
-            for (name, _) in document.iter() {
-                if !matches!(&**name, "coll" | "pipeline") {
-                    fail!(40415, "BSON field '$unionWith.{name}' is an unknown field.");
-                }
-            }
-            let stages = match document.get("pipeline") {
-                None => &none,
-                Some(Value::Array(stages)) => &**stages,
-                Some(other) => {
-                    fail!(14, "'$unionWith.pipeline' must be an array, is type {}", other.type_name())
-                }
-            };
-            (document.get("coll").cloned(), stages)
-        }
-        other => fail!(
-            PARSE,
-            "the $unionWith stage specification must be an object or string, but found {}",
-            other.type_name()
-        ),
+pub(super) fn parse_union_with(options: &Options<'_>, scope: &Scope, depth: usize) -> Result<UnionWith> {
+    let source = match options.argument() {
+        name @ Value::String(_) => Some(name),
+        _ => options.get("coll"),
     };
+    let stages = options.items("pipeline").unwrap_or_default();
     let pipeline = Pipeline::parse_inner("$unionWith", stages, scope, depth)?;
     let source = match source {
         None if pipeline.makes_documents() => None,
@@ -319,8 +270,7 @@ pub(super) fn parse_union_with(value: &Value, scope: &Scope, depth: usize) -> Re
             PARSE,
             "$unionWith stage without explicit collection must have a pipeline with $documents as first stage"
         ),
-        Some(name @ Value::String(_)) => Some(collection_name(&name, "$unionWith", 73)?),
-        Some(other) => fail!(14, "'$unionWith.coll' must be a string, is type {}", other.type_name()),
+        Some(name) => Some(collection_name(name, "$unionWith", 73)?),
     };
     Ok(UnionWith { source, pipeline, collation: scope.collation().clone() })
 }
@@ -362,6 +312,7 @@ pub(super) fn is_refused_in_facets(name: &str) -> bool {
         "$changeStreamSplitLargeEvent",
         "$listCatalog",
         "$listClusterCatalog",
+        "$listLocalSessions",
         "$listSampledQueries",
         "$listSearchIndexes",
         "$querySettings",
@@ -393,15 +344,8 @@ fn check_inside_facet(stages: &[Value], depth: usize) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn parse_facet(value: &Value, scope: &Scope, depth: usize) -> Result<Facet> {
-    let document = match value {
-        Value::Document(document) if !document.is_empty() => document,
-        other => fail!(
-            40169,
-            "the $facet specification must be a non-empty object, but found {}",
-            other.type_name()
-        ),
-    };
+pub(super) fn parse_facet(options: &Options<'_>, scope: &Scope, depth: usize) -> Result<Facet> {
+    let document = options.document().cloned().unwrap_or_default();
     let mut parts = Vec::with_capacity(document.len());
     for (name, value) in document.iter() {
         if name.contains('.') || name.starts_with('$') || name.is_empty() {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `run.rs` | stages as operators that documents are pushed through, and the bound on memory |
 //! | `parse.rs` | arrays of stages to pipelines |
+//! | `options` | the table of options of every stage |
 //! | `simple.rs` | stages of one document: `$match`, `$project`, `$unwind`, `$limit`, … |
 //! | `group.rs`, `buckets.rs` | `$group`, `$sortByCount`, `$count`, `$bucket`, `$bucketAuto` |
 //! | `sort.rs` | `$sort`, `$sample` |
@@ -27,6 +28,7 @@ mod geo_near;
 mod graph;
 mod group;
 mod join;
+mod options;
 mod output;
 mod parse;
 mod redact;
@@ -37,6 +39,7 @@ mod window;
 mod window_functions;
 mod window_numbers;
 
+pub use options::check_stage;
 pub use output::{MergeTarget, Output, WhenMatched, WhenNotMatched};
 pub use parse::Pipeline;
 pub use run::{Collections, Context, Run};

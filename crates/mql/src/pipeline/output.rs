@@ -1,6 +1,9 @@
 //! `$out` and `$merge`: where and how results are to be written. The crate writes nothing itself.
 
-use crate::error::{Result, error, fail};
+use std::sync::Arc;
+
+use super::options::Options;
+use crate::error::{Result, fail};
 use crate::value::{Document, Str, Value};
 
 /// Where the results of a pipeline go.
@@ -69,46 +72,19 @@ pub(super) fn collection_name(value: &Value, stage: &str, code: i32) -> Result<(
     }
 }
 
-pub(super) fn parse_out(value: &Value) -> Result<Output> {
-    match value {
-        Value::String(name) => {
-            check_target(name, "$out")?;
-            Ok(Output::Replace { database: None, collection: name.clone() })
-        }
-        Value::Document(document) => {
-            for (name, _) in document.iter() {
-                match &**name {
-                    name @ ("db" | "coll") => {
-                        if document.iter().filter(|(other, _)| ***other == *name).count() > 1 {
-                            fail!(40413, "BSON field '$out.{name}' is a duplicate field");
-                        }
-                    }
-                    "timeseries" => fail!(303, "$out to a time series collection is not supported"),
-                    other => fail!(40415, "BSON field '$out.{other}' is an unknown field."),
-                }
-            }
-            let part = |name: &str| match document.get(name) {
-                Some(Value::String(text)) => Ok(text.clone()),
-                Some(Value::Null) => fail!(40414, "BSON field '$out.{name}' is missing but a required field"),
-                Some(other) => fail!(
-                    14,
-                    "BSON field '$out.{name}' is the wrong type '{}', expected type 'string'",
-                    other.type_name()
-                ),
-                None => fail!(40414, "BSON field '$out.{name}' is missing but a required field"),
-            };
-            let (collection, database) = (part("coll")?, part("db")?);
-            check_target(&collection, "$out")?;
-            if matches!(&*database, "admin" | "config" | "local") {
-                fail!(31321, "Can't $out to internal database: {database}");
-            }
-            check_database(&database)?;
-            Ok(Output::Replace { database: Some(database), collection })
-        }
-        other => {
-            fail!(16990, "$out only supports a string or object argument, but found {}", other.type_name())
-        }
+pub(super) fn parse_out(options: &Options<'_>) -> Result<Output> {
+    if let Value::String(name) = options.argument() {
+        check_target(name, "$out")?;
+        return Ok(Output::Replace { database: None, collection: name.clone() });
     }
+    let part = |name: &str| options.text(name).cloned().unwrap_or_else(|| "".into());
+    let (collection, database) = (part("coll"), part("db"));
+    check_target(&collection, "$out")?;
+    if matches!(&*database, "admin" | "config" | "local") {
+        fail!(31321, "Can't $out to internal database: {database}");
+    }
+    check_database(&database)?;
+    Ok(Output::Replace { database: Some(database), collection })
 }
 
 fn check_target(name: &str, stage: &str) -> Result<()> {
@@ -132,24 +108,19 @@ fn check_database(name: &str) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn parse_merge(value: &Value) -> Result<Output> {
-    let document = match value {
-        Value::String(_) => Document::one("into", value.clone()),
-        Value::Document(document) => (**document).clone(),
-        other => fail!(51182, "$merge only supports a string or object argument, not {}", other.type_name()),
+pub(super) fn parse_merge(options: &Options<'_>) -> Result<Output> {
+    let into = match options.argument() {
+        name @ Value::String(_) => name,
+        _ => options.value("into"),
     };
-    for (name, _) in document.iter() {
-        if !matches!(&**name, "into" | "on" | "let" | "whenMatched" | "whenNotMatched") {
-            fail!(40415, "BSON field '$merge.{name}' is an unknown field.");
-        }
-    }
-    let into = document.get("into");
-    let into =
-        into.ok_or_else(|| error!(40414, "BSON field '$merge.into' is missing but a required field"))?;
     let (database, collection) = parse_into(into)?;
-    let matched = parse_matched(document.get("whenMatched"))?;
-    let not_matched = parse_not_matched(document.get("whenNotMatched"))?;
-    let variables = parse_variables(document.get("let"), &matched)?;
+    let matched = parse_matched(options.get("whenMatched"));
+    let not_matched = match options.text("whenNotMatched").map(|mode| &**mode) {
+        Some("discard") => WhenNotMatched::Discard,
+        Some("fail") => WhenNotMatched::Fail,
+        _ => WhenNotMatched::Insert,
+    };
+    let variables = parse_variables(options.inner("let"), &matched)?;
     match (&matched, not_matched) {
         (WhenMatched::Keep | WhenMatched::Fail, WhenNotMatched::Discard)
         | (WhenMatched::Keep | WhenMatched::Fail, WhenNotMatched::Fail)
@@ -159,7 +130,7 @@ pub(super) fn parse_merge(value: &Value) -> Result<Output> {
         }
         _ => {}
     }
-    let on = parse_on(document.get("on"))?;
+    let on = parse_on(options.get("on"))?;
     Ok(Output::Merge(MergeTarget { database, collection, on, variables, matched, not_matched }))
 }
 
@@ -172,32 +143,10 @@ fn parse_into(into: &Value) -> Result<(Option<Str>, Str)> {
             // A name with a dot may name a database, too; the part before it is no database here.
             (None, name.clone())
         }
-        Value::Document(document) => {
-            for (name, value) in document.iter() {
-                match (&**name, value) {
-                    ("db" | "coll", Value::String(_)) => {}
-                    ("coll", Value::Null) => fail!(5786801, "$merge 'into.coll' must not be null"),
-                    ("db" | "coll", other) => {
-                        fail!(
-                            14,
-                            "BSON field 'into.{name}' is the wrong type '{}', expected type 'string'",
-                            other.type_name()
-                        )
-                    }
-                    (other, _) => fail!(40415, "BSON field 'into.{other}' is an unknown field."),
-                }
-            }
-            let part = |name: &str| document.get(name).and_then(Value::as_str).map(Str::from);
-            match part("coll") {
-                Some(collection) => (part("db"), collection),
-                None => fail!(5786801, "$merge 'into' must name a collection"),
-            }
+        into => {
+            let part = |name: &str| into.as_document()?.get(name)?.as_str().map(Str::from);
+            (part("db"), part("coll").unwrap_or_else(|| "".into()))
         }
-        other => fail!(
-            51178,
-            "$merge 'into' field must be either a string or an object, but found {}",
-            other.type_name()
-        ),
     };
     if let Some(database) = &database {
         if matches!(&**database, "admin" | "config" | "local") {
@@ -210,23 +159,10 @@ fn parse_into(into: &Value) -> Result<(Option<Str>, Str)> {
 }
 
 fn parse_on(on: Option<&Value>) -> Result<Vec<Str>> {
-    let field = |value: &Value, code: i32| match value {
-        Value::String(name) => Ok(name.clone()),
-        other => fail!(
-            code,
-            "$merge 'on' must be a string or an array of strings, but found {}",
-            other.type_name()
-        ),
-    };
-    let fields = match on {
+    let fields: Vec<Str> = match on {
         None => return Ok(Vec::new()),
-        Some(Value::Array(items)) if items.is_empty() => {
-            fail!(51187, "If explicitly specifying $merge 'on', must include at least one field")
-        }
-        Some(Value::Array(items)) => {
-            items.iter().map(|item| field(item, 51134)).collect::<Result<Vec<Str>>>()?
-        }
-        Some(other) => vec![field(other, 51186)?],
+        Some(Value::Array(items)) => items.iter().filter_map(Value::as_str).map(Str::from).collect(),
+        Some(one) => one.as_str().map(Str::from).into_iter().collect(),
     };
     for (at, name) in fields.iter().enumerate() {
         if name.is_empty() {
@@ -240,62 +176,21 @@ fn parse_on(on: Option<&Value>) -> Result<Vec<Str>> {
     Ok(fields)
 }
 
-fn parse_matched(value: Option<&Value>) -> Result<WhenMatched> {
-    Ok(match value {
-        None => WhenMatched::Merge,
-        Some(Value::Array(stages)) => {
-            if stages.iter().any(|stage| stage.as_document().is_none()) {
-                fail!(14, "Each element of the 'pipeline' array must be an object");
-            }
-            WhenMatched::Pipeline(stages.to_vec())
-        }
+fn parse_matched(value: Option<&Value>) -> WhenMatched {
+    match value {
+        Some(Value::Array(stages)) => WhenMatched::Pipeline(stages.to_vec()),
         Some(Value::String(mode)) => match &**mode {
             "replace" => WhenMatched::Replace,
             "keepExisting" => WhenMatched::Keep,
-            "merge" => WhenMatched::Merge,
             "fail" => WhenMatched::Fail,
-            other => fail!(2, "Enumeration value '{other}' for field 'whenMatched' is not a valid value."),
+            _ => WhenMatched::Merge,
         },
-        Some(other) => fail!(
-            51191,
-            "$merge 'whenMatched' field must be either a string or an array, but found {}",
-            other.type_name()
-        ),
-    })
+        _ => WhenMatched::Merge,
+    }
 }
 
-fn parse_not_matched(value: Option<&Value>) -> Result<WhenNotMatched> {
-    Ok(match value {
-        None => WhenNotMatched::Insert,
-        Some(Value::String(mode)) => match &**mode {
-            "insert" => WhenNotMatched::Insert,
-            "discard" => WhenNotMatched::Discard,
-            "fail" => WhenNotMatched::Fail,
-            other => fail!(
-                2,
-                "Enumeration value '{other}' for field '$merge.whenNotMatched' is not a valid value."
-            ),
-        },
-        Some(other) => {
-            fail!(
-                14,
-                "BSON field '$merge.whenNotMatched' is the wrong type '{}', expected type 'string'",
-                other.type_name()
-            )
-        }
-    })
-}
-
-fn parse_variables(value: Option<&Value>, matched: &WhenMatched) -> Result<Option<Document>> {
-    let variables = match value {
-        None | Some(Value::Null) => return Ok(None),
-        Some(Value::Document(variables)) => (**variables).clone(),
-        Some(other) => fail!(
-            14,
-            "BSON field '$merge.let' is the wrong type '{}', expected type 'object'",
-            other.type_name()
-        ),
-    };
+fn parse_variables(variables: Option<&Arc<Document>>, matched: &WhenMatched) -> Result<Option<Document>> {
+    let Some(variables) = variables else { return Ok(None) };
     if !matches!(matched, WhenMatched::Pipeline(_)) {
         fail!(51199, "Cannot use 'let' variables with 'whenMatched' mode; use a pipeline");
     }
@@ -304,5 +199,5 @@ fn parse_variables(value: Option<&Value>, matched: &WhenMatched) -> Result<Optio
     {
         fail!(51273, "'let' may not define a value for the reserved 'new' variable other than '$$ROOT'");
     }
-    Ok(Some(variables))
+    Ok(Some(Document::clone(variables)))
 }

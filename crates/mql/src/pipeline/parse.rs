@@ -1,11 +1,13 @@
 //! Arrays of stages to pipelines.
 
+use super::options::{self, Options, Runs};
 use super::output::{Output, parse_merge, parse_out};
 use super::run::{Context, Run, Stage};
 use super::{bucket_auto, buckets, densify, elsewhere, fill, geo_near, graph, group};
 use super::{join, redact, simple, sort, window};
 use crate::error::{Error, Result, fail};
 use crate::expression::{Expression, Scope, parse as parse_expression};
+use crate::metadata;
 use crate::projection::Projection;
 use crate::value::Value;
 use std::sync::Arc;
@@ -31,21 +33,6 @@ impl std::fmt::Debug for Pipeline {
         write!(out, "pipeline of {} stages", self.stages.len())
     }
 }
-
-/// Stages that the specification refuses (spec §15).
-const REFUSED: &[&str] = &[
-    "$rankFusion",
-    "$scoreFusion",
-    "$listSampledQueries",
-    "$shardedDataDistribution",
-    "$changeStream",
-    "$changeStreamSplitLargeEvent",
-];
-
-/// Stages of the reference's search service. A server without that service refuses them with a code of its own, and
-/// clients look for the word Atlas.
-const SEARCH: &[&str] = &["$search", "$searchMeta", "$vectorSearch", "$listSearchIndexes"];
-const SEARCH_NOT_ENABLED: i32 = 31082;
 
 impl Pipeline {
     /// Parses the stages of a pipeline.
@@ -87,6 +74,8 @@ impl Pipeline {
     ) -> Result<Pipeline> {
         let mut pipeline = Vec::with_capacity(stages.len());
         let (mut documents, mut output) = (None, None);
+        let begins_with_geo_near = first_name(stages) == Some("$geoNear");
+        let mut has_metadata = true;
         for (at, stage) in stages.iter().enumerate().skip(first) {
             let Value::Document(stage) = stage else {
                 fail!(14, "Each element of the 'pipeline' array must be an object");
@@ -95,14 +84,19 @@ impl Pipeline {
                 fail!(40323, "A pipeline stage specification object must contain exactly one field.");
             };
             check_place(name, at, stages.len(), outer)?;
+            let options = checked(name, value)?;
+            // Pipelines inside have metadata of their own, and a stage that makes new documents leaves none to the next stages.
+            if has_metadata && !matches!(&**name, "$lookup" | "$unionWith" | "$facet") {
+                metadata::check(value, begins_with_geo_near)?;
+            }
+            has_metadata &= !makes_documents(name);
             match &**name {
-                "$documents" => documents = Some(parse_documents(value, scope)?),
-                "$out" => output = Some(parse_out(value)?),
-                "$merge" => output = Some(parse_merge(value)?),
-                _ => parse_stage(name, value, scope, depth + 1, &mut pipeline)?,
+                "$documents" => documents = Some(parse_expression(value, scope)?),
+                "$out" => output = Some(parse_out(&options)?),
+                "$merge" => output = Some(parse_merge(&options)?),
+                _ => parse_stage(&options, scope, depth + 1, &mut pipeline)?,
             }
         }
-        let begins_with_geo_near = first_name(stages) == Some("$geoNear");
         Ok(Pipeline { stages: pipeline.into(), documents, output, begins_with_geo_near })
     }
 
@@ -195,8 +189,9 @@ fn first_name(stages: &[Value]) -> Option<&str> {
     stages.first()?.as_document()?.first().map(|(name, _)| &**name)
 }
 
-fn parse_documents(value: &Value, scope: &Scope) -> Result<Expression> {
-    parse_expression(value, scope)
+/// Whether the results of a stage are new documents, without the metadata of those that it reads.
+fn makes_documents(name: &str) -> bool {
+    matches!(name, "$group" | "$bucket" | "$bucketAuto" | "$sortByCount" | "$count" | "$facet")
 }
 
 /// Checks where a stage stands.
@@ -213,7 +208,7 @@ fn check_place(name: &str, at: usize, count: usize, outer: &str) -> Result<()> {
                 fail!(40601, "{name} can only be the final stage in the pipeline");
             }
         }
-        "$listLocalSessions" | "$listSessions" if !outer.is_empty() => {
+        "$listLocalSessions" | "$listSessions" if !matches!(outer, "" | "$facet") => {
             fail!(
                 73,
                 "{name} must be run against a database with {{aggregate: 1}}, or config.system.sessions"
@@ -229,7 +224,7 @@ fn check_place(name: &str, at: usize, count: usize, outer: &str) -> Result<()> {
             fail!(51047, "{name} is not allowed within a $lookup's sub-pipeline")
         }
         name if at > 0
-            && (elsewhere::is_answered(name)
+            && (options::is_answered(name)
                 || matches!(name, "$documents" | "$changeStream" | "$search" | "$searchMeta")) =>
         {
             fail!(40602, "{name} is only valid as the first stage in a pipeline");
@@ -240,68 +235,63 @@ fn check_place(name: &str, at: usize, count: usize, outer: &str) -> Result<()> {
     Ok(())
 }
 
-fn parse_stage(
-    name: &str,
-    value: &Value,
-    scope: &Scope,
-    depth: usize,
-    out: &mut Vec<SharedStage>,
-) -> Result<()> {
+/// The argument of a stage, checked by the table.
+fn checked<'v>(name: &str, argument: &'v Value) -> Result<Options<'v>> {
+    let stage = options::of(name).ok_or_else(|| options::unknown(name))?;
+    if let Runs::Refused(refusal) = stage.runs {
+        return Err(refusal.of_stage(name));
+    }
+    // A missing `from` is reported before an unknown field.
+    if name == "$lookup"
+        && let Value::Document(fields) = argument
+        && !fields.has("from")
+        && let Err(error) = stage.check(argument)
+        && error.code() == 40415
+    {
+        fail!(9, "must specify 'from' field for a $lookup: {}", error.message());
+    }
+    stage.check(argument)
+}
+
+fn parse_stage(options: &Options<'_>, scope: &Scope, depth: usize, out: &mut Vec<SharedStage>) -> Result<()> {
     use simple::Each;
+    let (name, argument) = (options.stage(), options.argument());
+    let in_stage = |error: Error| error.caused(&format!("Invalid {name}"));
     let stage: SharedStage = match name {
-        "$match" => Arc::new(simple::parse_match(value, scope)?),
-        "$project" => {
-            let projection =
-                Projection::project(value, scope).map_err(|error| in_stage(name, value, error))?;
-            Arc::new(Each::Project(projection))
-        }
+        "$match" => Arc::new(simple::parse_match(options, scope)?),
+        "$project" => Arc::new(Each::Project(Projection::project(argument, scope).map_err(in_stage)?)),
         "$addFields" | "$set" => {
-            let fields =
-                Projection::add_fields(name, value, scope).map_err(|error| in_stage(name, value, error))?;
-            Arc::new(Each::Project(fields))
+            Arc::new(Each::Project(Projection::add_fields(name, argument, scope).map_err(in_stage)?))
         }
-        "$unset" => Arc::new(simple::parse_unset(value)?),
-        "$replaceRoot" => Arc::new(simple::parse_replace_root(value, scope)?),
-        "$replaceWith" => Arc::new(simple::parse_replace_with(value, scope)?),
-        "$limit" => Arc::new(simple::parse_limit(value)?),
-        "$skip" => Arc::new(simple::parse_skip(value)?),
-        "$unwind" => Arc::new(simple::parse_unwind(value)?),
-        "$group" => Arc::new(group::parse_group(value, scope)?),
-        "$count" => Arc::new(group::parse_count(value)?),
+        "$unset" => Arc::new(simple::parse_unset(options)?),
+        "$replaceRoot" => Arc::new(simple::parse_replace_root(options, scope)?),
+        "$replaceWith" => Arc::new(simple::parse_replace_with(options, scope)?),
+        "$limit" => Arc::new(simple::parse_limit(options)),
+        "$skip" => Arc::new(simple::parse_skip(options)),
+        "$unwind" => Arc::new(simple::parse_unwind(options)?),
+        "$group" => Arc::new(group::parse_group(options, scope)?),
+        "$count" => Arc::new(group::parse_count(options)?),
         "$sortByCount" => {
-            let (group, order) = group::parse_sort_by_count(value, scope)?;
+            let (group, order) = group::parse_sort_by_count(options, scope)?;
             out.push(Arc::new(group));
             Arc::new(order)
         }
-        "$sort" => Arc::new(sort::parse_sort(value, scope)?),
-        "$sample" => Arc::new(sort::parse_sample(value)?),
-        "$bucket" => Arc::new(buckets::parse_bucket(value, scope)?),
-        "$bucketAuto" => Arc::new(bucket_auto::parse_bucket_auto(value, scope)?),
-        "$facet" => Arc::new(join::parse_facet(value, scope, depth)?),
-        "$lookup" => Arc::new(join::parse_lookup(value, scope, depth)?),
-        "$unionWith" => Arc::new(join::parse_union_with(value, scope, depth)?),
-        "$graphLookup" => Arc::new(graph::parse_graph_lookup(value, scope)?),
-        "$setWindowFields" => Arc::new(window::parse_window_fields(value, scope)?),
-        "$redact" => Arc::new(redact::parse_redact(value, scope)?),
-        "$geoNear" => Arc::new(geo_near::parse_geo_near(value, scope)?),
-        "$densify" => Arc::new(densify::parse_densify(value, scope)?),
-        "$fill" => return fill::parse_fill(value, scope, out),
-        answered if elsewhere::is_answered(answered) => Arc::new(elsewhere::Elsewhere(answered.into())),
-        search if SEARCH.contains(&search) => fail!(
-            SEARCH_NOT_ENABLED,
-            "{search} is not supported; MongoDB has it in Atlas and in local deployments of Atlas"
-        ),
-        refused if REFUSED.contains(&refused) => fail!(303, "{refused} is not supported"),
-        other => fail!(40324, "Unrecognized pipeline stage name: '{other}'"),
+        "$sort" => Arc::new(sort::parse_sort(options, scope)?),
+        "$sample" => Arc::new(sort::parse_sample(options)?),
+        "$bucket" => Arc::new(buckets::parse_bucket(options, scope)?),
+        "$bucketAuto" => Arc::new(bucket_auto::parse_bucket_auto(options, scope)?),
+        "$facet" => Arc::new(join::parse_facet(options, scope, depth)?),
+        "$lookup" => Arc::new(join::parse_lookup(options, scope, depth)?),
+        "$unionWith" => Arc::new(join::parse_union_with(options, scope, depth)?),
+        "$graphLookup" => Arc::new(graph::parse_graph_lookup(options, scope)?),
+        "$setWindowFields" => Arc::new(window::parse_window_fields(options, scope)?),
+        "$redact" => Arc::new(redact::parse_redact(options, scope)?),
+        "$geoNear" => Arc::new(geo_near::parse_geo_near(options, scope)?),
+        "$densify" => Arc::new(densify::parse_densify(options, scope)?),
+        "$fill" => return fill::parse_fill(options, scope, out),
+        answered if options::is_answered(answered) => Arc::new(elsewhere::Elsewhere(answered.into())),
+        other => return Err(options::unknown(other)),
     };
     out.push(stage);
     Ok(())
-}
-
-/// An error of a stage whose fields are wrong, in the reference's words.
-fn in_stage(name: &str, value: &Value, error: Error) -> Error {
-    match value {
-        Value::Document(_) => error.caused(&format!("Invalid {name}")),
-        _ => error,
-    }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::options::Options;
 use super::run::{Context, Operator, Stage};
 use crate::error::{Result, fail};
 use crate::expression::{Env, Expression, Scope, parse as parse_expression};
@@ -9,8 +10,8 @@ use crate::value::{Document, Value};
 
 pub(super) struct Redact(Expression);
 
-pub(super) fn parse_redact(value: &Value, scope: &Scope) -> Result<Redact> {
-    Ok(Redact(parse_expression(value, scope)?))
+pub(super) fn parse_redact(options: &Options<'_>, scope: &Scope) -> Result<Redact> {
+    Ok(Redact(parse_expression(options.argument(), &scope.with_levels())?))
 }
 
 impl Stage for Redact {

@@ -1,7 +1,8 @@
 //! Stages that take one document at a time.
 
+use super::options::{self, Options};
 use super::run::{Context, Operator, Stage};
-use crate::error::{Result, error, fail};
+use crate::error::{Result, fail};
 use crate::expression::{Expression, Scope, parse as parse_expression};
 use crate::filter::Filter;
 use crate::path::field_path;
@@ -50,30 +51,19 @@ impl Operator for EachRun {
     }
 }
 
-pub(super) fn parse_match(value: &Value, scope: &Scope) -> Result<Each> {
-    let Value::Document(document) = value else {
-        fail!(15959, "the match filter must be an expression in an object");
-    };
-    Ok(Each::Match(Filter::parse(document, scope)?))
+pub(super) fn parse_match(options: &Options<'_>, scope: &Scope) -> Result<Each> {
+    let filter = options.document().map(|filter| Filter::parse(filter, scope)).transpose()?;
+    filter.map(Each::Match).ok_or_else(|| options::unknown(options.stage()))
 }
 
-pub(super) fn parse_unset(value: &Value) -> Result<Each> {
-    let paths: Vec<Str> = match value {
-        Value::String(path) => vec![path.clone()],
-        Value::Array(items) if items.is_empty() => {
-            fail!(31119, "$unset specification must be a string or an array with at least one field")
-        }
-        Value::Array(items) => {
-            let path = |item: &Value| match item {
-                Value::String(path) => Ok(path.clone()),
-                _ => fail!(
-                    31120,
-                    "$unset specification must be a string or an array containing only string values"
-                ),
-            };
-            items.iter().map(path).collect::<Result<_>>()?
-        }
-        _ => fail!(31002, "$unset specification must be a string or an array"),
+pub(super) fn parse_unset(options: &Options<'_>) -> Result<Each> {
+    let path = |item: &Value| match item {
+        Value::String(path) => Ok(path.clone()),
+        _ => fail!(31120, "$unset specification must be a string or an array containing only string values"),
+    };
+    let paths: Vec<Str> = match options.argument() {
+        Value::Array(items) => items.iter().map(path).collect::<Result<_>>()?,
+        one => vec![path(one)?],
     };
     if paths.iter().any(|path| path.contains('\0')) {
         fail!(9527900, "$unset: a field path must not contain a null byte");
@@ -81,21 +71,12 @@ pub(super) fn parse_unset(value: &Value) -> Result<Each> {
     Ok(Each::Project(Projection::without(&paths)?))
 }
 
-pub(super) fn parse_replace_root(value: &Value, scope: &Scope) -> Result<Each> {
-    let Value::Document(document) = value else {
-        fail!(40229, "expected an object as specification for $replaceRoot stage, got {}", value.type_name());
-    };
-    if let Some((name, _)) = document.iter().find(|(name, _)| ***name != *"newRoot") {
-        fail!(40415, "BSON field '$replaceRoot.{name}' is an unknown field.");
-    }
-    let root = document.get("newRoot");
-    let root = root
-        .ok_or_else(|| error!(40414, "BSON field '$replaceRoot.newRoot' is missing but a required field"))?;
-    Ok(Each::Replace(parse_expression(root, scope)?, "$replaceRoot"))
+pub(super) fn parse_replace_root(options: &Options<'_>, scope: &Scope) -> Result<Each> {
+    Ok(Each::Replace(parse_expression(options.value("newRoot"), scope)?, "$replaceRoot"))
 }
 
-pub(super) fn parse_replace_with(value: &Value, scope: &Scope) -> Result<Each> {
-    Ok(Each::Replace(parse_expression(value, scope)?, "$replaceWith"))
+pub(super) fn parse_replace_with(options: &Options<'_>, scope: &Scope) -> Result<Each> {
+    Ok(Each::Replace(parse_expression(options.argument(), scope)?, "$replaceWith"))
 }
 
 /// `$skip` and `$limit`.
@@ -104,27 +85,17 @@ pub(super) struct Cut {
     pub limit: Option<u64>,
 }
 
-pub(super) fn parse_limit(value: &Value) -> Result<Cut> {
-    let Some(limit) = value.to_i64_exact().filter(|limit| *limit >= 0) else {
-        fail!(
-            5107201,
-            "invalid argument to $limit stage: Expected a non-negative number in: $limit: {value}"
-        );
-    };
-    if limit == 0 {
-        fail!(15958, "the limit must be positive");
-    }
-    Ok(Cut { skip: 0, limit: Some(limit as u64) })
+/// A number that the table has found to be whole and not negative.
+fn count_of(options: &Options<'_>) -> u64 {
+    options.argument().to_i64_exact().and_then(|count| u64::try_from(count).ok()).unwrap_or_default()
 }
 
-pub(super) fn parse_skip(value: &Value) -> Result<Cut> {
-    match value.to_i64_exact().and_then(|skip| u64::try_from(skip).ok()) {
-        Some(skip) => Ok(Cut { skip, limit: None }),
-        None => fail!(
-            5107200,
-            "invalid argument to $skip stage: Expected a non-negative number in: $skip: {value}"
-        ),
-    }
+pub(super) fn parse_limit(options: &Options<'_>) -> Cut {
+    Cut { skip: 0, limit: Some(count_of(options)) }
+}
+
+pub(super) fn parse_skip(options: &Options<'_>) -> Cut {
+    Cut { skip: count_of(options), limit: None }
 }
 
 impl Stage for Cut {
@@ -157,61 +128,23 @@ pub(super) struct Unwind {
     preserve: bool,
 }
 
-pub(super) fn parse_unwind(value: &Value) -> Result<Unwind> {
-    let (mut path, mut index, mut preserve) = (None, None, false);
-    match value {
-        Value::String(text) => path = Some(text.clone()),
-        Value::Document(document) => {
-            for (name, value) in document.iter() {
-                match (&**name, value) {
-                    ("path", Value::String(text)) => path = Some(text.clone()),
-                    ("path", other) => fail!(
-                        28808,
-                        "expected a string as the path for $unwind stage, got {}",
-                        other.type_name()
-                    ),
-                    ("preserveNullAndEmptyArrays", Value::Bool(flag)) => preserve = *flag,
-                    ("preserveNullAndEmptyArrays", other) => {
-                        fail!(
-                            28809,
-                            "expected a boolean for the preserveNullAndEmptyArrays option to $unwind stage, got {}",
-                            other.type_name()
-                        )
-                    }
-                    ("includeArrayIndex", Value::String(text)) if !text.is_empty() => {
-                        index = Some(text.clone())
-                    }
-                    ("includeArrayIndex", other) => {
-                        fail!(
-                            28810,
-                            "expected a non-empty string for the includeArrayIndex option to $unwind stage, got {}",
-                            other.type_name()
-                        )
-                    }
-                    (other, _) => fail!(28811, "unrecognized option to $unwind stage: {other}"),
-                }
-            }
-        }
-        other => fail!(
-            15981,
-            "expected either a string or an object as specification for $unwind stage, got {}",
-            other.type_name()
-        ),
-    }
-    let path = path.ok_or_else(|| error!(28812, "no path specified to $unwind stage"))?;
+pub(super) fn parse_unwind(options: &Options<'_>) -> Result<Unwind> {
+    let path = options.argument().as_str().unwrap_or_else(|| options.text("path").map_or("", |path| path));
+    let preserve = options.get("preserveNullAndEmptyArrays").is_some_and(Value::is_true);
+    let index = options.text("includeArrayIndex");
     if path.is_empty() {
         fail!(28812, "no path specified to $unwind stage");
     }
-    if &*path == "$" {
+    if path == "$" {
         fail!(40352, "FieldPath cannot be constructed with empty string");
     }
     let Some(path) = path.strip_prefix('$') else {
         fail!(28818, "path option to $unwind stage should be prefixed with a '$': {path}");
     };
-    if index.as_ref().is_some_and(|index| index.starts_with('$')) {
+    if index.is_some_and(|index| index.starts_with('$')) {
         fail!(28822, "includeArrayIndex option to $unwind stage should not be prefixed with a '$'");
     }
-    let index = index.map(|index| field_path(&index)).transpose()?;
+    let index = index.map(|index| field_path(index)).transpose()?;
     Ok(Unwind { path: field_path(path)?, index, preserve })
 }
 

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use super::options::{self, Options};
 use super::run::{Context, Operator, Stage};
 use crate::decimal::Rounding;
-use crate::error::{Result, error, fail};
+use crate::error::{Result, fail};
 use crate::expression::Scope;
 use crate::sort::{SortKey, SortPattern};
 use crate::value::Value;
@@ -13,15 +14,9 @@ pub(super) struct Sort {
     pattern: SortPattern,
 }
 
-pub(super) fn parse_sort(value: &Value, scope: &Scope) -> Result<Sort> {
-    let Value::Document(document) = value else {
-        fail!(15973, "the $sort key specification must be an object");
-    };
-    let pattern = SortPattern::parse(document, scope.collation())?;
-    if pattern.is_empty() {
-        fail!(15976, "$sort stage must have at least one sort key");
-    }
-    Ok(Sort { pattern })
+pub(super) fn parse_sort(options: &Options<'_>, scope: &Scope) -> Result<Sort> {
+    let pattern = options.document().map(|document| SortPattern::parse(document, scope.collation()));
+    pattern.transpose()?.map(|pattern| Sort { pattern }).ok_or_else(|| options::unknown(options.stage()))
 }
 
 impl Stage for Sort {
@@ -57,24 +52,17 @@ impl Operator for SortRun {
 /// `$sample`: a number of documents by chance.
 pub(super) struct Sample(u64);
 
-pub(super) fn parse_sample(value: &Value) -> Result<Sample> {
-    let Value::Document(document) = value else {
-        fail!(28745, "the $sample stage specification must be an object")
-    };
-    if let Some((name, _)) = document.iter().find(|(name, _)| ***name != *"size") {
-        fail!(28748, "unrecognized option to $sample: {name}");
-    }
-    let size = document.get("size").ok_or_else(|| error!(28749, "$sample stage must specify a size"))?;
+pub(super) fn parse_sample(options: &Options<'_>) -> Result<Sample> {
+    let size = options.value("size");
     // Fractions of doubles are cut off, decimals are rounded.
     let number = match size {
         Value::Decimal(size) => Some(size.to_whole(Rounding::HalfEven).to_f64()),
         size => size.to_f64(),
     };
-    let Some(number) = number else { fail!(28746, "size argument to $sample must be a number") };
-    if number.is_nan() || number < 1.0 {
-        fail!(28747, "size argument to $sample must be a positive integer");
+    match number {
+        Some(number) if number >= 1.0 => Ok(Sample(number as u64)),
+        _ => fail!(28747, "size argument to $sample must be a positive integer"),
     }
-    Ok(Sample(number as u64))
 }
 
 impl Stage for Sample {

@@ -3,6 +3,7 @@
 //! The stage holds all documents, cuts them into partitions, sorts each, and computes every output over the window of
 //! every document anew.
 
+use super::options::Options;
 use super::run::{Context, Operator, Stage};
 use super::simple::with_member;
 use super::window_functions::{Function, parse_function};
@@ -40,39 +41,11 @@ pub(super) enum Bound {
     By(Value),
 }
 
-pub(super) fn parse_window_fields(value: &Value, scope: &Scope) -> Result<SetWindowFields> {
-    let Value::Document(document) = value else {
-        fail!(
-            FAILED_TO_PARSE,
-            "the $setWindowFields stage specification must be an object, found {}",
-            value.type_name()
-        );
-    };
-    for (name, _) in document.iter() {
-        if !matches!(&**name, "partitionBy" | "sortBy" | "output") {
-            fail!(40415, "BSON field '$setWindowFields.{name}' is an unknown field.");
-        }
-    }
-    let partition_by = document.get("partitionBy").map(|value| parse_expression(value, scope)).transpose()?;
-    let sort_by = match document.get("sortBy") {
-        None => None,
-        Some(Value::Document(pattern)) if pattern.is_empty() => None,
-        Some(Value::Document(pattern)) => Some(SortPattern::parse(pattern, scope.collation())?),
-        Some(other) => fail!(
-            14,
-            "BSON field '$setWindowFields.sortBy' is the wrong type '{}', expected type 'object'",
-            other.type_name()
-        ),
-    };
-    let outputs = match document.get("output") {
-        Some(Value::Document(outputs)) => outputs,
-        Some(other) => fail!(
-            14,
-            "BSON field '$setWindowFields.output' is the wrong type '{}', expected type 'object'",
-            other.type_name()
-        ),
-        None => fail!(40414, "BSON field '$setWindowFields.output' is missing but a required field"),
-    };
+pub(super) fn parse_window_fields(options: &Options<'_>, scope: &Scope) -> Result<SetWindowFields> {
+    let partition_by = options.get("partitionBy").map(|value| parse_expression(value, scope)).transpose()?;
+    let sort_by = options.inner("sortBy").filter(|pattern| !pattern.is_empty());
+    let sort_by = sort_by.map(|pattern| SortPattern::parse(pattern, scope.collation())).transpose()?;
+    let outputs = options.inner("output").cloned().unwrap_or_default();
     let output = |(path, value): (&Str, &Value)| {
         let (function, window) = parse_output(value, sort_by.as_ref(), scope)?;
         Ok((field_path(path)?, function, window))

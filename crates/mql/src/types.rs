@@ -1,6 +1,6 @@
 //! Sets of BSON types that a field may have.
 
-use shardlake_mql::Value;
+use crate::value::Value;
 
 /// A set of types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
