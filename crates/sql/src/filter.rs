@@ -144,6 +144,7 @@ fn bind_with<T>(
         functions: &functions,
         scripts: None,
         meter: &Meter::default(),
+        is_own: false,
     })
 }
 

@@ -69,7 +69,14 @@ impl PreparedQuery {
         let functions =
             FunctionContext { now, geometry, random: Cell::new(random_seed), ..Default::default() };
         let meter = Meter::default();
-        let environment = Environment { parameters, computed, functions: &functions, scripts, meter: &meter };
+        let environment = Environment {
+            parameters,
+            computed,
+            functions: &functions,
+            scripts,
+            meter: &meter,
+            is_own: query.wants_bodies(),
+        };
         let mut bound = bind::bind(query.text(), query.tree(), &environment)?;
         if let (true, &Projection::All(slot)) = (query.wants_bodies(), &bound.projection) {
             bound.projection = Projection::Bodies(slot);

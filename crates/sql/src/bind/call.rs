@@ -67,6 +67,9 @@ impl Binder<'_> {
             Err(SqlError::UnknownFunction { .. }) => return self.unknown(name, span),
             Err(error) => return self.fail(error),
         };
+        if !self.is_own && matches!(function, Function::SortKey | Function::SortKeyOfId) {
+            return self.unknown(name, span);
+        }
         if function == Function::DateTimeAdd && arguments.len() == 2 {
             return self.fail_at(Rule::InvalidTimespan, span);
         }

@@ -161,6 +161,7 @@ fn bind_alone(text: &str, query: &ast::Query) -> Result<Expression, SqlError> {
         functions: &functions,
         scripts: None,
         meter: &Meter::default(),
+        is_own: true,
     };
     let mut binder = Binder::new(text, &environment);
     let bound = binder.query(query, super::query::Level::Outermost);

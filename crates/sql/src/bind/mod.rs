@@ -69,6 +69,8 @@ pub(crate) struct Environment<'b> {
     pub scripts: Option<&'b ContainerScripts>,
     /// Counts the work of constants.
     pub meter: &'b Meter,
+    /// Whether the server has written the query, which may call functions that clients do not have.
+    pub is_own: bool,
 }
 
 pub(crate) fn bind(
@@ -147,6 +149,7 @@ struct Binder<'b> {
     functions: &'b FunctionContext,
     scripts: Option<&'b ContainerScripts>,
     meter: &'b Meter,
+    is_own: bool,
     /// Different calls of user-defined functions.
     user_calls: Vec<Expression>,
     /// Off only where a test compares.
@@ -189,6 +192,7 @@ impl<'b> Binder<'b> {
             functions: environment.functions,
             scripts: environment.scripts,
             meter: environment.meter,
+            is_own: environment.is_own,
             user_calls: Vec::new(),
             folds: true,
             names: Vec::new(),

@@ -40,7 +40,7 @@ fn bind_tree(text: &str, tree: &ast::Query, computed: &ComputedProperties) -> Re
     let functions = FunctionContext::default();
     let meter = &Meter::default();
     let (parameters, functions) = (&parameters, &functions);
-    bind(text, tree, &Environment { parameters, computed, functions, scripts: None, meter })
+    bind(text, tree, &Environment { parameters, computed, functions, scripts: None, meter, is_own: false })
 }
 
 fn evaluate_rows(query: &BoundQuery, item: &ItemView<'_>) -> Result<String, SqlError> {
@@ -502,8 +502,14 @@ fn plain_rows(text: &str) -> Result<String, SqlError> {
     let functions = FunctionContext::default();
     let none = ComputedProperties::default();
     let meter = &Meter::default();
-    let environment =
-        Environment { parameters: &[], computed: &none, functions: &functions, scripts: None, meter };
+    let environment = Environment {
+        parameters: &[],
+        computed: &none,
+        functions: &functions,
+        scripts: None,
+        meter,
+        is_own: false,
+    };
     let mut binder = Binder::new(text, &environment);
     binder.folds = false;
     let query = binder.query(&parse(text)?, query::Level::Outermost);

@@ -314,6 +314,7 @@ mod tests {
             functions: &FunctionContext::default(),
             scripts: None,
             meter: &Meter::default(),
+            is_own: false,
         };
         bind(text, &parse(text).expect("valid"), &environment).expect("valid")
     }

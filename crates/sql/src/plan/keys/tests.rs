@@ -21,6 +21,7 @@ fn bound(text: &str) -> BoundQuery {
         functions: &FunctionContext::default(),
         scripts: None,
         meter: &Meter::default(),
+        is_own: false,
     };
     let query = parse(text).expect("valid");
     bind(text, &query, &environment).unwrap_or_else(|error| panic!("{text}: {}", error.to_json()))
