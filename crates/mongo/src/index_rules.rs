@@ -326,6 +326,9 @@ fn check_options(key: &Document, specification: &Document) -> Result<()> {
             if is_identity {
                 return Err(Failure::new(67, "_id index cannot be a partial index"));
             }
+            if filter.has("$text") {
+                return Err(Failure::new(2, "$text is not allowed in the filter of an index"));
+            }
             Filter::parse(filter, &Scope::new())?;
             check_partial(filter)?;
         }

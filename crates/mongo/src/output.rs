@@ -25,6 +25,9 @@ struct Merging<'m> {
     collation: &'m Collation,
 }
 
+const DUPLICATE_KEY: i32 = 11000;
+const NOT_MATCHED: i32 = 13113;
+const INVALID_DOCUMENT: i32 = 121;
 /// Results that are written at a time.
 const PART_BYTES: usize = 4 << 20;
 
@@ -152,10 +155,18 @@ impl Collections {
         let merged = async {
             loop {
                 let (rows, is_last) = results.rows(request, bytes_max).await?;
+                let mut refused = None;
                 for row in rows {
                     let merging = gathering.merge_row(request, namespace, merging, (&on, nullish), &row);
-                    Box::pin(merging).await?;
+                    match Box::pin(merging).await {
+                        // The other documents of the part are written, as those of an unordered write are.
+                        Err(failure) if is_of_row(&failure) => drop(refused.get_or_insert(failure)),
+                        merged => merged?,
+                    }
                     gathering.pause().await?;
+                }
+                if let Some(failure) = refused {
+                    return Err(failure);
                 }
                 if is_last {
                     return Ok(());
@@ -218,14 +229,17 @@ impl Collections {
         if done.matched > 0 {
             let fails = keeps && matches!(target.matched, WhenMatched::Fail);
             return match fails {
-                true => Err(Failure::new(11000, "$merge found a matching document in the target collection")),
+                true => Err(Failure::new(
+                    DUPLICATE_KEY,
+                    "$merge found a matching document in the target collection",
+                )),
                 false => Ok(()),
             };
         }
         match target.not_matched {
             WhenNotMatched::Discard => Ok(()),
             WhenNotMatched::Fail => Err(Failure::new(
-                13113,
+                NOT_MATCHED,
                 "$merge could not find a matching document in the target collection for at least one document",
             )),
             WhenNotMatched::Insert => {
@@ -240,6 +254,11 @@ impl Collections {
             }
         }
     }
+}
+
+/// Whether a failure is that of one document alone, and others can be written.
+fn is_of_row(failure: &Failure) -> bool {
+    failure.is_of_document || matches!(failure.code, DUPLICATE_KEY | NOT_MATCHED | INVALID_DOCUMENT)
 }
 
 /// A new document with its fields in the order in which an update adds them. If the update fails, the document stays as

@@ -24,6 +24,8 @@ use crate::stored::{document_of, members_of};
 
 /// Least number of documents of a page: some of the documents that an index names do not match.
 const PAGE_DOCUMENTS_MIN: u32 = 8;
+/// Documents that one batch reads again.
+const READ_AGAIN_MAX: usize = 2 * PAGE_DOCUMENTS_MIN as usize;
 
 /// A walk over the documents that a plan names.
 #[derive(Debug)]
@@ -367,6 +369,7 @@ pub struct Finding {
     to_skip: u64,
     /// `None` once everything is read and sorted.
     order: Option<Order>,
+    is_sorted: bool,
     /// Documents to read for the next page: documents that lie ready in an idle cursor use memory and were charged.
     page: Option<u32>,
     is_done: bool,
@@ -380,7 +383,21 @@ impl Finding {
         let order = Order::of(&find.sort, &find.parsed);
         let (unmatched, ready, handed) = (VecDeque::new(), VecDeque::new(), Vec::new());
         let (page, is_done, shown) = (None, false, Shown::default());
-        Finding { find, source, unmatched, ready, handed, left, to_skip, order, page, is_done, shown }
+        let is_sorted = order.is_some();
+        Finding {
+            find,
+            source,
+            unmatched,
+            ready,
+            handed,
+            left,
+            to_skip,
+            order,
+            is_sorted,
+            page,
+            is_done,
+            shown,
+        }
     }
 
     /// Answers keys or numbers of the documents.
@@ -398,6 +415,7 @@ impl Finding {
     ) -> Result<(Vec<Value>, bool)> {
         self.left = self.left.saturating_add(self.handed.len() as u64);
         self.handed.drain(..).rev().for_each(|found| self.ready.push_front(found));
+        self.read_again(request).await?;
         let batch = self.batch(request, documents_max, bytes_max).await?;
         self.handed.clear();
         Ok(batch)
@@ -448,14 +466,37 @@ impl Finding {
             bytes += size;
             out.push(shown);
         }
-        // A batch that is full knows whether it was the last one.
-        let more = self.left > 0 && (!self.ready.is_empty() || self.look(request).await?);
+        // A full batch does not look for another document: the next batch may be empty.
+        let is_full = out.len() >= documents_max;
+        let more = self.left > 0 && (is_full || !self.ready.is_empty() || self.look(request).await?);
         Ok((out, more))
     }
 
-    /// Documents to read for a batch, and one more if the batch has to know whether it is the last.
+    /// Reads documents again that were read ahead with an earlier batch, so that those deleted meanwhile are not given. The results of a
+    /// sort stay as they were sorted, and so do many documents: reading them again would cost as much as the batch.
+    async fn read_again(&mut self, request: &Request) -> Result<()> {
+        let Source::Scan(scan) = &self.source else { return Ok(()) };
+        let count = self.ready.len() + self.unmatched.len();
+        if self.is_sorted || count == 0 || count > READ_AGAIN_MAX || scan.transaction().is_some() {
+            return Ok(());
+        }
+        let ahead = self.ready.iter().map(|(document, _)| document).chain(&self.unmatched);
+        let mut read = VecDeque::with_capacity(count);
+        for document in ahead.filter_map(Value::as_document) {
+            let name = scan.collection.name_of(document)?;
+            let item = scan.collections.read_named(request, &scan.collection, (name.key, name.id)).await?;
+            if let Some(item) = item {
+                read.push_back(Value::document(document_of(item.body().as_bytes())?));
+            }
+        }
+        self.ready.clear();
+        self.unmatched = read;
+        Ok(())
+    }
+
+    /// Documents to read for a batch.
     fn page_for(&self, documents_max: u64) -> Option<u32> {
-        let needed = if self.left <= documents_max { self.left } else { documents_max.saturating_add(1) };
+        let needed = self.left.min(documents_max);
         let needed = needed.saturating_add(self.to_skip).saturating_sub(self.ready.len() as u64);
         u32::try_from(needed)
             .ok()
@@ -580,28 +621,22 @@ impl Collections {
     pub async fn matching(
         &self,
         request: &Arc<Request>,
-        mut source: Source,
+        source: Source,
         filter: &Filter,
         env: &mut Env,
     ) -> Result<Vec<Value>> {
         let (mut found, mut bytes) = (Vec::new(), 0);
-        let mut slice = request.slice();
-        while let Some(page) = source.next_page(request).await? {
-            for value in page {
-                slice.pass().await;
-                let Value::Document(document) = &value else { continue };
-                if !filter.matches(document, env)? {
-                    continue;
-                }
-                bytes += value.size();
-                if bytes > MEMORY_BYTES_MAX {
-                    let words =
-                        format!("more than {MEMORY_BYTES_MAX} bytes of documents match: narrow the filter");
-                    return Err(Failure::new(292, words));
-                }
-                found.push(value);
+        let kept = |value: Value| {
+            bytes += value.size();
+            if bytes > MEMORY_BYTES_MAX {
+                let words =
+                    format!("more than {MEMORY_BYTES_MAX} bytes of documents match: narrow the filter");
+                return Err(Failure::new(292, words));
             }
-        }
+            found.push(value);
+            Ok(())
+        };
+        self.each_matching(request, source, (filter, env), kept).await?;
         Ok(found)
     }
 
@@ -609,21 +644,37 @@ impl Collections {
     pub async fn count_matching(
         &self,
         request: &Request,
-        mut source: Source,
+        source: Source,
         filter: &Filter,
         env: &mut Env,
     ) -> Result<u64> {
-        let (mut count, mut slice) = (0, request.slice());
+        let mut count = 0;
+        let counted = |_| {
+            count += 1;
+            Ok(())
+        };
+        self.each_matching(request, source, (filter, env), counted).await?;
+        Ok(count)
+    }
+
+    /// Hands over every document that meets a filter, one by one.
+    pub async fn each_matching(
+        &self,
+        request: &Request,
+        mut source: Source,
+        (filter, env): (&Filter, &mut Env),
+        mut found: impl FnMut(Value) -> Result<()>,
+    ) -> Result<()> {
+        let mut slice = request.slice();
         while let Some(page) = source.next_page(request).await? {
-            for value in &page {
+            for value in page {
                 slice.pass().await;
-                if let Value::Document(document) = value
-                    && filter.matches(document, env)?
-                {
-                    count += 1;
+                let Value::Document(document) = &value else { continue };
+                if filter.matches(document, env)? {
+                    found(value)?;
                 }
             }
         }
-        Ok(count)
+        Ok(())
     }
 }

@@ -3,6 +3,7 @@
 mod accumulator;
 mod collation;
 mod decimal;
+mod distinct;
 mod error;
 mod expression;
 mod filter;
@@ -21,6 +22,7 @@ mod value_type;
 
 pub use collation::{collation_of, document_of_collation, strength as collation_strength};
 pub use decimal::{Decimal, Rounding};
+pub use distinct::DistinctValues;
 pub use error::{Error, Result};
 pub use expression::{Env, Expression, Scope, Sum, TimeTest, hashed_key, parse as parse_expression};
 pub use filter::{Filter, Matched, Near, Places, by_collation, unmet};

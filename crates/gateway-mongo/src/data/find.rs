@@ -6,11 +6,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use shardlake_account::collections::{
-    Collection, Find, Finding, Found, IndexKeys, Namespace, Point, RESULT_BYTES_MAX, Request, Shown, Source,
-    reach, too_large,
+    Collection, Failure, Find, Finding, Found, IndexKeys, Namespace, Point, RESULT_BYTES_MAX, Request, Shown,
+    Source, reach, too_large,
 };
 use shardlake_mql::{
-    Collation, Document, Filter, FindProjection, Pipeline, Scope, SortPattern, Str, Value, compare_by,
+    Collation, DistinctValues, Document, Filter, FindProjection, Pipeline, Scope, SortPattern, Str, Value,
 };
 use shardlake_stdx::Clock;
 
@@ -26,8 +26,6 @@ use crate::cursors::{Batch, BatchSource, Wants};
 use crate::errors::{Result, code, fail};
 use crate::reply::Reply;
 
-/// Limit of all values of a `distinct` together.
-const DISTINCT_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Error for options that a view, which is read by a pipeline, does not support.
 const INVALID_PIPELINE_OPERATOR: i32 = 168;
 
@@ -262,24 +260,12 @@ pub fn hinted_filter(
     (filter, collation): (Document, &Collation),
     hint: Option<&Value>,
 ) -> Result<Document> {
-    if filter.has("$text") && hint.is_none() && !asks_near(&filter) {
-        // No collection has an index of this kind.
-        fail!(27, "text index required for $text query");
-    }
     let Some(rows) = rows_of_hint(call, namespace, (hint, collation))? else { return Ok(filter) };
     if filter.is_empty() {
         return Ok(rows);
     }
     let parts = vec![Value::document(filter), Value::document(rows)];
     Ok(Document::one("$and", Value::array(parts)))
-}
-
-fn asks_near(filter: &Document) -> bool {
-    let operators = |value: &Value| value.as_document().cloned();
-    filter
-        .iter()
-        .filter_map(|(_, value)| operators(value))
-        .any(|operators| ["$near", "$nearSphere", "$geoNear"].iter().any(|operator| operators.has(operator)))
 }
 
 /// The filter of a write with a hint. An upsert inserts values of its filter, so its hint is checked and changes nothing.
@@ -429,14 +415,13 @@ pub async fn distinct(call: &Call) -> Result<Reply> {
     let (scope, mut env) = request.bound(&collation, &Document::new())?;
     let filter = Filter::parse_ordering(&query, &scope)?;
     let source = source(call, &request, &namespace, (&query, &filter), (hint.as_ref(), false)).await?;
-    let documents = call.collections().matching(&request, source, &filter, &mut env).await?;
     let path: Vec<Str> = key.split('.').map(Str::from).collect();
-    let mut values = Vec::new();
-    documents.iter().for_each(|document| reach(document, &path, &mut values));
-    values.sort_by(|left, right| compare_by(&collation, left, right));
-    values.dedup_by(|left, right| compare_by(&collation, left, right).is_eq());
-    if values.iter().map(Value::size).sum::<usize>() > DISTINCT_BYTES_MAX {
-        fail!(17217, "distinct too big, 16mb cap");
-    }
-    Ok(Document::one("values", Value::array(values)).into())
+    let mut values = DistinctValues::new(collation.clone());
+    let gather = |document: Value| {
+        let mut reached = Vec::new();
+        reach(&document, &path, &mut reached);
+        reached.into_iter().try_for_each(|value| values.add(value)).map_err(Failure::from)
+    };
+    call.collections().each_matching(&request, source, (&filter, &mut env), gather).await?;
+    Ok(Document::one("values", Value::array(values.into_values())).into())
 }

@@ -30,6 +30,7 @@ mod index_or_scan;
 mod kept_answers;
 mod large_documents;
 mod narrowed_indexes;
+mod partial_results;
 mod places;
 mod points;
 mod refused_commands;
