@@ -2,6 +2,7 @@
 
 use crate::decimal::Rounding;
 use crate::error::{Result, error, fail};
+use crate::metadata;
 use crate::order;
 use crate::path;
 use crate::value::{Document, Str, Value};
@@ -38,7 +39,9 @@ impl SortPattern {
     pub fn parse(pattern: &Document, collation: &Collation) -> Result<SortPattern> {
         let mut fields: Vec<Field> = Vec::new();
         for (name, value) in pattern.iter() {
-            if fields.len() == FIELDS_MAX {
+            // Metadata does not count.
+            let is_meta = value.as_document().is_some();
+            if !is_meta && fields.iter().filter(|field| field.meta.is_none()).count() == FIELDS_MAX {
                 fail!(13103, "too many compound keys in the sort pattern: {FIELDS_MAX} are allowed");
             }
             check_direction(value)?;
@@ -207,8 +210,10 @@ fn parse_field(path: Vec<Str>, value: &Value) -> Result<Field> {
         {
             fail!(31138, "Illegal $meta sort: {meta}");
         }
+        metadata::check(value, true)?;
         let name = Str::from(format!("$meta.{kind}"));
-        return Ok(Field { path, descending: kind != "geoNearDistance", meta: Some(name) });
+        // The greatest comes first, also of distances.
+        return Ok(Field { path, descending: true, meta: Some(name) });
     }
     // A fraction is cut off.
     let descending = value.to_f64().is_some_and(|direction| direction < 0.0);

@@ -34,6 +34,10 @@ impl Evaluate for Random {
     fn evaluate(&self, env: &mut Env) -> Result<Value> {
         Ok(Value::Double(env.random()))
     }
+
+    fn operands(&self) -> Vec<&Expression> {
+        Vec::new()
+    }
 }
 
 fn parse_rand(operand: &Value) -> Result<Expression> {
@@ -63,6 +67,10 @@ impl Evaluate for Joined {
         }
         Ok(Value::Bool(self.all))
     }
+
+    fn operands(&self) -> Vec<&Expression> {
+        self.parts.iter().collect()
+    }
 }
 
 struct FirstValue {
@@ -79,6 +87,10 @@ impl Evaluate for FirstValue {
             }
         }
         last.evaluate(env)
+    }
+
+    fn operands(&self) -> Vec<&Expression> {
+        self.parts.iter().collect()
     }
 }
 
@@ -101,6 +113,10 @@ impl Evaluate for Choice {
                 "$switch could not find a matching branch for an input, and no default was specified"
             ),
         }
+    }
+
+    fn operands(&self) -> Vec<&Expression> {
+        self.branches.iter().flat_map(|(case, then)| [case, then]).chain(&self.default).collect()
     }
 }
 
@@ -185,6 +201,10 @@ impl Evaluate for Let {
         }
         result
     }
+
+    fn operands(&self) -> Vec<&Expression> {
+        self.variables.iter().map(|(_, value)| value).chain([&self.inside]).collect()
+    }
 }
 
 fn parse_let(operand: &Value, at: &At<'_>) -> Result<Expression> {
@@ -196,8 +216,13 @@ fn parse_let(operand: &Value, at: &At<'_>) -> Result<Expression> {
     }
     let vars = document.get("vars").ok_or_else(|| error!(16876, "Missing 'vars' parameter to $let"))?;
     let inside = document.get("in").ok_or_else(|| error!(16877, "Missing 'in' parameter to $let"))?;
-    let Value::Document(vars) = vars else {
-        fail!(10065, "invalid parameter: expected an object (vars)");
+    let vars = match vars {
+        Value::Document(vars) => vars,
+        // An array is read as an object whose names are the places of its items.
+        Value::Array(items) if !items.is_empty() => {
+            fail!(9, "'0' starts with an invalid character for a user variable name")
+        }
+        _ => fail!(10065, "invalid parameter: expected an object (vars)"),
     };
     let mut scope = at.scope.clone();
     let mut variables = Vec::with_capacity(vars.len());

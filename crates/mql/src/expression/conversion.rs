@@ -152,6 +152,11 @@ impl Evaluate for Convert {
             converted => converted,
         }
     }
+
+    fn operands(&self) -> Vec<&Expression> {
+        let optional = [&self.subtype, &self.format, &self.byte_order, &self.on_error, &self.on_null];
+        [&self.input, &self.to].into_iter().chain(optional.into_iter().flatten()).collect()
+    }
 }
 
 fn target(to: &Value) -> Result<Target> {

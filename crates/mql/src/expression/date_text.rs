@@ -118,6 +118,10 @@ impl Evaluate for FromString {
             result => result,
         }
     }
+
+    fn operands(&self) -> Vec<&Expression> {
+        self.arguments.iter().flatten().collect()
+    }
 }
 
 fn parse_date(text: &Value, format: &Option<Value>, zone: &Option<Value>) -> Result<Value> {

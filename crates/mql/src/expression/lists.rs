@@ -93,6 +93,10 @@ impl Evaluate for Map {
         env.set(self.element, before);
         Ok(Value::array(results))
     }
+
+    fn operands(&self) -> Vec<&Expression> {
+        vec![&self.input, &self.inside]
+    }
 }
 
 struct Filter {
@@ -160,6 +164,10 @@ impl Evaluate for Filter {
         env.set(self.element, before);
         Ok(Value::array(results))
     }
+
+    fn operands(&self) -> Vec<&Expression> {
+        [&self.input, &self.condition].into_iter().chain(&self.limit).collect()
+    }
 }
 
 struct Reduce {
@@ -211,6 +219,10 @@ impl Evaluate for Reduce {
         env.set(self.this, before.0);
         env.set(self.value, before.1);
         Ok(result)
+    }
+
+    fn operands(&self) -> Vec<&Expression> {
+        vec![&self.input, &self.initial, &self.inside]
     }
 }
 
@@ -281,5 +293,9 @@ impl Evaluate for Zip {
             Value::array(inputs.iter().enumerate().map(cell).collect())
         };
         Ok(Value::array((0..length).map(row).collect()))
+    }
+
+    fn operands(&self) -> Vec<&Expression> {
+        self.inputs.iter().chain(&self.defaults).collect()
     }
 }

@@ -186,6 +186,10 @@ impl Evaluate for GetField {
             _ => Value::Missing,
         })
     }
+
+    fn operands(&self) -> Vec<&Expression> {
+        vec![&self.field, &self.input]
+    }
 }
 
 fn current() -> Expression {
@@ -252,6 +256,10 @@ impl Evaluate for SetField {
             ),
         }
     }
+
+    fn operands(&self) -> Vec<&Expression> {
+        vec![&self.input, &self.value]
+    }
 }
 
 fn constant_field(field: &Value, at: &At<'_>) -> Result<Str> {
@@ -261,7 +269,7 @@ fn constant_field(field: &Value, at: &At<'_>) -> Result<Str> {
         fail!(4161108, "'field' must not be a field path; wrap it in $literal");
     }
     if let Value::Document(document) = field
-        && !document.first().is_some_and(|(name, _)| matches!(&**name, "$literal" | "$const"))
+        && document.first().is_some_and(|(name, _)| !matches!(&**name, "$literal" | "$const"))
     {
         fail!(4161106, "'field' must be a constant string");
     }
@@ -288,9 +296,10 @@ fn parse_set(operand: &Value, at: &At<'_>) -> Result<Expression> {
         unknown: 4161101,
     };
     let named = signature.document(operand)?;
-    let name = constant_field(value_of(&named.get("field").cloned()), at)?;
     let input = at.parse(&named.value("input"))?;
-    Ok(Expression::special(SetField { name, input, value: at.parse(&named.value("value"))? }))
+    let value = at.parse(&named.value("value"))?;
+    let name = constant_field(value_of(&named.get("field").cloned()), at)?;
+    Ok(Expression::special(SetField { name, input, value }))
 }
 
 fn parse_unset(operand: &Value, at: &At<'_>) -> Result<Expression> {
@@ -302,7 +311,7 @@ fn parse_unset(operand: &Value, at: &At<'_>) -> Result<Expression> {
         unknown: 4161101,
     };
     let named = signature.document(operand)?;
-    let name = constant_field(&named.value("field"), at)?;
     let input = at.parse(&named.value("input"))?;
+    let name = constant_field(&named.value("field"), at)?;
     Ok(Expression::special(SetField { name, input, value: Expression::constant(Value::Missing) }))
 }

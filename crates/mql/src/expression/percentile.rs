@@ -90,4 +90,8 @@ impl Evaluate for OfInput {
             value => self.percentiles.of(&[value]),
         })
     }
+
+    fn operands(&self) -> Vec<&Expression> {
+        vec![&self.input]
+    }
 }

@@ -86,4 +86,8 @@ impl Evaluate for Extremes {
         let values: Result<Vec<Option<Value>>> = self.arguments.iter().map(value).collect();
         pick(&values?, |items, count| self.chosen(items, count))
     }
+
+    fn operands(&self) -> Vec<&Expression> {
+        self.arguments.iter().flatten().collect()
+    }
 }

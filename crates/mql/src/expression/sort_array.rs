@@ -84,4 +84,8 @@ impl Evaluate for SortArray {
         }
         Ok(Value::array(items))
     }
+
+    fn operands(&self) -> Vec<&Expression> {
+        vec![&self.input]
+    }
 }

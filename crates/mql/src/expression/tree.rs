@@ -31,6 +31,9 @@ pub(super) enum Tree {
 /// An operator that evaluates its arguments by itself.
 pub(super) trait Evaluate {
     fn evaluate(&self, env: &mut Env) -> Result<Value>;
+
+    /// Every expression that the operator may evaluate. An operator without any has another value each time.
+    fn operands(&self) -> Vec<&Expression>;
 }
 
 impl std::fmt::Debug for Expression {
@@ -49,7 +52,7 @@ impl Expression {
     }
 
     pub(super) fn special(operator: impl Evaluate + Send + Sync + 'static) -> Expression {
-        Expression(Arc::new(Tree::Special(Box::new(operator))))
+        Expression(Arc::new(Tree::Special(Box::new(operator)))).folded()
     }
 
     pub(super) fn new(tree: Tree) -> Expression {
@@ -64,8 +67,7 @@ impl Expression {
         }
     }
 
-    /// Whether the expression reads the document, as far as its form shows: an operator that evaluates only some of its
-    /// operands never counts.
+    /// Whether the expression may read the document. A variable that an operator binds counts by the expression of its value.
     pub(crate) fn reads_document(&self) -> bool {
         match &*self.0 {
             Tree::Path(slot, _) => matches!(*slot, super::env::ROOT | super::env::CURRENT),
@@ -74,7 +76,8 @@ impl Expression {
                 items.iter().any(Expression::reads_document)
             }
             Tree::Named(_, items) => items.iter().flatten().any(Expression::reads_document),
-            Tree::Constant(_) | Tree::Now | Tree::ClusterTime | Tree::Special(_) => false,
+            Tree::Special(operator) => operator.operands().into_iter().any(Expression::reads_document),
+            Tree::Constant(_) | Tree::Now | Tree::ClusterTime => false,
         }
     }
 
@@ -138,7 +141,11 @@ impl Expression {
                 !items.is_empty() && items.iter().all(is_constant)
             }
             Tree::Named(_, items) => items.iter().flatten().all(is_constant),
-            _ => false,
+            Tree::Special(operator) => {
+                let operands = operator.operands();
+                !operands.is_empty() && operands.into_iter().all(is_constant)
+            }
+            Tree::Constant(_) | Tree::Path(..) | Tree::Now | Tree::ClusterTime => false,
         };
         if !fold {
             return self;

@@ -63,6 +63,9 @@ impl Filter {
         }
         let mut found = Vec::new();
         let rest = near::taken_out(document, &mut found)?;
+        if rest.has("$text") {
+            fail!(BAD_VALUE, "text and geoNear not allowed in same query");
+        }
         let rest = parse::parse(&rest, scope).map_err(at_top)?;
         let Ok([near]) = <[Near; 1]>::try_from(found) else {
             fail!(BAD_VALUE, "Too many geoNear expressions");

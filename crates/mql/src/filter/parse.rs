@@ -16,8 +16,8 @@ use crate::value::{Document, Str, Value};
 use shardlake_collation::Collation;
 
 /// A filter whose strings are compared by another collation than those around it. It stands for a partial index that a hint
-/// names, and is the server's own.
-const BY_COLLATION: &str = "$_internalFilterByCollation";
+/// names. Names in BSON have no null byte, so that no client can send it.
+const BY_COLLATION: &str = "$_internalFilterByCollation\0";
 
 /// A filter as a part of a filter under another collation.
 pub fn by_collation(filter: &Document, collation: &Collation) -> Document {
@@ -27,6 +27,7 @@ pub fn by_collation(filter: &Document, collation: &Collation) -> Document {
     Document::one(BY_COLLATION, own)
 }
 
+const INDEX_NOT_FOUND: i32 = 27;
 /// Levels of `$and`, `$or`, `$nor`, `$not`.
 const DEPTH_MAX: usize = 100;
 
@@ -83,7 +84,10 @@ fn parse_top(name: &str, value: &Value, scope: &Scope, depth: usize) -> Result<O
                 collation_of(collation).map_err(|unsupported| error!(BAD_VALUE, "{}", unsupported.0))?;
             parse_at(filter, &scope.comparing_by(collation), depth + 1)?
         }
-        "$where" | "$text" => fail!(BAD_VALUE, "{name} is not supported"),
+        "$where" => fail!(BAD_VALUE, "{name} is not supported"),
+        "$text" => {
+            fail!(INDEX_NOT_FOUND, "text index required for $text query: text indexes are not supported")
+        }
         other => fail!(
             BAD_VALUE,
             "unknown top level operator: {other}. If you have a field name that starts with a '$' symbol, consider using $getField or $setField."

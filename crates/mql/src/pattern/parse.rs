@@ -78,6 +78,16 @@ pub(super) enum Assertion {
     NotUnicodeWord,
 }
 
+/// Whether the texts that a node matches have no greatest length.
+fn is_unbounded(node: &Node) -> bool {
+    match node {
+        Node::Repeat { most: None, .. } => true,
+        Node::Repeat { inside, .. } | Node::Group(inside, _) | Node::Atomic(inside) => is_unbounded(inside),
+        Node::Sequence(parts) | Node::Choice(parts) => parts.iter().any(is_unbounded),
+        _ => false,
+    }
+}
+
 pub(super) struct Tree {
     pub root: Node,
     pub groups: usize,
@@ -240,6 +250,9 @@ impl Parser<'_> {
         {
             if self.eat(opening) {
                 let inside = Box::new(self.closed()?);
+                if behind && is_unbounded(&inside) {
+                    return Err("lookbehind assertion is not fixed length".into());
+                }
                 return Ok(Node::Look { inside, behind, negated });
             }
         }

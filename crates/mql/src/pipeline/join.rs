@@ -312,7 +312,6 @@ pub(super) fn is_refused_in_facets(name: &str) -> bool {
         "$changeStreamSplitLargeEvent",
         "$listCatalog",
         "$listClusterCatalog",
-        "$listLocalSessions",
         "$listSampledQueries",
         "$listSearchIndexes",
         "$querySettings",

@@ -85,17 +85,17 @@ impl Pipeline {
             };
             check_place(name, at, stages.len(), outer)?;
             let options = checked(name, value)?;
-            // Pipelines inside have metadata of their own, and a stage that makes new documents leaves none to the next stages.
-            if has_metadata && !matches!(&**name, "$lookup" | "$unionWith" | "$facet") {
-                metadata::check(value, begins_with_geo_near)?;
-            }
-            has_metadata &= !makes_documents(name);
             match &**name {
                 "$documents" => documents = Some(parse_expression(value, scope)?),
                 "$out" => output = Some(parse_out(&options)?),
                 "$merge" => output = Some(parse_merge(&options)?),
                 _ => parse_stage(&options, scope, depth + 1, &mut pipeline)?,
             }
+            // Pipelines inside have metadata of their own, and a stage that makes new documents leaves none to the next stages.
+            if has_metadata && !matches!(&**name, "$lookup" | "$unionWith" | "$facet") {
+                metadata::check(value, begins_with_geo_near)?;
+            }
+            has_metadata &= !makes_documents(name);
         }
         Ok(Pipeline { stages: pipeline.into(), documents, output, begins_with_geo_near })
     }
@@ -208,7 +208,7 @@ fn check_place(name: &str, at: usize, count: usize, outer: &str) -> Result<()> {
                 fail!(40601, "{name} can only be the final stage in the pipeline");
             }
         }
-        "$listLocalSessions" | "$listSessions" if !matches!(outer, "" | "$facet") => {
+        "$listLocalSessions" | "$listSessions" if !outer.is_empty() => {
             fail!(
                 73,
                 "{name} must be run against a database with {{aggregate: 1}}, or config.system.sessions"

@@ -5,6 +5,7 @@ use super::tree::{Child, Mode, Projection};
 use crate::error::{Result, fail};
 use crate::expression::{Env, Scope};
 use crate::filter::{Filter, Matched};
+use crate::metadata;
 use crate::value::{Document, Str, Value};
 
 /// A parsed projection of `find`.
@@ -27,6 +28,7 @@ impl FindProjection {
     pub fn parse(document: &Document, scope: &Scope) -> Result<FindProjection> {
         let mut builder = Builder { scope, root: Default::default(), mode: None, id: None };
         let mut extras: Vec<(Vec<Str>, Extra)> = Vec::new();
+        metadata::check_members(document, true)?;
         for (path, value) in document.iter() {
             if path.split('.').next() == Some("$") {
                 fail!(

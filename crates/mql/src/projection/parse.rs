@@ -154,7 +154,10 @@ impl Builder<'_> {
     }
 
     fn compute(&mut self, parts: &[Str], value: &Value) -> Result<()> {
+        let is_meta = value.as_document().and_then(|operator| operator.first());
+        let is_meta = is_meta.is_some_and(|(name, _)| &**name == "$meta");
         match self.mode {
+            Some(Mode::Exclude) if is_meta => {}
             Some(Mode::Exclude) if matches!(value, Value::Document(_)) => {
                 fail!(31252, "Cannot use expression other than $meta in exclusion projection: {value}")
             }

@@ -45,10 +45,8 @@ impl Target {
                     "Cannot have positional (i.e. '$') element in the first position in path '{path}'"
                 );
             }
-            if part.starts_with('$')
-                && matches!(parsed, Part::Field(_))
-                && !matches!(part, "$id" | "$ref" | "$db")
-            {
+            // A member of an object inside may have such a name.
+            if at == 0 && part.starts_with('$') {
                 fail!(52, "The dollar ($) prefixed field '{part}' in '{path}' is not valid for storage.");
             }
             parts.push(parsed);
@@ -95,6 +93,9 @@ pub(super) fn parse_filters(filters: &[Value], scope: &Scope) -> Result<ArrayFil
         let Value::Document(filter) = filter else {
             fail!(14, "each array filter must be an object");
         };
+        if filter.has("$text") {
+            fail!(BAD_VALUE, "$text is not allowed in array filters");
+        }
         let mut names = Vec::new();
         identifiers(filter, &mut names);
         let Some(name) = names.first().cloned() else {

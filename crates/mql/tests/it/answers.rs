@@ -400,3 +400,77 @@ fn an_update_may_fill_with_values_and_not_from_neighbours() {
     let carried = json(r#"[{"$fill": {"sortBy": {"x": 1}, "output": {"y": {"method": "locf"}}}}]"#);
     assert_eq!(Update::parse(&carried, &[], &Scope::new()).unwrap_err().code(), 72);
 }
+
+/// The code with which a pipeline is refused before it runs; `None` where it is taken.
+fn refused(stages: &str) -> Option<i32> {
+    Pipeline::parse(json(stages).as_array().unwrap(), &Scope::new()).err().map(|error| error.code())
+}
+
+#[test]
+fn forms_of_the_server_itself_are_unknown_to_clients() {
+    let own = r#"{"$_internalFilterByCollation": {"filter": {}, "collation": {"locale": "simple"}}}"#;
+    let parsed = Filter::parse(&document(own), &Scope::new());
+    assert_eq!(parsed.err().map(|error| error.code()), Some(2));
+    let forged =
+        r#"{"$_internalFilterByCollation": {"filter": {}, "collation": {"locale": "simple"}}, "a": 1}"#;
+    assert!(Filter::parse(&document(forged), &Scope::new()).is_err());
+    let made = shardlake_mql::by_collation(&document(r#"{"a": "x"}"#), &Collation::simple());
+    let made = Filter::parse(&made, &Scope::new()).unwrap();
+    assert!(made.matches(&document(r#"{"a": "x"}"#), &mut env()).unwrap());
+    assert_eq!(refused(r#"[{"$_internalInhibitOptimization": {}}]"#), Some(40324));
+    assert_eq!(refused(r#"[{"$project": {"a": {"$_internalKeyStringValue": {}}}}]"#), Some(31325));
+}
+
+#[test]
+fn metadata_that_no_stage_made_is_refused() {
+    for stages in [
+        r#"[{"$sort": {"s": {"$meta": "textScore"}}}]"#,
+        r#"[{"$sort": {"d": {"$meta": "geoNearDistance"}}}]"#,
+        r#"[{"$project": {"s": {"$meta": "textScore"}}}]"#,
+        r#"[{"$set": {"s": {"$add": [1, {"$meta": "textScore"}]}}}]"#,
+        r#"[{"$match": {"a": 1}}, {"$project": {"p": {"$meta": "geoNearPoint"}}}]"#,
+        r#"[{"$group": {"_id": {"$meta": "textScore"}}}]"#,
+    ] {
+        assert_eq!(refused(stages), Some(40218), "{stages}");
+    }
+    for stages in [
+        r#"[{"$geoNear": {"near": [0, 0]}}, {"$sort": {"d": {"$meta": "geoNearDistance"}}}]"#,
+        r#"[{"$project": {"s": {"$literal": {"$meta": "textScore"}}}}]"#,
+        r#"[{"$sort": {"v": 1, "r": {"$meta": "randVal"}}}]"#,
+        r#"[{"$group": {"_id": null}}, {"$project": {"s": {"$meta": "textScore"}}}]"#,
+    ] {
+        assert_eq!(refused(stages), None, "{stages}");
+    }
+    let fields = document(r#"{"s": {"$meta": "textScore"}}"#);
+    let found = shardlake_mql::FindProjection::parse(&fields, &Scope::new());
+    assert_eq!(found.err().map(|error| error.code()), Some(40218));
+    let order = document(r#"{"s": {"$meta": "textScore"}}"#);
+    let sorted = SortPattern::parse(&order, &Collation::simple());
+    assert_eq!(sorted.err().map(|error| error.code()), Some(40218));
+}
+
+#[test]
+fn a_text_query_is_refused_wherever_it_stands() {
+    let text = r#"{"$text": {"$search": "x"}}"#;
+    let code_of = |filter: &str| {
+        Filter::parse_ordering(&document(filter), &Scope::new()).err().map(|error| error.code())
+    };
+    assert_eq!(code_of(text), Some(27));
+    assert_eq!(code_of(&format!(r#"{{"$or": [{text}, {{"a": 1}}]}}"#)), Some(27));
+    assert_eq!(code_of(r#"{"a": {"$near": [0, 0]}, "$text": {"$search": "x"}}"#), Some(2));
+    assert_eq!(code_of(&format!(r#"{{"a": {{"$elemMatch": {text}}}}}"#)), Some(2));
+    assert_eq!(refused(&format!(r#"[{{"$match": {text}}}]"#)), Some(27));
+    let update = json(r#"{"$set": {"a.$[e]": 1}}"#);
+    let update = Update::parse(&update, &[json(text)], &Scope::new());
+    assert_eq!(update.err().map(|error| error.code()), Some(2));
+}
+
+#[test]
+fn constant_arguments_of_stages_may_be_any_expression_without_fields() {
+    let bucket = |boundary: &str| {
+        let stage = format!(r#"[{{"$bucket": {{"groupBy": "$a", "boundaries": [0, {boundary}]}}}}]"#);
+        refused(&stage)
+    };
+    assert_eq!(bucket(r#"{"$cond": [true, 5, 6]}"#), None);
+    assert_eq!(bucket(r#"{"$cond": [true, 5, "$b"]}"#), Some(40191));
+}

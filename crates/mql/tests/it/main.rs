@@ -5,6 +5,7 @@ mod answers;
 mod cases;
 mod commands;
 mod compare;
+mod constants;
 mod harness;
 mod tagged;
 mod updates;
