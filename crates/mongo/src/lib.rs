@@ -20,6 +20,7 @@
 //! | `ascending.rs` | ObjectIds and timestamps that the server makes |
 //! | `answers.rs` | answers of retryable statements |
 //! | `change_stream/` | changes, event by event |
+//! | `bounds.rs` | `min` and `max` of a find |
 //! | `turns.rs` | commands that wait for each other |
 //! | `uses.rs` | how often indexes were used |
 //! | `duplicates.rs`, `failure.rs`, `request.rs` | errors in MongoDB's codes; the context of a command |
@@ -30,6 +31,7 @@ mod aggregate;
 mod answers;
 mod arrays;
 mod ascending;
+mod bounds;
 mod capped;
 mod catalog;
 mod change;
@@ -77,6 +79,7 @@ mod wildcard_rules;
 
 pub use aggregate::{Aggregating, Aggregation, RESULT_BYTES_MAX, too_large};
 pub use answers::{KeptAnswers, NumberedInserts, SessionName, SessionWrite, inserted_answer};
+pub use bounds::KeyBounds;
 pub use capped::{CappedChange, capped_options, change_capped, clone_as_capped, convert_to_capped};
 pub use catalog::{Creation, Listed, NAMESPACE_EXISTS, NAMESPACE_NOT_FOUND, policy_of_versions};
 pub use change_stream::{

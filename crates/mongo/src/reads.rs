@@ -10,6 +10,7 @@ use shardlake_partition::{InsertionPage, InsertionPosition, StoredItem};
 use shardlake_queries::ItemsRequest;
 use shardlake_sql::{BuiltQuery, Rows};
 
+use crate::bounds::KeyBounds;
 use crate::collated::served;
 use crate::collections::{Asked, Collection, Collections};
 use crate::failure::{Failure, Result};
@@ -373,7 +374,10 @@ pub struct Finding {
     /// Documents to read for the next page: documents that lie ready in an idle cursor use memory and were charged.
     page: Option<u32>,
     is_done: bool,
+    /// Documents that lie ready were read for an earlier batch.
+    is_stale: bool,
     shown: Shown,
+    bounds: Option<KeyBounds>,
 }
 
 impl Finding {
@@ -383,7 +387,7 @@ impl Finding {
         let order = Order::of(&find.sort, &find.parsed);
         let (unmatched, ready, handed) = (VecDeque::new(), VecDeque::new(), Vec::new());
         let (page, is_done, shown) = (None, false, Shown::default());
-        let is_sorted = order.is_some();
+        let (is_sorted, bounds) = (order.is_some(), None);
         Finding {
             find,
             source,
@@ -396,8 +400,15 @@ impl Finding {
             is_sorted,
             page,
             is_done,
+            is_stale: false,
             shown,
+            bounds,
         }
+    }
+
+    /// Finds only documents with a key within these bounds.
+    pub fn within(self, bounds: Option<KeyBounds>) -> Finding {
+        Finding { bounds, ..self }
     }
 
     /// Answers keys or numbers of the documents.
@@ -415,9 +426,14 @@ impl Finding {
     ) -> Result<(Vec<Value>, bool)> {
         self.left = self.left.saturating_add(self.handed.len() as u64);
         self.handed.drain(..).rev().for_each(|found| self.ready.push_front(found));
-        self.read_again(request).await?;
+        // A repeated batch has its documents as they are: reading them again each time might take all of a small budget.
+        if self.is_stale {
+            self.read_again(request).await?;
+            self.is_stale = false;
+        }
         let batch = self.batch(request, documents_max, bytes_max).await?;
         self.handed.clear();
+        self.is_stale = true;
         Ok(batch)
     }
 
@@ -552,8 +568,11 @@ impl Finding {
         }
         let mut slice = request.slice();
         while let Some(value) = self.unmatched.front() {
+            let is_within = self.bounds.as_ref().map_or(Ok(true), |bounds| bounds.has_key_of(value))?;
             let matched = match value {
-                Value::Document(document) => self.find.parsed.matched(document, &mut self.find.env)?,
+                Value::Document(document) if is_within => {
+                    self.find.parsed.matched(document, &mut self.find.env)?
+                }
                 _ => None,
             };
             let value = self.unmatched.pop_front();

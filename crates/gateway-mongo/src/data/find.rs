@@ -6,8 +6,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use shardlake_account::collections::{
-    Collection, Failure, Find, Finding, Found, IndexKeys, Namespace, Point, RESULT_BYTES_MAX, Request, Shown,
-    Source, reach, too_large,
+    Collection, Failure, Find, Finding, Found, IndexKeys, KeyBounds, Namespace, Point, RESULT_BYTES_MAX,
+    Request, Shown, Source, reach, too_large,
 };
 use shardlake_mql::{
     Collation, DistinctValues, Document, Filter, FindProjection, Pipeline, Scope, SortPattern, Str, Value,
@@ -87,6 +87,10 @@ pub async fn find(call: &Call) -> Result<Reply> {
     let limit = arguments.count("limit")?.unwrap_or(0);
     let batch_size = arguments.count("batchSize")?;
     let shown = shown(call, &arguments, (&found, &filter), &scope)?;
+    let bounds = bounds(&arguments, &found)?;
+    if let (Some(bounds), true) = (&bounds, sort.is_empty()) {
+        sort = bounds.order()?;
+    }
     let mut find = Find { filter, parsed, projection, sort, skip, limit, env };
     let is = |name: &str| arguments.bool(name) == Some(true);
     let options =
@@ -96,6 +100,7 @@ pub async fn find(call: &Call) -> Result<Reply> {
     }
     if batch_size != Some(0)
         && shown.is_none()
+        && bounds.is_none()
         && arguments.given("hint").is_none()
         && let Some((collection, point)) = point_of(&namespace, &found, &find)
     {
@@ -108,7 +113,7 @@ pub async fn find(call: &Call) -> Result<Reply> {
         arguments.given("sort").filter(|sort| sort.as_document().is_some_and(|sort| sort.has("$natural")));
     let hint = arguments.given("hint").or(natural);
     // Boxed, because a read by key does not need this future's memory.
-    Box::pin(find_many(call, &request, namespace, (find, hint, shown), options)).await
+    Box::pin(find_many(call, &request, namespace, (find, hint, shown, bounds), options)).await
 }
 
 /// Index keys or record numbers to show, if the command asks for them.
@@ -146,10 +151,22 @@ fn check_options(arguments: &Arguments<'_>) -> Result<()> {
             if arguments.given("hint").is_none() {
                 fail!(missing, "When using {bound}() a hint of which index to use must be provided");
             }
-            fail!(code::NOT_IMPLEMENTED, "find with {bound} is not supported");
         }
     }
     Ok(())
+}
+
+/// The bounds of `min` and `max`.
+fn bounds(arguments: &Arguments<'_>, found: &Found) -> Result<Option<KeyBounds>> {
+    let [min, max] = ["min", "max"].map(|bound| document(arguments, bound));
+    let Some(hint) = arguments.given("hint") else { return Ok(None) };
+    match found {
+        Found::Collection(collection) => Ok(KeyBounds::of(collection, hint, &min, &max)?),
+        Found::View(_) if !min.is_empty() || !max.is_empty() => {
+            fail!(INVALID_PIPELINE_OPERATOR, "Option min or max not supported in aggregation.")
+        }
+        Found::View(_) | Found::Nothing => Ok(None),
+    }
 }
 
 /// The place of the one document that a `find` can match, if no option needs a cursor.
@@ -171,7 +188,7 @@ async fn find_many(
     call: &Call,
     request: &Arc<Request>,
     namespace: Namespace,
-    (mut find, hint, shown): (Find, Option<&Value>, Option<Shown>),
+    (mut find, hint, shown, bounds): (Find, Option<&Value>, Option<Shown>, Option<KeyBounds>),
     options: CursorOptions,
 ) -> Result<Reply> {
     let is_from_end = find.sort.is_from_end();
@@ -182,7 +199,7 @@ async fn find_many(
         // The documents are already read in this order.
         find.sort = SortPattern::default();
     }
-    let finding = Finding::new(find, source).showing(shown.unwrap_or_default());
+    let finding = Finding::new(find, source).showing(shown.unwrap_or_default()).within(bounds);
     let source = FindSource { finding, clock: call.clock() };
     call.open_cursor(namespace.to_string(), Box::new(source), options).await
 }

@@ -284,7 +284,7 @@ async fn what_is_not_supported_is_refused_by_name_and_changes_nothing() {
     for (command, code) in [
         (doc! { "create": "c", "timeseries": { "timeField": "t" } }, 303),
         (doc! { "createIndexes": "c", "indexes": [{ "key": { "t": "text" }, "name": "t" }] }, 303),
-        (doc! { "find": "c", "min": { "a": 1 }, "hint": { "a": 1 } }, 238),
+        (doc! { "find": "c", "filter": { "$text": { "$search": "x" } } }, 27),
     ] {
         let reply = client.run("d", of(&command)).await;
         assert_eq!(number(&reply, "code"), Some(code), "{command}: {}", Value::from(reply.clone()));

@@ -28,6 +28,7 @@ mod gathered;
 mod index_builds;
 mod index_or_scan;
 mod kept_answers;
+mod key_bounds;
 mod large_documents;
 mod narrowed_indexes;
 mod partial_results;

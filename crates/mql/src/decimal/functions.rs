@@ -232,7 +232,7 @@ impl Decimal {
                 if coefficient.ilog10() as i32 + exponent > 5 {
                     return if negative { Decimal::tiny() } else { Decimal::infinity(false) };
                 }
-                exp_scaled(&Fixed::of(negative, coefficient, exponent))
+                whole_if_exact(exp_scaled(&Fixed::of(negative, coefficient, exponent)))
             }
         }
     }
@@ -264,7 +264,8 @@ impl Decimal {
         if coefficient == 1 {
             return Decimal::from_i64(i64::from(exponent));
         }
-        self.ln_fixed().map_or(Decimal::NAN, |value| value.div(&Fixed::ln10()).to_decimal())
+        let log = |value: Fixed| whole_if_exact(value.div(&Fixed::ln10()).to_decimal());
+        self.ln_fixed().map_or(Decimal::NAN, log)
     }
 
     /// The logarithm of a positive value to a positive base that is not one.
@@ -288,6 +289,9 @@ impl Decimal {
         }
         if self.is_negative() && exponent.canonical().is_some_and(|(_, _, place)| place < 0) {
             return Decimal::NAN;
+        }
+        if self.abs().compare(one) == Ordering::Equal {
+            return if negative { one.negated() } else { one };
         }
         if let Some(exact) = self.exact_power(integer, negative) {
             return exact;
@@ -454,9 +458,15 @@ impl Decimal {
     }
 }
 
-/// Zero without the places that fixed point gave it.
+/// An integer without the places that fixed point gave it.
 fn whole_if_exact(value: Decimal) -> Decimal {
-    if value.is_zero() { Decimal::ZERO } else { value }
+    match value.canonical() {
+        Some((negative, coefficient, place)) if (0..DIGITS as i32).contains(&place) => {
+            let whole = Big::from_u128(coefficient).mul_pow10(place as usize);
+            if whole.digits() <= DIGITS { Decimal::rounded(negative, whole, 0, false) } else { value }
+        }
+        _ => value,
+    }
 }
 
 /// e to a power of any size, as a power of ten times a small one.

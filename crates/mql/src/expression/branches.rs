@@ -35,6 +35,10 @@ impl Evaluate for Random {
         Ok(Value::Double(env.random()))
     }
 
+    fn is_foldable(&self) -> bool {
+        false
+    }
+
     fn operands(&self) -> Vec<&Expression> {
         Vec::new()
     }

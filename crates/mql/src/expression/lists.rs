@@ -94,6 +94,10 @@ impl Evaluate for Map {
         Ok(Value::array(results))
     }
 
+    fn is_foldable(&self) -> bool {
+        false
+    }
+
     fn operands(&self) -> Vec<&Expression> {
         vec![&self.input, &self.inside]
     }
@@ -165,6 +169,10 @@ impl Evaluate for Filter {
         Ok(Value::array(results))
     }
 
+    fn is_foldable(&self) -> bool {
+        false
+    }
+
     fn operands(&self) -> Vec<&Expression> {
         [&self.input, &self.condition].into_iter().chain(&self.limit).collect()
     }
@@ -219,6 +227,10 @@ impl Evaluate for Reduce {
         env.set(self.this, before.0);
         env.set(self.value, before.1);
         Ok(result)
+    }
+
+    fn is_foldable(&self) -> bool {
+        false
     }
 
     fn operands(&self) -> Vec<&Expression> {

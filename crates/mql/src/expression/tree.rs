@@ -32,8 +32,14 @@ pub(super) enum Tree {
 pub(super) trait Evaluate {
     fn evaluate(&self, env: &mut Env) -> Result<Value>;
 
-    /// Every expression that the operator may evaluate. An operator without any has another value each time.
+    /// Every expression that the operator may evaluate.
     fn operands(&self) -> Vec<&Expression>;
+
+    /// Whether the operator may be evaluated when it is parsed, which no time limit ends: it has one value, and evaluates no operand
+    /// more than once.
+    fn is_foldable(&self) -> bool {
+        true
+    }
 }
 
 impl std::fmt::Debug for Expression {
@@ -142,8 +148,7 @@ impl Expression {
             }
             Tree::Named(_, items) => items.iter().flatten().all(is_constant),
             Tree::Special(operator) => {
-                let operands = operator.operands();
-                !operands.is_empty() && operands.into_iter().all(is_constant)
+                operator.is_foldable() && operator.operands().into_iter().all(is_constant)
             }
             Tree::Constant(_) | Tree::Path(..) | Tree::Now | Tree::ClusterTime => false,
         };

@@ -474,3 +474,55 @@ fn constant_arguments_of_stages_may_be_any_expression_without_fields() {
     assert_eq!(bucket(r#"{"$cond": [true, 5, 6]}"#), None);
     assert_eq!(bucket(r#"{"$cond": [true, 5, "$b"]}"#), Some(40191));
 }
+
+/// Powers at the ends of decimals, as correctly rounded by another implementation of 34 digits.
+#[test]
+fn powers_of_the_greatest_and_the_least_decimals() {
+    for (base, exponent, power) in [
+        ("MAX", "1", "9.999999999999999999999999999999999E+6144"),
+        ("MAX", "-1", "1.0000000000000000000000000000000E-6145"),
+        ("MAX", "2", "Infinity"),
+        ("MAX", "0.5", "3.162277660168379331998893544432718E+3072"),
+        ("MAX", "0", "1"),
+        ("-MAX", "3", "-Infinity"),
+        ("-MAX", "2", "Infinity"),
+        ("-MAX", "-1", "-1.0000000000000000000000000000000E-6145"),
+        ("MIN", "1", "1E-6176"),
+        ("MIN", "2", "0E-6176"),
+        ("MIN", "-1", "Infinity"),
+        ("MIN", "0.5", "1.000000000000000000000000000000000E-3088"),
+        ("2", "MAX", "Infinity"),
+        ("0.5", "MAX", "0E-6176"),
+        ("-2", "MAX", "Infinity"),
+        ("1", "MAX", "1"),
+        ("-1", "MAX", "1"),
+        ("10", "6144", "1.000000000000000000000000000000000E+6144"),
+        ("10", "6145", "Infinity"),
+        ("10", "-6176", "1E-6176"),
+        ("10", "-6177", "0E-6176"),
+        ("1.0000000001", "MAX", "Infinity"),
+        ("MAX", "1E-40", "1.000000000000000000000000000000000"),
+        ("MAX", "MAX", "Infinity"),
+        ("MIN", "MAX", "0E-6176"),
+        ("0", "MAX", "0"),
+        ("2", "20000", "3.980276840337966592354307206191202E+6020"),
+        ("2", "20500", "Infinity"),
+        ("0.1", "6176", "1E-6176"),
+        ("-MAX", "-3", "0E-6176"),
+        ("3", "7", "2187"),
+        ("1E+3072", "2", "1.000000000000000000000000000000000E+6144"),
+        ("1E+3073", "2", "Infinity"),
+        ("MAX", "-0.5", "3.162277660168379331998893544432719E-3073"),
+        ("MIN", "-2", "Infinity"),
+    ] {
+        let named = |text: &str| {
+            let text =
+                text.replace("MAX", "9.999999999999999999999999999999999E+6144").replace("MIN", "1E-6176");
+            format!(r#"{{"$toDecimal": "{text}"}}"#)
+        };
+        let found = format!(r#"{{"$pow": [{}, {}]}}"#, named(base), named(exponent));
+        let is_equal = format!(r#"{{"$eq": [{found}, {}]}}"#, named(power));
+        let told = evaluated(&found);
+        assert!(evaluated(&is_equal).contains("true"), "{base} to the {exponent} is {power}, not {told}");
+    }
+}

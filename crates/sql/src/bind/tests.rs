@@ -629,3 +629,30 @@ fn the_deepest_accepted_queries_are_bound_and_evaluated() {
     };
     std::thread::Builder::new().stack_size(1024 * 1024).spawn(check).unwrap().join().unwrap();
 }
+
+#[test]
+fn functions_of_collations_are_for_queries_of_the_server() {
+    let none = ComputedProperties::default();
+    for text in [
+        r#"SELECT VALUE SORTKEY(c.s, "en/2-------") FROM c"#,
+        r#"SELECT VALUE sort_key(c.s, "en/2-------") FROM c"#,
+        r#"SELECT * FROM c WHERE SORTKEYOFID(c.id, "en/2-------") > """#,
+        r#"SELECT VALUE 1 FROM c JOIN d IN (SELECT VALUE SORTKEY(c.s, "en/2-------"))"#,
+    ] {
+        let refused = bind_text(text, &none).expect_err(text);
+        assert!(refused.to_json().contains("SC2005"), "{text}: {refused}");
+    }
+    let key = crate::SortKey { path: vec!["s".into()], rules: "en/2-------".into(), is_of_id: false };
+    let definitions = [("k".to_owned(), key.computed_query())];
+    ComputedProperties::compile(&definitions).expect("a definition may call it");
+    let filter = crate::Predicate::SortKey { key, is: crate::Compared::Equal, value: "78".into() };
+    let query = crate::ItemQuery { filter: Some(filter), ..crate::ItemQuery::default() }.build();
+    let environment = crate::QueryEnvironment {
+        computed: &none,
+        geometry: Default::default(),
+        now: Default::default(),
+        random_seed: 0,
+        scripts: None,
+    };
+    crate::PreparedQuery::prepare(&query.query, &query.parameters, &environment).expect("the server's query");
+}
