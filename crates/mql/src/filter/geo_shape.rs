@@ -98,6 +98,16 @@ impl Space {
         }
     }
 
+    /// The middle of the side between two points.
+    fn middle(self, left: Point, right: Point) -> Point {
+        if self == Space::Plane {
+            return ((left.0 + right.0) / 2.0, (left.1 + right.1) / 2.0);
+        }
+        let (left, right) = (vector(left), vector(right));
+        let [x, y, z] = [0, 1, 2].map(|axis| left[axis] + right[axis]);
+        (y.atan2(x).to_degrees(), z.atan2(x.hypot(y)).to_degrees())
+    }
+
     /// How far the nearest point of a side is.
     fn distance_to_side(self, from: Point, (start, end): (Point, Point)) -> f64 {
         match self {
@@ -246,8 +256,39 @@ pub(super) fn within(shape: &Shape, query: &Shape, space: Space) -> bool {
         })
 }
 
+/// Whether a point lies inside of one of the polygons, and not on its edge.
+fn is_strictly_inside(polygons: &[Vec<Vec<Point>>], point: Point, space: Space) -> bool {
+    polygons.iter().any(|polygon| {
+        space.is_in_polygon(polygon, point) && !polygon.iter().any(|ring| space.is_on_ring(ring, point))
+    })
+}
+
+/// A point inside of a polygon: between two neighbours of a corner.
+fn inner_point(polygon: &Vec<Vec<Point>>, space: Space) -> Option<Point> {
+    let corners = polygon.first()?.windows(3);
+    let mut candidates = corners.map(|three| space.middle(space.middle(three[0], three[2]), three[1]));
+    candidates.find(|point| is_strictly_inside(std::slice::from_ref(polygon), *point, space))
+}
+
+/// Whether the insides of polygons have a point in common: polygons that only touch do not intersect.
+fn overlap(left: &Shape, right: &Shape, space: Space) -> bool {
+    let middle = |(start, end): (Point, Point)| space.middle(start, end);
+    let reaches_into = |shape: &Shape, other: &Shape| {
+        let inner = shape.polygons.iter().filter_map(|polygon| inner_point(polygon, space));
+        let points = shape.points().chain(shape.sides().map(middle)).chain(inner);
+        points.into_iter().any(|point| is_strictly_inside(&other.polygons, point, space))
+    };
+    reaches_into(left, right)
+        || reaches_into(right, left)
+        || left.sides().any(|side| right.sides().any(|other| space.cross(side, other)))
+}
+
 /// Whether two shapes have a point in common.
 pub(super) fn intersects(left: &Shape, right: &Shape, space: Space) -> bool {
+    let are_polygons = |shape: &Shape| shape.places.is_empty() && shape.lines.is_empty();
+    if are_polygons(left) && are_polygons(right) {
+        return overlap(left, right, space);
+    }
     let covers = |shape: &Shape, point: Point| {
         shape.places.iter().any(|place| space.distance(*place, point) < NEARLY)
             || shape.lines.iter().any(|line| space.is_on_ring(line, point))
@@ -279,6 +320,23 @@ mod tests {
                 within(&square(5.0), &square(10.0), space) && !within(&square(10.0), &square(5.0), space)
             );
             assert!(intersects(&square(10.0), &square(5.0), space));
+            assert!(intersects(&square(10.0), &square(10.0), space), "the same square");
+            let moved = |x: f64, y: f64| Shape {
+                polygons: vec![vec![
+                    square(10.0).polygons[0][0].iter().map(|corner| (corner.0 + x, corner.1 + y)).collect(),
+                ]],
+                ..Shape::default()
+            };
+            assert!(!intersects(&square(10.0), &moved(20.0, 0.0), space), "a common side");
+            assert!(
+                !intersects(&square(10.0), &moved(0.0, 20.0), space),
+                "a common side that is no meridian"
+            );
+            assert!(!intersects(&square(10.0), &moved(20.0, 20.0), space), "a common corner");
+            assert!(
+                intersects(&square(10.0), &moved(19.0, 0.0), space)
+                    && intersects(&square(10.0), &moved(0.0, 5.0), space)
+            );
             let line = Shape { lines: vec![vec![(-20.0, 0.0), (20.0, 0.0)]], ..Shape::default() };
             assert!(intersects(&line, &square(10.0), space) && !within(&line, &square(10.0), space));
         }
