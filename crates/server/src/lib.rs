@@ -22,6 +22,7 @@
 //! | `seed/`, `demo/` | data to begin with |
 //! | `operate/` | the commands of operators, which ask a running server |
 //! | `backup/`, `restore_mark.rs` | backups on local disks; a data directory that is not restored to its end |
+//! | `progress.rs` | the progress of long commands on standard error |
 //! | `status.rs` | the command `status` |
 //! | `verify.rs` | checks a stopped server's data |
 //! | `version.rs`, `shell.rs` | origin of the build; shell completions and manual pages |
@@ -72,6 +73,8 @@ mod operate;
 mod partition_metrics;
 mod private_file;
 mod process_metrics;
+#[allow(dead_code)] // until the first command calls it
+mod progress;
 mod projection_metrics;
 mod ready;
 mod request_metrics;
