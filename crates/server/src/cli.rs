@@ -21,7 +21,7 @@ use crate::serve::{self, Introduction};
 use crate::settings::{DemoName, DurabilityMode, Settings};
 use crate::status::{self, Status};
 use crate::store::url_of;
-use crate::{emulator, layers, logging, shell, verify, version};
+use crate::{emulator, layers, logging, shell, sql_shell, transfer, verify, version};
 
 #[derive(Debug, Parser)]
 #[command(
@@ -83,6 +83,21 @@ enum Command {
     Projections(operate::Projections),
     /// Show a running server: health, version, data, last backup, partitions that need attention
     Status(Status),
+    /// Query a running server with SQL: a shell at a terminal, one query, or a script
+    ///
+    /// With a QUERY, or with statements on standard input, the rows are printed and the exit status is 1 where a statement failed. Otherwise a
+    /// shell starts: statements end with `;`, `help` lists its commands. All partitions are asked, and the server merges their answers;
+    /// --partition-key asks one logical partition. Figures (rows, request units, partitions) follow each result, in scripts on standard error.
+    Sql(sql_shell::Sql),
+    /// Import items from JSON, JSON lines or CSV into a container of a running server
+    ///
+    /// Number, size and types of columns are shown before anything is written, and the request units that the import needs after the first
+    /// items. Throttled writes wait as the server asks. An import that was cut off continues with --mode upsert.
+    Import(transfer::Import),
+    /// Export a container, or the rows of a query, of a running server as JSON, JSON lines or CSV
+    ///
+    /// All partitions are read page by page, also while they are split. The file appears when it is whole. Numbers keep all of their digits.
+    Export(transfer::Export),
     /// The account's keys: show, rotate
     Keys(operate::Keys),
     /// Check the settings of a server, or print each with the place that it comes from
@@ -197,6 +212,13 @@ pub fn main() -> ExitCode {
         Command::Redistribute(arguments) => operate(Operation::Redistribute(arguments)),
         Command::Projections(arguments) => operate(Operation::Projections(arguments)),
         Command::Status(arguments) => runtime().and_then(|runtime| runtime.block_on(status::run(&arguments))),
+        Command::Sql(arguments) => runtime().and_then(|runtime| runtime.block_on(sql_shell::run(&arguments))),
+        Command::Import(arguments) => {
+            runtime().and_then(|runtime| runtime.block_on(transfer::import(&arguments)))
+        }
+        Command::Export(arguments) => {
+            runtime().and_then(|runtime| runtime.block_on(transfer::export(&arguments)))
+        }
         Command::Keys(arguments) => operate(Operation::Keys(arguments)),
         Command::Config(command) => config_command::run(&command, &environment),
         Command::Version => print_version(),

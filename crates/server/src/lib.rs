@@ -20,6 +20,7 @@
 //! | `heat_file.rs` | the heat of containers over restarts |
 //! | `sampler.rs` | connections, processor and memory, second by second |
 //! | `seed/`, `demo/` | data to begin with |
+//! | `data/`, `sql_shell/`, `transfer/` | the client of commands for items; the commands `sql`, `import` and `export` |
 //! | `operate/` | the commands of operators, which ask a running server |
 //! | `backup/`, `restore_mark.rs` | backups on local disks; a data directory that is not restored to its end |
 //! | `progress.rs` | the progress of long commands on standard error |
@@ -42,6 +43,7 @@ mod connection;
 mod connections;
 mod container_counters;
 mod counted_body;
+mod data;
 mod demo;
 mod descriptors;
 mod direct;
@@ -73,7 +75,6 @@ mod operate;
 mod partition_metrics;
 mod private_file;
 mod process_metrics;
-#[allow(dead_code)] // until the first command calls it
 mod progress;
 mod projection_metrics;
 mod ready;
@@ -90,6 +91,7 @@ mod settings;
 mod settings_page_tests;
 mod shards;
 mod shell;
+mod sql_shell;
 mod start_checks;
 mod start_watch;
 mod status;
@@ -100,6 +102,7 @@ mod stored_json;
 mod stream_tasks;
 mod tls;
 mod tracing_export;
+mod transfer;
 mod verify;
 mod version;
 mod watched_io;

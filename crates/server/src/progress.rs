@@ -58,6 +58,13 @@ impl Quiet {
             false => Progress::begin(title, unit, total),
         }
     }
+
+    /// Prints a line, but not with `--quiet`.
+    pub fn report(self, line: &str) {
+        if !self.quiet {
+            say(line);
+        }
+    }
 }
 
 impl Progress {
@@ -92,6 +99,7 @@ impl Progress {
     }
 
     /// Prints a line above the bar.
+    #[allow(dead_code)] // the next command that needs it removes this
     pub fn note(&self, line: &str) {
         match &self.shown {
             Shown::Nothing => {}
@@ -110,7 +118,8 @@ impl Progress {
         }
     }
 
-    pub fn done(&self) -> u64 {
+    #[cfg(test)]
+    fn done(&self) -> u64 {
         self.done.load(Ordering::Relaxed)
     }
 

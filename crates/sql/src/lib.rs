@@ -14,6 +14,7 @@
 //! | `prepared.rs` | a query that is ready to run for one request |
 //! | `plan/` | what clients need to know to merge a query over partitions |
 //! | `envelope.rs`, `sort_keys.rs` | rows of rewritten queries, and their order |
+//! | `vocabulary.rs` | keywords and names of functions, for editors |
 //! | `merge/` | for tests: that merge, as clients make it |
 //!
 //! Nothing here reads storage. Text length and nesting are bounded, so that no text overflows the stack.
@@ -37,6 +38,7 @@ mod prepared;
 mod resources;
 mod sort_keys;
 mod syntax;
+mod vocabulary;
 
 pub use access::{
     AccessPlan, Advice, CompositeIndexUse, CompositeSchema, IndexFilter, IndexRef, IndexSchema, IndexUses,
@@ -70,3 +72,4 @@ pub use prepared::{PreparedQuery, QueryEnvironment};
 pub use resources::{Resource, ResourcePage, ResourcePosition, query_resources};
 pub use sort_keys::SortKeys;
 pub use syntax::{ParsedQuery as Query, QueryOutline, TEMPLATE_BYTES_MAX, parse_query, template};
+pub use vocabulary::{function_names, keywords};

@@ -1,6 +1,6 @@
 //! A client of one server's operator's interface: one connection per request, plain or TLS, signed.
 //!
-//! It speaks HTTP/1.1. Requests are rare, so nothing is pooled; answers and their time are bounded. TLS trusts only the
+//! It speaks HTTP/1.1. Requests are rare, so nothing is pooled (`data/client.rs` keeps connections); answers and their time are bounded. TLS trusts only the
 //! authorities of `--ca-file`, since servers make their own.
 
 use std::path::Path;
@@ -104,35 +104,81 @@ impl Client {
     }
 
     async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<(StatusCode, Bytes), String> {
+        let answer = self.connect().await?.send(request).await.map_err(|error| error.message)?;
+        let (head, body) = answer.into_parts();
+        Ok((head.status, body))
+    }
+
+    /// A connection for several requests, one after the other.
+    pub async fn connect(&self) -> Result<Link, String> {
         let stream = TcpStream::connect((self.endpoint.host.as_str(), self.endpoint.port)).await;
         let stream = stream.map_err(|error| no_connection(&error))?;
-        let answer = match &self.tls {
-            None => exchange_over(stream, request).await?,
+        let _slower = stream.set_nodelay(true);
+        match &self.tls {
+            None => Link::over(stream).await,
             Some(tls) => {
                 let name = ServerName::try_from(self.endpoint.host.clone())
                     .map_err(|error| format!("the host name is invalid: {error}"))?;
                 let stream = tls.connect(name, stream).await;
-                exchange_over(stream.map_err(|error| format!("no TLS: {error}"))?, request).await?
+                Link::over(stream.map_err(|error| format!("no TLS: {error}"))?).await
             }
-        };
-        let status = answer.status();
-        let body = Limited::new(answer.into_body(), ANSWER_SIZE_BYTES_MAX).collect().await;
-        Ok((status, body.map_err(|error| format!("the answer broke off: {error}"))?.to_bytes()))
+        }
+    }
+
+    /// Name and port, as the header `host` has them.
+    pub fn authority(&self) -> String {
+        self.endpoint.authority()
+    }
+
+    pub fn key(&self) -> &str {
+        &self.key
     }
 }
 
-async fn exchange_over<S>(
-    stream: S,
-    request: Request<Full<Bytes>>,
-) -> Result<Response<hyper::body::Incoming>, String>
-where
-    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-{
-    let (mut sender, connection) =
-        http1::handshake(TokioIo::new(stream)).await.map_err(|error| format!("no HTTP: {error}"))?;
-    // The connection ends with the last answer. Its errors are reported to the waiting request.
-    let _running = tokio::spawn(connection);
-    sender.send_request(request).await.map_err(|error| format!("no answer: {error}"))
+/// A request without an answer.
+pub struct Unanswered {
+    /// No byte of the request was sent, so it may be sent again.
+    pub is_unsent: bool,
+    pub message: String,
+}
+
+/// An open connection. It ends when it is dropped, and the server then cancels an unanswered request.
+pub struct Link {
+    sender: http1::SendRequest<Full<Bytes>>,
+}
+
+impl Link {
+    async fn over<S>(stream: S) -> Result<Link, String>
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let (sender, connection) =
+            http1::handshake(TokioIo::new(stream)).await.map_err(|error| format!("no HTTP: {error}"))?;
+        // The connection ends with its sender. Its errors are reported to the waiting request.
+        let _running = tokio::spawn(connection);
+        Ok(Link { sender })
+    }
+
+    /// The whole answer, of bounded size.
+    pub async fn send(&mut self, request: Request<Full<Bytes>>) -> Result<Response<Bytes>, Unanswered> {
+        let answer = self.sender.try_send_request(request).await;
+        let answer = answer.map_err(|mut error| Unanswered {
+            is_unsent: error.take_message().is_some(),
+            message: format!("no answer: {}", error.error()),
+        })?;
+        let (head, body) = answer.into_parts();
+        let body = Limited::new(body, ANSWER_SIZE_BYTES_MAX).collect().await;
+        let body = body.map_err(|error| Unanswered {
+            is_unsent: false,
+            message: format!("the answer broke off: {error}"),
+        })?;
+        Ok(Response::from_parts(head, body.to_bytes()))
+    }
+
+    /// Whether a further request may be sent.
+    pub fn is_open(&self) -> bool {
+        !self.sender.is_closed()
+    }
 }
 
 /// The error and its remedy, out of the wrapping that SDKs expect around them.

@@ -14,8 +14,8 @@ pub enum Color {
     Never,
 }
 
-/// Writes texts with or without colours.
-#[derive(Debug, Clone, Copy)]
+/// Writes texts with or without colours; without them by default.
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Paint {
     is_on: bool,
 }
@@ -49,6 +49,11 @@ impl Paint {
 
     pub fn bad(self, text: &str) -> String {
         self.with("31", text)
+    }
+
+    /// A remark that matters less than the result above it.
+    pub fn faint(self, text: &str) -> String {
+        self.with("2", text)
     }
 
     /// A table with its first line in bold.

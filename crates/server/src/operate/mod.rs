@@ -17,7 +17,7 @@ mod table;
 use std::process::ExitCode;
 
 pub use arguments::{Abort, Connection, KEY_VARIABLE, Merge, Move, Partitions, Redistribute, Split};
-pub use client::Client;
+pub use client::{Client, Link};
 pub use color::Paint;
 pub use descriptions::counted;
 pub use keys::Keys;

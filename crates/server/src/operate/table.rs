@@ -222,14 +222,18 @@ pub fn wrapped(words: &str, indent: &str) -> String {
 }
 
 /// Columns as wide as their widest cell; the first `left` of them begin at the left, the others end at the right.
-pub fn aligned<const N: usize>(rows: &[[String; N]], left: usize) -> Vec<String> {
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..N).map(width).collect();
-    let line = |row: &[String; N]| {
-        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| match column < left {
-            true => format!("{cell:<width$}"),
-            false => format!("{cell:>width$}"),
-        });
+/// All rows have as many cells as the first.
+pub fn aligned<R: AsRef<[String]>>(rows: &[R], left: usize) -> Vec<String> {
+    let columns = rows.first().map_or(0, |row| row.as_ref().len());
+    let width =
+        |column: usize| rows.iter().map(|row| row.as_ref()[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let line = |row: &R| {
+        let cells =
+            row.as_ref().iter().zip(&widths).enumerate().map(|(column, (cell, width))| match column < left {
+                true => format!("{cell:<width$}"),
+                false => format!("{cell:>width$}"),
+            });
         cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };
     rows.iter().map(line).collect()

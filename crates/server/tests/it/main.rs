@@ -20,6 +20,8 @@
 //! | `store_places.rs` | logs in a store of their own, and a cache of the store on a local disk |
 //! | `deploy.rs` | the files of `deploy`: compose, Helm |
 //! | `data.rs` | seeds and the demo |
+//! | `sql_shell.rs` | queries from the command line and at a terminal |
+//! | `transfers.rs` | items into and out of files |
 //! | `hot_tenant.rs` | the demo of a hot tenant |
 //! | `hosts.rs` | names and origins that are answered, and rules for a request's head |
 //! | `explorer.rs` | the explorer's files, and their headers for browsers |
@@ -67,6 +69,7 @@ mod restore_moments;
 mod scripts;
 mod settings;
 mod shards;
+mod sql_shell;
 mod status;
 #[cfg(feature = "object-storage")]
 mod store_backups;
@@ -78,6 +81,7 @@ mod store_places;
 mod stores;
 mod support;
 mod traces;
+mod transfers;
 mod transports;
 mod unread_answers;
 mod whole_backups;

@@ -116,6 +116,20 @@ const UNSUPPORTED: [(&str, usize, usize); 6] = [
     ("VECTORDISTANCE", 2, 4),
 ];
 
+/// For the indexes of collations.
+const INTERNAL: [&str; 2] = ["SORTKEY", "SORTKEYOFID"];
+/// Evaluated by rules of the binder instead of the table: name, types of the arguments, type of the result.
+pub(crate) const SPECIAL: [(&str, &str, &str); 3] = [
+    ("CHOOSE", "number, any, …", "any"),
+    ("DOCUMENTID", "the item", "number"),
+    ("IIF", "boolean, any, any", "any"),
+];
+
+/// The functions of the table that queries of clients may call.
+pub(crate) fn public() -> impl Iterator<Item = Function> {
+    Function::all().filter(|function| !INTERNAL.contains(&function.name()))
+}
+
 /// Looks a function up and checks its number of arguments. `locate` is called for the place of the call if
 /// the number is wrong.
 pub(crate) fn find(

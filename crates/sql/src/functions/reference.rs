@@ -5,17 +5,8 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use super::{Function, UNSUPPORTED, table};
+use super::{Function, SPECIAL, UNSUPPORTED, public, table};
 use crate::bind::AGGREGATES;
-
-/// For the indexes of collations.
-const INTERNAL: [&str; 2] = ["SORTKEY", "SORTKEYOFID"];
-/// Evaluated by their own rules instead of the table.
-const SPECIAL: [(&str, &str, &str); 3] = [
-    ("CHOOSE", "number, any, …", "any"),
-    ("DOCUMENTID", "the item", "number"),
-    ("IIF", "boolean, any, any", "any"),
-];
 
 fn word(letter: char) -> &'static str {
     match letter {
@@ -46,8 +37,7 @@ fn arguments(function: Function) -> String {
 }
 
 fn page() -> String {
-    let mut rows: Vec<(String, String, String)> = Function::all()
-        .filter(|function| !INTERNAL.contains(&function.name()))
+    let mut rows: Vec<(String, String, String)> = public()
         .map(|function| {
             let (_, result) = function.kinds();
             let result = result.chars().next().map_or("any", word);

@@ -270,9 +270,9 @@ pub(crate) fn is_identifier(text: &str) -> bool {
 /// Reserved in lower case only: in any other case, these are names.
 const RESERVED_IN_LOWER_CASE: [&str; 5] = ["false", "null", "true", "udf", "undefined"];
 
-/// Words that are never names; `LET`, `RANK`, `ALL`, `FIRST` and `LAST` are names, except where their rule
+/// Words of the grammar, which are never names; `LET`, `RANK`, `ALL`, `FIRST` and `LAST` are names, except where their rule
 /// applies.
-const RESERVED: [&str; 46] = [
+pub const RESERVED: [&str; 46] = [
     "AND", "ARRAY", "AS", "ASC", "BETWEEN", "BY", "CASE", "CAST", "CONVERT", "CROSS", "DESC", "DISTINCT",
     "ELSE", "END", "ESCAPE", "EXISTS", "FOR", "FROM", "GROUP", "HAVING", "IN", "INNER", "INSERT", "INTO",
     "IS", "JOIN", "LEFT", "LIKE", "LIMIT", "NOT", "OFFSET", "ON", "OR", "ORDER", "OUTER", "OVER", "RIGHT",

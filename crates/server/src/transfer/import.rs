@@ -1,0 +1,370 @@
+//! `shardlake import`: a file into a container, with a plan in front and a report at the end.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::{Args, ValueEnum};
+
+use super::columns::Choice;
+use super::formats::{FileFormat, Target};
+use super::records::Refusal;
+use super::rejects::{REJECTS_MAX, Rejects};
+use super::survey::{Input, Survey};
+use super::writer::{Batch, Mode, Writer, Written};
+use crate::data::{DataClient, Definition, Offer, Place};
+use crate::operate::{Connection, counted, thousands};
+use crate::progress::{Progress, Quiet, Unit, time};
+
+/// An import that lasts longer is worth the question for a higher throughput.
+const ASK_AFTER_SECONDS: f64 = 60.0;
+
+#[derive(Debug, Args)]
+pub struct Import {
+    /// The file, or - for standard input
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    #[command(flatten)]
+    target: Target,
+    /// The format [default: by the file's ending]
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<FileFormat>,
+    /// Insert items, or replace those whose id exists
+    #[arg(long, value_name = "MODE", default_value = "insert")]
+    mode: Mode,
+    /// Create database and container where they are missing; needs --partition-key
+    #[arg(long)]
+    create: bool,
+    /// The path that the container has as its partition key, such as /customer; paths of a hierarchical key have commas between them
+    #[arg(long, value_name = "PATH", value_delimiter = ',')]
+    partition_key: Vec<String>,
+    /// The property or column that becomes the item's id
+    #[arg(long, value_name = "NAME")]
+    id_column: Option<String>,
+    /// The type of a column of CSV: string, number, boolean, null or json; may be repeated
+    #[arg(long = "type", value_name = "COLUMN=TYPE")]
+    types: Vec<Choice>,
+    /// The character between cells of CSV
+    #[arg(long, value_name = "CHARACTER", default_value = ",")]
+    delimiter: char,
+    /// At a refused item: stop, or skip it and continue
+    #[arg(long, value_name = "ACTION", default_value = "stop")]
+    on_error: OnError,
+    /// Where refused items and their reasons are written to [default: FILE.rejects.jsonl]
+    #[arg(long, value_name = "FILE")]
+    rejects: Option<PathBuf>,
+    /// Set the container's throughput during the import, in RU/s; it is put back afterwards
+    #[arg(long, value_name = "NUMBER")]
+    throughput: Option<u64>,
+    /// Requests on their way at once
+    #[arg(long, value_name = "NUMBER", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
+    concurrency: u16,
+    /// Show number, types and keys, and write nothing
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    quiet: Quiet,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum OnError {
+    Stop,
+    Skip,
+}
+
+/// Exits with 1 where an item was refused.
+pub async fn import(arguments: &Import) -> Result<ExitCode, String> {
+    let client = DataClient::new(arguments.connection.client()?);
+    let input = arguments.input()?;
+    let place = arguments.target.place(&client).await?;
+    let existing = arguments.existing(&client, &place).await?;
+    let paths = existing.as_ref().map_or(arguments.partition_key.clone(), Definition::partition_key_paths);
+    let survey = input.survey(&paths)?;
+    let mode = arguments.mode.to_possible_value();
+    let mode = mode.as_ref().map_or("", |mode| mode.get_name());
+    arguments.quiet.report(&format!("import into {place}, mode {mode}, partition key {}", paths.join(", ")));
+    survey.lines().iter().for_each(|line| arguments.quiet.report(line));
+    if arguments.dry_run {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let rejects = arguments.rejects.clone();
+    let rejects = rejects.unwrap_or_else(|| Rejects::place_beside(&input.file, input.is_standard()));
+    let rejects = Rejects::at(rejects)?;
+    let definition = match existing {
+        Some(definition) => definition,
+        None => create(&client, &place, &paths).await?,
+    };
+    let is_stopped = AtomicBool::new(false);
+    let concurrency = usize::from(arguments.concurrency);
+    let writer = Writer { client: &client, place, paths, mode: arguments.mode, concurrency, is_stopped };
+    let mut work =
+        Work { arguments, writer, definition, rejects, totals: Totals::default(), raised_from: None };
+    let outcome = work.run(survey).await;
+    // Whatever happened, the throughput is put back.
+    let restored = work.restore_throughput().await;
+    let finished = work.finish(outcome);
+    restored.and(finished)
+}
+
+impl Import {
+    fn input(&self) -> Result<Input, String> {
+        let format = self.format.or(FileFormat::of(&self.file)).ok_or_else(|| {
+            format!(
+                "the format of '{}' is not known by its ending: give --format json, jsonl or csv",
+                self.file.display()
+            )
+        })?;
+        if format != FileFormat::Csv && !self.types.is_empty() {
+            return Err("--type is for CSV".to_owned());
+        }
+        let delimiter = u8::try_from(self.delimiter).ok().filter(u8::is_ascii);
+        Ok(Input {
+            file: self.file.clone(),
+            format,
+            delimiter: delimiter.ok_or("--delimiter is one ASCII character")?,
+            choices: self.types.clone(),
+            id_column: self.id_column.clone(),
+        })
+    }
+
+    /// `None` for a container that is to be created.
+    async fn existing(&self, client: &DataClient, place: &Place) -> Result<Option<Definition>, String> {
+        if let Some(wrong) = self.partition_key.iter().find(|path| !path.starts_with('/')) {
+            return Err(format!("--partition-key {wrong}: a path begins with a slash, such as /{wrong}"));
+        }
+        match client.definition(place).await {
+            Ok(definition) => {
+                let paths = definition.partition_key_paths();
+                match self.partition_key.is_empty() || self.partition_key == paths {
+                    true => Ok(Some(definition)),
+                    false => Err(format!(
+                        "the partition key of '{place}' is {}, not {}",
+                        paths.join(", "),
+                        self.partition_key.join(", ")
+                    )),
+                }
+            }
+            Err(failure) if !failure.is_not_found() => Err(failure.to_string()),
+            Err(_) if self.create && self.partition_key.is_empty() => {
+                Err(format!("--create needs the partition key of '{place}': --partition-key /PATH"))
+            }
+            Err(_) if self.create => Ok(None),
+            Err(_) => Err(format!(
+                "there is no container '{place}': {}; --create --partition-key /PATH creates it",
+                client.known_places().await
+            )),
+        }
+    }
+}
+
+async fn create(client: &DataClient, place: &Place, paths: &[String]) -> Result<Definition, String> {
+    client.create_database(&place.database).await?;
+    client.create_container(place, paths).await?;
+    Ok(client.definition(place).await?)
+}
+
+#[derive(Debug, Default)]
+struct Totals {
+    items: u64,
+    charge: f64,
+    throttled: u64,
+}
+
+struct Work<'a> {
+    arguments: &'a Import,
+    writer: Writer<'a>,
+    definition: Definition,
+    rejects: Rejects,
+    totals: Totals,
+    /// The throughput before the import, once it has been changed.
+    raised_from: Option<Offer>,
+}
+
+impl Work<'_> {
+    async fn run(&mut self, mut survey: Survey) -> Result<(), String> {
+        if let Some(units) = self.arguments.throughput {
+            self.set_throughput(units).await?;
+        }
+        // The charge of the first items is the measure for the others.
+        let probe = Batch::probe(&mut survey.records, &survey.shape)?;
+        let Some(probe) = probe else { return Ok(()) };
+        let written = self.writer.write(probe).await;
+        let first = written.items;
+        add(self.arguments, &mut self.totals, &mut self.rejects, written)?;
+        self.estimate(survey.items).await?;
+        let progress = self.arguments.quiet.begin("import", Unit::Items, survey.items);
+        progress.advance(first);
+        self.write_rest(survey, progress).await
+    }
+
+    async fn write_rest(&mut self, survey: Survey, progress: Progress) -> Result<(), String> {
+        let Work { arguments, writer, totals, rejects, .. } = self;
+        let writing = writer.write_all(survey.records, survey.shape, |written| {
+            progress.advance(written.items + written.refusals.len() as u64);
+            add(arguments, totals, rejects, written)
+        });
+        let mut writing = Box::pin(writing);
+        let outcome = tokio::select! {
+            outcome = &mut writing => outcome,
+            _ = tokio::signal::ctrl_c() => {
+                // Batches on their way are finished, so that the report is true.
+                writer.is_stopped.store(true, Ordering::Relaxed);
+                writing.as_mut().await.and(Err("cancelled".to_owned()))
+            }
+        };
+        drop(writing);
+        progress.finish("");
+        outcome
+    }
+
+    /// Request units and time of the whole import, and the question whether to raise the throughput.
+    async fn estimate(&mut self, items: Option<u64>) -> Result<(), String> {
+        if self.totals.items == 0 {
+            return Ok(());
+        }
+        let each = self.totals.charge / self.totals.items as f64;
+        let report = self.writer.client.report(&self.writer.place).await?;
+        let throughput = &report["throughput"];
+        let (units, is_enforced) = (throughput["ruPerSecond"].as_u64(), throughput["enforced"] == true);
+        let needed = items.map(|items| each * items as f64);
+        let mut line = format!("measured {each:.2} RU an item");
+        if let Some(needed) = needed {
+            line.push_str(&format!(", {} RU in all", thousands(needed.ceil() as u64)));
+        }
+        let seconds =
+            needed.zip(units.filter(|units| *units > 0)).map(|(needed, units)| needed / units as f64);
+        match (units, seconds) {
+            (Some(units), _) if !is_enforced => {
+                line.push_str(&format!("; the throughput of {} RU/s is not enforced", thousands(units)));
+            }
+            (Some(units), Some(seconds)) => {
+                line.push_str(&format!("; about {} at {} RU/s", time(seconds), thousands(units)))
+            }
+            (Some(units), None) => line.push_str(&format!(" at {} RU/s", thousands(units))),
+            (None, _) => {}
+        }
+        self.arguments.quiet.report(&line);
+        let may_ask = self.arguments.throughput.is_none()
+            && !self.arguments.quiet.quiet
+            && io::stdin().is_terminal()
+            && io::stderr().is_terminal();
+        if may_ask && is_enforced && seconds.is_some_and(|seconds| seconds > ASK_AFTER_SECONDS) {
+            self.ask().await?;
+        }
+        Ok(())
+    }
+
+    async fn ask(&mut self) -> Result<(), String> {
+        let question = "raise the throughput during the import, to how many RU/s? [Enter: leave it] ";
+        let _shown = write!(io::stderr(), "{question}").and_then(|()| io::stderr().flush());
+        let mut answer = String::new();
+        io::stdin().read_line(&mut answer).map_err(|error| format!("no answer can be read: {error}"))?;
+        match answer.trim() {
+            "" => Ok(()),
+            units => match units.parse() {
+                Ok(units) => self.set_throughput(units).await,
+                Err(_) => Err(format!("'{units}' is no number of RU/s")),
+            },
+        }
+    }
+
+    async fn set_throughput(&mut self, units: u64) -> Result<(), String> {
+        let client = self.writer.client;
+        let offer = client.offer(&self.definition).await?.ok_or_else(|| {
+            format!("the throughput of '{}' belongs to its database: change it there", self.writer.place)
+        })?;
+        if offer.ru_per_second() == units {
+            return Ok(());
+        }
+        client.set_offer(&offer.with_ru_per_second(units)).await?;
+        let before = offer.ru_per_second();
+        self.raised_from = Some(offer);
+        let line =
+            format!("throughput {} RU/s during the import, {} before", thousands(units), thousands(before));
+        self.arguments.quiet.report(&line);
+        Ok(())
+    }
+
+    async fn restore_throughput(&mut self) -> Result<(), String> {
+        let Some(offer) = self.raised_from.take() else { return Ok(()) };
+        let units = offer.ru_per_second();
+        self.writer.client.set_offer(&offer).await.map_err(|failure| {
+            format!(
+                "the throughput of '{}' could not be put back to {} RU/s, do so by hand: {failure}",
+                self.writer.place,
+                thousands(units)
+            )
+        })?;
+        self.arguments.quiet.report(&format!("throughput {} RU/s again", thousands(units)));
+        Ok(())
+    }
+
+    fn finish(self, outcome: Result<(), String>) -> Result<ExitCode, String> {
+        let Work { arguments, writer, rejects, totals, .. } = self;
+        let refused = rejects.count();
+        let first = rejects.first().map(str::to_owned);
+        let file = rejects.finish()?;
+        let mut line = format!(
+            "imported {} into {}, {:.2} RU",
+            counted(totals.items, "item"),
+            writer.place,
+            totals.charge
+        );
+        if totals.throttled > 0 {
+            line.push_str(&format!(", {} throttled and repeated", counted(totals.throttled, "write")));
+        }
+        arguments.quiet.report(&line);
+        let again = match arguments.mode {
+            Mode::Insert if totals.items > 0 => "; continue with --mode upsert",
+            Mode::Insert => "",
+            Mode::Upsert => "; the same command continues",
+        };
+        match (outcome, file) {
+            (Err(error), Some(file)) => {
+                Err(format!("the import stopped: {error}{again}; refused items are in '{}'", file.display()))
+            }
+            (Err(error), None) => Err(format!("the import stopped: {error}{again}")),
+            (Ok(()), Some(file)) => Err(format!(
+                "{} refused, the first at {}; they are in '{}'",
+                if refused == 1 {
+                    "1 item was".to_owned()
+                } else {
+                    format!("{} items were", thousands(refused))
+                },
+                first.unwrap_or_default(),
+                file.display()
+            )),
+            (Ok(()), None) => Ok(ExitCode::SUCCESS),
+        }
+    }
+}
+
+/// Counts a batch, and keeps its refused items. An error ends the import.
+fn add(
+    arguments: &Import,
+    totals: &mut Totals,
+    rejects: &mut Rejects,
+    written: Written,
+) -> Result<(), String> {
+    totals.items += written.items;
+    totals.charge += written.charge;
+    totals.throttled += written.throttled;
+    for refusal in &written.refusals {
+        rejects.add(refusal)?;
+    }
+    if let Some(error) = written.error {
+        return Err(error);
+    }
+    match written.refusals.first() {
+        Some(Refusal { line, reason, .. }) if arguments.on_error == OnError::Stop => {
+            Err(format!("line {line}: {reason} (--on-error skip passes over refused items)"))
+        }
+        _ if rejects.count() > REJECTS_MAX => {
+            Err(format!("more than {} items are refused", thousands(REJECTS_MAX)))
+        }
+        _ => Ok(()),
+    }
+}

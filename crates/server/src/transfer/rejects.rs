@@ -1,0 +1,121 @@
+//! Refused items: a file of JSON lines with line, reason and item, of bounded length.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::records::Refusal;
+
+/// More refused items end the import: then the file does not fit the container.
+pub const REJECTS_MAX: u64 = 10_000;
+
+pub struct Rejects {
+    path: PathBuf,
+    file: Option<BufWriter<File>>,
+    count: u64,
+    first: Option<String>,
+}
+
+impl Rejects {
+    /// Fails where the file exists. It is created with the first refused item.
+    pub fn at(path: PathBuf) -> Result<Rejects, String> {
+        if fs::symlink_metadata(&path).is_ok() {
+            return Err(format!(
+                "'{}' exists: remove it, or name another file with --rejects",
+                path.display()
+            ));
+        }
+        Ok(Rejects { path, file: None, count: 0, first: None })
+    }
+
+    /// `orders.csv.rejects.jsonl`, in the current directory for standard input.
+    pub fn place_beside(file: &Path, is_standard: bool) -> PathBuf {
+        match is_standard {
+            true => PathBuf::from("import.rejects.jsonl"),
+            false => {
+                let mut name = file.as_os_str().to_owned();
+                name.push(".rejects.jsonl");
+                PathBuf::from(name)
+            }
+        }
+    }
+
+    pub fn add(&mut self, refusal: &Refusal) -> Result<(), String> {
+        self.count += 1;
+        self.first.get_or_insert_with(|| format!("line {}: {}", refusal.line, refusal.reason));
+        if self.count > REJECTS_MAX {
+            return Ok(());
+        }
+        let written = self.write(refusal);
+        written.map_err(|error| format!("'{}' cannot be written: {error}", self.path.display()))
+    }
+
+    fn write(&mut self, refusal: &Refusal) -> io::Result<()> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            None => {
+                let file = OpenOptions::new().write(true).create_new(true).open(&self.path)?;
+                self.file.insert(BufWriter::new(file))
+            }
+        };
+        let (line, reason) = (refusal.line, json!(refusal.reason));
+        let item: Result<&RawValue, _> = serde_json::from_str(&refusal.text);
+        match item {
+            // The item stays the text that it was, in one line.
+            Ok(item) => writeln!(
+                file,
+                "{{\"line\":{line},\"reason\":{reason},\"item\":{}}}",
+                crate::data::compact(item.get())
+            ),
+            Err(_) => {
+                writeln!(file, "{{\"line\":{line},\"reason\":{reason},\"text\":{}}}", json!(refusal.text))
+            }
+        }
+    }
+
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Line and reason of the first one.
+    pub fn first(&self) -> Option<&str> {
+        self.first.as_deref()
+    }
+
+    /// The file, if there is one.
+    pub fn finish(mut self) -> Result<Option<PathBuf>, String> {
+        let Some(file) = &mut self.file else { return Ok(None) };
+        file.flush().map_err(|error| format!("'{}' cannot be written: {error}", self.path.display()))?;
+        Ok(Some(self.path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refused_items_are_kept_as_they_were() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = Rejects::place_beside(&directory.path().join("a.csv"), false);
+        assert!(path.ends_with("a.csv.rejects.jsonl"));
+        assert_eq!(Rejects::at(path.clone()).expect("new").finish(), Ok(None));
+        let mut rejects = Rejects::at(path.clone()).expect("new");
+        let mut add = |line, text: &str| {
+            let refusal = Refusal { line, reason: "no \"id\"".into(), text: text.into() };
+            rejects.add(&refusal).expect("written");
+        };
+        add(3, "{\"n\": 1e400}");
+        add(5, "a,b");
+        assert_eq!((rejects.count(), rejects.first()), (2, Some("line 3: no \"id\"")));
+        assert_eq!(rejects.finish(), Ok(Some(path.clone())));
+        assert_eq!(
+            fs::read_to_string(&path).expect("text"),
+            "{\"line\":3,\"reason\":\"no \\\"id\\\"\",\"item\":{\"n\":1e400}}\n{\"line\":5,\"reason\":\"no \\\"id\\\"\",\"text\":\"a,b\"}\n"
+        );
+        assert!(Rejects::at(path).is_err_and(|message| message.contains("--rejects")));
+    }
+}

@@ -1,0 +1,299 @@
+//! Concurrent writes of items in bulk requests, which obey the waits that a throttling server asks for.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use clap::ValueEnum;
+use futures::StreamExt;
+use http::StatusCode;
+use serde::Deserialize;
+use serde_json::json;
+use shardlake_stdx::Clock;
+use tokio::sync::mpsc;
+
+use super::records::{Entry, Records, Refusal, Shape};
+use crate::data::{Address, DataClient, Failure, Place, Request, own_sentence, value_at};
+
+/// Items and bytes of a request.
+const BATCH_ITEMS: usize = 100;
+const BATCH_BYTES: usize = 512 << 10;
+/// Items of the first request, whose charge is measured.
+const PROBE_ITEMS: usize = 20;
+/// A server that throttles every write for this time is not waited for any longer.
+const THROTTLED_MAX: Duration = Duration::from_secs(600);
+const WAIT_MAX: Duration = Duration::from_secs(30);
+/// Waits before a request is repeated that the server could not take.
+const PAUSES: [Duration; 4] =
+    [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4), Duration::from_secs(8)];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Mode {
+    /// Items whose id exists are refused
+    Insert,
+    /// Items whose id exists are replaced: the same import may be repeated
+    Upsert,
+}
+
+pub struct Writer<'c> {
+    pub client: &'c DataClient,
+    pub place: Place,
+    /// Paths of the partition key.
+    pub paths: Vec<String>,
+    pub mode: Mode,
+    pub concurrency: usize,
+    /// Set to write no further batch; those on their way are finished.
+    pub is_stopped: AtomicBool,
+}
+
+/// The outcome of one or more batches.
+#[derive(Debug, Default)]
+pub struct Written {
+    pub items: u64,
+    pub charge: f64,
+    pub refusals: Vec<Refusal>,
+    /// Writes that were throttled, and sent again.
+    pub throttled: u64,
+    /// Why no further batch should be sent.
+    pub error: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct OneResult {
+    status_code: u16,
+    #[serde(default)]
+    request_charge: f64,
+    #[serde(default)]
+    retry_after_milliseconds: Option<u64>,
+    #[serde(default)]
+    message: String,
+}
+
+/// Items for one request, and records that are no items.
+#[derive(Debug, Default)]
+pub struct Batch {
+    entries: Vec<Entry>,
+    refusals: Vec<Refusal>,
+}
+
+impl Batch {
+    /// The next records of a file; `None` at its end.
+    pub fn read(records: &mut Records, shape: &Shape, items: usize) -> Result<Option<Batch>, String> {
+        let (mut batch, mut size_bytes) = (Batch::default(), 0);
+        while batch.entries.len() + batch.refusals.len() < items && size_bytes < BATCH_BYTES {
+            let Some(raw) = records.next()? else { break };
+            match shape.entry(raw) {
+                Ok(entry) => {
+                    size_bytes += entry.item.len();
+                    batch.entries.push(entry);
+                }
+                Err(refusal) => batch.refusals.push(refusal),
+            }
+        }
+        let is_empty = batch.entries.is_empty() && batch.refusals.is_empty();
+        Ok((!is_empty).then_some(batch))
+    }
+
+    pub fn probe(records: &mut Records, shape: &Shape) -> Result<Option<Batch>, String> {
+        Batch::read(records, shape, PROBE_ITEMS)
+    }
+}
+
+impl Writer<'_> {
+    /// Writes all records. `each` is called after each batch, and ends the import by an error.
+    pub async fn write_all(
+        &self,
+        mut records: Records,
+        shape: Shape,
+        mut each: impl FnMut(Written) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let (sender, receiver) = mpsc::channel(self.concurrency);
+        let reading = tokio::task::spawn_blocking(move || {
+            loop {
+                let batch = Batch::read(&mut records, &shape, BATCH_ITEMS).transpose();
+                let Some(batch) = batch else { break };
+                let is_last = batch.is_err();
+                if sender.blocking_send(batch).is_err() || is_last {
+                    break;
+                }
+            }
+        });
+        let batches = futures::stream::unfold(receiver, async |mut receiver| {
+            if self.is_stopped.load(Ordering::Relaxed) {
+                return None;
+            }
+            Some((receiver.recv().await?, receiver))
+        });
+        let outcomes = batches
+            .map(async |batch| match batch {
+                Ok(batch) => self.write(batch).await,
+                Err(error) => Written { error: Some(error), ..Written::default() },
+            })
+            .buffer_unordered(self.concurrency);
+        let mut outcomes = Box::pin(outcomes);
+        let mut first_error = Ok(());
+        while let Some(written) = outcomes.next().await {
+            if let Err(error) = each(written) {
+                self.is_stopped.store(true, Ordering::Relaxed);
+                first_error = first_error.and(Err(error));
+            }
+        }
+        drop(outcomes);
+        reading.await.map_err(|error| format!("the file cannot be read: {error}"))?;
+        first_error
+    }
+
+    pub async fn write(&self, batch: Batch) -> Written {
+        let mut written = Written { refusals: batch.refusals, ..Written::default() };
+        let mut groups = VecDeque::from([batch.entries]);
+        while let Some(entries) = groups.pop_front() {
+            match self.write_group(entries, &mut written).await {
+                Ok(None) => {}
+                Ok(Some(entries)) => groups.extend(entries.into_iter().map(|entry| vec![entry])),
+                Err(error) => {
+                    written.error = Some(error);
+                    break;
+                }
+            }
+        }
+        written
+    }
+
+    /// The same entries where the server refuses the request as a whole: each is then sent alone.
+    async fn write_group(
+        &self,
+        mut entries: Vec<Entry>,
+        written: &mut Written,
+    ) -> Result<Option<Vec<Entry>>, String> {
+        let mut last_success = Clock::System.elapsed();
+        while !entries.is_empty() {
+            let results = match self.send(&entries).await {
+                Ok(results) => results,
+                Err(failure) if is_of_the_items(&failure) && entries.len() > 1 => return Ok(Some(entries)),
+                Err(failure) if is_of_the_items(&failure) => {
+                    let reason = failure.to_string();
+                    written.refusals.extend(entries.drain(..).map(|entry| entry.refused(reason.clone())));
+                    break;
+                }
+                Err(failure) => return Err(failure.to_string()),
+            };
+            let (mut throttled, mut wait) = (Vec::new(), Duration::ZERO);
+            for (entry, result) in entries.into_iter().zip(results) {
+                written.charge += result.request_charge;
+                match result.status_code {
+                    200..=299 => {
+                        written.items += 1;
+                        last_success = Clock::System.elapsed();
+                    }
+                    429 => {
+                        let asked = result.retry_after_milliseconds.unwrap_or(100);
+                        wait = wait.max(Duration::from_millis(asked)).min(WAIT_MAX);
+                        throttled.push(entry);
+                    }
+                    _ => written.refusals.push(entry.refused(result.reason())),
+                }
+            }
+            written.throttled += throttled.len() as u64;
+            entries = throttled;
+            if !entries.is_empty() {
+                if Clock::System.elapsed().saturating_sub(last_success) > THROTTLED_MAX {
+                    return Err(
+                        "the server throttles every write: raise the throughput with --throughput".into()
+                    );
+                }
+                tokio::time::sleep(wait).await;
+            }
+        }
+        Ok(None)
+    }
+
+    /// A result for each entry.
+    async fn send(&self, entries: &[Entry]) -> Result<Vec<OneResult>, Failure> {
+        let request = self.request(entries);
+        let mut pauses = PAUSES.into_iter();
+        let answer = loop {
+            match self.client.send(&request).await {
+                Ok(answer) => break answer,
+                Err(failure) => match pauses.next() {
+                    // An insert whose answer is lost may have been done: to repeat it would report a conflict.
+                    Some(pause)
+                        if failure.status == Some(StatusCode::SERVICE_UNAVAILABLE)
+                            || failure.status.is_none() && self.mode == Mode::Upsert =>
+                    {
+                        tokio::time::sleep(pause).await;
+                    }
+                    _ => return Err(failure),
+                },
+            }
+        };
+        let results: Vec<OneResult> = serde_json::from_slice(answer.body())
+            .map_err(|error| Failure::of_connection(format!("the answer has no results: {error}")))?;
+        match results.len() == entries.len() {
+            true => Ok(results),
+            false => Err(Failure::of_connection("the answer has another number of results".to_owned())),
+        }
+    }
+
+    fn request(&self, entries: &[Entry]) -> Request {
+        let kind = match self.mode {
+            Mode::Insert => "Create",
+            Mode::Upsert => "Upsert",
+        };
+        assert!(!entries.is_empty(), "the server refuses a request of no operations");
+        let mut body = String::from("[");
+        for Entry { item, .. } in entries {
+            let separator = if body.len() == 1 { "" } else { "," };
+            let key = json!(key_of(item, &self.paths));
+            body.push_str(&format!(
+                "{separator}{{\"operationType\":\"{kind}\",\"partitionKey\":{key},\"resourceBody\":{item}}}"
+            ));
+        }
+        body.push(']');
+        Request::post(Address::items(&self.place.database, &self.place.container), body)
+            .header("x-ms-cosmos-is-batch-request", "true")
+            .header("x-ms-cosmos-batch-atomic", "false")
+            .header("x-ms-cosmos-batch-continue-on-error", "true")
+            .header("prefer", "return=minimal")
+    }
+}
+
+impl Entry {
+    fn refused(self, reason: String) -> Refusal {
+        Refusal { line: self.line, reason, text: self.item }
+    }
+}
+
+impl OneResult {
+    fn reason(&self) -> String {
+        match self.status_code {
+            409 => "an item with this id exists in its logical partition".to_owned(),
+            status if self.message.is_empty() => format!("the server answered {status}"),
+            _ => own_sentence(&self.message),
+        }
+    }
+}
+
+/// Whether the items are the reason, and not the server or the key.
+fn is_of_the_items(failure: &Failure) -> bool {
+    matches!(failure.status, Some(StatusCode::BAD_REQUEST | StatusCode::PAYLOAD_TOO_LARGE))
+}
+
+/// The partition key as the text of an array; a property that is not there is `{}`.
+fn key_of(item: &str, paths: &[String]) -> String {
+    let values: Vec<&str> = paths.iter().map(|path| value_at(item, path).unwrap_or("{}")).collect();
+    format!("[{}]", values.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_keep_their_text() {
+        let paths = |list: &[&str]| list.iter().map(|path| (*path).to_owned()).collect::<Vec<_>>();
+        let item = r#"{"a":{"b":12345678901234567890},"c":"x\u00e4"}"#;
+        assert_eq!(key_of(item, &paths(&["/a/b"])), "[12345678901234567890]");
+        assert_eq!(key_of(item, &paths(&["/c", "/d"])), r#"["x\u00e4",{}]"#);
+    }
+}

@@ -1,0 +1,342 @@
+//! `shardlake export` and `shardlake import`: items out of and into files.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Output, Stdio};
+
+use serde_json::{Value, json};
+use shardlake_testkit::ServerProcess;
+
+use crate::support::{command, in_memory};
+
+fn server_with_container() -> ServerProcess {
+    let server = in_memory().start();
+    let client = server.client();
+    let _database = client.create_database("d").expect_status(201);
+    let _container = client.create_container("d", "c", "/pk").expect_status(201);
+    server
+}
+
+fn run(server: &ServerProcess, arguments: &[&str]) -> Output {
+    let endpoint = format!("http://{}", server.address());
+    command(arguments).args(["--endpoint", &endpoint]).output().unwrap()
+}
+
+#[track_caller]
+fn done(output: &Output) -> String {
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+#[track_caller]
+fn complaint(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+fn export(server: &ServerProcess, arguments: &[&str]) -> Output {
+    run(server, &[&["export", "-d", "d", "-c", "c"], arguments].concat())
+}
+
+fn import(server: &ServerProcess, arguments: &[&str]) -> Output {
+    run(server, &[&["import", "-d", "d", "-c", "c"], arguments].concat())
+}
+
+/// The items of `d/c` as an export writes them.
+#[track_caller]
+fn lines(server: &ServerProcess) -> BTreeSet<String> {
+    let output = export(server, &[]);
+    let _count = done(&output);
+    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn an_export_is_whole_and_replaces_nothing_unasked() {
+    let server = server_with_container();
+    let client = server.client();
+    for number in 0..3 {
+        let item = json!({ "id": number.to_string(), "pk": "p", "n": number, "tags": ["ä", { "x": null }] });
+        let _created = client.create_item("d", "c", &json!(["p"]), &item).expect_status(201);
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let exported = done(&export(&server, &[&file("a.jsonl")]));
+    assert!(exported.contains("exported 3 items ") && exported.contains(" of d/c to "), "{exported}");
+    let text = fs::read_to_string(file("a.jsonl")).unwrap();
+    assert_eq!(text.lines().next(), Some(r#"{"id":"0","pk":"p","n":0,"tags":["ä",{"x":null}]}"#));
+    assert_eq!(text.lines().count(), 3);
+    let refused = complaint(&export(&server, &[&file("a.jsonl")]));
+    assert!(refused.contains("exists") && refused.contains("--force"), "{refused}");
+    let _done = done(&export(&server, &["--force", "--system", "--quiet", &file("a.jsonl")]));
+    assert!(fs::read_to_string(file("a.jsonl")).unwrap().contains("\"_etag\""));
+
+    let _done = done(&export(&server, &[&file("a.json")]));
+    let items: Value = serde_json::from_str(&fs::read_to_string(file("a.json")).unwrap()).unwrap();
+    assert_eq!(items.as_array().map(Vec::len), Some(3));
+    let _done = done(&export(&server, &[&file("a.csv")]));
+    let csv = fs::read_to_string(file("a.csv")).unwrap();
+    assert_eq!(csv.lines().take(2).collect::<Vec<_>>(), ["id,pk,n,tags", r#"0,p,0,"[""ä"",{""x"":null}]""#]);
+    let chosen = export(&server, &["--format=csv", "--columns=n,none"]);
+    assert_eq!(String::from_utf8_lossy(&chosen.stdout), "n,none\n0,\n1,\n2,\n");
+    let query = ["--query", "SELECT VALUE c.n FROM c WHERE c.n > 0 ORDER BY c.n DESC", "--format=json"];
+    assert_eq!(String::from_utf8_lossy(&export(&server, &query).stdout), "[\n2,\n1\n]\n");
+    let one = ["--partition-key", "\"q\"", "--format=json"];
+    assert_eq!(String::from_utf8_lossy(&export(&server, &one).stdout), "[]\n");
+    let wrong = ["--query", "SELECT x", &file("b.json")];
+    assert!(complaint(&export(&server, &wrong)).contains("SC2001"));
+    let mut names: Vec<_> =
+        fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["a.csv", "a.json", "a.jsonl"], "nothing is left of the failure");
+}
+
+#[test]
+fn an_export_is_whole_while_partitions_are_split() {
+    let server = server_with_container();
+    let client = server.client();
+    let filling = "x".repeat(2_000);
+    for number in 0..1_500 {
+        let key = format!("p{}", number % 97);
+        let item = json!({ "id": number.to_string(), "pk": key, "filling": filling });
+        let _created = client.create_item("d", "c", &json!([key]), &item).expect_status(201);
+    }
+    let endpoint = format!("http://{}", server.address());
+    let mut exporting = command(&["export", "-d", "d", "-c", "c", "--quiet", "--endpoint", &endpoint]);
+    let mut child = exporting.stdout(Stdio::piped()).spawn().unwrap();
+    // The pipe is full long before the end: the export waits for its reader, within the feed.
+    let mut reader = BufReader::new(child.stdout.take().unwrap());
+    let mut text = String::new();
+    reader.read_line(&mut text).unwrap();
+    let split = run(&server, &["split", "d/c", "0", "--at", "middle"]);
+    assert!(split.status.success(), "{split:?}");
+    reader.read_to_string(&mut text).unwrap();
+    assert!(child.wait().unwrap().success());
+    let ids = text.lines().map(|line| {
+        let item: Value = serde_json::from_str(line).unwrap();
+        item["id"].as_str().unwrap().parse::<u32>().unwrap()
+    });
+    let mut ids: Vec<u32> = ids.collect();
+    ids.sort_unstable();
+    assert_eq!(ids, (0..1_500).collect::<Vec<_>>(), "each item once");
+}
+
+#[test]
+fn an_export_is_imported_as_the_same_items() {
+    let server = server_with_container();
+    let items = [
+        r#"{"id":"big","pk":"p","n":9007199254740993,"most":-9223372036854775808,"third":0.1}"#,
+        r#"{"id":"small","pk":"p","n":-1.5e-300,"zero":0,"minus":-7}"#,
+        r#"{"id":"ä/😀","pk":"日本","text":"a\u0000\"\\\n","empty":""}"#,
+        r#"{"id":"nested","pk":"q","a":[[],{},[{"b":[null,true,false,{"c":{"d":1.25}}]}]]}"#,
+        r#"{"id":"null key","pk":null}"#,
+        r#"{"id":"number key","pk":12.5}"#,
+        r#"{"id":"boolean key","pk":true}"#,
+        r#"{"id":"no key"}"#,
+    ];
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    fs::write(file("in.jsonl"), items.join("\n")).unwrap();
+    let report = done(&import(&server, &[&file("in.jsonl")]));
+    assert!(report.contains("8 items, ") && report.contains("imported 8 items into d/c, "), "{report}");
+    let first = lines(&server);
+    assert_eq!(first.len(), items.len());
+    for text in [
+        "9007199254740993,\"most\":-9223372036854775808,",
+        "\"ä/😀\"",
+        "[[],{},[{\"b\":[null,true,false,{\"c\":{\"d\":1.25}}]}]]",
+    ] {
+        assert!(first.iter().any(|line| line.contains(text)), "{text} in {first:?}");
+    }
+    for format in ["jsonl", "json"] {
+        let exported = file(&format!("out.{format}"));
+        let _done = done(&export(&server, &[&exported]));
+        let copy = server_with_container();
+        let _done = done(&import(&copy, &[&exported]));
+        assert_eq!(lines(&copy), first, "{format}");
+        let repeated = complaint(&import(&copy, &[&exported]));
+        assert!(repeated.contains("an item with this id exists"), "{repeated}");
+        let _done = done(&import(&copy, &[&exported, "--mode", "upsert", "--rejects", &file("none")]));
+        assert_eq!(lines(&copy), first, "{format}");
+        fs::remove_file(format!("{exported}.rejects.jsonl")).unwrap();
+    }
+    // An empty container, in each format.
+    let empty = server_with_container();
+    for format in ["jsonl", "json", "csv"] {
+        let exported = file(&format!("empty.{format}"));
+        let _done = done(&export(&empty, &[&exported]));
+        if format != "csv" {
+            assert!(done(&import(&empty, &[&exported])).contains("imported 0 items"));
+        }
+    }
+}
+
+#[test]
+fn numbers_that_cannot_be_held_are_refused_and_never_rounded() {
+    let server = server_with_container();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("in.jsonl");
+    let items = [
+        r#"{"id":"far","pk":"p","n":1e400}"#,
+        r#"{"id":"long","pk":"p","n":12345678901234567890}"#,
+        r#"{"id":"fine","pk":"p","n":9007199254740993}"#,
+    ];
+    fs::write(&file, items.join("\n")).unwrap();
+    let refused = complaint(&import(&server, &[file.to_str().unwrap(), "--on-error=skip"]));
+    assert!(refused.contains("2 items were refused, the first at line 1: "), "{refused}");
+    let rejects = fs::read_to_string(directory.path().join("in.jsonl.rejects.jsonl")).unwrap();
+    assert!(rejects.contains("send it as a string"), "{rejects}");
+    for item in &items[..2] {
+        assert!(rejects.contains(&format!("\"item\":{item}")), "{rejects}");
+    }
+    assert_eq!(lines(&server), [items[2].to_owned()].into());
+}
+
+#[test]
+fn types_of_csv_are_shown_before_anything_is_written() {
+    let server = server_with_container();
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    fs::write(
+        file("in.csv"),
+        "sku,pk,zip,price,sold,note\n7,a,01234,1.10,true,\n8,b,99999,2,false,\"x,\ny\"\n",
+    )
+    .unwrap();
+    let planned = done(&import(&server, &["--dry-run", "--id-column", "sku", &file("in.csv")]));
+    let types = "columns: sku number, pk string, zip string, price number, sold boolean, note string";
+    assert!(planned.contains("2 items, ") && planned.contains(types), "{planned}");
+    assert!(lines(&server).is_empty(), "nothing is written");
+    let report = done(&import(&server, &["--id-column=sku", "--type=price=string", &file("in.csv")]));
+    assert!(report.contains("price string"), "{report}");
+    let expected = [
+        r#"{"id":"7","sku":7,"pk":"a","zip":"01234","price":"1.10","sold":true}"#,
+        r#"{"id":"8","sku":8,"pk":"b","zip":"99999","price":"2","sold":false,"note":"x,\ny"}"#,
+    ];
+    assert_eq!(lines(&server), expected.map(str::to_owned).into());
+    for (arguments, words) in [
+        (vec![], "there is no column 'id': name one with --id-column, out of sku, pk"),
+        (vec!["--id-column=none"], "no column 'none'"),
+        (vec!["--id-column=sku", "--type=none=string"], "no column 'none'"),
+    ] {
+        let refused = complaint(&import(&server, &[&arguments[..], &[&file("in.csv")]].concat()));
+        assert!(refused.contains(words), "{refused}");
+    }
+    fs::write(file("semicolons.csv"), "id;key\n1;2\n").unwrap();
+    let keyless = complaint(&import(&server, &["--delimiter=;", &file("semicolons.csv")]));
+    assert!(keyless.contains("partition key is /pk, and there is no column 'pk' among id, key"), "{keyless}");
+}
+
+#[test]
+fn refused_items_stop_an_import_or_are_skipped_into_a_file() {
+    let server = server_with_container();
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let text = "{\"id\":\"1\",\"pk\":\"a\"}\n{\"id\":\n\n{\"id\":7,\"pk\":\"a\"}\n{\"id\":\"1\",\"pk\":\"a\"}\n{\"id\":\"2\",\"pk\":7}\n{\"id\":\"3\",\"pk\":\"a\"}\n";
+    fs::write(file("in.jsonl"), text).unwrap();
+    let stopped = complaint(&import(&server, &[&file("in.jsonl"), "--rejects", &file("first")]));
+    assert!(
+        stopped.contains("stopped: line 2: no valid JSON") && stopped.contains("--on-error skip"),
+        "{stopped}"
+    );
+    let skipped = complaint(&import(&server, &[&file("in.jsonl"), "--on-error=skip", "--mode=upsert"]));
+    assert!(
+        skipped.contains("imported 4 items") && skipped.contains("2 items were refused, the first at line 2"),
+        "{skipped}"
+    );
+    let rejects = fs::read_to_string(file("in.jsonl.rejects.jsonl")).unwrap();
+    let numbers: BTreeSet<u64> = rejects
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["line"].as_u64().unwrap())
+        .collect();
+    assert_eq!(numbers, [2, 4].into(), "{rejects}");
+    assert_eq!(lines(&server).len(), 3);
+    let again = complaint(&import(&server, &[&file("in.jsonl"), "--on-error=skip"]));
+    assert!(again.contains("in.jsonl.rejects.jsonl' exists"), "{again}");
+}
+
+#[test]
+fn a_missing_container_is_created_on_request_only() {
+    let server = server_with_container();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("in.json");
+    fs::write(&file, "[{\"id\":\"1\",\"a\":{\"b\":\"x\"}},{\"id\":\"2\",\"a\":{\"b\":\"y\"}}]").unwrap();
+    let into = |arguments: &[&str]| {
+        run(&server, &[&["import", "-d", "new", "-c", "things", file.to_str().unwrap()], arguments].concat())
+    };
+    let refused = complaint(&into(&[]));
+    assert!(refused.contains("there is no container 'new/things': the account has d/c"), "{refused}");
+    assert!(complaint(&into(&["--create"])).contains("--create needs the partition key"));
+    assert!(complaint(&into(&["--create", "--partition-key=a"])).contains("a path begins with a slash"));
+    assert!(
+        complaint(&into(&["--create", "--partition-key=/z"]))
+            .contains("no item has the container's partition key /z")
+    );
+    let report = done(&into(&["--create", "--partition-key", "/a/b"]));
+    assert!(
+        report.contains("partition key /a/b") && report.contains("imported 2 items into new/things"),
+        "{report}"
+    );
+    let _read = server.client().read_item("new", "things", &json!(["x"]), "1").expect_status(200);
+    let other = complaint(&into(&["--create", "--partition-key", "/b"]));
+    assert!(other.contains("the partition key of 'new/things' is /a/b, not /b"), "{other}");
+    let nowhere = run(&server, &["import", file.to_str().unwrap()]);
+    assert!(complaint(&nowhere).contains("the account has d/c, new/things"));
+    let unknown = run(&server, &["import", "-d=d", "-c=c", "in.xyz"]);
+    assert!(complaint(&unknown).contains("give --format json, jsonl or csv"));
+}
+
+fn throughput(server: &ServerProcess) -> u64 {
+    let offers = server.client().get("/offers", &[]).expect_status(200).json();
+    offers["Offers"][0]["content"]["offerThroughput"].as_u64().unwrap()
+}
+
+#[test]
+fn throttled_imports_wait_and_the_throughput_is_put_back() {
+    let server = in_memory().start();
+    let client = server.client();
+    let _database = client.create_database("d").expect_status(201);
+    let key = json!({ "paths": ["/pk"], "kind": "Hash", "version": 2 });
+    let container = json!({ "id": "c", "partitionKey": key });
+    let low = [("x-ms-offer-throughput", "400")];
+    let _created = client.create_container_of("d", &container, &low).expect_status(201);
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("in.jsonl");
+    let items = |number: usize| -> String {
+        (0..number).map(|id| format!("{{\"id\":\"{id}\",\"pk\":\"p{}\"}}\n", id % 10)).collect()
+    };
+    fs::write(&file, items(300)).unwrap();
+    let path = file.to_str().unwrap();
+    let report = done(&import(&server, &[path]));
+    assert!(report.contains("throttled and repeated"), "{report}");
+    assert!(report.contains("measured ") && report.contains(" at 400 RU/s"), "{report}");
+    assert_eq!(lines(&server).len(), 300);
+    let raised = done(&import(&server, &[path, "--mode=upsert", "--throughput", "4000"]));
+    assert!(raised.contains("throughput 4,000 RU/s during the import, 400 before"), "{raised}");
+    assert!(raised.contains(" at 4,000 RU/s") && raised.contains("throughput 400 RU/s again"), "{raised}");
+    assert_eq!(throughput(&server), 400);
+    // Also after a failure.
+    let failed = complaint(&import(&server, &[path, "--throughput", "4000"]));
+    assert!(failed.contains("throughput 400 RU/s again") && failed.contains("exists"), "{failed}");
+    assert_eq!(throughput(&server), 400);
+}
+
+#[test]
+fn standard_input_is_imported_without_a_count() {
+    let server = server_with_container();
+    let endpoint = format!("http://{}", server.address());
+    let mut importing =
+        command(&["import", "-d", "d", "-c", "c", "-", "--format=json", "--endpoint", &endpoint]);
+    importing.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = importing.spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    for number in 0..2_500 {
+        write!(input, "{{\"id\":\"{number}\",\"pk\":\"p{}\"}}", number % 7).unwrap();
+    }
+    drop(input);
+    let report = done(&child.wait_with_output().unwrap());
+    assert!(
+        report.contains("an unknown number of items") && report.contains("imported 2,500 items"),
+        "{report}"
+    );
+    assert_eq!(lines(&server).len(), 2_500);
+}
