@@ -20,7 +20,7 @@
 //! | `store_places.rs` | logs in a store of their own, and a cache of the store on a local disk |
 //! | `deploy.rs` | the files of `deploy`: compose, Helm |
 //! | `data.rs` | seeds and the demo |
-//! | `sql_shell.rs` | queries from the command line and at a terminal |
+//! | `sql_shell.rs`, `sql_terminal.rs` | queries from the command line and from scripts; at a terminal |
 //! | `transfers.rs` | items into and out of files |
 //! | `hot_tenant.rs` | the demo of a hot tenant |
 //! | `hosts.rs` | names and origins that are answered, and rules for a request's head |
@@ -70,6 +70,7 @@ mod scripts;
 mod settings;
 mod shards;
 mod sql_shell;
+mod sql_terminal;
 mod status;
 #[cfg(feature = "object-storage")]
 mod store_backups;

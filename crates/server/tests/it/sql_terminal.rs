@@ -1,0 +1,205 @@
+//! `shardlake sql` at a terminal: lines, completion, history, limits, and Ctrl-C.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Child;
+use std::sync::mpsc::{Receiver, sync_channel};
+
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use serde_json::json;
+
+use crate::support::{PATIENCE, command, in_memory};
+
+/// The editor asks for marks around pasted text before each prompt.
+const BEGIN_OF_PROMPT: &str = "\u{1b}[?2004h";
+
+/// The shell, and the terminal that it runs at.
+struct Terminal {
+    child: Child,
+    master: File,
+    pieces: Receiver<Vec<u8>>,
+    /// Everything that was shown and not yet expected.
+    shown: String,
+}
+
+impl Terminal {
+    fn start(endpoint: &str, home: &Path, arguments: &[&str]) -> Terminal {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let name = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
+        let slave = || File::options().read(true).write(true).open(&name).unwrap();
+        let mut shell = command(&["sql", "--endpoint", endpoint]);
+        shell.args(arguments).env("TERM", "xterm").env("XDG_STATE_HOME", home).env_remove("NO_COLOR");
+        let child = shell.stdin(slave()).stdout(slave()).stderr(slave()).spawn().unwrap();
+        let (sender, pieces) = sync_channel(1_000);
+        let mut reader = File::from(master.try_clone().unwrap());
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            // The read fails when the shell has closed its terminal.
+            while let Ok(length @ 1..) = reader.read(&mut buffer) {
+                if sender.send(buffer[..length].to_vec()).is_err() {
+                    break;
+                }
+            }
+        });
+        Terminal { child, master: File::from(master), pieces, shown: String::new() }
+    }
+
+    /// Waits until the text is shown, and returns everything up to it.
+    #[track_caller]
+    fn expect(&mut self, text: &str) -> String {
+        loop {
+            if let Some(at) = self.shown.find(text) {
+                let rest = self.shown.split_off(at + text.len());
+                return std::mem::replace(&mut self.shown, rest);
+            }
+            match self.pieces.recv_timeout(PATIENCE) {
+                Ok(piece) => self.shown.push_str(&String::from_utf8_lossy(&piece)),
+                Err(error) => panic!("{error}: {text:?} is not in {:?}", self.shown),
+            }
+        }
+    }
+
+    fn write(&mut self, keys: &str) {
+        self.master.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Waits for a new prompt: while a line is edited, the prompt is drawn again and again.
+    #[track_caller]
+    fn prompt(&mut self, prompt: &str) {
+        self.expect(BEGIN_OF_PROMPT);
+        self.expect(prompt);
+    }
+
+    #[track_caller]
+    fn enter(&mut self, prompt: &str, input: &str) {
+        self.prompt(prompt);
+        self.write(input);
+        self.write("\r");
+    }
+
+    #[track_caller]
+    fn end(mut self) {
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _gone = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}
+
+#[test]
+fn a_shell_completes_keeps_its_history_and_fetches_on() {
+    let server = in_memory().start();
+    let client = server.client();
+    let _database = client.create_database("shop").expect_status(201);
+    let _container = client.create_container("shop", "orders", "/customer").expect_status(201);
+    for number in 0..5 {
+        let item = json!({ "id": number.to_string(), "customer": "ada", "quantity": number });
+        let _created = client.create_item("shop", "orders", &json!(["ada"]), &item).expect_status(201);
+    }
+    let home = tempfile::tempdir().unwrap();
+    let endpoint = format!("http://{}", server.address());
+    let mut shell = Terminal::start(&endpoint, home.path(), &[]);
+    shell.expect("`help` lists the commands");
+    // The only container is chosen.
+    shell.enter("shop/orders> ", "SELECT VALUE COUNT(1)");
+    shell.write("FROM c;\r");
+    let counted = shell.expect("1 partition (0)");
+    assert!(counted.contains("value") && counted.contains("\n5\r"), "{counted:?}");
+    shell.enter("shop/orders> ", "limit 2");
+    shell.enter("shop/orders> ", "SELECT c.id, c.quantity FROM c ORDER BY c.quantity;");
+    let limited = shell.expect("`more` fetches on");
+    assert!(limited.contains("\n1   1\r") && !limited.contains("\n2   2\r"), "{limited:?}");
+    shell.enter("shop/orders> ", "more");
+    let further = shell.expect("`more` fetches on");
+    assert!(further.contains("\n2   2\r") && further.contains("\n3   3\r"), "{further:?}");
+    shell.enter("shop/orders> ", "more");
+    shell.expect("-- 1 row");
+    shell.enter("shop/orders> ", "more");
+    shell.expect("error: the last query has no further rows");
+    // Tab completes commands, names of containers, and properties of results.
+    shell.enter("shop/orders> ", "descr\t shop/o\t");
+    shell.expect("partition key  /customer");
+    shell.enter("shop/orders> ", "SELECT VALUE c.quan\t FROM c WHERE c.id = '4';");
+    shell.expect("c.quantity");
+    shell.expect("\n4\r");
+    // A refusal does not end the shell, and neither does Ctrl-C at the prompt.
+    shell.enter("shop/orders> ", "SELECT quantity FROM c;");
+    shell.expect("hint: write c.quantity");
+    shell.prompt("shop/orders> ");
+    shell.write("half a line\u{3}");
+    shell.enter("shop/orders> ", "use shop");
+    shell.enter("shop> ", "show containers");
+    shell.expect("\norders\r");
+    shell.enter("shop> ", "exit");
+    shell.end();
+
+    let history = home.path().join("shardlake/sql_history");
+    let text = fs::read_to_string(&history).unwrap();
+    assert_eq!(text.lines().next(), Some(r#""SELECT VALUE COUNT(1)\nFROM c;""#));
+    assert_eq!(text.lines().last(), Some(r#""exit""#));
+    assert_eq!(fs::metadata(&history).unwrap().permissions().mode() & 0o777, 0o600);
+
+    // The next shell has it: the first of the inputs with these letters, found backwards.
+    let mut shell = Terminal::start(&endpoint, home.path(), &["-d", "shop", "-c", "orders"]);
+    shell.prompt("shop/orders> ");
+    shell.write("\u{12}COUNT");
+    shell.expect("SELECT VALUE COUNT(1)");
+    shell.write("\r");
+    shell.expect("\n5\r");
+    shell.prompt("shop/orders> ");
+    shell.write("\u{4}");
+    shell.end();
+}
+
+/// Answers one request for the databases, and then only takes a request.
+fn half_a_server(listener: &TcpListener) -> TcpStream {
+    let (mut stream, _) = listener.accept().unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    head_of(&mut stream, "GET /dbs ");
+    let body = "{\"Databases\":[]}";
+    let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    stream.write_all(answer.as_bytes()).unwrap();
+    head_of(&mut stream, "POST /_shardlake/v1/dbs/d/colls/c/query ");
+    stream
+}
+
+#[track_caller]
+fn head_of(stream: &mut TcpStream, begin: &str) {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap();
+        head.push(byte[0]);
+    }
+    let head = String::from_utf8(head).unwrap();
+    assert!(head.starts_with(begin), "{head}");
+}
+
+#[test]
+fn ctrl_c_cancels_a_query_and_not_the_shell() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    let home = tempfile::tempdir().unwrap();
+    let mut shell = Terminal::start(&endpoint, home.path(), &["-d", "d", "-c", "c"]);
+    let serving = std::thread::spawn(move || half_a_server(&listener));
+    shell.enter("d/c> ", "SELECT * FROM c;");
+    let mut stream = serving.join().unwrap();
+    kill_process(Pid::from_child(&shell.child), Signal::INT).unwrap();
+    shell.expect("-- cancelled");
+    // The server learns of it by the end of the connection.
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).unwrap();
+    assert!(String::from_utf8(rest).unwrap().contains("SELECT * FROM c"));
+    shell.enter("d/c> ", "exit");
+    shell.end();
+}
