@@ -20,9 +20,10 @@ use crate::operate::{Client, Link};
 const COMPONENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 const VERSION: &str = "2020-07-15";
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(120);
-/// Throttled requests are sent again this often, as SDKs do.
-const ATTEMPTS: u32 = 9;
+/// A throttled request waits for this time in all.
+const WAITS_MAX: Duration = Duration::from_secs(300);
 const WAIT_MAX: Duration = Duration::from_secs(30);
+const WAIT_MIN: Duration = Duration::from_millis(1);
 
 /// A resource in the forms of the path and of the signed text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,12 +113,13 @@ impl DataClient {
 
     /// A good answer. Throttled requests wait as the server asks and are sent again, within bounds.
     pub async fn send(&self, request: &Request) -> Result<Response<Bytes>, Failure> {
-        let mut attempts = 1;
+        let mut waited = Duration::ZERO;
         loop {
             match self.send_once(request).await {
-                Err(Failure { retry_after: Some(wait), .. }) if attempts < ATTEMPTS => {
-                    attempts += 1;
-                    tokio::time::sleep(wait.min(WAIT_MAX)).await;
+                Err(Failure { retry_after: Some(wait), .. }) if waited < WAITS_MAX => {
+                    let wait = wait.clamp(WAIT_MIN, WAIT_MAX);
+                    waited += wait;
+                    tokio::time::sleep(wait).await;
                 }
                 outcome => return outcome,
             }

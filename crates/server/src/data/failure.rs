@@ -48,15 +48,13 @@ impl Failure {
             |name: &str| answer.headers().get(name).and_then(|value| value.to_str().ok()?.parse().ok());
         let retry_after = (status == StatusCode::TOO_MANY_REQUESTS)
             .then(|| Duration::from_millis(header("x-ms-retry-after-ms").unwrap_or(100)));
-        let mistakes = match status {
-            StatusCode::UNAUTHORIZED => {
-                vec![Mistake {
-                    message: "the server does not accept the key: give --key or --key-file".into(),
-                    ..Mistake::default()
-                }]
-            }
-            _ => mistakes(answer.body()),
-        };
+        let mut mistakes = mistakes(answer.body());
+        // A read-only key is refused with the same status, and then the server's message has the reason.
+        let is_read_only = mistakes.iter().any(|mistake| mistake.message.contains("read-only"));
+        if status == StatusCode::UNAUTHORIZED && !is_read_only {
+            let message = "the server does not accept the key: give --key or --key-file".to_owned();
+            mistakes = vec![Mistake { message, ..Mistake::default() }];
+        }
         Failure { status: Some(status), mistakes, retry_after }
     }
 

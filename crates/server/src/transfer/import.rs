@@ -3,16 +3,16 @@
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, ValueEnum};
+use tokio::sync::oneshot;
 
 use super::columns::Choice;
 use super::formats::{FileFormat, Target};
 use super::records::Refusal;
 use super::rejects::{REJECTS_MAX, Rejects};
 use super::survey::{Input, Survey};
-use super::writer::{Batch, Mode, Writer, Written};
+use super::writer::{Batch, Mode, Stop, Writer, Written};
 use crate::data::{DataClient, Definition, Offer, Place};
 use crate::operate::{Connection, counted, thousands};
 use crate::progress::{Progress, Quiet, Unit, time};
@@ -97,12 +97,24 @@ pub async fn import(arguments: &Import) -> Result<ExitCode, String> {
         Some(definition) => definition,
         None => create(&client, &place, &paths).await?,
     };
-    let is_stopped = AtomicBool::new(false);
+    let stop = Stop::default();
     let concurrency = usize::from(arguments.concurrency);
-    let writer = Writer { client: &client, place, paths, mode: arguments.mode, concurrency, is_stopped };
+    let writer =
+        Writer { client: &client, place, paths, mode: arguments.mode, concurrency, stop: stop.clone() };
     let mut work =
         Work { arguments, writer, definition, rejects, totals: Totals::default(), raised_from: None };
-    let outcome = work.run(survey).await;
+    let mut running = Box::pin(work.run(survey));
+    let outcome = tokio::select! {
+        // First, so that a signal is caught before the throughput is changed.
+        biased;
+        _ = tokio::signal::ctrl_c() => {
+            // Batches on their way are finished, so that the report is true.
+            stop.set();
+            running.as_mut().await.and(Err("cancelled".to_owned()))
+        }
+        outcome = &mut running => outcome,
+    };
+    drop(running);
     // Whatever happened, the throughput is put back.
     let restored = work.restore_throughput().await;
     let finished = work.finish(outcome);
@@ -206,16 +218,7 @@ impl Work<'_> {
             progress.advance(written.items + written.refusals.len() as u64);
             add(arguments, totals, rejects, written)
         });
-        let mut writing = Box::pin(writing);
-        let outcome = tokio::select! {
-            outcome = &mut writing => outcome,
-            _ = tokio::signal::ctrl_c() => {
-                // Batches on their way are finished, so that the report is true.
-                writer.is_stopped.store(true, Ordering::Relaxed);
-                writing.as_mut().await.and(Err("cancelled".to_owned()))
-            }
-        };
-        drop(writing);
+        let outcome = writing.await;
         progress.finish("");
         outcome
     }
@@ -260,9 +263,17 @@ impl Work<'_> {
     async fn ask(&mut self) -> Result<(), String> {
         let question = "raise the throughput during the import, to how many RU/s? [Enter: leave it] ";
         let _shown = write!(io::stderr(), "{question}").and_then(|()| io::stderr().flush());
-        let mut answer = String::new();
-        io::stdin().read_line(&mut answer).map_err(|error| format!("no answer can be read: {error}"))?;
-        match answer.trim() {
+        let (sender, receiver) = oneshot::channel();
+        // A thread of its own, which nothing waits for after Ctrl-C.
+        std::thread::spawn(move || {
+            let mut answer = String::new();
+            let _abandoned = sender.send(io::stdin().read_line(&mut answer).map(|_| answer));
+        });
+        let answer = tokio::select! {
+            answer = receiver => answer.map_err(|_| "no answer can be read".to_owned())?,
+            () = self.writer.stop.wait() => return Err("cancelled".to_owned()),
+        };
+        match answer.map_err(|error| format!("no answer can be read: {error}"))?.trim() {
             "" => Ok(()),
             units => match units.parse() {
                 Ok(units) => self.set_throughput(units).await,

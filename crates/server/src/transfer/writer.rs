@@ -1,7 +1,6 @@
 //! Concurrent writes of items in bulk requests, which obey the waits that a throttling server asks for.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -10,7 +9,7 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde_json::json;
 use shardlake_stdx::Clock;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use super::records::{Entry, Records, Refusal, Shape};
 use crate::data::{Address, DataClient, Failure, Place, Request, own_sentence, value_at};
@@ -42,8 +41,38 @@ pub struct Writer<'c> {
     pub paths: Vec<String>,
     pub mode: Mode,
     pub concurrency: usize,
-    /// Set to write no further batch; those on their way are finished.
-    pub is_stopped: AtomicBool,
+    pub stop: Stop,
+}
+
+/// Ends an import early: no further batch is sent, those on their way are finished, and nothing waits.
+#[derive(Debug, Clone)]
+pub struct Stop(watch::Sender<bool>);
+
+impl Default for Stop {
+    fn default() -> Self {
+        Stop(watch::Sender::new(false))
+    }
+}
+
+impl Stop {
+    pub fn set(&self) {
+        self.0.send_replace(true);
+    }
+
+    /// Returns when it is set.
+    pub async fn wait(&self) {
+        // The sender lives as long as `self`.
+        let mut changes = self.0.subscribe();
+        let _set = changes.wait_for(|is_set| *is_set).await.is_ok();
+    }
+
+    /// Sleeps, or fails at once when it is set.
+    async fn pause(&self, time: Duration) -> Result<(), Failure> {
+        tokio::select! {
+            () = tokio::time::sleep(time) => Ok(()),
+            () = self.wait() => Err(Failure::of_connection("cancelled".to_owned())),
+        }
+    }
 }
 
 /// The outcome of one or more batches.
@@ -109,21 +138,25 @@ impl Writer<'_> {
         mut each: impl FnMut(Written) -> Result<(), String>,
     ) -> Result<(), String> {
         let (sender, receiver) = mpsc::channel(self.concurrency);
-        let reading = tokio::task::spawn_blocking(move || {
+        // A thread of its own: nothing waits for it where standard input stays silent after Ctrl-C.
+        std::thread::spawn(move || {
             loop {
-                let batch = Batch::read(&mut records, &shape, BATCH_ITEMS).transpose();
-                let Some(batch) = batch else { break };
-                let is_last = batch.is_err();
+                let batch = Batch::read(&mut records, &shape, BATCH_ITEMS);
+                let is_last = !matches!(batch, Ok(Some(_)));
                 if sender.blocking_send(batch).is_err() || is_last {
                     break;
                 }
             }
         });
         let batches = futures::stream::unfold(receiver, async |mut receiver| {
-            if self.is_stopped.load(Ordering::Relaxed) {
-                return None;
-            }
-            Some((receiver.recv().await?, receiver))
+            let batch = tokio::select! {
+                biased;
+                () = self.stop.wait() => return None,
+                batch = receiver.recv() => batch,
+            };
+            // Without a mark of its end, the file was not read to its end.
+            let batch = batch.unwrap_or_else(|| Err("the file's reader failed".to_owned()));
+            Some((batch.transpose()?, receiver))
         });
         let outcomes = batches
             .map(async |batch| match batch {
@@ -135,12 +168,10 @@ impl Writer<'_> {
         let mut first_error = Ok(());
         while let Some(written) = outcomes.next().await {
             if let Err(error) = each(written) {
-                self.is_stopped.store(true, Ordering::Relaxed);
+                self.stop.set();
                 first_error = first_error.and(Err(error));
             }
         }
-        drop(outcomes);
-        reading.await.map_err(|error| format!("the file cannot be read: {error}"))?;
         first_error
     }
 
@@ -202,7 +233,7 @@ impl Writer<'_> {
                         "the server throttles every write: raise the throughput with --throughput".into()
                     );
                 }
-                tokio::time::sleep(wait).await;
+                self.stop.pause(wait).await?;
             }
         }
         Ok(None)
@@ -211,17 +242,22 @@ impl Writer<'_> {
     /// A result for each entry.
     async fn send(&self, entries: &[Entry]) -> Result<Vec<OneResult>, Failure> {
         let request = self.request(entries);
-        let mut pauses = PAUSES.into_iter();
+        let (mut pauses, mut waited) = (PAUSES.into_iter(), Duration::ZERO);
         let answer = loop {
-            match self.client.send(&request).await {
+            match self.client.send_once(&request).await {
                 Ok(answer) => break answer,
+                Err(Failure { retry_after: Some(wait), .. }) if waited < THROTTLED_MAX => {
+                    let wait = wait.min(WAIT_MAX);
+                    waited += wait;
+                    self.stop.pause(wait).await?;
+                }
                 Err(failure) => match pauses.next() {
                     // An insert whose answer is lost may have been done: to repeat it would report a conflict.
                     Some(pause)
                         if failure.status == Some(StatusCode::SERVICE_UNAVAILABLE)
                             || failure.status.is_none() && self.mode == Mode::Upsert =>
                     {
-                        tokio::time::sleep(pause).await;
+                        self.stop.pause(pause).await?;
                     }
                     _ => return Err(failure),
                 },

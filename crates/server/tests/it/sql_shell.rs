@@ -4,9 +4,9 @@ use std::io::Write;
 use std::process::{Output, Stdio};
 
 use serde_json::{Value, json};
-use shardlake_testkit::ServerProcess;
+use shardlake_testkit::{Client, ServerProcess};
 
-use crate::support::{command, in_memory};
+use crate::support::{Started, command, in_memory};
 
 const CUSTOMERS: usize = 40;
 
@@ -174,4 +174,51 @@ fn scripts_run_to_their_first_failure() {
     assert!(complaint(&with_input(&server, "show tables\n")).contains("show containers"));
     assert!(complaint(&with_input(&server, "\\wrong\n")).contains("`help` lists them"));
     assert!(complaint(&with_input(&server, "")).contains("there is no query"));
+}
+
+#[test]
+fn queries_and_exports_also_run_over_tls() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = server_with_orders();
+    let certificate = directory.path().join("ca.pem");
+    std::fs::write(&certificate, crate::support::ca_of(&server)).unwrap();
+    let endpoint = format!("https://localhost:{}", server.address().port());
+    let over_tls = |arguments: &[&str]| {
+        let mut command = command(arguments);
+        command.args(["--endpoint", &endpoint, "--ca-file"]).arg(&certificate);
+        command.output().unwrap()
+    };
+    let counted = over_tls(&["sql", "-dshop", "-corders", "--format=jsonl", "SELECT VALUE COUNT(1) FROM c"]);
+    assert_eq!(printed(&counted), "120\n");
+    let exported = over_tls(&["export", "-dshop", "-corders", "--quiet"]);
+    assert_eq!(printed(&exported).lines().count(), 120);
+    assert_eq!(exported.stderr, b"");
+}
+
+#[test]
+fn a_read_only_key_reads_and_writes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let keys = directory.path().join("keys.json");
+    let (full, read_only) = ("ZnVsbC1rZXktb2YtYS10ZXN0", "cmVhZC1vbmx5LWtleS1vZi1hLXRlc3Q=");
+    std::fs::write(&keys, json!({ "primary": full, "primaryReadonly": read_only }).to_string()).unwrap();
+    let started =
+        ["serve", "--listen=127.0.0.1:0", "--durability=memory", "--key-file", keys.to_str().unwrap()];
+    let server = Started::new(command(&started).current_dir(directory.path()));
+    let endpoint = format!("http://{}", server.address());
+    let owner = Client::new(server.address(), full);
+    let _database = owner.create_database("d").expect_status(201);
+    let _container = owner.create_container("d", "c", "/pk").expect_status(201);
+    let _item =
+        owner.create_item("d", "c", &json!(["p"]), &json!({ "id": "1", "pk": "p" })).expect_status(201);
+    let reading = |arguments: &[&str]| {
+        command(arguments).args(["--endpoint", &endpoint, "--key", read_only]).output().unwrap()
+    };
+    let query = reading(&["sql", "-dd", "-cc", "--format=jsonl", "SELECT VALUE c.id FROM c"]);
+    assert_eq!(printed(&query), "\"1\"\n");
+    assert_eq!(printed(&reading(&["export", "-dd", "-cc"])), "{\"id\":\"1\",\"pk\":\"p\"}\n");
+    let file = directory.path().join("in.jsonl");
+    std::fs::write(&file, "{\"id\":\"2\",\"pk\":\"p\"}\n").unwrap();
+    let refused = reading(&["import", "-dd", "-cc", file.to_str().unwrap()]);
+    let words = complaint(&refused);
+    assert!(words.contains("the import stopped: ") && words.contains("read-only"), "{words}");
 }

@@ -340,3 +340,120 @@ fn standard_input_is_imported_without_a_count() {
     );
     assert_eq!(lines(&server).len(), 2_500);
 }
+
+#[test]
+fn ctrl_c_ends_an_import_with_its_report_and_puts_the_throughput_back() {
+    let server = server_with_container();
+    let endpoint = format!("http://{}", server.address());
+    let mut importing = command(&[
+        "import",
+        "-d",
+        "d",
+        "-c",
+        "c",
+        "-",
+        "--format=jsonl",
+        "--throughput=900",
+        "--endpoint",
+        &endpoint,
+    ]);
+    importing.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = importing.spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    // More than the sample, so that the import begins; the input then stays open.
+    for number in 0..1_200 {
+        writeln!(input, "{{\"id\":\"{number}\",\"pk\":\"p\"}}").unwrap();
+    }
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut report = String::new();
+    while !report.contains("measured ") {
+        assert_ne!(stderr.read_line(&mut report).unwrap(), 0, "{report}");
+    }
+    assert_eq!(throughput(&server), 900);
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT)
+        .unwrap();
+    stderr.read_to_string(&mut report).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(1), "{report}");
+    drop(input);
+    for words in [
+        "throughput 400 RU/s again",
+        "imported ",
+        "the import stopped: cancelled; continue with --mode upsert",
+    ] {
+        assert!(report.contains(words), "{words} in {report}");
+    }
+    assert_eq!(throughput(&server), 400);
+    let imported = report.split("imported ").nth(1).unwrap().split(' ').next().unwrap().replace(',', "");
+    assert_eq!(lines(&server).len().to_string(), imported, "{report}");
+}
+
+#[test]
+fn hierarchical_keys_large_items_and_many_batches_are_imported() {
+    let server = server_with_container();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("in.jsonl");
+    let mut text = String::new();
+    for number in 0..1_500 {
+        // Every hundredth item is larger than a request of many.
+        let filling = if number % 100 == 0 { 600_000 } else { 10 };
+        let filling = "x".repeat(filling);
+        text.push_str(&format!(
+            "{{\"id\":\"{number}\",\"tenant\":\"t{}\",\"user\":{{\"id\":{number}}},\"filling\":\"{filling}\"}}\n",
+            number % 3
+        ));
+    }
+    // More than an item may have.
+    text.push_str(&format!(
+        "{{\"id\":\"large\",\"tenant\":\"t\",\"user\":{{\"id\":0}},\"filling\":\"{}\"}}\n",
+        "x".repeat(3 << 20)
+    ));
+    fs::write(&file, text).unwrap();
+    let path = file.to_str().unwrap();
+    let arguments = [
+        "import",
+        "-d=d",
+        "-c=tree",
+        "--create",
+        "--partition-key=/tenant,/user/id",
+        "--on-error=skip",
+        path,
+    ];
+    let report = complaint(&run(&server, &arguments));
+    assert!(report.contains("imported 1,500 items into d/tree"), "{report}");
+    assert!(report.contains("1 item was refused, the first at line 1501: "), "{report}");
+    let read =
+        server.client().read_item("d", "tree", &json!(["t2", 1_499]), "1499").expect_status(200).json();
+    assert_eq!(read["user"], json!({ "id": 1_499 }));
+    let output = run(&server, &["sql", "-dd", "-ctree", "--format=jsonl", "SELECT VALUE COUNT(1) FROM c"]);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "1500\n");
+    let one = [
+        "sql",
+        "-dd",
+        "-ctree",
+        "--format=jsonl",
+        "--partition-key=[\"t2\", 1499]",
+        "SELECT VALUE c.id FROM c",
+    ];
+    assert_eq!(String::from_utf8_lossy(&run(&server, &one).stdout), "\"1499\"\n");
+}
+
+#[test]
+fn a_server_that_is_not_there_or_refuses_the_key_is_named() {
+    let server = server_with_container();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("in.jsonl");
+    fs::write(&file, "{\"id\":\"1\",\"pk\":\"p\"}\n").unwrap();
+    let path = file.to_str().unwrap();
+    for arguments in [&["export", "-d=d", "-c=c"] as &[&str], &["import", "-d=d", "-c=c", path]] {
+        let absent = command(arguments).arg("--endpoint=http://127.0.0.1:1").output().unwrap();
+        assert!(complaint(&absent).contains("no connection"), "{absent:?}");
+        let refused = run(&server, &[arguments, &["--key", "AAAA"]].concat());
+        assert!(complaint(&refused).contains("does not accept the key"), "{refused:?}");
+    }
+    let missing = import(&server, &["/nowhere/in.jsonl"]);
+    assert!(complaint(&missing).contains("'/nowhere/in.jsonl': it cannot be read: "), "{missing:?}");
+    fs::write(&file, "{\"id\":\"1\",\"pk\":\"p\"}\n[").unwrap();
+    let broken = import(&server, &["--format=json", path]);
+    assert!(complaint(&broken).contains("line 2: the file ends within an array"), "{broken:?}");
+    assert!(lines(&server).is_empty(), "a file that is broken is refused before anything is written");
+}
