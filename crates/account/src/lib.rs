@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `account.rs` | opens and closes an account; its crates |
 //! | `expiry.rs` | removes documents that an index has expired |
+//! | `stored.rs` | definitions that a stopped server has stored |
 //! | `verify.rs` | checks everything stored against itself |
 //!
 //! A front end resolves a container once per request and hands the [`ContainerHandle`] to the item
@@ -12,6 +13,7 @@
 
 mod account;
 mod expiry;
+mod stored;
 mod verify;
 
 pub use account::{
@@ -80,4 +82,5 @@ pub use shardlake_script::{
 pub use shardlake_sql as sql;
 /// Files of a state that is kept for a backup.
 pub use shardlake_storage::{KeptFile, KeptFiles, Stamp};
+pub use stored::stored_definitions;
 pub use verify::{VerifyReport, verify};

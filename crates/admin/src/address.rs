@@ -32,6 +32,7 @@ pub(crate) enum Target {
     Caller,
     Pulse,
     Log,
+    Diagnostics,
     Projections(ProjectionTarget),
     Backups(BackupTarget),
     Keys(KeyTarget),
@@ -69,6 +70,7 @@ impl<'p> Address<'p> {
             ["caller"] => Target::Caller,
             ["pulse"] => Target::Pulse,
             ["log"] => Target::Log,
+            ["diagnostics"] => Target::Diagnostics,
             ["projections", rest @ ..] => {
                 let target = ProjectionTarget::of(rest, decode)?;
                 Target::Projections(target.ok_or_else(|| no_such_path(path))?)

@@ -47,6 +47,23 @@ impl OperatorRequest {
         OperatorRequest { method: Method::GET, path: format!("{PREFIX}server"), query: None, body: None }
     }
 
+    /// The latest lines of the log, at most `limit`.
+    pub fn of_log(limit: u32) -> OperatorRequest {
+        let query = Some(format!("limit={limit}"));
+        OperatorRequest { method: Method::GET, path: format!("{PREFIX}log"), query, body: None }
+    }
+
+    /// Settings, formats, process limits and definitions.
+    pub fn of_diagnostics() -> OperatorRequest {
+        OperatorRequest { method: Method::GET, path: format!("{PREFIX}diagnostics"), query: None, body: None }
+    }
+
+    /// The load of the last `seconds` seconds, second by second.
+    pub fn of_pulse(seconds: u32) -> OperatorRequest {
+        let query = Some(format!("window={seconds}s"));
+        OperatorRequest { method: Method::GET, path: format!("{PREFIX}pulse"), query, body: None }
+    }
+
     /// The account's keys; `rest` is empty, or as `/secondary/rotate`.
     pub fn of_keys(method: Method, rest: &str) -> OperatorRequest {
         OperatorRequest { method, path: format!("{PREFIX}keys{rest}"), query: None, body: None }

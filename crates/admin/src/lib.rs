@@ -6,6 +6,7 @@
 //! | `GET partitions` | every container in short |
 //! | `GET dbs/{db}/colls/{coll}/partitions` | a container's partitions: ranges, sizes, load, budgets, next step |
 //! | `GET server`, `GET caller`, `GET pulse`, `GET log` | the server: its configuration, the caller's rights, its load, its log |
+//! | `GET diagnostics` | settings, formats, process limits and definitions, for reports of problems |
 //! | `GET dbs/{db}/colls/{coll}/heat`, `GET …/key` | heat over time and the hash space; one logical partition |
 //! | `POST dbs/{db}/colls/{coll}/query` | a query with its plan and figures, as data |
 //! | `POST dbs/{db}/colls/{coll}/scripts/run` | a trial run of a script |
@@ -129,7 +130,8 @@ impl OperatorReply {
 
 /// A read-only key may look and query, but not at everything that is stored or logged. Tokens come this far only where they may.
 pub fn allow(caller: &CallerAccess, method: &Method, address: &Address<'_>) -> Result<()> {
-    let of_full_keys = matches!(address.target, Target::Backups(_) | Target::Log | Target::Keys(_));
+    let of_full_keys =
+        matches!(address.target, Target::Backups(_) | Target::Log | Target::Diagnostics | Target::Keys(_));
     let only_reads = match &address.target {
         Target::InContainer { what: Action::Query | Action::PreviewPolicy, .. } => method == Method::POST,
         _ => method == Method::GET,
@@ -163,6 +165,7 @@ pub async fn serve(call: &OperatorCall<'_>) -> Result<OperatorReply> {
         }
         (Target::Pulse, "GET") => watch::pulse(call),
         (Target::Log, "GET") => watch::log(call),
+        (Target::Diagnostics, "GET") => watch::diagnostics(call),
         (Target::Keys(target), _) => account_keys::serve(call, *target),
         (Target::Backups(target), _) => backups::serve(call, target).await,
         (Target::Projections(target), _) => projections::serve(call, target).await,
@@ -215,7 +218,7 @@ pub async fn serve(call: &OperatorCall<'_>) -> Result<OperatorReply> {
 /// Whether the answer grows with the amount of data. Queries reserve memory for their rows by themselves.
 fn may_be_large(target: &Target) -> bool {
     match target {
-        Target::AllContainers | Target::Pulse | Target::Log => true,
+        Target::AllContainers | Target::Pulse | Target::Log | Target::Diagnostics => true,
         Target::InContainer { what, .. } => matches!(what, Action::Heat | Action::Partitions),
         _ => false,
     }

@@ -52,6 +52,7 @@ names! {
     Unsupported,
     AdminPartitions, AdminSplit, AdminMerge, AdminMove, AdminAbortRelocation, AdminThroughput, AdminHeat, AdminKey,
     AdminQuery, AdminRunScript, AdminSchema, AdminIndexingPreview, AdminServer, AdminCaller, AdminPulse, AdminLog,
+    AdminDiagnostics,
     ReadProjections, PutProjection, DeleteProjection, PauseProjection, ResumeProjection,
     BeginBackup, ReadBackup, EndBackup, ReadKeys, RotateKey,
     // A path or a method that names no operation.
@@ -167,6 +168,7 @@ impl OperationName {
             AdminOperation::Caller => OperationName::AdminCaller,
             AdminOperation::Pulse => OperationName::AdminPulse,
             AdminOperation::Log => OperationName::AdminLog,
+            AdminOperation::Diagnostics => OperationName::AdminDiagnostics,
             AdminOperation::ReadProjections => OperationName::ReadProjections,
             AdminOperation::PutProjection => OperationName::PutProjection,
             AdminOperation::DeleteProjection => OperationName::DeleteProjection,

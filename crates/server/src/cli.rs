@@ -15,12 +15,14 @@ use crate::backup::{self, BackupId, Subject};
 use crate::config::Config;
 use crate::config_command::{self, ConfigCommand};
 use crate::demo::{self, WebStore};
+use crate::layers::Layers;
 use crate::migrate::{self, Migrate};
 use crate::operate::{self, Connection, Operation};
 use crate::serve::{self, Introduction};
 use crate::settings::{DemoName, DurabilityMode, Settings};
 use crate::status::{self, Status};
 use crate::store::url_of;
+use crate::support_bundle::{self, SupportBundle};
 use crate::{emulator, layers, logging, shell, sql_shell, transfer, verify, version};
 
 #[derive(Debug, Parser)]
@@ -98,6 +100,8 @@ enum Command {
     ///
     /// All partitions are read page by page, also while they are split. The file appears when it is whole. Numbers keep all of their digits.
     Export(transfer::Export),
+    /// Write a file for a report of a problem: version, settings, metrics, log, definitions; no keys, no items
+    SupportBundle(SupportBundle),
     /// The account's keys: show, rotate
     Keys(operate::Keys),
     /// Check the settings of a server, or print each with the place that it comes from
@@ -219,6 +223,9 @@ pub fn main() -> ExitCode {
         Command::Export(arguments) => {
             runtime().and_then(|runtime| runtime.block_on(transfer::export(&arguments)))
         }
+        Command::SupportBundle(arguments) => {
+            runtime().and_then(|runtime| runtime.block_on(support_bundle::run(&arguments, &environment)))
+        }
         Command::Keys(arguments) => operate(Operation::Keys(arguments)),
         Command::Config(command) => config_command::run(&command, &environment),
         Command::Version => print_version(),
@@ -245,12 +252,14 @@ fn with_demo(command: DemoCommand) -> Serve {
 fn run_server(serve: Serve, introduction: Introduction) -> Result<ExitCode, String> {
     let environment = std::env::vars_os().collect::<Vec<(OsString, OsString)>>();
     let config = serve.config.as_deref();
-    let mut merged = layers::merge(&serve.settings, config, environment.iter().cloned())?;
+    let layers = Layers::read(&serve.settings, config, environment.iter().cloned())?;
+    let mut merged = layers.merged()?;
     layers::emulate(&mut merged.settings, &serve.settings, &serve.emulator_arguments, &environment)?;
     if introduction == Introduction::OfDemo {
         place_demo(&mut merged.settings, &environment)?;
     }
-    let config = Config::new(merged.settings)?;
+    let described = config_command::described(&layers, &merged.settings)?;
+    let config = Config { described, ..Config::new(merged.settings)? };
     let log = Arc::new(LogRing::default());
     let otlp_endpoint = config.otlp_endpoint.as_deref();
     let export = logging::start(config.log_format, &config.log_level, otlp_endpoint, &log)?;

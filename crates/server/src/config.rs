@@ -78,6 +78,8 @@ pub struct Config {
     pub log_format: LogFormat,
     pub log_level: String,
     pub slow_request: Option<Duration>,
+    /// Every setting with its value and its place, for reports of problems.
+    pub described: serde_json::Value,
     pub otlp_endpoint: Option<String>,
 }
 
@@ -243,6 +245,7 @@ impl Config {
             log_level: settings.log_level.unwrap_or_else(|| "info".to_owned()),
             slow_request: Some(Duration::from_millis(settings.slow_request_ms.unwrap_or(1000)))
                 .filter(|threshold| !threshold.is_zero()),
+            described: serde_json::Value::Null,
             otlp_endpoint: settings.otlp_endpoint.map(|url| tracing_export::checked(&url)).transpose()?,
         })
     }

@@ -65,8 +65,9 @@ pub fn run(command: &ConfigCommand, environment: &[(OsString, OsString)]) -> Res
     let text = match &command.action {
         Action::Check(given) => check(given, environment)?,
         Action::Print(print) => {
-            let rows = rows(&print.given, environment)?;
-            if print.json { as_json(rows) } else { as_table(rows) }
+            let (layers, settings) = effective(&print.given, environment)?;
+            let rows = rows(&layers, &settings)?;
+            if print.json { format!("{}\n", as_json(rows)) } else { as_table(rows) }
         }
     };
     ignore_closed(io::stdout().lock().write_all(text.as_bytes()))?;
@@ -96,13 +97,18 @@ fn effective(given: &Given, environment: &[(OsString, OsString)]) -> Result<(Lay
     Ok((layers, settings))
 }
 
-fn rows(given: &Given, environment: &[(OsString, OsString)]) -> Result<Vec<Row>, String> {
-    let (layers, settings) = effective(given, environment)?;
-    let (given, effective) = (layers::to_map(&layers.merged()?.settings), layers::to_map(&settings));
+/// Every setting as `config print --json` shows it: `settings` are those in force, made of `layers`.
+pub fn described(layers: &Layers, settings: &Settings) -> Result<Value, String> {
+    Ok(as_json(rows(layers, settings)?))
+}
+
+fn rows(layers: &Layers, settings: &Settings) -> Result<Vec<Row>, String> {
+    let (given, effective) = (layers::to_map(&layers.merged()?.settings), layers::to_map(settings));
+    let changed_by = if settings.emulator == Some(true) { "emulator mode" } else { "demo" };
     let file = layers.file.as_ref().map(|file| file.display().to_string()).unwrap_or_default();
     let row = |(name, help): (String, String)| {
         let source = match layers.place_of(&name) {
-            _ if given.get(&name) != effective.get(&name) => "emulator mode".to_owned(),
+            _ if given.get(&name) != effective.get(&name) => changed_by.to_owned(),
             Some(Place::Flag) => "flag".to_owned(),
             Some(Place::Variable) => format!("variable {}", layers::variable_of(&name)),
             Some(Place::File) => format!("file {file}"),
@@ -132,12 +138,12 @@ fn masked(name: &str, value: Value) -> Value {
     }
 }
 
-fn as_json(rows: Vec<Row>) -> String {
+fn as_json(rows: Vec<Row>) -> Value {
     let members = rows.into_iter().map(|row| {
         let member = json!({ "value": row.value, "source": row.source });
         (row.name, member)
     });
-    format!("{}\n", Value::Object(members.collect::<Map<_, _>>()))
+    Value::Object(members.collect::<Map<_, _>>())
 }
 
 fn as_table(rows: Vec<Row>) -> String {

@@ -17,7 +17,7 @@ use crate::private_file::{self, Secrecy};
 use crate::settings::DurabilityMode;
 
 pub const NAME: &str = "heat";
-const FORMAT: &str = "{\"format\":\"shardlake heat\",\"version\":1}";
+pub const FORMAT: &str = "{\"format\":\"shardlake heat\",\"version\":1}";
 const EVERY: Duration = Duration::from_secs(300);
 /// The containers that do not fit begin anew.
 const FILE_BYTES_MAX: usize = 64 << 20;

@@ -37,15 +37,6 @@ pub struct Merged {
     pub passed_over: Vec<String>,
 }
 
-/// Merges `flags` over the variables among `environment` over the file, if one is named.
-pub fn merge(
-    flags: &Settings,
-    config: Option<&Path>,
-    environment: impl IntoIterator<Item = (OsString, OsString)>,
-) -> Result<Merged, String> {
-    Layers::read(flags, config, environment)?.merged()
-}
-
 /// The settings of each place.
 #[derive(Debug, Default)]
 pub struct Layers {
@@ -253,6 +244,14 @@ mod tests {
     use crate::byte_size::ByteSize;
     use crate::settings::DurabilityMode;
     use shardlake_model::LimitScale;
+
+    fn merge(
+        flags: &Settings,
+        config: Option<&Path>,
+        environment: impl IntoIterator<Item = (OsString, OsString)>,
+    ) -> Result<Merged, String> {
+        Layers::read(flags, config, environment)?.merged()
+    }
 
     fn variables(pairs: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
         pairs.iter().map(|(name, value)| (name.into(), value.into())).collect()

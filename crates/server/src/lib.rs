@@ -25,6 +25,7 @@
 //! | `backup/`, `restore_mark.rs` | backups on local disks; a data directory that is not restored to its end |
 //! | `progress.rs` | the progress of long commands on standard error |
 //! | `status.rs` | the command `status` |
+//! | `support_bundle/`, `diagnostics.rs` | the file for a report of a problem; settings, formats and limits in it |
 //! | `verify.rs` | checks a stopped server's data |
 //! | `version.rs`, `shell.rs` | origin of the build; shell completions and manual pages |
 //!
@@ -46,6 +47,7 @@ mod counted_body;
 mod data;
 mod demo;
 mod descriptors;
+mod diagnostics;
 mod direct;
 mod emulator;
 mod explorer;
@@ -100,6 +102,7 @@ mod store;
 mod store_metrics;
 mod stored_json;
 mod stream_tasks;
+mod support_bundle;
 mod tls;
 mod tracing_export;
 mod transfer;

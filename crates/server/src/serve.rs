@@ -33,6 +33,7 @@ use crate::config::{Config, Demo};
 use crate::connections::Connections;
 use crate::demo::{Tour, WebStore};
 use crate::descriptors::{self, Descriptors};
+use crate::diagnostics;
 use crate::explorer::Explorer;
 use crate::front::{Certificates, Front};
 use crate::home::Home;
@@ -264,6 +265,7 @@ fn installation(
         last_backup: Arc::default(),
         process: Arc::default(),
         log,
+        diagnostics: diagnostics::describe(&config.described, config.data_dir.as_deref()),
     }
 }
 

@@ -30,6 +30,8 @@ pub struct Installation {
     pub last_backup: Arc<LastBackup>,
     pub process: Arc<ProcessRings>,
     pub log: Arc<LogRing>,
+    /// Settings, formats and process limits, as a JSON object. It holds no secret.
+    pub diagnostics: serde_json::Value,
 }
 
 /// The last backup that a client of this process has completed.

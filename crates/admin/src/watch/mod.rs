@@ -6,9 +6,11 @@
 //! | `server.rs`, `caller.rs` | the running server with its limits and features; the rights of a key or token |
 //! | `pulse.rs` | load over time, of all containers and of the busiest ones |
 //! | `process.rs` | connections, latency, processor and memory over time, in rings as heat has them |
+//! | `diagnostics.rs` | settings, formats, limits and definitions, for reports of problems |
 //! | `log.rs`, `log_ring.rs` | the latest lines of the log |
 
 mod caller;
+mod diagnostics;
 mod installation;
 mod log;
 mod log_ring;
@@ -18,6 +20,7 @@ mod server;
 
 pub(crate) use caller::caller;
 pub use caller::{CallerAccess, TokenAccess};
+pub(crate) use diagnostics::diagnostics;
 pub use installation::{Installation, LastBackup};
 pub(crate) use log::log;
 pub use log_ring::{LogLine, LogRing};

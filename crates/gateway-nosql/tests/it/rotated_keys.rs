@@ -65,6 +65,7 @@ async fn server() -> (Server, Arc<Store>) {
         last_backup: Arc::default(),
         process: Arc::new(ProcessRings::default()),
         log: Arc::new(LogRing::default()),
+        diagnostics: json!({ "settings": {} }),
     };
     let installation = Some(Arc::new(installation));
     let server = Server::start_with(GatewaySettings { installation, ..GatewaySettings::default() }).await;

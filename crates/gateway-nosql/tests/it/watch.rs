@@ -30,6 +30,7 @@ fn installation() -> Installation {
         last_backup: Arc::default(),
         process: Arc::new(ProcessRings::default()),
         log: Arc::new(LogRing::default()),
+        diagnostics: json!({ "settings": {} }),
     }
 }
 
@@ -126,6 +127,21 @@ async fn the_pulse_adds_up_to_what_was_charged() {
     let other = server.get(format!("{PULSE}?since=5&window=6h")).send().await.expect(200).json();
     assert_eq!((&other["missed"], &other["periodSeconds"]), (&json!(true), &json!(60)));
     let _unknown = server.get(format!("{PULSE}?since=x")).send().await.refused(400, 0, "'x'");
+}
+
+#[tokio::test]
+async fn diagnostics_are_for_holders_of_a_full_key() {
+    const DIAGNOSTICS: &str = "/_shardlake/v1/diagnostics";
+    let server = server_of(&installation()).await;
+    let answer = server.get(DIAGNOSTICS).send().await.expect(200).json();
+    assert_eq!((&answer["settings"], &answer["containersLeftOut"]), (&json!({}), &json!(0)));
+    let container = &answer["databases"][0]["containers"][0];
+    assert_eq!(
+        (&container["definition"]["id"], &container["isCollection"]),
+        (&json!("items"), &json!(false))
+    );
+    let _refused =
+        server.get(DIAGNOSTICS).signed_with(READ_ONLY_KEY).send().await.refused(403, 0, "read-only key");
 }
 
 #[tokio::test]

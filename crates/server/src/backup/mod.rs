@@ -46,7 +46,8 @@ use std::process::ExitCode;
 pub use arguments::Backup;
 pub use descriptions::say;
 pub use identifier::BackupId;
-pub use utc::readable;
+pub use shelf::FORMAT;
+pub use utc::{compact, readable};
 
 pub use look::{Subject, holds_backups, with_backup, with_running, with_stopped};
 

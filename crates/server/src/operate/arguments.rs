@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::client::Client;
 use super::color::{Color, Paint};
-use crate::keys::WELL_KNOWN_KEY;
+use crate::keys::{self, WELL_KNOWN_KEY};
 
 /// Holds the key where neither `--key` nor `--key-file` gives it.
 pub const KEY_VARIABLE: &str = "SHARDLAKE_KEY";
@@ -40,6 +40,12 @@ impl Connection {
 
     pub fn paint(&self) -> Paint {
         self.color.unwrap_or_default().paint()
+    }
+
+    /// Every account key that the arguments lead to.
+    pub fn known_keys(&self) -> Result<Vec<String>, String> {
+        let in_file = self.key_file.as_ref().and_then(|file| keys::read_named(file).ok()).unwrap_or_default();
+        Ok(in_file.into_iter().map(|named| named.key).chain([self.key()?]).collect())
     }
 
     fn key(&self) -> Result<String, String> {

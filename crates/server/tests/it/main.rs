@@ -81,6 +81,7 @@ mod store_places;
 #[cfg(feature = "object-storage")]
 mod stores;
 mod support;
+mod support_bundle;
 mod traces;
 mod transfers;
 mod transports;
