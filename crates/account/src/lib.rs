@@ -83,4 +83,4 @@ pub use shardlake_sql as sql;
 /// Files of a state that is kept for a backup.
 pub use shardlake_storage::{KeptFile, KeptFiles, Stamp};
 pub use stored::stored_definitions;
-pub use verify::{VerifyReport, verify};
+pub use verify::{VerifyReport, verify, verify_shards};

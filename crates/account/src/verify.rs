@@ -42,10 +42,11 @@ impl VerifyReport {
 
 /// Reads everything; changes nothing. `Err` only when a shard cannot be read at all.
 pub async fn verify(shards: impl Into<Shards>) -> Result<VerifyReport> {
-    verify_shards(&shards.into()).await
+    verify_shards(&shards.into(), &|_| ()).await
 }
 
-async fn verify_shards(shards: &Shards) -> Result<VerifyReport> {
+/// The same. `on_items` receives the number of items whenever some were read.
+pub async fn verify_shards(shards: &Shards, on_items: &(dyn Fn(u64) + Sync)) -> Result<VerifyReport> {
     shards.check_count()?;
     let stored = shardlake_catalog::load(shards.first()).await.map_err(catalog_error)?;
     let mut report = VerifyReport {
@@ -74,7 +75,7 @@ async fn verify_shards(shards: &Shards) -> Result<VerifyReport> {
             let Ok(shard) = shards.get(range.shard) else { continue };
             let name = format!("{}/{}/{}", database.id, record.container.definition.id, range.range_id);
             let identity = identity_of(range, record.session_version)?;
-            let partition = verify_partition(shard, &identity, &shape).await?;
+            let partition = verify_partition(shard, &identity, &shape, on_items).await?;
             report.partitions.push(VerifiedPartition { name, report: partition });
         }
     }

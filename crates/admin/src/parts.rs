@@ -5,6 +5,7 @@
 //! | always | `database`, `container`, `rid`, `generation` | `id` |
 //! | `ranges` | `partitionKey`, `items`, `sizeBytes`, sizes at most, `relocation`, `lastRelocation` | `parents`, bounds, `shard`, `items`, `sizeBytes`, `lsn`, `next` |
 //! | `load` | – | `load`, `loadMedian`, `distinctKeys`, `series` |
+//! | `rates` | – | `load` |
 //! | `budget` | `throughput` | `budget`, `throughputFraction` |
 //! | `keys` | – | `hottestKeys`, `hottestQueries`, `distinctKeys`, and `keysCreated`, `leaders`, which the whole report leaves out |
 //! | `largest` | – | `largestKeys` |
@@ -34,6 +35,7 @@ const PARTS: &[(&str, &[&str], &[&str])] = &[
         &["parents", "minInclusive", "maxExclusive", "shard", "items", "sizeBytes", "lsn", "next"],
     ),
     ("load", &[], &["load", "loadMedian", "distinctKeys", "series"]),
+    ("rates", &[], &["load"]),
     ("budget", &["throughput"], &["budget", "throughputFraction"]),
     ("keys", &[], &["hottestKeys", "hottestQueries", "distinctKeys"]),
     ("largest", &[], &["largestKeys"]),

@@ -72,11 +72,12 @@ struct Verifier<'a> {
     expiry: ExpiryVerifier,
 }
 
-/// Reports on one partition; `Err` only when the shard cannot be read at all.
+/// Reports on one partition; `Err` only when the shard cannot be read at all. `on_items` receives the number of items of each chunk.
 pub async fn verify_partition(
     shard: &Shard,
     identity: &PartitionIdentity,
     shape: &Arc<ContainerSchema>,
+    on_items: &(dyn Fn(u64) + Sync),
 ) -> Result<PartitionReport> {
     let snapshot = shard.snapshot();
     let mut indexes = Vec::new();
@@ -102,7 +103,7 @@ pub async fn verify_partition(
         counted: Counters { next_ordinal: 0, ..Counters::default() },
     };
     let last = verifier.walk_log().await?;
-    verifier.walk_items(&last).await?;
+    verifier.walk_items(&last, on_items).await?;
     verifier.walk_versions().await?;
     verifier.walk_unique_keys().await?;
     verifier.walk_ordinals().await?;
@@ -176,11 +177,12 @@ impl Verifier<'_> {
         }
     }
 
-    async fn walk_items(&mut self, last: &Counters) -> Result<()> {
+    async fn walk_items(&mut self, last: &Counters, on_items: &(dyn Fn(u64) + Sync)) -> Result<()> {
         let mut ordinals = FxHashSet::default();
         let (start, end) = keys::space_range(self.identity.uid, keys::ITEMS);
         let mut scan = self.snapshot.scan(start..end, ScanOptions::SWEEP);
         while let Some(chunk) = scan.next_chunk().await.map_err(crate::storage_error)? {
+            on_items(chunk.len() as u64);
             for (key, value) in chunk {
                 self.report.items += 1;
                 self.counted.items += 1;

@@ -23,6 +23,7 @@ use crate::settings::{DemoName, DurabilityMode, Settings};
 use crate::status::{self, Status};
 use crate::store::url_of;
 use crate::support_bundle::{self, SupportBundle};
+use crate::top::{self, Top};
 use crate::{emulator, layers, logging, shell, sql_shell, transfer, verify, version};
 
 #[derive(Debug, Parser)]
@@ -100,6 +101,10 @@ enum Command {
     ///
     /// All partitions are read page by page, also while they are split. The file appears when it is whole. Numbers keep all of their digits.
     Export(transfer::Export),
+    /// Watch a running server: requests, request units, 429s, hot keys, connections, processors, memory
+    ///
+    /// The view is refreshed each second; q or Ctrl-C ends it. --once and --format json are for scripts.
+    Top(Top),
     /// Write a file for a report of a problem: version, settings, metrics, log, definitions; no keys, no items
     SupportBundle(SupportBundle),
     /// The account's keys: show, rotate
@@ -223,6 +228,7 @@ pub fn main() -> ExitCode {
         Command::Export(arguments) => {
             runtime().and_then(|runtime| runtime.block_on(transfer::export(&arguments)))
         }
+        Command::Top(arguments) => runtime().and_then(|runtime| runtime.block_on(top::run(&arguments))),
         Command::SupportBundle(arguments) => {
             runtime().and_then(|runtime| runtime.block_on(support_bundle::run(&arguments, &environment)))
         }

@@ -24,7 +24,7 @@
 //! | `operate/` | the commands of operators, which ask a running server |
 //! | `backup/`, `restore_mark.rs` | backups on local disks; a data directory that is not restored to its end |
 //! | `progress.rs` | the progress of long commands on standard error |
-//! | `status.rs` | the command `status` |
+//! | `status.rs`, `top/` | the commands `status` and `top` |
 //! | `support_bundle/`, `diagnostics.rs` | the file for a report of a problem; settings, formats and limits in it |
 //! | `verify.rs` | checks a stopped server's data |
 //! | `version.rs`, `shell.rs` | origin of the build; shell completions and manual pages |
@@ -104,6 +104,7 @@ mod stored_json;
 mod stream_tasks;
 mod support_bundle;
 mod tls;
+mod top;
 mod tracing_export;
 mod transfer;
 mod verify;

@@ -28,6 +28,7 @@ pub struct Quiet {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     Items,
+    Rows,
     Bytes,
 }
 
@@ -90,8 +91,7 @@ impl Progress {
             Shown::Lines(last) => {
                 let elapsed = self.elapsed();
                 let mut last = last.lock().expect("no holder panics");
-                if elapsed >= *last + LINE_EVERY {
-                    *last = elapsed;
+                if is_due(&mut last, elapsed) {
                     say(&format!("{}: {}", self.title, words(self.unit, done, self.total, elapsed)));
                 }
             }
@@ -137,12 +137,21 @@ impl Drop for Progress {
     }
 }
 
+/// Whether a line is due, which then counts as printed.
+fn is_due(last: &mut Duration, elapsed: Duration) -> bool {
+    let is_due = elapsed >= *last + LINE_EVERY;
+    if is_due {
+        *last = elapsed;
+    }
+    is_due
+}
+
 fn bar(title: &str, unit: Unit, total: Option<u64>) -> ProgressBar {
     let template = match (unit, total) {
-        (Unit::Items, Some(_)) => {
+        (Unit::Items | Unit::Rows, Some(_)) => {
             "{prefix} [{bar:28}] {percent:>3} %  {human_pos} of {human_len}  {per_sec}  {eta} left"
         }
-        (Unit::Items, None) => "{prefix} {spinner} {human_pos}  {per_sec}",
+        (Unit::Items | Unit::Rows, None) => "{prefix} {spinner} {human_pos}  {per_sec}",
         (Unit::Bytes, Some(_)) => {
             "{prefix} [{bar:28}] {percent:>3} %  {binary_bytes} of {binary_total_bytes}  {binary_bytes_per_sec}  {eta} left"
         }
@@ -156,10 +165,14 @@ fn bar(title: &str, unit: Unit, total: Option<u64>) -> ProgressBar {
 /// `1,200 of 4,800 items (25 %), 300/s, 12 s left`.
 fn words(unit: Unit, done: u64, total: Option<u64>, elapsed: Duration) -> String {
     let counted = |number: u64| match unit {
-        Unit::Items => thousands(number),
+        Unit::Items | Unit::Rows => thousands(number),
         Unit::Bytes => bytes(number),
     };
-    let noun = if unit == Unit::Items { " items" } else { "" };
+    let noun = match unit {
+        Unit::Items => " items",
+        Unit::Rows => " rows",
+        Unit::Bytes => "",
+    };
     let mut text = match total {
         Some(total) => {
             let percent = done.min(total) * 100 / total.max(1);
@@ -207,6 +220,15 @@ mod tests {
         assert_eq!(words(Unit::Items, 0, Some(10), Duration::ZERO), "0 of 10 items (0 %)");
         assert_eq!(words(Unit::Items, 0, Some(0), after), "0 of 0 items (0 %), 0/s");
         assert_eq!(words(Unit::Items, 9, Some(8), after), "9 of 8 items (100 %), 2/s, 0 s left");
+    }
+
+    #[test]
+    fn a_line_is_due_every_ten_seconds_and_none_before() {
+        let mut last = Duration::ZERO;
+        let due: Vec<u64> =
+            (0..35_000).step_by(100).filter(|ms| is_due(&mut last, Duration::from_millis(*ms))).collect();
+        assert_eq!(due, [10_000, 20_000, 30_000]);
+        assert!(is_due(&mut last, Duration::from_secs(90)) && !is_due(&mut last, Duration::from_secs(99)));
     }
 
     #[test]

@@ -5,11 +5,12 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
-use shardlake_account::VerifyReport;
-use shardlake_storage::InspectionReport;
+use shardlake_account::{Shards, VerifyReport, describe_moment};
+use shardlake_storage::{InspectionReport, Shard};
 
 use crate::backup::Subject;
 use crate::operate::counted;
+use crate::progress::{Progress, Unit};
 use crate::shards::{self, Inspected};
 
 /// The subject is never changed: all writes go below `scratch`. The exit code is 0 only when nothing is wrong.
@@ -21,9 +22,11 @@ pub async fn verify(subject: Subject<'_>, scratch: &Path, as_json: bool) -> Resu
             (shards, places.into_iter().map(inspected).collect())
         }
     };
-    let report = shardlake_account::verify(&shards)
-        .await
-        .map_err(|error| format!("the data cannot be read: {error}"))?;
+    let unreadable = |error: shardlake_model::Error| format!("the data cannot be read: {error}");
+    let progress = Progress::begin("verify", Unit::Items, items_of(&shards).await);
+    let report = shardlake_account::verify_shards(&shards, &|items| progress.advance(items)).await;
+    progress.finish("");
+    let report = report.map_err(unreadable)?;
     drop(shards);
     let text =
         if as_json { format!("{:#}\n", to_json(&report, &inspected)) } else { to_text(&report, &inspected) };
@@ -32,6 +35,13 @@ pub async fn verify(subject: Subject<'_>, scratch: &Path, as_json: bool) -> Resu
         .write_all(text.as_bytes())
         .map_err(|error| format!("the report cannot be printed: {error}"))?;
     Ok(if report.problem_count() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The number of items by the catalog; `None` where that is damaged, which the report will have.
+async fn items_of(shards: &Shards) -> Option<u64> {
+    let views: Vec<_> = shards.iter().map(Shard::view).collect();
+    let moment = describe_moment(&views).await.ok()?;
+    Some(moment.partitions.iter().map(|partition| partition.items).sum())
 }
 
 fn shard_to_json(inspected: &Inspected) -> Value {

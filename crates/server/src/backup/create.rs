@@ -16,6 +16,7 @@ use super::place::{Known, Place};
 use super::shelf::{Lock, Spool};
 use super::source::{Source, SourceFile};
 use super::utc;
+use crate::progress::{Progress, Unit};
 
 /// Maximum size of a file with keys; no valid file is longer.
 const KEY_FILE_BYTES_MAX: u64 = 64 << 10;
@@ -78,6 +79,7 @@ struct Copying<'a> {
     files: Vec<FileEntry>,
     new_files: u64,
     new_bytes: u64,
+    progress: Progress,
 }
 
 impl<'a> Copying<'a> {
@@ -92,7 +94,9 @@ impl<'a> Copying<'a> {
                 }
             }
         }
-        Copying { place, lock, source, copied, files: Vec::new(), new_files: 0, new_bytes: 0 }
+        let size_bytes = source.state.shards.iter().flatten().map(|file| file.size_bytes).sum();
+        let progress = Progress::begin("backup", Unit::Bytes, Some(size_bytes));
+        Copying { place, lock, source, copied, files: Vec::new(), new_files: 0, new_bytes: 0, progress }
     }
 
     async fn run(mut self, key_file: Option<&Path>) -> Result<Created, String> {
@@ -111,7 +115,10 @@ impl<'a> Copying<'a> {
             for (place, file) in files.iter().enumerate() {
                 let path = format!("{folder}/{}", file.path);
                 let digest = match self.found_before(&path, file).await {
-                    Some(digest) => digest,
+                    Some(digest) => {
+                        self.progress.advance(file.size_bytes);
+                        digest
+                    }
                     None => {
                         self.copy((number, place), file).await.map_err(|what| format!("'{path}': {what}"))?
                     }
@@ -140,6 +147,7 @@ impl<'a> Copying<'a> {
         Manifest::decode(&manifest.encode()?)
             .map_err(|what| format!("the manifest {what}: nothing was made of it"))?;
         self.place.publish(&manifest, self.lock).await?;
+        self.progress.finish("");
         Ok(Created { manifest, new_files: self.new_files, new_bytes: self.new_bytes })
     }
 
@@ -161,6 +169,7 @@ impl<'a> Copying<'a> {
             offset += piece.len() as u64;
             content.add(&piece)?;
             table.add(&piece);
+            self.progress.advance(piece.len() as u64);
         }
         let is_good = |expected: &String| *expected == format!("{:032x}", table.checksum());
         if !file.table_checksum.as_ref().is_none_or(is_good) {

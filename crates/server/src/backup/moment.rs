@@ -19,6 +19,7 @@ use shardlake_storage::{Reached, Replay, Stamp};
 use super::manifest::{FileEntry, Manifest, StampEntry, folder_of, is_of_log};
 use super::place::{Known, Place};
 use super::utc;
+use crate::progress::{Progress, Unit};
 
 /// Maximum size of one piece of a log, which is read into memory: a journal, or some hundred objects.
 const PIECE_BYTES_MAX: u64 = 1 << 30;
@@ -95,6 +96,9 @@ pub async fn replay(
     (state, ahead): (&Manifest, &Ahead),
     shards: &Shards,
 ) -> Result<(), String> {
+    let logs = (0..usize::from(shards.count())).flat_map(|number| log_of(&ahead.later, number));
+    let progress =
+        Progress::begin("replay of the log", Unit::Bytes, Some(logs.map(|file| file.size_bytes).sum()));
     for (number, shard) in shards.iter().enumerate() {
         let stamp = |manifest: &Manifest| match manifest.stamps.get(number) {
             Some(stamp) => stamp.stamp(),
@@ -122,9 +126,11 @@ pub async fn replay(
                 replay.journal(content).await
             };
             added.map_err(cut_off)?;
+            progress.advance(file.size_bytes);
         }
         replay.finish().await.map_err(cut_off)?;
     }
+    progress.finish("");
     Ok(())
 }
 

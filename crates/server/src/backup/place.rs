@@ -137,11 +137,16 @@ impl Place {
         }
     }
 
-    /// Reads all of it.
-    pub async fn check(&self, file: &FileEntry) -> Result<(), Damage> {
+    /// Reads all of it. `on_bytes` receives the size of each piece.
+    pub async fn check(&self, file: &FileEntry, on_bytes: &(dyn Fn(u64) + Sync)) -> Result<(), Damage> {
         let mut reading = self.reading(file);
-        while !reading.next().await?.is_empty() {}
-        Ok(())
+        loop {
+            let piece = reading.next().await?;
+            if piece.is_empty() {
+                return Ok(());
+            }
+            on_bytes(piece.len() as u64);
+        }
     }
 
     pub fn reading<'a>(&'a self, file: &'a FileEntry) -> Reading<'a> {

@@ -16,6 +16,7 @@ use super::moment::{self, Ahead};
 use super::place::Place;
 use super::shelf::unwritten;
 use super::whole;
+use crate::progress::{Progress, Unit};
 use crate::restore_mark;
 use crate::shards;
 
@@ -43,12 +44,14 @@ pub async fn restore(
     };
     whole::check_contents(from, place, manifest).await.map_err(cut_off)?;
     let mut directories = BTreeSet::from([data_dir.to_owned()]);
+    let progress = Progress::begin("restore", Unit::Bytes, Some(bytes_of_state(manifest)));
     for file in manifest.files.iter().filter(|file| !is_of_log(&file.path)) {
         // Checked when the manifest was read: it leads to a place below the directory.
         let target = data_dir.join(&file.path);
         make_parents(&target, data_dir, &mut directories).map_err(failed).map_err(cut_off)?;
-        put_back(place, file, &target).await.map_err(cut_off)?;
+        put_back(place, file, &target, &progress).await.map_err(cut_off)?;
     }
+    progress.finish("");
     for directory in directories.iter().rev() {
         sync_directory(directory).map_err(failed).map_err(cut_off)?;
     }
@@ -63,8 +66,13 @@ pub async fn restore(
     restore_mark::clear(data_dir).map_err(failed)
 }
 
+/// Bytes of the files that are put back before a log is replayed.
+pub fn bytes_of_state(manifest: &Manifest) -> u64 {
+    manifest.files.iter().filter(|file| !is_of_log(&file.path)).map(|file| file.size_bytes).sum()
+}
+
 /// Copies a file to a new one, which is on stable storage afterwards but for its directory.
-async fn put_back(place: &Place, file: &FileEntry, target: &Path) -> Result<(), String> {
+async fn put_back(place: &Place, file: &FileEntry, target: &Path, progress: &Progress) -> Result<(), String> {
     let put = OpenOptions::new().write(true).create_new(true).mode(0o600).open(target);
     let mut put = put.map_err(|error| unwritten(target, &error))?;
     let mut reading = place.reading(file);
@@ -74,6 +82,7 @@ async fn put_back(place: &Place, file: &FileEntry, target: &Path) -> Result<(), 
             break;
         }
         put.write_all(&piece).map_err(|error| unwritten(target, &error))?;
+        progress.advance(piece.len() as u64);
     }
     put.sync_all().map_err(|error| unwritten(target, &error))
 }

@@ -8,7 +8,9 @@ use std::path::Path;
 use super::manifest::{KEY_FILE, Manifest, is_of_log};
 use super::moment::{self, Ahead};
 use super::place::Place;
+use super::restore::bytes_of_state;
 use super::whole;
+use crate::progress::{Progress, Unit};
 use crate::store::{Filling, Prefix, StoreUrl};
 
 /// `ahead` brings the data to a later point in time than that of the backup.
@@ -32,13 +34,19 @@ pub async fn restore(
     let prefix = prefix.with_log(log).await?;
     let put_back = async {
         whole::check_contents(from, place, manifest).await?;
+        let progress = Progress::begin("restore", Unit::Bytes, Some(bytes_of_state(manifest)));
         for file in manifest.files.iter().filter(|file| !is_of_log(&file.path)) {
             // Checked when the manifest was read: it leads to a place below the prefix.
             let name = if file.path == KEY_FILE { "secrets/keys.json" } else { &file.path };
             let mut reading = place.reading(file);
-            let next = async || reading.next().await.map_err(|damage| damage.of(place, file));
+            let next = async || {
+                let piece = reading.next().await.map_err(|damage| damage.of(place, file))?;
+                progress.advance(piece.len() as u64);
+                Ok(piece)
+            };
             prefix.upload(name, file.size_bytes, next).await?;
         }
+        progress.finish("");
         prefix.forget_checkpoints().await?;
         if let Some(ahead) = ahead {
             let filling = Filling::open(url, manifest.id.as_str(), manifest.shards, None).await?;

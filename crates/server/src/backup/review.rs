@@ -12,6 +12,7 @@ use super::manifest::Manifest;
 use super::place::{Damage, Place};
 use super::shelf::Lock;
 use super::whole;
+use crate::progress::{Progress, Unit};
 
 /// One backup in a list.
 #[derive(Debug)]
@@ -78,6 +79,8 @@ pub async fn check((at, place): (&Path, &Place), id: Option<&BackupId>) -> Resul
         }
     }
     let mut checked = Checked::default();
+    let contents: HashMap<Digest, u64> = known.values().flatten().flat_map(distinct).collect();
+    let progress = Progress::begin("check", Unit::Bytes, Some(contents.values().sum()));
     let mut read: HashMap<Digest, Option<Damage>> = HashMap::new();
     for (id, manifest) in &known {
         checked.backups += 1;
@@ -95,7 +98,7 @@ pub async fn check((at, place): (&Path, &Place), id: Option<&BackupId>) -> Resul
                 Entry::Vacant(unread) => {
                     checked.files += 1;
                     checked.size_bytes += file.size_bytes;
-                    unread.insert(place.check(file).await.err())
+                    unread.insert(place.check(file, &|bytes| progress.advance(bytes)).await.err())
                 }
             };
             if let Some(damage) = damage {
@@ -108,6 +111,7 @@ pub async fn check((at, place): (&Path, &Place), id: Option<&BackupId>) -> Resul
             checked.damages.push(format!("{id}: {what}"));
         }
     }
+    progress.finish("");
     Ok(checked)
 }
 

@@ -117,7 +117,7 @@ fn check_numbers(
 pub async fn check_contents(at: &Path, place: &Place, manifest: &Manifest) -> Result<(), String> {
     if manifest.is_of_store() {
         for record in manifest.files.iter().filter(|file| file.path.ends_with(".manifest")) {
-            place.check(record).await.map_err(|damage| damage.of(place, record))?;
+            place.check(record, &|_| ()).await.map_err(|damage| damage.of(place, record))?;
         }
         return super::look::check_logs(at, place, manifest).await;
     }

@@ -35,6 +35,7 @@ use shardlake_account::{AccountMark, Shards};
 
 use crate::backup::{self, Subject};
 use crate::operate::Connection;
+use crate::progress::{Progress, Unit};
 use crate::shards;
 use crate::store::url_of;
 use descriptions::Moved;
@@ -159,7 +160,7 @@ async fn copy_state(
             return Err("the server has got more shards meanwhile".to_owned());
         }
         let evened = even_out(&from, to).await?;
-        check(&from, to).await?;
+        check(&from, to, Some(evened.rows)).await?;
         Ok(evened)
     };
     let evened = backup::with_running(client, &command.from, scratch, work).await?;
@@ -196,7 +197,7 @@ async fn bring_up(command: &Migrate, from: &Shards, target: &Target) -> Result<M
         match follow::to_the_end((&command.from, from), to, &copied).await? {
             Outcome::Followed(followed, _) => {
                 if command.compare {
-                    check(from, to).await?;
+                    check(from, to, None).await?;
                 }
                 return Ok(Moved::Followed(followed));
             }
@@ -207,26 +208,31 @@ async fn bring_up(command: &Migrate, from: &Shards, target: &Target) -> Result<M
         }
     }
     let evened = even_out(from, to).await?;
-    check(from, to).await?;
+    check(from, to, Some(evened.rows)).await?;
     Ok(Moved::Compared { evened, cut })
 }
 
 async fn even_out(from: &Shards, to: &Shards) -> Result<Evened, String> {
     let mut all = Evened::default();
+    let progress = Progress::begin("copy", Unit::Rows, None);
     for (from, to) in from.iter().zip(to.iter()) {
-        let evened = rows::even_out(&from.view(), to).await.map_err(|error| error.to_string())?;
+        let evened = rows::even_out(&from.view(), to, &progress).await.map_err(|error| error.to_string())?;
         all.rows += evened.rows;
         all.put += evened.put;
         all.deleted += evened.deleted;
     }
+    progress.finish("");
     Ok(all)
 }
 
-/// Reads everything once more, as it is stored.
-async fn check(from: &Shards, to: &Shards) -> Result<(), String> {
+/// Reads everything once more, as it is stored; `rows` is the number of rows where that is known.
+async fn check(from: &Shards, to: &Shards, rows: Option<u64>) -> Result<(), String> {
+    let progress = Progress::begin("comparison", Unit::Rows, rows);
     for (number, (from, to)) in from.iter().zip(to.iter()).enumerate() {
-        let compared = rows::compare(&from.view(), &to.view()).await.map_err(|error| error.to_string())?;
+        let compared =
+            rows::compare(&from.view(), &to.view(), &progress).await.map_err(|error| error.to_string())?;
         compared.map_err(|key| format!("the copy of shard {number} differs at the key {key:02x?}"))?;
     }
+    progress.finish("");
     Ok(())
 }

@@ -7,6 +7,8 @@ use std::collections::VecDeque;
 
 use shardlake_storage::{Batch, BulkLoad, PendingCommit, Row, Scan, ScanOptions, Shard, StorageError, View};
 
+use crate::progress::Progress;
+
 const COMMIT_OPS_MAX: usize = 2048;
 const COMMIT_BYTES_MAX: usize = 1 << 20;
 /// Commits that may be under way at a time.
@@ -23,11 +25,11 @@ pub struct Evened {
 }
 
 /// Makes `to` have the rows of `from` and no others, durably.
-pub async fn even_out(from: &View, to: &Shard) -> Result<Evened, StorageError> {
+pub async fn even_out(from: &View, to: &Shard, progress: &Progress) -> Result<Evened, StorageError> {
     let target = to.view();
     let mut there = Rows::of(&target);
     if there.peek().await?.is_none() {
-        return fill(from, to).await;
+        return fill(from, to, progress).await;
     }
     let mut from = Rows::of(from);
     let mut writing = Writing { shard: to, batch: Batch::new(), under_way: VecDeque::new() };
@@ -46,6 +48,7 @@ pub async fn even_out(from: &View, to: &Shard) -> Result<Evened, StorageError> {
                 evened.deleted += 1;
             }
         }
+        progress.advance(1);
         writing.write_when_full().await?;
     }
     writing.finish().await?;
@@ -53,9 +56,9 @@ pub async fn even_out(from: &View, to: &Shard) -> Result<Evened, StorageError> {
 }
 
 /// The quick way into a shard that has nothing.
-async fn fill(from: &View, to: &Shard) -> Result<Evened, StorageError> {
+async fn fill(from: &View, to: &Shard, progress: &Progress) -> Result<Evened, StorageError> {
     let mut load = to.bulk_load();
-    let pushed = push_all(from, &mut load).await;
+    let pushed = push_all(from, &mut load, progress).await;
     // The load ends also after a failure: the target is read again, or closed, next.
     let loaded = load.finish().await;
     pushed?;
@@ -64,22 +67,31 @@ async fn fill(from: &View, to: &Shard) -> Result<Evened, StorageError> {
     Ok(Evened { rows, put: rows, deleted: 0 })
 }
 
-async fn push_all(from: &View, load: &mut BulkLoad) -> Result<(), StorageError> {
+async fn push_all(from: &View, load: &mut BulkLoad, progress: &Progress) -> Result<(), StorageError> {
     let mut scan = scan(from);
     while let Some(rows) = scan.next_chunk().await? {
+        let count = rows.len() as u64;
         load.push(rows).await?;
+        progress.advance(count);
     }
     Ok(())
 }
 
 /// The number of rows of both, or the key of the first difference.
-pub async fn compare(from: &View, to: &View) -> Result<Result<u64, Vec<u8>>, StorageError> {
+pub async fn compare(
+    from: &View,
+    to: &View,
+    progress: &Progress,
+) -> Result<Result<u64, Vec<u8>>, StorageError> {
     let (mut from, mut to) = (Rows::of(from), Rows::of(to));
     let mut rows = 0;
     loop {
         match difference(&mut from, &mut to).await? {
             Step::End => return Ok(Ok(rows)),
-            Step::Same => rows += 1,
+            Step::Same => {
+                rows += 1;
+                progress.advance(1);
+            }
             Step::Missing((key, _)) | Step::Other((key, _)) | Step::Extra((key, _)) => {
                 return Ok(Err(key.to_vec()));
             }
@@ -194,6 +206,7 @@ mod tests {
     use shardlake_storage::ShardOptions;
 
     use super::*;
+    use crate::progress::Unit;
 
     async fn shard(rows: &[(&str, &str)]) -> Shard {
         let shard = Shard::open(ShardOptions::memory()).await.expect("opens");
@@ -208,6 +221,7 @@ mod tests {
     #[tokio::test]
     async fn only_differences_are_written_and_every_difference_is_found() {
         let from = shard(&[("a", "1"), ("b", "2"), ("d", "4"), ("e", "5")]).await;
+        let progress = Progress::begin("test", Unit::Rows, None);
         let same = Evened { rows: 4, put: 0, deleted: 0 };
         for (to, expected) in [
             (&[][..], Evened { put: 4, ..same }),
@@ -220,10 +234,10 @@ mod tests {
         ] {
             let to = shard(to).await;
             let differs = expected != same;
-            let before = compare(&from.view(), &to.view()).await.expect("reads");
+            let before = compare(&from.view(), &to.view(), &progress).await.expect("reads");
             assert_eq!(before.is_err(), differs, "{expected:?}");
-            assert_eq!(even_out(&from.view(), &to).await.expect("writes"), expected);
-            assert_eq!(compare(&from.view(), &to.view()).await.expect("reads"), Ok(4));
+            assert_eq!(even_out(&from.view(), &to, &progress).await.expect("writes"), expected);
+            assert_eq!(compare(&from.view(), &to.view(), &progress).await.expect("reads"), Ok(4));
         }
     }
 }

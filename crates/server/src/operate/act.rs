@@ -11,6 +11,7 @@ use super::arguments::{Abort, ContainerName, Merge, Move, Redistribute, Split};
 use super::client::Client;
 use super::descriptions::counted;
 use super::{show, table};
+use crate::progress::{Progress, Unit};
 
 /// Between two looks at a relocation.
 /// The first polls follow one another quickly, since a small partition is done within milliseconds.
@@ -72,10 +73,14 @@ async fn relocate(
     let begun = client.send(&request.with_body(body.to_string())).await?;
     let generation = begun["generation"].as_u64().unwrap_or_default();
     let (mut looks_after, mut rest) = (0, LOOK_FIRST);
+    let mut progress = None;
     loop {
         let report = client.send(&show::request(container, None)).await?;
         let last = &report["lastRelocation"];
+        show_progress(&mut progress, &report["relocation"]);
         if report["relocation"].is_null() {
+            // The last line is the result.
+            progress = None;
             let is_done = report["generation"].as_u64().unwrap_or_default() > generation;
             let is_told = last["targets"] == begun["targets"] && last["kind"] == begun["kind"];
             if is_done && (is_told || looks_after == LOOKS_AFTER) {
@@ -91,6 +96,17 @@ async fn relocate(
         // Proportional wait: the end of an operation of one second is seen at most a sixteenth of a second late.
         rest = (rest + rest / 16).min(LOOK_EVERY);
     }
+}
+
+/// Counts the items that the targets have, from the first report of the relocation on.
+fn show_progress(progress: &mut Option<Progress>, relocation: &Value) {
+    let (Some(items), Some(copied)) = (relocation["items"].as_u64(), relocation["itemsCopied"].as_u64())
+    else {
+        return;
+    };
+    let progress =
+        progress.get_or_insert_with(|| Progress::begin(text(&relocation["kind"]), Unit::Items, Some(items)));
+    progress.advance(copied.saturating_sub(progress.done()));
 }
 
 fn words_of_end(begun: &Value, last: &Value) -> String {

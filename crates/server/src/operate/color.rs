@@ -54,12 +54,15 @@ impl Paint {
     /// A remark that matters less than the result above it.
     pub fn faint(self, text: &str) -> String {
         self.with("2", text)
+        }
+    pub fn head(self, text: &str) -> String {
+        self.with("1", text)
     }
 
     /// A table with its first line in bold.
     pub fn table(self, text: &str) -> String {
         match text.split_once('\n') {
-            Some((head, rest)) => format!("{}\n{rest}", self.with("1", head)),
+            Some((head, rest)) => format!("{}\n{rest}", self.head(head)),
             None => text.to_owned(),
         }
     }

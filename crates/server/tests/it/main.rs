@@ -63,6 +63,7 @@ mod mongo_connections;
 mod newcomer;
 mod open_files;
 mod operate;
+mod progress;
 #[cfg(feature = "object-storage")]
 mod restore_moments;
 #[cfg(target_os = "linux")]
@@ -82,6 +83,8 @@ mod store_places;
 mod stores;
 mod support;
 mod support_bundle;
+mod terminal;
+mod top;
 mod traces;
 mod transfers;
 mod transports;
