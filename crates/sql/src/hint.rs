@@ -7,6 +7,7 @@ use crate::error::{Location, SqlError};
 use crate::functions::Function;
 use crate::syntax::ParsedQuery;
 use crate::syntax::ast::{Collection, Query, Selection, Source};
+use crate::syntax::lexer::is_reserved;
 
 /// The error with its hint, where there is one. `query` is there when the text parses.
 pub fn with_hint(error: SqlError, text: &str, query: Option<&ParsedQuery>) -> SqlError {
@@ -25,7 +26,13 @@ fn of(error: &SqlError, text: &str, tree: Option<&Query>) -> Option<String> {
     match error {
         SqlError::UnresolvedIdentifier { name, location } => unresolved(name, *location, text, tree?),
         SqlError::UnknownFunction { name, .. } => function(name),
-        SqlError::Syntax { near, location } => syntax(near, before(text, *location)),
+        SqlError::InvalidToken { token, location } if token == ";" => {
+            let is_last = after(text, *location).trim().is_empty();
+            is_last.then(|| "a query ends without ';'".to_owned())
+        }
+        SqlError::Syntax { near, location } => {
+            syntax(near, (before(text, *location), after(text, *location)))
+        }
         _ => None,
     }
 }
@@ -54,13 +61,17 @@ fn unresolved(name: &str, location: Location, text: &str, tree: &Query) -> Optio
     Some(format!("write {alias}.{name} for a property of the item"))
 }
 
+/// The path that ends the text.
+fn path_at_end(text: &str) -> Option<&str> {
+    let is_of_path = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '.');
+    let start = text.rfind(|letter| !is_of_path(letter));
+    let start = start.map_or(0, |at| at + text[at..].chars().next().map_or(0, char::len_utf8));
+    (start < text.len()).then_some(&text[start..])
+}
+
 /// The last name of a path that ends the text, and the path in front of it.
 fn dotted(text: &str) -> Option<(&str, &str)> {
-    let is_of_path = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '.');
-    let start = text
-        .rfind(|letter| !is_of_path(letter))
-        .map_or(0, |at| at + text[at..].chars().next().map_or(0, char::len_utf8));
-    let (path, property) = text[start..].rsplit_once('.')?;
+    let (path, property) = path_at_end(text)?.rsplit_once('.')?;
     (!path.is_empty() && !property.is_empty()).then_some((path, property))
 }
 
@@ -90,9 +101,25 @@ fn function(name: &str) -> Option<String> {
     shardlake_stdx::near_miss(&name, known).map(|meant| format!("did you mean {meant}?"))
 }
 
-fn syntax(near: &str, before: &str) -> Option<String> {
+fn syntax(near: &str, (before, after): (&str, &str)) -> Option<String> {
     let words = before.to_ascii_uppercase();
     let words = words.trim_end();
+    if let Some(path) = before.strip_suffix('.').and_then(path_at_end).filter(|_| is_reserved(near)) {
+        return Some(format!("'{near}' is a reserved word: write {path}[\"{near}\"]"));
+    }
+    if near.eq_ignore_ascii_case("LIMIT") && !words.contains("OFFSET") {
+        let count = after.split_whitespace().next().filter(|count| count.len() <= 20).unwrap_or("n");
+        return Some(format!("LIMIT needs OFFSET: write OFFSET 0 LIMIT {count}"));
+    }
+    if near.eq_ignore_ascii_case("IS") {
+        let path = before.trim_end();
+        let path =
+            path.rsplit(|letter: char| letter.is_whitespace() || letter == '(').next().unwrap_or_default();
+        let path = if path.is_empty() { "c.name" } else { path };
+        let is_negated = after.trim_start().get(..4).is_some_and(|word| word.eq_ignore_ascii_case("NOT "));
+        let (function, sign) = if is_negated { ("NOT IS_NULL", "!=") } else { ("IS_NULL", "=") };
+        return Some(format!("there is no operator IS: write {function}({path}), or {path} {sign} null"));
+    }
     if near == "*" && words.ends_with("COUNT(") {
         return Some("write COUNT(1) to count items".to_owned());
     }
@@ -167,6 +194,25 @@ mod tests {
             ("SELECT 'é😀', c.a.pub-id FROM c", "SC2001", "'-' subtracts: write c.a[\\\"pub-id\\\"]"),
             ("SELECT COUNT(*) FROM c", "SC1001", "write COUNT(1) to count items"),
             ("SELECT * FROM c JOIN d ON c.id = d.id", "SC1001", "JOIN stays inside an item"),
+            ("SELECT * FROM c LIMIT 5", "SC1001", "LIMIT needs OFFSET: write OFFSET 0 LIMIT 5"),
+            (
+                "SELECT * FROM c WHERE c.a IS NULL",
+                "SC1001",
+                "there is no operator IS: write IS_NULL(c.a), or c.a = null",
+            ),
+            (
+                "SELECT * FROM c WHERE (c.a is not null)",
+                "SC1001",
+                "there is no operator IS: write NOT IS_NULL(c.a), or c.a != null",
+            ),
+            ("SELECT c.order FROM c", "SC1001", "'order' is a reserved word: write c[\\\"order\\\"]"),
+            (
+                "SELECT * FROM c WHERE c.a.Value = 1",
+                "SC1001",
+                "'Value' is a reserved word: write c.a[\\\"Value\\\"]",
+            ),
+            ("SELECT * FROM c ;", "SC1010", "a query ends without ';'"),
+            ("SELECT * FROM c;\n", "SC1010", "a query ends without ';'"),
             ("SELECT VALUE CONTAIN(c.a, 'b') FROM c", "SC2005", "did you mean CONTAINS?"),
             ("SELECT VALUE CUONT(1) FROM c", "SC2005", "did you mean COUNT?"),
         ] {
