@@ -24,6 +24,7 @@ use crate::status::{self, Status};
 use crate::store::url_of;
 use crate::support_bundle::{self, SupportBundle};
 use crate::top::{self, Top};
+use crate::usage;
 use crate::{emulator, layers, logging, shell, sql_shell, transfer, verify, version};
 
 #[derive(Debug, Parser)]
@@ -162,7 +163,7 @@ struct DemoCommand {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum DemoChoice {
+pub enum DemoChoice {
     /// Serve a web store
     Webstore,
     /// See a large and a busy tenant exhaust their partitions, and cure it: a guided tour in the browser, or half a minute of text
@@ -199,7 +200,10 @@ pub fn main() -> ExitCode {
     let environment = std::env::vars_os().collect::<Vec<(OsString, OsString)>>();
     let line = std::env::args_os().collect();
     let (line, emulator_arguments) = emulator::take(line, &environment, layers::is_setting);
-    let outcome = match CommandLine::parse_from(line).command {
+    let is_demo = line.get(1).is_some_and(|command| command == "demo");
+    let parsed =
+        CommandLine::try_parse_from(line).unwrap_or_else(|error| usage::explained(error, is_demo).exit());
+    let outcome = match parsed.command {
         Command::Serve(serve) => run_server(Serve { emulator_arguments, ..serve }, Introduction::Default),
         Command::Demo(demo) if demo.name == DemoChoice::HotTenant => run_hot_tenant(demo),
         Command::Demo(demo) if demo.name == DemoChoice::Split => run_split(&demo),
@@ -233,7 +237,7 @@ pub fn main() -> ExitCode {
             runtime().and_then(|runtime| runtime.block_on(support_bundle::run(&arguments, &environment)))
         }
         Command::Keys(arguments) => operate(Operation::Keys(arguments)),
-        Command::Config(command) => config_command::run(&command, &environment),
+        Command::Config(command) => config_command::run(&command, &emulator_arguments, &environment),
         Command::Version => print_version(),
         Command::Completions(completions) => {
             completions.print(CommandLine::command(), &mut io::stdout()).map(|()| ExitCode::SUCCESS)

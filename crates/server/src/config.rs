@@ -169,19 +169,20 @@ pub struct Demo {
 }
 
 impl Config {
-    pub fn new(settings: Settings) -> Result<Config, String> {
+    pub fn new(mut settings: Settings) -> Result<Config, String> {
         let durability = settings.durability.unwrap_or(DurabilityMode::Sync);
         let store = store(&settings, durability)?;
         let limits = ConnectionLimits::new(&settings)?;
         let nowhere = durability == DurabilityMode::Memory && settings.data_dir.is_none();
         let data_dir = settings.data_dir.unwrap_or_else(|| PathBuf::from(DEFAULT_DATA_DIR));
-        let listen = listeners(settings.listen, settings.emulated.as_ref(), settings.explorer)?;
+        let mut emulated = settings.emulated.take();
+        let listen = listeners(settings.listen, emulated.as_mut(), settings.explorer)?;
         let mongo = mongo(
             settings.mongo_listen,
             settings.demo.is_some(),
             settings.mongo_test_commands.unwrap_or(false),
         )?;
-        let tls_files = tls_files(settings.tls_cert, settings.tls_key, settings.emulated.as_ref())?;
+        let tls_files = tls_files(settings.tls_cert, settings.tls_key, emulated.as_ref())?;
         if settings.demo.is_none()
             && (settings.demo_customers.is_some() || settings.demo_seed_number.is_some())
         {
@@ -231,9 +232,7 @@ impl Config {
                 Some(NumbersRule::Rounded) => Numbers::Rounded,
             },
             merges_queries: settings.query_merge == Some(QueryMerge::Server),
-            emulator: settings
-                .emulated
-                .map(|read| EmulatorConfig { settings: read, pem_file: settings.emulator_pem }),
+            emulator: emulated.map(|read| EmulatorConfig { settings: read, pem_file: settings.emulator_pem }),
             drain_max: Duration::from_secs(settings.drain_seconds.unwrap_or(10)),
             seed: settings.seed,
             demo: settings.demo.map(|name| Demo {
@@ -265,7 +264,7 @@ impl Config {
 /// Listeners of the REST API. Emulator mode adds those of the emulators, unless a flag names all of them.
 fn listeners(
     listen: Option<Vec<String>>,
-    emulated: Option<&Emulated>,
+    emulated: Option<&mut Emulated>,
     explorer: Option<ExplorerMode>,
 ) -> Result<Vec<ListenAddress>, String> {
     let Some(emulated) = emulated.filter(|emulated| !emulated.has_listen_flag) else {
@@ -276,18 +275,23 @@ fn listeners(
     let mut all = vec![ListenAddress::parse("--port", &on_all(emulated.port.unwrap_or(emulator::PORT)))?];
     let mut add = |found: ListenAddress| {
         let port = found.addresses[0].port();
-        if port == 0 || all.iter().all(|known| known.addresses[0].port() != port) {
+        let is_new = port == 0 || all.iter().all(|known| known.addresses[0].port() != port);
+        if is_new {
             all.push(found);
         }
+        is_new
     };
-    for found in ListenAddress::parse_all("--listen", &listen.unwrap_or_default())? {
-        add(found);
+    let listen = listen.unwrap_or_default();
+    for (text, found) in listen.iter().zip(ListenAddress::parse_all("--listen", &listen)?) {
+        if !add(found) {
+            emulated.not_served.push(text.clone());
+        }
     }
     let explorer_port = Some((emulated.explorer_port, emulator::EXPLORER_PORT));
     let explorer_port = explorer_port.filter(|_| explorer != Some(ExplorerMode::Off));
     for (given, default) in explorer_port.into_iter().chain([(emulated.health_port, emulator::HEALTH_PORT)]) {
         let found = ListenAddress::parse("--port", &on_all(given.unwrap_or(default)))?;
-        add(ListenAddress { is_optional: given.is_none(), ..found });
+        let _known = add(ListenAddress { is_optional: given.is_none(), ..found });
     }
     debug_assert!(!all[0].is_optional, "the API is served, or the start fails");
     Ok(all)
@@ -482,6 +486,11 @@ impl ListenAddress {
         texts.iter().map(|text| ListenAddress::parse(setting, text)).collect()
     }
 
+    /// The first address, as a setting would name it.
+    pub fn text(&self) -> String {
+        self.addresses[0].to_string()
+    }
+
     fn parse(setting: &str, text: &str) -> Result<ListenAddress, String> {
         let malformed =
             || format!("{setting} '{text}' is no address with a port: write 127.0.0.1:8081 or [::1]:8081");
@@ -532,6 +541,18 @@ mod tests {
         assert_eq!(config.clock_skew_max, Duration::from_secs(900));
         assert_eq!(config.limits.idle_max, Duration::from_secs(300));
         assert!(config.is_loopback_only());
+    }
+
+    #[test]
+    fn addresses_that_emulator_mode_does_not_serve_are_listed() {
+        let emulated = Emulated { port: Some(9000), ..Emulated::default() };
+        let listen = ["127.0.0.1:9000", "127.0.0.1:9001", "127.0.0.1:8080"].map(str::to_owned);
+        let settings =
+            Settings { listen: Some(listen.into()), emulated: Some(emulated), ..Settings::default() };
+        let config = Config::new(settings).expect("valid");
+        let served: Vec<String> = config.listen.iter().map(ListenAddress::text).collect();
+        assert_eq!(served, ["0.0.0.0:9000", "127.0.0.1:9001", "127.0.0.1:8080", "0.0.0.0:1234"]);
+        assert_eq!(config.emulator.expect("on").settings.not_served, ["127.0.0.1:9000"]);
     }
 
     #[test]

@@ -10,12 +10,13 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
-use crate::config::Config;
+use crate::config::{Config, ListenAddress};
+use crate::emulator::Argument;
 use crate::keys::AccountKeys;
 use crate::layers::{self, Layers, Place};
 use crate::operate::{aligned, ignore_closed};
 use crate::seed::Seed;
-use crate::settings::Settings;
+use crate::settings::{DurabilityMode, Settings};
 use crate::tls::Tls;
 
 /// Settings whose URLs may have a password in them.
@@ -61,11 +62,16 @@ struct Row {
     source: String,
 }
 
-pub fn run(command: &ConfigCommand, environment: &[(OsString, OsString)]) -> Result<ExitCode, String> {
+/// `arguments` are those of an emulator.
+pub fn run(
+    command: &ConfigCommand,
+    arguments: &[Argument],
+    environment: &[(OsString, OsString)],
+) -> Result<ExitCode, String> {
     let text = match &command.action {
-        Action::Check(given) => check(given, environment)?,
+        Action::Check(given) => check(given, arguments, environment)?,
         Action::Print(print) => {
-            let (layers, settings) = effective(&print.given, environment)?;
+            let (layers, settings) = effective(&print.given, arguments, environment)?;
             let rows = rows(&layers, &settings)?;
             if print.json { format!("{}\n", as_json(rows)) } else { as_table(rows) }
         }
@@ -74,8 +80,12 @@ pub fn run(command: &ConfigCommand, environment: &[(OsString, OsString)]) -> Res
     Ok(ExitCode::SUCCESS)
 }
 
-fn check(given: &Given, environment: &[(OsString, OsString)]) -> Result<String, String> {
-    let (layers, settings) = effective(given, environment)?;
+fn check(
+    given: &Given,
+    arguments: &[Argument],
+    environment: &[(OsString, OsString)],
+) -> Result<String, String> {
+    let (layers, settings) = effective(given, arguments, environment)?;
     let config = Config::new(settings)?;
     AccountKeys::check(&config)?;
     Tls::check(&config)?;
@@ -90,10 +100,14 @@ fn check(given: &Given, environment: &[(OsString, OsString)]) -> Result<String, 
     Ok(format!("{warning}the settings are good\n"))
 }
 
-fn effective(given: &Given, environment: &[(OsString, OsString)]) -> Result<(Layers, Settings), String> {
+fn effective(
+    given: &Given,
+    arguments: &[Argument],
+    environment: &[(OsString, OsString)],
+) -> Result<(Layers, Settings), String> {
     let layers = Layers::read(&given.settings, given.config.as_deref(), environment.iter().cloned())?;
     let mut settings = layers.merged()?.settings;
-    layers::emulate(&mut settings, &given.settings, &[], environment)?;
+    layers::emulate(&mut settings, &given.settings, arguments, environment)?;
     Ok((layers, settings))
 }
 
@@ -105,25 +119,46 @@ pub fn described(layers: &Layers, settings: &Settings) -> Result<Value, String> 
 fn rows(layers: &Layers, settings: &Settings) -> Result<Vec<Row>, String> {
     let (given, effective) = (layers::to_map(&layers.merged()?.settings), layers::to_map(settings));
     let changed_by = if settings.emulator == Some(true) { "emulator mode" } else { "demo" };
+    let emulator = settings.emulated.as_ref().and_then(|_| Config::new(settings.clone()).ok());
+    let listen = emulator.map(|config| config.listen.iter().map(ListenAddress::text).collect::<Vec<_>>());
     let file = layers.file.as_ref().map(|file| file.display().to_string()).unwrap_or_default();
     let row = |(name, help): (String, String)| {
+        // Emulator mode adds listeners to those of the setting.
+        if let Some(listen) =
+            listen.as_ref().filter(|_| name == "listen" && layers.place_of(&name) != Some(Place::Flag))
+        {
+            return Row { name, value: json!(listen), source: "emulator mode".to_owned() };
+        }
+        let (default, note) = default_of(&help);
+        let is_stored = settings.durability != Some(DurabilityMode::Memory);
+        let default = default.filter(|_| name != "data-dir" || is_stored);
         let source = match layers.place_of(&name) {
             _ if given.get(&name) != effective.get(&name) => changed_by.to_owned(),
             Some(Place::Flag) => "flag".to_owned(),
             Some(Place::Variable) => format!("variable {}", layers::variable_of(&name)),
             Some(Place::File) => format!("file {file}"),
-            None => "default".to_owned(),
+            None => note.map_or("default".to_owned(), |note| format!("default: {note}")),
         };
         let value = effective.get(&name).cloned().map(|value| masked(&name, value));
-        Row { value: value.unwrap_or_else(|| default_of(&help)), name, source }
+        Row { value: value.or(default).unwrap_or_default(), name, source }
     };
     Ok(layers::described().into_iter().map(row).collect())
 }
 
-/// The text of a help's `[default: …]`. Without one the setting is off or empty.
-fn default_of(help: &str) -> Value {
+/// The value in a help's `[default: …]`, or its text where the value depends on something else. Without either the setting
+/// is off or empty.
+fn default_of(help: &str) -> (Option<Value>, Option<String>) {
     let default = help.split_once("[default: ").and_then(|(_, rest)| rest.rsplit_once(']'));
-    default.map_or(Value::Null, |(default, _)| json!(default))
+    let Some((default, _)) = default else { return (None, None) };
+    let end = default.find([',', ';']).unwrap_or(default.len());
+    let (value, rest) = (&default[..end], default[end..].trim_start_matches([',', ';', ' ']));
+    let is_alternative = rest.starts_with("or ") || !rest.is_empty() && value == "none";
+    if value.contains(' ') || is_alternative {
+        return (None, Some(default.to_owned()));
+    }
+    let value =
+        (value != "none").then(|| value.parse::<u64>().map_or_else(|_| json!(value), |number| json!(number)));
+    (value, None)
 }
 
 /// Hides the part of a URL in which a user and a password may be.
@@ -176,7 +211,17 @@ mod tests {
 
     #[test]
     fn defaults_come_from_the_help() {
-        assert_eq!(default_of("Seconds that a request may be off [default: 900]"), "900");
-        assert_eq!(default_of("Further names"), Value::Null);
+        let value = |value: Value| (Some(value), None);
+        let note = |note: &str| (None, Some(note.to_owned()));
+        assert_eq!(default_of("Seconds that a request may be off [default: 900]"), value(json!(900)));
+        assert_eq!(default_of("x [default: 64KiB, at least 8KiB]"), value(json!("64KiB")));
+        assert_eq!(default_of("x [default: data; with --durability memory: nowhere]"), value(json!("data")));
+        assert_eq!(default_of("x [default: as many as there are]"), note("as many as there are"));
+        assert_eq!(default_of("x [default: 9, or as many as fit]"), note("9, or as many as fit"));
+        assert_eq!(default_of("x [default: none; y with demo data]"), note("none; y with demo data"));
+        assert_eq!(
+            [default_of("x [default: none]"), default_of("Further names")],
+            [(None, None), (None, None)]
+        );
     }
 }

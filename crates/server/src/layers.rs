@@ -18,8 +18,13 @@ use crate::operate::KEY_VARIABLE;
 use crate::settings::{ExplorerMode, Settings};
 
 const PREFIX: &str = "SHARDLAKE_";
+const PORT_VARIABLE: &str = "SHARDLAKE_PORT";
 /// Names the settings file where `--config` does not.
 pub const CONFIG_VARIABLE: &str = "SHARDLAKE_CONFIG";
+
+/// For a name that many programs have.
+pub const PORT_IS_OF_LISTEN: &str =
+    "there is no setting for the port alone: it is a part of `listen`, such as 127.0.0.1:9000";
 
 /// Settings as a command line of their own, to read variables with.
 #[derive(Debug, Parser)]
@@ -69,6 +74,12 @@ impl Layers {
                 Some(CONFIG_VARIABLE) => named = Some(value),
                 // For the operator's commands; a server has its keys from files.
                 Some(KEY_VARIABLE) => {}
+                // Kubernetes writes a URL into it.
+                Some(PORT_VARIABLE) if value.to_str().is_some_and(|value| value.parse::<u16>().is_ok()) => {
+                    return Err(format!(
+                        "the environment variable {PORT_VARIABLE}: {PORT_IS_OF_LISTEN} in SHARDLAKE_LISTEN"
+                    ));
+                }
                 Some(name) if name.starts_with(PREFIX) && !is_of_kubernetes(name) => {
                     variables.push((name.to_owned(), value));
                 }
@@ -188,22 +199,49 @@ fn read_file(path: &Path) -> Result<Settings, String> {
     let settings = read.map_err(|error| {
         let line = |start: usize| text.bytes().take(start).filter(|byte| *byte == b'\n').count() + 1;
         let place = error.span().map_or(String::new(), |span| format!(", line {}", line(span.start)));
-        format!("the settings file '{}'{place}: {}", path.display(), short(error.message()))
+        let key = error.span().and_then(|span| key_of_line(&text, line(span.start)));
+        let named = key.map_or(String::new(), |key| format!("`{key}`: "));
+        match short(error.message()) {
+            Short::UnknownKey(message) => format!("the settings file '{}'{place}: {message}", path.display()),
+            Short::Other(message) => {
+                format!("the settings file '{}'{place}: {named}{message}", path.display())
+            }
+        }
     })?;
     settings.fold_tables().map_err(|error| format!("the settings file '{}': {error}", path.display()))
 }
 
+/// The key that a line gives a value.
+fn key_of_line(text: &str, number: usize) -> Option<&str> {
+    let key = text.lines().nth(number.checked_sub(1)?)?.split_once('=')?.0.trim();
+    Some(key).filter(|key| !key.is_empty())
+}
+
+/// The message of an error in a file.
+enum Short {
+    /// It names the key itself.
+    UnknownKey(String),
+    Other(String),
+}
+
 /// An error about a key, with the setting that it was meant to be instead of all that there are.
-fn short(error: &str) -> String {
+fn short(error: &str) -> Short {
     let name = error.strip_prefix("unknown field `").and_then(|rest| rest.split_once('`'));
     let Some((name, _)) = name.filter(|(_, expected)| expected.contains("`data-dir`")) else {
-        return error.to_owned();
+        // Only lists and sizes may be written in two ways.
+        return Short::Other(match error.contains("untagged enum") {
+            true => "write a text, a number for a size, or an array of texts for a list".to_owned(),
+            false => error.to_owned(),
+        });
     };
     let known = AsFlags::command();
-    match near_miss(name, known.get_arguments().filter_map(|argument| argument.get_long())) {
-        Some(meant) => format!("unknown setting `{name}`: did you mean `{meant}`?"),
-        None => format!("unknown setting `{name}`: `shardlake help serve` lists them"),
-    }
+    Short::UnknownKey(
+        match near_miss(name, known.get_arguments().filter_map(|argument| argument.get_long())) {
+            Some(meant) => format!("unknown setting `{name}`: did you mean `{meant}`?"),
+            None if name == "port" => PORT_IS_OF_LISTEN.to_owned(),
+            None => format!("unknown setting `{name}`: `shardlake help serve` lists them"),
+        },
+    )
 }
 
 /// The settings among variables, and the names of the others.

@@ -2,7 +2,7 @@
 //!
 //! | file | responsibility |
 //! |---|---|
-//! | `cli.rs` | the commands |
+//! | `cli.rs`, `usage.rs` | the commands; errors of wrong command lines |
 //! | `settings.rs`, `layers.rs`, `config.rs`, `byte_size.rs` | what can be set, from where, and what it comes to |
 //! | `serve.rs`, `start_watch.rs`, `home.rs`, `shards.rs` | a server from start to end; the steps of a start; where its data lies; what the data directory holds |
 //! | `store/` | an account in an object store, which one server at a time has |
@@ -107,6 +107,7 @@ mod tls;
 mod top;
 mod tracing_export;
 mod transfer;
+mod usage;
 mod verify;
 mod version;
 mod watched_io;

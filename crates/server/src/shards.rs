@@ -83,7 +83,12 @@ pub struct Inspected {
 
 /// Opens the shards of a data directory for reading only, and changes nothing in it.
 pub async fn inspect(data_dir: &Path, scratch: &Path) -> Result<(Shards, Vec<Inspected>), String> {
-    check_is_no_file(data_dir)?;
+    if let Some(file) = file_on_path(data_dir) {
+        return Err(format!(
+            "'{}' is a file, not a directory: name the data directory of a server",
+            file.display()
+        ));
+    }
     if !data_dir.exists() {
         return Err(format!("the data directory '{}' does not exist", data_dir.display()));
     }
@@ -125,14 +130,18 @@ pub fn logs(data_dir: &Path, places: impl Iterator<Item = Option<u64>>) -> Resul
 
 /// Refuses a path that leads to a file or through one, before anything fails on it.
 pub fn check_is_no_file(data_dir: &Path) -> Result<(), String> {
-    let file = data_dir.ancestors().find(|path| path.exists()).filter(|path| !path.is_dir());
-    match file {
+    match file_on_path(data_dir) {
         Some(file) => Err(format!(
             "'{}' is a file, not a directory: name a directory for the data with --data-dir",
             file.display()
         )),
         None => Ok(()),
     }
+}
+
+/// The file that a path leads to or through.
+fn file_on_path(path: &Path) -> Option<&Path> {
+    path.ancestors().find(|path| path.exists()).filter(|path| !path.is_dir())
 }
 
 /// The number of shards and the contents of `account.json`; an error if a remembered shard is missing.

@@ -48,6 +48,8 @@ pub struct Emulated {
     pub serves_mongo: bool,
     /// Known names without an effect here.
     pub ignored: Vec<String>,
+    /// Addresses of a variable or of the settings file whose port the mode serves on all interfaces.
+    pub not_served: Vec<String>,
     /// Names that neither emulator has.
     pub unknown: Vec<String>,
 }
@@ -68,6 +70,12 @@ impl Emulated {
         if !self.unknown.is_empty() {
             let names = self.unknown.join(", ");
             tracing::warn!("emulator mode does not know these arguments and variables: {names}");
+        }
+        if !self.not_served.is_empty() {
+            let addresses = self.not_served.join(", ");
+            tracing::warn!(
+                "emulator mode serves the ports of these addresses on all interfaces: {addresses}; the flag --listen replaces all addresses"
+            );
         }
         if !self.ignored.is_empty() {
             let names = self.ignored.join(", ");

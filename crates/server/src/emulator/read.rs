@@ -8,6 +8,8 @@ use super::{Emulated, Secret};
 /// Variable of the setting that switches the mode on.
 const SWITCH_VARIABLE: &str = "SHARDLAKE_EMULATOR";
 const COMMAND: &str = "serve";
+/// Has the settings of `serve`, and an action of its own.
+const CONFIG: &str = "config";
 const OTLP_ENDPOINT_VARIABLE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 
 /// An argument that is not one of our flags.
@@ -30,8 +32,10 @@ pub fn take(
     let is_switched = environment
         .iter()
         .any(|(name, value)| name == SWITCH_VARIABLE && value.to_str().and_then(truth) == Some(true));
-    let begin = match line.get(1).and_then(|first| first.to_str()) {
+    let word = |place: usize| line.get(place).and_then(|word| word.to_str());
+    let begin = match word(1) {
         Some(COMMAND) => 2,
+        Some(CONFIG) if word(2).is_some_and(|action| !action.starts_with('-')) => 3,
         Some(first) if !first.starts_with('-') || is_version(first) => return (line, Vec::new()),
         _ if is_switched => 1,
         _ => return (line, Vec::new()),
@@ -40,7 +44,7 @@ pub fn take(
     if !is_switched && !is_flagged {
         return (line, Vec::new());
     }
-    let mut ours = vec![line[0].clone(), COMMAND.into()];
+    let mut ours = if begin == 1 { vec![line[0].clone(), COMMAND.into()] } else { line[..begin].to_vec() };
     let mut others = Vec::new();
     let mut place = begin;
     while let Some(argument) = line.get(place) {
@@ -53,7 +57,8 @@ pub fn take(
         let follows = line.get(place + 1).filter(|next| may_have_value && !is_flag(next));
         place += 1 + usize::from(follows.is_some());
         let bare = name.strip_prefix("--").unwrap_or_default();
-        if is_help(name) || is_setting(bare) && !is_translated(bare) {
+        let is_of_config = begin == 3 && bare == "json";
+        if is_help(name) || is_of_config || is_setting(bare) && !is_translated(bare) {
             ours.push(argument.clone());
             ours.extend(follows.cloned());
         } else {
@@ -237,6 +242,12 @@ mod tests {
         assert_eq!(taken(&["s", "--port", "9"], &on).0, "s serve");
         assert_eq!(taken(&["s", "partitions", "--port"], &on).0, "s partitions --port");
         assert_eq!(taken(&["s", "serve", "--port"], &[]).0, "s serve --port");
+        let (ours, others) = taken(&["s", "config", "print", "--emulator", "--json", "--port", "9"], &[]);
+        assert_eq!(
+            (ours.as_str(), others),
+            ("s config print --emulator --json", vec![argument("--port", Some("9"))])
+        );
+        assert_eq!(taken(&["s", "config", "--port"], &on).0, "s config --port");
         assert_eq!(taken(&["s", "--version"], &on).0, "s --version");
         assert_eq!(taken(&["s", "-V"], &[]).0, "s -V");
         assert_eq!(taken(&["s", "serve", "--help"], &on).0, "s serve --help");

@@ -1,0 +1,55 @@
+//! Errors of wrong command lines, with tips that help.
+//!
+//! The parser suggests the most similar flag, however different it is: for `--port`, `--explorer`.
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Command, ValueEnum};
+use shardlake_stdx::near_miss;
+
+use crate::cli::DemoChoice;
+
+const PORT: &str = "the port is a part of an address, such as --listen 127.0.0.1:9000; --port is an argument of an emulator, for serve --emulator";
+
+/// `is_demo`: the command is `demo`.
+pub fn explained(mut error: clap::Error, is_demo: bool) -> clap::Error {
+    match error.kind() {
+        ErrorKind::UnknownArgument => explain_unknown(&mut error),
+        ErrorKind::MissingRequiredArgument if is_demo => return which_demo(),
+        _ => {}
+    }
+    error
+}
+
+fn explain_unknown(error: &mut clap::Error) {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.trim_start_matches('-').to_owned()),
+        _ => None,
+    };
+    let (Some(given), suggested) = (text(ContextKind::InvalidArg), text(ContextKind::SuggestedArg)) else {
+        return;
+    };
+    if suggested.is_none_or(|suggested| is_meant(&given, &suggested)) && given != "port" {
+        return;
+    }
+    // The usage is that of the suggestion.
+    error.remove(ContextKind::SuggestedArg);
+    error.remove(ContextKind::Usage);
+    if given == "port" {
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![PORT.into()]));
+    }
+}
+
+/// Whether one is a misspelling or the beginning of the other.
+fn is_meant(given: &str, suggested: &str) -> bool {
+    near_miss(given, [suggested]).is_some() || given.len() > 2 && suggested.starts_with(given)
+}
+
+fn which_demo() -> clap::Error {
+    let mut text = "`shardlake demo` needs the name of one:\n\n".to_owned();
+    for demo in DemoChoice::value_variants().iter().filter_map(ValueEnum::to_possible_value) {
+        let help = demo.get_help().map(ToString::to_string).unwrap_or_default();
+        text += &format!("  shardlake demo {:<10}  {help}\n", demo.get_name());
+    }
+    text += "\n`shardlake demo --help` lists the options\n";
+    Command::new("shardlake").error(ErrorKind::MissingRequiredArgument, text)
+}
