@@ -69,10 +69,8 @@ pub(crate) async fn serve(call: &OperatorCall<'_>, target: &BackupTarget) -> Res
         }
         (BackupTarget::One(id), "DELETE") => {
             let made = parameters.get("made").map(name_of_backup).transpose()?;
-            backups.end(id, outcome).await?;
-            if let (Some(installation), Some(made)) = (call.installation, made) {
-                installation.last_backup.note(made, call.context.now);
-            }
+            let made = made.map(str::to_owned);
+            backups.end(id, outcome.map(|outcome| (outcome, made))).await?;
             Ok(OperatorReply::empty(StatusCode::NO_CONTENT))
         }
         (BackupTarget::Piece { id, shard, file, offset }, "GET") => {

@@ -71,8 +71,7 @@ pub use address::Address;
 pub use client::OperatorRequest;
 pub use operation::AdminOperation;
 pub use watch::{
-    CallerAccess, Installation, LastBackup, LogLine, LogRing, ProcessGauges, ProcessRings, RequestCounts,
-    TokenAccess,
+    CallerAccess, Installation, LogLine, LogRing, ProcessGauges, ProcessRings, RequestCounts, TokenAccess,
 };
 
 use address::{Action, Target};

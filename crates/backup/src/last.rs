@@ -33,6 +33,8 @@ impl BackupOutcome {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndedBackup {
     pub id: String,
+    /// The name under which its client has stored it; `None` where the client has not reported one.
+    pub name: Option<String>,
     pub began: Timestamp,
     pub ended: Timestamp,
     /// Size of all of its files.

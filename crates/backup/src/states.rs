@@ -184,14 +184,15 @@ impl Backups {
         Ok(piece)
     }
 
-    /// The client needs the state no more. `outcome` is of a backup; `None`: the state was read for something else.
-    pub async fn end(&self, id: &str, outcome: Option<BackupOutcome>) -> Result<()> {
+    /// The client needs the state no more. `outcome` is that of a backup, with the name that its client gave it;
+    /// `None`: the state was read for something else.
+    pub async fn end(&self, id: &str, outcome: Option<(BackupOutcome, Option<String>)>) -> Result<()> {
         let (state, ended) = (self.0.clone(), self.0.find(id)?);
         uninterrupted(async move {
             state.kept().remove(&ended.id);
             state.remove(&ended.id).await;
             match outcome {
-                Some(outcome) => state.note_end(&ended, outcome),
+                Some((outcome, name)) => state.note_end(&ended, outcome, name),
                 None => tracing::info!(id = ended.id, "a state that was read ends"),
             }
             Ok(())
@@ -247,7 +248,7 @@ impl State {
     }
 
     /// Logs and records the end of a backup.
-    fn note_end(&self, kept: &KeptState, outcome: BackupOutcome) {
+    fn note_end(&self, kept: &KeptState, outcome: BackupOutcome, name: Option<String>) {
         let ended = self.clock.now();
         let milliseconds = ended.milliseconds().saturating_sub(kept.time.milliseconds());
         let (size_bytes, read_bytes) = (kept.size_bytes(), kept.read_bytes.load(Ordering::Relaxed));
@@ -260,7 +261,7 @@ impl State {
                 tracing::warn!(id, result, milliseconds, bytes = size_bytes, read_bytes, "a backup ends");
             }
         }
-        let ended = EndedBackup { id: kept.id.clone(), began: kept.time, ended, size_bytes, outcome };
+        let ended = EndedBackup { id: kept.id.clone(), name, began: kept.time, ended, size_bytes, outcome };
         self.last.send_modify(|last| last.note(ended));
     }
 
@@ -292,7 +293,7 @@ impl State {
                 SILENCE_MAX.as_secs() / 60
             );
             self.remove(&kept.id).await;
-            self.note_end(&kept, BackupOutcome::Abandoned);
+            self.note_end(&kept, BackupOutcome::Abandoned, None);
         }
     }
 

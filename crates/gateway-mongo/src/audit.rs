@@ -1,6 +1,8 @@
-//! The audit log: one line for each command that asks to change a definition, an index or a user. A line has the user, the
-//! namespace and the outcome, and no content.
+//! The audit log: one line for each command that asks to change a definition, an index or a user, for each pipeline that is
+//! written by `$out` or `$merge`, and for each collection that a write creates. A line has the user, the namespace and the
+//! outcome, and no content.
 
+use shardlake_account::collections::{CreationLog, Namespace};
 use shardlake_mql::{Document, Value};
 
 use crate::call::Connection;
@@ -46,12 +48,13 @@ pub struct Audited {
 impl Audited {
     /// `None` where the command changes no definition.
     pub fn of(command: &'static str, body: &Document, connection: &Connection) -> Option<Audited> {
-        AUDITED.binary_search(&command).ok()?;
-        let caller = match connection.principal() {
-            Some(principal) => format!("user {}", principal.key()),
-            None => format!("client {} without a user", connection.ends.client.ip()),
-        };
         let database = body.get("$db").and_then(Value::as_str).unwrap_or_default();
+        if let Some((command, resource)) = written_by(command, body, database) {
+            let (caller, resource) = (caller_of(connection), shown(&resource));
+            return Some(Audited { command, caller, resource, connection: connection.id });
+        }
+        AUDITED.binary_search(&command).ok()?;
+        let caller = caller_of(connection);
         let resource = match body.first().and_then(|(_, first)| first.as_str()) {
             // Commands on databases have a number there.
             None => database.to_owned(),
@@ -60,8 +63,7 @@ impl Audited {
             }
             Some(name) => format!("{database}.{name}"),
         };
-        let resource = resource[..resource.floor_char_boundary(TEXT_BYTES_MAX)].escape_debug().to_string();
-        Some(Audited { command, caller, resource, connection: connection.id })
+        Some(Audited { command, caller, resource: shown(&resource), connection: connection.id })
     }
 
     /// `code` is of the error.
@@ -80,6 +82,50 @@ impl Audited {
             self.command,
             self.resource,
         );
+    }
+}
+
+fn caller_of(connection: &Connection) -> String {
+    match connection.principal() {
+        Some(principal) => format!("user {}", principal.key()),
+        None => format!("client {} without a user", connection.ends.client.ip()),
+    }
+}
+
+/// A name in a line: cut, and escaped, so that it cannot begin a line of its own.
+fn shown(name: &str) -> String {
+    name[..name.floor_char_boundary(TEXT_BYTES_MAX)].escape_debug().to_string()
+}
+
+/// The last stage of a pipeline that writes its results, and the collection that it names.
+fn written_by(command: &str, body: &Document, database: &str) -> Option<(&'static str, String)> {
+    let stages = body.get("pipeline").filter(|_| command == "aggregate")?.as_array()?;
+    let (name, stage) = stages.last()?.as_document()?.first()?;
+    let (name, target) = match &**name {
+        "$out" => ("$out", Some(stage)),
+        "$merge" => ("$merge", stage.as_document().map_or(Some(stage), |stage| stage.get("into"))),
+        _ => return None,
+    };
+    // A malformed stage is refused: its line names the database.
+    let text =
+        |document: &Document, member: &str| document.get(member).and_then(Value::as_str).map(str::to_owned);
+    let target = target.map(|target| match (target.as_str(), target.as_document()) {
+        (Some(collection), _) => format!("{database}.{collection}"),
+        (_, Some(target)) => {
+            let other = text(target, "db").unwrap_or_else(|| database.to_owned());
+            format!("{other}.{}", text(target, "coll").unwrap_or_default())
+        }
+        _ => database.to_owned(),
+    });
+    Some((name, target.unwrap_or_else(|| database.to_owned())))
+}
+
+/// Logs the collections that the writes of a connection create.
+impl CreationLog for Connection {
+    fn note(&self, created: &Namespace) {
+        let resource = shown(&created.to_string());
+        let created = Audited { command: "create", caller: caller_of(self), resource, connection: self.id };
+        created.log(None);
     }
 }
 

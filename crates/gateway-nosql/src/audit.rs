@@ -118,10 +118,10 @@ fn shown(text: &str) -> String {
     text[..text.floor_char_boundary(TEXT_BYTES_MAX)].escape_debug().to_string()
 }
 
-/// `key_name` is of the key that signed the request.
-pub(crate) fn caller_of(caller: &Caller, key_name: &str) -> String {
+/// `key_name` finds the name of the key that signed the request.
+pub(crate) fn caller_of(caller: &Caller, key_name: impl FnOnce() -> String) -> String {
     match caller {
-        Caller::Key(_) => key_name.to_owned(),
+        Caller::Key(_) => key_name(),
         Caller::Token(grant) => format!("resource token of permission '{}'", grant.permission.definition.id),
     }
 }

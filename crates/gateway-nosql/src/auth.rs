@@ -61,15 +61,23 @@ impl Grant {
     }
 }
 
+/// One of the account's keys, ready for use.
+struct Key {
+    keyed: Hmac<Sha256>,
+    access: Access,
+    name: &'static str,
+}
+
 /// The account's keys, ready for use.
 pub(crate) struct Keyring {
-    keys: Vec<(Hmac<Sha256>, Access)>,
+    keys: Vec<Key>,
     clock_skew_max: Duration,
 }
 
 impl Keyring {
     pub fn new(keys: &[AccountKey], clock_skew_max: Duration) -> Result<Keyring> {
-        let prepare = |key: &AccountKey| Ok((keyed(&key.key)?, key.access));
+        let prepare =
+            |key: &AccountKey| Ok(Key { keyed: keyed(&key.key)?, access: key.access, name: key.name });
         let keys = keys.iter().map(prepare).collect::<Result<Vec<_>>>()?;
         if keys.is_empty() {
             return Err(Error::bad_request("the account needs at least one key"));
@@ -154,20 +162,20 @@ impl Keyring {
     }
 
     fn read_write_keys(&self) -> impl Iterator<Item = &Hmac<Sha256>> {
-        self.keys.iter().filter(|(_, access)| *access == Access::Full).map(|(key, _)| key)
+        self.keys.iter().filter(|key| key.access == Access::Full).map(|key| &key.keyed)
     }
 
     fn verify(&self, payload: &Payload<'_>, signature: &[u8]) -> Option<Access> {
-        self.keys.iter().find_map(|(keyed, access)| {
-            let mut mac = keyed.clone();
+        self.keys.iter().find_map(|key| {
+            let mut mac = key.keyed.clone();
             payload.feed(&mut mac);
-            mac.verify_slice(signature).is_ok().then_some(*access)
+            mac.verify_slice(signature).is_ok().then_some(key.access)
         })
     }
 
     /// The name of the key that signed a request, for the audit log.
-    pub fn key_name(&self, authorization: Option<&str>, forms: &[Payload<'_>]) -> &'static str {
-        let Ok(Sent::Signature(signature)) = Sent::parse(authorization) else { return "no key" };
+    pub fn key_name(&self, authorization: Option<&str>, forms: &[Payload<'_>]) -> String {
+        let Ok(Sent::Signature(signature)) = Sent::parse(authorization) else { return "no key".to_owned() };
         let is_of = |keyed: &Hmac<Sha256>| {
             forms.iter().any(|form| {
                 let mut mac = keyed.clone();
@@ -175,14 +183,10 @@ impl Keyring {
                 mac.verify_slice(&signature).is_ok()
             })
         };
-        let Some(place) = self.keys.iter().position(|(keyed, _)| is_of(keyed)) else { return "no key" };
-        let (before, access) = (&self.keys[..place], self.keys[place].1);
-        match (access, before.iter().any(|(_, other)| *other == access)) {
-            (Access::Full, false) => "primary key",
-            (Access::Full, true) => "secondary key",
-            (Access::ReadOnly, false) => "primary read-only key",
-            (Access::ReadOnly, true) => "secondary read-only key",
-        }
+        self.keys
+            .iter()
+            .find(|key| is_of(&key.keyed))
+            .map_or("no key".to_owned(), |key| format!("{} key", key.name))
     }
 
     fn check_date(&self, date: &str, now: Timestamp) -> Result<()> {

@@ -273,7 +273,7 @@ impl Inner {
             false => CallerAccess::Key(keyring.authenticate_key(headers.authorization, &[form], now)?),
         };
         let audited = Audited::is_wanted(operation).then(|| {
-            let caller = keyring.key_name(headers.authorization, &[form]).to_owned();
+            let caller = keyring.key_name(headers.authorization, &[form]);
             Audited::new(operation, caller, audit::decoded(parts.uri.path()), arrival.activity_id)
         });
         if let Err(error) = shardlake_admin::allow(&caller, &parts.method, address) {
@@ -319,7 +319,7 @@ impl Inner {
             return None;
         }
         let caller = path.with_signed_forms(route, method, dates(call.headers), |forms| {
-            audit::caller_of(call.caller, self.keyring.load().key_name(call.headers.authorization, forms))
+            audit::caller_of(call.caller, || self.keyring.load().key_name(call.headers.authorization, forms))
         });
         let resource = audit::resource_of(&self.account, operation, sent_path, &call.body);
         Some(Audited::new(operation, caller, resource, call.context.activity_id))

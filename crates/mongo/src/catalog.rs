@@ -131,6 +131,10 @@ impl Collections {
                 let made = self.writable(namespace)?;
                 made.ok_or_else(|| Failure::new(NAMESPACE_NOT_FOUND, format!("ns not found: {namespace}")))
             }
+            Ok(made) => {
+                request.note_creation(namespace);
+                Ok(made)
+            }
             other => other,
         }
     }

@@ -102,7 +102,7 @@ pub use names::{shown_name, stored_name};
 pub use plan::{Access, Plan, access, plan};
 pub use point::Point;
 pub use reads::{Find, Finding, MEMORY_BYTES_MAX, Source};
-pub use request::{Ending, Request};
+pub use request::{CreationLog, Ending, Request};
 pub use shard_key::ShardKey;
 pub use shown::{IndexKeys, Shown, reach};
 pub use stored::{body_of, document_of};

@@ -8,6 +8,7 @@ use shardlake_model::RequestContext;
 use shardlake_mql::{Collation, Document, Env, Scope, TimeTest, Value};
 use shardlake_stdx::Clock;
 
+use crate::collections::Namespace;
 use crate::failure::Result;
 
 /// Time slice for which a command keeps its thread. Between two slices other commands run, and a disconnect is noticed.
@@ -33,6 +34,11 @@ pub trait Ending: std::fmt::Debug + Send + Sync {
     fn is_wanted(&self) -> bool;
 }
 
+/// Receives the collections that a write creates because they are missing.
+pub trait CreationLog: std::fmt::Debug + Send + Sync {
+    fn note(&self, created: &Namespace);
+}
+
 /// One command at work.
 #[derive(Debug)]
 pub struct Request {
@@ -45,6 +51,7 @@ pub struct Request {
     end: Option<Arc<dyn Ending>>,
     keeps_empty_timestamps: bool,
     skips_validators: bool,
+    creations: Option<Arc<dyn CreationLog>>,
 }
 
 impl Request {
@@ -60,6 +67,7 @@ impl Request {
             end: None,
             keeps_empty_timestamps: false,
             skips_validators: false,
+            creations: None,
         }
     }
 
@@ -80,6 +88,16 @@ impl Request {
     /// Whether a value stands for the time at which the server gets it.
     pub(crate) fn replaces(&self, value: &Value) -> bool {
         !self.keeps_empty_timestamps && matches!(value, Value::Timestamp(0, 0))
+    }
+
+    pub fn logging_creations(self, log: Arc<dyn CreationLog>) -> Request {
+        Request { creations: Some(log), ..self }
+    }
+
+    pub(crate) fn note_creation(&self, created: &Namespace) {
+        if let Some(log) = &self.creations {
+            log.note(created);
+        }
     }
 
     pub fn ending_with(self, end: Arc<dyn Ending>) -> Request {

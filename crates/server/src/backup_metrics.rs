@@ -1,4 +1,4 @@
-//! The backup that ended last: on the page of metrics, and in a file of the data directory, so that a restart does not make an
+//! The backup that ended last: on the page of metrics, for `shardlake status`, and in a file of the data directory, so that a restart does not make an
 //! account look as if it had never been backed up.
 
 use std::path::{Path, PathBuf};
@@ -38,6 +38,9 @@ struct Record {
 #[serde(rename_all = "camelCase")]
 struct Entry {
     id: String,
+    /// Absent in records from before it was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
     began_ms: u64,
     ended_ms: u64,
     size_bytes: u64,
@@ -48,6 +51,7 @@ impl Entry {
     fn of(ended: &EndedBackup) -> Entry {
         Entry {
             id: ended.id.clone(),
+            name: ended.name.clone(),
             began_ms: ended.began.milliseconds(),
             ended_ms: ended.ended.milliseconds(),
             size_bytes: ended.size_bytes,
@@ -59,6 +63,7 @@ impl Entry {
         Some(EndedBackup {
             outcome: BackupOutcome::of_name(&self.outcome)?,
             id: self.id,
+            name: self.name,
             began: Timestamp(self.began_ms),
             ended: Timestamp(self.ended_ms),
             size_bytes: self.size_bytes,

@@ -457,7 +457,7 @@ mod tests {
     async fn gateway() -> Gateway {
         let shard = Shard::open(ShardOptions::memory()).await.expect("a shard in memory opens");
         let account = Account::open(shard, AccountOptions::default()).await.expect("the account opens");
-        let keys = vec![AccountKey { key: EMULATOR_KEY.into(), access: Access::Full }];
+        let keys = vec![AccountKey { name: "primary", key: EMULATOR_KEY.into(), access: Access::Full }];
         Gateway::new(account, GatewaySettings { keys, ..GatewaySettings::default() }).expect("a valid key")
     }
 

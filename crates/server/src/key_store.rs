@@ -1,7 +1,8 @@
 //! The keys of a running server, for operators: each can be replaced by a new one while clients keep working.
 //!
 //! A rotation writes the key file first, whole and synced, then accepts the new keys. A crash in between leaves the new key in the file, so
-//! that the next start accepts it. The log has a line with the fingerprints of both keys.
+//! that the next start accepts it. Once the new file is in its place, the new key is in force, also where its directory cannot be synced:
+//! file and server agree at each point in time. The log has a line with the fingerprints of both keys.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -108,13 +109,20 @@ impl KeyStore for ServedKeys {
             changed.push(made.clone());
             changed.sort_by_key(|key| key.name);
             assert!(changed.iter().any(|key| key.name == KeyName::Primary), "a key file has a primary key");
-            keys::write(path, &changed).map_err(|why| Error::new(ErrorKind::Internal, why))?;
+            let unsynced = keys::write(path, &changed).map_err(|why| Error::new(ErrorKind::Internal, why))?;
             let accepted = keys::accepted(&changed);
             gateway.set_keys(&accepted)?;
             if let Some(mongo) = mongo {
                 mongo.set_keys(mongo::keys_of(&accepted));
             }
             *keys = changed;
+            if let Some(reason) = unsynced {
+                tracing::warn!(
+                    reason,
+                    key = name.text(),
+                    "the new account key is in force and in its file, but a power cut may bring back the old key: keep a copy of the file"
+                );
+            }
             tracing::info!(
                 target: AUDIT,
                 key = name.text(),

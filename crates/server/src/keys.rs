@@ -20,6 +20,8 @@ use crate::private_file::{self, Secrecy};
 pub const WELL_KNOWN_KEY: &str =
     "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
 const KEY_SIZE_BYTES: usize = 64;
+/// File of the data directory with keys that the server made.
+const GENERATED: &str = "keys.json";
 
 /// The content of a key file. Only the primary key must be there.
 #[derive(Debug, Serialize, Deserialize)]
@@ -77,22 +79,37 @@ impl AccountKeys {
 
     /// The keys that the configuration asks for; generates them where they are needed and missing.
     pub fn load(config: &Config, random: &Random) -> Result<AccountKeys, String> {
-        if let Some(path) = &config.key_file {
-            return read(path, config);
-        }
+        // The clients of an emulator have the key of this variable, so it wins over key files.
         if let Some(Secret(key)) =
             config.emulator.as_ref().and_then(|emulator| emulator.settings.key.as_ref())
         {
             check(key).map_err(|wrong| format!("AZURE_COSMOS_EMULATOR_KEY {wrong}"))?;
+            for path in [config.key_file.clone(), stored(config)].iter().flatten() {
+                tracing::warn!(file = %path.display(), "AZURE_COSMOS_EMULATOR_KEY is the account key: the key file is not read");
+            }
             let is_well_known = key.trim() == WELL_KNOWN_KEY;
             let source = if is_well_known { KeySource::WellKnown } else { KeySource::Variable };
             return Ok(AccountKeys::alone(key, source));
+        }
+        if let Some(path) = &config.key_file {
+            return read(path, config);
+        }
+        if let Some(path) = stored(config).filter(|_| config.emulator.is_some()) {
+            tracing::warn!(
+                file = %path.display(),
+                "emulator mode serves the well-known key, and not the keys that this data directory has: name them with --key-file to serve them"
+            );
         }
         match generated(config, random)? {
             Some(path) => read(&path, config),
             None => Ok(AccountKeys::alone(WELL_KNOWN_KEY, KeySource::WellKnown)),
         }
     }
+}
+
+/// Keys that an earlier start made for this data directory.
+fn stored(config: &Config) -> Option<PathBuf> {
+    config.data_dir.as_ref().map(|directory| directory.join(GENERATED)).filter(|path| path.exists())
 }
 
 /// The file with keys of the account's own, generated where it is missing; `None` where the account has no such keys.
@@ -105,7 +122,7 @@ pub fn generated(config: &Config, random: &Random) -> Result<Option<PathBuf>, St
                     generated, or --key-file, or listen on 127.0.0.1"
             .into());
     };
-    let path = data_dir.join("keys.json");
+    let path = data_dir.join(GENERATED);
     if !path.exists() {
         generate(&path, random)?;
         tracing::info!(
@@ -184,7 +201,9 @@ impl KeyFile {
 
 /// The keys as gateways check them.
 pub fn accepted(keys: &[NamedKey]) -> Vec<AccountKey> {
-    keys.iter().map(|key| AccountKey { key: key.key.clone(), access: key.name.access() }).collect()
+    keys.iter()
+        .map(|key| AccountKey { name: key.name.text(), key: key.key.clone(), access: key.name.access() })
+        .collect()
 }
 
 pub fn new_key(random: &Random) -> String {
@@ -194,16 +213,21 @@ pub fn new_key(random: &Random) -> String {
 }
 
 fn generate(path: &Path, random: &Random) -> Result<(), String> {
-    write(path, &KeyName::ALL.map(|name| NamedKey { name, key: new_key(random) }))
+    let keys = KeyName::ALL.map(|name| NamedKey { name, key: new_key(random) });
+    // Clients get keys that the next start still has.
+    write(path, &keys)?.map_or(Ok(()), Err)
 }
 
-/// Writes a key file so that a crash leaves the old one or the new one.
-pub fn write(path: &Path, keys: &[NamedKey]) -> Result<(), String> {
+/// Writes a key file so that a crash leaves the old one or the new one. After an error, the old one is in its place. `Some`:
+/// the new one is, but for this reason a power cut may bring back the old one.
+pub fn write(path: &Path, keys: &[NamedKey]) -> Result<Option<String>, String> {
     let file = KeyFile::of(keys);
     let mut text = serde_json::to_string_pretty(&file).expect("four texts are valid JSON");
     text.push('\n');
-    private_file::write(path, text.as_bytes(), Secrecy::Secret)
-        .map_err(|error| format!("the key file '{}' cannot be written: {error}", path.display()))
+    let written = private_file::replace(path, text.as_bytes(), Secrecy::Secret, private_file::sync_directory);
+    let written =
+        written.map_err(|error| format!("the key file '{}' cannot be written: {error}", path.display()))?;
+    Ok(written.map(|error| format!("the directory of '{}' cannot be synced: {error}", path.display())))
 }
 
 #[cfg(test)]

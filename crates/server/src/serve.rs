@@ -262,7 +262,6 @@ fn installation(
             std::path::absolute(directory).unwrap_or_else(|_| directory.clone()).display().to_string()
         }),
         keys: Some(keys),
-        last_backup: Arc::default(),
         process: Arc::default(),
         log,
         diagnostics: diagnostics::describe(&config.described, config.data_dir.as_deref()),

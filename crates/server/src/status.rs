@@ -107,7 +107,7 @@ fn table(report: &Value, paint: Paint) -> String {
             "last backup",
             match backup["endedAt"].as_u64() {
                 Some(at) => format!("{} at {}", text(&backup["name"]), readable(Timestamp(at))),
-                None => "none since the start".to_owned(),
+                None => "none".to_owned(),
             },
         ));
         if let Some(days) = server["certificateDaysLeft"].as_u64() {

@@ -23,6 +23,8 @@ pub enum Access {
 /// One of the account's keys.
 #[derive(Clone)]
 pub struct AccountKey {
+    /// As the operator's interface names it, such as `primary`; logs show it.
+    pub name: &'static str,
     /// Base64 text, as clients hold it.
     pub key: String,
     pub access: Access,

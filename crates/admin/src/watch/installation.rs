@@ -1,6 +1,6 @@
 //! The program's description of itself: how it was started, and its counters and logs outside the engine.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use shardlake_stdx::Timestamp;
 
@@ -27,24 +27,8 @@ pub struct Installation {
     pub data_dir: Option<String>,
     /// `None` where keys cannot be seen or changed.
     pub keys: Option<Arc<dyn KeyStore>>,
-    pub last_backup: Arc<LastBackup>,
     pub process: Arc<ProcessRings>,
     pub log: Arc<LogRing>,
     /// Settings, formats and process limits, as a JSON object. It holds no secret.
     pub diagnostics: serde_json::Value,
-}
-
-/// The last backup that a client of this process has completed.
-#[derive(Debug, Default)]
-pub struct LastBackup(Mutex<Option<(String, Timestamp)>>);
-
-impl LastBackup {
-    pub fn note(&self, name: &str, at: Timestamp) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((name.to_owned(), at));
-    }
-
-    /// Name and time.
-    pub fn get(&self) -> Option<(String, Timestamp)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
 }

@@ -21,7 +21,7 @@ mod server;
 pub(crate) use caller::caller;
 pub use caller::{CallerAccess, TokenAccess};
 pub(crate) use diagnostics::diagnostics;
-pub use installation::{Installation, LastBackup};
+pub use installation::Installation;
 pub(crate) use log::log;
 pub use log_ring::{LogLine, LogRing};
 pub use process::{ProcessGauges, ProcessRings, RequestCounts};

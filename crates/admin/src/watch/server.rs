@@ -71,8 +71,8 @@ pub(crate) async fn server(call: &OperatorCall<'_>) -> Result<OperatorReply> {
         "features": FEATURES,
         "certificateDaysLeft": told.and_then(days_left),
         "dataDir": told.and_then(|installation| installation.data_dir.as_ref()),
-        "lastBackup": told.and_then(|installation| installation.last_backup.get()).map(|(name, at)| {
-            json!({ "name": name, "endedAt": at.milliseconds() })
+        "lastBackup": account.backups().last().borrow().done.as_ref().map(|done| {
+            json!({ "name": done.name.as_ref().unwrap_or(&done.id), "endedAt": done.ended.milliseconds() })
         }),
         "shards": shards,
         "disk": { "usedBytes": disk_bytes, "freeBytes": disk_free_bytes },

@@ -44,6 +44,7 @@ impl Call {
         let keeps = self.body.get("bypassEmptyTsReplacement").is_some_and(Value::is_true);
         let skips = self.body.get("bypassDocumentValidation").is_some_and(Value::is_true);
         let request = request.keeping_empty_timestamps(keeps).skipping_validators(skips);
+        let request = request.logging_creations(self.connection.clone());
         Arc::new(request.ending_with(self.end.clone()))
     }
 

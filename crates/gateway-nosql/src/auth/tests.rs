@@ -8,7 +8,8 @@ const DATE: &str = "Thu, 27 Apr 2017 00:51:12 GMT";
 const NOW: Timestamp = Timestamp(1_493_254_272_000);
 
 fn keyring(access: Access) -> Keyring {
-    Keyring::new(&[AccountKey { key: KEY.into(), access }], Duration::from_secs(900)).expect("a valid key")
+    Keyring::new(&[AccountKey { name: "primary", key: KEY.into(), access }], Duration::from_secs(900))
+        .expect("a valid key")
 }
 
 fn payload<'r>(verb: &'r str, resource_type: &'r str, resource_link: &'r str) -> Payload<'r> {
@@ -75,12 +76,14 @@ fn the_shared_vectors_are_accepted() {
 
 #[test]
 fn a_second_key_and_a_second_form_are_tried() {
-    let other = AccountKey { key: STANDARD.encode([1; 64]), access: Access::Full };
-    let known = AccountKey { key: KEY.into(), access: Access::ReadOnly };
+    let other = AccountKey { name: "primary", key: STANDARD.encode([1; 64]), access: Access::Full };
+    let known = AccountKey { name: "secondaryReadonly", key: KEY.into(), access: Access::ReadOnly };
     let keyring = Keyring::new(&[other, known], Duration::from_secs(900)).expect("valid keys");
     let token = "type=master&ver=1.0&sig=gFB1bRB/PLJTG3bCgMuoVgNzOyFvZAamzEtLuSITjRc=";
     let forms = [payload("GET", "dbs", "dbs/x"), payload("GET", "", "")];
     assert_eq!(keyring.authenticate_key(Some(token), &forms, NOW).expect("accepted"), Access::ReadOnly);
+    // The name is that of the key, also where others are missing.
+    assert_eq!(keyring.key_name(Some(token), &forms), "secondaryReadonly key");
 }
 
 #[test]
@@ -146,7 +149,7 @@ fn dates_too_far_from_the_clock_are_forbidden() {
 #[test]
 fn unusable_keys_are_refused_at_start() {
     for key in ["", "not base64!"] {
-        let key = AccountKey { key: key.into(), access: Access::Full };
+        let key = AccountKey { name: "primary", key: key.into(), access: Access::Full };
         assert!(Keyring::new(&[key], Duration::ZERO).is_err());
     }
     assert!(Keyring::new(&[], Duration::ZERO).is_err());

@@ -48,7 +48,7 @@ fn answers(
     key: Option<&str>,
 ) -> Vec<HeaderMap> {
     let settings = GatewaySettings {
-        keys: vec![AccountKey { key: "a2V5".into(), access: Access::Full }],
+        keys: vec![AccountKey { name: "primary", key: "a2V5".into(), access: Access::Full }],
         ..GatewaySettings::default()
     };
     let keyring =

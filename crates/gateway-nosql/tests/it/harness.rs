@@ -116,8 +116,8 @@ impl Server {
         let options = AccountOptions { clock: clock.clone(), random: Random::seeded(7), ..options };
         let account = Account::open(shard, options).await.expect("the account opens");
         let keys = vec![
-            AccountKey { key: EMULATOR_KEY.into(), access: Access::Full },
-            AccountKey { key: READ_ONLY_KEY.into(), access: Access::ReadOnly },
+            AccountKey { name: "primary", key: EMULATOR_KEY.into(), access: Access::Full },
+            AccountKey { name: "primaryReadonly", key: READ_ONLY_KEY.into(), access: Access::ReadOnly },
         ];
         let gateway = Gateway::new(account, GatewaySettings { keys, ..settings }).expect("valid keys");
         let space = MessageSpace::new(1 << 30, 4 << 20);

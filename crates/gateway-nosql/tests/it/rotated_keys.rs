@@ -41,7 +41,7 @@ impl KeyStore for Store {
     fn rotate(&self, name: KeyName) -> Result<NamedKey> {
         self.rotated.lock().expect("no panic").push(name);
         let made = NamedKey { name, key: NEW_KEY.to_owned() };
-        let accepted = AccountKey { key: made.key.clone(), access: name.access() };
+        let accepted = AccountKey { name: name.text(), key: made.key.clone(), access: name.access() };
         let gateway = self.gateway.lock().expect("no panic").clone();
         gateway.expect("serving").set_keys(&[accepted])?;
         Ok(made)
@@ -62,7 +62,6 @@ async fn server() -> (Server, Arc<Store>) {
         certificate_ends: None,
         data_dir: None,
         keys: Some(store.clone()),
-        last_backup: Arc::default(),
         process: Arc::new(ProcessRings::default()),
         log: Arc::new(LogRing::default()),
         diagnostics: json!({ "settings": {} }),

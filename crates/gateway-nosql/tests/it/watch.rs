@@ -27,7 +27,6 @@ fn installation() -> Installation {
         certificate_ends: None,
         data_dir: Some("/data".into()),
         keys: None,
-        last_backup: Arc::default(),
         process: Arc::new(ProcessRings::default()),
         log: Arc::new(LogRing::default()),
         diagnostics: json!({ "settings": {} }),

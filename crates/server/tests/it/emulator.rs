@@ -232,6 +232,32 @@ fn a_key_of_the_classic_emulator_replaces_the_well_known_one() {
     }
 }
 
+/// The variable has the key that the clients use, whatever files there are.
+#[test]
+fn the_key_of_the_variable_wins_over_key_files_and_the_log_names_them() {
+    let (own, other) = ("b3duIGtleSBvZiBhIHRlc3Q=", "b3RoZXIga2V5IG9mIGEgdGVzdA==");
+    let place = tempfile::tempdir().unwrap();
+    let data = place.path().join("data");
+    std::fs::create_dir(&data).unwrap();
+    let stored = data.join("keys.json");
+    std::fs::write(&stored, json!({ "primary": other }).to_string()).unwrap();
+    let file = place.path().join("key");
+    std::fs::write(&file, other).unwrap();
+    let (file, data) = (file.to_str().unwrap(), data.to_str().unwrap());
+    let variables = [("AZURE_COSMOS_EMULATOR_KEY", own), ("KEY_FILE", file), ("DATA_PATH", data)];
+    let server = Form { variables: &variables, ..Form::default() }.start();
+    let status = |server: &Emulator, key: &str| Client::new(server.api(), key).get("/dbs", &[]).status;
+    assert_eq!((status(&server, own), status(&server, other)), (200, 401));
+    for named in [file, stored.to_str().unwrap()] {
+        assert!(server.log().contains(&format!("the key file is not read file={named}")), "{}", server.log());
+    }
+    // Without the variable, the keys of the data directory are not served, which is on record.
+    let server = Form { variables: &variables[2..], ..Form::default() }.start();
+    assert_eq!((status(&server, EMULATOR_KEY), status(&server, other)), (200, 401));
+    let words = format!("name them with --key-file to serve them file={}", stored.display());
+    assert!(server.log().contains(&words), "{}", server.log());
+}
+
 #[test]
 fn unknown_names_are_logged_and_end_no_start() {
     let server = Form {

@@ -10,7 +10,7 @@ use shardlake_testkit::{Client, ServerProcess};
 
 use crate::backup_support::create;
 use crate::direct_client::{DirectClient, QUERY, READ, on_item};
-use crate::support::{PATIENCE, connect, in_memory, on_disk};
+use crate::support::{PATIENCE, command, connect, in_memory, on_disk};
 
 const KEY: (&str, &str) = ("x-ms-documentdb-partitionkey", "[\"a\"]");
 const QUERIES: (&str, &str) = ("x-ms-documentdb-isquery", "True");
@@ -324,8 +324,18 @@ fn every_metric_of_alerts_and_dashboards_is_on_the_page() {
 fn the_last_backup_is_known_after_a_restart() {
     let place = tempfile::tempdir().unwrap();
     let mut server = on_disk().start();
-    let _made = create(&server, place.path());
+    let made = create(&server, place.path());
+    let status = |server: &ServerProcess| -> Value {
+        let endpoint = format!("http://{}", server.address());
+        let output = command(&["status", "--json", "--endpoint", &endpoint]).output().unwrap();
+        let status: Value = serde_json::from_slice(&output.stdout).unwrap();
+        status["server"]["lastBackup"].clone()
+    };
+    let before = status(&server);
+    assert_eq!(before["name"], made["id"], "{made}");
     let time = Page::of(&server.client()).sum("shardlake_last_backup_timestamp_seconds");
+    let milliseconds = before["endedAt"].as_f64().expect("a time");
+    assert!((milliseconds / 1e3 - time).abs() < 1e-3, "one record: {before} and {time}");
     assert!(time > 1.6e9, "{time}");
     shardlake_testkit::eventually("the record is stored", || {
         server.data_dir().join("last-backup.json").exists()
@@ -335,6 +345,7 @@ fn the_last_backup_is_known_after_a_restart() {
     let page = Page::of(&server.client());
     page.assert_has("shardlake_last_backup_timestamp_seconds", time);
     page.assert_has("shardlake_last_backup_result{result=\"done\"}", 1.0);
+    assert_eq!(status(&server), before);
 }
 
 /// The log lines, each of which is a JSON object.
@@ -377,6 +388,15 @@ fn changed_definitions_and_permissions_are_on_record() {
     prepared(&client);
     use_the_nosql_api(&client);
     use_the_mongodb_api(&server);
+    let mut mongo = Mongo::open(&server);
+    for stage in [
+        bson::doc! { "$out": "copied" },
+        bson::doc! { "$merge": { "into": { "db": "n", "coll": "merged" } } },
+        bson::doc! { "$out": "a.$b" },
+    ] {
+        let _answer =
+            mongo.run(bson::doc! { "aggregate": "people", "pipeline": [stage], "cursor": {}, "$db": "m" });
+    }
     let activity = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0";
     let headers = [("x-ms-activity-id", activity)];
     let _again = client.request("POST", "/dbs", &headers, br#"{"id":"d"}"#).expect_status(409);
@@ -403,7 +423,15 @@ fn changed_definitions_and_permissions_are_on_record() {
     assert_eq!(fields, (&json!("refused"), &json!(409), &json!(activity)), "{refused}");
     let index = found("createIndexes");
     assert_eq!((&index["resource"], &index["api"]), (&json!("m.people"), &json!("mongodb")), "{index}");
-    for operation in ["CreateItem", "QueryItems", "insert", "find"] {
+    let lines_of = |operation: &str| -> Vec<(&str, &str)> {
+        let lines = audit.iter().filter(|line| line["operation"] == operation);
+        lines.map(|line| (line["resource"].as_str().unwrap(), line["outcome"].as_str().unwrap())).collect()
+    };
+    // Collections that a write creates, and pipelines that write.
+    assert_eq!(lines_of("create"), [("m.people", "done"), ("n.merged", "done")]);
+    assert_eq!(lines_of("$out"), [("m.copied", "done"), ("m.a.$b", "refused")]);
+    assert_eq!(lines_of("$merge"), [("n.merged", "done")]);
+    for operation in ["CreateItem", "QueryItems", "insert", "find", "aggregate"] {
         assert!(!audit.iter().any(|line| line["operation"] == operation), "{operation} in {audit:?}");
     }
 }
