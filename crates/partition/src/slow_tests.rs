@@ -120,7 +120,8 @@ impl Fixture {
     }
 
     async fn expect_sound(&self) {
-        let report = verify_partition(&self.shard, &identity(), &self.shape).await.expect("readable");
+        let report =
+            verify_partition(&self.shard, &identity(), &self.shape, &|_| ()).await.expect("readable");
         assert_eq!(report.problems, Vec::<String>::new());
     }
 

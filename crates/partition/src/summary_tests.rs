@@ -311,7 +311,8 @@ async fn answers_are_those_of_a_scan_with_and_without_summaries() {
     let [_, exactly, with_few, _] = by_index;
     assert!(exactly > 30 && with_few > 20, "answers by the index: {by_index:?}");
     for fixture in fixtures {
-        let report = verify_partition(&fixture.shard, &identity(), &fixture.shape).await.expect("readable");
+        let report =
+            verify_partition(&fixture.shard, &identity(), &fixture.shape, &|_| ()).await.expect("readable");
         assert_eq!(report.problems, Vec::<String>::new());
     }
 }

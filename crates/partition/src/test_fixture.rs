@@ -109,7 +109,7 @@ impl Fixture {
     }
 
     pub async fn problems_of(&self, shard: &Shard, uid: u32) -> (u64, Vec<String>) {
-        let report = verify_partition(shard, &identity(uid), &self.shape).await.expect("readable");
+        let report = verify_partition(shard, &identity(uid), &self.shape, &|_| ()).await.expect("readable");
         (report.items, report.problems)
     }
 }

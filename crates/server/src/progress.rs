@@ -118,8 +118,7 @@ impl Progress {
         }
     }
 
-    #[cfg(test)]
-    fn done(&self) -> u64 {
+    pub fn done(&self) -> u64 {
         self.done.load(Ordering::Relaxed)
     }
 

@@ -29,9 +29,9 @@ pub(crate) fn diagnostics(call: &OperatorCall<'_>) -> Result<OperatorReply> {
 /// The first containers by database, and the number of the others.
 fn definitions(account: &Account) -> (Value, usize) {
     let (mut listed, mut left_out) = (0, 0);
-    let databases = account.databases().into_iter().map(|database| {
+    let databases = account.router().databases().into_iter().map(|database| {
         // The database may have been deleted since.
-        let containers = account.containers(&database.id).unwrap_or_default();
+        let containers = account.router().containers(&database.id).unwrap_or_default();
         let shown = containers.len().min(CONTAINERS_MAX - listed);
         listed += shown;
         left_out += containers.len() - shown;

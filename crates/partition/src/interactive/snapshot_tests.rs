@@ -39,7 +39,8 @@ impl Fixture {
     }
 
     async fn verified(&self) {
-        let report = verify_partition(&self.shard, &self.identity, &self.shape).await.expect("readable");
+        let report =
+            verify_partition(&self.shard, &self.identity, &self.shape, &|_| ()).await.expect("readable");
         assert_eq!(report.problems, Vec::<String>::new());
     }
 }

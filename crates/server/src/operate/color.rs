@@ -54,7 +54,7 @@ impl Paint {
     /// A remark that matters less than the result above it.
     pub fn faint(self, text: &str) -> String {
         self.with("2", text)
-        }
+    }
     pub fn head(self, text: &str) -> String {
         self.with("1", text)
     }
