@@ -1,6 +1,9 @@
 //! An item body: an owned BSON document that has passed validation.
 
+use bytes::Bytes;
+
 use crate::error::DocumentError;
+use crate::limits::NESTING_CEILING;
 use crate::raw::{RawDocument, RawElement, RawValue};
 
 pub use shardlake_model::SYSTEM_PROPERTIES;
@@ -17,9 +20,9 @@ pub(crate) fn system_property_index(name: &[u8]) -> Option<usize> {
     SYSTEM_PROPERTIES.iter().position(|property| property.as_bytes() == name)
 }
 
-/// A validated BSON document without system properties at top level.
+/// A validated BSON document without system properties at top level. Cheap to clone.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Body(Vec<u8>);
+pub struct Body(Bytes);
 
 impl Body {
     /// Accepts bytes written by this crate's own writer, which cannot be wrong except in size.
@@ -28,19 +31,26 @@ impl Body {
         if bytes.len() > size_bytes_max {
             return Err(DocumentError::TooLarge { size_bytes: bytes.len(), size_bytes_max });
         }
-        Ok(Body(bytes))
+        Ok(Body(bytes.into()))
     }
 
     /// Accepts a BSON document from outside, with values of every kind, and keeps its bytes as they are.
     /// Refuses damaged bytes, names that occur twice, names that only the server may use at top level, and
     /// code with scope in the shape of a name with U+0000 (`bson_writer.rs`).
     pub fn from_bson(bytes: Vec<u8>) -> Result<Body, DocumentError> {
-        let document = RawDocument::validate(&bytes)?;
+        RawDocument::validate(&bytes)?;
+        Body::from_written_bson(bytes)
+    }
+
+    /// As [`Body::from_bson`], for bytes that a writer of BSON has just made: only the names are checked.
+    pub fn from_written_bson(bytes: Vec<u8>) -> Result<Body, DocumentError> {
+        let document = RawDocument::assume_valid(&bytes);
         let reserved = |element: &RawElement<'_>| element.name().is_some_and(is_system_property);
         if let Some(name) = document.elements().find(reserved).and_then(|element| element.name()) {
             return Err(DocumentError::ReservedProperty { name: name.to_owned() });
         }
-        check_names(RawValue::Object(document))?;
+        check_names(RawValue::Object(document), 1)?;
+        debug_assert!(RawDocument::validate(&bytes).is_ok(), "a writer of BSON makes valid documents");
         Body::from_writer(bytes)
     }
 
@@ -48,7 +58,7 @@ impl Body {
         &self.0
     }
 
-    pub fn into_bytes(self) -> Vec<u8> {
+    pub fn into_bytes(self) -> Bytes {
         self.0
     }
 
@@ -57,8 +67,12 @@ impl Body {
     }
 }
 
-fn check_names(value: RawValue<'_>) -> Result<(), DocumentError> {
+/// Checks names and nesting; `level` is that of the value, the root being the first.
+fn check_names(value: RawValue<'_>, level: usize) -> Result<(), DocumentError> {
     match value {
+        RawValue::Object(_) | RawValue::Array(_) if level > NESTING_CEILING => {
+            Err(DocumentError::TooDeep { nesting_max: NESTING_CEILING, offset: 0 })
+        }
         RawValue::Object(document) => {
             let mut names: Vec<&str> = Vec::new();
             for (name, value) in document.iter() {
@@ -66,7 +80,7 @@ fn check_names(value: RawValue<'_>) -> Result<(), DocumentError> {
                     return Err(DocumentError::CorruptBody { what: "code with scope stands for a member" });
                 }
                 names.push(name);
-                check_names(value)?;
+                check_names(value, level + 1)?;
             }
             names.sort_unstable();
             match names.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -74,9 +88,9 @@ fn check_names(value: RawValue<'_>) -> Result<(), DocumentError> {
                 None => Ok(()),
             }
         }
-        RawValue::Array(array) => array.iter().try_for_each(check_names),
+        RawValue::Array(array) => array.iter().try_for_each(|element| check_names(element, level + 1)),
         RawValue::NonJson(value) => {
-            value.scope().map_or(Ok(()), |scope| check_names(RawValue::Object(scope)))
+            value.scope().map_or(Ok(()), |scope| check_names(RawValue::Object(scope), level + 1))
         }
         _ => Ok(()),
     }
@@ -85,5 +99,34 @@ fn check_names(value: RawValue<'_>) -> Result<(), DocumentError> {
 impl std::fmt::Debug for Body {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         std::fmt::Debug::fmt(&self.raw(), formatter)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bson_writer::{BsonWriter, kind};
+
+    fn nested(levels: usize) -> Vec<u8> {
+        let mut writer = BsonWriter::with_capacity(levels * 16);
+        let mut open = vec![writer.reserve_length()];
+        for _ in 1..levels {
+            let slot = writer.member(b"a");
+            open.push(writer.begin_document(slot, kind::DOCUMENT));
+        }
+        let slot = writer.member(b"n");
+        writer.null(slot);
+        open.into_iter().rev().for_each(|length_at| writer.end_document(length_at));
+        writer.out
+    }
+
+    #[test]
+    fn nesting_of_written_bson_has_the_limit_of_received_bson() {
+        for (levels, is_accepted) in
+            [(1, true), (NESTING_CEILING, true), (NESTING_CEILING + 1, false), (5_000, false)]
+        {
+            assert_eq!(Body::from_bson(nested(levels)).is_ok(), is_accepted, "{levels}");
+            assert_eq!(Body::from_written_bson(nested(levels)).is_ok(), is_accepted, "{levels}");
+        }
     }
 }

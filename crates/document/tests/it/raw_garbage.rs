@@ -42,7 +42,7 @@ proptest! {
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
         cut in any::<prop::sample::Index>(),
     ) {
-        let mut bytes = parse(&json.to_string()).into_bytes();
+        let mut bytes = parse(&json.to_string()).into_bytes().to_vec();
         RawDocument::validate(&bytes[..cut.index(bytes.len())]).expect_err("a part is no document");
         for (place, byte) in damage {
             let place = place.index(bytes.len());
@@ -59,7 +59,7 @@ proptest! {
 
 #[test]
 fn a_name_with_a_zero_is_not_shown_in_an_array() {
-    let mut bytes = parse(r#"{"a":{"x\u0000y":[1],"z":2}}"#).into_bytes();
+    let mut bytes = parse(r#"{"a":{"x\u0000y":[1],"z":2}}"#).into_bytes().to_vec();
     assert_eq!(bytes[4], 3, "an object");
     bytes[4] = 4;
     let document = RawDocument::validate(&bytes).expect("arrays name their elements, too");
@@ -92,7 +92,7 @@ fn deep_garbage_neither_overflows_the_stack_nor_validates() {
 fn a_wrapper_inside_a_wrapper_is_refused() {
     let body = parse(r#"{"\u0000":1}"#);
     assert_eq!(render(&body), r#"{"\u0000":1}"#);
-    let mut bytes = body.into_bytes();
+    let mut bytes = body.into_bytes().to_vec();
     let place = bytes.iter().rposition(|byte| *byte == 0x10).unwrap();
     bytes[place] = 0x0F;
     assert!(RawDocument::validate(&bytes).is_err());
