@@ -53,7 +53,7 @@ pub fn body_of(document: &Document) -> Result<(Body, Identity)> {
             return Err(Failure::new(OBJECT_TOO_LARGE, words));
         }
     }
-    let body = Body::from_bson(bytes).map_err(|error| Failure::new(2, error.to_string()))?;
+    let body = Body::from_written_bson(bytes).map_err(|error| Failure::new(2, error.to_string()))?;
     Ok((body, identity))
 }
 

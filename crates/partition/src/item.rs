@@ -58,9 +58,9 @@ impl StoredItem {
         StoredItem { hot, ..self }
     }
 
-    /// A version just written, of whose body this is known already: its members as text, and its terms.
-    pub(crate) fn with(self, members: Bytes, terms: Arc<BodyTerms>) -> StoredItem {
-        StoredItem { members: Some(members), terms: Some(terms), ..self }
+    /// A version just written, of whose body this is known already: its terms, and its members as text where that was made.
+    pub(crate) fn with(self, members: Option<Bytes>, terms: Arc<BodyTerms>) -> StoredItem {
+        StoredItem { members, terms: Some(terms), ..self }
     }
 
     /// The terms of its body, if they were found out.

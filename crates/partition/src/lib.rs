@@ -129,7 +129,7 @@ pub use keys::{PartitionUid, is_scanned, partition_range};
 pub use make_room::trim;
 pub use operation::{
     BatchFailure, BatchReply, Changed, CommandContext, CommitOptions, ItemChange, ItemReply, LogicalKey,
-    Operation, Outcome, PreparedBody,
+    MembersText, Operation, Outcome, PreparedBody,
 };
 pub use partition::{Partition, PartitionIdentity};
 pub use policy_preview::{PolicyFigures, policy_figures};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use shardlake_document::{Body, PatchOperation};
+use shardlake_document::{Body, PatchOperation, RawDocument, json_size, write_members};
 use shardlake_model::{ConsistencyLevel, Error, Preconditions, ReplyMeta, Result};
 pub use shardlake_routing::LogicalKey;
 use shardlake_sql::Condition;
@@ -22,20 +22,39 @@ use crate::statements::CommitNote;
 pub struct PreparedBody {
     pub id: String,
     pub body: Body,
-    /// The body's members as JSON text without the braces.
-    pub members: Bytes,
+    pub members: MembersText,
     pub(crate) terms: Arc<BodyTerms>,
     pub ttl_seconds: Option<i32>,
     /// It came from a change of parts of the version before.
     pub(crate) is_altered: bool,
 }
 
+/// A body's members as JSON text without the braces.
+#[derive(Debug, Clone)]
+pub struct MembersText {
+    pub size_bytes: usize,
+    /// `None` where the clients of the container read BSON: then the length alone is needed, for limits and charges.
+    pub text: Option<Bytes>,
+}
+
+impl MembersText {
+    pub(crate) fn of(body: RawDocument<'_>, shape: &ContainerSchema) -> MembersText {
+        if shape.is_collection {
+            return MembersText { size_bytes: json_size(body) - "{}".len(), text: None };
+        }
+        // Text is seldom longer than BSON, whose values have lengths and whose names have kinds.
+        let mut text = Vec::with_capacity(body.as_bytes().len());
+        write_members(body, &mut text);
+        MembersText { size_bytes: text.len(), text: Some(text.into()) }
+    }
+}
+
 impl PreparedBody {
-    /// Refuses a body with too many terms. `members` are its members as JSON text.
+    /// Refuses a body with too many terms.
     pub(crate) fn new(
         id: String,
         body: Body,
-        members: Bytes,
+        members: MembersText,
         ttl_seconds: Option<i32>,
         shape: &ContainerSchema,
     ) -> Result<PreparedBody> {
@@ -46,7 +65,7 @@ impl PreparedBody {
 
     /// Whether work on all of it is too much for a thread that answers requests.
     pub(crate) fn is_heavy(&self) -> bool {
-        self.members.len() > HEAVY_BYTES
+        self.members.size_bytes > HEAVY_BYTES
     }
 }
 

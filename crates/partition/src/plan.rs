@@ -4,14 +4,14 @@
 use std::sync::Arc;
 
 use shardlake_document::{
-    Envelope, PatchOperation, RawValue, Value, apply_patch, with_non_json, write_members, write_value,
+    Envelope, PatchOperation, RawValue, Value, apply_patch, with_non_json, write_value,
 };
 use shardlake_model::{Error, ErrorKind, Preconditions, Result};
 use shardlake_stdx::Guid;
 
 use crate::cpu_pool::HEAVY_BYTES;
 use crate::item::{StoredItem, rendered_size};
-use crate::operation::{CommandContext, ItemReply, Outcome, PreparedBody};
+use crate::operation::{CommandContext, ItemReply, MembersText, Outcome, PreparedBody};
 use crate::origin::Origin;
 use crate::shape::ContainerSchema;
 
@@ -74,7 +74,7 @@ pub(crate) fn read_reply(
 
 /// The new version of an item with a given body.
 pub(crate) fn new_version(item: &PreparedBody, stamp: Stamp, shape: &Arc<ContainerSchema>) -> StoredItem {
-    let json_size_bytes = rendered_size(item.members.len(), shape, stamp.timestamp_seconds);
+    let json_size_bytes = rendered_size(item.members.size_bytes, shape, stamp.timestamp_seconds);
     let envelope = Envelope {
         lsn: stamp.lsn,
         timestamp_seconds: stamp.timestamp_seconds,
@@ -84,7 +84,7 @@ pub(crate) fn new_version(item: &PreparedBody, stamp: Stamp, shape: &Arc<Contain
         json_size_bytes: json_size_bytes as u32,
         is_altered: item.is_altered,
     };
-    StoredItem::new(envelope, item.body.raw(), shape).with(item.members.clone(), item.terms.clone())
+    StoredItem::new(envelope, item.body.raw(), shape).with(item.members.text.clone(), item.terms.clone())
 }
 
 /// The body after a patch, checked like a body that a client sends.
@@ -98,11 +98,10 @@ pub(crate) fn patched_body(
         apply_patch(existing.body(), operations).map_err(|error| Error::bad_request(error.to_string()))?;
     // The values of a patch are JSON, like an item that is sent whole.
     let body = if shape.is_collection { with_non_json(body) } else { body };
-    let mut members = Vec::with_capacity(existing.json_size_bytes() + 64);
-    write_members(body.raw(), &mut members);
-    check_size(members.len(), shape)?;
+    let members = MembersText::of(body.raw(), shape);
+    check_size(members.size_bytes, shape)?;
     let ttl_seconds = ttl_of(body.raw().get("ttl"))?;
-    let item = PreparedBody::new(id.to_owned(), body, members.into(), ttl_seconds, shape)?;
+    let item = PreparedBody::new(id.to_owned(), body, members, ttl_seconds, shape)?;
     Ok(PreparedBody { is_altered: true, ..item })
 }
 

@@ -4,11 +4,11 @@
 
 use std::sync::Arc;
 
-use shardlake_document::{Body, ItemId, NonJson, RawDocument, RawValue, identity_of, write_members};
+use shardlake_document::{Body, ItemId, NonJson, RawDocument, RawValue, identity_of};
 use shardlake_model::{Error, KeyComponent, KeyPath, Limits, PartitionKey, Result};
 
 use crate::cpu_pool::{HEAVY_BYTES, offload};
-use crate::operation::PreparedBody;
+use crate::operation::{MembersText, PreparedBody};
 use crate::plan;
 use crate::shape::ContainerSchema;
 
@@ -28,13 +28,11 @@ pub fn prepare_body(body: Body, shape: &ContainerSchema) -> Result<PreparedBody>
     if shape.is_collection {
         plan::check_collection_size(body.as_bytes().len(), shape)?;
     }
-    // Text is seldom longer than BSON, whose values have lengths and whose names have kinds.
-    let mut members = Vec::with_capacity(body.as_bytes().len());
-    write_members(body.raw(), &mut members);
+    let members = MembersText::of(body.raw(), shape);
     if !shape.is_collection {
-        plan::check_size(members.len(), shape)?;
+        plan::check_size(members.size_bytes, shape)?;
     }
-    PreparedBody::new(id, body, members.into(), ttl_seconds, shape)
+    PreparedBody::new(id, body, members, ttl_seconds, shape)
 }
 
 fn no_identity(body: RawDocument<'_>) -> Error {

@@ -165,7 +165,7 @@ impl PartitionWrite {
     fn is_heavy(&self) -> bool {
         // The size of a stored item that an operation names is not known here.
         let size =
-            |operation: &Operation| operation.item().map_or(HEAVY_BYTES / 8, |item| item.members.len());
+            |operation: &Operation| operation.item().map_or(HEAVY_BYTES / 8, |item| item.members.size_bytes);
         let is_heavy = |operation: &Operation| operation.item().is_some_and(|item| item.is_heavy());
         self.operations.iter().any(is_heavy) || self.operations.iter().map(size).sum::<usize>() > MUCH_BYTES
     }
