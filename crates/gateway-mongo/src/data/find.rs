@@ -143,14 +143,13 @@ fn shown(
     }
 }
 
-/// Refuses unsupported options.
+/// Refuses options that do not go together.
 fn check_options(arguments: &Arguments<'_>) -> Result<()> {
     check_tailable(arguments)?;
     for (bound, missing) in [("min", 51173), ("max", 51174)] {
-        if arguments.document(bound).is_some_and(|bound| !bound.is_empty()) {
-            if arguments.given("hint").is_none() {
-                fail!(missing, "When using {bound}() a hint of which index to use must be provided");
-            }
+        let is_bounded = arguments.document(bound).is_some_and(|bound| !bound.is_empty());
+        if is_bounded && arguments.given("hint").is_none() {
+            fail!(missing, "When using {bound}() a hint of which index to use must be provided");
         }
     }
     Ok(())

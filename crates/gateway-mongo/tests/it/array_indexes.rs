@@ -160,3 +160,25 @@ async fn validate_reads_documents_and_counts_what_indexes_hold() {
     assert_eq!(client.fails("d", of(&both)).await, 72);
     assert_eq!(client.fails("d", of(&doc! { "validate": "c", "repair": true })).await, 238);
 }
+
+#[tokio::test]
+async fn an_index_with_a_wildcard_takes_arrays_in_the_fields_of_the_wildcard_alone() {
+    let server = Server::start().await;
+    let mut client = server.connect();
+    let index = doc! { "key": { "a.b": 1, "$**": 1 }, "name": "i", "wildcardProjection": { "a": 0 } };
+    let create = |collection: &str| of(&doc! { "createIndexes": collection, "indexes": [index.clone()] });
+    client.ok("d", create("c")).await;
+    for (document, code) in [
+        (doc! { "_id": 1, "a": { "b": [1, 2] } }, 7_246_301),
+        (doc! { "_id": 2, "a": [{ "b": 1 }] }, 7_246_301),
+        (doc! { "_id": 3, "a": { "b": 1, "c": [1] }, "d": [1, [2]] }, 0),
+        (doc! { "_id": 4, "a": 5 }, 0),
+    ] {
+        assert_eq!(insert(&mut client, document.clone()).await, code, "{document}");
+    }
+    let update = doc! { "q": { "_id": 3 }, "u": { "$set": { "a.b": [3] } } };
+    let reply = ok(&mut client, doc! { "update": "c", "updates": [update] }).await;
+    assert!(Value::from(reply.clone()).to_string().contains("7246301"), "{}", Value::from(reply));
+    client.ok("d", of(&doc! { "insert": "full", "documents": [{ "_id": 1, "a": { "b": [1] } }] })).await;
+    assert_eq!(client.fails("d", create("full")).await, 7_246_301);
+}

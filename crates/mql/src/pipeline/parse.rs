@@ -277,7 +277,7 @@ fn parse_stage(options: &Options<'_>, scope: &Scope, depth: usize, out: &mut Vec
             Arc::new(order)
         }
         "$sort" => Arc::new(sort::parse_sort(options, scope)?),
-        "$sample" => Arc::new(sort::parse_sample(options)?),
+        "$sample" => Arc::new(sort::parse_sample(options)),
         "$bucket" => Arc::new(buckets::parse_bucket(options, scope)?),
         "$bucketAuto" => Arc::new(bucket_auto::parse_bucket_auto(options, scope)?),
         "$facet" => Arc::new(join::parse_facet(options, scope, depth)?),

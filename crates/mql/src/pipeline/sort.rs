@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::options::{self, Options};
 use super::run::{Context, Operator, Stage};
 use crate::decimal::Rounding;
-use crate::error::{Result, fail};
+use crate::error::Result;
 use crate::expression::Scope;
 use crate::sort::{SortKey, SortPattern};
 use crate::value::Value;
@@ -52,17 +52,13 @@ impl Operator for SortRun {
 /// `$sample`: a number of documents by chance.
 pub(super) struct Sample(u64);
 
-pub(super) fn parse_sample(options: &Options<'_>) -> Result<Sample> {
-    let size = options.value("size");
+pub(super) fn parse_sample(options: &Options<'_>) -> Sample {
     // Fractions of doubles are cut off, decimals are rounded.
-    let number = match size {
+    let number = match options.value("size") {
         Value::Decimal(size) => Some(size.to_whole(Rounding::HalfEven).to_f64()),
         size => size.to_f64(),
     };
-    match number {
-        Some(number) if number >= 1.0 => Ok(Sample(number as u64)),
-        _ => fail!(28747, "size argument to $sample must be a positive integer"),
-    }
+    Sample(number.unwrap_or_default() as u64)
 }
 
 impl Stage for Sample {

@@ -17,6 +17,7 @@ mod table;
 
 use std::sync::Arc;
 
+use crate::decimal::Rounding;
 use crate::error::{Error, Result};
 use crate::types::Types;
 use crate::value::{Document, Str, Value};
@@ -51,6 +52,8 @@ enum Range {
     NotNegative,
     /// A number above zero.
     Positive,
+    /// A number of at least one, once the fraction of a double is cut off and a decimal is rounded.
+    One,
     /// A string or an object with content.
     NotEmpty,
     /// An array with items, if it is an array.
@@ -67,6 +70,10 @@ impl Range {
             Range::Whole32 => value.to_i32_exact().is_some(),
             Range::NotNegative => number.is_some_and(|number| number >= 0.0),
             Range::Positive => number.is_some_and(|number| number > 0.0),
+            Range::One => match value {
+                Value::Decimal(number) => number.to_whole(Rounding::HalfEven).to_f64() >= 1.0,
+                _ => number.is_some_and(|number| number >= 1.0),
+            },
             Range::NotEmpty => match value {
                 Value::String(text) => !text.is_empty(),
                 Value::Document(members) => !members.is_empty(),

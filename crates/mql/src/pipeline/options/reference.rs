@@ -38,6 +38,7 @@ fn values(ranges: &[(Range, Refusal)]) -> String {
             Range::Whole32 => "whole, 32 bits".to_owned(),
             Range::NotNegative => "≥ 0".to_owned(),
             Range::Positive => "> 0".to_owned(),
+            Range::One => "≥ 1".to_owned(),
             Range::NotEmpty => "not empty".to_owned(),
             Range::Items => "an array has items".to_owned(),
             Range::OneOf(words) => {
@@ -268,6 +269,8 @@ fn values_out_of_range_have_their_code() {
         (Range::NotNegative, number(-0.5), number(0.5)),
         (Range::NotNegative, number(f64::NAN), number(0.0)),
         (Range::Positive, number(0.0), number(0.5)),
+        (Range::One, number(0.9), number(1.5)),
+        (Range::One, number(f64::NAN), Value::Int(1)),
         (Range::NotEmpty, Value::string(""), Value::string("x")),
         (Range::NotEmpty, Value::document(Document::new()), Value::Int(0)),
         (Range::Items, Value::array(Vec::new()), Value::string("")),

@@ -353,7 +353,8 @@ const SAMPLE: StageOptions =
     stage("$sample", OBJECT, refusal(28745, "the $sample stage specification must be an object")).fields(
         &[required("size", NUMBER)
             .or_wrong(refusal(28746, "size argument to $sample must be a number"))
-            .or_missing(refusal(28749, "$sample stage must specify a size"))],
+            .or_missing(refusal(28749, "$sample stage must specify a size"))
+            .within(&[(Range::One, refusal(28747, "size argument to $sample must be a positive integer"))])],
         refusal(28748, "unrecognized option to $sample: {field}"),
     );
 
