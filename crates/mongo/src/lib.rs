@@ -21,6 +21,7 @@
 //! | `answers.rs` | answers of retryable statements |
 //! | `change_stream/` | changes, event by event |
 //! | `bounds.rs` | `min` and `max` of a find |
+//! | `matching.rs` | documents that meet a filter |
 //! | `turns.rs` | commands that wait for each other |
 //! | `uses.rs` | how often indexes were used |
 //! | `duplicates.rs`, `failure.rs`, `request.rs` | errors in MongoDB's codes; the context of a command |
@@ -53,6 +54,7 @@ mod indexes;
 mod insert;
 mod interrupted;
 mod key_analysis;
+mod matching;
 mod meta;
 mod names;
 mod narrowing;

@@ -51,7 +51,7 @@ const OPERATORS: &[(&str, usize)] = &[
     ("$type", 1),
 ];
 
-/// Operators whose operands have names. `@` stands for an operand, and `?` for one that may name the variable `x`.
+/// Operators whose operands have names. `@` stands for an operand, and `?` for an operand in which the variable `x` is bound.
 const NAMED: &[&str] = &[
     r#"{"$cond": {"if": "@", "then": "@", "else": "@"}}"#,
     r#"{"$switch": {"branches": [{"case": "@", "then": "@"}, {"case": "@", "then": "@"}], "default": "@"}}"#,
