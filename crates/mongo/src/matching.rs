@@ -4,18 +4,16 @@ use std::sync::Arc;
 
 use shardlake_mql::{Env, Filter, Value};
 
-use crate::collections::Collections;
 use crate::failure::{Failure, Result};
 use crate::order::MEMORY_BYTES_MAX;
 use crate::reads::Source;
 use crate::request::Request;
 
-impl Collections {
+impl Source {
     /// All documents that meet a filter, within the bound of memory.
     pub async fn matching(
-        &self,
+        self,
         request: &Arc<Request>,
-        source: Source,
         filter: &Filter,
         env: &mut Env,
     ) -> Result<Vec<Value>> {
@@ -30,37 +28,30 @@ impl Collections {
             found.push(value);
             Ok(())
         };
-        self.each_matching(request, source, (filter, env), kept).await?;
+        self.each_matching(request, (filter, env), kept).await?;
         Ok(found)
     }
 
     /// How many documents meet a filter.
-    pub async fn count_matching(
-        &self,
-        request: &Request,
-        source: Source,
-        filter: &Filter,
-        env: &mut Env,
-    ) -> Result<u64> {
+    pub async fn count_matching(self, request: &Request, filter: &Filter, env: &mut Env) -> Result<u64> {
         let mut count = 0;
         let counted = |_| {
             count += 1;
             Ok(())
         };
-        self.each_matching(request, source, (filter, env), counted).await?;
+        self.each_matching(request, (filter, env), counted).await?;
         Ok(count)
     }
 
     /// Hands over every document that meets a filter, one by one.
     pub async fn each_matching(
-        &self,
+        mut self,
         request: &Request,
-        mut source: Source,
         (filter, env): (&Filter, &mut Env),
         mut found: impl FnMut(Value) -> Result<()>,
     ) -> Result<()> {
         let mut slice = request.slice();
-        while let Some(page) = source.next_page(request).await? {
+        while let Some(page) = self.next_page(request).await? {
             for value in page {
                 slice.pass().await;
                 let Value::Document(document) = &value else { continue };

@@ -157,7 +157,7 @@ async fn temporary(call: &Call, name: &str) -> Result<Vec<Document>> {
     let filter = Filter::parse(&everything, &Scope::new())?;
     let collections = call.collections();
     let source = collections.scan(collections.collection(&namespace)?, &everything, filter.collation());
-    let found = collections.matching(&request, source, &filter, &mut env).await?;
+    let found = source.matching(&request, &filter, &mut env).await?;
     Ok(found.iter().filter_map(Value::as_document).map(|document| Document::clone(document)).collect())
 }
 

@@ -406,7 +406,7 @@ pub async fn count(call: &Call) -> Result<Reply> {
         _ => {
             let source =
                 source(call, &request, &namespace, (&query, &filter), (hint.as_ref(), false)).await?;
-            call.collections().count_matching(&request, source, &filter, &mut env).await?
+            source.count_matching(&request, &filter, &mut env).await?
         }
     };
     let counted = all.saturating_sub(skip).min(if limit == 0 { u64::MAX } else { limit });
@@ -438,6 +438,6 @@ pub async fn distinct(call: &Call) -> Result<Reply> {
         reach(&document, &path, &mut reached);
         reached.into_iter().try_for_each(|value| values.add(value)).map_err(Failure::from)
     };
-    call.collections().each_matching(&request, source, (&filter, &mut env), gather).await?;
+    source.each_matching(&request, (&filter, &mut env), gather).await?;
     Ok(Document::one("values", Value::array(values.into_values())).into())
 }

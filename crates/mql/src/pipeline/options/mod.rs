@@ -173,6 +173,8 @@ impl Field {
 enum Fields {
     /// The argument is a value, an expression, or a document of the client's own names.
     Free,
+    /// The client's own names, and these. The stage's parser reports a missing one, after errors of the others.
+    Open(&'static [Field]),
     Named {
         fields: &'static [Field],
         unknown: Refusal,
@@ -217,6 +219,11 @@ impl StageOptions {
 
     const fn fields(mut self, fields: &'static [Field], unknown: Refusal) -> StageOptions {
         self.fields = Fields::Named { fields, unknown, duplicate: None };
+        self
+    }
+
+    const fn open(mut self, fields: &'static [Field]) -> StageOptions {
+        self.fields = Fields::Open(fields);
         self
     }
 
@@ -318,7 +325,9 @@ impl StageOptions {
 
     fn field(&self, name: &str) -> Option<&'static Field> {
         match self.fields {
-            Fields::Named { fields, .. } => fields.iter().find(|field| field.name == name),
+            Fields::Named { fields, .. } | Fields::Open(fields) => {
+                fields.iter().find(|field| field.name == name)
+            }
             Fields::Free => None,
         }
     }

@@ -18,7 +18,7 @@ fn stages() -> impl Iterator<Item = &'static StageOptions> {
 
 fn fields_of(stage: &StageOptions) -> &'static [Field] {
     match stage.fields {
-        Fields::Named { fields, .. } => fields,
+        Fields::Named { fields, .. } | Fields::Open(fields) => fields,
         Fields::Free => &[],
     }
 }
@@ -53,7 +53,7 @@ fn values(ranges: &[(Range, Refusal)]) -> String {
 fn rows(stage: &StageOptions, text: &mut String) {
     let unknown = match stage.fields {
         Fields::Named { unknown, .. } => unknown.code.to_string(),
-        Fields::Free => String::new(),
+        Fields::Open(_) | Fields::Free => String::new(),
     };
     let wrong = match stage.argument {
         Types::ANY => String::new(),
@@ -127,6 +127,7 @@ fn the_page_lists_every_option() {
         "UPDATE=1 cargo test -p shardlake-mql --lib options writes docs/mongodb-stages.md"
     );
     for row in [
+        "| `$group` | `_id` | any |  |  | | 15955 |",
         "| `$unwind` | `path` | string |  | 28808 | | 28812 |",
         "| `$bucketAuto` | `buckets` | number | whole, 32 bits (40242); > 0 (40243) | 40241 | | 40246 |",
         "| `$densify.range` | `step` | number | > 0 (5733401) | 14 | | 40414 |",
@@ -192,8 +193,17 @@ fn with(document: &Document, name: &str, value: Value) -> Document {
 
 /// Arguments with one fault each, and the code of its error.
 fn faults(stage: &'static StageOptions) -> Vec<(Document, i32)> {
-    let Fields::Named { fields, unknown, duplicate } = stage.fields else { return Vec::new() };
     let whole = whole(stage);
+    let without = |field: &Field| {
+        let mut less = whole.clone();
+        less.remove(field.name);
+        less
+    };
+    if let Fields::Open(fields) = stage.fields {
+        let missing = |field: &Field| field.missing.map(|refusal| (without(field), refusal.code));
+        return fields.iter().filter_map(missing).collect();
+    }
+    let Fields::Named { fields, unknown, duplicate } = stage.fields else { return Vec::new() };
     let mut found = vec![(with(&whole, "noSuchOption", Value::Int(1)), unknown.code)];
     for field in fields {
         if let Some(refusal) = field.refused {
@@ -206,9 +216,7 @@ fn faults(stage: &'static StageOptions) -> Vec<(Document, i32)> {
             found.push((twice, refusal.code));
         }
         if let Some(refusal) = field.missing {
-            let mut less = whole.clone();
-            less.remove(field.name);
-            found.push((less, refusal.code));
+            found.push((without(field), refusal.code));
         }
         for value in samples().into_iter().filter(|value| !field.types.has(value)) {
             let code = match (value.is_nullish(), field.null, field.missing) {

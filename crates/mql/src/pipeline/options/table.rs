@@ -247,9 +247,10 @@ const GRAPH_LOOKUP: StageOptions = stage(
     refusal(40104, "unknown argument to $graphLookup: {field}"),
 );
 
-/// Its fields are the client's own, and one of them is `_id`.
 const GROUP: StageOptions =
-    stage("$group", OBJECT, refusal(15947, "a group's fields must be specified in an object"));
+    stage("$group", OBJECT, refusal(15947, "a group's fields must be specified in an object")).open(&[
+        required("_id", ANY).or_missing(refusal(15955, "a group specification must include an _id")),
+    ]);
 
 const LOOKUP_TEXT: Refusal =
     refusal(14, "$lookup argument '{field}: {value}' must be a string, is type {type}");
