@@ -145,31 +145,29 @@ impl Work<'_> {
     }
 
     async fn csv(&self, out: &mut Output) -> Result<Exported, Interrupted> {
-        let columns = match self.arguments.columns.is_empty() {
-            true => self.columns().await?,
-            false => {
-                let mut columns = Columns::new(true);
-                self.arguments.columns.iter().try_for_each(|name| columns.add(name))?;
-                columns
-            }
+        let mut columns = Columns::new(!self.arguments.columns.is_empty());
+        self.arguments.columns.iter().try_for_each(|name| columns.add(name))?;
+        let charge = match columns.are_chosen {
+            true => 0.0,
+            false => self.find(&mut columns).await?,
         };
         if columns.names.is_empty() {
-            return Ok(Exported::default());
+            return Ok(Exported { charge, ..Exported::default() });
         }
         out.write_all(&line(&columns.names)?)?;
-        self.rows("export", out, |row, out| Ok(out.write_all(&line(&columns.cells(row)?)?)?)).await
+        let write = |row: &str, out: &mut Output| Ok(out.write_all(&line(&columns.cells(row)?)?)?);
+        let exported = self.rows("export", out, write).await?;
+        Ok(Exported { charge: exported.charge + charge, ..exported })
     }
 
-    /// The names of all properties, in the order of their first appearance.
-    async fn columns(&self) -> Result<Columns, Interrupted> {
-        let mut columns = Columns::new(false);
+    /// Adds the names of all properties, in the order of their first appearance, and returns the charge.
+    async fn find(&self, columns: &mut Columns) -> Result<f64, Interrupted> {
         let mut nowhere = io::sink();
         let found = self.rows("find columns", &mut nowhere, |row, _| match members(row) {
             Some(members) => members.iter().try_for_each(|(name, _)| columns.add(name)),
             None => columns.add(VALUE),
         });
-        found.await?;
-        Ok(columns)
+        Ok(found.await?.charge)
     }
 
     /// Passes each row on, without system properties unless they are wanted.
