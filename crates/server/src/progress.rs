@@ -16,10 +16,10 @@ const LINE_EVERY: Duration = Duration::from_secs(10);
 /// Before this time, a rate is more chance than measurement.
 const RATE_AFTER: Duration = Duration::from_millis(500);
 
-/// The option of commands that show their progress.
+/// The option of commands that show their plan and progress.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct Quiet {
-    /// Show no progress on standard error
+    /// Print nothing but errors on standard error
     #[arg(long)]
     pub quiet: bool,
 }

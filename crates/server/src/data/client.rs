@@ -25,6 +25,10 @@ const WAITS_MAX: Duration = Duration::from_secs(300);
 const WAIT_MAX: Duration = Duration::from_secs(30);
 const WAIT_MIN: Duration = Duration::from_millis(1);
 
+/// Waits before a request is repeated whose connection broke, or that the server could not take.
+pub const PAUSES: [Duration; 4] =
+    [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4), Duration::from_secs(8)];
+
 /// A resource in the forms of the path and of the signed text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {

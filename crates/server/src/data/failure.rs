@@ -58,6 +58,11 @@ impl Failure {
         Failure { status: Some(status), mistakes, retry_after }
     }
 
+    /// Whether the same request may succeed a little later: no answer came, or the server cannot serve at present.
+    pub fn is_passing(&self) -> bool {
+        self.status.is_none_or(|status| status == StatusCode::SERVICE_UNAVAILABLE)
+    }
+
     pub fn is_not_found(&self) -> bool {
         self.status == Some(StatusCode::NOT_FOUND)
     }

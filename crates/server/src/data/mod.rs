@@ -16,7 +16,7 @@ mod items;
 mod json_text;
 mod query;
 
-pub use client::{Address, DataClient, Request};
+pub use client::{Address, DataClient, PAUSES, Request};
 pub use definitions::{Definition, Offer, Place};
 pub use failure::{Failure, Position, own_sentence};
 pub use items::{SYSTEM, is_item, partition_key};

@@ -9,7 +9,7 @@ use clap::Args;
 
 use super::formats::{FileFormat, STANDARD, Target};
 use super::output::Output;
-use crate::data::{DataClient, Place, Query, SYSTEM, cell, compact, is_item, members};
+use crate::data::{DataClient, PAUSES, Page, Place, Query, SYSTEM, cell, compact, is_item, members};
 use crate::operate::{Connection, bytes, counted};
 use crate::progress::{Quiet, Unit};
 
@@ -186,8 +186,7 @@ impl Work<'_> {
         let progress = self.arguments.quiet.begin(title, unit, self.total);
         let mut exported = Exported::default();
         loop {
-            let page = query.next(self.client, PAGE_ROWS).await;
-            let page = page.map_err(|failure| Interrupted::Failed(failure.to_string()))?;
+            let page = self.page(&mut query).await?;
             exported.charge += page.charge;
             let before = exported.bytes;
             for row in &page.rows {
@@ -201,6 +200,22 @@ impl Work<'_> {
             if query.continuation.is_none() {
                 progress.finish("");
                 return Ok(exported);
+            }
+        }
+    }
+
+    /// The next page. Where the connection breaks after the first page, it is asked for again.
+    async fn page(&self, query: &mut Query) -> Result<Page, Interrupted> {
+        let attempts = if query.continuation.is_some() { PAUSES.len() } else { 0 };
+        let mut pauses = PAUSES.into_iter().take(attempts);
+        loop {
+            let failure = match query.next(self.client, PAGE_ROWS).await {
+                Ok(page) => return Ok(page),
+                Err(failure) => failure,
+            };
+            match pauses.next() {
+                Some(pause) if failure.is_passing() => tokio::time::sleep(pause).await,
+                _ => return Err(Interrupted::Failed(failure.to_string())),
             }
         }
     }

@@ -192,7 +192,7 @@ struct Work<'a> {
     rejects: Rejects,
     totals: Totals,
     /// The throughput before the import, once it has been changed.
-    raised_from: Option<Offer>,
+    raised_from: Option<u64>,
 }
 
 impl Work<'_> {
@@ -283,28 +283,43 @@ impl Work<'_> {
     }
 
     async fn set_throughput(&mut self, units: u64) -> Result<(), String> {
-        let client = self.writer.client;
-        let offer = client.offer(&self.definition).await?.ok_or_else(|| {
-            format!("the throughput of '{}' belongs to its database: change it there", self.writer.place)
-        })?;
+        let offer = self.offer().await?;
         if offer.ru_per_second() == units {
             return Ok(());
         }
-        client.set_offer(&offer.with_ru_per_second(units)).await?;
         let before = offer.ru_per_second();
-        self.raised_from = Some(offer);
+        // A change without an answer may have been made, and is undone, too.
+        self.raised_from = Some(before);
+        let changed = self.writer.client.set_offer(&offer.with_ru_per_second(units)).await;
+        if let Err(failure) = changed {
+            self.raised_from.take_if(|_| failure.status.is_some());
+            return Err(failure.to_string());
+        }
         let line =
             format!("throughput {} RU/s during the import, {} before", thousands(units), thousands(before));
         self.arguments.quiet.report(&line);
         Ok(())
     }
 
+    async fn offer(&self) -> Result<Offer, String> {
+        let offer = self.writer.client.offer(&self.definition).await?;
+        offer.ok_or_else(|| {
+            format!("the throughput of '{}' belongs to its database: change it there", self.writer.place)
+        })
+    }
+
     async fn restore_throughput(&mut self) -> Result<(), String> {
-        let Some(offer) = self.raised_from.take() else { return Ok(()) };
-        let units = offer.ru_per_second();
-        self.writer.client.set_offer(&offer).await.map_err(|failure| {
+        let Some(units) = self.raised_from.take() else { return Ok(()) };
+        // Under autoscale, the server has changed other members of the offer meanwhile.
+        let restored = match self.offer().await {
+            Ok(offer) => {
+                self.writer.client.set_offer(&offer.with_ru_per_second(units)).await.map_err(String::from)
+            }
+            Err(error) => Err(error),
+        };
+        restored.map_err(|error| {
             format!(
-                "the throughput of '{}' could not be put back to {} RU/s, do so by hand: {failure}",
+                "the throughput of '{}' could not be put back to {} RU/s, do so by hand: {error}",
                 self.writer.place,
                 thousands(units)
             )

@@ -12,7 +12,7 @@ use shardlake_stdx::Clock;
 use tokio::sync::{mpsc, watch};
 
 use super::records::{Entry, Records, Refusal, Shape};
-use crate::data::{Address, DataClient, Failure, Place, Request, own_sentence, value_at};
+use crate::data::{Address, DataClient, Failure, PAUSES, Place, Request, own_sentence, value_at};
 
 /// Items and bytes of a request.
 const BATCH_ITEMS: usize = 100;
@@ -22,10 +22,6 @@ const PROBE_ITEMS: usize = 20;
 /// A server that throttles every write for this time is not waited for any longer.
 const THROTTLED_MAX: Duration = Duration::from_secs(600);
 const WAIT_MAX: Duration = Duration::from_secs(30);
-/// Waits before a request is repeated that the server could not take.
-const PAUSES: [Duration; 4] =
-    [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4), Duration::from_secs(8)];
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Mode {
     /// Items whose id exists are refused
@@ -254,8 +250,8 @@ impl Writer<'_> {
                 Err(failure) => match pauses.next() {
                     // An insert whose answer is lost may have been done: to repeat it would report a conflict.
                     Some(pause)
-                        if failure.status == Some(StatusCode::SERVICE_UNAVAILABLE)
-                            || failure.status.is_none() && self.mode == Mode::Upsert =>
+                        if failure.is_passing()
+                            && (failure.status.is_some() || self.mode == Mode::Upsert) =>
                     {
                         self.stop.pause(pause).await?;
                     }

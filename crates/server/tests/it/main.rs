@@ -35,7 +35,7 @@
 //! | `direct.rs`, `direct_client.rs` | connections in Direct mode, by a client that checks TLS records |
 //! | `emulator.rs`, `emulator_support.rs` | emulator mode, by the requests of Aspire and of the Testcontainers modules |
 //! | `mongo_connections.rs` | the MongoDB API's port: TLS and plain messages of any length |
-//! | `support.rs` | helpers of the tests |
+//! | `support.rs`, `terminal.rs` | helpers of the tests; a pseudo terminal |
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)] // tests
 
 mod backup_support;
@@ -85,6 +85,7 @@ mod support;
 mod support_bundle;
 mod terminal;
 mod top;
+mod terminal;
 mod traces;
 mod transfers;
 mod transports;

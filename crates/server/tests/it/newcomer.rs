@@ -27,7 +27,7 @@ fn help_and_version_are_commands_too() {
         assert_eq!(version.matches(fact).count(), 1, "{fact:?} in {version}");
     }
     assert_eq!(text(&run(&["-V"])).trim_end(), first, "the short form is one line");
-    for command in ["serve", "demo", "partitions", "verify"] {
+    for command in ["serve", "demo", "partitions", "sql", "import", "export", "verify"] {
         let outputs = [["help", command], [command, "--help"]].map(|arguments| run(&arguments));
         assert_eq!(text(&outputs[0]), text(&outputs[1]), "{command}");
     }
@@ -36,7 +36,18 @@ fn help_and_version_are_commands_too() {
 
 #[test]
 fn shells_complete_every_command_and_manual_pages_explain_them() {
-    let commands = ["serve", "demo", "backup", "migrate", "verify", "partitions", "completions"];
+    let commands = [
+        "serve",
+        "demo",
+        "backup",
+        "migrate",
+        "verify",
+        "partitions",
+        "sql",
+        "import",
+        "export",
+        "completions",
+    ];
     for shell in ["bash", "zsh", "fish"] {
         let output = run(&["completions", shell]);
         let script = text(&output);

@@ -1,99 +1,20 @@
 //! `shardlake sql` at a terminal: lines, completion, history, limits, and Ctrl-C.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Child;
-use std::sync::mpsc::{Receiver, sync_channel};
 
-use rustix::process::{Pid, Signal, kill_process};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::process::{Signal, kill_process};
 use serde_json::json;
 
 use crate::support::{PATIENCE, command, in_memory};
+use crate::terminal::Terminal;
 
-/// The editor asks for marks around pasted text before each prompt.
-const BEGIN_OF_PROMPT: &str = "\u{1b}[?2004h";
-
-/// The shell, and the terminal that it runs at.
-struct Terminal {
-    child: Child,
-    master: File,
-    pieces: Receiver<Vec<u8>>,
-    /// Everything that was shown and not yet expected.
-    shown: String,
-}
-
-impl Terminal {
-    fn start(endpoint: &str, home: &Path, arguments: &[&str]) -> Terminal {
-        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-        grantpt(&master).unwrap();
-        unlockpt(&master).unwrap();
-        let name = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
-        let slave = || File::options().read(true).write(true).open(&name).unwrap();
-        let mut shell = command(&["sql", "--endpoint", endpoint]);
-        shell.args(arguments).env("TERM", "xterm").env("XDG_STATE_HOME", home).env_remove("NO_COLOR");
-        let child = shell.stdin(slave()).stdout(slave()).stderr(slave()).spawn().unwrap();
-        let (sender, pieces) = sync_channel(1_000);
-        let mut reader = File::from(master.try_clone().unwrap());
-        std::thread::spawn(move || {
-            let mut buffer = [0; 4096];
-            // The read fails when the shell has closed its terminal.
-            while let Ok(length @ 1..) = reader.read(&mut buffer) {
-                if sender.send(buffer[..length].to_vec()).is_err() {
-                    break;
-                }
-            }
-        });
-        Terminal { child, master: File::from(master), pieces, shown: String::new() }
-    }
-
-    /// Waits until the text is shown, and returns everything up to it.
-    #[track_caller]
-    fn expect(&mut self, text: &str) -> String {
-        loop {
-            if let Some(at) = self.shown.find(text) {
-                let rest = self.shown.split_off(at + text.len());
-                return std::mem::replace(&mut self.shown, rest);
-            }
-            match self.pieces.recv_timeout(PATIENCE) {
-                Ok(piece) => self.shown.push_str(&String::from_utf8_lossy(&piece)),
-                Err(error) => panic!("{error}: {text:?} is not in {:?}", self.shown),
-            }
-        }
-    }
-
-    fn write(&mut self, keys: &str) {
-        self.master.write_all(keys.as_bytes()).unwrap();
-    }
-
-    /// Waits for a new prompt: while a line is edited, the prompt is drawn again and again.
-    #[track_caller]
-    fn prompt(&mut self, prompt: &str) {
-        self.expect(BEGIN_OF_PROMPT);
-        self.expect(prompt);
-    }
-
-    #[track_caller]
-    fn enter(&mut self, prompt: &str, input: &str) {
-        self.prompt(prompt);
-        self.write(input);
-        self.write("\r");
-    }
-
-    #[track_caller]
-    fn end(mut self) {
-        assert!(self.child.wait().unwrap().success());
-    }
-}
-
-impl Drop for Terminal {
-    fn drop(&mut self) {
-        let _gone = self.child.kill();
-        let _reaped = self.child.wait();
-    }
+fn start(endpoint: &str, home: &Path, arguments: &[&str]) -> Terminal {
+    let mut shell = command(&["sql", "--endpoint", endpoint]);
+    Terminal::start(shell.args(arguments).env("XDG_STATE_HOME", home))
 }
 
 #[test]
@@ -108,7 +29,7 @@ fn a_shell_completes_keeps_its_history_and_fetches_on() {
     }
     let home = tempfile::tempdir().unwrap();
     let endpoint = format!("http://{}", server.address());
-    let mut shell = Terminal::start(&endpoint, home.path(), &[]);
+    let mut shell = start(&endpoint, home.path(), &[]);
     shell.expect("`help` lists the commands");
     // The only container is chosen.
     shell.enter("shop/orders> ", "SELECT VALUE COUNT(1)");
@@ -150,7 +71,7 @@ fn a_shell_completes_keeps_its_history_and_fetches_on() {
     assert_eq!(fs::metadata(&history).unwrap().permissions().mode() & 0o777, 0o600);
 
     // The next shell has it: the first of the inputs with these letters, found backwards.
-    let mut shell = Terminal::start(&endpoint, home.path(), &["-d", "shop", "-c", "orders"]);
+    let mut shell = start(&endpoint, home.path(), &["-d", "shop", "-c", "orders"]);
     shell.prompt("shop/orders> ");
     shell.write("\u{12}COUNT");
     shell.expect("SELECT VALUE COUNT(1)");
@@ -190,11 +111,11 @@ fn ctrl_c_cancels_a_query_and_not_the_shell() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     let home = tempfile::tempdir().unwrap();
-    let mut shell = Terminal::start(&endpoint, home.path(), &["-d", "d", "-c", "c"]);
+    let mut shell = start(&endpoint, home.path(), &["-d", "d", "-c", "c"]);
     let serving = std::thread::spawn(move || half_a_server(&listener));
     shell.enter("d/c> ", "SELECT * FROM c;");
     let mut stream = serving.join().unwrap();
-    kill_process(Pid::from_child(&shell.child), Signal::INT).unwrap();
+    kill_process(shell.process(), Signal::INT).unwrap();
     shell.expect("-- cancelled");
     // The server learns of it by the end of the connection.
     let mut rest = Vec::new();

@@ -6,9 +6,11 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Output, Stdio};
 
 use serde_json::{Value, json};
-use shardlake_testkit::ServerProcess;
+use shardlake_testkit::bucket::{Fault, Weather};
+use shardlake_testkit::{FaultProxy, ServerProcess};
 
 use crate::support::{command, in_memory};
+use crate::terminal::Terminal;
 
 fn server_with_container() -> ServerProcess {
     let server = in_memory().start();
@@ -290,8 +292,8 @@ fn throughput(server: &ServerProcess) -> u64 {
     offers["Offers"][0]["content"]["offerThroughput"].as_u64().unwrap()
 }
 
-#[test]
-fn throttled_imports_wait_and_the_throughput_is_put_back() {
+/// A server that enforces 400 RU/s on `d/c`.
+fn server_with_throughput() -> ServerProcess {
     let server = in_memory().start();
     let client = server.client();
     let _database = client.create_database("d").expect_status(201);
@@ -299,11 +301,19 @@ fn throttled_imports_wait_and_the_throughput_is_put_back() {
     let container = json!({ "id": "c", "partitionKey": key });
     let low = [("x-ms-offer-throughput", "400")];
     let _created = client.create_container_of("d", &container, &low).expect_status(201);
+    server
+}
+
+/// Lines of small items, in ten logical partitions.
+fn items(number: usize) -> String {
+    (0..number).map(|id| format!("{{\"id\":\"{id}\",\"pk\":\"p{}\"}}\n", id % 10)).collect()
+}
+
+#[test]
+fn throttled_imports_wait_and_the_throughput_is_put_back() {
+    let server = server_with_throughput();
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("in.jsonl");
-    let items = |number: usize| -> String {
-        (0..number).map(|id| format!("{{\"id\":\"{id}\",\"pk\":\"p{}\"}}\n", id % 10)).collect()
-    };
     fs::write(&file, items(300)).unwrap();
     let path = file.to_str().unwrap();
     let report = done(&import(&server, &[path]));
@@ -456,4 +466,86 @@ fn a_server_that_is_not_there_or_refuses_the_key_is_named() {
     let broken = import(&server, &["--format=json", path]);
     assert!(complaint(&broken).contains("line 2: the file ends within an array"), "{broken:?}");
     assert!(lines(&server).is_empty(), "a file that is broken is refused before anything is written");
+}
+
+#[test]
+fn at_a_terminal_a_long_import_asks_for_more_throughput() {
+    let server = server_with_throughput();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("in.jsonl");
+    fs::write(&file, items(6_000)).unwrap();
+    let endpoint = format!("http://{}", server.address());
+    let arguments = ["import", "-d=d", "-c=c", file.to_str().unwrap(), "--endpoint", &endpoint];
+    let mut importing = Terminal::start(&mut command(&arguments));
+    let plan = importing.expect("to how many RU/s? [Enter: leave it] ");
+    assert!(plan.contains("6,000 items, ") && plan.contains("; about 1 min "), "{plan}");
+    assert_eq!(throughput(&server), 400, "nothing is raised unasked");
+    importing.write("30000\n");
+    importing.expect("throughput 30,000 RU/s during the import, 400 before");
+    let rest = importing.end();
+    assert!(rest.contains(" of 6,000 "), "a bar is shown: {rest:?}");
+    assert!(rest.contains("throughput 400 RU/s again") && rest.contains("imported 6,000 items"), "{rest:?}");
+    assert_eq!(throughput(&server), 400);
+}
+
+#[test]
+fn throughput_of_a_database_and_autoscale_are_known() {
+    let server = in_memory().start();
+    let client = server.client();
+    let shared = [("x-ms-offer-throughput", "500"), ("content-type", "application/json")];
+    let _database = client.post_json("/dbs", &shared, &json!({ "id": "shared" })).expect_status(201);
+    let _container = client.create_container("shared", "c", "/pk").expect_status(201);
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("in.jsonl");
+    fs::write(&file, items(3)).unwrap();
+    let path = file.to_str().unwrap();
+    let of_database = run(&server, &["import", "-d=shared", "-c=c", "--throughput=900", path]);
+    assert!(complaint(&of_database).contains("the throughput of 'shared/c' belongs to its database"));
+    let too_low = run(&server, &["import", "-d=shared", "-c=c", "--throughput=x", path]);
+    assert_eq!(too_low.status.code(), Some(2), "{too_low:?}");
+    let _database = client.create_database("d").expect_status(201);
+    let settings = [("x-ms-cosmos-offer-autopilot-settings", "{\"maxThroughput\":1000}")];
+    let key = json!({ "paths": ["/pk"], "kind": "Hash", "version": 2 });
+    let container = json!({ "id": "c", "partitionKey": key });
+    let _created = client.create_container_of("d", &container, &settings).expect_status(201);
+    let scaled = done(&import(&server, &["--throughput=4000", path]));
+    assert!(scaled.contains("throughput 4,000 RU/s during the import, 1,000 before"), "{scaled}");
+    assert!(scaled.contains("throughput 1,000 RU/s again"), "{scaled}");
+    let offers = client.get("/offers", &[]).expect_status(200).json();
+    let offers = offers["Offers"].as_array().unwrap();
+    let most =
+        offers.iter().find_map(|offer| offer["content"]["offerAutopilotSettings"]["maxThroughput"].as_u64());
+    assert_eq!(most, Some(1_000));
+    let refused = complaint(&import(&server, &["--throughput=1001", "--mode=upsert", path]));
+    assert!(refused.contains("the import stopped: ") && !refused.contains("again"), "{refused}");
+    let same = done(&import(&server, &["--throughput=1000", "--mode=upsert", path]));
+    assert!(!same.contains("during the import"), "nothing is to be changed: {same}");
+}
+
+#[test]
+fn connections_that_break_are_made_again_where_that_is_safe() {
+    let server = server_with_container();
+    let proxy = FaultProxy::before(server.address());
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("in.jsonl");
+    fs::write(&file, items(4_000)).unwrap();
+    let path = file.to_str().unwrap();
+    let endpoint = format!("http://{}", proxy.address());
+    let over_proxy = |arguments: &[&str]| {
+        command(&[arguments, &["-d=d", "-c=c", "--endpoint", &endpoint]].concat()).output().unwrap()
+    };
+    // The first requests read the definition and measure the charge.
+    let faults = |faults: &[Fault]| {
+        let one_in = proxy.counts().0 % 11 + 11;
+        proxy.set(Weather { one_in, faults: faults.to_vec(), ..Weather::default() });
+    };
+    faults(&[Fault::AnswerLost, Fault::Reset, Fault::Status(503)]);
+    let report = done(&over_proxy(&["import", "--mode=upsert", path]));
+    assert!(report.contains("imported 4,000 items"), "{report}");
+    let befallen = proxy.counts().1;
+    assert!(befallen >= 3, "each fault has happened: {befallen}");
+    assert_eq!(lines(&server).len(), 4_000);
+    faults(&[Fault::AnswerLost]);
+    let lost = complaint(&over_proxy(&["import", path, "--on-error=skip"]));
+    assert!(lost.contains("the import stopped: ") && lost.contains("no answer"), "{lost}");
 }
