@@ -81,7 +81,7 @@ pub async fn export(arguments: &Export) -> Result<ExitCode, String> {
     // A signal drops the output, which removes the temporary file.
     let exported = tokio::select! {
         exported = work.run(format, &mut output) => exported?,
-        _ = tokio::signal::ctrl_c() => return Err("cancelled: nothing was exported".to_owned()),
+        _ = tokio::signal::ctrl_c() => return Err("the export was cancelled".to_owned()),
     };
     let Some(exported) = exported else { return Ok(ExitCode::SUCCESS) };
     output.finish()?;

@@ -42,7 +42,12 @@ impl Output {
             let finished = file.get_ref().sync_all().and_then(|()| match may_replace {
                 true => fs::rename(&*temporary, &*path),
                 // Unlike a rename, a link never replaces a file that was created meanwhile.
-                false => fs::hard_link(&*temporary, &*path),
+                false => fs::hard_link(&*temporary, &*path).or_else(|error| match error.kind() {
+                    io::ErrorKind::AlreadyExists => Err(error),
+                    // File systems without links.
+                    _ if fs::symlink_metadata(&*path).is_err() => fs::rename(&*temporary, &*path),
+                    _ => Err(io::ErrorKind::AlreadyExists.into()),
+                }),
             });
             match finished {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(exists(path)),

@@ -1,7 +1,9 @@
 //! The items of a file one after the other, out of any format, with a sample in front that is looked at before anything is written.
 
 use std::collections::VecDeque;
-use std::io::{BufRead, BufReader, Cursor, Read};
+use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use csv::StringRecord;
 
@@ -63,7 +65,27 @@ pub enum Shape {
 enum Reader {
     Objects(Splitter<Source>),
     Lines { reader: BufReader<Source>, line: u64 },
-    Rows(Box<csv::Reader<Source>>),
+    Rows { reader: Box<csv::Reader<Bounded>>, left: Arc<AtomicUsize> },
+}
+
+/// A source that ends a record which is too long: a quote may be left open.
+struct Bounded {
+    source: Source,
+    /// Bytes that may be read before the next record begins.
+    left: Arc<AtomicUsize>,
+}
+
+impl Read for Bounded {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.left.load(Ordering::Relaxed) == 0 {
+            let limit = ITEM_BYTES_MAX >> 20;
+            return Err(io::Error::other(format!("a row has more than {limit} MiB: is a quote left open?")));
+        }
+        let length = self.source.read(buffer)?;
+        let left = self.left.load(Ordering::Relaxed);
+        self.left.store(left.saturating_sub(length), Ordering::Relaxed);
+        Ok(length)
+    }
 }
 
 pub struct Records {
@@ -89,7 +111,9 @@ impl Records {
             FileFormat::Csv => {
                 let mut builder = csv::ReaderBuilder::new();
                 builder.flexible(true).delimiter(delimiter).buffer_capacity(BUFFER_BYTES);
-                Reader::Rows(Box::new(builder.from_reader(source)))
+                let left = Arc::new(AtomicUsize::new(ITEM_BYTES_MAX));
+                let source = Bounded { source, left: left.clone() };
+                Reader::Rows { reader: Box::new(builder.from_reader(source)), left }
             }
         };
         Ok(Records { reader, waiting: VecDeque::new() })
@@ -98,7 +122,7 @@ impl Records {
     /// The names of the columns of CSV.
     pub fn header(&mut self) -> Result<Option<StringRecord>, String> {
         match &mut self.reader {
-            Reader::Rows(reader) => {
+            Reader::Rows { reader, .. } => {
                 let header = reader.headers().map_err(|error| format!("the first line: {error}"))?;
                 Ok(Some(header.clone()))
             }
@@ -133,7 +157,8 @@ impl Records {
         match &mut self.reader {
             Reader::Objects(splitter) => Ok(splitter.next()?.map(Raw::Text)),
             Reader::Lines { reader, line } => read_line(reader, line),
-            Reader::Rows(reader) => {
+            Reader::Rows { reader, left } => {
+                left.store(ITEM_BYTES_MAX, Ordering::Relaxed);
                 let mut cells = StringRecord::new();
                 let line = reader.position().line();
                 match reader.read_record(&mut cells) {
@@ -174,7 +199,7 @@ fn read_line(reader: &mut BufReader<Source>, line: &mut u64) -> Result<Option<Ra
     }
 }
 
-fn unreadable(error: &std::io::Error) -> String {
+fn unreadable(error: &io::Error) -> String {
     format!("the file cannot be read: {error}")
 }
 
@@ -253,6 +278,17 @@ mod tests {
         assert!(found[2].as_ref().is_err_and(|refusal| refusal.reason.contains("no object")));
         assert_eq!(found[3], Ok(Entry { line: 5, item: "{\"id\":\"2\"}".into() }));
         assert_eq!(found.len(), 4);
+    }
+
+    #[test]
+    fn a_quote_that_is_left_open_does_not_fill_the_memory() {
+        let endless = io::repeat(b'x').take(1 << 30);
+        let source: Source = Box::new(Cursor::new(b"id,t\n1,a\n2,\"").chain(endless));
+        let mut records = Records::open(source, FileFormat::Csv, b',').expect("open");
+        assert!(records.header().expect("a header").is_some());
+        assert!(matches!(records.next(), Ok(Some(Raw::Row { line: 2, .. }))));
+        let message = records.next().expect_err("too long");
+        assert!(message.contains("is a quote left open?"), "{message}");
     }
 
     #[test]

@@ -19,9 +19,10 @@ const BATCH_ITEMS: usize = 100;
 const BATCH_BYTES: usize = 512 << 10;
 /// Items of the first request, whose charge is measured.
 const PROBE_ITEMS: usize = 20;
-/// A server that throttles every write for this time is not waited for any longer.
+/// A server that takes no write for this time is not waited for any longer.
 const THROTTLED_MAX: Duration = Duration::from_secs(600);
 const WAIT_MAX: Duration = Duration::from_secs(30);
+const PASSING_WAIT: Duration = Duration::from_millis(200);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Mode {
     /// Items whose id exists are refused
@@ -205,7 +206,7 @@ impl Writer<'_> {
                 }
                 Err(failure) => return Err(failure.to_string()),
             };
-            let (mut throttled, mut wait) = (Vec::new(), Duration::ZERO);
+            let (mut again, mut wait) = (Vec::new(), Duration::ZERO);
             for (entry, result) in entries.into_iter().zip(results) {
                 written.charge += result.request_charge;
                 match result.status_code {
@@ -216,23 +217,33 @@ impl Writer<'_> {
                     429 => {
                         let asked = result.retry_after_milliseconds.unwrap_or(100);
                         wait = wait.max(Duration::from_millis(asked)).min(WAIT_MAX);
-                        throttled.push(entry);
+                        written.throttled += 1;
+                        again.push(entry);
+                    }
+                    // The partition moves, or the server cannot take the write at present.
+                    status if self.is_passing(status) => {
+                        wait = wait.max(PASSING_WAIT);
+                        again.push(entry);
                     }
                     _ => written.refusals.push(entry.refused(result.reason())),
                 }
             }
-            written.throttled += throttled.len() as u64;
-            entries = throttled;
+            entries = again;
             if !entries.is_empty() {
                 if Clock::System.elapsed().saturating_sub(last_success) > THROTTLED_MAX {
                     return Err(
-                        "the server throttles every write: raise the throughput with --throughput".into()
+                        "the server takes no write for ten minutes: if it throttles, raise the throughput with --throughput".into()
                     );
                 }
                 self.stop.pause(wait).await?;
             }
         }
         Ok(None)
+    }
+
+    fn is_passing(&self, status: u16) -> bool {
+        // A write that timed out may have been done: to insert it again would report a conflict.
+        matches!(status, 410 | 449 | 503) || status == 408 && self.mode == Mode::Upsert
     }
 
     /// A result for each entry.

@@ -162,6 +162,11 @@ fn an_export_is_imported_as_the_same_items() {
         assert_eq!(lines(&copy), first, "{format}");
         fs::remove_file(format!("{exported}.rejects.jsonl")).unwrap();
     }
+    // The server's properties are replaced by its own.
+    let (with_system, copy) = (file("system.jsonl"), server_with_container());
+    let _done = done(&export(&server, &["--system", &with_system]));
+    let _done = done(&import(&copy, &[&with_system]));
+    assert_eq!(lines(&copy), first);
     // An empty container, in each format.
     let empty = server_with_container();
     for format in ["jsonl", "json", "csv"] {
@@ -548,4 +553,26 @@ fn connections_that_break_are_made_again_where_that_is_safe() {
     faults(&[Fault::AnswerLost]);
     let lost = complaint(&over_proxy(&["import", path, "--on-error=skip"]));
     assert!(lost.contains("the import stopped: ") && lost.contains("no answer"), "{lost}");
+}
+
+#[test]
+fn items_arrive_while_their_partition_is_split() {
+    let server = server_with_container();
+    let endpoint = format!("http://{}", server.address());
+    let arguments = ["import", "-d=d", "-c=c", "-", "--format=jsonl", "--quiet", "--endpoint", &endpoint];
+    let mut child = command(&arguments).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let feeding = std::thread::spawn(move || {
+        for number in 0..8_000 {
+            writeln!(input, "{{\"id\":\"{number}\",\"pk\":\"p{}\"}}", number % 101).unwrap();
+        }
+    });
+    // The import is somewhere between its beginning and its end.
+    for partition in ["0", "1"] {
+        let split = run(&server, &["split", "d/c", partition, "--at", "middle"]);
+        assert!(split.status.success(), "{split:?}");
+    }
+    feeding.join().unwrap();
+    assert_eq!(done(&child.wait_with_output().unwrap()), "");
+    assert_eq!(lines(&server).len(), 8_000);
 }
