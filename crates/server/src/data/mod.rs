@@ -21,4 +21,4 @@ pub use definitions::{Definition, Offer, Place};
 pub use failure::{Failure, Position, own_sentence};
 pub use items::{SYSTEM, is_item, partition_key};
 pub use json_text::{array, cell, compact, members, text_of, value_at};
-pub use query::{Page, Query};
+pub use query::{Page, Parameter, Query};

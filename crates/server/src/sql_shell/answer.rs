@@ -13,6 +13,8 @@ use crate::operate::{Paint, aligned, counted, thousands};
 const VALUE: &str = "value";
 /// Columns of a table.
 const COLUMNS_MAX: usize = 200;
+/// Characters that a cell keeps where a line of the terminal is too short for all columns.
+const CELL_MIN: usize = 12;
 /// Partitions that the figures name.
 const PARTITIONS_NAMED: usize = 8;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -33,6 +35,8 @@ pub struct Look {
     pub format: Format,
     /// Characters of a cell, 0 for all.
     pub width: usize,
+    /// Characters of a line of the terminal, where there is one.
+    pub line: Option<usize>,
     pub has_system: bool,
     pub paint: Paint,
 }
@@ -132,12 +136,11 @@ impl Printer {
             return String::new();
         }
         let shown = grid.names.len().min(COLUMNS_MAX);
-        let cut = |text: &str| cut(text, self.look.width);
-        let names = grid.names[..shown].iter().map(|name| cut(name)).collect();
-        let rows = grid
-            .rows
-            .iter()
-            .map(|row| (0..shown).map(|column| cut(row.get(column).map_or("", String::as_str))).collect());
+        let width = self.look.line.map_or(self.look.width, |line| grid.width(shown, self.look.width, line));
+        let names = grid.names[..shown].iter().map(|name| cut(name, width)).collect();
+        let rows = grid.rows.iter().map(|row| {
+            (0..shown).map(|column| cut(row.get(column).map_or("", String::as_str), width)).collect()
+        });
         let rows: Vec<Vec<String>> = std::iter::once(names).chain(rows).collect();
         let mut text: String = aligned(&rows, shown).into_iter().map(|line| line + "\n").collect();
         if shown < grid.names.len() {
@@ -190,6 +193,24 @@ impl Grid {
         self.rows.push(cells);
     }
 
+    /// The characters that a cell may have for a line of the terminal to hold the first `shown` columns.
+    fn width(&self, shown: usize, most: usize, line: usize) -> usize {
+        let length = |text: Option<&String>| text.map_or(0, |text| text.chars().count());
+        let widths: Vec<usize> = (0..shown)
+            .map(|column| {
+                let cells = self.rows.iter().map(|row| length(row.get(column))).max();
+                cells.unwrap_or(0).max(length(self.names.get(column)))
+            })
+            .collect();
+        let widest = widths.iter().copied().max().unwrap_or(0);
+        let most = if most == 0 { widest } else { most.min(widest) };
+        let fits = |cell: &usize| {
+            let cells: usize = widths.iter().map(|width| width.min(cell)).sum();
+            cells + 2 * shown.saturating_sub(1) <= line
+        };
+        (CELL_MIN..=most).rev().find(fits).unwrap_or(most.min(CELL_MIN))
+    }
+
     fn set(&mut self, cells: &mut Vec<String>, name: &str, text: String) {
         let column = match self.columns.get(name) {
             Some(column) => *column,
@@ -206,6 +227,12 @@ impl Grid {
     }
 }
 
+/// Characters of a line, where rows are printed to a terminal.
+pub fn terminal_line() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+}
+
 /// In one line of at most `width` characters.
 fn cut(text: &str, width: usize) -> String {
     let shown = |character: char| if character.is_control() { '·' } else { character };
@@ -220,7 +247,7 @@ mod tests {
     use super::*;
 
     fn printed(format: Format, rows: &[&str]) -> String {
-        let look = Look { format, width: 8, has_system: false, paint: Paint::default() };
+        let look = Look { format, width: 8, line: None, has_system: false, paint: Paint::default() };
         let mut printer = Printer::new(look);
         let mut out = Vec::new();
         let rows = rows.iter().map(|row| RawValue::from_string((*row).to_owned()).expect("JSON"));
@@ -240,6 +267,23 @@ mod tests {
         let item = r#"{"id":"1","_rid":"r","_self":"s","_etag":"e","_ts":1}"#;
         assert_eq!(printed(Format::Table, &[item]), "id\n1\n");
         assert_eq!(printed(Format::Table, &[r#"{"_ts":1}"#]), "_ts\n1\n");
+    }
+
+    #[test]
+    fn cells_are_cut_so_that_a_line_holds_all_columns() {
+        let mut grid = Grid::default();
+        let wide = |name: &str| {
+            format!("{{\"{name}\":\"{}\",\"b\":\"{}\",\"c\":1}}", "x".repeat(50), "y".repeat(20))
+        };
+        grid.add(&wide("a"), false);
+        // 50 + 20 + 1, and two spaces twice.
+        assert_eq!(grid.width(3, 0, 75), 50);
+        assert_eq!(grid.width(3, 40, 75), 40);
+        assert_eq!(grid.width(3, 40, 60), 35);
+        assert_eq!(grid.width(3, 40, 45), 20);
+        assert_eq!(grid.width(3, 40, 35), 15);
+        assert_eq!(grid.width(3, 40, 10), CELL_MIN, "longer lines are left to the terminal");
+        assert_eq!(Grid::default().width(0, 40, 80), 0);
     }
 
     #[test]

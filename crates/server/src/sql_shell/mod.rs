@@ -23,7 +23,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::data::{DataClient, Place, partition_key};
+use crate::data::{DataClient, Parameter, Place, partition_key};
 use crate::operate::Connection;
 
 use answer::Format;
@@ -46,13 +46,16 @@ pub struct Sql {
     /// Ask one logical partition only, such as '["ada"]'; all partitions without it
     #[arg(long, value_name = "JSON")]
     partition_key: Option<String>,
+    /// A parameter of the queries, such as '@customer="ada"'; may be repeated
+    #[arg(long = "param", value_name = "@NAME=JSON")]
+    parameters: Vec<Parameter>,
     /// How rows are printed
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     format: Format,
     /// Rows to fetch at most, 0 for all [default: 1000 for tables, all for other formats]
     #[arg(long, value_name = "ROWS")]
     limit: Option<u64>,
-    /// Characters of a cell of a table, 0 for all
+    /// Characters of a cell of a table, 0 for all; at a terminal fewer, down to 12, for a line to hold all columns
     #[arg(long, value_name = "CHARACTERS", default_value_t = 40)]
     width: usize,
     /// Show the system properties of items in tables
@@ -73,12 +76,14 @@ pub async fn run(arguments: &Sql) -> Result<ExitCode, String> {
     let look = answer::Look {
         format: arguments.format,
         width: arguments.width,
+        line: None,
         has_system: arguments.system,
         paint: arguments.connection.paint(),
     };
     let mut session = Session::new(client, place, look);
     session.partition_key = partition_key;
     session.limit = arguments.limit;
+    session.parameters.clone_from(&arguments.parameters);
     match &arguments.query {
         Some(query) => run_script(&mut session, query).await,
         None if io::stdin().is_terminal() && io::stdout().is_terminal() => {

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-use super::answer::{Figures, Format, Look, Printer};
+use super::answer::{Figures, Format, Look, Printer, terminal_line};
 use super::complaint::complaint;
-use crate::data::{DataClient, Failure, Page, Place, Query, members};
+use crate::data::{DataClient, Failure, Page, Parameter, Place, Query, members};
 
 /// Rows of a table, unless `--limit` has another number.
 const TABLE_ROWS: u64 = 1_000;
@@ -31,6 +31,7 @@ pub struct Session {
     /// JSON, such as `["ada"]`.
     pub partition_key: Option<String>,
     pub limit: Option<u64>,
+    pub parameters: Vec<Parameter>,
     pub look: Look,
     pub is_interactive: bool,
     /// Names of properties in results, for completion.
@@ -46,6 +47,7 @@ impl Session {
             place,
             partition_key: None,
             limit: None,
+            parameters: Vec::new(),
             look,
             is_interactive: false,
             properties: BTreeSet::new(),
@@ -72,7 +74,8 @@ impl Session {
             print_error(&format!("error: no container is chosen: give one with {how}; {known}\n"));
             return Ok(Flow::Failed);
         }
-        let query = Query::new(self.place.clone(), text.to_owned(), self.partition_key.clone());
+        let mut query = Query::new(self.place.clone(), text.to_owned(), self.partition_key.clone());
+        query.parameters.clone_from(&self.parameters);
         self.fetch(query).await
     }
 
@@ -86,6 +89,8 @@ impl Session {
 
     async fn fetch(&mut self, mut query: Query) -> Result<Flow, String> {
         self.rest = None;
+        // The terminal may have been resized.
+        self.look.line = terminal_line();
         let (mut figures, mut printer) = (Figures::default(), Printer::new(self.look));
         let rows_max = self.rows_max();
         let mut stopped = None;

@@ -85,7 +85,6 @@ mod support;
 mod support_bundle;
 mod terminal;
 mod top;
-mod terminal;
 mod traces;
 mod transfers;
 mod transports;

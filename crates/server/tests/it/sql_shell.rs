@@ -107,6 +107,18 @@ fn one_logical_partition_is_asked_on_request() {
 }
 
 #[test]
+fn parameters_are_values_of_json() {
+    let server = server_with_orders();
+    let query =
+        "SELECT VALUE c.total FROM c WHERE c.customer = @customer AND c.total < @most ORDER BY c.total";
+    let parameters = ["--format=jsonl", "--param", "@customer=\"c07\"", "--param", "most=60", query];
+    assert_eq!(printed(&sql(&server, &[&ORDERS[..], &parameters].concat())), "7\n47\n");
+    let wrong = sql(&server, &[&ORDERS[..], &["--param=@customer=ada", query]].concat());
+    assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("for a string"), "{wrong:?}");
+}
+
+#[test]
 fn rows_are_tables_json_lines_and_csv() {
     let server = server_with_orders();
     let of = |format: &str, query: &str| {
