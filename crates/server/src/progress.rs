@@ -1,12 +1,13 @@
 //! Progress of long commands on standard error: a bar at a terminal, a line every ten seconds elsewhere.
 
+use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use clap::Args;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use shardlake_stdx::Clock;
 
 use crate::operate::{bytes, thousands};
@@ -148,15 +149,19 @@ fn is_due(last: &mut Duration, elapsed: Duration) -> bool {
 fn bar(title: &str, unit: Unit, total: Option<u64>) -> ProgressBar {
     let template = match (unit, total) {
         (Unit::Items | Unit::Rows, Some(_)) => {
-            "{prefix} [{bar:28}] {percent:>3} %  {human_pos} of {human_len}  {per_sec}  {eta} left"
+            "{prefix} [{bar:28}] {percent:>3} %  {human_pos} of {human_len}  {rate}  {eta} left"
         }
-        (Unit::Items | Unit::Rows, None) => "{prefix} {spinner} {human_pos}  {per_sec}",
+        (Unit::Items | Unit::Rows, None) => "{prefix} {spinner} {human_pos}  {rate}",
         (Unit::Bytes, Some(_)) => {
             "{prefix} [{bar:28}] {percent:>3} %  {binary_bytes} of {binary_total_bytes}  {binary_bytes_per_sec}  {eta} left"
         }
         (Unit::Bytes, None) => "{prefix} {spinner} {binary_bytes}  {binary_bytes_per_sec}",
     };
-    let style = ProgressStyle::with_template(template).expect("the template is valid").progress_chars("=> ");
+    let rate = |state: &ProgressState, to: &mut dyn fmt::Write| {
+        let _infallible = write!(to, "{}/s", thousands(state.per_sec() as u64));
+    };
+    let style = ProgressStyle::with_template(template).expect("the template is valid");
+    let style = style.with_key("rate", rate).progress_chars("=> ");
     let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr()).with_style(style);
     bar.with_prefix(title.to_owned())
 }
@@ -228,6 +233,18 @@ mod tests {
             (0..35_000).step_by(100).filter(|ms| is_due(&mut last, Duration::from_millis(*ms))).collect();
         assert_eq!(due, [10_000, 20_000, 30_000]);
         assert!(is_due(&mut last, Duration::from_secs(90)) && !is_due(&mut last, Duration::from_secs(99)));
+    }
+
+    #[test]
+    fn every_kind_of_work_has_a_bar() {
+        for unit in [Unit::Items, Unit::Rows, Unit::Bytes] {
+            for total in [None, Some(10)] {
+                let bar = bar("import", unit, total);
+                bar.set_draw_target(ProgressDrawTarget::hidden());
+                bar.inc(4);
+                assert_eq!((bar.position(), bar.length(), bar.prefix().as_str()), (4, total, "import"));
+            }
+        }
     }
 
     #[test]
