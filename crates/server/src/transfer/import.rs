@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
+use tokio::signal::unix::SignalKind;
 use tokio::sync::oneshot;
 
 use super::columns::Choice;
@@ -90,9 +91,10 @@ pub async fn import(arguments: &Import) -> Result<ExitCode, String> {
     if arguments.dry_run {
         return Ok(ExitCode::SUCCESS);
     }
-    let rejects = arguments.rejects.clone();
-    let rejects = rejects.unwrap_or_else(|| Rejects::place_beside(&input.file, input.is_standard()));
-    let rejects = Rejects::at(rejects)?;
+    let rejects = match &arguments.rejects {
+        Some(path) => Rejects::at(path.clone())?,
+        None => Rejects::beside(&input.file, input.is_standard())?,
+    };
     let definition = match existing {
         Some(definition) => definition,
         None => create(&client, &place, &paths).await?,
@@ -107,7 +109,7 @@ pub async fn import(arguments: &Import) -> Result<ExitCode, String> {
     let outcome = tokio::select! {
         // First, so that a signal is caught before the throughput is changed.
         biased;
-        _ = tokio::signal::ctrl_c() => {
+        () = interrupted() => {
             // Batches on their way are finished, so that the report is true.
             stop.set();
             running.as_mut().await.and(Err("cancelled".to_owned()))
@@ -118,7 +120,26 @@ pub async fn import(arguments: &Import) -> Result<ExitCode, String> {
     // Whatever happened, the throughput is put back.
     let restored = work.restore_throughput().await;
     let finished = work.finish(outcome);
-    restored.and(finished)
+    match (restored, finished) {
+        (Ok(()), finished) => finished,
+        (Err(error), Ok(_)) => Err(error),
+        (Err(error), Err(earlier)) => Err(format!("{earlier}; and {error}")),
+    }
+}
+
+/// Ctrl-C, or the end that a supervisor asks for.
+async fn interrupted() {
+    let terminate = tokio::signal::unix::signal(SignalKind::terminate());
+    let terminated = async {
+        match terminate {
+            Ok(mut signal) => drop(signal.recv().await),
+            Err(_) => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        () = terminated => {}
+    }
 }
 
 impl Import {
@@ -285,6 +306,12 @@ impl Work<'_> {
     async fn set_throughput(&mut self, units: u64) -> Result<(), String> {
         let offer = self.offer().await?;
         if offer.ru_per_second() == units {
+            return Ok(());
+        }
+        // A change would be the beginning of enforcement, and would outlast the import.
+        let report = self.writer.client.report(&self.writer.place).await?;
+        if report["throughput"]["enforced"] == false {
+            self.arguments.quiet.report("the throughput is not enforced, and stays as it is");
             return Ok(());
         }
         let before = offer.ru_per_second();

@@ -31,16 +31,23 @@ impl Rejects {
         Ok(Rejects { path, file: None, count: 0, first: None })
     }
 
-    /// `orders.csv.rejects.jsonl`, in the current directory for standard input.
-    pub fn place_beside(file: &Path, is_standard: bool) -> PathBuf {
-        match is_standard {
-            true => PathBuf::from("import.rejects.jsonl"),
-            false => {
-                let mut name = file.as_os_str().to_owned();
-                name.push(".rejects.jsonl");
-                PathBuf::from(name)
-            }
-        }
+    /// `orders.csv.rejects.jsonl`, or the next free name such as `orders.csv.rejects-2.jsonl`: an import that continues another one
+    /// keeps the refused items of both.
+    pub fn beside(file: &Path, is_standard: bool) -> Result<Rejects, String> {
+        const NAMES_MAX: u32 = 100;
+        let begin = if is_standard { "import".into() } else { file.as_os_str().to_owned() };
+        let name = |number: u32| {
+            let mut name = begin.clone();
+            name.push(if number == 1 {
+                ".rejects.jsonl".to_owned()
+            } else {
+                format!(".rejects-{number}.jsonl")
+            });
+            PathBuf::from(name)
+        };
+        let is_free = |path: &PathBuf| fs::symlink_metadata(path).is_err();
+        let path = (1..=NAMES_MAX).map(name).find(is_free);
+        Rejects::at(path.unwrap_or_else(|| name(1)))
     }
 
     pub fn add(&mut self, refusal: &Refusal) -> Result<(), String> {
@@ -100,10 +107,10 @@ mod tests {
     #[test]
     fn refused_items_are_kept_as_they_were() {
         let directory = tempfile::tempdir().expect("a directory");
-        let path = Rejects::place_beside(&directory.path().join("a.csv"), false);
-        assert!(path.ends_with("a.csv.rejects.jsonl"));
-        assert_eq!(Rejects::at(path.clone()).expect("new").finish(), Ok(None));
-        let mut rejects = Rejects::at(path.clone()).expect("new");
+        let beside = || Rejects::beside(&directory.path().join("a.csv"), false).expect("a free name");
+        let path = directory.path().join("a.csv.rejects.jsonl");
+        assert_eq!(beside().finish(), Ok(None));
+        let mut rejects = beside();
         let mut add = |line, text: &str| {
             let refusal = Refusal { line, reason: "no \"id\"".into(), text: text.into() };
             rejects.add(&refusal).expect("written");
@@ -116,6 +123,9 @@ mod tests {
             fs::read_to_string(&path).expect("text"),
             "{\"line\":3,\"reason\":\"no \\\"id\\\"\",\"item\":{\"n\":1e400}}\n{\"line\":5,\"reason\":\"no \\\"id\\\"\",\"text\":\"a,b\"}\n"
         );
+        let mut second = beside();
+        second.add(&Refusal { line: 1, reason: String::new(), text: String::new() }).expect("written");
+        assert_eq!(second.finish(), Ok(Some(directory.path().join("a.csv.rejects-2.jsonl"))));
         assert!(Rejects::at(path).is_err_and(|message| message.contains("--rejects")));
     }
 }

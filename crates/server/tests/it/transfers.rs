@@ -158,9 +158,8 @@ fn an_export_is_imported_as_the_same_items() {
         assert_eq!(lines(&copy), first, "{format}");
         let repeated = complaint(&import(&copy, &[&exported]));
         assert!(repeated.contains("an item with this id exists"), "{repeated}");
-        let _done = done(&import(&copy, &[&exported, "--mode", "upsert", "--rejects", &file("none")]));
+        let _done = done(&import(&copy, &[&exported, "--mode", "upsert"]));
         assert_eq!(lines(&copy), first, "{format}");
-        fs::remove_file(format!("{exported}.rejects.jsonl")).unwrap();
     }
     // The server's properties are replaced by its own.
     let (with_system, copy) = (file("system.jsonl"), server_with_container());
@@ -257,8 +256,10 @@ fn refused_items_stop_an_import_or_are_skipped_into_a_file() {
         .collect();
     assert_eq!(numbers, [2, 4].into(), "{rejects}");
     assert_eq!(lines(&server).len(), 3);
-    let again = complaint(&import(&server, &[&file("in.jsonl"), "--on-error=skip"]));
-    assert!(again.contains("in.jsonl.rejects.jsonl' exists"), "{again}");
+    let again = complaint(&import(&server, &[&file("in.jsonl"), "--rejects", &file("first")]));
+    assert!(again.contains("first' exists: remove it, or name another"), "{again}");
+    let second = complaint(&import(&server, &[&file("in.jsonl"), "--on-error=skip", "--mode=upsert"]));
+    assert!(second.contains("in.jsonl.rejects-2.jsonl'"), "{second}");
 }
 
 #[test]
@@ -358,7 +359,7 @@ fn standard_input_is_imported_without_a_count() {
 
 #[test]
 fn ctrl_c_ends_an_import_with_its_report_and_puts_the_throughput_back() {
-    let server = server_with_container();
+    let server = server_with_throughput();
     let endpoint = format!("http://{}", server.address());
     let mut importing = command(&[
         "import",
@@ -368,7 +369,7 @@ fn ctrl_c_ends_an_import_with_its_report_and_puts_the_throughput_back() {
         "c",
         "-",
         "--format=jsonl",
-        "--throughput=900",
+        "--throughput=10000",
         "--endpoint",
         &endpoint,
     ]);
@@ -384,7 +385,7 @@ fn ctrl_c_ends_an_import_with_its_report_and_puts_the_throughput_back() {
     while !report.contains("measured ") {
         assert_ne!(stderr.read_line(&mut report).unwrap(), 0, "{report}");
     }
-    assert_eq!(throughput(&server), 900);
+    assert_eq!(throughput(&server), 10_000);
     rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT)
         .unwrap();
     stderr.read_to_string(&mut report).unwrap();
@@ -506,6 +507,10 @@ fn throughput_of_a_database_and_autoscale_are_known() {
     let path = file.to_str().unwrap();
     let of_database = run(&server, &["import", "-d=shared", "-c=c", "--throughput=900", path]);
     assert!(complaint(&of_database).contains("the throughput of 'shared/c' belongs to its database"));
+    let not_enforced = server_with_container();
+    let unlimited = done(&import(&not_enforced, &["--throughput=900", path]));
+    assert!(unlimited.contains("is not enforced, and stays as it is"), "{unlimited}");
+    assert_eq!(throughput(&not_enforced), 400);
     let too_low = run(&server, &["import", "-d=shared", "-c=c", "--throughput=x", path]);
     assert_eq!(too_low.status.code(), Some(2), "{too_low:?}");
     let _database = client.create_database("d").expect_status(201);
