@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use super::formats::{FileFormat, STANDARD, Target};
+use super::interrupted::interrupted;
 use super::output::Output;
 use crate::data::{DataClient, PAUSES, Page, Place, Query, SYSTEM, cell, compact, is_item, members};
 use crate::operate::{Connection, bytes, counted};
@@ -80,8 +81,9 @@ pub async fn export(arguments: &Export) -> Result<ExitCode, String> {
     let mut output = Output::create(&arguments.file, arguments.force)?;
     // A signal drops the output, which removes the temporary file.
     let exported = tokio::select! {
+        biased;
+        () = interrupted() => return Err("the export was cancelled".to_owned()),
         exported = work.run(format, &mut output) => exported?,
-        _ = tokio::signal::ctrl_c() => return Err("the export was cancelled".to_owned()),
     };
     let Some(exported) = exported else { return Ok(ExitCode::SUCCESS) };
     output.finish()?;

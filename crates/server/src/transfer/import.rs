@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use tokio::signal::unix::SignalKind;
 use tokio::sync::oneshot;
 
 use super::columns::Choice;
 use super::formats::{FileFormat, Target};
+use super::interrupted::interrupted;
 use super::records::Refusal;
 use super::rejects::{REJECTS_MAX, Rejects};
 use super::survey::{Input, Survey};
@@ -124,21 +124,6 @@ pub async fn import(arguments: &Import) -> Result<ExitCode, String> {
         (Ok(()), finished) => finished,
         (Err(error), Ok(_)) => Err(error),
         (Err(error), Err(earlier)) => Err(format!("{earlier}; and {error}")),
-    }
-}
-
-/// Ctrl-C, or the end that a supervisor asks for.
-async fn interrupted() {
-    let terminate = tokio::signal::unix::signal(SignalKind::terminate());
-    let terminated = async {
-        match terminate {
-            Ok(mut signal) => drop(signal.recv().await),
-            Err(_) => std::future::pending().await,
-        }
-    };
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        () = terminated => {}
     }
 }
 

@@ -9,12 +9,14 @@
 //! | `columns.rs` | types of CSV columns, and rows as items |
 //! | `survey.rs` | the first look at a file: number, size, types, keys |
 //! | `writer.rs` | concurrent writes that obey throttling |
+//! | `interrupted.rs` | Ctrl-C and SIGTERM |
 //! | `rejects.rs` | refused items and their reasons |
 
 mod columns;
 mod export;
 mod formats;
 mod import;
+mod interrupted;
 mod output;
 mod records;
 mod rejects;

@@ -1,16 +1,16 @@
 //! `shardlake sql` at a terminal: lines, completion, history, limits, and Ctrl-C.
 
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::Read;
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use rustix::process::{Signal, kill_process};
 use serde_json::json;
 
-use crate::support::{PATIENCE, command, in_memory};
-use crate::terminal::Terminal;
+use crate::support::{command, in_memory};
+use crate::terminal::{Terminal, half_a_server};
 
 fn start(endpoint: &str, home: &Path, arguments: &[&str]) -> Terminal {
     let mut shell = command(&["sql", "--endpoint", endpoint]);
@@ -82,37 +82,16 @@ fn a_shell_completes_keeps_its_history_and_fetches_on() {
     shell.end();
 }
 
-/// Answers one request for the databases, and then only takes a request.
-fn half_a_server(listener: &TcpListener) -> TcpStream {
-    let (mut stream, _) = listener.accept().unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    head_of(&mut stream, "GET /dbs ");
-    let body = "{\"Databases\":[]}";
-    let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
-    stream.write_all(answer.as_bytes()).unwrap();
-    head_of(&mut stream, "POST /_shardlake/v1/dbs/d/colls/c/query ");
-    stream
-}
-
-#[track_caller]
-fn head_of(stream: &mut TcpStream, begin: &str) {
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        let mut byte = [0];
-        stream.read_exact(&mut byte).unwrap();
-        head.push(byte[0]);
-    }
-    let head = String::from_utf8(head).unwrap();
-    assert!(head.starts_with(begin), "{head}");
-}
-
 #[test]
 fn ctrl_c_cancels_a_query_and_not_the_shell() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     let home = tempfile::tempdir().unwrap();
     let mut shell = start(&endpoint, home.path(), &["-d", "d", "-c", "c"]);
-    let serving = std::thread::spawn(move || half_a_server(&listener));
+    let serving = std::thread::spawn(move || {
+        let answers = [("GET /dbs ", "{\"Databases\":[]}")];
+        half_a_server(&listener, &answers, "POST /_shardlake/v1/dbs/d/colls/c/query ")
+    });
     shell.enter("d/c> ", "SELECT * FROM c;");
     let mut stream = serving.join().unwrap();
     kill_process(shell.process(), Signal::INT).unwrap();

@@ -1,45 +1,8 @@
-<<<<<<< HEAD
-//! A terminal for programs that look whether there is one.
-
-use std::fs::File;
-use std::io::Read;
-use std::process::{Command, Output, Stdio};
-
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
-
-/// Both ends of a terminal of 12 rows and 60 columns: that of the person, and that of the program.
-pub fn open() -> (File, File) {
-    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-    grantpt(&master).unwrap();
-    unlockpt(&master).unwrap();
-    let path = ptsname(&master, Vec::new()).unwrap();
-    let slave = File::options().read(true).write(true).open(path.to_str().unwrap()).unwrap();
-    tcsetwinsize(&slave, Winsize { ws_row: 12, ws_col: 60, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
-    (File::from(master), slave)
-}
-
-/// Runs a command whose standard error is a terminal, and returns its output with the text that the terminal received.
-pub fn run_with_errors_on_a_terminal(mut command: Command) -> (Output, String) {
-    let (mut master, slave) = open();
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::from(slave)).spawn().unwrap();
-    // The command holds its end of the terminal as well.
-    drop(command);
-    let reader = std::thread::spawn(move || {
-        let (mut seen, mut bytes) = (Vec::new(), [0; 4096]);
-        // Without a program at its other end, a terminal answers with an error.
-        while let Ok(count) = master.read(&mut bytes) {
-            seen.extend_from_slice(&bytes[..count]);
-        }
-        String::from_utf8_lossy(&seen).into_owned()
-    });
-    let output = child.wait_with_output().unwrap();
-    (output, reader.join().unwrap())
-=======
-//! A pseudo terminal for commands that behave differently at one.
+//! A pseudo terminal for commands that behave differently at one, and a server that falls silent.
 
 use std::fs::File;
 use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command};
 use std::sync::mpsc::{Receiver, sync_channel};
 
@@ -136,5 +99,29 @@ impl Drop for Terminal {
         let _gone = self.child.kill();
         let _reaped = self.child.wait();
     }
->>>>>>> d28890a4 (import: put back autoscale throughput)
+}
+
+/// Answers requests that begin so, on one connection, and then takes the last one without an answer.
+pub fn half_a_server(listener: &TcpListener, answers: &[(&str, &str)], last: &str) -> TcpStream {
+    let (mut stream, _) = listener.accept().unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    for (begin, body) in answers {
+        head_of(&mut stream, begin);
+        let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+        stream.write_all(answer.as_bytes()).unwrap();
+    }
+    head_of(&mut stream, last);
+    stream
+}
+
+#[track_caller]
+fn head_of(stream: &mut TcpStream, begin: &str) {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap();
+        head.push(byte[0]);
+    }
+    let head = String::from_utf8(head).unwrap();
+    assert!(head.starts_with(begin), "{head}");
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
 use std::process::{Output, Stdio};
 
 use serde_json::{Value, json};
@@ -10,7 +11,7 @@ use shardlake_testkit::bucket::{Fault, Weather};
 use shardlake_testkit::{FaultProxy, ServerProcess};
 
 use crate::support::{command, in_memory};
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, half_a_server};
 
 fn server_with_container() -> ServerProcess {
     let server = in_memory().start();
@@ -580,4 +581,26 @@ fn items_arrive_while_their_partition_is_split() {
     feeding.join().unwrap();
     assert_eq!(done(&child.wait_with_output().unwrap()), "");
     assert_eq!(lines(&server).len(), 8_000);
+}
+
+#[test]
+fn an_export_that_is_ended_leaves_no_file() {
+    for signal in [rustix::process::Signal::INT, rustix::process::Signal::TERM] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let endpoint = format!("http://{}", listener.local_addr().unwrap());
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("out.jsonl");
+        let arguments = ["export", "-d=d", "-c=c", file.to_str().unwrap(), "--endpoint", &endpoint];
+        let child = command(&arguments).stderr(Stdio::piped()).spawn().unwrap();
+        let path = "/_shardlake/v1/dbs/d/colls/c/";
+        let report = format!("GET {path}partitions ");
+        let answers = [("GET /dbs/d/colls/c ", "{}"), (report.as_str(), "{\"items\":7}")];
+        let _waiting = half_a_server(&listener, &answers, &format!("POST {path}query "));
+        let parts = fs::read_dir(directory.path()).unwrap().count();
+        assert_eq!((parts, file.exists()), (1, false), "it is written under another name");
+        rustix::process::kill_process(rustix::process::Pid::from_child(&child), signal).unwrap();
+        let words = complaint(&child.wait_with_output().unwrap());
+        assert!(words.contains("the export was cancelled"), "{words}");
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
 }
