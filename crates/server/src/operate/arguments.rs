@@ -13,20 +13,23 @@ use crate::keys::{self, WELL_KNOWN_KEY};
 /// Holds the key where neither `--key` nor `--key-file` gives it.
 pub const KEY_VARIABLE: &str = "SHARDLAKE_KEY";
 
+/// Heading of the options below.
+const CONNECTION: &str = "Connection";
+
 /// Where the server is and who asks.
 #[derive(Debug, Args)]
 pub struct Connection {
     /// The server's URL
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8081")]
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8081", help_heading = CONNECTION)]
     endpoint: String,
     /// An account key, also SHARDLAKE_KEY [default: the emulator's well-known key]
-    #[arg(long, value_name = "KEY", conflicts_with = "key_file")]
+    #[arg(long, value_name = "KEY", conflicts_with = "key_file", help_heading = CONNECTION)]
     key: Option<String>,
     /// A file with the key alone, or the server's keys.json
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = CONNECTION)]
     key_file: Option<PathBuf>,
     /// The authority to trust with https, as PEM
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = CONNECTION)]
     ca_file: Option<PathBuf>,
     /// Whether tables have colours [default: auto]
     #[arg(long, value_name = "WHEN")]

@@ -12,7 +12,7 @@ use crate::operate::{aligned, bytes, counted, thousands};
 const HELP: &str = "\
 SELECT …;                     run a query; it may have several lines and ends with ;
 use DATABASE/CONTAINER        choose the container of the queries
-use DATABASE                  choose the database alone
+use DATABASE                  choose the database alone; names with spaces are in double quotes
 show databases                list the databases
 show containers               list the containers of the database, or all
 describe [DATABASE/CONTAINER] partition key, throughput, size, indexing
@@ -48,8 +48,8 @@ async fn command(session: &mut Session, words: &[&str]) -> Result<Flow, String> 
             let place = session.place.clone();
             describe(session, &place).await?;
         }
-        ["describe" | "d", name] => {
-            let place = place_of(session, name)?;
+        ["describe" | "d", names @ ..] => {
+            let place = place_of(session, &names.join(" ").replace('"', ""))?;
             describe(session, &place).await?;
         }
         ["format", name] => {
@@ -72,6 +72,10 @@ async fn command(session: &mut Session, words: &[&str]) -> Result<Flow, String> 
 }
 
 async fn choose(session: &mut Session, names: &[&str]) -> Result<(), String> {
+    // Names with spaces are in double quotes.
+    let quoted = names.join(" ");
+    let unquoted = quoted.replace('"', "");
+    let names = if unquoted == quoted { names } else { &[unquoted.as_str()] };
     let place = match names {
         [database, container] => {
             Place { database: (*database).to_owned(), container: (*container).to_owned() }

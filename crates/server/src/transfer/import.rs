@@ -44,10 +44,10 @@ pub struct Import {
     #[arg(long, value_name = "NAME")]
     id_column: Option<String>,
     /// The type of a column of CSV: string, number, boolean, null or json; may be repeated
-    #[arg(long = "type", value_name = "COLUMN=TYPE")]
+    #[arg(long = "type", value_name = "COLUMN=TYPE", help_heading = "CSV")]
     types: Vec<Choice>,
     /// The character between cells of CSV
-    #[arg(long, value_name = "CHARACTER", default_value = ",")]
+    #[arg(long, value_name = "CHARACTER", default_value = ",", help_heading = "CSV")]
     delimiter: char,
     /// At a refused item: stop, or skip it and continue
     #[arg(long, value_name = "ACTION", default_value = "stop")]

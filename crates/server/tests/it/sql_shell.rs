@@ -234,3 +234,25 @@ fn a_read_only_key_reads_and_writes_nothing() {
     let words = complaint(&refused);
     assert!(words.contains("the import stopped: ") && words.contains("read-only"), "{words}");
 }
+
+#[test]
+fn names_with_spaces_and_other_letters_are_reached() {
+    let server = in_memory().start();
+    let client = server.client();
+    let _database = client.create_database("my shop").expect_status(201);
+    let key = json!({ "paths": ["/pk"], "kind": "Hash", "version": 2 });
+    for id in ["größe 1+1", "other"] {
+        let container = json!({ "id": id, "partitionKey": key });
+        let created = client.post_json("/dbs/my%20shop/colls", &[], &container);
+        let _created = created.expect_status(201);
+    }
+    let script = "use \"my shop/größe 1+1\"\nformat jsonl\nSELECT VALUE COUNT(1) FROM c;\ndescribe \"my shop\"/other\n";
+    let output = with_input(&server, script);
+    let shown = printed(&output);
+    assert!(shown.starts_with("0\ncontainer      my shop/other\n"), "{shown}");
+    let listed = with_input(&server, "use \"my shop\"\nshow containers\n");
+    assert_eq!(printed(&listed), "größe 1+1\nother\n");
+    let directly =
+        sql(&server, &["-d", "my shop", "-c", "größe 1+1", "--format=jsonl", "SELECT VALUE COUNT(1) FROM c"]);
+    assert_eq!(printed(&directly), "0\n");
+}
