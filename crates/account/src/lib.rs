@@ -4,7 +4,6 @@
 //! |---|---|
 //! | `account.rs` | opens and closes an account; its crates |
 //! | `expiry.rs` | removes documents that an index has expired |
-//! | `stored.rs` | definitions that a stopped server has stored |
 //! | `verify.rs` | checks everything stored against itself |
 //!
 //! A front end resolves a container once per request and hands the [`ContainerHandle`] to the item
@@ -13,7 +12,6 @@
 
 mod account;
 mod expiry;
-mod stored;
 mod verify;
 
 pub use account::{
@@ -34,7 +32,7 @@ pub use shardlake_catalog::stamp_key;
 pub use shardlake_catalog::{
     MatchPair, ProjectionCounts, ProjectionRule, ProjectionSource, ProjectionStart, ProjectionTarget, SetPair,
 };
-pub use shardlake_definitions::{GrantedChild, ResourceLink, ScriptWrite};
+pub use shardlake_definitions::{GrantedChild, ResourceLink, ScriptWrite, stored_definitions};
 /// Parts of a patch, for front ends that make one themselves.
 pub use shardlake_document::{
     Body, ItemId, ItemName, Number, ParseLimits, PatchOperation, Value, parse_partition_key,
@@ -82,5 +80,4 @@ pub use shardlake_script::{
 pub use shardlake_sql as sql;
 /// Files of a state that is kept for a backup.
 pub use shardlake_storage::{KeptFile, KeptFiles, Stamp};
-pub use stored::stored_definitions;
 pub use verify::{VerifyReport, verify, verify_shards};

@@ -8,11 +8,7 @@ use shardlake_model::{Limits, Result};
 use shardlake_partition::{ContainerSchema, PartitionReport, verify_partition};
 use shardlake_storage::Shard;
 
-use shardlake_router::Shards;
-use shardlake_router::catalog_error;
-use shardlake_router::identity_of;
-use shardlake_router::layouts_of;
-use shardlake_router::{NumbersOnShard, known_partitions};
+use shardlake_router::{NumbersOnShard, Shards, catalog_error, identity_of, known_partitions, layouts_of};
 
 #[derive(Debug, Default)]
 pub struct VerifyReport {

@@ -7,6 +7,7 @@
 //! | `logins.rs` | logins over a front end's own protocol |
 //! | `users.rs`, `permissions.rs` | users of a database; the grant of a permission, and whether it still holds |
 //! | `scripts.rs` | stored procedures, triggers and user-defined functions as resources of a container |
+//! | `stored.rs` | the definitions that a stopped server has stored |
 //!
 //! [`Resources`] is the API. It builds on [`Serving`]; all changes use its one way to change a definition.
 
@@ -17,6 +18,7 @@ mod logins;
 mod offers;
 mod permissions;
 mod scripts;
+mod stored;
 mod users;
 
 use std::sync::Arc;
@@ -27,6 +29,7 @@ use shardlake_script::Scripts;
 pub use kept::{Keeping, Redefined};
 pub use permissions::{GrantedChild, ResourceLink};
 pub use scripts::ScriptWrite;
+pub use stored::stored_definitions;
 
 /// Definitions, read and changed. Cheap to clone.
 #[derive(Debug, Clone)]

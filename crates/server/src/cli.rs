@@ -163,13 +163,25 @@ struct DemoCommand {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum DemoChoice {
+enum DemoChoice {
     /// Serve a web store
     Webstore,
     /// See a large and a busy tenant exhaust their partitions, and cure it: a guided tour in the browser, or half a minute of text
     HotTenant,
     /// Watch a partition grow until it is split, while it is used, in a few seconds
     Split,
+}
+
+impl DemoChoice {
+    /// Names and descriptions.
+    fn described() -> Vec<(String, String)> {
+        let demos = DemoChoice::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+        let described = demos.map(|demo| {
+            let help = demo.get_help().map(ToString::to_string).unwrap_or_default();
+            (demo.get_name().to_owned(), help)
+        });
+        described.collect()
+    }
 }
 
 #[derive(Debug, Args)]
@@ -200,9 +212,9 @@ pub fn main() -> ExitCode {
     let environment = std::env::vars_os().collect::<Vec<(OsString, OsString)>>();
     let line = std::env::args_os().collect();
     let (line, emulator_arguments) = emulator::take(line, &environment, layers::is_setting);
-    let is_demo = line.get(1).is_some_and(|command| command == "demo");
+    let demos = line.get(1).is_some_and(|command| command == "demo").then(DemoChoice::described);
     let parsed =
-        CommandLine::try_parse_from(line).unwrap_or_else(|error| usage::explained(error, is_demo).exit());
+        CommandLine::try_parse_from(line).unwrap_or_else(|error| usage::explained(error, demos).exit());
     let outcome = match parsed.command {
         Command::Serve(serve) => run_server(Serve { emulator_arguments, ..serve }, Introduction::Default),
         Command::Demo(demo) if demo.name == DemoChoice::HotTenant => run_hot_tenant(demo),

@@ -10,7 +10,7 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use shardlake_stdx::Clock;
 
-use crate::operate::{bytes, thousands};
+use crate::number_text::{bytes, thousands};
 
 /// Between two lines where standard error is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(10);

@@ -2,19 +2,17 @@
 //!
 //! The parser suggests the most similar flag, however different it is: for `--port`, `--explorer`.
 
+use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Command, ValueEnum};
 use shardlake_stdx::near_miss;
-
-use crate::cli::DemoChoice;
 
 const PORT: &str = "the port is a part of an address, such as --listen 127.0.0.1:9000; --port is an argument of an emulator, for serve --emulator";
 
-/// `is_demo`: the command is `demo`.
-pub fn explained(mut error: clap::Error, is_demo: bool) -> clap::Error {
-    match error.kind() {
-        ErrorKind::UnknownArgument => explain_unknown(&mut error),
-        ErrorKind::MissingRequiredArgument if is_demo => return which_demo(),
+/// `demos` are names and descriptions, if the command is `demo`.
+pub fn explained(mut error: clap::Error, demos: Option<Vec<(String, String)>>) -> clap::Error {
+    match (error.kind(), demos) {
+        (ErrorKind::UnknownArgument, _) => explain_unknown(&mut error),
+        (ErrorKind::MissingRequiredArgument, Some(demos)) => return which_demo(&demos),
         _ => {}
     }
     error
@@ -44,11 +42,10 @@ fn is_meant(given: &str, suggested: &str) -> bool {
     near_miss(given, [suggested]).is_some() || given.len() > 2 && suggested.starts_with(given)
 }
 
-fn which_demo() -> clap::Error {
+fn which_demo(demos: &[(String, String)]) -> clap::Error {
     let mut text = "`shardlake demo` needs the name of one:\n\n".to_owned();
-    for demo in DemoChoice::value_variants().iter().filter_map(ValueEnum::to_possible_value) {
-        let help = demo.get_help().map(ToString::to_string).unwrap_or_default();
-        text += &format!("  shardlake demo {:<10}  {help}\n", demo.get_name());
+    for (name, description) in demos {
+        text += &format!("  shardlake demo {name:<10}  {description}\n");
     }
     text += "\n`shardlake demo --help` lists the options\n";
     Command::new("shardlake").error(ErrorKind::MissingRequiredArgument, text)

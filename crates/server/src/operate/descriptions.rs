@@ -61,7 +61,7 @@ fn beginning_small(text: &str) -> String {
 /// `1 item`, `2 items`.
 pub fn counted(count: u64, noun: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
-    format!("{} {noun}{plural}", super::table::thousands(count))
+    format!("{} {noun}{plural}", crate::number_text::thousands(count))
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use super::table::{bytes, text, thousands};
+use super::table::text;
+use crate::number_text::{bytes, thousands};
 
 #[derive(Debug, Clone, Copy)]
 enum Unit {

@@ -16,6 +16,7 @@ mod table;
 
 use std::process::ExitCode;
 
+pub use crate::number_text::{bytes, thousands};
 pub use arguments::{Abort, Connection, KEY_VARIABLE, Merge, Move, Partitions, Redistribute, Split};
 pub use client::{Client, Link};
 pub use color::Paint;
@@ -23,7 +24,7 @@ pub use descriptions::counted;
 pub use keys::Keys;
 pub use projections::Projections;
 pub use show::ignore_closed;
-pub use table::{aligned, bytes, thousands, wrapped};
+pub use table::{aligned, wrapped};
 
 /// An operation with its arguments.
 #[derive(Debug)]

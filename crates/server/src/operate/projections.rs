@@ -9,7 +9,8 @@ use shardlake_admin::OperatorRequest;
 
 use super::arguments::Connection;
 use super::show::{ignore_closed, members};
-use super::table::{aligned, number, text, thousands};
+use super::table::{aligned, number, text};
+use crate::number_text::thousands;
 
 /// Maximum size of a rule's file; no valid rule is longer.
 const RULE_BYTES_MAX: u64 = 1024 * 1024;

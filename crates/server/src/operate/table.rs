@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::descriptions::counted;
 use super::evidence;
 use super::show::members;
+use crate::number_text::{bytes, thousands};
 
 /// Hexadecimal digits of a bound that are shown; the rest rarely distinguishes partitions.
 const BOUND_DIGITS: usize = 8;
@@ -261,42 +262,11 @@ pub fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_default()
 }
 
-pub fn bytes(size: u64) -> String {
-    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let unit = (0..UNITS.len() - 1).find(|unit| size >> (10 * (unit + 1)) == 0).unwrap_or(UNITS.len() - 1);
-    match unit {
-        0 => format!("{size} B"),
-        _ => format!("{:.1} {}", size as f64 / (1_u64 << (10 * unit)) as f64, UNITS[unit]),
-    }
-}
-
-/// `12,345`.
-pub fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
-
-    #[test]
-    fn numbers_are_written_for_people() {
-        assert_eq!([thousands(7), thousands(1234), thousands(1_234_567)], ["7", "1,234", "1,234,567"]);
-        assert_eq!(
-            [bytes(7), bytes(2048), bytes(3 << 29), bytes(u64::MAX)],
-            ["7 B", "2.0 KiB", "1.5 GiB", "16777216.0 TiB"]
-        );
-    }
 
     #[test]
     fn words_are_wrapped_between_words() {
