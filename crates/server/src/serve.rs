@@ -105,8 +105,8 @@ pub async fn serve(
     stand_in(&config, &tls)?;
     let acceptor = TlsAcceptor::from(tls.server.clone());
     let connections = Connections::new(front.clone(), acceptor, config.limits, clock.clone());
-    let mut door = Door::open(bound, connections, &descriptors, &bound_for_mongo);
-    door.tell_of_fewer_connections(config.limits.connections_max, files_max);
+    let mut listeners = Listeners::open(bound, connections, &descriptors, &bound_for_mongo);
+    listeners.log_fewer_connections(config.limits.connections_max, files_max);
 
     let started = tokio::select! {
         account = start(&config, introduction, &mut home, &watch, (&clock, &random)) => Some(account),
@@ -117,7 +117,7 @@ pub async fn serve(
     let (account, shards) = match started {
         Some(Ok(opened)) => opened,
         ended => {
-            door.abort();
+            listeners.abort();
             // A start that hangs may have left a shard that does not close. The next start recovers it.
             let abandoned = tokio::time::timeout(ABANDON_MAX, home.abandon()).await;
             let abandoned =
@@ -130,7 +130,7 @@ pub async fn serve(
     };
     front.metrics.show_shards(shards);
     let gateway_for_mongo = |connections_max| mongo::gateway(&account, &config, &keys, connections_max);
-    let (mongo_authorities, mongo_gateway) = door.open_for_mongo(bound_for_mongo, gateway_for_mongo);
+    let (mongo_authorities, mongo_gateway) = listeners.open_for_mongo(bound_for_mongo, gateway_for_mongo);
     let served_keys = Arc::new(ServedKeys::new(&keys, config.store.is_some(), random.clone()));
     let installation = Arc::new(installation(&config, &tls, &clock, (log, served_keys.clone())));
     let settings = gateway_settings(&config, keys.accepted(), installation.clone());
@@ -151,7 +151,7 @@ pub async fn serve(
     }
     heat_file::keep(&account, heat_file::path(&config).as_deref());
     served_keys.end();
-    let code = stop(door, &front, &account, &mut signals, config.drain_max).await;
+    let code = stop(listeners, &front, &account, &mut signals, config.drain_max).await;
     home.release().await;
     Ok(code)
 }
@@ -345,7 +345,7 @@ async fn start(
 }
 
 /// The listeners and every connection that came through them.
-struct Door {
+struct Listeners {
     accepting: Vec<JoinHandle<()>>,
     connections: Arc<Connections>,
     slots: Slots,
@@ -354,13 +354,13 @@ struct Door {
     own_max: usize,
 }
 
-impl Door {
+impl Listeners {
     fn open(
         bound: Vec<Bound>,
         connections: Connections,
         descriptors: &Descriptors,
         bound_for_mongo: &[Bound],
-    ) -> Door {
+    ) -> Listeners {
         let connections_max = descriptors.connections_max.min(Semaphore::MAX_PERMITS);
         let own_max = listener::own_max(connections_max, bound_for_mongo);
         connections.front.metrics.connections_max.set(connections_max as i64);
@@ -379,7 +379,7 @@ impl Door {
             tokio::spawn(listener::accept(bound.listener, (slots.clone(), Refusal::Http), metrics, serve))
         };
         let accepting = bound.into_iter().map(accept).collect();
-        Door { accepting, connections, slots, connections_max, own_max }
+        Listeners { accepting, connections, slots, connections_max, own_max }
     }
 
     /// Begins to accept on the MongoDB API's listeners, under the same bound and one of their own. Clients that came earlier have waited.
@@ -410,7 +410,7 @@ impl Door {
         (authorities, Some(gateway))
     }
 
-    fn tell_of_fewer_connections(&self, asked: usize, open_files_max: u64) {
+    fn log_fewer_connections(&self, asked: usize, open_files_max: u64) {
         let connections_max = self.connections_max;
         if connections_max < asked {
             tracing::info!(
@@ -436,7 +436,7 @@ impl Door {
 }
 
 async fn stop(
-    door: Door,
+    listeners: Listeners,
     front: &Front,
     account: &Account,
     signals: &mut Signals,
@@ -446,7 +446,7 @@ async fn stop(
     front.drain();
     account.items().stop_waiting();
     let closing = async {
-        if tokio::time::timeout(drain_max, door.close()).await.is_err() {
+        if tokio::time::timeout(drain_max, listeners.close()).await.is_err() {
             tracing::warn!(
                 seconds = drain_max.as_secs(),
                 "requests were still in flight at the end of the drain"

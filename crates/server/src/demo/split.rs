@@ -93,7 +93,7 @@ impl<W: Write> Stage<'_, W> {
             let is_split = report.partitions.len() > 1 && report.relocation.is_none();
             // The result is reported shortly after the split is done.
             if let Some(ended) = report.container.last_relocation().filter(|_| is_split) {
-                return self.tell_of_split(&report, ended.map_err(Error::internal)?);
+                return self.print_split(&report, ended.map_err(Error::internal)?);
             }
             let size = report.partitions[0].size_bytes;
             if size * 4 / max > quarters && looks == 0 {
@@ -118,7 +118,7 @@ impl<W: Write> Stage<'_, W> {
         }
     }
 
-    fn tell_of_split(&mut self, report: &ContainerReport, split: RelocationReport) -> Result<()> {
+    fn print_split(&mut self, report: &ContainerReport, split: RelocationReport) -> Result<()> {
         let ids = |ids: &[u32]| ids.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
         self.say(&format!(
             "\n     split of {} into {}: {} in {} ms, writers were held for {:.1} ms\n",

@@ -180,13 +180,13 @@ impl<W: Write> Stage<'_, W> {
         self.say(bars::tenants(&served, duration.as_secs_f64()).trim_end())?;
         self.say("Per physical partition, with its hottest key; a full bar is the budget (a second of it can be saved up):")?;
         self.say(bars::load_of_partitions(&report).trim_end())?;
-        self.tell_of_neighbours(&report, &served)?;
+        self.print_neighbours(&report, &served)?;
         self.explain(&report)?;
         Ok(act(title, throughput, &report, loaded, &served))
     }
 
     /// Names the tenants that are refused because they share a partition with the busy tenant, and the idle ones.
-    fn tell_of_neighbours(&mut self, report: &ContainerReport, served: &[Served]) -> Result<()> {
+    fn print_neighbours(&mut self, report: &ContainerReport, served: &[Served]) -> Result<()> {
         let refused =
             TENANTS.iter().zip(served).filter(|(tenant, served)| tenant.name != BUSY && served.refused > 0);
         let names: Vec<&str> = refused.map(|(tenant, _)| tenant.name).collect();
