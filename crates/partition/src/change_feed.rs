@@ -55,7 +55,7 @@ pub struct FeedLook<'a> {
     pub limits: PageLimits,
     pub now: Timestamp,
     pub consistency: ConsistencyLevel,
-    /// When to stop looking, with whatever there is.
+    /// When to stop looking, and to return the changes found so far.
     pub clock: &'a Clock,
     pub until: Duration,
 }

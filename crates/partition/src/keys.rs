@@ -325,7 +325,7 @@ fn push_unique_value(value: Option<RawValue<'_>>, of_documents: Option<&Collatio
             return encode_ordered_raw(scalar, key).expect("scalars have an ordered encoding");
         }
     };
-    // Numbers are equal by value whatever their type.
+    // Numbers of different types are equal by value.
     let number = text.as_deref().and_then(|text| text.strip_prefix("$num:"));
     let number = number.and_then(|digits| {
         let whole = digits.parse().map(RawValue::Int).ok();

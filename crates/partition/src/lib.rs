@@ -30,7 +30,7 @@
 //! | `policy_preview.rs`, `query_sketch.rs` | charges of writes and queries under another indexing policy, from a sample |
 //! | `item.rs`, `shape.rs` | a stored item, its container's compiled policies |
 //! | `sizes/` | the size of every logical partition |
-//! | `make_room.rs` | removes items whose time has run out, or the oldest, where there is no room |
+//! | `reclaim.rs` | removes items whose time has run out, or the oldest, where there is no room |
 //! | `expire/`, `due.rs` | removes them everywhere, in the background; when items run out |
 //! | `seeded.rs`, `describe.rs` | mistakes that tests make on purpose; descriptions of stored rows |
 //! | `verify.rs`, `verify_versions.rs`, `verify_expiry.rs` | walks everything stored and compares it with itself |
@@ -65,7 +65,6 @@ mod item;
 mod key_list;
 mod keys;
 mod log_marks;
-mod make_room;
 mod narrowing;
 mod oldest;
 mod operation;
@@ -78,6 +77,7 @@ mod prepare;
 mod query;
 mod query_sketch;
 mod read_set;
+mod reclaim;
 mod relocate;
 #[cfg(feature = "testing")]
 pub mod seeded;
@@ -126,7 +126,6 @@ pub use interactive::{
 };
 pub use item::StoredItem;
 pub use keys::{PartitionUid, is_scanned, partition_range};
-pub use make_room::trim;
 pub use operation::{
     BatchFailure, BatchReply, Changed, CommandContext, CommitOptions, ItemChange, ItemReply, LogicalKey,
     MembersText, Operation, Outcome, PreparedBody,
@@ -139,6 +138,7 @@ pub use query::{
     position_of_state, state_of_position,
 };
 pub use query_sketch::{PageSketch, QuerySketch, QueryWay, SampledIndex, SampledItems, SketchedPart};
+pub use reclaim::trim;
 pub use relocate::{Cutover, Haste, Relocation, RelocationProgress, RelocationTarget, SeededBug};
 pub use shape::{
     ContainerSchema, computed_definitions, computed_properties, misfit_of, retention_of, unique_values_of,

@@ -10,7 +10,7 @@
 //!
 //! Lock order: the walk over sizes or the gate of a logical partition, then a permit for a large
 //! commit, then the sequencer; there is no other lock. The holder of the sequencer waits for none
-//! of the others. LSNs go up by exactly one per commit, whatever the number of operations.
+//! of the others. LSNs go up by exactly one per commit, for any number of operations.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};

@@ -2,7 +2,7 @@
 //! the bounds replace the oldest items, in the same commit.
 //!
 //! A create that would have to remove very many items is preceded by commits that only remove, each
-//! a bounded number of items that the create needs removed in any case (`make_room.rs`). The same
+//! a bounded number of items that the create needs removed in any case (`reclaim.rs`). The same
 //! commits bring a logical partition within new bounds.
 
 use shardlake_model::{Bounds, Error, ErrorKind};

@@ -12,11 +12,11 @@ use crate::cpu_pool::{HEAVY_BYTES, offload};
 use crate::deferred::Deferred;
 use crate::item::StoredItem;
 use crate::keys;
-use crate::make_room::{LOOKS_MAX, is_full, trim_for};
 use crate::operation::{BatchFailure, BatchReply, CommandContext, ItemReply, LogicalKey, Operation};
 use crate::origin::Origin;
 use crate::partition::Partition;
 use crate::read_set::{Plan, ReadSet, Stop};
+use crate::reclaim::{LOOKS_MAX, is_full, trim_for};
 use crate::shape::ContainerSchema;
 use crate::sizes::LogicalSize;
 use crate::transaction::{ItemName, PlannedCommit, Transaction};
@@ -76,7 +76,7 @@ impl Partition {
                 }
                 None => {
                     looks += 1;
-                    self.make_room(shape, context, key, writer).await?
+                    self.reclaim_space(shape, context, key, writer).await?
                 }
             };
             if !has_room {

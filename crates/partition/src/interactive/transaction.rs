@@ -25,11 +25,11 @@ use crate::commit::{Done, Task, Work, Writer};
 use crate::feed::{FeedFilter, PageLimits, PartitionPage};
 use crate::item::StoredItem;
 use crate::keys::{self, HEADER};
-use crate::make_room::LOOKS_MAX;
 use crate::operation::{CommandContext, ItemReply, LogicalKey, Operation, PreparedBody};
 use crate::origin::Origin;
 use crate::partition::Partition;
 use crate::read_set::{Plan, ReadSet};
+use crate::reclaim::LOOKS_MAX;
 use crate::shape::ContainerSchema;
 use crate::transaction::{ItemName, PlannedCommit, Transaction};
 use crate::write::{footprint, look_ahead};
@@ -117,7 +117,7 @@ impl LogicalTransaction {
         // writes can follow.
         for _ in 0..LOOKS_MAX {
             let is_full = reply.as_ref().is_err_and(|error| error.kind() == ErrorKind::LogicalPartitionFull);
-            if !is_full || !self.base.is_empty() || !self.make_room().await? {
+            if !is_full || !self.base.is_empty() || !self.reclaim_space().await? {
                 break;
             }
             reply = self.execute_once(operation, etag).await;
@@ -172,8 +172,8 @@ impl LogicalTransaction {
         Arc::make_mut(&mut self.base).add(step);
     }
 
-    async fn make_room(&self) -> Result<bool> {
-        self.partition.make_room(&self.shape, &self.command, &self.logical, Writer::Holder).await
+    async fn reclaim_space(&self) -> Result<bool> {
+        self.partition.reclaim_space(&self.shape, &self.command, &self.logical, Writer::Holder).await
     }
 
     /// The id of the item with an ordinal, if there is one in the logical partition.

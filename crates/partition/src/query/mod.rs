@@ -462,7 +462,7 @@ impl Last {
     }
 }
 
-/// Notes the statistics at the end, whatever the result of the page.
+/// Notes the statistics at the end, also of a page that failed.
 impl Drop for Reader<'_> {
     fn drop(&mut self) {
         self.request.work.note(&self.statistics);

@@ -40,7 +40,7 @@ pub(crate) fn is_full(reply: &BatchReply) -> bool {
 impl Partition {
     /// One look. Returns whether it found any item to remove: another task may have been quicker to
     /// remove it.
-    pub(crate) async fn make_room(
+    pub(crate) async fn reclaim_space(
         &self,
         shape: &Arc<ContainerSchema>,
         command: &CommandContext,
