@@ -10,7 +10,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The unit of `st_blocks`, whatever the disk's own.
+/// The unit of `st_blocks` for every disk.
 const BLOCK_BYTES: u64 = 512;
 
 /// Bytes that everything below a directory takes.

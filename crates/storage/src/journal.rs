@@ -33,7 +33,7 @@ use crate::StorageError;
 use crate::journal_mark::{Known, Mark};
 use crate::synced::Synced;
 
-/// The unit of `st_blocks`, whatever the disk's own.
+/// The unit of `st_blocks` for every disk.
 const BLOCK_BYTES: u64 = 512;
 const BUFFER_BYTES: usize = 256 * 1024;
 

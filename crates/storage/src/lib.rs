@@ -21,7 +21,7 @@
 //! | `table_drop.rs` | drops tables that hold only rows to be deleted |
 //! | `memtable_reclaim.rs` | frees sorted memtables where no client waits for it |
 //! | `key_kinds.rs` | which keys the local engine need not find one by one |
-//! | `journal_room.rs` | writes zeros ahead of a journal's end, so that syncs of small groups are short |
+//! | `journal_preallocation.rs` | writes zeros ahead of a journal's end, so that syncs of small groups are short |
 //! | `files.rs` | looks for every file of a database before fjall may repair by deleting |
 //! | `inspection.rs` | reads a shard that no process has open, and changes no byte of it |
 //! | `checkpoint.rs`, `copying.rs` | keeps a state of a shard by name; copies of its files |
@@ -68,7 +68,7 @@ mod incremental_sync;
 mod inspection;
 mod journal;
 mod journal_mark;
-mod journal_room;
+mod journal_preallocation;
 mod kept_files;
 mod key_kinds;
 mod large_commits;

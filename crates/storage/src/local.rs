@@ -48,7 +48,7 @@ use crate::incremental_sync::IncrementalSync;
 use crate::inspection::Inspection;
 use crate::journal::{self, Records, Tolerance};
 use crate::journal_mark::Mark;
-use crate::journal_room::JournalRoom;
+use crate::journal_preallocation::JournalPreallocation;
 use crate::key_kinds::{KEY_KINDS, UID_BYTES};
 use crate::local_view::{LocalView, elsewhere, one_key};
 use crate::memtable_reclaim::MemtableReclaim;
@@ -104,7 +104,7 @@ pub(crate) struct LocalEngine {
     memtable_bytes: AtomicU64,
     memtable_bytes_max: u64,
     /// `None` where syncs are rare.
-    room: Option<JournalRoom>,
+    room: Option<JournalPreallocation>,
     /// Loads at work: the end of one holds up writes, which then must not be waited for on a thread of the runtime.
     loads: AtomicUsize,
     /// Where the log is kept.
@@ -143,7 +143,7 @@ impl LocalEngine {
             // The rows of the journal are in the memtable now.
             memtable_bytes: AtomicU64::new(database.write_buffer_size()),
             memtable_bytes_max: options.memtable_bytes.min(MEMTABLE_BYTES_MAX),
-            room: (!options.writes_through).then(|| JournalRoom::new(directory.database())),
+            room: (!options.writes_through).then(|| JournalPreallocation::new(directory.database())),
             loads: AtomicUsize::new(0),
             kept_log: OnceLock::new(),
             pace: Arc::new(SlowReads::new(options.slow_read)),

@@ -165,7 +165,7 @@ impl RangeCache {
 
     /// Sets the length of the prefix that the keys of a family share, and the layout of rows. The
     /// first call counts; later calls change nothing.
-    pub fn tell_families(&self, family_of: fn(&[u8]) -> usize, layout_of: LayoutOf) {
+    pub fn set_families(&self, family_of: fn(&[u8]) -> usize, layout_of: LayoutOf) {
         let _first_stays = self.family_of.set(family_of);
         let _first_stays = self.layout_of.set(layout_of);
     }
@@ -330,7 +330,7 @@ impl RangeCache {
             && slot.forgotten.load(Ordering::Relaxed) <= seer.seq
             && !kept.may_have_changed(&stretch);
         if is_right && !kept.overlaps(&stretch) {
-            let gone = kept.make_room(self.bytes_max.saturating_sub(size_bytes as u64));
+            let gone = kept.evict_to(self.bytes_max.saturating_sub(size_bytes as u64));
             gone.iter().for_each(|stretch| self.note_gone(stretch));
             kept.add(stretch);
             slot.stretches.fetch_add(1, Ordering::Relaxed);
@@ -408,7 +408,7 @@ impl Kept {
     }
 
     /// Lets stretches go that were not used since they were last looked at, until the rest is no larger than this: these.
-    fn make_room(&mut self, bytes_max: u64) -> Vec<Arc<Stretch>> {
+    fn evict_to(&mut self, bytes_max: u64) -> Vec<Arc<Stretch>> {
         let mut gone = Vec::new();
         while self.size_bytes > bytes_max
             && let Some(next) = self.queue.pop_front()

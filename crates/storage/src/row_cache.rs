@@ -100,7 +100,7 @@ pub(crate) struct RowCache {
     marks: Box<[AtomicU64]>,
     /// Loads that have ended.
     loads: AtomicU64,
-    /// The keys that are ever read through this cache; all until [`RowCache::tell_hot`] is called.
+    /// The keys that are ever read through this cache; all until [`RowCache::set_hot_keys`] is called.
     is_hot: OnceLock<fn(&[u8]) -> bool>,
     bytes_max: u64,
     lookups: LookupCounts,
@@ -121,7 +121,7 @@ impl RowCache {
 
     /// Sets the keys that are ever read through this cache. The first call counts; later calls
     /// change nothing.
-    pub fn tell_hot(&self, is_hot: fn(&[u8]) -> bool) {
+    pub fn set_hot_keys(&self, is_hot: fn(&[u8]) -> bool) {
         let _first_stays = self.is_hot.set(is_hot);
     }
 

@@ -305,14 +305,14 @@ impl Shard {
     /// Sets the rows that are ever read with [`Shard::get_hot`] or in a [`Shard::cached_view`]:
     /// writers mark only those. The first call counts; later calls change nothing.
     pub fn reads_hot(&self, is_hot: fn(&[u8]) -> bool) {
-        self.shared().hot.tell_hot(is_hot);
+        self.shared().hot.set_hot_keys(is_hot);
     }
 
     /// Sets the prefix length of keys that are scanned together, and the order in which they are
     /// mostly read. No range cached in memory extends beyond such a prefix (`range_cache.rs`). The
     /// first call counts; later calls change nothing.
     pub fn scans_hot(&self, family_of: fn(&[u8]) -> usize, layout_of: LayoutOf) {
-        self.shared().range_cache.tell_families(family_of, layout_of);
+        self.shared().range_cache.set_families(family_of, layout_of);
     }
 
     pub(crate) fn hot_ranges(&self) -> &Arc<RangeCache> {

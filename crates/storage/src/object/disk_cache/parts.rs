@@ -125,7 +125,7 @@ impl DiskCache {
             observe: Box::new(observe),
             _lock: lock,
         };
-        cache.make_room(0);
+        cache.evict_for(0);
         Ok(cache)
     }
 
@@ -203,7 +203,7 @@ impl DiskCache {
         if content.len() as u64 > self.bytes_max {
             return Ok(());
         }
-        self.make_room(content.len() as u64);
+        self.evict_for(content.len() as u64);
         let file = name.file(&self.parts);
         let folder = file.parent().unwrap_or(&self.parts);
         fs::create_dir_all(folder)?;
@@ -217,7 +217,7 @@ impl DiskCache {
     }
 
     /// Removes the files used longest ago, until so many bytes more have room.
-    fn make_room(&self, bytes: u64) {
+    fn evict_for(&self, bytes: u64) {
         loop {
             let mut kept = self.kept();
             if kept.bytes + bytes <= self.bytes_max {

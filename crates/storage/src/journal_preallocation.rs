@@ -34,7 +34,7 @@ const LEFT_BYTES_MIN: u64 = 32 * 1024;
 const GROUP_BYTES_MAX: u64 = 16 * 1024;
 const BLOCK_BYTES: u64 = 4096;
 
-pub(crate) struct JournalRoom {
+pub(crate) struct JournalPreallocation {
     database: PathBuf,
     newest: Mutex<Newest>,
 }
@@ -51,9 +51,9 @@ struct Newest {
     used_since: u64,
 }
 
-impl JournalRoom {
+impl JournalPreallocation {
     pub fn new(database: PathBuf) -> Self {
-        JournalRoom { database, newest: Mutex::default() }
+        JournalPreallocation { database, newest: Mutex::default() }
     }
 
     /// Makes room before a group of about so many bytes is written. Only for the thread that writes
@@ -136,7 +136,7 @@ mod tests {
     fn blocks_are_written_ahead_of_small_groups_and_hold_zeros() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = journal(directory.path(), 7, b"a batch");
-        let room = JournalRoom::new(directory.path().to_owned());
+        let room = JournalPreallocation::new(directory.path().to_owned());
         let mut at = 4096;
         while at < LENGTH - STEP_BYTES as u64 {
             room.make_for(3000);
@@ -157,7 +157,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let content: Vec<u8> = (0..LENGTH as usize).map(|at| u8::from(at % 50_000 == 0)).collect();
         let path = journal(directory.path(), 1, &content);
-        let room = JournalRoom::new(directory.path().to_owned());
+        let room = JournalPreallocation::new(directory.path().to_owned());
         for _ in 0..3000 {
             room.make_for(2000);
         }
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn another_journal_is_noticed_and_large_groups_make_no_room() {
         let directory = tempfile::tempdir().expect("a directory");
-        let room = JournalRoom::new(directory.path().to_owned());
+        let room = JournalPreallocation::new(directory.path().to_owned());
         room.make_for(100);
         let first = journal(directory.path(), 1, b"");
         room.make_for(GROUP_BYTES_MAX + 1);
