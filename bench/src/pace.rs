@@ -1,4 +1,4 @@
-//! Clients that send requests by the clock, whatever the answers, and record the results.
+//! Clients that send requests by the clock, independent of the answers, and record the results.
 //!
 //! Each connection has a thread of its own and sends its next request when that is due, or at once while it
 //! is behind. A request that waited behind others of its connection counts from its due time. A request that

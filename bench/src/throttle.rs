@@ -1,7 +1,7 @@
 //! `cargo xtask bench throttle`: effects of a budget on a client that overdraws it, and on that
 //! client's neighbour.
 //!
-//! *The busy client* asks for twice the RU/s of its container, by the clock, whatever the answers.
+//! *The busy client* asks for twice the RU/s of its container, by the clock, independent of the answers.
 //! *The neighbour* reads a little from another container of the same server: alone, next to the
 //! busy client, and next to a flood, connections that do nothing but ask. *The hot key*: a
 //! container of two partitions is asked for twice its RU/s, all of it with one key.

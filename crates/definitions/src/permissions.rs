@@ -188,7 +188,7 @@ impl Resources {
         Ok((user.rid, permissions))
     }
 
-    /// The present permission, whatever the names of the permission, its user and its database.
+    /// The present permission by its id, which stays when permission, user or database get other names.
     pub fn permission_by_rid(&self, rid: PermissionRid) -> Option<Arc<Permission>> {
         self.0.router.catalog().load().permission(rid).cloned()
     }

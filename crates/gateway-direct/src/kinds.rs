@@ -67,7 +67,7 @@ impl OperationType {
             0x05 => OperationType::Delete,
             0x06 => OperationType::Replace,
             0x08 => OperationType::ExecuteJavaScript,
-            // An older number beside the newer one.
+            // An older number in addition to the newer one.
             0x09 | 0x0f => OperationType::Query,
             0x11 => OperationType::Head,
             0x12 => OperationType::HeadFeed,

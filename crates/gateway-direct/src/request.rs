@@ -146,7 +146,7 @@ impl Scope<'_> {
         Ok(())
     }
 
-    /// Clients send Strong with each request for metadata, at every level of the account; Java names BoundedStaleness beside each
+    /// Clients send Strong with each request for metadata, at every level of the account; Java names BoundedStaleness with each
     /// strategy. There is one copy of the data, so that every read has the last write.
     fn is_left_out(&self, id: u16) -> bool {
         id == CONSISTENCY_LEVEL && (self.resource.is_metadata() || self.has_strategy)

@@ -51,7 +51,7 @@ pub(crate) enum Effect {
 /// A part of a container, by the resource that a token must be for to reach it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// Its definition and ranges, which clients need whatever they do: the container, or anything in it.
+    /// Its definition and ranges, which clients need for every operation: the container, or anything in it.
     Frame,
     /// The container; no partition key is required, since no item is returned or touched.
     Shared,

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! `series` are the rings unchanged. `recent` (keys, templates, distinct keys, the load median) is
-//! of the last 5 to 10 minutes, whatever the window.
+//! of the last 5 to 10 minutes, for every window.
 
 use std::sync::Arc;
 use std::time::Duration;

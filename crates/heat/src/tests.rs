@@ -136,7 +136,7 @@ fn a_fully_loaded_partition_stays_below_its_limit() {
     );
     let size_bytes = size_bytes(&heat);
     assert!((500_000..HEAT_BYTES_MAX).contains(&size_bytes), "{size_bytes}");
-    // The bound holds whatever the traffic: all that can be there at once.
+    // The bound holds for all traffic: all that can be there at once.
     let label = KEY_BYTES_MAX + 113 + size_of::<LogicalKey>() + 16 + 3 * size_of::<KeyComponent>();
     let keys = (2 * hitters::HITTERS + leaders::LEADERS_MAX) * label;
     let templates = 2 * hitters::HITTERS * (TEMPLATE_BYTES_MAX + 16);

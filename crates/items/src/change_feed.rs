@@ -56,7 +56,7 @@ pub struct ChangeFeedRequest<'r> {
     /// Which changes show the previous version, on a page of all versions and deletes.
     pub images: PreviousImages,
     pub start: FeedStart<'r>,
-    /// Leaves out changes before this second, whatever the start.
+    /// Leaves out changes before this second, also with an earlier start.
     pub since: Option<Timestamp>,
     /// The client's wish, as for other feeds.
     pub max_items: Option<i64>,

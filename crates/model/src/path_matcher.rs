@@ -1,7 +1,7 @@
 //! The included and excluded paths of an indexing policy, compiled to a tree that is walked along with an item.
 //!
 //! Positions in arrays are not distinguished: an included `/a/[3]/?` covers every element, and an excluded
-//! one none, so that everything the policy includes is covered. Costs one look-up per property, whatever the
+//! one none, so that everything the policy includes is covered. Costs one look-up per property for any
 //! number of paths.
 
 use crate::indexing::{IndexPath, IndexPathSegment, PathKind};

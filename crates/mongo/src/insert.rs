@@ -176,7 +176,7 @@ impl Collections {
         Ok(inserted)
     }
 
-    /// Groups documents by logical partition, whatever their order, and writes several logical partitions concurrently.
+    /// Groups documents by logical partition, out of order too, and writes several logical partitions concurrently.
     async fn insert_in_any_order(
         &self,
         request: &Request,

@@ -48,7 +48,7 @@ impl Collections {
                 }
                 sampled += 1;
                 let (body, _) = body_of(&document)?;
-                // Values that are equal are one value, whatever their types.
+                // Equal values of different types are one value.
                 let values = unique_values_of(&unique_key, None, body.raw())?;
                 let place = values.into_iter().next().map(|value| value.to_vec()).unwrap_or_default();
                 if let Some((_, count)) = seen.get_mut(&place) {

@@ -130,7 +130,7 @@ impl Running<'_> {
             let mut page = task.finished().await?;
             stop_early &= page.stops_early;
             let mut counters = self.counters(&page);
-            // A page asks each partition once, whatever the number of rounds.
+            // A page asks each partition once, in any number of rounds.
             counters.partitions = u64::from(is_first);
             *done = done.plus(counters);
             let size_bytes = page.statistics.items_loaded_bytes;

@@ -1,7 +1,7 @@
 //! The cost of scripts, warm and without a database: `cargo run --release -p shardlake-script --example
 //! speed`.
 //!
-//! Expects the worker program beside it: build the package's binary first. Prints microseconds of one call, the median of rounds.
+//! Expects the worker program in the same directory: build the package's binary first. Prints microseconds of one call, the median of rounds.
 #![allow(clippy::print_stdout)] // prints its results
 
 use std::path::PathBuf;

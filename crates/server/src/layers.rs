@@ -1,6 +1,6 @@
 //! Brings the three places of a setting together: flags over variables over the file.
 //!
-//! A variable `SHARDLAKE_…` that is no setting may be somebody else's: Kubernetes puts a dozen of them into every pod beside a service of
+//! A variable `SHARDLAKE_…` that is no setting may belong to another program: Kubernetes puts a dozen of them into every pod in the namespace of a service of
 //! that name. A warning names it, and it has no effect, unless it looks like a setting that was misspelled ([`near_miss`]).
 //!
 //! A variable is read as the flag of the same name would be, by the same parser; so the two cannot drift apart. The layers are

@@ -1,5 +1,5 @@
 //! Log lines on standard error, as text for people or as JSON for collectors. Standard output belongs to the ready record. Traces
-//! go to their collector beside them (`tracing_export.rs`).
+//! go to their collector (`tracing_export.rs`).
 
 use std::io::IsTerminal;
 use std::sync::Arc;

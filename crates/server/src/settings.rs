@@ -96,7 +96,7 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease: Option<u64>,
 
-    /// Wait until no other server serves the account, then serve it; without it a start beside another server is refused
+    /// Wait until no other server serves the account, then serve it; without it a start while another server serves it is refused
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", help_heading = "Object store")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub standby: Option<bool>,

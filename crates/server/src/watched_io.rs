@@ -187,7 +187,7 @@ impl Drop for InFlight {
 }
 
 fn milliseconds(clock: &Clock) -> u64 {
-    // Never equal to `NEVER`, whatever the clock shows.
+    // Never equal to `NEVER`, at any time of the clock.
     clock.elapsed().as_millis() as u64 + 1
 }
 

@@ -17,7 +17,7 @@ use crate::functions::{FunctionContext, GeometryKind};
 use crate::plan::{KeyFilter, key_filter, reads_items};
 use crate::syntax::ParsedQuery;
 
-/// What a query depends on beside its text and parameters.
+/// Environment of a query: its inputs other than text and parameters.
 #[derive(Debug, Clone, Copy)]
 pub struct QueryEnvironment<'a> {
     pub computed: &'a ComputedProperties,

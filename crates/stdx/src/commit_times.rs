@@ -11,7 +11,7 @@
 //! seen_before      10:01            10:01               10:02                10:05 (the clock)
 //! ```
 //!
-//! Times that are given out never go down, whatever the clock does, so a commit that begins later
+//! Times that are given out never go down, even when the clock does, so a commit that begins later
 //! has no earlier time than any that was given out before. Two commits may have the same time.
 //!
 //! One lock guards the list of the times that are under way. It is never held over a wait or a

@@ -1,4 +1,4 @@
-//! The index against the items: whatever writes come, whatever the policy, through changes of the policy and crashes.
+//! The index against the items: with all kinds of writes and policies, through changes of the policy and crashes.
 
 use crate::support::json_door::{BatchKind, BatchOperation, JsonDoor, KeyInput, Patch};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Budgets hand out their rate, never more, never less than is asked of them, whatever the order of events.
+//! Budgets hand out their rate, never more, never less than is asked of them, in any order of events.
 #![allow(clippy::unwrap_used)] // helpers of tests are tests
 
 use std::sync::Arc;

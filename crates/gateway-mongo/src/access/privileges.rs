@@ -238,7 +238,7 @@ fn visit<'b>((name, value): (&str, &'b Value), database: &'b str, wants: &mut Ve
     let part = |part: &str| value.as_document().and_then(|stage| stage.get(part));
     match name {
         "$lookup" | "$graphLookup" => wants.push((Privilege::Read, Some(of_place(part("from"))))),
-        // Its collection may lie beside its database, or below `coll`.
+        // Its collection may be named next to its database, or below `coll`.
         "$unionWith" => {
             wants.push((Privilege::Read, Some(of_place(Some(value)))));
             wants.push((Privilege::Read, Some(of_place(part("coll")))));

@@ -93,7 +93,7 @@ impl CommandError {
         self
     }
 
-    /// Sets exactly these labels, whatever the code.
+    /// Sets exactly these labels for every code.
     pub fn with_given_labels(mut self, labels: impl IntoIterator<Item = String>) -> CommandError {
         self.0.labels = labels.into_iter().map(Cow::Owned).collect();
         self.0.has_given_labels = true;

@@ -187,7 +187,7 @@ fn headers_tell_operations_of_one_path_apart() {
         ("/dbs/d/colls/c/conflicts", query(), within(Part::Whole, Effect::Read)),
         ("/dbs/d/colls/c/udfs", query(), within(Part::Shared, Effect::Read)),
         ("/dbs/d/colls/c/udfs", upsert(), Need::Key(Effect::Write)),
-        // Running a procedure is no query, whatever the headers are.
+        // Running a procedure is no query, with any headers.
         ("/dbs/d/colls/c/sprocs/s", query(), within(Part::Procedure, Effect::Write)),
         ("/dbs", query(), Need::Key(Effect::Read)),
         ("/dbs/d/colls", query(), Need::Key(Effect::Read)),

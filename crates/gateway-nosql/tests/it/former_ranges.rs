@@ -244,7 +244,7 @@ async fn a_first_page_within_one_successor_is_answered_by_it() {
     within(Page::of(&server, "77").call(None), ("04", "10")).send().await.refused(410, 1002, "");
 }
 
-/// A window beside the range that is named has no rows, also where a merge put others into the range in its place.
+/// A window outside the named range has no rows, also where a merge put others into the range in its place.
 #[tokio::test]
 async fn a_range_that_was_merged_keeps_to_its_bounds() {
     let server = filled(32).await;

@@ -109,7 +109,7 @@ impl Server {
         Server::start_as(shard, settings, AccountOptions { limits, ..AccountOptions::default() }).await
     }
 
-    /// Random numbers are seeded and the clock stands still, whatever the options are.
+    /// Random numbers are seeded and the clock stands still, with all options.
     async fn start_as(shard: Shard, settings: GatewaySettings, options: AccountOptions) -> Server {
         let clock = Clock::manual(NOW);
         let logs = Logs::watch();

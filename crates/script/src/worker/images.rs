@@ -11,7 +11,7 @@ use super::source::FunctionText;
 
 /// Limit on images; each is as large as the built-in objects and its functions.
 const IMAGES_MAX: usize = 8;
-/// Longer texts are compiled for each order: their functions may not fit beside the built-in objects.
+/// Longer texts are compiled for each order: their functions may not fit together with the built-in objects.
 const TEXT_BYTES_MAX: usize = 64 << 10;
 
 /// The texts of an order: one script, or the functions of a query.

@@ -1,4 +1,4 @@
-//! The demo of a hot tenant: its findings, whatever the speed of the machine.
+//! The demo of a hot tenant: its findings, at any speed of the machine.
 
 use crate::support::{Started, command, run};
 

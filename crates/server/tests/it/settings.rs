@@ -32,7 +32,7 @@ fn unknown_settings_are_refused_wherever_they_are() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("--listen-on"), "{output:?}");
 }
 
-/// Kubernetes puts variables like these into every pod beside a service of the name.
+/// Kubernetes puts variables like these into every pod in the namespace of a service of the name.
 #[test]
 fn variables_of_others_do_not_stop_the_start() {
     let mut options = in_memory();

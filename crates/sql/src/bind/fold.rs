@@ -55,7 +55,7 @@ fn is_constant(expression: &Expression) -> bool {
     }
 }
 
-/// A dominant constant decides whatever the other parts are.
+/// A dominant constant decides alone; the other parts do not matter.
 fn logical(parts: Vec<Expression>, dominant: bool) -> Expression {
     let decides =
         |part: &Expression| matches!(part, Expression::Literal(Value::Bool(value)) if *value == dominant);

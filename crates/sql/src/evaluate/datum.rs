@@ -243,7 +243,7 @@ impl<'a> Datum<'a> {
     }
 
     /// Equality of defined values: different types are unequal, numbers are equal by value, arrays and objects by
-    /// structure whatever the order of members. `None` where a value is undefined or not a number (NaN).
+    /// structure, in any order of members. `None` where a value is undefined or not a number (NaN).
     pub fn equals(&self, other: &Datum<'_>) -> Option<bool> {
         if let (Datum::Number(_), Datum::Number(_)) = (self, other) {
             return self.order(other).map(Ordering::is_eq);

@@ -1,6 +1,6 @@
 //! The 128-bit structural hash by which the service and its SDKs know distinct values.
 //!
-//! Equal values have equal hashes whatever the order of their members; undefined members and elements do not count, though an
+//! Equal values have equal hashes in any order of their members; undefined members and elements do not count, though an
 //! undefined element still has its position. Each value is hashed under a seed: the root's, its position's or its name's.
 //! Integers that a double cannot hold are hashed as a double with 16 bits more.
 

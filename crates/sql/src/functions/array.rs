@@ -1,6 +1,6 @@
 //! Functions of arrays, and objects as arrays.
 //!
-//! Elements are equal as with `=`: by structure, whatever the order of an object's members. Sums, averages
+//! Elements are equal as with `=`: by structure, in any order of an object's members. Sums, averages
 //! and extremes of an array follow the aggregates: undefined elements do not count, and one element of a
 //! wrong type makes the result undefined.
 

@@ -1,7 +1,7 @@
 //! Regular expressions, in time linear in the text: no look-around and no back-references, which need more.
 //!
 //! A constant pattern is compiled once for a query. A pattern that is not valid, or too large, is an error
-//! and not undefined: the query is wrong, whatever the items hold. The reference calls its patterns
+//! and not undefined: the query is wrong for all items. The reference calls its patterns
 //! "PCRE-like"; patterns that both accept have the same meaning.
 
 use std::borrow::Cow;

@@ -1,6 +1,6 @@
 //! Functions that search one text in another.
 //!
-//! Comparison is ordinal: by characters, whatever the language. Ignoring case maps each character to one upper-case
+//! Comparison is ordinal: by characters, in all languages alike. Ignoring case maps each character to one upper-case
 //! character, as the invariant culture does. Positions count UTF-16 code units. An empty text is found everywhere.
 
 use std::borrow::Cow;

@@ -1,4 +1,4 @@
-//! Whatever the items and the query, pages together are the rows of one page, within their limits.
+//! For all items and queries, pages together are the rows of one page, within their limits.
 #![allow(clippy::unwrap_used)] // a test may fail by panicking
 
 use crate::support::random::{RandomQuery, items, query};

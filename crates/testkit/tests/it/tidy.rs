@@ -69,7 +69,7 @@ fn no_source_file_holds_a_forbidden_word() {
     expect_no_findings("unfinished code, skipped tests, tabs", &findings);
 }
 
-/// Test programs beside the one that each crate has, and why each must be a program of its own.
+/// Test programs in addition to the one of each crate, and why each must be a program of its own.
 const PROGRAMS: &[(&str, &str)] = &[
     (
         "crates/server/tests/durability/main.rs",

@@ -45,7 +45,7 @@ impl Fixture {
         Fixture::with(memory_shards(1).await, Clock::default(), options).await
     }
 
-    /// Random numbers are seeded and the clock stands still, whatever the options have for them.
+    /// Random numbers are seeded and the clock stands still, with all options.
     pub async fn with_options(options: AccountOptions) -> Fixture {
         let clock = Clock::manual(Timestamp(1_700_000_000_000));
         Fixture::with(memory_shards(1).await, clock, options).await

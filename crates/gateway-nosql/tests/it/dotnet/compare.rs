@@ -21,7 +21,7 @@ pub fn json_of(recorded: &Recorded) -> Option<Value> {
 
 pub fn differences(exchange: &Exchange, answer: &Answer) -> Vec<String> {
     let (request, recorded) = (&exchange.request, &exchange.response);
-    // Today's answer to HybridRow was a refusal, and the recording has the status of the service beside it.
+    // Today's answer to HybridRow was a refusal, and the recording also has the status of the service.
     if is_hybrid_row(&request.body) && recorded.status == 501 {
         return differences_from_the_service(exchange, answer);
     }

@@ -1,6 +1,6 @@
 //! The same items and the same traffic for either design: loaded at once, then asked for at a steady rate.
 //!
-//! Every tenant sends requests at its own rate whatever the answers are, as users do; a refused request is counted and not retried,
+//! Every tenant sends requests at its own rate, independent of the answers, as users do; a refused request is counted and not retried,
 //! so that served and refused requests add up to all requests. The seed number alone decides which items are requested.
 
 use std::time::Duration;
