@@ -130,3 +130,21 @@ fn text(value: &Value) -> &str {
 fn say(words: &str) -> Result<(), String> {
     show::ignore_closed(writeln!(io::stdout(), "{words}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_begins_with_the_first_report_and_counts_copied_items() {
+        let report = |copied: u64| json!({ "kind": "split", "items": 10, "itemsCopied": copied });
+        let mut progress = None;
+        show_progress(&mut progress, &Value::Null);
+        assert!(progress.is_none(), "nothing is in progress");
+        // An attempt that begins again has fewer items.
+        for (copied, done) in [(0, 0), (4, 4), (4, 4), (2, 4), (10, 10)] {
+            show_progress(&mut progress, &report(copied));
+            assert_eq!(progress.as_ref().map(Progress::done), Some(done), "{copied}");
+        }
+    }
+}

@@ -46,6 +46,8 @@ fn shells_complete_every_command_and_manual_pages_explain_them() {
         "sql",
         "import",
         "export",
+        "top",
+        "support-bundle",
         "completions",
     ];
     for shell in ["bash", "zsh", "fish"] {
