@@ -16,11 +16,11 @@ use shardlake_router::ContainerHandle;
 use crate::ascending::Ascending;
 use crate::expressions::has_expression;
 use crate::failure::{Failure, Result};
+use crate::index_locks::IndexLocks;
 use crate::meta::{DatabaseMeta, KnownMeta, Meta, View};
 use crate::names;
 use crate::own_writes::OwnWrites;
 use crate::shard_key::ShardKey;
-use crate::turns::Turns;
 use crate::uses::IndexUses;
 
 /// Collections whose metadata are kept read; more than an account has by default.
@@ -37,7 +37,7 @@ pub struct Collections {
     known: Arc<Mutex<HashMap<ContainerRid, KnownMeta>>>,
     /// A validator with expressions was seen: every write may evaluate one.
     validators_evaluate: Arc<AtomicBool>,
-    pub(crate) turns: Turns,
+    pub(crate) index_locks: IndexLocks,
     pub(crate) ascending: Arc<Ascending>,
     /// Reads and writes belong to this transaction.
     pub(crate) transaction: Option<Arc<OpenTransaction>>,
@@ -134,7 +134,7 @@ impl Collections {
             resources,
             known,
             validators_evaluate,
-            turns: Turns::default(),
+            index_locks: IndexLocks::default(),
             ascending: Arc::default(),
             transaction: None,
             own: None,

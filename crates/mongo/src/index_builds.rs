@@ -36,7 +36,7 @@ impl Collections {
         specifications: Vec<Document>,
     ) -> Result<IndexChange> {
         let words = "other indexes of the collection are being made, which takes longer than the command may";
-        let _turn = self.in_time(request, words, self.turns.take(namespace.to_string())).await?;
+        let _lock = self.in_time(request, words, self.index_locks.take(namespace.to_string())).await?;
         let found = self.writable(namespace)?;
         let default = found.as_ref().map(|found| found.meta.collation.clone()).unwrap_or_default();
         specifications.iter().try_for_each(|index| check_kind_and_collation(index, &default))?;

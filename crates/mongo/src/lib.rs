@@ -22,7 +22,7 @@
 //! | `change_stream/` | changes, event by event |
 //! | `bounds.rs` | `min` and `max` of a find |
 //! | `matching.rs` | documents that meet a filter |
-//! | `turns.rs` | commands that wait for each other |
+//! | `index_locks.rs` | locks of commands that create indexes |
 //! | `uses.rs` | how often indexes were used |
 //! | `duplicates.rs`, `failure.rs`, `request.rs` | errors in MongoDB's codes; the context of a command |
 //!
@@ -48,6 +48,7 @@ mod expressions;
 mod failure;
 mod identity;
 mod index_builds;
+mod index_locks;
 mod index_policy;
 mod index_rules;
 mod indexes;
@@ -72,7 +73,6 @@ mod shown;
 mod stored;
 mod tail;
 mod temporary;
-mod turns;
 mod uniqueness;
 mod update;
 mod uses;
