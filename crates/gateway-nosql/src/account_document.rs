@@ -12,7 +12,7 @@ use shardlake_account::METADATA_READ_CHARGE_CENTI;
 use shardlake_model::LanguageLimits;
 
 use crate::call::Call;
-use crate::door::REPLICAS;
+use crate::connection_mode::REPLICAS;
 use crate::reply::Reply;
 use crate::resource_document::document;
 

@@ -15,7 +15,7 @@ use serde::Serialize;
 use shardlake_account::{ContainerHandle, METADATA_READ_CHARGE_CENTI};
 use shardlake_model::{Error, Result};
 
-use crate::door::{MASTER_PARTITION, REPLICAS, Replica, ReplicaPath, service_of};
+use crate::connection_mode::{MASTER_PARTITION, REPLICAS, Replica, ReplicaPath, service_of};
 use crate::reply::Reply;
 use crate::resource_document::document;
 use crate::router::{Path, Route};

@@ -8,7 +8,7 @@ use shardlake_model::{ReplyMeta, RequestContext, Result};
 
 use crate::access::Scope;
 use crate::auth::{Caller, Keyring};
-use crate::door::{Door, Routing, position_of_range};
+use crate::connection_mode::{ConnectionMode, Routing, position_of_range};
 use crate::headers::RequestHeaders;
 use crate::items::key_of_text;
 use crate::reply::Reply;
@@ -29,7 +29,7 @@ pub(crate) struct Call<'r> {
     /// Name or address under which the client knows this server.
     pub host: &'r str,
     pub scheme: Scheme,
-    pub door: &'r Door<'r>,
+    pub mode: &'r ConnectionMode<'r>,
     pub context: RequestContext,
     pub body: Bytes,
 }
@@ -43,16 +43,16 @@ impl Call<'_> {
     /// The container for operations on its items and scripts: a missing container is a missing owner. A frame must name an address of it.
     pub fn container_for_items(&self) -> Result<ContainerHandle> {
         let found = self.account.router().container_for_items(self.path.database(), self.path.container());
-        self.confirm(match self.door {
-            Door::Http => found?,
-            Door::Direct(routing) => routing.checked(found, self.headers.range_id.is_some())?,
+        self.confirm(match self.mode {
+            ConnectionMode::Http => found?,
+            ConnectionMode::Direct(routing) => routing.checked(found, self.headers.range_id.is_some())?,
         })
     }
 
     /// Gives the answer to a frame the position of a partition, where it has none. Clients in Direct mode take a 404 without a
     /// position for the answer of a replica that is behind, and repeat the read for seconds.
     pub fn place(&self, outcome: &mut Result<Reply>, container: &ContainerHandle) {
-        let Door::Direct(routing) = self.door else { return };
+        let ConnectionMode::Direct(routing) = self.mode else { return };
         let meta = match outcome {
             Ok(reply) => &mut reply.meta,
             Err(error) => error.meta_mut(),

@@ -12,7 +12,7 @@ use shardlake_account::{
 use shardlake_model::{ContainerDefinition, Error, ReplyMeta};
 
 use crate::call::Call;
-use crate::door::Door;
+use crate::connection_mode::ConnectionMode;
 use crate::errors::Failure;
 use crate::headers::flag;
 use crate::reply::{INDEX_PROGRESS, NOTE, RESOURCE_QUOTA, RESOURCE_USAGE, Reply, SHARE_THROUGHPUT};
@@ -112,7 +112,7 @@ pub(crate) fn read(call: &Call<'_>) -> Result<Reply, Failure> {
 /// A barrier: how far the partition is that the request names.
 pub(crate) fn head(call: &Call<'_>) -> Result<Reply, Failure> {
     let container = call.container_for_items()?;
-    let Door::Direct(routing) = call.door else {
+    let ConnectionMode::Direct(routing) = call.mode else {
         return Err(Error::internal("only frames ask for the head of a container").into());
     };
     container.check_intended_rid(call.headers.intended_rid)?;

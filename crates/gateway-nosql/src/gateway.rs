@@ -29,7 +29,7 @@ use crate::audit::{self, Audited};
 use crate::auth::{Caller, Keyring};
 use crate::body::WholeBody;
 use crate::call::Call;
-use crate::door::Door;
+use crate::connection_mode::ConnectionMode;
 use crate::errors::{self, Failure};
 use crate::formats::{AnswerFormat, in_format, without_links};
 use crate::headers::{RequestHeaders, flag};
@@ -54,7 +54,7 @@ pub struct Endpoint<'e> {
     pub authority: Option<&'e str>,
     /// The memory that the requests and answers of the connection may take.
     pub space: &'e Arc<ConnectionSpace>,
-    pub door: Door<'e>,
+    pub mode: ConnectionMode<'e>,
     /// Set to the operation that the request asks for.
     pub seen: &'e OperationSeen,
 }
@@ -192,9 +192,9 @@ impl Inner {
             addresses = AddressQuery::parse(parts.uri.query())?;
             (path, route) = addresses.target()?;
         }
-        let operation_on = |route| match endpoint.door {
-            Door::Http => Operation::of(route, &parts.method, &headers),
-            Door::Direct(_) => Operation::of_frame(route, &parts.method, &headers),
+        let operation_on = |route| match endpoint.mode {
+            ConnectionMode::Http => Operation::of(route, &parts.method, &headers),
+            ConnectionMode::Direct(_) => Operation::of_frame(route, &parts.method, &headers),
         };
         let mut operation = operation_on(route);
         endpoint.saw(&operation);
@@ -216,7 +216,7 @@ impl Inner {
         };
         let operation = operation?;
         access::allow(&caller, &Asked { operation, path: &path, headers: &headers }, &self.account)?;
-        if let Door::Direct(routing) = &endpoint.door
+        if let ConnectionMode::Direct(routing) = &endpoint.mode
             && operation.is_of_master()
         {
             routing.check_master()?;
@@ -233,7 +233,7 @@ impl Inner {
             headers: &headers,
             host,
             scheme: endpoint.scheme,
-            door: &endpoint.door,
+            mode: &endpoint.mode,
             context,
             body: body.bytes.clone(),
         };
@@ -557,7 +557,7 @@ async fn in_container(call: &Call<'_>, operation: Operation) -> Result<Reply, Fa
         Ok(()) => item_operation(call, operation, &container).await,
         Err(error) => Err(error),
     }
-    .map_err(|error| call.door.error_within(error));
+    .map_err(|error| call.mode.error_within(error));
     call.place(&mut outcome, &container);
     outcome.map_err(|error| Failure::within(error, &container))
 }

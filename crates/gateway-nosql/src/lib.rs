@@ -3,7 +3,7 @@
 //! | file | responsibility |
 //! |---|---|
 //! | `gateway.rs`, `settings.rs` | [`Gateway`]: one request from headers to response; its settings |
-//! | `door.rs`, `addresses.rs`, `call.rs` | where a request came in; addresses for Direct mode; a request that has passed the checks |
+//! | `connection_mode.rs`, `addresses.rs`, `call.rs` | where a request came in; addresses for Direct mode; a request that has passed the checks |
 //! | `router.rs`, `headers.rs`, `operation.rs`, `body.rs` | paths, request headers, what they ask for together, bodies |
 //! | `operation_name.rs`, `audit.rs` | names of operations for metrics and logs; one log line for each changed definition |
 //! | `auth.rs`, `resource_token.rs`, `access.rs` | who asks: signatures and tokens; who may do what |
@@ -37,9 +37,9 @@ mod byte_space;
 mod call;
 mod change_feed;
 mod conflicts;
+mod connection_mode;
 mod containers;
 mod databases;
-mod door;
 mod errors;
 mod feed;
 mod formats;
@@ -77,7 +77,7 @@ mod unsupported;
 mod users;
 
 pub use answer_body::{AnswerBody, Text};
-pub use door::{Door, Routing};
+pub use connection_mode::{ConnectionMode, Routing};
 pub use errors::own_words;
 pub use gateway::{Endpoint, Gateway};
 pub use message_space::{AnswerHold, ConnectionSpace, MessageSpace};

@@ -34,8 +34,8 @@ use http::{HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Body;
 use shardlake_account::Account;
 use shardlake_gateway_nosql::{
-    AnswerBody, ConnectionSpace, Door, Endpoint, Gateway, MessageSpace, OperationName, OperationSeen,
-    Routing, Scheme,
+    AnswerBody, ConnectionMode, ConnectionSpace, Endpoint, Gateway, MessageSpace, OperationName,
+    OperationSeen, Routing, Scheme,
 };
 use shardlake_stdx::Clock;
 use tokio::sync::Notify;
@@ -155,7 +155,7 @@ impl Front {
         B: Body<Data = Bytes>,
         B::Error: std::fmt::Display,
     {
-        self.serve(request, origin, Announced::AsSent, Door::Direct(routing)).await
+        self.serve(request, origin, Announced::AsSent, ConnectionMode::Direct(routing)).await
     }
 
     fn check<B>(&self, request: &Request<B>) -> Result<Announced<'_>, Refusal> {
@@ -193,7 +193,7 @@ impl Front {
             }
             "/" if is_of_a_browser(&request) => self.welcome(&request, origin.scheme, announced),
             path if Explorer::owns(path) => self.explorer.answer(&request, origin.scheme),
-            _ => self.serve(request, origin, announced, Door::Http).await,
+            _ => self.serve(request, origin, announced, ConnectionMode::Http).await,
         }
     }
 
@@ -268,18 +268,18 @@ impl Front {
         request: Request<B>,
         origin: &Origin,
         announced: Announced<'_>,
-        door: Door<'_>,
+        mode: ConnectionMode<'_>,
     ) -> Reply
     where
         B: Body<Data = Bytes>,
         B::Error: std::fmt::Display,
     {
-        let transport = if door.is_direct() { Transport::Direct } else { Transport::Http };
-        let gateway = match self.opened_gateway(door).await {
+        let transport = if mode.is_direct() { Transport::Direct } else { Transport::Http };
+        let gateway = match self.opened_gateway(mode).await {
             Some(gateway) if gateway.account().is_leased() => gateway,
             found => {
                 let why = found.map_or("the server is starting: retry", |_| NOT_LEASED);
-                let reply = not_begun(door, why);
+                let reply = not_begun(mode, why);
                 self.count_refusal(&request, transport, &reply);
                 return reply;
             }
@@ -291,7 +291,7 @@ impl Front {
             Announced::AsSent => None,
             Announced::Listener(authority) => Some(authority),
         };
-        let endpoint = Endpoint { scheme: origin.scheme, authority, space: &origin.space, door, seen: &seen };
+        let endpoint = Endpoint { scheme: origin.scheme, authority, space: &origin.space, mode, seen: &seen };
         let mut handled = pin!(AssertUnwindSafe(gateway.handle(request, endpoint)).catch_unwind());
         // A request that is answered in the first poll needs no timer.
         let ended = match poll!(handled.as_mut()) {
@@ -325,7 +325,7 @@ impl Front {
 
 impl Front {
     /// The gateway, as soon as it is there; `None` where that takes too long.
-    async fn opened_gateway(&self, door: Door<'_>) -> Option<&Gateway> {
+    async fn opened_gateway(&self, mode: ConnectionMode<'_>) -> Option<&Gateway> {
         if let Some(gateway) = self.gateway.get() {
             return Some(gateway);
         }
@@ -333,7 +333,7 @@ impl Front {
         // From here on the waiter is woken, so that a gateway set behind the next look is not missed.
         opened.as_mut().enable();
         if self.gateway.get().is_none() {
-            let starting_max = if door.is_direct() { STARTING_MAX_DIRECT } else { STARTING_MAX };
+            let starting_max = if mode.is_direct() { STARTING_MAX_DIRECT } else { STARTING_MAX };
             let _ = tokio::time::timeout(self.request_max.min(starting_max), opened).await;
         }
         self.gateway.get()
@@ -379,8 +379,8 @@ pub fn unknown_transfer_coding() -> Reply {
 }
 
 /// Nothing was done. In Direct mode clients repeat a request after a 410, and hand a 503 to the application.
-fn not_begun(door: Door<'_>, message: &str) -> Reply {
-    if door.is_direct() { gone(message) } else { unavailable(message) }
+fn not_begun(mode: ConnectionMode<'_>, message: &str) -> Reply {
+    if mode.is_direct() { gone(message) } else { unavailable(message) }
 }
 
 fn unavailable(message: &str) -> Reply {

@@ -222,7 +222,7 @@ async fn the_other_door_reads_large_documents_and_writes_none() {
     assert_eq!(refused.kind(), ErrorKind::TooLarge);
     let limits = server.account.router().limits();
     let json = format!(r#"{{"id":"a","pad":"{}"}}"#, "x".repeat(3 << 20));
-    let refused = item_of_json(json.as_bytes(), limits).expect_err("more than an item of the other door");
+    let refused = item_of_json(json.as_bytes(), limits).expect_err("more than an item of the other API");
     assert_eq!(refused.kind(), ErrorKind::TooLarge);
 }
 

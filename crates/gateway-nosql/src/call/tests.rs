@@ -44,7 +44,7 @@ fn rendered(outcome: Result<Reply, Failure>) -> HeaderMap {
 fn answers(
     account: &Account,
     container: &ContainerHandle,
-    door: Door<'_>,
+    mode: ConnectionMode<'_>,
     key: Option<&str>,
 ) -> Vec<HeaderMap> {
     let settings = GatewaySettings {
@@ -64,7 +64,7 @@ fn answers(
         headers: &headers,
         host: "localhost",
         scheme: Scheme::Https,
-        door: &door,
+        mode: &mode,
         context: RequestContext::internal(account.router().clock(), Guid([1; 16])),
         body: Bytes::new(),
     };
@@ -84,7 +84,7 @@ async fn answers_of_every_kind_have_a_position_for_frames_alone() {
     let routing = Routing { replica_path: &path, container_rid: None };
     // A key that is none falls back on the address.
     for key in [None, Some(r#"["k"]"#), Some("malformed")] {
-        let answers = answers(&account, &container, Door::Direct(routing), key);
+        let answers = answers(&account, &container, ConnectionMode::Direct(routing), key);
         assert_eq!(answers.len(), NUMBERS.len() + 1);
         for headers in answers {
             assert_eq!(headers[&RANGE_ID], "0");
@@ -92,7 +92,7 @@ async fn answers_of_every_kind_have_a_position_for_frames_alone() {
             assert_eq!(headers[&SESSION_TOKEN], format!("0:{}#0", container.session_version()));
         }
     }
-    for headers in answers(&account, &container, Door::Http, Some(r#"["k"]"#)) {
+    for headers in answers(&account, &container, ConnectionMode::Http, Some(r#"["k"]"#)) {
         assert!([&RANGE_ID, &LSN, &SESSION_TOKEN].iter().all(|name| !headers.contains_key(*name)));
     }
 }

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use shardlake_account::{Account, AccountOptions};
 use shardlake_document::{ParseLimits, binary_of_json, json_of_binary};
 use shardlake_gateway_nosql::{
-    Access, AccountKey, AnswerBody, ConnectionSpace, Door, Endpoint, Gateway, GatewaySettings, MessageSpace,
-    OperationSeen, Routing, Scheme,
+    Access, AccountKey, AnswerBody, ConnectionMode, ConnectionSpace, Endpoint, Gateway, GatewaySettings,
+    MessageSpace, OperationSeen, Routing, Scheme,
 };
 use shardlake_hybrid_row::{Operation, is_hybrid_row, results_in, start, write_operation};
 use shardlake_model::Limits;
@@ -312,15 +312,15 @@ impl<'s> Call<'s> {
 
 impl Prepared<'_> {
     pub async fn handled(self) -> Response<AnswerBody> {
-        let door = self.frame.as_ref().map_or(Door::Http, |frame| {
+        let mode = self.frame.as_ref().map_or(ConnectionMode::Http, |frame| {
             let container_rid = frame.container_rid.as_deref();
-            Door::Direct(Routing { replica_path: &frame.replica_path, container_rid })
+            ConnectionMode::Direct(Routing { replica_path: &frame.replica_path, container_rid })
         });
         let endpoint = Endpoint {
             scheme: self.scheme,
             authority: None,
             space: &self.space,
-            door,
+            mode,
             seen: &OperationSeen::default(),
         };
         self.gateway.handle(self.request, endpoint).await

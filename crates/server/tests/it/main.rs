@@ -84,6 +84,7 @@ mod stores;
 mod support;
 mod support_bundle;
 mod terminal;
+mod terminal_of_errors;
 mod top;
 mod traces;
 mod transfers;

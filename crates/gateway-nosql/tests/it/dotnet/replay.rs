@@ -10,7 +10,7 @@ use http::{HeaderName, HeaderValue, Request};
 use http_body_util::Full;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use serde_json::Value;
-use shardlake_gateway_nosql::{Door, Endpoint, OperationSeen, Scheme};
+use shardlake_gateway_nosql::{ConnectionMode, Endpoint, OperationSeen, Scheme};
 use shardlake_hybrid_row::{Operation, is_hybrid_row, operations_in, start, write_operation};
 use shardlake_testkit::{EMULATOR_KEY, authorization, http_date_after_epoch};
 
@@ -100,7 +100,7 @@ impl<'s> Replay<'s> {
             scheme: Scheme::Http,
             authority: None,
             space: &space,
-            door: Door::Http,
+            mode: ConnectionMode::Http,
             seen: &OperationSeen::default(),
         };
         Answer::of(self.server.gateway.handle(sent, endpoint).await).await

@@ -17,15 +17,15 @@ use shardlake_model::{Error, ErrorKind, ReplyMeta, Result};
 
 /// Where a request came through.
 #[derive(Debug, Clone, Copy, Default)]
-pub enum Door<'d> {
+pub enum ConnectionMode<'d> {
     #[default]
     Http,
     Direct(Routing<'d>),
 }
 
-impl Door<'_> {
+impl ConnectionMode<'_> {
     pub fn is_direct(self) -> bool {
-        matches!(self, Door::Direct(_))
+        matches!(self, ConnectionMode::Direct(_))
     }
 
     /// The error of an operation in a container. At a stale container, clients in Direct mode read the container again and repeat the
@@ -198,13 +198,13 @@ mod tests {
     #[test]
     fn a_container_that_is_deleted_during_an_operation_is_stale_for_frames_alone() {
         let error = |kind| Error::new(kind, "the container was deleted");
-        let direct = Door::Direct(Routing::default());
-        for (door, found, reported) in [
+        let direct = ConnectionMode::Direct(Routing::default());
+        for (mode, found, reported) in [
             (direct, ErrorKind::OwnerNotFound, ErrorKind::StaleContainer),
             (direct, ErrorKind::NotFound, ErrorKind::NotFound),
-            (Door::Http, ErrorKind::OwnerNotFound, ErrorKind::OwnerNotFound),
+            (ConnectionMode::Http, ErrorKind::OwnerNotFound, ErrorKind::OwnerNotFound),
         ] {
-            assert_eq!(door.error_within(error(found)).kind(), reported, "{door:?} {found:?}");
+            assert_eq!(mode.error_within(error(found)).kind(), reported, "{mode:?} {found:?}");
         }
     }
 
