@@ -1,35 +1,11 @@
 //! Sets of BSON types that a field may have.
 
 use crate::value::Value;
+use crate::value_type::TYPES;
 
 /// A set of types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Types(u32);
-
-/// Every type with its place in the set; the order in which they are named in messages.
-const NAMES: &[(u32, &str)] = &[
-    (1, "double"),
-    (2, "string"),
-    (3, "object"),
-    (4, "array"),
-    (5, "binData"),
-    (6, "undefined"),
-    (7, "objectId"),
-    (8, "bool"),
-    (9, "date"),
-    (10, "null"),
-    (11, "regex"),
-    (12, "dbPointer"),
-    (13, "javascript"),
-    (14, "symbol"),
-    (15, "javascriptWithScope"),
-    (16, "int"),
-    (17, "timestamp"),
-    (18, "long"),
-    (19, "decimal"),
-    (20, "maxKey"),
-    (21, "minKey"),
-];
 
 impl Types {
     pub const ANY: Types = Types(u32::MAX);
@@ -51,13 +27,13 @@ impl Types {
     }
 
     pub fn has(self, value: &Value) -> bool {
-        self.0 & (1 << place(value)) != 0
+        self.0 & place(value.type_number()) != 0
     }
 
     /// As messages list them.
     pub fn describe(self) -> String {
         let names: Vec<&str> =
-            NAMES.iter().filter(|(at, _)| self.0 & (1 << at) != 0).map(|(_, name)| *name).collect();
+            TYPES.iter().filter(|(number, _)| self.0 & place(*number) != 0).map(|(_, name)| *name).collect();
         match names.as_slice() {
             [one] => format!("type '{one}'"),
             _ => format!("types '[{}]'", names.join(", ")),
@@ -65,10 +41,11 @@ impl Types {
     }
 }
 
-fn place(value: &Value) -> u32 {
-    match value.type_number() {
-        -1 => 21,
-        127 => 20,
-        number => number as u32,
+/// The place of a type in the set, by its number.
+fn place(number: i32) -> u32 {
+    match number {
+        -1 => 1 << 21,
+        127 => 1 << 20,
+        number => 1 << number,
     }
 }

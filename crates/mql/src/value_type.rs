@@ -1,7 +1,7 @@
 //! Names and numbers of the types of BSON, as `$type` and `$convert` take them.
 
-const TYPES: &[(i32, &str)] = &[
-    (-1, "minKey"),
+/// In the order in which messages name them.
+pub(crate) const TYPES: &[(i32, &str)] = &[
     (1, "double"),
     (2, "string"),
     (3, "object"),
@@ -22,6 +22,7 @@ const TYPES: &[(i32, &str)] = &[
     (18, "long"),
     (19, "decimal"),
     (127, "maxKey"),
+    (-1, "minKey"),
 ];
 
 /// The name of a type, where one has that name.
