@@ -35,11 +35,12 @@
 //! | `direct.rs`, `direct_client.rs` | connections in Direct mode, by a client that checks TLS records |
 //! | `emulator.rs`, `emulator_support.rs` | emulator mode, by the requests of Aspire and of the Testcontainers modules |
 //! | `mongo_connections.rs` | the MongoDB API's port: TLS and plain messages of any length |
-//! | `support.rs`, `terminal.rs` | helpers of the tests; a pseudo terminal |
+//! | `support.rs`, `command_at_terminal.rs` | helpers of the tests; a pseudo terminal |
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)] // tests
 
 mod backup_support;
 mod backups;
+mod command_at_terminal;
 mod config_command;
 mod data;
 mod deploy;
@@ -84,7 +85,6 @@ mod stores;
 mod support;
 mod support_bundle;
 mod terminal;
-mod terminal_of_errors;
 mod top;
 mod traces;
 mod transfers;

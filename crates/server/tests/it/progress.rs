@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::backup_support::{endpoint, printed};
 use crate::support::{command, on_disk};
-use crate::terminal_of_errors::run_with_errors_on_a_terminal;
+use crate::terminal::run_with_errors_on_a_terminal;
 
 #[test]
 fn long_commands_show_a_bar_at_a_terminal_and_nothing_elsewhere() {

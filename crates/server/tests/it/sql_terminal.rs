@@ -9,8 +9,8 @@ use std::path::Path;
 use rustix::process::{Signal, kill_process};
 use serde_json::json;
 
+use crate::command_at_terminal::{Terminal, half_a_server};
 use crate::support::{command, in_memory};
-use crate::terminal::{Terminal, half_a_server};
 
 fn start(endpoint: &str, home: &Path, arguments: &[&str]) -> Terminal {
     let mut shell = command(&["sql", "--endpoint", endpoint]);

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use shardlake_testkit::{ServerProcess, eventually};
 
 use crate::support::{command, in_memory, refused};
-use crate::terminal_of_errors;
+use crate::terminal;
 
 const ENTERED: &str = "\x1b[?1049h";
 const LEFT: &str = "\x1b[?1049l";
@@ -83,7 +83,7 @@ struct Terminal {
 
 impl Terminal {
     fn open(endpoint: &str) -> Terminal {
-        let (master, slave) = terminal_of_errors::open();
+        let (master, slave) = terminal::open();
         let end = || Stdio::from(slave.try_clone().unwrap());
         let mut command = command(&["top", "--endpoint", endpoint]);
         let child = command.stdin(end()).stdout(end()).stderr(end()).spawn().unwrap();

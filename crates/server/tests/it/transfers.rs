@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use shardlake_testkit::bucket::{Fault, Weather};
 use shardlake_testkit::{FaultProxy, ServerProcess};
 
+use crate::command_at_terminal::{Terminal, half_a_server};
 use crate::support::{command, in_memory};
-use crate::terminal::{Terminal, half_a_server};
 
 fn server_with_container() -> ServerProcess {
     let server = in_memory().start();
