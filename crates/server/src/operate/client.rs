@@ -161,6 +161,11 @@ impl Link {
 
     /// The whole answer, of bounded size.
     pub async fn send(&mut self, request: Request<Full<Bytes>>) -> Result<Response<Bytes>, Unanswered> {
+        // The connection's task may not have seen the end of the last answer yet.
+        self.sender
+            .ready()
+            .await
+            .map_err(|error| Unanswered { is_unsent: true, message: format!("no answer: {error}") })?;
         let answer = self.sender.try_send_request(request).await;
         let answer = answer.map_err(|mut error| Unanswered {
             is_unsent: error.take_message().is_some(),

@@ -60,6 +60,8 @@ impl Input {
         let sample = records.sample()?;
         let shape = match &header {
             None => Shape::Objects { id: self.id_column.clone() },
+            // An empty file, as the export of an empty container is.
+            Some(header) if header.is_empty() => Shape::Objects { id: None },
             Some(header) => {
                 let rows: Vec<&StringRecord> = sample
                     .iter()
