@@ -16,7 +16,7 @@
 //! | `routing.rs` | from an operation to the partition that owns its key, with a retry where that has moved |
 //! | `admission.rs` | budget reservation before an operation, and settlement after it |
 //! | `throughput.rs` | the budgets of containers |
-//! | `answer_space.rs`, `heavy_writes.rs` | memory budgets for answers, and for requests with large bodies |
+//! | `request_memory.rs` | memory budgets for answers, and for requests with large bodies |
 //! | `refusals.rs` | errors of resources that are not found, or not changed |
 //!
 //! The catalog is an immutable value behind an atomic pointer: readers take no lock, changes are made durable
@@ -24,12 +24,10 @@
 //! the catalog's version.
 
 mod admission;
-mod answer_space;
 mod container_handle;
 mod definition_change;
 mod earlier;
 mod generations;
-mod heavy_writes;
 mod history;
 mod history_event;
 mod keys;
@@ -38,6 +36,7 @@ mod lookup;
 mod membership;
 mod motion;
 mod refusals;
+mod request_memory;
 mod routing;
 mod script_handle;
 mod serving;
@@ -59,7 +58,6 @@ use tokio::sync::{Notify, watch};
 use throughput::DatabaseBudgets;
 
 pub use admission::{Cost, OperationKind, Permit, Touched, urgency_of};
-pub use answer_space::{try_take_space, wait_for_space};
 pub use container_handle::{ContainerEntry, ContainerHandle, ContainerUsage, RangeStatistics};
 pub use definition_change::uninterrupted;
 pub use earlier::{
@@ -76,6 +74,7 @@ pub use live_catalog::{DatabaseEntry, LiveCatalog, bounds_of, identity_of};
 pub use membership::{AccountMark, problems as membership_problems};
 pub use motion::{Motion, MotionState, RelocationKind, RelocationReport, RelocationStatus, RelocationStep};
 pub use refusals::{catalog_error, check_preconditions, conflict, not_found, owner_not_found, was_deleted};
+pub use request_memory::{try_take_space, wait_for_space};
 pub use routing::Routing;
 pub use script_handle::{ScriptSegment, find_script};
 pub use serving::ServingOptions;

@@ -14,10 +14,10 @@ use tokio::sync::{Notify, watch};
 
 use crate::definition_change::added_marks;
 use crate::generations::index_moved_to;
-use crate::heavy_writes;
 use crate::live_catalog::LiveCatalog;
 use crate::membership;
 use crate::refusals::catalog_error;
+use crate::request_memory;
 use crate::shards::Shards;
 use crate::throughput::{DatabaseBudgets, ThroughputRules};
 use crate::{HeatRecording, Serving, ServingState};
@@ -60,7 +60,7 @@ impl Serving {
             catalog_writer: writer.map_err(catalog_error)?,
             is_closing: AtomicBool::new(false),
             offers_changed: Arc::default(),
-            heavy_bodies: heavy_writes::room(),
+            heavy_bodies: request_memory::body_memory(),
         }));
         let start = Change::of_start(definitions);
         let opens = Activity::begin(format!("opens the partitions of {} containers", start.containers.len()));
