@@ -51,6 +51,7 @@ const IN_NO_TABLE: &[&str] = &[
     "run_page",
     "sample",
     "write_item",
+    "write_planned",
     "write_within",
     "change",
     "change_and",
@@ -86,7 +87,11 @@ fn offered() -> BTreeSet<String> {
             let text = std::fs::read_to_string(&file).expect("the source of a part");
             for block in text.split(&format!("\nimpl {type_name} {{")).skip(1) {
                 let block = &block[..block.find("\n}").unwrap_or(block.len())];
-                let functions = block.split("    pub async fn ").skip(1);
+                let functions = block.split("\n    pub ").skip(1).filter_map(|text| {
+                    let is_future =
+                        text.split_once('{').is_some_and(|(head, _)| head.contains("impl Future"));
+                    text.strip_prefix("async fn ").or_else(|| text.strip_prefix("fn ").filter(|_| is_future))
+                });
                 names.extend(functions.map(|text| text.split(['(', '<']).next().expect("a name").to_owned()));
             }
         }
