@@ -17,6 +17,7 @@ use crate::config_command::{self, ConfigCommand};
 use crate::demo::{self, WebStore};
 use crate::layers::Layers;
 use crate::migrate::{self, Migrate};
+use crate::number_text::printable;
 use crate::operate::{self, Connection, Operation};
 use crate::serve::{self, Introduction};
 use crate::settings::{DemoName, DurabilityMode, Settings};
@@ -258,7 +259,7 @@ pub fn main() -> ExitCode {
     };
     outcome.unwrap_or_else(|message| {
         // One line with the remedy. Standard error may be closed.
-        let _ = writeln!(io::stderr(), "shardlake: {message}");
+        let _ = writeln!(io::stderr(), "shardlake: {}", printable(&message));
         ExitCode::FAILURE
     })
 }

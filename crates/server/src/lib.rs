@@ -23,7 +23,7 @@
 //! | `data/`, `sql_shell/`, `transfer/` | the client of commands for items; the commands `sql`, `import` and `export` |
 //! | `operate/` | the commands of operators, which ask a running server |
 //! | `backup/`, `restore_mark.rs` | backups on local disks; a data directory that is not restored to its end |
-//! | `number_text.rs` | numbers and sizes as texts |
+//! | `number_text.rs` | numbers and sizes as texts, texts without control characters |
 //! | `progress.rs` | the progress of long commands on standard error |
 //! | `status.rs`, `top/` | the commands `status` and `top` |
 //! | `support_bundle/`, `diagnostics.rs` | the file for a report of a problem; settings, formats and limits in it |

@@ -1,4 +1,4 @@
-//! Numbers and sizes as texts for people.
+//! Numbers and sizes as texts for people, and texts that are safe at a terminal.
 
 pub fn bytes(size: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
@@ -22,9 +22,26 @@ pub fn thousands(number: u64) -> String {
     out
 }
 
+/// A text without characters that command a terminal: they are shown by their escapes, except for the ends of lines.
+pub fn printable(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character.is_control() && character != '\n' {
+            true => out.extend(character.escape_default()),
+            false => out.push(character),
+        }
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_commands_the_terminal() {
+        assert_eq!(printable("a\u{1b}[31mä\u{9b}\r\n"), "a\\u{1b}[31mä\\u{9b}\\r\n");
+    }
 
     #[test]
     fn numbers_are_written_for_people() {

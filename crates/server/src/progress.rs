@@ -10,7 +10,7 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use shardlake_stdx::Clock;
 
-use crate::number_text::{bytes, thousands};
+use crate::number_text::{bytes, printable, thousands};
 
 /// Between two lines where standard error is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(10);
@@ -206,7 +206,7 @@ pub fn time(seconds: f64) -> String {
 
 /// Standard error may be closed.
 fn say(line: &str) {
-    let _ = writeln!(io::stderr(), "{line}");
+    let _ = writeln!(io::stderr(), "{}", printable(line));
 }
 
 #[cfg(test)]

@@ -30,8 +30,8 @@ fn marked(query: &str, position: Position) -> Option<(String, String)> {
     let width = |text: &str| text.chars().count();
     let before = width(&query[line_start..start]);
     let marks = width(&query[start..end.min(line_end)]).max(1);
-    // Tabs are as wide as one character, so that the mark is below its place.
-    let line = query[line_start..line_end].replace('\t', " ");
+    // Tabs and other control characters are as wide as one character, so that the mark is below its place.
+    let line = query[line_start..line_end].replace(char::is_control, " ");
     Some((line, format!("{}{}", " ".repeat(before), "^".repeat(marks))))
 }
 

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use super::answer::{Figures, Format, Look, Printer, terminal_line};
 use super::complaint::complaint;
 use crate::data::{DataClient, Failure, Page, Parameter, Place, Query, members};
+use crate::number_text::printable;
 
 /// Rows of a table, unless `--limit` has another number.
 const TABLE_ROWS: u64 = 1_000;
@@ -193,5 +194,5 @@ fn is_closed(written: &io::Result<()>) -> Result<bool, String> {
 
 /// Standard error may be closed.
 pub fn print_error(text: &str) {
-    let _ = io::stderr().write_all(text.as_bytes());
+    let _ = io::stderr().write_all(printable(text).as_bytes());
 }
