@@ -19,7 +19,7 @@ use crate::operate::{Client, Link};
 /// Names in paths, and the token in its header, as `encodeURIComponent` writes them.
 const COMPONENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 const VERSION: &str = "2020-07-15";
-const ANSWER_TIME_MAX: Duration = Duration::from_secs(120);
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(60);
 /// A throttled request waits for this time in all.
 const WAITS_MAX: Duration = Duration::from_secs(300);
 const WAIT_MAX: Duration = Duration::from_secs(30);
@@ -108,11 +108,12 @@ impl Request {
 pub struct DataClient {
     client: Client,
     idle: Mutex<Vec<Link>>,
+    answer_time_max: Duration,
 }
 
 impl DataClient {
     pub fn new(client: Client) -> DataClient {
-        DataClient { client, idle: Mutex::default() }
+        DataClient { client, idle: Mutex::default(), answer_time_max: ANSWER_TIME_MAX }
     }
 
     /// A good answer. Throttled requests wait as the server asks and are sent again, within bounds.
@@ -133,9 +134,9 @@ impl DataClient {
     /// The same without a second attempt.
     pub async fn send_once(&self, request: &Request) -> Result<Response<Bytes>, Failure> {
         let authority = self.client.authority();
-        let exchange = tokio::time::timeout(ANSWER_TIME_MAX, self.exchange(request)).await;
-        let late = || format!("{authority} did not answer within {} seconds", ANSWER_TIME_MAX.as_secs());
-        let answer = exchange.map_err(|_| Failure::of_connection(late()))?;
+        let exchange = tokio::time::timeout(self.answer_time_max, self.exchange(request)).await;
+        let late = || format!("{authority} did not answer within {} seconds", self.answer_time_max.as_secs());
+        let answer = exchange.map_err(|_| Failure::of_late_answer(late()))?;
         let answer = answer.map_err(|error| Failure::of_connection(format!("{authority}: {error}")))?;
         match answer.status() {
             status if status.is_success() || status == StatusCode::MULTI_STATUS => Ok(answer),
@@ -199,5 +200,21 @@ impl DataClient {
         }
         let body = Full::new(request.body.clone());
         builder.body(body).map_err(|error| format!("the request cannot be sent: {error}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_server_without_an_answer_is_named_and_not_asked_again() {
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = silent.local_addr().expect("bound").to_string();
+        let client = Client::new(&format!("http://{address}"), "a2V5".to_owned(), None).expect("a client");
+        let client = DataClient { answer_time_max: Duration::from_millis(1), ..DataClient::new(client) };
+        let failure = client.send(&Request::get(Address::databases())).await.expect_err("no answer");
+        assert!(failure.to_string().starts_with(&format!("{address} did not answer within ")), "{failure}");
+        assert!(!failure.is_passing());
     }
 }

@@ -34,12 +34,18 @@ pub struct Failure {
     pub mistakes: Vec<Mistake>,
     /// Set for throttled requests.
     pub retry_after: Option<Duration>,
+    /// The whole time for an answer has passed: a repeated request would only wait as long again.
+    is_late: bool,
 }
 
 impl Failure {
     pub fn of_connection(message: String) -> Failure {
         let mistakes = vec![Mistake { message, ..Mistake::default() }];
-        Failure { status: None, mistakes, retry_after: None }
+        Failure { status: None, mistakes, retry_after: None, is_late: false }
+    }
+
+    pub fn of_late_answer(message: String) -> Failure {
+        Failure { is_late: true, ..Failure::of_connection(message) }
     }
 
     pub fn of_answer(answer: &Response<Bytes>) -> Failure {
@@ -55,12 +61,12 @@ impl Failure {
             let message = "the server does not accept the key: give --key or --key-file".to_owned();
             mistakes = vec![Mistake { message, ..Mistake::default() }];
         }
-        Failure { status: Some(status), mistakes, retry_after }
+        Failure { status: Some(status), mistakes, retry_after, is_late: false }
     }
 
     /// Whether the same request may succeed a little later: no answer came, or the server cannot serve at present.
     pub fn is_passing(&self) -> bool {
-        self.status.is_none_or(|status| status == StatusCode::SERVICE_UNAVAILABLE)
+        !self.is_late && self.status.is_none_or(|status| status == StatusCode::SERVICE_UNAVAILABLE)
     }
 
     pub fn is_not_found(&self) -> bool {
@@ -162,5 +168,7 @@ mod tests {
         assert_eq!(answered(502, "<html>").to_string(), "<html>");
         assert_eq!(answered(500, "").to_string(), "the server answered 500 Internal Server Error");
         assert!(answered(401, "{}").to_string().contains("--key"));
+        assert!(Failure::of_connection("reset".into()).is_passing() && answered(503, "").is_passing());
+        assert!(!Failure::of_late_answer("late".into()).is_passing());
     }
 }
