@@ -145,19 +145,29 @@ impl DataClient {
 
     /// Whether the database had to be created.
     pub async fn create_database(&self, id: &str) -> Result<bool, Failure> {
-        self.create(Address::databases(), json!({ "id": id })).await
+        self.create(Request::post(Address::databases(), json!({ "id": id }).to_string())).await
     }
 
-    /// Whether the container had to be created.
-    pub async fn create_container(&self, place: &Place, paths: &[String]) -> Result<bool, Failure> {
+    /// Whether the container had to be created, then with a throughput of its own where one is given.
+    pub async fn create_container(
+        &self,
+        place: &Place,
+        paths: &[String],
+        throughput: Option<u64>,
+    ) -> Result<bool, Failure> {
         let kind = if paths.len() > 1 { "MultiHash" } else { "Hash" };
         let key = json!({ "paths": paths, "kind": kind, "version": 2 });
         let definition = json!({ "id": place.container, "partitionKey": key });
-        self.create(Address::containers(&place.database), definition).await
+        let request = Request::post(Address::containers(&place.database), definition.to_string());
+        self.create(match throughput {
+            Some(units) => request.header("x-ms-offer-throughput", units.to_string()),
+            None => request,
+        })
+        .await
     }
 
-    async fn create(&self, address: Address, definition: Value) -> Result<bool, Failure> {
-        match self.send(&Request::post(address, definition.to_string())).await {
+    async fn create(&self, request: Request) -> Result<bool, Failure> {
+        match self.send(&request).await {
             Ok(_) => Ok(true),
             Err(failure) if failure.is_conflict() => Ok(false),
             Err(failure) => Err(failure),
@@ -171,6 +181,14 @@ impl DataClient {
         let offers = page["Offers"].as_array().into_iter().flatten();
         let mut offers = offers.filter(|offer| offer["offerResourceId"] == definition.rid());
         Ok(offers.next().map(|offer| Offer(offer.clone())))
+    }
+
+    /// The lowest throughput that the server allows.
+    pub async fn minimum_of(&self, offer: &Offer) -> Result<Option<u64>, Failure> {
+        let rid = offer.0["_rid"].as_str().unwrap_or_default();
+        let answer = self.send(&Request::get(Address::offer(rid))).await?;
+        let minimum = answer.headers().get("x-ms-cosmos-min-throughput");
+        Ok(minimum.and_then(|units| units.to_str().ok()?.parse().ok()))
     }
 
     pub async fn set_offer(&self, offer: &Offer) -> Result<(), Failure> {

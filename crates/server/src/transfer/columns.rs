@@ -32,6 +32,10 @@ pub struct Choice {
 pub struct Columns {
     names: Vec<String>,
     types: Vec<Type>,
+    /// Types that follow from the sample: no later value may lose its text by them.
+    is_inferred: Vec<bool>,
+    /// Why a column of the id or the partition key has its type.
+    remarks: Vec<String>,
     /// The column that also becomes the item's id.
     id: Option<usize>,
 }
@@ -55,23 +59,24 @@ impl fmt::Display for Type {
 }
 
 impl fmt::Display for Columns {
-    /// `id string, total number`.
+    /// `id string, customer string (partition key), total number`.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, (name, kind)) in self.names.iter().zip(&self.types).enumerate() {
             let separator = if place == 0 { "" } else { ", " };
-            write!(formatter, "{separator}{name} {kind}")?;
+            write!(formatter, "{separator}{name} {kind}{}", self.remarks[place])?;
         }
         Ok(())
     }
 }
 
 impl Columns {
-    /// Types by the sample, except for those that are chosen.
+    /// Types by the sample, except for those that are chosen. Id and partition key, whose paths are given, stay text.
     pub fn of(
         header: &StringRecord,
         sample: &[&StringRecord],
         choices: &[Choice],
         id_column: Option<&str>,
+        paths: &[String],
     ) -> Result<Columns, String> {
         let names: Vec<String> = header.iter().map(str::to_owned).collect();
         let listed = || names.join(", ");
@@ -106,15 +111,30 @@ impl Columns {
                     .ok_or_else(|| format!("--id-column: there is no column '{name}' among {}", listed()))?,
             ),
         };
-        let infer = |place: usize| {
-            // An id is always text.
-            let is_id = Some(place) == id && names[place] == "id";
-            let cells = sample.iter().filter_map(|row| row.get(place));
-            chosen.get(&place).copied().unwrap_or_else(|| if is_id { Type::String } else { inferred(cells) })
-        };
-        let types: Vec<Type> = (0..names.len()).map(infer).collect();
-        assert_eq!(names.len(), types.len(), "each column has a type");
-        Ok(Columns { names, types, id })
+        let (mut types, mut remarks) = (Vec::new(), Vec::new());
+        for (place, name) in names.iter().enumerate() {
+            let found = inferred(sample.iter().filter_map(|row| row.get(place)));
+            let is_key = paths.iter().any(|path| property_of(path) == Some(name));
+            let role = match is_key {
+                true => Some("partition key"),
+                false => (Some(place) == id).then_some("id"),
+            };
+            types.push(match (chosen.get(&place), role) {
+                (Some(kind), _) => *kind,
+                (None, Some(_)) => Type::String,
+                (None, None) => found,
+            });
+            remarks.push(match role {
+                Some(role) if name != "id" && found != Type::String && !chosen.contains_key(&place) => {
+                    format!(" ({role}; --type {name}={found} decides otherwise)")
+                }
+                Some(role) if is_key || name != "id" => format!(" ({role})"),
+                _ => String::new(),
+            });
+        }
+        let is_inferred: Vec<bool> = (0..names.len()).map(|place| !chosen.contains_key(&place)).collect();
+        assert_eq!((names.len(), names.len()), (types.len(), remarks.len()), "each column has a type");
+        Ok(Columns { names, types, is_inferred, remarks, id })
     }
 
     pub fn has(&self, name: &str) -> bool {
@@ -144,10 +164,16 @@ impl Columns {
                 continue;
             }
             let kind = self.types[place];
+            let shown = || cell.chars().take(40).collect::<String>();
             let value = value(kind, cell).ok_or_else(|| {
-                let shown: String = cell.chars().take(40).collect();
-                format!("column {name}: '{shown}' is no {kind} (give --type {name}=string)")
+                format!("column {name}: '{}' is no {kind} (give --type {name}=string)", shown())
             })?;
+            if self.is_inferred[place] && kind == Type::Number && cell != "null" && !keeps_its_text(cell) {
+                return Err(format!(
+                    "column {name}: the first rows are numbers, and '{}' would lose its text as a number (give --type {name}=string)",
+                    shown()
+                ));
+            }
             push(name, &value);
         }
         item.push('}');
@@ -180,7 +206,7 @@ fn inferred<'c>(cells: impl Iterator<Item = &'c str>) -> Type {
         true => Type::String,
         false if all(|_| false) => Type::Null,
         false if all(|cell| matches!(cell, "true" | "false")) => Type::Boolean,
-        false if all(is_exact_number) => Type::Number,
+        false if all(keeps_its_text) => Type::Number,
         false if all(is_nested) => Type::Json,
         false => Type::String,
     }
@@ -192,12 +218,27 @@ fn is_number(cell: &str) -> bool {
         && serde_json::from_str::<&serde_json::value::RawValue>(cell).is_ok_and(|raw| raw.get() == cell)
 }
 
-/// Long numbers without a point are rather identifiers: a double could not hold their digits.
-fn is_exact_number(cell: &str) -> bool {
-    const DIGITS_OF_DOUBLE: usize = 15;
-    let digits = cell.trim_start_matches('-');
-    let is_long = digits.len() > DIGITS_OF_DOUBLE && digits.bytes().all(|byte| byte.is_ascii_digit());
-    is_number(cell) && !is_long
+/// Whether a number is printed as the same text again. Long whole numbers are rather identifiers: a double could not hold their digits.
+fn keeps_its_text(cell: &str) -> bool {
+    const DIGITS_OF_WHOLE: usize = 15;
+    const DIGITS_OF_FRACTION: usize = 17;
+    /// Smaller numbers are printed with an exponent.
+    const SMALLEST: f64 = 1e-5;
+    if !is_number(cell) || cell == "-0" || cell.contains(['e', 'E']) {
+        return false;
+    }
+    let digits = cell.bytes().filter(u8::is_ascii_digit).skip_while(|digit| *digit == b'0').count();
+    if !cell.contains('.') {
+        return digits <= DIGITS_OF_WHOLE;
+    }
+    let same = |number: f64| number.abs() >= SMALLEST && number.to_string() == cell;
+    digits <= DIGITS_OF_FRACTION && cell.parse().is_ok_and(same)
+}
+
+/// The property of a path of one name, such as `/customer`.
+fn property_of(path: &str) -> Option<&str> {
+    let name = path.strip_prefix('/')?;
+    (!name.contains('/')).then(|| name.trim_matches('"'))
 }
 
 fn is_nested(cell: &str) -> bool {
@@ -224,14 +265,14 @@ mod tests {
     ) -> Result<Columns, String> {
         let rows: Vec<StringRecord> = rows.iter().map(|row| record(row)).collect();
         let choices: Vec<Choice> = choices.iter().map(|text| text.parse().expect("a choice")).collect();
-        Columns::of(&record(header), &rows.iter().collect::<Vec<_>>(), &choices, id)
+        Columns::of(&record(header), &rows.iter().collect::<Vec<_>>(), &choices, id, &["/pk".to_owned()])
     }
 
     #[test]
     fn types_are_those_of_all_cells() {
         let header = ["id", "n", "zip", "b", "x", "j", "e", "m", "long"];
         let rows: [&[&str]; 2] = [
-            &["1", "1.5e3", "01234", "true", "null", "{\"a\":1}", "", "1", "12345678901234567890"],
+            &["1", "1.5", "01234", "true", "null", "{\"a\":1}", "", "1", "12345678901234567890"],
             &["2", "-0.1", "5", "false", "", "[1]", "", "x", "2"],
         ];
         let found = columns(&header, &rows, &[], None).expect("columns");
@@ -245,17 +286,68 @@ mod tests {
     }
 
     #[test]
+    fn numbers_are_only_texts_that_are_printed_again() {
+        for text in ["0", "-7", "0.1", "-12.75", "123456789012345", "0.00012", "1234567.8901234"] {
+            assert!(keeps_its_text(text), "{text}");
+        }
+        for text in [
+            "+1",
+            "1.10",
+            "1.0",
+            "1e3",
+            "1E3",
+            "-0",
+            "-0.0",
+            "01",
+            ".5",
+            "1.",
+            "1234567890123456",
+            "0.000001",
+            "0.12345678901234567",
+            "0.1000000000000000055",
+            "null",
+            "",
+        ] {
+            assert!(!keeps_its_text(text), "{text}");
+        }
+        let header = ["id", "n"];
+        let found = columns(&header, &[&["1", "2.5"], &["2", "1.10"]], &[], None).expect("columns");
+        assert_eq!(found.to_string(), "id string, n string");
+        let found = columns(&header, &[&["1", "2.5"]], &[], None).expect("columns");
+        for late in ["1.10", "1e3", "12345678901234567890"] {
+            let message = found.item(&record(&["3", late])).expect_err(late);
+            assert!(message.contains(late) && message.contains("--type n=string"), "{message}");
+        }
+        let chosen = columns(&header, &[&["1", "2.5"]], &["n=number"], None).expect("columns");
+        assert_eq!(chosen.item(&record(&["3", "1.10"])).as_deref(), Ok(r#"{"id":"3","n":1.10}"#));
+    }
+
+    #[test]
+    fn id_and_partition_key_stay_text() {
+        let header = ["order", "pk", "n"];
+        let rows: [&[&str]; 1] = [&["7", "8", "9"]];
+        let found = columns(&header, &rows, &[], Some("order")).expect("columns");
+        assert_eq!(
+            found.to_string(),
+            "order string (id; --type order=number decides otherwise), pk string (partition key; --type pk=number decides otherwise), n number"
+        );
+        assert_eq!(found.item(&record(rows[0])).as_deref(), Ok(r#"{"id":"7","order":"7","pk":"8","n":9}"#));
+        let found = columns(&header, &rows, &["pk=number"], Some("order")).expect("columns");
+        assert!(found.to_string().ends_with("pk number (partition key), n number"));
+    }
+
+    #[test]
     fn rows_become_items_with_every_digit() {
-        let rows: [&[&str]; 1] = [&["7", "1.10", "true", "{\"a\":1}", ""]];
+        let rows: [&[&str]; 1] = [&["7", "1.25", "true", "{\"a\":1}", ""]];
         let found = columns(&["key", "n", "b", "j", "e"], &rows, &[], Some("key")).expect("columns");
         let item = |cells: &[&str]| found.item(&record(cells));
         assert_eq!(
-            item(&["7", "1.10", "true", "{\"a\":1}", ""]).as_deref(),
-            Ok(r#"{"id":"7","key":7,"n":1.10,"b":true,"j":{"a":1}}"#)
+            item(&["7", "1.25", "true", "{\"a\":1}", ""]).as_deref(),
+            Ok(r#"{"id":"7","key":"7","n":1.25,"b":true,"j":{"a":1}}"#)
         );
         assert_eq!(
             item(&["8", "null", "", "null", "\"é"]).as_deref(),
-            Ok(r#"{"id":"8","key":8,"n":null,"j":null,"e":"\"é"}"#)
+            Ok(r#"{"id":"8","key":"8","n":null,"j":null,"e":"\"é"}"#)
         );
         for (cells, words) in [
             (["7", "x", "", "", ""].as_slice(), "column n: 'x' is no number (give --type n=string)"),

@@ -1,14 +1,15 @@
 //! `shardlake import`: a file into a container, with a plan in front and a report at the end.
 
 use std::io::{self, IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
+use http::StatusCode;
 use tokio::sync::oneshot;
 
 use super::columns::Choice;
-use super::formats::{FileFormat, Target};
+use super::formats::{FileFormat, STANDARD, Target};
 use super::interrupted::interrupted;
 use super::records::Refusal;
 use super::rejects::{REJECTS_MAX, Rejects};
@@ -20,6 +21,7 @@ use crate::progress::{Progress, Quiet, Unit, time};
 
 /// An import that lasts longer is worth the question for a higher throughput.
 const ASK_AFTER_SECONDS: f64 = 60.0;
+const REMAINS_OF_RAISE: &str = "a raise leaves traces: partitions that it splits are not merged back, and the lowest throughput that is allowed afterwards is 1 % of the highest (10 % under autoscale)";
 
 #[derive(Debug, Args)]
 pub struct Import {
@@ -55,7 +57,7 @@ pub struct Import {
     /// Where refused items and their reasons are written to [default: FILE.rejects.jsonl]
     #[arg(long, value_name = "FILE")]
     rejects: Option<PathBuf>,
-    /// Set the container's throughput during the import, in RU/s; it is put back afterwards
+    /// Set the container's throughput during the import, in RU/s; it is put back afterwards, and a container that --create makes keeps it
     #[arg(long, value_name = "NUMBER")]
     throughput: Option<u64>,
     /// Requests on their way at once
@@ -97,7 +99,7 @@ pub async fn import(arguments: &Import) -> Result<ExitCode, String> {
     };
     let definition = match existing {
         Some(definition) => definition,
-        None => create(&client, &place, &paths).await?,
+        None => arguments.create(&client, &place, &paths).await?,
     };
     let stop = Stop::default();
     let concurrency = usize::from(arguments.concurrency);
@@ -138,13 +140,15 @@ impl Import {
         if format != FileFormat::Csv && !self.types.is_empty() {
             return Err("--type is for CSV".to_owned());
         }
-        let delimiter = u8::try_from(self.delimiter).ok().filter(u8::is_ascii);
+        let delimiter = u8::try_from(self.delimiter).ok();
+        let delimiter = delimiter.filter(|byte| byte.is_ascii() && !matches!(byte, b'"' | b'\r' | b'\n'));
         Ok(Input {
             file: self.file.clone(),
             format,
-            delimiter: delimiter.ok_or("--delimiter is one ASCII character")?,
+            delimiter: delimiter.ok_or("--delimiter is one ASCII character, and no quote")?,
             choices: self.types.clone(),
             id_column: self.id_column.clone(),
+            refuses_rows: self.on_error == OnError::Stop,
         })
     }
 
@@ -176,12 +180,21 @@ impl Import {
             )),
         }
     }
-}
 
-async fn create(client: &DataClient, place: &Place, paths: &[String]) -> Result<Definition, String> {
-    client.create_database(&place.database).await?;
-    client.create_container(place, paths).await?;
-    Ok(client.definition(place).await?)
+    async fn create(
+        &self,
+        client: &DataClient,
+        place: &Place,
+        paths: &[String],
+    ) -> Result<Definition, String> {
+        client.create_database(&place.database).await?;
+        let is_new = client.create_container(place, paths, self.throughput).await?;
+        if let Some(units) = self.throughput.filter(|_| is_new) {
+            let units = thousands(units);
+            self.quiet.report(&format!("{place} is new, with a throughput of {units} RU/s that it keeps"));
+        }
+        Ok(client.definition(place).await?)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -189,6 +202,8 @@ struct Totals {
     items: u64,
     charge: f64,
     throttled: u64,
+    /// A refused item has ended the import.
+    is_refused: bool,
 }
 
 struct Work<'a> {
@@ -207,7 +222,7 @@ impl Work<'_> {
             self.set_throughput(units).await?;
         }
         // The charge of the first items is the measure for the others.
-        let probe = Batch::probe(&mut survey.records, &survey.shape)?;
+        let probe = Batch::probe(&mut survey.records, &survey.shape, &self.writer.paths)?;
         let Some(probe) = probe else { return Ok(()) };
         let written = self.writer.write(probe).await;
         let first = written.items;
@@ -267,6 +282,7 @@ impl Work<'_> {
     }
 
     async fn ask(&mut self) -> Result<(), String> {
+        self.arguments.quiet.report(REMAINS_OF_RAISE);
         let question = "raise the throughput during the import, to how many RU/s? [Enter: leave it] ";
         let _shown = write!(io::stderr(), "{question}").and_then(|()| io::stderr().flush());
         let (sender, receiver) = oneshot::channel();
@@ -280,10 +296,10 @@ impl Work<'_> {
             () = self.writer.stop.wait() => return Err("cancelled".to_owned()),
         };
         match answer.map_err(|error| format!("no answer can be read: {error}"))?.trim() {
-            "" => Ok(()),
+            answer if matches!(answer.to_ascii_lowercase().as_str(), "" | "n" | "no") => Ok(()),
             units => match units.parse() {
                 Ok(units) => self.set_throughput(units).await,
-                Err(_) => Err(format!("'{units}' is no number of RU/s")),
+                Err(_) => Err(format!("'{units}' is no number of RU/s, and not n")),
             },
         }
     }
@@ -300,6 +316,10 @@ impl Work<'_> {
             return Ok(());
         }
         let before = offer.ru_per_second();
+        // A question has shown it already.
+        if units > before && self.arguments.throughput.is_some() {
+            self.arguments.quiet.report(REMAINS_OF_RAISE);
+        }
         // A change without an answer may have been made, and is undone, too.
         self.raised_from = Some(before);
         let changed = self.writer.client.set_offer(&offer.with_ru_per_second(units)).await;
@@ -322,29 +342,53 @@ impl Work<'_> {
 
     async fn restore_throughput(&mut self) -> Result<(), String> {
         let Some(units) = self.raised_from.take() else { return Ok(()) };
-        // Under autoscale, the server has changed other members of the offer meanwhile.
-        let restored = match self.offer().await {
-            Ok(offer) => {
-                self.writer.client.set_offer(&offer.with_ru_per_second(units)).await.map_err(String::from)
-            }
-            Err(error) => Err(error),
-        };
-        restored.map_err(|error| {
+        let restored = self.lower_throughput(units).await.map_err(|error| {
             format!(
                 "the throughput of '{}' could not be put back to {} RU/s, do so by hand: {error}",
                 self.writer.place,
                 thousands(units)
             )
         })?;
-        self.arguments.quiet.report(&format!("throughput {} RU/s again", thousands(units)));
+        self.arguments.quiet.report(&match restored == units {
+            true => format!("throughput {} RU/s again", thousands(units)),
+            false => format!(
+                "throughput {} RU/s, the lowest that the server allows after the raise; before, it was {} RU/s",
+                thousands(restored),
+                thousands(units)
+            ),
+        });
         Ok(())
+    }
+
+    /// The throughput that is then set: the wanted one, or the lowest that is allowed.
+    async fn lower_throughput(&self, units: u64) -> Result<u64, String> {
+        // Under autoscale, the server has changed other members of the offer meanwhile.
+        let (offer, client) = (self.offer().await?, self.writer.client);
+        let refusal = match client.set_offer(&offer.with_ru_per_second(units)).await {
+            Ok(()) => return Ok(units),
+            Err(failure) if failure.status == Some(StatusCode::BAD_REQUEST) => failure,
+            Err(failure) => return Err(failure.into()),
+        };
+        match client.minimum_of(&offer).await? {
+            Some(minimum) if minimum > units => {
+                client.set_offer(&offer.with_ru_per_second(minimum)).await?;
+                Ok(minimum)
+            }
+            _ => Err(refusal.into()),
+        }
     }
 
     fn finish(self, outcome: Result<(), String>) -> Result<ExitCode, String> {
         let Work { arguments, writer, rejects, totals, .. } = self;
         let refused = rejects.count();
-        let first = rejects.first().map(str::to_owned);
+        let first = rejects.first().unwrap_or_default();
         let file = rejects.finish()?;
+        let outcome = match outcome {
+            Err(_) if totals.is_refused => {
+                Err(format!("{first} (--on-error skip passes over refused items)"))
+            }
+            outcome => outcome,
+        };
         let mut line = format!(
             "imported {} into {}, {:.2} RU",
             counted(totals.items, "item"),
@@ -355,9 +399,12 @@ impl Work<'_> {
             line.push_str(&format!(", {} throttled and repeated", counted(totals.throttled, "write")));
         }
         arguments.quiet.report(&line);
+        let is_standard = arguments.file == Path::new(STANDARD);
         let again = match arguments.mode {
             Mode::Insert if totals.items > 0 => "; continue with --mode upsert",
             Mode::Insert => "",
+            // The same item would be refused, standard input is read, and an own file of refused items exists.
+            _ if totals.is_refused || is_standard || arguments.rejects.is_some() && file.is_some() => "",
             Mode::Upsert => "; the same command continues",
         };
         match (outcome, file) {
@@ -372,7 +419,7 @@ impl Work<'_> {
                 } else {
                     format!("{} items were", thousands(refused))
                 },
-                first.unwrap_or_default(),
+                first,
                 file.display()
             )),
             (Ok(()), None) => Ok(ExitCode::SUCCESS),
@@ -398,7 +445,8 @@ fn add(
     }
     match written.refusals.first() {
         Some(Refusal { line, reason, .. }) if arguments.on_error == OnError::Stop => {
-            Err(format!("line {line}: {reason} (--on-error skip passes over refused items)"))
+            totals.is_refused = true;
+            Err(format!("line {line}: {reason}"))
         }
         _ if rejects.count() > REJECTS_MAX => {
             Err(format!("more than {} items are refused", thousands(REJECTS_MAX)))

@@ -9,6 +9,7 @@ use csv::StringRecord;
 
 use super::columns::Columns;
 use super::formats::FileFormat;
+use super::quotes::Quotes;
 use super::splitter::{ITEM_BYTES_MAX, Piece, Splitter};
 use crate::data::{members, text_of};
 
@@ -68,9 +69,10 @@ enum Reader {
     Rows { reader: Box<csv::Reader<Bounded>>, left: Arc<AtomicUsize> },
 }
 
-/// A source that ends a record which is too long: a quote may be left open.
+/// A source that ends a record which is too long, and text whose quotes are wrong.
 struct Bounded {
     source: Source,
+    quotes: Quotes,
     /// Bytes that may be read before the next record begins.
     left: Arc<AtomicUsize>,
 }
@@ -79,9 +81,16 @@ impl Read for Bounded {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.left.load(Ordering::Relaxed) == 0 {
             let limit = ITEM_BYTES_MAX >> 20;
-            return Err(io::Error::other(format!("a row has more than {limit} MiB: is a quote left open?")));
+            let line = self.quotes.open_since().map_or(String::new(), |line| format!("line {line}: "));
+            let message = format!("{line}a row has more than {limit} MiB: is a quote left open?");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, message));
         }
         let length = self.source.read(buffer)?;
+        let checked = match length {
+            0 if !buffer.is_empty() => self.quotes.finish(),
+            _ => self.quotes.pass(&buffer[..length]),
+        };
+        checked.map_err(|message| io::Error::new(io::ErrorKind::InvalidData, message))?;
         let left = self.left.load(Ordering::Relaxed);
         self.left.store(left.saturating_sub(length), Ordering::Relaxed);
         Ok(length)
@@ -112,7 +121,7 @@ impl Records {
                 let mut builder = csv::ReaderBuilder::new();
                 builder.flexible(true).delimiter(delimiter).buffer_capacity(BUFFER_BYTES);
                 let left = Arc::new(AtomicUsize::new(ITEM_BYTES_MAX));
-                let source = Bounded { source, left: left.clone() };
+                let source = Bounded { source, quotes: Quotes::new(delimiter), left: left.clone() };
                 Reader::Rows { reader: Box::new(builder.from_reader(source)), left }
             }
         };
@@ -123,7 +132,10 @@ impl Records {
     pub fn header(&mut self) -> Result<Option<StringRecord>, String> {
         match &mut self.reader {
             Reader::Rows { reader, .. } => {
-                let header = reader.headers().map_err(|error| format!("the first line: {error}"))?;
+                let header = reader.headers().map_err(|error| match error.is_io_error() {
+                    true => unreadable_rows(&error),
+                    false => "line 1: the names of the columns are no UTF-8 text".to_owned(),
+                })?;
                 Ok(Some(header.clone()))
             }
             _ => Ok(None),
@@ -167,7 +179,7 @@ impl Records {
                         let line = cells.position().map_or(line, csv::Position::line);
                         Ok(Some(Raw::Row { line, cells }))
                     }
-                    Err(error) if error.is_io_error() => Err(format!("the file cannot be read: {error}")),
+                    Err(error) if error.is_io_error() => Err(unreadable_rows(&error)),
                     Err(_) => Ok(Some(Raw::Broken { line, reason: "the row is no UTF-8 text".into() })),
                 }
             }
@@ -196,6 +208,14 @@ fn read_line(reader: &mut BufReader<Source>, line: &mut u64) -> Result<Option<Ra
             Ok(text) if text.trim().is_empty() => {}
             Ok(text) => return Ok(Some(Raw::Text(Piece { line, text: text.trim().to_owned() }))),
         }
+    }
+}
+
+fn unreadable_rows(error: &csv::Error) -> String {
+    match error.kind() {
+        // The text is wrong, and the message has the line.
+        csv::ErrorKind::Io(error) if error.kind() == io::ErrorKind::InvalidData => error.to_string(),
+        _ => format!("the file cannot be read: {error}"),
     }
 }
 
@@ -288,7 +308,7 @@ mod tests {
         assert!(records.header().expect("a header").is_some());
         assert!(matches!(records.next(), Ok(Some(Raw::Row { line: 2, .. }))));
         let message = records.next().expect_err("too long");
-        assert!(message.contains("is a quote left open?"), "{message}");
+        assert!(message.starts_with("line 3: ") && message.contains("is a quote left open?"), "{message}");
     }
 
     #[test]
@@ -305,7 +325,7 @@ mod tests {
     #[test]
     fn rows_have_the_line_at_which_they_begin() {
         let header = StringRecord::from(vec!["id", "t"]);
-        let columns = Columns::of(&header, &[], &[], None).expect("columns");
+        let columns = Columns::of(&header, &[], &[], None, &[]).expect("columns");
         let found = entries("id,t\n1,\"a\nb\"\n2\n3,c\n", FileFormat::Csv, &Shape::Rows(columns));
         assert_eq!(found[0], Ok(Entry { line: 2, item: r#"{"id":"1","t":"a\nb"}"#.into() }));
         assert!(found[1].as_ref().is_err_and(|refusal| refusal.line == 4 && refusal.text == "2"));

@@ -16,7 +16,8 @@ pub struct Rejects {
     path: PathBuf,
     file: Option<BufWriter<File>>,
     count: u64,
-    first: Option<String>,
+    /// Line and reason of the refused item that is first in the file: requests end in any order.
+    first: Option<(u64, String)>,
 }
 
 impl Rejects {
@@ -52,7 +53,9 @@ impl Rejects {
 
     pub fn add(&mut self, refusal: &Refusal) -> Result<(), String> {
         self.count += 1;
-        self.first.get_or_insert_with(|| format!("line {}: {}", refusal.line, refusal.reason));
+        if self.first.as_ref().is_none_or(|(line, _)| refusal.line < *line) {
+            self.first = Some((refusal.line, refusal.reason.clone()));
+        }
         if self.count > REJECTS_MAX {
             return Ok(());
         }
@@ -88,8 +91,8 @@ impl Rejects {
     }
 
     /// Line and reason of the first one.
-    pub fn first(&self) -> Option<&str> {
-        self.first.as_deref()
+    pub fn first(&self) -> Option<String> {
+        self.first.as_ref().map(|(line, reason)| format!("line {line}: {reason}"))
     }
 
     /// The file, if there is one.
@@ -115,13 +118,13 @@ mod tests {
             let refusal = Refusal { line, reason: "no \"id\"".into(), text: text.into() };
             rejects.add(&refusal).expect("written");
         };
-        add(3, "{\"n\": 1e400}");
-        add(5, "a,b");
-        assert_eq!((rejects.count(), rejects.first()), (2, Some("line 3: no \"id\"")));
+        add(5, "{\"n\": 1e400}");
+        add(3, "a,b");
+        assert_eq!((rejects.count(), rejects.first().as_deref()), (2, Some("line 3: no \"id\"")));
         assert_eq!(rejects.finish(), Ok(Some(path.clone())));
         assert_eq!(
             fs::read_to_string(&path).expect("text"),
-            "{\"line\":3,\"reason\":\"no \\\"id\\\"\",\"item\":{\"n\":1e400}}\n{\"line\":5,\"reason\":\"no \\\"id\\\"\",\"text\":\"a,b\"}\n"
+            "{\"line\":5,\"reason\":\"no \\\"id\\\"\",\"item\":{\"n\":1e400}}\n{\"line\":3,\"reason\":\"no \\\"id\\\"\",\"text\":\"a,b\"}\n"
         );
         let mut second = beside();
         second.add(&Refusal { line: 1, reason: String::new(), text: String::new() }).expect("written");

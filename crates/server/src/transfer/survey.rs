@@ -20,6 +20,8 @@ pub struct Input {
     pub delimiter: u8,
     pub choices: Vec<Choice>,
     pub id_column: Option<String>,
+    /// Whether a row of CSV that is no item is an error before anything is written.
+    pub refuses_rows: bool,
 }
 
 /// A file that can be imported.
@@ -47,14 +49,16 @@ impl Input {
                 file.is_file().then_some(file.len())
             }
         };
-        let items = match size_bytes {
-            Some(_) => Some(self.count().map_err(|error| self.in_file(&error))?),
-            None => None,
-        };
-        self.look(paths, items, size_bytes).map_err(|error| self.in_file(&error))
+        let survey = self.look(paths, size_bytes).and_then(|mut survey| {
+            if size_bytes.is_some() {
+                survey.items = Some(self.count(&survey.shape)?);
+            }
+            Ok(survey)
+        });
+        survey.map_err(|error| self.in_file(&error))
     }
 
-    fn look(&self, paths: &[String], items: Option<u64>, size_bytes: Option<u64>) -> Result<Survey, String> {
+    fn look(&self, paths: &[String], size_bytes: Option<u64>) -> Result<Survey, String> {
         let mut records = self.open()?;
         let header = records.header()?;
         let sample = records.sample()?;
@@ -67,7 +71,7 @@ impl Input {
                     .iter()
                     .filter_map(|raw| if let Raw::Row { cells, .. } = raw { Some(cells) } else { None })
                     .collect();
-                let columns = Columns::of(header, &rows, &self.choices, self.id_column.as_deref())?;
+                let columns = Columns::of(header, &rows, &self.choices, self.id_column.as_deref(), paths)?;
                 for path in paths {
                     let name = path.split('/').nth(1).unwrap_or_default().trim_matches('"');
                     if !columns.has(name) && name != "id" {
@@ -95,15 +99,22 @@ impl Input {
                 paths.join(", ")
             ));
         }
-        Ok(Survey { records, shape, items, size_bytes, keyless: (keyless, number) })
+        Ok(Survey { records, shape, items: None, size_bytes, keyless: (keyless, number) })
     }
 
-    fn count(&self) -> Result<u64, String> {
+    fn count(&self, shape: &Shape) -> Result<u64, String> {
         let mut records = self.open()?;
         let _header = records.header()?;
+        let checks_rows = self.refuses_rows && matches!(shape, Shape::Rows(_));
         let mut number = 0;
-        while records.next()?.is_some() {
+        while let Some(raw) = records.next()? {
             number += 1;
+            if checks_rows && let Err(refusal) = shape.entry(raw) {
+                return Err(format!(
+                    "line {}: {}; --on-error skip passes over refused items",
+                    refusal.line, refusal.reason
+                ));
+            }
         }
         Ok(number)
     }

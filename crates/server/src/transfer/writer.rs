@@ -1,10 +1,11 @@
 //! Concurrent writes of items in bulk requests, which obey the waits that a throttling server asks for.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use clap::ValueEnum;
-use futures::StreamExt;
+use futures::{Stream, StreamExt};
 use http::StatusCode;
 use serde::Deserialize;
 use serde_json::json;
@@ -12,7 +13,7 @@ use shardlake_stdx::Clock;
 use tokio::sync::{mpsc, watch};
 
 use super::records::{Entry, Records, Refusal, Shape};
-use crate::data::{Address, DataClient, Failure, PAUSES, Place, Request, own_sentence, value_at};
+use crate::data::{Address, DataClient, Failure, PAUSES, Place, Request, own_sentence, text_of, value_at};
 
 /// Items and bytes of a request.
 const BATCH_ITEMS: usize = 100;
@@ -63,6 +64,10 @@ impl Stop {
         let _set = changes.wait_for(|is_set| *is_set).await.is_ok();
     }
 
+    fn is_set(&self) -> bool {
+        *self.0.borrow()
+    }
+
     /// Sleeps, or fails at once when it is set.
     async fn pause(&self, time: Duration) -> Result<(), Failure> {
         tokio::select! {
@@ -99,30 +104,93 @@ struct OneResult {
 /// Items for one request, and records that are no items.
 #[derive(Debug, Default)]
 pub struct Batch {
-    entries: Vec<Entry>,
+    /// Each with the hash of its identity.
+    entries: Vec<(u64, Entry)>,
     refusals: Vec<Refusal>,
+    size_bytes: usize,
 }
 
+/// A batch, the end of the file, or the reason why it cannot be read on.
+type Fed = Result<Option<Batch>, String>;
+
 impl Batch {
-    /// The next records of a file; `None` at its end.
-    pub fn read(records: &mut Records, shape: &Shape, items: usize) -> Result<Option<Batch>, String> {
-        let (mut batch, mut size_bytes) = (Batch::default(), 0);
-        while batch.entries.len() + batch.refusals.len() < items && size_bytes < BATCH_BYTES {
+    /// The first items of a file; `None` for a file without any.
+    pub fn probe(records: &mut Records, shape: &Shape, paths: &[String]) -> Fed {
+        let mut batch = Batch::default();
+        while batch.len() < PROBE_ITEMS && batch.size_bytes < BATCH_BYTES {
             let Some(raw) = records.next()? else { break };
             match shape.entry(raw) {
-                Ok(entry) => {
-                    size_bytes += entry.item.len();
-                    batch.entries.push(entry);
-                }
+                Ok(entry) => batch.push(identity(&entry.item, paths), entry),
                 Err(refusal) => batch.refusals.push(refusal),
             }
         }
-        let is_empty = batch.entries.is_empty() && batch.refusals.is_empty();
-        Ok((!is_empty).then_some(batch))
+        Ok((batch.len() > 0).then_some(batch))
     }
 
-    pub fn probe(records: &mut Records, shape: &Shape) -> Result<Option<Batch>, String> {
-        Batch::read(records, shape, PROBE_ITEMS)
+    fn push(&mut self, identity: u64, entry: Entry) {
+        self.size_bytes += entry.item.len();
+        self.entries.push((identity, entry));
+    }
+
+    fn len(&self) -> usize {
+        self.entries.len() + self.refusals.len()
+    }
+
+    fn is_full(&self) -> bool {
+        self.len() >= BATCH_ITEMS || self.size_bytes >= BATCH_BYTES
+    }
+
+    /// Entries by request. No request has two versions of an item, and versions stay in their order.
+    fn rounds(entries: Vec<(u64, Entry)>) -> VecDeque<Vec<Entry>> {
+        let (mut rounds, mut next) = (VecDeque::<Vec<Entry>>::new(), HashMap::<u64, usize>::new());
+        for (identity, entry) in entries {
+            let round = next.entry(identity).or_default();
+            match rounds.get_mut(*round) {
+                Some(entries) => entries.push(entry),
+                None => rounds.push_back(vec![entry]),
+            }
+            *round += 1;
+        }
+        rounds
+    }
+}
+
+/// Distributes the records over lanes. All versions of an item are in the same lane, in the order of the file.
+fn feed(mut records: Records, shape: &Shape, paths: &[String], lanes: &[mpsc::Sender<Fed>]) {
+    let mut batches: Vec<Batch> = lanes.iter().map(|_| Batch::default()).collect();
+    let outcome = loop {
+        let entry = match records.next() {
+            Ok(Some(raw)) => shape.entry(raw),
+            Ok(None) => break Ok(()),
+            Err(error) => break Err(error),
+        };
+        let lane = match entry {
+            Ok(entry) => {
+                let identity = identity(&entry.item, paths);
+                let lane = (identity % lanes.len() as u64) as usize;
+                batches[lane].push(identity, entry);
+                lane
+            }
+            Err(refusal) => {
+                batches[0].refusals.push(refusal);
+                0
+            }
+        };
+        if batches[lane].is_full() {
+            let batch = std::mem::take(&mut batches[lane]);
+            if lanes[lane].blocking_send(Ok(Some(batch))).is_err() {
+                return;
+            }
+        }
+    };
+    let rests = lanes.iter().zip(batches).filter(|(_, batch)| batch.len() > 0);
+    let rests = rests.map(|(lane, batch)| (lane, Ok(Some(batch))));
+    let error = outcome.err().map(|error| (&lanes[0], Err(error)));
+    let ends = lanes.iter().map(|lane| (lane, Ok(None)));
+    for (lane, fed) in rests.chain(error).chain(ends) {
+        if lane.blocking_send(fed).is_err() {
+            return;
+        }
     }
 }
 
@@ -130,38 +198,17 @@ impl Writer<'_> {
     /// Writes all records. `each` is called after each batch, and ends the import by an error.
     pub async fn write_all(
         &self,
-        mut records: Records,
+        records: Records,
         shape: Shape,
         mut each: impl FnMut(Written) -> Result<(), String>,
     ) -> Result<(), String> {
-        let (sender, receiver) = mpsc::channel(self.concurrency);
+        let (senders, receivers): (Vec<_>, Vec<_>) =
+            (0..self.concurrency).map(|_| mpsc::channel::<Fed>(1)).unzip();
+        let paths = self.paths.clone();
         // A thread of its own: nothing waits for it where standard input stays silent after Ctrl-C.
-        std::thread::spawn(move || {
-            loop {
-                let batch = Batch::read(&mut records, &shape, BATCH_ITEMS);
-                let is_last = !matches!(batch, Ok(Some(_)));
-                if sender.blocking_send(batch).is_err() || is_last {
-                    break;
-                }
-            }
-        });
-        let batches = futures::stream::unfold(receiver, async |mut receiver| {
-            let batch = tokio::select! {
-                biased;
-                () = self.stop.wait() => return None,
-                batch = receiver.recv() => batch,
-            };
-            // Without a mark of its end, the file was not read to its end.
-            let batch = batch.unwrap_or_else(|| Err("the file's reader failed".to_owned()));
-            Some((batch.transpose()?, receiver))
-        });
-        let outcomes = batches
-            .map(async |batch| match batch {
-                Ok(batch) => self.write(batch).await,
-                Err(error) => Written { error: Some(error), ..Written::default() },
-            })
-            .buffer_unordered(self.concurrency);
-        let mut outcomes = Box::pin(outcomes);
+        std::thread::spawn(move || feed(records, &shape, &paths, &senders));
+        let lanes = receivers.into_iter().map(|receiver| Box::pin(self.lane(receiver)));
+        let mut outcomes = futures::stream::select_all(lanes);
         let mut first_error = Ok(());
         while let Some(written) = outcomes.next().await {
             if let Err(error) = each(written) {
@@ -172,13 +219,35 @@ impl Writer<'_> {
         first_error
     }
 
+    /// Writes batches one after the other.
+    fn lane(&self, receiver: mpsc::Receiver<Fed>) -> impl Stream<Item = Written> {
+        futures::stream::unfold(receiver, move |mut receiver| async move {
+            let fed = tokio::select! {
+                biased;
+                () = self.stop.wait() => return None,
+                fed = receiver.recv() => fed,
+            };
+            // Without a mark of its end, the file was not read to its end.
+            let written = match fed.unwrap_or_else(|| Err("the file's reader failed".to_owned())) {
+                Ok(Some(batch)) => self.write(batch).await,
+                Ok(None) => return None,
+                Err(error) => Written { error: Some(error), ..Written::default() },
+            };
+            Some((written, receiver))
+        })
+    }
+
     pub async fn write(&self, batch: Batch) -> Written {
         let mut written = Written { refusals: batch.refusals, ..Written::default() };
-        let mut groups = VecDeque::from([batch.entries]);
+        let mut groups = Batch::rounds(batch.entries);
         while let Some(entries) = groups.pop_front() {
             match self.write_group(entries, &mut written).await {
+                Ok(None) if self.stop.is_set() => break,
                 Ok(None) => {}
-                Ok(Some(entries)) => groups.extend(entries.into_iter().map(|entry| vec![entry])),
+                Ok(Some(entries)) => {
+                    // Before later versions of the same items.
+                    entries.into_iter().rev().for_each(|entry| groups.push_front(vec![entry]));
+                }
                 Err(error) => {
                     written.error = Some(error);
                     break;
@@ -328,9 +397,40 @@ fn key_of(item: &str, paths: &[String]) -> String {
     format!("[{}]", values.join(","))
 }
 
+/// A hash of id and partition key. Texts of equal values have the same; two items that share one by chance are only written in order.
+fn identity(item: &str, paths: &[String]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value_at(item, "/id").and_then(text_of).hash(&mut hasher);
+    for path in paths {
+        let value = value_at(item, path).map(serde_json::from_str::<serde_json::Value>);
+        match value {
+            // Adding zero makes -0 and 0 the same.
+            Some(Ok(serde_json::Value::Number(number))) => {
+                (number.as_f64().unwrap_or_default() + 0.0).to_bits().hash(&mut hasher);
+            }
+            Some(Ok(value)) => value.to_string().hash(&mut hasher),
+            Some(Err(_)) | None => 0_u8.hash(&mut hasher),
+        }
+    }
+    hasher.finish()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn versions_of_an_item_are_in_requests_of_their_own() {
+        let identity = |item: &str| identity(item, &["/pk".to_owned()]);
+        assert_eq!(identity(r#"{"id":"a","pk":1}"#), identity(r#"{"pk":1.0,"x":2,"id":"\u0061"}"#));
+        assert_ne!(identity(r#"{"id":"a","pk":1}"#), identity(r#"{"id":"a","pk":"1"}"#));
+        assert_ne!(identity(r#"{"id":"a","pk":1}"#), identity(r#"{"id":"b","pk":1}"#));
+        let entry = |line, hash| (hash, Entry { line, item: String::new() });
+        let entries = vec![entry(1, 7), entry(2, 8), entry(3, 7), entry(4, 7), entry(5, 9), entry(6, 8)];
+        let rounds = Batch::rounds(entries);
+        let lines = rounds.iter().map(|round| round.iter().map(|entry| entry.line).collect::<Vec<_>>());
+        assert_eq!(lines.collect::<Vec<_>>(), [vec![1, 2, 5], vec![3, 6], vec![4]]);
+    }
 
     #[test]
     fn keys_keep_their_text() {

@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::process::{Output, Stdio};
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use shardlake_testkit::bucket::{Fault, Weather};
 use shardlake_testkit::{FaultProxy, ServerProcess};
@@ -204,18 +205,18 @@ fn types_of_csv_are_shown_before_anything_is_written() {
     let file = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     fs::write(
         file("in.csv"),
-        "sku,pk,zip,price,sold,note\n7,a,01234,1.10,true,\n8,b,99999,2,false,\"x,\ny\"\n",
+        "sku,pk,zip,price,sold,note\n7,a,01234,1.25,true,\n8,b,99999,2,false,\"x,\ny\"\n",
     )
     .unwrap();
     let planned = done(&import(&server, &["--dry-run", "--id-column", "sku", &file("in.csv")]));
-    let types = "columns: sku number, pk string, zip string, price number, sold boolean, note string";
+    let types = "columns: sku string (id; --type sku=number decides otherwise), pk string (partition key), zip string, price number, sold boolean, note string";
     assert!(planned.contains("2 items, ") && planned.contains(types), "{planned}");
     assert!(lines(&server).is_empty(), "nothing is written");
     let report = done(&import(&server, &["--id-column=sku", "--type=price=string", &file("in.csv")]));
     assert!(report.contains("price string"), "{report}");
     let expected = [
-        r#"{"id":"7","sku":7,"pk":"a","zip":"01234","price":"1.10","sold":true}"#,
-        r#"{"id":"8","sku":8,"pk":"b","zip":"99999","price":"2","sold":false,"note":"x,\ny"}"#,
+        r#"{"id":"7","sku":"7","pk":"a","zip":"01234","price":"1.25","sold":true}"#,
+        r#"{"id":"8","sku":"8","pk":"b","zip":"99999","price":"2","sold":false,"note":"x,\ny"}"#,
     ];
     assert_eq!(lines(&server), expected.map(str::to_owned).into());
     for (arguments, words) in [
@@ -229,6 +230,67 @@ fn types_of_csv_are_shown_before_anything_is_written() {
     fs::write(file("semicolons.csv"), "id;key\n1;2\n").unwrap();
     let keyless = complaint(&import(&server, &["--delimiter=;", &file("semicolons.csv")]));
     assert!(keyless.contains("partition key is /pk, and there is no column 'pk' among id, key"), "{keyless}");
+}
+
+#[test]
+fn csv_whose_text_would_be_lost_is_refused_before_anything_is_written() {
+    let server = server_with_container();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("in.csv");
+    let rows: String = (0..1_200).map(|row| format!("{row},p,{row}.5\n")).collect();
+    for (text, words) in [
+        (
+            "id,pk,t\n1,p,\"open\n2,p,x\n".to_owned(),
+            "line 2: a quote that begins a cell there is never closed",
+        ),
+        ("id,pk,t\n1,p,x\n2,p,\"b\"c\n".to_owned(), "line 3: text follows the closing quote"),
+        (
+            format!("id,pk,n\n{rows}x,p,1.10\ny,p\n"),
+            "line 1202: column n: the first rows are numbers, and '1.10' would lose its text",
+        ),
+        ("id,pk,\u{1b}[31m\n1,p\n".to_owned(), "line 2: the row has 2 cells"),
+    ] {
+        fs::write(&file, text).unwrap();
+        for arguments in [&["--dry-run"] as &[&str], &[]] {
+            let refused = complaint(&import(&server, &[arguments, &[file.to_str().unwrap()]].concat()));
+            assert!(refused.contains(words) && !refused.contains('\u{1b}'), "{refused}");
+        }
+    }
+    assert!(lines(&server).is_empty());
+    fs::write(&file, "id,pk,\u{1b}[31m\n1,p,x\n").unwrap();
+    let planned = done(&import(&server, &["--dry-run", file.to_str().unwrap()]));
+    assert!(planned.contains("\\u{1b}[31m string"), "no command reaches the terminal: {planned}");
+}
+
+#[test]
+fn the_last_of_several_versions_of_an_item_wins() {
+    const ITEMS: usize = 50;
+    const VERSIONS: usize = 20;
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("in.jsonl");
+    let server = server_with_container();
+    // Version by version, then item by item.
+    let places: [fn(usize) -> (usize, usize); 2] =
+        [|line| (line % ITEMS, line / ITEMS), |line| (line / VERSIONS, line % VERSIONS)];
+    for (run, place) in places.into_iter().cycle().take(6).enumerate() {
+        let line = |line| {
+            let (id, version) = place(line);
+            format!("{{\"id\":\"{id}\",\"pk\":\"p{}\",\"run\":{run},\"version\":{version}}}\n", id % 7)
+        };
+        fs::write(&file, (0..ITEMS * VERSIONS).map(line).collect::<String>()).unwrap();
+        let arguments = ["--mode=upsert", "--concurrency=16", file.to_str().unwrap()];
+        assert!(done(&import(&server, &arguments)).contains("imported 1,000 items"));
+        let found = lines(&server);
+        assert_eq!(found.len(), ITEMS);
+        for item in &found {
+            assert!(item.ends_with(&format!("\"run\":{run},\"version\":19}}")), "{item}");
+        }
+    }
+    // An insert keeps the first one.
+    let server = server_with_container();
+    let refused = complaint(&import(&server, &["--on-error=skip", file.to_str().unwrap()]));
+    assert!(refused.contains("950 items were refused, the first at line 2: "), "{refused}");
+    assert!(lines(&server).iter().all(|item| item.ends_with("\"version\":0}")));
 }
 
 #[test]
@@ -284,10 +346,23 @@ fn a_missing_container_is_created_on_request_only() {
         "{report}"
     );
     let _read = server.client().read_item("new", "things", &json!(["x"]), "1").expect_status(200);
+    let report = done(&run(
+        &server,
+        &[
+            &["import", "-d=new", "-c=fast", file.to_str().unwrap()] as &[&str],
+            &["--create", "--partition-key=/a/b", "--throughput=900"],
+        ]
+        .concat(),
+    ));
+    assert!(report.contains("new/fast is new, with a throughput of 900 RU/s that it keeps"), "{report}");
+    let offers = server.client().get("/offers", &[]).expect_status(200).json();
+    let mut units =
+        offers["Offers"].as_array().unwrap().iter().map(|offer| &offer["content"]["offerThroughput"]);
+    assert!(units.any(|units| *units == 900), "{offers}");
     let other = complaint(&into(&["--create", "--partition-key", "/b"]));
     assert!(other.contains("the partition key of 'new/things' is /a/b, not /b"), "{other}");
     let nowhere = run(&server, &["import", file.to_str().unwrap()]);
-    assert!(complaint(&nowhere).contains("the account has d/c, new/things"));
+    assert!(complaint(&nowhere).contains("the account has d/c, new/fast, new/things"));
     let unknown = run(&server, &["import", "-d=d", "-c=c", "in.xyz"]);
     assert!(complaint(&unknown).contains("give --format json, jsonl or csv"));
 }
@@ -332,7 +407,14 @@ fn throttled_imports_wait_and_the_throughput_is_put_back() {
     // Also after a failure.
     let failed = complaint(&import(&server, &[path, "--throughput", "4000"]));
     assert!(failed.contains("throughput 400 RU/s again") && failed.contains("exists"), "{failed}");
+    assert!(failed.contains("not merged back"), "a remark precedes the raise: {failed}");
     assert_eq!(throughput(&server), 400);
+    // The lowest throughput is 1 % of the highest.
+    let high = done(&import(&server, &[path, "--mode=upsert", "--throughput", "100000"]));
+    let words =
+        "throughput 1,000 RU/s, the lowest that the server allows after the raise; before, it was 400";
+    assert!(high.contains(words), "{high}");
+    assert_eq!(throughput(&server), 1_000);
 }
 
 #[test]
@@ -356,8 +438,24 @@ fn standard_input_is_imported_without_a_count() {
     assert_eq!(lines(&server).len(), 2_500);
 }
 
+/// The signals that end a command in order. A runner that ignores SIGHUP, such as `nohup`, passes that on to its commands.
+fn signals() -> Vec<Signal> {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap().trim();
+    let ignores_hangup = u64::from_str_radix(mask, 16).unwrap() & 1 == 1;
+    let hangup = (!ignores_hangup).then_some(Signal::HUP);
+    [Signal::INT, Signal::TERM].into_iter().chain(hangup).collect()
+}
+
 #[test]
-fn ctrl_c_ends_an_import_with_its_report_and_puts_the_throughput_back() {
+fn a_signal_ends_an_import_with_its_report_and_puts_the_throughput_back() {
+    for signal in signals() {
+        end_import(signal);
+    }
+}
+
+#[track_caller]
+fn end_import(signal: Signal) {
     let server = server_with_throughput();
     let endpoint = format!("http://{}", server.address());
     let mut importing = command(&[
@@ -385,8 +483,7 @@ fn ctrl_c_ends_an_import_with_its_report_and_puts_the_throughput_back() {
         assert_ne!(stderr.read_line(&mut report).unwrap(), 0, "{report}");
     }
     assert_eq!(throughput(&server), 10_000);
-    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT)
-        .unwrap();
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), signal).unwrap();
     stderr.read_to_string(&mut report).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(1), "{report}");
     drop(input);
@@ -481,9 +578,15 @@ fn at_a_terminal_a_long_import_asks_for_more_throughput() {
     fs::write(&file, items(6_000)).unwrap();
     let endpoint = format!("http://{}", server.address());
     let arguments = ["import", "-d=d", "-c=c", file.to_str().unwrap(), "--endpoint", &endpoint];
+    let mut declined = Terminal::start(&mut command(&[&arguments[..], &["--mode=upsert"]].concat()));
+    let _plan = declined.expect("[Enter: leave it] ");
+    declined.write("No\n");
+    declined.expect(" of 6,000 ");
+    drop(declined);
+    let arguments = [&arguments[..], &["--mode=upsert"]].concat();
     let mut importing = Terminal::start(&mut command(&arguments));
     let plan = importing.expect("to how many RU/s? [Enter: leave it] ");
-    assert!(plan.contains("6,000 items, ") && plan.contains("; about 1 min "), "{plan}");
+    assert!(plan.contains("6,000 items, ") && plan.contains("; about 2 min "), "{plan}");
     assert_eq!(throughput(&server), 400, "nothing is raised unasked");
     importing.write("30000\n");
     importing.expect("throughput 30,000 RU/s during the import, 400 before");
@@ -583,7 +686,7 @@ fn items_arrive_while_their_partition_is_split() {
 
 #[test]
 fn an_export_that_is_ended_leaves_no_file() {
-    for signal in [rustix::process::Signal::INT, rustix::process::Signal::TERM] {
+    for signal in signals() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let endpoint = format!("http://{}", listener.local_addr().unwrap());
         let directory = tempfile::tempdir().unwrap();
