@@ -7,6 +7,7 @@ use clap::ValueEnum;
 use serde_json::value::RawValue;
 
 use crate::data::{Page, SYSTEM, cell, compact, is_item, members};
+use crate::number_text::printable;
 use crate::operate::{Paint, aligned, counted, thousands};
 
 /// The column of rows that are no objects.
@@ -159,10 +160,15 @@ impl Printer {
         if grid.names.is_empty() {
             return Ok(());
         }
-        writer.write_record(&grid.names)?;
+        // A file has every character, a terminal none that commands it.
+        let shown = |text: &str| match self.look.line {
+            Some(_) => printable(text),
+            None => text.to_owned(),
+        };
+        writer.write_record(grid.names.iter().map(|name| shown(name)))?;
         for row in &grid.rows {
             let cells = (0..grid.names.len()).map(|column| row.get(column).map_or("", String::as_str));
-            writer.write_record(cells)?;
+            writer.write_record(cells.map(shown))?;
         }
         writer.flush()
     }
@@ -299,6 +305,21 @@ mod tests {
         );
         assert_eq!(printed(Format::Csv, &rows), "n,t,m\n12345678901234567890,\"a,\"\"b\"\"\",\n,,1.50\n");
         assert_eq!([printed(Format::Json, &[]), printed(Format::Csv, &[])], ["[]\n", ""]);
+    }
+
+    #[test]
+    fn csv_at_a_terminal_commands_nothing() {
+        let row = RawValue::from_string(r#"{"\u001b[2J":"\u001b]0;x\u0007\n"}"#.to_owned()).expect("JSON");
+        let printed = |line| {
+            let look =
+                Look { format: Format::Csv, width: 8, line, has_system: false, paint: Paint::default() };
+            let (mut printer, mut out) = (Printer::new(look), Vec::new());
+            printer.rows(vec![row.clone()], &mut out).expect("a buffer takes it");
+            printer.finish(&mut out).expect("a buffer takes it");
+            String::from_utf8(out).expect("text")
+        };
+        assert_eq!(printed(None), "\u{1b}[2J\n\"\u{1b}]0;x\u{7}\n\"\n");
+        assert_eq!(printed(Some(80)), "\\u{1b}[2J\n\"\\u{1b}]0;x\\u{7}\n\"\n");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use super::answer::Format;
 use super::session::{Flow, Session, print_error};
 use super::statements::Statement;
 use crate::data::{Place, partition_key};
+use crate::number_text::printable;
 use crate::operate::{aligned, bytes, counted, thousands};
 
 const HELP: &str = "\
@@ -126,7 +127,7 @@ async fn show(session: &Session, kind: &str) -> Result<(), String> {
         true => format!("no {kind}\n"),
         false => lines.join("\n") + "\n",
     };
-    session.print(&text)
+    session.print(&printable(&text))
 }
 
 async fn describe(session: &Session, place: &Place) -> Result<(), String> {
@@ -136,7 +137,7 @@ async fn describe(session: &Session, place: &Place) -> Result<(), String> {
     let definition = session.client.existing(place).await?;
     let report = session.client.report(place).await?;
     let text = description(place, &definition.0, &definition.partition_key_paths(), &report);
-    session.print(&text)
+    session.print(&printable(&text))
 }
 
 fn description(place: &Place, definition: &Value, paths: &[String], report: &Value) -> String {
