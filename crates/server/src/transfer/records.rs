@@ -255,7 +255,13 @@ impl Shape {
 fn with_id(text: &str, id: Option<&str>) -> Result<String, String> {
     if members(text).is_none() {
         let reason = match serde_json::from_str::<&serde_json::value::RawValue>(text) {
-            Err(error) => format!("no valid JSON: {error}"),
+            Err(error) if error.line() > 1 => format!("no valid JSON: {error} of the item"),
+            Err(error) => {
+                // The line would be that within the item.
+                let (message, column) = (error.to_string(), error.column());
+                let message = message.split(" at line ").next().unwrap_or_default();
+                format!("no valid JSON at column {column}: {message}")
+            }
             Ok(_) => "the value is no object".to_owned(),
         };
         return Err(reason);
