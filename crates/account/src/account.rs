@@ -63,7 +63,7 @@ pub(crate) struct AccountState {
 impl AccountState {
     /// State for background work, until the account is closed.
     fn open_parts(&self) -> Option<(&Collections, &Shards)> {
-        (!self.router.is_closing()).then_some((&self.collections, &self.router.stores()))
+        (!self.router.is_closing()).then_some((&self.collections, self.router.stores()))
     }
 }
 

@@ -146,7 +146,7 @@ async fn trim(collections: &Collections, collection: &Collection) -> Result<()> 
         collections.queries.router().clock(),
         collections.queries.router().random().guid(),
     );
-    Ok(shardlake_items::trim(&collections.queries.items(), &context, &collection.handle, &key, PATIENCE)
+    Ok(shardlake_items::trim(collections.queries.items(), &context, &collection.handle, &key, PATIENCE)
         .await?)
 }
 

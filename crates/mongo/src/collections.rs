@@ -195,7 +195,7 @@ impl Collections {
     /// Fixes the point in time at which the transaction reads, at its first command.
     pub async fn begin_transaction(&self, ctx: &RequestContext) {
         if let Some(transaction) = &self.transaction {
-            transaction.begin(&self.queries.items(), ctx).await;
+            transaction.begin(self.queries.items(), ctx).await;
         }
     }
 

@@ -610,9 +610,9 @@ impl Collections {
         let key = collection.shard_key.of_stored(&Document::new());
         let (ctx, handle) = (&request.ctx, &collection.handle);
         let page =
-            shardlake_items::read_in_order(&self.queries.items(), ctx, handle, &key, position, wanted).await;
+            shardlake_items::read_in_order(self.queries.items(), ctx, handle, &key, position, wanted).await;
         let page = page.map_err(|error| self.failed(error))?;
-        request.charge(shardlake_items::charge_in_order(&self.queries.items(), &page, ctx));
+        request.charge(shardlake_items::charge_in_order(self.queries.items(), &page, ctx));
         request.examine(page.items.len() as u64, 0);
         Ok(page)
     }

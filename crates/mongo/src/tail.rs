@@ -170,6 +170,6 @@ impl Tail {
         let time_max = WAIT_SLICE.min(until.saturating_duration_since(Instant::now()));
         let key = collection.shard_key.of_stored(&Document::new());
         let container = &collection.handle.entry;
-        Ok(wait_in_order(&self.collections.queries.items(), container, &key, lsn, time_max).await?)
+        Ok(wait_in_order(self.collections.queries.items(), container, &key, lsn, time_max).await?)
     }
 }

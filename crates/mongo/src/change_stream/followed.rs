@@ -123,7 +123,7 @@ impl Collections {
         let own = Namespace::of_container(&entry.database.id, &entry.record.container.definition.id);
         let handle = ContainerHandle { entry, by_rid: false };
         let now = self.queries.router().clock().now();
-        let reader = VersionReader::open(&self.queries.items(), &handle, start.reader, now).await;
+        let reader = VersionReader::open(self.queries.items(), &handle, start.reader, now).await;
         let reader = reader.map_err(|error| match error.kind() {
             ErrorKind::BadRequest => {
                 Failure::new(NOT_KEPT, format!("change streams need kept versions on '{own}': collMod with changeStreamPreAndPostImages: {{enabled: true}} keeps them from then on"))
