@@ -142,6 +142,6 @@ async fn gaps(mistake: Option<Mistake>) -> Vec<u64> {
 
 #[tokio::test]
 async fn a_commit_that_does_not_count_as_under_way_is_noticed() {
-    assert_eq!(gaps(None).await, Vec::<u64>::new(), "without a mistake");
-    assert_eq!(gaps(Some(Mistake::LostUnderWay)).await.len(), 1);
+    assert_eq!(Box::pin(gaps(None)).await, Vec::<u64>::new(), "without a mistake");
+    assert_eq!(Box::pin(gaps(Some(Mistake::LostUnderWay))).await.len(), 1);
 }
