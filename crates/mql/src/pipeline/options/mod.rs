@@ -109,7 +109,7 @@ pub(super) struct Field {
     items: Option<(Types, Refusal)>,
     /// The fields of a document, or of each document of an array.
     inner: Option<&'static StageOptions>,
-    /// Refused whatever its value.
+    /// Refused with every value.
     refused: Option<Refusal>,
 }
 
