@@ -1,6 +1,6 @@
 //! The configuration a server runs with: every setting with its value, checked against the others.
 //!
-//! [`Settings`](crate::settings::Settings) says what each one means; here are the defaults and the rules between them.
+//! [`Settings`](crate::settings::Settings) documents each of them; here are the defaults and the rules between them.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::num::NonZeroUsize;
@@ -55,7 +55,7 @@ pub struct Config {
     pub clock_skew_max: Duration,
     pub consistency: ConsistencyLevel,
     pub explorer: ExplorerMode,
-    /// What the explorer calls the installation.
+    /// The name of the installation in the explorer.
     pub label: Option<String>,
     pub throughput: Enforcement,
     pub capacity: CapacityMode,
@@ -83,7 +83,7 @@ pub struct Config {
     pub otlp_endpoint: Option<String>,
 }
 
-/// One `--listen`: what was written, and what it means.
+/// One `--listen`: its text and its addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListenAddress {
     /// Host as clients should use it: as written, or a loopback address for "all interfaces".
@@ -105,7 +105,7 @@ pub struct EmulatorConfig {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MongoConfig {
     pub listen: Vec<ListenAddress>,
-    /// An address that another program has is no error: nobody asked for it.
+    /// An address that another program has is no error: it was not requested by name.
     pub is_optional: bool,
     pub has_test_commands: bool,
 }
@@ -128,7 +128,7 @@ pub struct DiskCacheConfig {
     pub bytes_max: u64,
 }
 
-/// What to do where another server has the account.
+/// The behaviour where another server has the account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Manner {
     Refuse,

@@ -99,16 +99,6 @@ impl Progress {
         }
     }
 
-    /// Prints a line above the bar.
-    #[allow(dead_code)] // the next command that needs it removes this
-    pub fn note(&self, line: &str) {
-        match &self.shown {
-            Shown::Nothing => {}
-            Shown::Bar(bar) => bar.suspend(|| say(line)),
-            Shown::Lines(_) => say(line),
-        }
-    }
-
     /// Replaces the bar by a last line; an empty text prints none.
     pub fn finish(self, text: &str) {
         if let Shown::Bar(bar) = &self.shown {
@@ -260,7 +250,6 @@ mod tests {
         let progress = Quiet { quiet: true }.begin("import", Unit::Items, Some(3));
         progress.advance(2);
         progress.advance(1);
-        progress.note("unseen");
         assert!(matches!(progress.shown, Shown::Nothing));
         assert_eq!(progress.done(), 3);
         progress.finish("done");

@@ -9,7 +9,7 @@ pub const SYSTEM: [&str; 5] = ["_rid", "_self", "_etag", "_attachments", "_ts"];
 /// Members by which a row is recognised as a whole item.
 const OF_ITEMS: [&str; 3] = ["_rid", "_self", "_etag"];
 
-/// Whether a row is an item as it is stored, and not one that a query has made.
+/// Whether a row is a stored item, and not a value that a query has made.
 pub fn is_item(members: &[(String, &RawValue)]) -> bool {
     OF_ITEMS.iter().all(|wanted| members.iter().any(|(name, _)| name == wanted))
 }

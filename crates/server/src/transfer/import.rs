@@ -119,7 +119,7 @@ pub async fn import(arguments: &Import) -> Result<ExitCode, String> {
         outcome = &mut running => outcome,
     };
     drop(running);
-    // Whatever happened, the throughput is put back.
+    // Success or failure: the throughput is put back.
     let restored = work.restore_throughput().await;
     let finished = work.finish(outcome);
     match (restored, finished) {

@@ -232,7 +232,7 @@ fn a_key_of_the_classic_emulator_replaces_the_well_known_one() {
     }
 }
 
-/// The variable has the key that the clients use, whatever files there are.
+/// The key of the variable is the one that clients use, also where key files exist.
 #[test]
 fn the_key_of_the_variable_wins_over_key_files_and_the_log_names_them() {
     let (own, other) = ("b3duIGtleSBvZiBhIHRlc3Q=", "b3RoZXIga2V5IG9mIGEgdGVzdA==");
